@@ -1,0 +1,3 @@
+module github.com/effectively-once/once
+
+go 1.26

@@ -1,0 +1,83 @@
+package dedup
+
+import "slices"
+
+// A Range is the numbers First to Last, both included.
+type Range struct{ First, Last uint64 }
+
+// Ranges is a set of numbers, as sorted ranges that neither overlap nor touch. The zero value is the empty set. Methods do not change the receiver.
+type Ranges []Range
+
+// Contains reports whether n is in the set.
+func (r Ranges) Contains(n uint64) bool {
+	i := r.search(n)
+	return i < len(r) && r[i].First <= n
+}
+
+// search gives the index of the first range that ends at n or later.
+func (r Ranges) search(n uint64) int {
+	i, _ := slices.BinarySearchFunc(r, n, func(x Range, n uint64) int {
+		if x.Last < n {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// Add gives the set with the numbers first to last in it.
+func (r Ranges) Add(first, last uint64) Ranges {
+	out := make(Ranges, 0, len(r)+1)
+	add := Range{first, last}
+	for _, x := range r {
+		switch {
+		case x.Last < add.First && add.First-x.Last > 1, x.First > add.Last && x.First-add.Last > 1:
+			out = append(out, x)
+		default:
+			add = Range{min(add.First, x.First), max(add.Last, x.Last)}
+		}
+	}
+	out = append(out, add)
+	slices.SortFunc(out, func(a, b Range) int {
+		if a.First < b.First {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Remove gives the set without n.
+func (r Ranges) Remove(n uint64) Ranges {
+	out := make(Ranges, 0, len(r)+1)
+	for _, x := range r {
+		if n < x.First || n > x.Last {
+			out = append(out, x)
+			continue
+		}
+		if x.First < n {
+			out = append(out, Range{x.First, n - 1})
+		}
+		if n < x.Last {
+			out = append(out, Range{n + 1, x.Last})
+		}
+	}
+	return out
+}
+
+// Len counts the numbers in the set.
+func (r Ranges) Len() int {
+	n := 0
+	for _, x := range r {
+		n += int(x.Last - x.First + 1)
+	}
+	return n
+}
+
+// First is the smallest number, 0 for the empty set.
+func (r Ranges) First() uint64 {
+	if len(r) == 0 {
+		return 0
+	}
+	return r[0].First
+}

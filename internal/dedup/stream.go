@@ -1,0 +1,111 @@
+package dedup
+
+import (
+	"context"
+	"time"
+)
+
+// Admission is how a stream tells a new message from a duplicate.
+type Admission string
+
+// The three proofs that a message is new.
+const (
+	ByKey      Admission = "key"      // no token says done
+	ByToken    Admission = "token"    // a token was issued and is not done
+	BySequence Admission = "sequence" // its number is the next of its source
+)
+
+// A Stream is a named kind of message.
+type Stream struct {
+	Name string
+	// Admission defaults to ByKey.
+	Admission Admission
+	// Handler runs for every new message. Required.
+	Handler Handler
+	// Stateless promises that Handler neither reads nor writes the group's state.
+	Stateless bool
+	// Unordered lets messages of one group pass one another. With Stateless they need no group record.
+	Unordered bool
+	// Retention is how long a done token is remembered. 0 means what the message says.
+	Retention time.Duration
+	// GroupRetention is how long a group record outlives its last message. Defaults to 30 days: 14 in a queue and 14 in its dead-letter queue.
+	GroupRetention time.Duration
+	// Gap is what happens to a gap in the numbers of a source.
+	Gap Gap
+	// Bounds limit what one source may have held in one group.
+	Bounds Bounds
+	// Events lists the destinations that are told of skipped numbers.
+	Events []string
+}
+
+// DefaultGroupRetention is how long a group record outlives its last message.
+const DefaultGroupRetention = 30 * 24 * time.Hour
+
+// GapPolicy is what happens when a number does not come.
+type GapPolicy string
+
+// The gap policies.
+const (
+	GapWait GapPolicy = "wait" // for ever
+	GapSkip GapPolicy = "skip" // go on without it, and say so
+	GapFail GapPolicy = "fail" // dead-letter what is held
+)
+
+// A Gap is a policy and the time after which it acts; the default policy is GapWait.
+type Gap struct {
+	Policy GapPolicy
+	After  time.Duration
+}
+
+// Bounds limit held messages. Zero fields take the defaults: 1000 messages, 8 MiB, 10000 numbers ahead.
+type Bounds struct {
+	Count    int
+	Bytes    int
+	Distance uint64
+}
+
+func (b Bounds) withDefaults() Bounds {
+	if b.Count == 0 {
+		b.Count = 1000
+	}
+	if b.Bytes == 0 {
+		b.Bytes = 8 << 20
+	}
+	if b.Distance == 0 {
+		b.Distance = 10000
+	}
+	return b
+}
+
+// A Handler processes one message by changing the attempt: its state, effects, reply and blobs. An error that is a [*RejectError] refuses the message for
+// good; any other error, and a panic, means try again. Nothing of a failed attempt becomes visible.
+type Handler func(ctx context.Context, a *Attempt, m Message) error
+
+// A RejectError refuses a message for good.
+type RejectError struct {
+	Detail string
+	Err    error
+}
+
+func (e *RejectError) Error() string {
+	if e.Err == nil {
+		return e.Detail
+	}
+	return e.Detail + ": " + e.Err.Error()
+}
+
+func (e *RejectError) Unwrap() error { return e.Err }
+
+func (s Stream) withDefaults() Stream {
+	if s.Admission == "" {
+		s.Admission = ByKey
+	}
+	if s.GroupRetention == 0 {
+		s.GroupRetention = DefaultGroupRetention
+	}
+	if s.Gap.Policy == "" {
+		s.Gap.Policy = GapWait
+	}
+	s.Bounds = s.Bounds.withDefaults()
+	return s
+}
