@@ -1,0 +1,44 @@
+// Package pebbledb opens the one Pebble database that the embedded default keeps everything in, and says which keys belong to whom.
+//
+// Because all of it shares one write-ahead log, a write that was not synced is lost by a crash only together with everything written after it.
+package pebbledb
+
+import (
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The first byte of a key tells whose it is.
+const (
+	Groups byte = 'g'
+	Helds  byte = 'h'
+	Tokens byte = 't'
+	Queues byte = 'q'
+	Files  byte = 'f'
+)
+
+// Open opens or creates the database in a folder. Options may be nil; tests pass another file system.
+func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
+	if options == nil {
+		options = &pebble.Options{}
+	}
+	if options.Logger == nil {
+		options.Logger = quiet{}
+	}
+	options.FormatMajorVersion = pebble.FormatNewest
+	db, err := pebble.Open(dir, options)
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", dir, err)
+	}
+	return db, nil
+}
+
+// quiet drops Pebble's progress messages; what goes wrong comes back as an error.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+
+// Fatalf reports corruption that Pebble can't go on after.
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
