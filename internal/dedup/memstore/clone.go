@@ -1,0 +1,82 @@
+package memstore
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// The functions of this file copy records deeply: a caller may change what it passed in or got out.
+
+func cloneGroup(g dedup.Group) dedup.Group {
+	g.State = bytes.Clone(g.State)
+	g.Pending = slices.Clone(g.Pending)
+	for i, p := range g.Pending {
+		g.Pending[i] = clonePending(p)
+	}
+	g.Sources = maps.Clone(g.Sources)
+	for key, s := range g.Sources {
+		s.Held, s.Skipped = slices.Clone(s.Held), slices.Clone(s.Skipped)
+		g.Sources[key] = s
+	}
+	g.Chained = maps.Clone(g.Chained)
+	return g
+}
+
+func clonePending(p dedup.Pending) dedup.Pending {
+	p.Effects = slices.Clone(p.Effects)
+	for i, e := range p.Effects {
+		p.Effects[i] = cloneEffect(e)
+	}
+	p.Sent = slices.Clone(p.Sent)
+	p.Reply = cloneReply(p.Reply)
+	return p
+}
+
+func cloneEffect(e dedup.Effect) dedup.Effect {
+	e.To = slices.Clone(e.To)
+	e.Headers = maps.Clone(e.Headers)
+	e.Body = bytes.Clone(e.Body)
+	e.Chain = maps.Clone(e.Chain)
+	if e.Blob != nil {
+		blob := *e.Blob
+		e.Blob = &blob
+	}
+	return e
+}
+
+func cloneReply(r *dedup.Reply) *dedup.Reply {
+	if r == nil {
+		return nil
+	}
+	c := *r
+	c.Body = bytes.Clone(r.Body)
+	c.Header = maps.Clone(r.Header)
+	for name, values := range c.Header {
+		c.Header[name] = slices.Clone(values)
+	}
+	return &c
+}
+
+func cloneToken(t dedup.Token) dedup.Token {
+	t.Reply = cloneReply(t.Reply)
+	if t.Request != nil {
+		m := cloneMessage(*t.Request)
+		t.Request = &m
+	}
+	return t
+}
+
+func cloneHeld(h dedup.Held) dedup.Held {
+	h.Message = cloneMessage(h.Message)
+	return h
+}
+
+func cloneMessage(m dedup.Message) dedup.Message {
+	m.DependsOn = maps.Clone(m.DependsOn)
+	m.Headers = maps.Clone(m.Headers)
+	m.Body = bytes.Clone(m.Body)
+	return m
+}

@@ -1,0 +1,206 @@
+// Package memstore keeps groups, held messages and tokens in memory: the reference model of the store port, and the store of tests.
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A Store is a dedup.Store and a dedup.Lister in memory. One mutex makes every call atomic; nothing survives the process.
+type Store struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	groups map[dedup.GroupKey]dedup.Group
+	helds  map[dedup.HeldKey]dedup.Held
+	tokens map[dedup.TokenKey]dedup.Token
+}
+
+var (
+	_ dedup.Store  = (*Store)(nil)
+	_ dedup.Lister = (*Store)(nil)
+)
+
+// New makes an empty store that decides expiry by the clock.
+func New(now func() time.Time) *Store {
+	return &Store{
+		now:    now,
+		groups: make(map[dedup.GroupKey]dedup.Group),
+		helds:  make(map[dedup.HeldKey]dedup.Held),
+		tokens: make(map[dedup.TokenKey]dedup.Token),
+	}
+}
+
+// Load implements dedup.Store.
+func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("load: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gs := make([]dedup.Group, len(groups))
+	for i, key := range groups {
+		gs[i] = cloneGroup(s.group(key))
+	}
+	ts := make([]dedup.Token, len(tokens))
+	for i, key := range tokens {
+		ts[i] = cloneToken(s.token(key))
+	}
+	return gs, ts, nil
+}
+
+// Commit implements dedup.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+	key := c.Next.Key
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("commit group %s: %w", key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored := s.group(key)
+	if stored.Version != c.Loaded.Version || stored.Incarnation != c.Loaded.Incarnation && stored.Version != 0 {
+		return fmt.Errorf("commit group %s: %w", key, dedup.ErrConflict)
+	}
+	next := c.Next
+	next.Pending = carry(c, stored.Pending)
+	s.groups[key] = cloneGroup(next)
+	for _, h := range c.Hold {
+		s.helds[heldKey(h.Message)] = cloneHeld(h)
+	}
+	for _, k := range c.Unhold {
+		delete(s.helds, k)
+	}
+	return nil
+}
+
+// carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
+// may have removed or marked them since.
+func carry(c dedup.Commit, stored []dedup.Pending) []dedup.Pending {
+	var out []dedup.Pending
+	for _, p := range c.Next.Pending {
+		if _, loaded := c.Loaded.Entry(p.Number); loaded {
+			i := slices.IndexFunc(stored, func(s dedup.Pending) bool { return s.Number == p.Number })
+			if i < 0 {
+				continue
+			}
+			p = stored[i]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Clear implements dedup.Store.
+func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("clear group %s: %w", c.Group, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := cloneGroup(s.group(c.Group))
+	if g.Version == 0 || g.Incarnation != c.Incarnation {
+		return nil
+	}
+	g.Pending = slices.DeleteFunc(g.Pending, func(p dedup.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	for i := range g.Pending {
+		p := &g.Pending[i]
+		for _, sent := range c.Sent[p.Number] {
+			if !slices.Contains(p.Sent, sent) {
+				p.Sent = append(p.Sent, sent)
+			}
+		}
+	}
+	if len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero() {
+		g.Expires = c.Expires
+	}
+	s.groups[c.Group] = g
+	return nil
+}
+
+// Held implements dedup.Store.
+func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []dedup.Held
+	for k, h := range s.helds {
+		if k.Group == from.Group && k.Source == from.Source && k.Epoch == from.Epoch && k.Sequence >= from.Sequence {
+			out = append(out, cloneHeld(h))
+		}
+	}
+	slices.SortFunc(out, func(a, b dedup.Held) int { return cmp.Compare(a.Message.Sequence, b.Message.Sequence) })
+	return out[:min(len(out), max(limit, 0))], nil
+}
+
+// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return dedup.Token{}, fmt.Errorf("swap token %s: %w", next.Key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored := s.token(next.Key)
+	switch {
+	case same(stored, old):
+		s.tokens[next.Key] = cloneToken(next)
+		if next.State == dedup.Absent {
+			delete(s.tokens, next.Key)
+		}
+	case !same(stored, next):
+		return cloneToken(stored), fmt.Errorf("swap token %s: %w", next.Key, dedup.ErrConflict)
+	}
+	return cloneToken(next), nil
+}
+
+// same compares what the condition of SwapToken is on.
+func same(a, b dedup.Token) bool {
+	if a.State == dedup.Absent {
+		return b.State == dedup.Absent
+	}
+	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
+}
+
+// MarkDone implements dedup.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("mark tokens done: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tokens {
+		s.tokens[t.Key] = cloneToken(t)
+	}
+	return nil
+}
+
+// group gives the stored record, or one of version 0; the caller must hold the mutex and must not change what it gets.
+func (s *Store) group(key dedup.GroupKey) dedup.Group {
+	g, ok := s.groups[key]
+	if !ok || s.expired(g.Expires) {
+		return dedup.Group{Key: key}
+	}
+	return g
+}
+
+// token gives the stored record, or an absent one; as group does.
+func (s *Store) token(key dedup.TokenKey) dedup.Token {
+	t, ok := s.tokens[key]
+	if !ok || s.expired(t.Expires) {
+		return dedup.Token{Key: key}
+	}
+	return t
+}
+
+func (s *Store) expired(at time.Time) bool { return !at.IsZero() && !at.After(s.now()) }
+
+func heldKey(m dedup.Message) dedup.HeldKey {
+	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+}
