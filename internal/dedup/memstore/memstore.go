@@ -84,8 +84,8 @@ func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
 func carry(c dedup.Commit, stored []dedup.Pending) []dedup.Pending {
 	var out []dedup.Pending
 	for _, p := range c.Next.Pending {
-		if _, loaded := c.Loaded.Entry(p.Number); loaded {
-			i := slices.IndexFunc(stored, func(s dedup.Pending) bool { return s.Number == p.Number })
+		if index(c.Loaded.Pending, p.Number) >= 0 {
+			i := index(stored, p.Number)
 			if i < 0 {
 				continue
 			}
@@ -94,6 +94,10 @@ func carry(c dedup.Commit, stored []dedup.Pending) []dedup.Pending {
 		out = append(out, p)
 	}
 	return out
+}
+
+func index(pending []dedup.Pending, number uint64) int {
+	return slices.IndexFunc(pending, func(p dedup.Pending) bool { return p.Number == number })
 }
 
 // Clear implements dedup.Store.
