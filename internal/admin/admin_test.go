@@ -1,0 +1,204 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/admin"
+)
+
+// canned answers every question with its own fields and keeps what it was asked.
+type canned struct {
+	stats   admin.Stats
+	groups  []admin.GroupInfo
+	message admin.MessageInfo
+	letters []admin.DeadLetter
+	err     error
+	asked   any
+}
+
+func (c *canned) Stats(context.Context) (admin.Stats, error) { return c.stats, c.err }
+
+func (c *canned) Groups(_ context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
+	c.asked = o
+	return c.groups, c.err
+}
+
+func (c *canned) Group(_ context.Context, stream, group string) (admin.GroupInfo, error) {
+	c.asked = [2]string{stream, group}
+	if c.err != nil {
+		return admin.GroupInfo{}, c.err
+	}
+	return c.groups[0], nil
+}
+
+func (c *canned) Message(_ context.Context, stream, id string) (admin.MessageInfo, error) {
+	c.asked = [2]string{stream, id}
+	return c.message, c.err
+}
+
+func (c *canned) Sweep(context.Context) (admin.SweepInfo, error) {
+	return admin.SweepInfo{Groups: 3, Finished: 1}, c.err
+}
+
+func (c *canned) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
+	c.asked = o
+	return c.letters, c.err
+}
+
+func (c *canned) Redrive(_ context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
+	c.asked = o
+	return admin.RedriveInfo{Redriven: 2, Left: 1}, c.err
+}
+
+func serve(t *testing.T, a admin.Admin) *admin.Client {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "once") // t.TempDir() may be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	listener, err := admin.Listen(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: admin.Handler(a), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	client, err := admin.Dial(t.Context(), admin.Socket(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
+	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	group := admin.GroupInfo{
+		Stream: "chat", Group: "a/b ?&", Version: 7, LastNumber: 12,
+		Pending: []admin.Pending{{Number: 12, ID: "m1", Attempt: "x", Effects: 2, Sent: 1}}, Held: 3,
+		Sources: []admin.SourceInfo{{Source: "s", Epoch: 1, Next: 4, Held: []admin.Range{{First: 5, Last: 7}}, Skipped: []admin.Range{}, GapSince: &since}},
+	}
+	group.SetState([]byte(`{"cents":3}`))
+	c := &canned{
+		stats:   admin.Stats{Streams: []admin.StreamStats{{Stream: "chat", Held: 3}}, Queues: []admin.QueueStats{{Queue: "dead", Visible: 2, DeadLetter: true}}}.Total(),
+		groups:  []admin.GroupInfo{group},
+		message: admin.MessageInfo{Stream: "chat", ID: "é", Status: "done", Reply: &admin.ReplyInfo{Status: 201}},
+		letters: []admin.DeadLetter{{Queue: "dead", Reason: "unknown", Stream: "chat", ID: "x", Sent: since}},
+	}
+	client := serve(t, c)
+	ctx := t.Context()
+	same := func(asked, wantAsked, got, want any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+		if d := cmp.Diff(wantAsked, asked); d != "" {
+			t.Error(d)
+		}
+	}
+	stats, err := client.Stats(ctx)
+	same(nil, nil, stats, c.stats, err)
+	groups, err := client.Groups(ctx, admin.GroupsOptions{Stream: "chat", After: "ü", Limit: 5})
+	same(c.asked, admin.GroupsOptions{Stream: "chat", After: "ü", Limit: 5}, groups, c.groups, err)
+	one, err := client.Group(ctx, "chat", "a/b ?&")
+	same(c.asked, [2]string{"chat", "a/b ?&"}, one, group, err)
+	message, err := client.Message(ctx, "chat", "é")
+	same(c.asked, [2]string{"chat", "é"}, message, c.message, err)
+	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Reason: "unknown"})
+	same(c.asked, admin.DeadLettersOptions{Queue: "q", Reason: "unknown"}, letters, c.letters, err)
+	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Reason: "gone", Max: 4})
+	same(c.asked, admin.RedriveOptions{Queue: "q", Reason: "gone", Max: 4}, redriven, admin.RedriveInfo{Redriven: 2, Left: 1}, err)
+	swept, err := client.Sweep(ctx)
+	same(nil, nil, swept, admin.SweepInfo{Groups: 3, Finished: 1}, err)
+}
+
+func TestNotFoundSurvivesTheSocketAndOtherErrorsAreText(t *testing.T) {
+	c := &canned{err: fmt.Errorf("group chat/x: %w", admin.ErrNotFound)}
+	client := serve(t, c)
+	_, err := client.Group(t.Context(), "chat", "x")
+	if !errors.Is(err, admin.ErrNotFound) || err.Error() != "group chat/x: not found" {
+		t.Errorf("got %v", err)
+	}
+	c.err = errors.New("disk on fire")
+	if _, err := client.Sweep(t.Context()); err == nil || err.Error() != "disk on fire" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDialTellsAMissingServerFromADeadOne(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if _, err := admin.Dial(t.Context(), admin.SocketName); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: got %v", err)
+	}
+	listener, err := admin.Listen(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 leaves it
+	_ = listener.Close()
+	if _, err := admin.Dial(t.Context(), admin.SocketName); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dead: got %v", err)
+	}
+	listener, err = admin.Listen(t.Context(), ".")
+	if err != nil {
+		t.Fatalf("listen over a dead socket: %v", err)
+	}
+	_ = listener.Close()
+}
+
+func TestStatsAreIdleWhenNothingWaitsForTheSystem(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stats admin.Stats
+		idle  bool
+	}{
+		{"empty", admin.Stats{}, true},
+		{"dead letters wait for people", admin.Stats{Queues: []admin.QueueStats{{Visible: 3, DeadLetter: true}}}, true},
+		{"issued tokens wait for their sender", admin.Stats{Streams: []admin.StreamStats{{Issued: 1, Done: 5}}}, true},
+		{"pending", admin.Stats{Streams: []admin.StreamStats{{Pending: 1}}}, false},
+		{"held", admin.Stats{Streams: []admin.StreamStats{{Held: 1}}}, false},
+		{"leased", admin.Stats{Streams: []admin.StreamStats{{Leased: 1}}}, false},
+		{"delayed on a queue", admin.Stats{Queues: []admin.QueueStats{{Delayed: 1}}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := c.stats.Total().Idle; got != c.idle {
+				t.Errorf("idle = %v", got)
+			}
+		})
+	}
+}
+
+func TestStateAndReplyAreShownAsTheyCanBeRead(t *testing.T) {
+	var g admin.GroupInfo
+	g.SetState([]byte{0xa1, 0x61})
+	if g.State != nil || len(g.StateBase64) != 2 {
+		t.Errorf("binary state: %+v", g)
+	}
+	var r admin.ReplyInfo
+	for _, c := range []struct{ body, json, text string }{{`{"a":1}`, `{"a":1}`, ""}, {"hello", "", "hello"}, {"", "", ""}} {
+		r.SetBody([]byte(c.body))
+		if string(r.Body) != c.json || r.BodyText != c.text || r.BodyBase64 != nil {
+			t.Errorf("%q: %+v", c.body, r)
+		}
+	}
+	r.SetBody([]byte{0xff})
+	if len(r.BodyBase64) != 1 {
+		t.Errorf("binary body: %+v", r)
+	}
+}

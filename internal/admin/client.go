@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Client is an Admin on the other side of a unix socket.
+type Client struct{ http http.Client }
+
+var _ Admin = (*Client)(nil)
+
+// Dial connects to the socket at a path and checks that a server answers there: a file that a killed server left behind gives an error that wraps
+// ECONNREFUSED, a missing one fs.ErrNotExist. Close the client after use.
+func Dial(ctx context.Context, path string) (*Client, error) {
+	var dialer net.Dialer
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
+	conn, err := dial(ctx, "", "")
+	if err != nil {
+		return nil, fmt.Errorf("connect to admin socket: %w", err)
+	}
+	_ = conn.Close() // it was only a probe
+	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Stats implements [Admin].
+func (c *Client) Stats(ctx context.Context) (Stats, error) {
+	return ask[Stats](ctx, c, http.MethodGet, "/stats", nil)
+}
+
+// Groups implements [Admin].
+func (c *Client) Groups(ctx context.Context, o GroupsOptions) ([]GroupInfo, error) {
+	return ask[[]GroupInfo](ctx, c, http.MethodGet, "/groups",
+		url.Values{"stream": {o.Stream}, "after": {o.After}, "limit": {strconv.Itoa(o.Limit)}})
+}
+
+// Group implements [Admin].
+func (c *Client) Group(ctx context.Context, stream, group string) (GroupInfo, error) {
+	return ask[GroupInfo](ctx, c, http.MethodGet, "/group", url.Values{"stream": {stream}, "group": {group}})
+}
+
+// Message implements [Admin].
+func (c *Client) Message(ctx context.Context, stream, id string) (MessageInfo, error) {
+	return ask[MessageInfo](ctx, c, http.MethodGet, "/message", url.Values{"stream": {stream}, "id": {id}})
+}
+
+// Sweep implements [Admin].
+func (c *Client) Sweep(ctx context.Context) (SweepInfo, error) {
+	return ask[SweepInfo](ctx, c, http.MethodPost, "/sweep", nil)
+}
+
+// DeadLetters implements [Admin].
+func (c *Client) DeadLetters(ctx context.Context, o DeadLettersOptions) ([]DeadLetter, error) {
+	return ask[[]DeadLetter](ctx, c, http.MethodGet, "/dead-letters",
+		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "limit": {strconv.Itoa(o.Limit)}})
+}
+
+// Redrive implements [Admin].
+func (c *Client) Redrive(ctx context.Context, o RedriveOptions) (RedriveInfo, error) {
+	return ask[RedriveInfo](ctx, c, http.MethodPost, "/redrive",
+		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "max": {strconv.Itoa(o.Max)}})
+}
+
+func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {
+	var result T
+	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return result, fmt.Errorf("ask running server: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return result, fmt.Errorf("ask running server: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return result, refusal(resp)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&result); err != nil {
+		return result, fmt.Errorf("read answer of running server: %w", err)
+	}
+	return result, nil
+}
+
+func refusal(resp *http.Response) error {
+	var f failure
+	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || f.Error == "" {
+		f.Error = resp.Status
+	}
+	if resp.StatusCode == http.StatusNotFound {
+		// The text ends in that of the sentinel, which wrapping adds again.
+		what := strings.TrimSuffix(strings.TrimSuffix(f.Error, ErrNotFound.Error()), ": ")
+		if what == "" {
+			return ErrNotFound
+		}
+		return fmt.Errorf("%s: %w", what, ErrNotFound)
+	}
+	return errors.New(f.Error)
+}

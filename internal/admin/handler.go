@@ -1,0 +1,101 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+)
+
+// Handler serves an Admin as JSON over HTTP, for [Dial].
+func Handler(a Admin) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /stats", answer(func(r *http.Request) (any, error) { return a.Stats(r.Context()) }))
+	mux.Handle("GET /groups", answer(func(r *http.Request) (any, error) {
+		limit, err := number(r, "limit")
+		if err != nil {
+			return nil, err
+		}
+		o := GroupsOptions{Stream: r.FormValue("stream"), After: r.FormValue("after"), Limit: limit}
+		return listed(a.Groups(r.Context(), o))
+	}))
+	mux.Handle("GET /group", answer(func(r *http.Request) (any, error) {
+		return a.Group(r.Context(), r.FormValue("stream"), r.FormValue("group"))
+	}))
+	mux.Handle("GET /message", answer(func(r *http.Request) (any, error) {
+		return a.Message(r.Context(), r.FormValue("stream"), r.FormValue("id"))
+	}))
+	mux.Handle("GET /dead-letters", answer(func(r *http.Request) (any, error) {
+		limit, err := number(r, "limit")
+		if err != nil {
+			return nil, err
+		}
+		o := DeadLettersOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), Limit: limit}
+		return listed(a.DeadLetters(r.Context(), o))
+	}))
+	mux.Handle("POST /sweep", answer(func(r *http.Request) (any, error) { return a.Sweep(r.Context()) }))
+	mux.Handle("POST /redrive", answer(func(r *http.Request) (any, error) {
+		limit, err := number(r, "max")
+		if err != nil {
+			return nil, err
+		}
+		return a.Redrive(r.Context(), RedriveOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), Max: limit})
+	}))
+	return mux
+}
+
+// failure is the body of every answer but 200.
+type failure struct {
+	Error string `json:"error"`
+}
+
+// badRequest is an error of the asker.
+type badRequest struct{ error }
+
+func number(r *http.Request, field string) (int, error) {
+	text := r.FormValue(field)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, badRequest{errors.New(field + " must be a whole number, at least 0")}
+	}
+	return n, nil
+}
+
+// listed makes an empty list [] and not null.
+func listed[T any](list []T, err error) (any, error) {
+	if list == nil {
+		list = []T{}
+	}
+	return list, err
+}
+
+func answer(ask func(*http.Request) (any, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
+		body, err := ask(r)
+		if err != nil {
+			status, body = statusOf(err), failure{Error: err.Error()}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		// An error here means that the asker has gone away.
+		_ = json.NewEncoder(w).Encode(body)
+	})
+}
+
+func statusOf(err error) int {
+	var bad badRequest
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return http.StatusNotFound
+	case errors.As(err, &bad):
+		return http.StatusBadRequest
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
