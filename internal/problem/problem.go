@@ -1,0 +1,164 @@
+// Package problem writes RFC 9457 problem details: the one shape in which an HTTP caller learns that a request was not done.
+package problem
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Base is what the type URIs start with; the type's name follows. Each is an anchor of the page that documents the HTTP contract.
+const Base = "https://github.com/effectively-once/once/blob/main/docs/http.md#"
+
+// A Type names a kind of problem. Names are stable: callers may decide by them.
+type Type string
+
+// The types, with the status that each is answered with.
+const (
+	MissingKey           Type = "missing-key"            // 400
+	MalformedKey         Type = "malformed-key"          // 400
+	MalformedRequest     Type = "malformed-request"      // 400
+	InvalidMessage       Type = "invalid-message"        // 400
+	Rejected             Type = "rejected"               // 400
+	Forbidden            Type = "forbidden"              // 403
+	UnknownRoute         Type = "unknown-route"          // 404
+	UnknownStream        Type = "unknown-stream"         // 404
+	UnknownMessage       Type = "unknown-message"        // 404
+	MethodNotAllowed     Type = "method-not-allowed"     // 405, with Allow
+	Leased               Type = "leased"                 // 409, with Retry-After
+	Deleted              Type = "deleted"                // 410
+	TooLarge             Type = "too-large"              // 413
+	UnsupportedMediaType Type = "unsupported-media-type" // 415
+	KeyReuse             Type = "key-reuse"              // 422
+	RateLimited          Type = "rate-limited"           // 429, with Retry-After
+	Internal             Type = "internal"               // 500
+	Unavailable          Type = "unavailable"            // 503, with Retry-After
+)
+
+// Types lists every type.
+func Types() []Type {
+	return []Type{
+		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage,
+		MethodNotAllowed, Leased, Deleted, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
+	}
+}
+
+// URI is the type's identifier, and where it is documented.
+func (t Type) URI() string { return Base + string(t) }
+
+// Status is the HTTP status that the type is answered with; 500 for a name that is not one of the types.
+func (t Type) Status() int {
+	status, _ := t.describe()
+	return status
+}
+
+// Title says in a few words what the type means, the same for every occurrence.
+func (t Type) Title() string {
+	_, title := t.describe()
+	return title
+}
+
+func (t Type) describe() (status int, title string) {
+	switch t {
+	case MissingKey:
+		return http.StatusBadRequest, "Idempotency-Key is missing"
+	case MalformedKey:
+		return http.StatusBadRequest, "Idempotency-Key is malformed"
+	case MalformedRequest:
+		return http.StatusBadRequest, "Request is malformed"
+	case InvalidMessage:
+		return http.StatusBadRequest, "Message breaks a rule"
+	case Rejected:
+		return http.StatusBadRequest, "Message was rejected"
+	case Forbidden:
+		return http.StatusForbidden, "Caller is not allowed to do this"
+	case UnknownRoute:
+		return http.StatusNotFound, "No such route"
+	case UnknownStream:
+		return http.StatusNotFound, "No such stream"
+	case UnknownMessage:
+		return http.StatusNotFound, "No such message"
+	case MethodNotAllowed:
+		return http.StatusMethodNotAllowed, "Method is not allowed here"
+	case Leased:
+		return http.StatusConflict, "Message is being processed elsewhere"
+	case Deleted:
+		return http.StatusGone, "Request was deleted"
+	case TooLarge:
+		return http.StatusRequestEntityTooLarge, "Body is too large"
+	case UnsupportedMediaType:
+		return http.StatusUnsupportedMediaType, "Content is not supported"
+	case KeyReuse:
+		return http.StatusUnprocessableEntity, "Key was used for another content"
+	case RateLimited:
+		return http.StatusTooManyRequests, "Too many requests"
+	case Unavailable:
+		return http.StatusServiceUnavailable, "Service is unavailable"
+	}
+	return http.StatusInternalServerError, "Internal error"
+}
+
+// A Problem is one occurrence. As an error it carries the answer up to where it is written.
+type Problem struct {
+	Type Type
+	// Detail says what is wrong with this request, for people; it never carries the text of an internal error. May be empty.
+	Detail string
+	// RetryAfter is when to try again, rounded up to seconds. 0 leaves the header out, but for Leased, RateLimited and Unavailable, which say 1 second.
+	RetryAfter time.Duration
+	// Allow lists the methods of MethodNotAllowed.
+	Allow []string
+}
+
+// New makes a problem with a detail.
+func New(t Type, detail string) *Problem { return &Problem{Type: t, Detail: detail} }
+
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return string(p.Type)
+	}
+	return string(p.Type) + ": " + p.Detail
+}
+
+// document is the JSON shape, members in the order of RFC 9457.
+type document struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail,omitempty"`
+	Instance string `json:"instance,omitempty"`
+}
+
+// Write answers with the problem. Instance identifies the occurrence, for support: a request id as a URI. It may be empty.
+func (p *Problem) Write(w http.ResponseWriter, instance string) {
+	status, title := p.Type.describe()
+	// Strings and a number always encode.
+	body, _ := json.Marshal(document{p.Type.URI(), title, status, p.Detail, instance})
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if len(p.Allow) > 0 {
+		h.Set("Allow", strings.Join(p.Allow, ", "))
+	}
+	if seconds := p.retrySeconds(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.WriteHeader(status)
+	// A caller that is gone does not read the answer.
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// retrySeconds rounds up: a caller that comes a fraction too early is refused again.
+func (p *Problem) retrySeconds() int {
+	if p.RetryAfter > 0 {
+		return int(math.Ceil(p.RetryAfter.Seconds()))
+	}
+	switch p.Type {
+	case Leased, RateLimited, Unavailable:
+		return 1
+	}
+	return 0
+}
