@@ -2,8 +2,11 @@ package dedup
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"time"
 )
 
@@ -68,7 +71,53 @@ type Engine struct {
 var ErrNoStream = errors.New("no such stream")
 
 // New checks the configuration. It does no work.
-func New(cfg Config) (*Engine, error) { panic("TODO") }
+func New(cfg Config) (*Engine, error) {
+	if cfg.Store == nil || cfg.Queues == nil {
+		return nil, errors.New("make engine: a store and queues are required")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now //nolint:forbidigo // the one default clock
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = rand.Text
+	}
+	if cfg.Pause == nil {
+		cfg.Pause = pause
+	}
+	if cfg.CallDelay == 0 {
+		cfg.CallDelay = 15 * time.Minute
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Observe == nil {
+		cfg.Observe = func(Event) {}
+	}
+	e := &Engine{cfg: cfg, streams: make(map[string]Stream, len(cfg.Streams))}
+	for _, s := range cfg.Streams {
+		if err := ValidStream(s.Name); err != nil {
+			return nil, fmt.Errorf("make engine: stream %q: %w", s.Name, err)
+		}
+		if _, twice := e.streams[s.Name]; twice || s.Handler == nil {
+			return nil, fmt.Errorf("make engine: stream %q: needs one handler and a name of its own", s.Name)
+		}
+		e.streams[s.Name] = s.withDefaults()
+	}
+	return e, nil
+}
+
+// pause waits with full jitter, so that the losers of a conditional write do not meet again at once.
+func pause(ctx context.Context, n int) error {
+	limit := min(5*time.Millisecond<<min(n-1, 10), time.Second)
+	t := time.NewTimer(time.Duration(mathrand.Int64N(int64(limit)))) //nolint:gosec // jitter, not a secret
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // Stream gives a configured stream with its defaults filled in.
 func (e *Engine) Stream(name string) (Stream, bool) {
@@ -76,59 +125,8 @@ func (e *Engine) Stream(name string) (Stream, bool) {
 	return s, ok
 }
 
-// Process runs a batch of messages through the protocol and tells each one's fate, in their order. Messages of one group are processed in their order, and
-// after one that must be tried again, the later ones of its group must be too. Messages may belong to any streams and groups.
-func (e *Engine) Process(ctx context.Context, messages []Message) []Outcome { panic("TODO") }
-
-// Call processes one message that no queue would deliver again, on behalf of a caller that waits for the answer. Because a crash after the commit must not strand
-// the effects, the trigger to publish them is sent before it, delayed by Config.CallDelay; another one follows the commit.
-func (e *Engine) Call(ctx context.Context, m Message) Outcome { panic("TODO") }
-
-// Issue writes the token of a message before the message is put on a queue: the proof under token admission that it is known. stored tells
-// whether m is new, known and not done (Issued: enqueue it again, the first try may have died before it did), or done. It returns
-// Rejected(key-reuse) or Rejected(deleted) outcomes as a *RefusedError.
-func (e *Engine) Issue(ctx context.Context, m Message) (token Token, fresh bool, err error) {
-	panic("TODO")
+func (e *Engine) observe(name EventName, stream string, count int) {
+	if count > 0 {
+		e.cfg.Observe(Event{Name: name, Stream: stream, Count: count})
+	}
 }
-
-// Forget deletes a one-time request: later calls find it deleted. It waits out, by the group's version, attempts that run at the same time.
-func (e *Engine) Forget(ctx context.Context, m Message) error { panic("TODO") }
-
-// Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.
-func (e *Engine) Refuse(ctx context.Context, refused []Refused) error { panic("TODO") }
-
-// Status of a message as people see it.
-type Status string
-
-// The statuses.
-const (
-	StatusUnknown   Status = "unknown"
-	StatusAccepted  Status = "accepted"
-	StatusHeld      Status = "held"
-	StatusCommitted Status = "committed"
-	StatusDone      Status = "done"
-	StatusRejected  Status = "rejected"
-	StatusDeleted   Status = "deleted"
-)
-
-// A State is what Status found out about a message.
-type State struct {
-	Status Status
-	Reason Reason // of StatusRejected
-	Group  string
-	Reply  *Reply
-	Token  Token
-}
-
-// Status looks a message up by its identity, and by source, epoch and sequence where those are given. m.Group may be empty where the token knows the group.
-func (e *Engine) Status(ctx context.Context, m Message) (State, error) { panic("TODO") }
-
-// Publish sends the pending effects of groups, marks their messages done and clears them, and tells for each group whether nothing is left.
-// Any worker may publish any group any number of times.
-func (e *Engine) Publish(ctx context.Context, groups []GroupKey) []error { panic("TODO") }
-
-// Deliver sends one effect that was refused before, under its old identity.
-func (e *Engine) Deliver(ctx context.Context, to string, d Delivery) error { panic("TODO") }
-
-// Sweep finishes what crashed workers left of one group: publishes what is pending, clears what is done, drains what can run, acts on gaps.
-func (e *Engine) Sweep(ctx context.Context, key GroupKey) error { panic("TODO") }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -76,7 +75,7 @@ func (m *Message) Identity() string {
 	if m.ID != "" || m.Source == "" {
 		return m.ID
 	}
-	return m.Source + "/" + strconv.FormatUint(m.Epoch, 10) + "/" + strconv.FormatUint(m.Sequence, 10)
+	return m.number()
 }
 
 // SourceKey is the name of the message's source within the group record: scoped by principal, so that nobody can number for somebody else.

@@ -152,25 +152,6 @@ type Token struct {
 	Expires time.Time
 }
 
-// Entry gives the pending entry with that number.
-func (g *Group) Entry(number uint64) (Pending, bool) {
-	i := slices.IndexFunc(g.Pending, func(p Pending) bool { return p.Number == number })
-	if i < 0 {
-		return Pending{}, false
-	}
-	return g.Pending[i], true
-}
-
-// of gives the pending entry of a message.
-func (g *Group) of(m *Message) (Pending, bool) {
-	identity := m.Identity()
-	i := slices.IndexFunc(g.Pending, func(p Pending) bool { return p.Identity == identity && p.Principal == m.Principal })
-	if i < 0 {
-		return Pending{}, false
-	}
-	return g.Pending[i], true
-}
-
 // HasEffects reports whether anything waits to be published.
 func (g *Group) HasEffects() bool {
 	return slices.ContainsFunc(g.Pending, func(p Pending) bool { return len(p.Effects) > 0 })

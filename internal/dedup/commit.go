@@ -1,0 +1,155 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// commit makes a plan real, or finds out that another attempt was first.
+func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
+	pl.next.Version = p.view.Version + 1
+	if p.view.Version == 0 {
+		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli())) //nolint:gosec // positive
+	}
+	pl.next.Expires = time.Time{}
+	if !pl.next.HasEffects() && !pl.next.HasHeld() {
+		pl.next.Expires = pl.now.Add(p.stream.GroupRetention)
+	}
+	if p.early && pl.added > 0 && pl.next.HasEffects() {
+		if err := e.cfg.Queues.Trigger(ctx, []GroupKey{p.key}, e.cfg.CallDelay); err != nil {
+			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
+		}
+	}
+	added := pl.next.Pending[len(pl.next.Pending)-pl.added:]
+	for _, entry := range added {
+		p.attempts[entry.Attempt] = true
+	}
+	err := e.cfg.Store.Commit(ctx, Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
+	switch {
+	case errors.Is(err, ErrConflict):
+		e.discard(ctx, pl.staged)
+		e.observe(EventConflict, p.stream.Name, 1)
+		return fmt.Errorf("commit group: %w", err)
+	case err != nil: // it may have been applied, or may be yet: undo nothing, look again
+		p.doubts = append(p.doubts, pl)
+		return fmt.Errorf("commit group: %w", err)
+	}
+	p.view = pl.next
+	p.trigger = true
+	for _, entry := range added {
+		delete(p.attempts, entry.Attempt)
+		if len(entry.Effects) == 0 {
+			p.mark(entry, pl.now)
+		}
+	}
+	e.resolveDoubts(ctx, p)
+	return nil
+}
+
+// resolveDoubts deletes the staged blobs of commits that can't land any more: the record has moved past them, and they are not in it. One that is neither in the record nor
+// passed by it may still be on its way; a sweep deals with its blobs.
+func (e *Engine) resolveDoubts(ctx context.Context, p *part) {
+	p.doubts = slices.DeleteFunc(p.doubts, func(pl *plan) bool {
+		won := slices.ContainsFunc(p.view.Pending, func(entry Pending) bool { return strings.HasPrefix(entry.Attempt, pl.attempt+".") })
+		moved := p.view.Version >= pl.next.Version || p.view.Version > 0 && p.view.Incarnation != pl.next.Incarnation
+		if moved && !won {
+			e.discard(ctx, pl.staged)
+		}
+		return moved
+	})
+}
+
+// discard deletes staged blobs. What can't be deleted now a sweep deletes later.
+func (e *Engine) discard(ctx context.Context, staged []string) {
+	if len(staged) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := e.cfg.Blobs.Discard(ctx, staged); err != nil {
+		e.cfg.Log.Warn("staged blobs left for the sweep", "count", len(staged), "error", err)
+	}
+}
+
+// mark notes that a committed message's token is to be marked done.
+func (p *part) mark(entry Pending, now time.Time) {
+	p.marks = append(p.marks, entry.done(p.key, now))
+}
+
+// done is the token of a committed message.
+func (p *Pending) done(key GroupKey, now time.Time) Token {
+	return Token{
+		Key: p.Token, State: Done, Fingerprint: p.Fingerprint, Stream: key.Stream, Group: key.Group, Owner: p.Attempt,
+		Reply: p.Reply, Expires: now.Add(p.Retention),
+	}
+}
+
+// settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out.
+func (e *Engine) settle(ctx context.Context, parts []*part) {
+	var marks []Token
+	var groups []GroupKey
+	for _, p := range parts {
+		if p.err != nil {
+			continue
+		}
+		marks = append(marks, p.marks...)
+		if p.trigger && p.view.HasEffects() {
+			groups = append(groups, p.key)
+		}
+	}
+	err := e.markDone(ctx, marks)
+	if err == nil && len(groups) > 0 {
+		if err = e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
+			err = fmt.Errorf("trigger publishing: %w", err)
+		}
+	}
+	for _, p := range parts {
+		if p.err != nil {
+			continue
+		}
+		if p.err = err; err != nil {
+			continue
+		}
+		for _, it := range p.items {
+			*it.out = it.fate
+		}
+	}
+}
+
+func (e *Engine) markDone(ctx context.Context, marks []Token) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	latest := make(map[TokenKey]Token, len(marks)) // no key twice in one batch write
+	for _, t := range marks {
+		latest[t.Key] = t
+	}
+	distinct := slices.SortedFunc(maps.Values(latest), func(a, b Token) int { return slices.Compare(a.Key[:], b.Key[:]) })
+	if err := e.cfg.Store.MarkDone(ctx, distinct); err != nil {
+		return fmt.Errorf("mark tokens done: %w", err)
+	}
+	return nil
+}
+
+// clone copies what a plan changes.
+func (g *Group) clone() Group {
+	c := *g
+	c.Pending = slices.Clone(g.Pending)
+	c.Sources = maps.Clone(g.Sources)
+	c.Chained = maps.Clone(g.Chained)
+	return c
+}
+
+// entry gives the pending entry of an item.
+func (g *Group) entry(it *item) (Pending, bool) {
+	i := slices.IndexFunc(g.Pending, func(p Pending) bool { return p.Token == it.token })
+	if i < 0 {
+		return Pending{}, false
+	}
+	return g.Pending[i], true
+}

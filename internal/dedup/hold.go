@@ -1,0 +1,294 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ErrBounds says that a message is too far ahead of its predecessors to be held. It stays with its queue.
+var ErrBounds = errors.New("too far ahead: the bounds on held messages are reached")
+
+// bySequence runs what continues a sequence, delivered or held, until nothing does; what is left is held. So a worker never acknowledges while a message that it can see
+// could run: whoever held it may have been acknowledged before the predecessor came.
+func (pl *plan) bySequence(ctx context.Context) error {
+	for progress := true; progress && !pl.more; {
+		progress = false
+		for _, it := range pl.part.items {
+			if !pl.undecided(it) || pl.more {
+				continue
+			}
+			moved, err := pl.arrive(ctx, it)
+			if err != nil {
+				return err
+			}
+			progress = progress || moved
+		}
+		for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
+			moved, err := pl.drain(ctx, key)
+			if err != nil {
+				return err
+			}
+			progress = progress || moved
+		}
+	}
+	return pl.holdRest(ctx)
+}
+
+func (pl *plan) undecided(it *item) bool {
+	_, decided := pl.fates[it]
+	return it.byNumber && it.open() && !decided
+}
+
+// arrive decides a delivered message that is not ahead of its turn, and reports whether the sequence moved.
+func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
+	pl.part.trigger = true
+	key := it.SourceKey()
+	src, known := pl.next.Sources[key]
+	switch {
+	case pl.failed:
+		pl.fates[it] = Outcome{Err: errBlocked}
+		return false, nil
+	case known && it.Epoch < src.Epoch:
+		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: "a newer epoch of its source has spoken"}
+		return false, nil
+	case known && it.Epoch > src.Epoch && len(src.Held) > 0:
+		return true, pl.evict(ctx, key, ReasonStaleEpoch, "a newer epoch of its source has spoken")
+	case !known || it.Epoch > src.Epoch:
+		src = Source{Epoch: it.Epoch, Next: 1}
+	}
+	switch {
+	case it.Sequence < src.Next:
+		pl.late(it, src)
+	case it.Sequence == src.Next && pl.next.ready(&it.Message):
+		return pl.turn(ctx, it, key, src)
+	}
+	return false, nil
+}
+
+// late settles a number that was passed.
+func (pl *plan) late(it *item, src Source) {
+	if src.Skipped.Contains(it.Sequence) {
+		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"}
+		return
+	}
+	if entry, ok := pl.next.entry(it); ok {
+		pl.committed(it, entry)
+		return
+	}
+	pl.fates[it] = Outcome{Kind: Duplicate}
+}
+
+// turn runs the message whose number is next.
+func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (bool, error) {
+	fate, err := pl.run(ctx, it)
+	if err != nil || pl.more {
+		return false, err
+	}
+	pl.fates[it] = fate
+	pl.failed = pl.failed || fate.Kind == Retry
+	if fate.Kind == Processed {
+		pl.passed(key, src, it)
+	}
+	return fate.Kind == Processed, nil
+}
+
+// passed moves the source on to the next number.
+func (pl *plan) passed(key string, src Source, it *item) {
+	src = pl.release(key, src, &it.Message)
+	src.Next = it.Sequence + 1
+	src.GapSince = pl.now
+	pl.put(key, src)
+}
+
+// release takes a message out of the held ones, if it is there.
+func (pl *plan) release(key string, src Source, m *Message) Source {
+	if !src.Held.Contains(m.Sequence) {
+		return src
+	}
+	src.Held = src.Held.Remove(m.Sequence)
+	src.HeldBytes -= m.size()
+	pl.unhold = append(pl.unhold, HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: m.Sequence})
+	pl.changed = true
+	return src
+}
+
+func (pl *plan) put(key string, src Source) {
+	if pl.next.Sources == nil {
+		pl.next.Sources = map[string]Source{}
+	}
+	if len(src.Held) == 0 {
+		src.HeldBytes, src.GapSince = 0, time.Time{}
+	}
+	pl.next.Sources[key] = src
+}
+
+func (m *Message) size() int { return len(m.Body) + headerBytes(m.Headers) + len(m.ContentType) }
+
+// room is how many held messages this commit can still put or delete.
+func (pl *plan) room() int { return MaxCommitItems - len(pl.hold) - len(pl.unhold) }
+
+// drain runs the held messages of a source whose turn has come.
+func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
+	for src := pl.next.Sources[key]; src.Held.Contains(src.Next) && !pl.more; src = pl.next.Sources[key] {
+		if pl.room() == 0 {
+			pl.more = true
+			return moved, nil
+		}
+		from := HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Next}
+		held, err := pl.cfg.Store.Held(ctx, from, min(pl.room(), src.Held.from(src.Next)))
+		if err != nil {
+			return moved, fmt.Errorf("load held messages: %w", err)
+		}
+		if len(held) == 0 || held[0].Message.Sequence != src.Next {
+			return moved, fmt.Errorf("load held messages: %w: number %d of %s is missing", ErrCorrupt, src.Next, pl.next.Key)
+		}
+		for _, h := range held {
+			ran, err := pl.runHeld(ctx, key, h.Message)
+			if err != nil || !ran {
+				return moved, err
+			}
+			moved = true
+		}
+	}
+	return moved, nil
+}
+
+// runHeld runs one held message. One that fails goes back to its queue, which counts its failures; it was acknowledged when it was held, and nobody would deliver it again.
+func (pl *plan) runHeld(ctx context.Context, key string, m Message) (ran bool, err error) {
+	src := pl.next.Sources[key]
+	if m.Sequence != src.Next || !pl.next.ready(&m) || pl.more {
+		return false, nil
+	}
+	it := &item{Message: m}
+	if _, err := pl.admissible(it); err != nil {
+		return false, fmt.Errorf("load held messages: %w: %w", ErrCorrupt, err)
+	}
+	fate, err := pl.run(ctx, it)
+	if err != nil || pl.more {
+		return false, err
+	}
+	switch fate.Kind {
+	case Processed:
+		pl.observe(EventProcessed, m.Stream, 1)
+		pl.passed(key, src, it)
+		return true, nil
+	case Rejected:
+		err = pl.cfg.Queues.DeadLetter(ctx, []Refused{{Message: m, Reason: fate.Reason, Detail: fate.Detail}})
+	default:
+		err = pl.cfg.Queues.Return(ctx, []Message{m})
+	}
+	if err != nil {
+		return false, fmt.Errorf("give back held message: %w", err)
+	}
+	pl.put(key, pl.release(key, src, &m))
+	return false, nil
+}
+
+// from counts the numbers from n on that follow without a gap.
+func (r Ranges) from(n uint64) int {
+	if i := r.search(n); i < len(r) && r[i].First <= n {
+		return int(min(r[i].Last-n+1, MaxCommitItems)) //nolint:gosec // at most MaxCommitItems
+	}
+	return 0
+}
+
+// evict sends held messages of a source to the dead-letter queue, as many as one commit takes.
+func (pl *plan) evict(ctx context.Context, key string, reason Reason, detail string) error {
+	src := pl.next.Sources[key]
+	if pl.room() == 0 {
+		pl.more = true
+		return nil
+	}
+	held, err := pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch}, pl.room())
+	if err != nil {
+		return fmt.Errorf("load held messages: %w", err)
+	}
+	refused := make([]Refused, len(held))
+	for i, h := range held {
+		refused[i] = Refused{Message: h.Message, Reason: reason, Detail: detail}
+		src = pl.release(key, src, &h.Message)
+	}
+	if len(held) == 0 {
+		return fmt.Errorf("load held messages: %w: those of %s are missing", ErrCorrupt, pl.next.Key)
+	}
+	if err := pl.cfg.Queues.DeadLetter(ctx, refused); err != nil {
+		return fmt.Errorf("dead-letter held messages: %w", err)
+	}
+	pl.put(key, src)
+	return nil
+}
+
+// holdRest holds what came too early.
+func (pl *plan) holdRest(ctx context.Context) error {
+	for _, it := range pl.part.items {
+		if !pl.undecided(it) || pl.more {
+			continue
+		}
+		if pl.failed {
+			pl.fates[it] = Outcome{Err: errBlocked}
+			continue
+		}
+		if err := pl.holdOne(ctx, it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (pl *plan) holdOne(ctx context.Context, it *item) error {
+	key := it.SourceKey()
+	src, known := pl.next.Sources[key]
+	if !known || it.Epoch > src.Epoch {
+		src = Source{Epoch: it.Epoch, Next: 1}
+	}
+	if src.Held.Contains(it.Sequence) {
+		return pl.heldAlready(ctx, it, key)
+	}
+	b := pl.part.stream.Bounds
+	switch {
+	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.size() > b.Bytes:
+		pl.fates[it] = Outcome{Err: ErrBounds}
+		return nil
+	case pl.room() == 0:
+		pl.more = true
+		return nil
+	}
+	if len(src.Held) == 0 {
+		src.GapSince = pl.now
+	}
+	src.Held = src.Held.Add(it.Sequence, it.Sequence)
+	src.HeldBytes += it.size()
+	pl.put(key, src)
+	pl.hold = append(pl.hold, Held{Message: it.Message, At: pl.now})
+	pl.changed = true
+	pl.fates[it] = Outcome{Kind: HeldBack}
+	return nil
+}
+
+// heldAlready settles another delivery of a held message, if it is the same message.
+func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
+	held := slices.DeleteFunc(slices.Clone(pl.hold), func(h Held) bool { return h.Message.number() != it.number() || h.Message.SourceKey() != key })
+	if len(held) == 0 {
+		var err error
+		held, err = pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence}, 1)
+		if err != nil {
+			return fmt.Errorf("load held message: %w", err)
+		}
+	}
+	if len(held) == 0 || held[0].Message.Sequence != it.Sequence {
+		return fmt.Errorf("load held message: %w: number %d of %s is missing", ErrCorrupt, it.Sequence, pl.next.Key)
+	}
+	pl.fates[it] = Outcome{Kind: HeldBack}
+	if held[0].Message.Fingerprint() != it.fingerprint {
+		pl.fates[it] = keyReuse()
+	}
+	return nil
+}
+
+// plainSource takes the principal off a [Message.SourceKey].
+func plainSource(key string) string { return key[strings.LastIndex(key, "\x1f")+1:] }

@@ -1,0 +1,247 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// MaxPending is how many bytes may wait to be published in one group record; what is pending is published before more is committed.
+const MaxPending = 256 << 10
+
+var (
+	errFull    = errors.New("pending effects fill the group record")
+	errReload  = errors.New("group changed by this worker")
+	errBlocked = errors.New("an earlier message of the group failed")
+)
+
+// A plan is what one commit of a group would make real. Until it is committed, all of it is in memory, but for staged blobs.
+type plan struct {
+	*Engine
+	part    *part
+	loaded  Group // the view that it was made on
+	attempt string
+	now     time.Time
+	next    Group
+	hold    []Held
+	unhold  []HeldKey
+	staged  []string
+	runs    int // handlers run
+	added   int // pending entries of this plan, at the end of next.Pending
+	fates   map[*item]Outcome
+	failed  bool // a handler failed: no later delivery of the group runs
+	changed bool
+	more    bool // the plan is full: commit it and plan again
+}
+
+// plan decides every open item on the view, running handlers for the new ones.
+func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
+	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone(), fates: map[*item]Outcome{}}
+	if p.sweeping {
+		if err := pl.closeGaps(ctx); err != nil {
+			return pl, pl.abandon(ctx, err)
+		}
+	}
+	for _, it := range p.items {
+		if it.open() && !it.byNumber && !pl.more {
+			if err := pl.byToken(ctx, it); err != nil {
+				return pl, pl.abandon(ctx, err)
+			}
+		}
+	}
+	if err := pl.bySequence(ctx); err != nil {
+		return pl, pl.abandon(ctx, err)
+	}
+	if pl.added > 0 {
+		if err := pl.dropLeftovers(ctx); err != nil {
+			return pl, pl.abandon(ctx, err)
+		}
+	}
+	return pl, nil
+}
+
+// abandon throws a plan away that was never offered to the store.
+func (pl *plan) abandon(ctx context.Context, err error) error {
+	pl.discard(ctx, pl.staged)
+	return err
+}
+
+func (pl *plan) byToken(ctx context.Context, it *item) error {
+	if pl.failed {
+		pl.fates[it] = Outcome{Err: errBlocked}
+		return nil
+	}
+	if entry, ok := pl.next.entry(it); ok {
+		pl.committed(it, entry)
+		return nil
+	}
+	fate, fresh := admit(pl.part.stream, it, pl.part.tokens[it.token], pl.now)
+	if !fresh {
+		pl.fates[it] = fate
+		return nil
+	}
+	fate, err := pl.run(ctx, it)
+	if err != nil || pl.more {
+		return err
+	}
+	pl.fates[it] = fate
+	pl.failed = fate.Kind == Retry
+	return nil
+}
+
+// committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
+func (pl *plan) committed(it *item, entry Pending) {
+	if entry.Fingerprint != it.fingerprint {
+		pl.fates[it] = keyReuse()
+		return
+	}
+	fate := Outcome{Kind: Duplicate, Reply: entry.Reply}
+	if pl.part.attempts[entry.Attempt] {
+		fate.Kind = Processed // our own commit, whose answer was lost
+		delete(pl.part.attempts, entry.Attempt)
+	}
+	pl.fates[it] = fate
+	pl.part.trigger = true
+	// An entry of this very plan is not committed yet; the commit marks it.
+	if len(entry.Effects) == 0 && entry.Marks && entry.Number <= pl.loaded.Last {
+		pl.part.mark(entry, pl.now)
+	}
+}
+
+// run runs the handler for a new message and takes what it did into the plan. pl.more says that it found no room in this commit.
+func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
+	pl.runs++
+	a := &Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
+	if err := run(ctx, pl.part.stream.Handler, a, it.Message); err != nil {
+		return pl.failure(it, err), nil
+	}
+	entry := pl.entry(it, a)
+	switch {
+	case pl.next.pendingBytes()+entry.size() <= MaxPending || !pl.next.HasEffects():
+	case pl.changed:
+		pl.more = true
+		return Outcome{}, nil
+	default:
+		return Outcome{}, errFull
+	}
+	if err := pl.stage(ctx, a); err != nil {
+		return Outcome{}, err
+	}
+	pl.take(a, entry)
+	return Outcome{Kind: Processed, Reply: a.reply}, nil
+}
+
+func (pl *plan) failure(it *item, err error) Outcome {
+	var reject *RejectError
+	if errors.As(err, &reject) {
+		return Outcome{Kind: Rejected, Reason: ReasonHandler, Detail: reject.Detail}
+	}
+	var failed *HandlerError
+	if !errors.As(err, &failed) {
+		failed = &HandlerError{Err: err}
+	}
+	pl.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token.String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
+	return Outcome{Err: failed}
+}
+
+// entry is the pending entry of an attempt.
+func (pl *plan) entry(it *item, a *Attempt) Pending {
+	p := Pending{
+		Number: pl.next.Last + 1, Identity: it.identity, Principal: it.Principal, Token: it.token, Fingerprint: it.fingerprint,
+		Attempt: a.ID, Effects: a.effects, Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
+	}
+	for i, b := range a.blobs {
+		p.Effects = append(p.Effects, Effect{Blob: &Blob{Key: b.key, Staged: stagedName(a.ID, i)}})
+	}
+	return p
+}
+
+func stagedName(attempt string, i int) string { return attempt + "." + strconv.Itoa(i) }
+
+// stage writes the attempt's blobs where nobody sees them.
+func (pl *plan) stage(ctx context.Context, a *Attempt) error {
+	if len(a.blobs) > 0 && pl.cfg.Blobs == nil {
+		return errors.New("stage blob: no blob store is configured")
+	}
+	for i, b := range a.blobs {
+		name := stagedName(a.ID, i)
+		pl.staged = append(pl.staged, name)
+		if err := pl.cfg.Blobs.Stage(ctx, name, b.body); err != nil {
+			return fmt.Errorf("stage blob: %w", err)
+		}
+	}
+	return nil
+}
+
+// take puts an attempt into the record to be written.
+func (pl *plan) take(a *Attempt, entry Pending) {
+	pl.changed = true
+	pl.next.State = a.State
+	if len(entry.Effects) == 0 && !entry.Marks {
+		return // a number needs no entry: the next number says that it is committed
+	}
+	for i := range entry.Effects {
+		pl.chain(&entry.Effects[i])
+	}
+	pl.next.Last += max(1, uint64(len(entry.Effects)))
+	pl.next.Pending = append(pl.next.Pending, entry)
+	pl.added++
+}
+
+// chain numbers an effect for the destinations that want 1, 2, 3 … without gaps.
+func (pl *plan) chain(f *Effect) {
+	for _, to := range f.To {
+		if !pl.cfg.Sequenced[to] {
+			continue
+		}
+		if pl.next.Chained == nil {
+			pl.next.Chained = map[string]uint64{}
+		}
+		target := to + "/" + f.target(pl.next.Key)
+		pl.next.Chained[target]++
+		f.Chain = maps.Clone(f.Chain)
+		if f.Chain == nil {
+			f.Chain = map[string]uint64{}
+		}
+		f.Chain[to] = pl.next.Chained[target]
+	}
+}
+
+// target is the group at the destination.
+func (f *Effect) target(from GroupKey) string {
+	if f.Group != "" {
+		return f.Group
+	}
+	return from.Group
+}
+
+// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done.
+func (pl *plan) dropLeftovers(ctx context.Context) error {
+	old := pl.next.Pending[:len(pl.next.Pending)-pl.added]
+	var tokens []TokenKey
+	for _, p := range old {
+		if p.Marks && len(p.Effects) == 0 && !slices.Contains(tokens, p.Token) {
+			tokens = append(tokens, p.Token)
+		}
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	_, found, err := pl.cfg.Store.Load(ctx, nil, tokens)
+	if err != nil {
+		return fmt.Errorf("load tokens of leftovers: %w", err)
+	}
+	done := map[TokenKey]bool{}
+	for _, t := range found {
+		done[t.Key] = t.State == Done
+	}
+	kept := slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p Pending) bool {
+		return p.Marks && len(p.Effects) == 0 && done[p.Token] && p.Number <= pl.loaded.Last
+	})
+	pl.next.Pending = kept
+	return nil
+}

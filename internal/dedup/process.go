@@ -1,0 +1,274 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// maxRounds is how often a contended group is loaded anew before its messages are given back to their queue.
+const maxRounds = 12
+
+// maxParallel bounds the groups of one batch that are worked on at once.
+const maxParallel = 64
+
+// An item is one delivery of a batch.
+type item struct {
+	Message
+	identity    string
+	token       TokenKey
+	fingerprint Fingerprint
+	byNumber    bool // admitted by its sequence
+	fate        Outcome
+	out         *Outcome
+}
+
+// open reports whether the item's fate is still to be decided.
+func (it *item) open() bool { return it.fate.Kind == Retry && it.fate.Err == nil }
+
+// A part is what a batch has of one group.
+type part struct {
+	key    GroupKey
+	stream Stream
+	items  []*item
+	view   Group // as loaded, or as this worker's own commit left it
+	tokens map[TokenKey]Token
+	// marks are the tokens to mark done before anything is acknowledged.
+	marks []Token
+	// trigger says that what is pending in the view is to be published.
+	trigger  bool
+	doubts   []*plan // commits whose answer was lost
+	attempts map[string]bool
+	early    bool // trigger before the commit too
+	sweeping bool
+	err      error // nil when the part is settled
+}
+
+// Process runs a batch of messages through the protocol and tells each one's fate, in their order. Messages of one group are processed in their order, and
+// after one that must be tried again, the later ones of its group must be too. Messages may belong to any streams and groups.
+func (e *Engine) Process(ctx context.Context, messages []Message) []Outcome {
+	return e.process(ctx, messages, false)
+}
+
+// Call processes one message that no queue would deliver again, on behalf of a caller that waits for the answer. Because a crash after the commit must not strand
+// the effects, the trigger to publish them is sent before it, delayed by Config.CallDelay; another one follows the commit.
+func (e *Engine) Call(ctx context.Context, m Message) Outcome {
+	return e.process(ctx, []Message{m}, true)[0]
+}
+
+func (e *Engine) process(ctx context.Context, messages []Message, early bool) []Outcome {
+	out := make([]Outcome, len(messages))
+	parts, relays := e.split(messages, out)
+	e.relay(ctx, relays)
+	for _, p := range parts {
+		p.early = early
+	}
+	e.settleAll(ctx, parts)
+	for _, p := range parts {
+		e.count(p.stream.Name, p.items)
+	}
+	return out
+}
+
+// settleAll works on parts in rounds, until each is settled or was contended too often.
+func (e *Engine) settleAll(ctx context.Context, parts []*part) {
+	for n := 1; len(parts) > 0; n++ {
+		e.round(ctx, parts)
+		parts = unsettled(parts)
+		if len(parts) == 0 {
+			return
+		}
+		if n == maxRounds {
+			giveUp(parts, nil)
+			return
+		}
+		if err := e.cfg.Pause(ctx, n); err != nil {
+			giveUp(parts, err)
+			return
+		}
+	}
+}
+
+// split validates the messages and sorts them by group. Those that need no group record come apart.
+func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays []*item) {
+	byKey := make(map[GroupKey]*part, len(messages))
+	for i := range messages {
+		it := &item{Message: messages[i], out: &out[i]}
+		s, err := e.admissible(it)
+		if err != nil {
+			out[i] = Outcome{Kind: Rejected, Reason: ReasonInvalid, Detail: err.Error()}
+			e.count(it.Stream, []*item{it})
+			continue
+		}
+		if s.Stateless && !it.byNumber && (s.Unordered || it.Group == "") && !e.chains(s) {
+			relays = append(relays, it)
+			continue
+		}
+		key := it.GroupKey()
+		p := byKey[key]
+		if p == nil {
+			p = &part{key: key, stream: s, attempts: map[string]bool{}}
+			byKey[key] = p
+			parts = append(parts, p)
+		}
+		p.items = append(p.items, it)
+	}
+	return parts, relays
+}
+
+// chains reports whether the stream feeds a destination that needs numbers without gaps; those live in the group record.
+func (e *Engine) chains(s Stream) bool {
+	for _, to := range s.Events {
+		if e.cfg.Sequenced[to] {
+			return true
+		}
+	}
+	return false
+}
+
+// admissible checks a message against the rules and its stream, and fills in what identifies it.
+func (e *Engine) admissible(it *item) (Stream, error) {
+	s, ok := e.streams[it.Stream]
+	if !ok {
+		return s, fmt.Errorf("%w: %q", ErrNoStream, it.Stream)
+	}
+	if err := it.Validate(); err != nil {
+		return s, err
+	}
+	it.byNumber = s.Admission == BySequence && it.Route == ""
+	if it.byNumber && it.Source == "" {
+		return s, &InvalidError{"source", "and sequence are required by this stream"}
+	}
+	it.identity = it.Identity()
+	if it.byNumber {
+		it.identity = it.number()
+	}
+	it.token = NewTokenKey(it.Principal, it.Stream, it.identity)
+	it.fingerprint = it.Fingerprint()
+	return s, nil
+}
+
+// round loads the parts, advances each, and settles those that went well.
+func (e *Engine) round(ctx context.Context, parts []*part) {
+	if err := e.load(ctx, parts); err != nil {
+		for _, p := range parts {
+			p.err = err
+		}
+		return
+	}
+	each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+	e.settle(ctx, parts)
+}
+
+// load reads the groups and then, in the same call, the tokens of the messages: never the other way round.
+func (e *Engine) load(ctx context.Context, parts []*part) error {
+	keys := make([]GroupKey, len(parts))
+	var tokens []TokenKey
+	asked := map[TokenKey]bool{}
+	for i, p := range parts {
+		keys[i] = p.key
+		for _, it := range p.items {
+			if !it.byNumber && it.open() && !asked[it.token] {
+				asked[it.token] = true
+				tokens = append(tokens, it.token)
+			}
+		}
+	}
+	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
+	if err != nil {
+		return fmt.Errorf("load groups: %w", err)
+	}
+	byKey := make(map[TokenKey]Token, len(found))
+	for _, t := range found {
+		byKey[t.Key] = t
+	}
+	for i, p := range parts {
+		p.view, p.tokens = groups[i], byKey
+		e.resolveDoubts(ctx, p)
+	}
+	return nil
+}
+
+// advance plans and commits until nothing of the group is left that this worker could do.
+func (e *Engine) advance(ctx context.Context, p *part) error {
+	for {
+		pl, err := e.plan(ctx, p)
+		if errors.Is(err, errFull) {
+			err = e.publishFirst(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+		if pl.changed {
+			if err := e.commit(ctx, p, pl); err != nil {
+				return err
+			}
+		}
+		for it, fate := range pl.fates {
+			it.fate = fate
+		}
+		if !pl.more {
+			return nil
+		}
+	}
+}
+
+func each(parts []*part, do func(*part)) {
+	if len(parts) == 1 {
+		do(parts[0])
+		return
+	}
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxParallel)
+	for _, p := range parts {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			do(p)
+		})
+	}
+	wg.Wait()
+}
+
+func unsettled(parts []*part) []*part {
+	var open []*part
+	for _, p := range parts {
+		if p.err != nil {
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+func giveUp(parts []*part, cause error) {
+	for _, p := range parts {
+		err := p.err
+		if cause != nil {
+			err = errors.Join(cause, err)
+		}
+		for _, it := range p.items {
+			*it.out = Outcome{Kind: Retry, Err: err}
+		}
+	}
+}
+
+// count reports outcomes to the observer.
+func (e *Engine) count(stream string, items []*item) {
+	for _, it := range items {
+		ev := Event{Stream: stream, Count: 1, Reason: it.out.Reason}
+		switch it.out.Kind {
+		case Processed:
+			ev.Name = EventProcessed
+		case Duplicate:
+			ev.Name = EventDuplicate
+		case HeldBack:
+			ev.Name = EventHeld
+		case Rejected:
+			ev.Name = EventRejected
+		case Retry:
+			ev.Name = EventRetried
+		}
+		e.cfg.Observe(ev)
+	}
+}

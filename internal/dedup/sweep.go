@@ -1,0 +1,128 @@
+package dedup
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Sweep finishes what crashed workers left of one group: publishes what is pending, clears what is done, drains what can run, acts on gaps.
+func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
+	s, ok := e.streams[key.Stream]
+	if !ok {
+		return fmt.Errorf("sweep group %s: %w", key, ErrNoStream)
+	}
+	if err := e.publishGroups(ctx, []GroupKey{key})[0]; err != nil {
+		return fmt.Errorf("sweep group: %w", err)
+	}
+	p := &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true, trigger: true}
+	e.settleAll(ctx, []*part{p})
+	if p.err != nil {
+		return fmt.Errorf("sweep group %s: %w", key, p.err)
+	}
+	return nil
+}
+
+// A GapEvent is the body of the message that tells a stream's destinations of skipped numbers; its header "once-event" is "gap".
+type GapEvent struct {
+	Source string `json:"source"`
+	Epoch  uint64 `json:"epoch"`
+	First  uint64 `json:"first"`
+	Last   uint64 `json:"last"`
+}
+
+// closeGaps acts on the numbers that did not come in time.
+func (pl *plan) closeGaps(ctx context.Context) error {
+	gap := pl.part.stream.Gap
+	for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
+		src := pl.next.Sources[key]
+		if len(src.Held) == 0 || src.Held.Contains(src.Next) {
+			continue
+		}
+		age := pl.now.Sub(src.GapSince)
+		pl.cfg.Observe(Event{Name: EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+		if gap.Policy == GapWait || age < gap.After {
+			continue
+		}
+		if gap.Policy == GapFail {
+			if err := pl.evict(ctx, key, ReasonGap, fmt.Sprintf("number %d did not come in time", src.Next)); err != nil {
+				return err
+			}
+			pl.more = len(pl.next.Sources[key].Held) > 0
+			continue
+		}
+		if err := pl.skip(key, src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// skip goes on without the missing numbers, remembers them, and says so.
+func (pl *plan) skip(key string, src Source) error {
+	event := GapEvent{Source: plainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
+	src.Skipped = src.Skipped.Add(event.First, event.Last)
+	src.Next = src.Held.First()
+	src.GapSince = pl.now
+	pl.put(key, src)
+	pl.changed = true
+	pl.observe(EventSkipped, pl.part.stream.Name, int(event.Last-event.First+1)) //nolint:gosec // bounded by Bounds.Distance
+	if len(pl.part.stream.Events) == 0 {
+		return nil
+	}
+	body, err := json.Marshal(event)
+	if err != nil {
+		return fmt.Errorf("encode gap event: %w", err)
+	}
+	effect := Effect{To: pl.part.stream.Events, ContentType: "application/json", Headers: map[string]string{"once-event": "gap"}, Body: body}
+	a := &Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
+	pl.take(a, Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []Effect{effect}})
+	return nil
+}
+
+// SweepBlobs deletes objects that were staged before a time by attempts that no group knows: they lost, or crashed.
+func (e *Engine) SweepBlobs(ctx context.Context, lister Lister, before time.Time) (int, error) {
+	if e.cfg.Blobs == nil {
+		return 0, nil
+	}
+	staged, err := e.cfg.Blobs.Staged(ctx, before)
+	if err != nil || len(staged) == 0 {
+		return 0, err
+	}
+	known := map[string]bool{}
+	for after := (GroupKey{}); ; {
+		groups, err := lister.Groups(ctx, "", after, 100)
+		if err != nil {
+			return 0, fmt.Errorf("list groups: %w", err)
+		}
+		if len(groups) == 0 {
+			break
+		}
+		for _, g := range groups {
+			for _, b := range g.blobs() {
+				known[b.Staged] = true
+			}
+		}
+		after = groups[len(groups)-1].Key
+	}
+	strays := slices.DeleteFunc(staged, func(name string) bool { return known[name] })
+	if err := e.cfg.Blobs.Discard(ctx, strays); err != nil {
+		return 0, fmt.Errorf("discard staged blobs: %w", err)
+	}
+	return len(strays), nil
+}
+
+func (g *Group) blobs() []Blob {
+	var out []Blob
+	for _, p := range g.Pending {
+		for _, f := range p.Effects {
+			if f.Blob != nil {
+				out = append(out, *f.Blob)
+			}
+		}
+	}
+	return out
+}
