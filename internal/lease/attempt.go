@@ -56,11 +56,8 @@ func (g *Guard) claim(ctx context.Context, id Identity) (*attempt, verdict) {
 		next := g.leased(a.held, id, a.owner, until)
 		stored, err := a.swap(ctx, next)
 		switch {
-		case err == nil:
+		case err == nil: // now, or in a try whose answer was lost
 			a.held = next
-			return a, verdict{}
-		case isConflict(err) && a.holds(stored):
-			a.held = stored
 			return a, verdict{}
 		case isConflict(err):
 			a.held = stored
@@ -95,7 +92,6 @@ func (a *attempt) complete(ctx context.Context, reply *dedup.Reply) (Result, err
 			return a.discarded(stored)
 		case isConflict(err):
 			a.held = stored
-			next.Epoch = stored.Epoch
 		}
 		if pause(ctx, backoff(n)) != nil {
 			return Result{}, fmt.Errorf("complete token: %w", err)

@@ -75,7 +75,13 @@ func TestACrashAtAnyStoreCallLosesNothing(t *testing.T) {
 
 func TestALeaseLivesAsLongAsItsHandler(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		first := w.start(leased, w.answers("first", 10*testLease))
+		first := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
+			defer w.enter()()
+			if err := pause(ctx, 10*testLease); err != nil {
+				return nil, err
+			}
+			return &dedup.Reply{Body: []byte("first")}, nil
+		})
 		for range 19 {
 			time.Sleep(testLease / 2)
 			if _, err := w.attempt(leased, panics); !errors.As(err, new(*LeasedError)) {
@@ -108,6 +114,29 @@ func TestAHandlersContextEndsBeforeItsLeaseDoes(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnExtensionWhoseAnswerWasLostCountsAsItWasStored(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		g := w.guard(func(call int) fault {
+			switch {
+			case call == 3: // the first extension
+				return after
+			case call > 4: // the second try of it
+				return before
+			}
+			return none
+		})
+		done := w.startOn(g, leased, func(ctx context.Context) (*dedup.Reply, error) {
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		<-done
+		// Six failing tries of the release are over in less than two seconds.
+		if left := time.Until(w.token().Lease); left < testLease/10-2*time.Second || left > testLease/10 {
+			t.Errorf("the handler's context ended %v before the stored lease, want %v", left, testLease/10)
+		}
+	})
 }
 
 func TestAHeartbeatThatFindsAnotherOwnerEndsTheHandler(t *testing.T) {

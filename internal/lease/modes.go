@@ -90,13 +90,11 @@ func (a *attempt) beat(ctx context.Context, lost context.CancelCauseFunc) {
 		if unsure != nil {
 			next = *unsure
 		}
-		stored, err := a.swap(ctx, next)
+		_, err := a.swap(ctx, next)
 		switch {
 		case err == nil:
 			a.held, unsure, wait = next, nil, a.Heartbeat
 			a.limit.Reset(a.remaining())
-		case isConflict(err) && a.holds(stored):
-			a.held, unsure, wait = stored, nil, 0
 		case isConflict(err):
 			lost(ErrFenced)
 			return
