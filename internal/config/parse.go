@@ -1,0 +1,240 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Parse reads and checks a configuration; name is what problems call the file. The error is an [*InvalidError].
+func Parse(name string, data []byte) (*Config, error) {
+	p := &reader{problems: problems{file: name}, lines: map[string]int{}}
+	body, ok := p.document(data)
+	if !ok {
+		return nil, p.err()
+	}
+	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
+	top := p.only(node{body, lineOf(body, 1), ""}, "streams", "destinations")
+	if n, ok := top["streams"]; ok {
+		for _, f := range p.named(n) {
+			c.Streams[f.key] = p.stream(f.node)
+		}
+	}
+	if n, ok := top["destinations"]; ok {
+		for _, f := range p.named(n) {
+			c.Destinations[f.key] = p.destination(f.node)
+		}
+	}
+	if len(c.Streams) == 0 && len(p.list) == 0 {
+		p.add(1, "streams", "must name at least one stream")
+	}
+	p.together(c)
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// reader keeps the lines of fields for rules that look at several.
+type reader struct {
+	problems
+	lines map[string]int
+}
+
+// document parses the YAML; false means that there is nothing to look at.
+func (p *reader) document(data []byte) (ast.Node, bool) {
+	if len(data) > MaxSize {
+		p.add(1, "", "must be at most %d bytes", MaxSize)
+		return nil, false
+	}
+	file, err := parser.ParseBytes(bytes.TrimPrefix(data, []byte("\ufeff")), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		p.syntax(err)
+		return nil, false
+	}
+	var bodies []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
+			bodies = append(bodies, doc.Body)
+		}
+	}
+	switch {
+	case len(bodies) == 0:
+		p.add(1, "streams", "must name at least one stream")
+		return nil, false
+	case len(bodies) > 1:
+		p.add(lineOf(bodies[1], 1), "", "must be one document; a second one begins here")
+		return nil, false
+	}
+	return bodies[0], true
+}
+
+func (p *reader) syntax(err error) {
+	line, text := 1, err.Error()
+	var e yaml.Error
+	if errors.As(err, &e) {
+		text = e.GetMessage()
+		if t := e.GetToken(); t != nil && t.Position != nil {
+			line = max(t.Position.Line, 1)
+		}
+	}
+	p.add(line, "", "not YAML: %s", text)
+}
+
+// named reads a mapping whose keys are names.
+func (p *reader) named(n node) []field {
+	fields := p.fields(n)
+	return slices.DeleteFunc(fields, func(f field) bool {
+		var invalid *dedup.InvalidError
+		if err := dedup.ValidStream(f.key); errors.As(err, &invalid) {
+			p.add(f.line, f.path, "is not a name: it %s", invalid.Rule)
+			return true
+		}
+		return false
+	})
+}
+
+func (p *reader) stream(n node) Stream {
+	p.lines[n.path] = n.line
+	f := p.only(n, "admission", "order", "retention", "gap", "held", "destinations")
+	p.note(f)
+	s := Stream{
+		Admission: choice(p, f, "admission", dedup.ByKey, dedup.ByToken, dedup.BySequence),
+		Order:     choice(p, f, "order", OrderGroup, OrderNone),
+		Retention: p.duration(f, "retention"),
+	}
+	if gap, ok := f["gap"]; ok {
+		s.Gap = p.gap(gap)
+	}
+	if held, ok := f["held"]; ok {
+		s.Held = p.held(held)
+	}
+	if list, ok := f["destinations"]; ok {
+		s.Destinations = p.names(list)
+	}
+	p.streamRules(n, f, s)
+	return s
+}
+
+func (p *reader) gap(n node) Gap {
+	f := p.only(n, "policy", "after")
+	g := Gap{
+		Policy: choice(p, f, "policy", dedup.GapWait, dedup.GapSkip, dedup.GapFail),
+		After:  p.duration(f, "after"),
+	}
+	after, given := f["after"]
+	switch {
+	case g.Policy == dedup.GapWait && given:
+		p.add(after.line, after.path, "is not allowed with policy wait, which never acts")
+	case (g.Policy == dedup.GapSkip || g.Policy == dedup.GapFail) && !given:
+		p.add(f["policy"].line, n.path+".after", "is required with policy %s: when does it act?", g.Policy)
+	}
+	return g
+}
+
+// maxBound keeps bounds within what an int holds everywhere.
+const maxBound = 1_000_000_000
+
+func (p *reader) held(n node) Held {
+	f := p.only(n, "count", "bytes", "distance")
+	h := Held{Count: int(p.number(f, "count")), Distance: p.number(f, "distance")}
+	b, ok := f["bytes"]
+	if !ok {
+		return h
+	}
+	text, scalar := p.scalar(b)
+	size, err := ParseSize(text)
+	switch {
+	case !scalar || err != nil:
+		p.add(b.line, b.path, "%v", errSize)
+	case size < 1 || size > math.MaxInt32:
+		p.add(b.line, b.path, "must be between 1B and 2GB")
+	}
+	h.Bytes = size
+	return h
+}
+
+func (p *reader) number(f map[string]node, key string) uint64 {
+	n, ok := f[key]
+	if !ok {
+		return 0
+	}
+	text, _ := p.scalar(n)
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil || value < 1 || value > maxBound {
+		p.add(n.line, n.path, "must be a whole number between 1 and %d", maxBound)
+		return 0
+	}
+	return value
+}
+
+// Limits on durations: shorter ones are mistakes, longer ones overflow sums of times.
+const (
+	minDuration = time.Millisecond
+	maxDuration = 3660 * day
+)
+
+func (p *reader) duration(f map[string]node, key string) Duration {
+	n, ok := f[key]
+	if !ok {
+		return 0
+	}
+	text, _ := p.scalar(n)
+	d, err := ParseDuration(text)
+	switch {
+	case err != nil:
+		p.add(n.line, n.path, "%v", err)
+	case d.Std() < minDuration || d.Std() > maxDuration:
+		p.add(n.line, n.path, "must be between %v and %v", Duration(minDuration), Duration(maxDuration))
+	}
+	return d
+}
+
+// choice reads one of some words, the first of which is the default.
+func choice[T ~string](p *reader, f map[string]node, key string, words ...T) T {
+	n, ok := f[key]
+	if !ok {
+		return words[0]
+	}
+	text, _ := p.scalar(n)
+	if slices.Contains(words, T(text)) {
+		return T(text)
+	}
+	list := make([]string, len(words))
+	for i, w := range words {
+		list[i] = string(w)
+	}
+	p.add(n.line, n.path, "must be one of %s", strings.Join(list, ", "))
+	return ""
+}
+
+// names reads a list of names without repetitions.
+func (p *reader) names(n node) []string {
+	var out []string
+	for _, item := range p.items(n) {
+		p.lines[item.path] = item.line
+		name := p.text(item, true)
+		if name != "" && slices.Contains(out, name) {
+			p.add(item.line, item.path, "names %s a second time", name)
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// note keeps the lines of fields for rules that look at several.
+func (p *reader) note(f map[string]node) {
+	for _, n := range f {
+		p.lines[n.path] = n.line
+	}
+}
