@@ -1,0 +1,89 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Expire deletes up to limit marks that have expired, and tells how many it deleted. Where the limit stopped it, the next call
+// goes on, so that many marks are not walked through from their beginning each time.
+func (s *Sender) Expire(ctx context.Context, limit int) (int, error) {
+	r := &request{done: make(chan struct{})}
+	err := s.collect(ctx, r, limit)
+	if err == nil && len(r.expired) > 0 {
+		if err = s.submit(r); err == nil {
+			<-r.done
+			err = r.forgot
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("expire marks of %s: %w", s.path, err)
+	}
+	return r.deleted, nil
+}
+
+// collect looks for up to limit marks that have expired.
+func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
+	s.mu.Lock()
+	lower := s.cursor
+	s.mu.Unlock()
+	if lower == nil {
+		lower = s.marks.prefix(marksFrom)
+	}
+	bounds := &pebble.IterOptions{LowerBound: lower, UpperBound: s.marks.prefix(marksTo)}
+	it, err := s.db.NewIterWithContext(ctx, bounds)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	now := s.options.Now()
+	var next []byte
+	for valid := it.First(); valid; valid = it.Next() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, expires, err := parseMark(it.Value())
+		if err != nil {
+			return err
+		}
+		if expires.After(now) {
+			continue
+		}
+		if len(r.expired) == limit {
+			next = bytes.Clone(it.Key())
+			break
+		}
+		r.expired = append(r.expired, bytes.Clone(it.Key()))
+	}
+	s.mu.Lock()
+	s.cursor = next
+	s.mu.Unlock()
+	return it.Error()
+}
+
+// forget deletes the marks that an Expire found, unless they have been written again since. Only the writer may: between its look at
+// a mark and the record of its round nobody else may change one.
+func (s *Sender) forget(p *plan, r *request) error {
+	if len(r.expired) > 0 {
+		p.depends = append(p.depends, &r.forgot)
+	}
+	for _, key := range r.expired {
+		if _, written := p.written[string(key)]; written {
+			continue
+		}
+		live, err := s.marks.covers(&mark{key: string(key)}, s.options.Now())
+		if err == nil && !live {
+			err = p.batch.Delete(key, nil)
+		}
+		if err != nil {
+			return err
+		}
+		if !live {
+			r.deleted++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package file
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// The kinds of record; the byte after the hash of the path. All marks lie between marksFrom and marksTo.
+const (
+	lengths   byte = 'l' // committed length
+	numbered  byte = 'n' // + stream, group, incarnation: last number
+	singulars byte = 's' // + hash of the identity: written
+	marksFrom      = numbered
+	marksTo        = singulars + 1
+)
+
+// marks reads and names the records of one file.
+type marks struct {
+	db   *pebble.DB
+	file [16]byte // hash of the path
+}
+
+// A mark names the record that tells whether a delivery was written: it was, if the recorded number is at least number.
+type mark struct {
+	key    string
+	number uint64
+}
+
+func newMarks(db *pebble.DB, path string) marks {
+	hash := sha256.Sum256([]byte(path))
+	return marks{db: db, file: [16]byte(hash[:16])}
+}
+
+func (m *marks) prefix(kind byte) []byte {
+	key := make([]byte, 0, 2+len(m.file)+sha256.Size)
+	key = append(key, pebbledb.Files)
+	key = append(key, m.file[:]...)
+	return append(key, kind)
+}
+
+func (m *marks) lengthKey() []byte { return m.prefix(lengths) }
+
+func (m *marks) of(d *dedup.Delivery) mark {
+	if d.Number == 0 {
+		hash := sha256.Sum256([]byte(d.Identity))
+		return mark{key: string(append(m.prefix(singulars), hash[:]...))}
+	}
+	key := m.prefix(numbered)
+	key = binary.AppendUvarint(key, uint64(len(d.Stream)))
+	key = append(key, d.Stream...)
+	key = append(key, d.Group...)
+	return mark{key: string(binary.BigEndian.AppendUint64(key, d.Incarnation)), number: d.Number}
+}
+
+// covers reports whether the store says that the delivery was written.
+func (m *marks) covers(want *mark, now time.Time) (bool, error) {
+	value, closer, err := m.db.Get([]byte(want.key))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	number, expires, err := parseMark(value)
+	if err != nil {
+		return false, err
+	}
+	return expires.After(now) && number >= want.number, nil
+}
+
+func (m *marks) length() (n int64, known bool, err error) {
+	value, closer, err := m.db.Get(m.lengthKey())
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	defer closer.Close()
+	if len(value) != 8 {
+		return 0, false, fmt.Errorf("read committed length: %w", dedup.ErrCorrupt)
+	}
+	return int64(binary.BigEndian.Uint64(value)), true, nil //nolint:gosec // written from an int64
+}
+
+func lengthValue(n int64) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(n)) //nolint:gosec // a length is not negative
+}
+
+func markValue(number uint64, expires time.Time) []byte {
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli())) //nolint:gosec // after 1970
+	return binary.BigEndian.AppendUint64(value, number)
+}
+
+func parseMark(value []byte) (number uint64, expires time.Time, err error) {
+	if len(value) != 16 {
+		return 0, time.Time{}, fmt.Errorf("read mark: %w", dedup.ErrCorrupt)
+	}
+	millis := int64(binary.BigEndian.Uint64(value)) //nolint:gosec // written from an int64
+	return binary.BigEndian.Uint64(value[8:]), time.UnixMilli(millis), nil
+}

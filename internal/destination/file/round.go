@@ -1,0 +1,172 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// keptBuffer is the largest buffer, in bytes, that is kept between rounds.
+const keptBuffer = 4 << 20
+
+// roundBytes is how much a round writes before it leaves the rest to the next one; one request is never divided.
+const roundBytes = 8 << 20
+
+// A request is one Send on its way to the writer, or a part of Expire. It shares no memory with its caller, who may have stopped waiting.
+type request struct {
+	marks []mark
+	lines []byte
+	ends  []int // where each line ends
+	errs  []error
+	done  chan struct{}
+
+	expired [][]byte // keys of marks to delete, of an Expire
+	deleted int
+	forgot  error // of an Expire
+}
+
+func (s *Sender) newRequest(deliveries []dedup.Delivery) *request {
+	r := &request{
+		marks: make([]mark, len(deliveries)),
+		ends:  make([]int, len(deliveries)),
+		errs:  make([]error, len(deliveries)),
+		done:  make(chan struct{}),
+	}
+	size := 0
+	for i := range deliveries {
+		size += len(deliveries[i].Effect.Body) + 256
+	}
+	r.lines = make([]byte, 0, size)
+	for i := range deliveries {
+		r.marks[i] = s.marks.of(&deliveries[i])
+		r.lines = appendLine(r.lines, &deliveries[i])
+		r.ends[i] = len(r.lines)
+	}
+	return r
+}
+
+func (r *request) line(i int) []byte {
+	if i == 0 {
+		return r.lines[:r.ends[0]]
+	}
+	return r.lines[r.ends[i-1]:r.ends[i]]
+}
+
+// write is the writer: it runs until Close, and then until nothing waits.
+func (s *Sender) write() {
+	defer close(s.stopped)
+	for range s.wake {
+		requests, open := s.take()
+		for len(requests) > 0 {
+			n := fill(requests)
+			s.round(requests[:n])
+			requests = requests[n:]
+		}
+		if !open {
+			return
+		}
+	}
+}
+
+// fill tells how many of the requests make a round.
+func fill(requests []*request) int {
+	size := 0
+	for i, r := range requests {
+		size += len(r.lines)
+		if size > roundBytes && i > 0 {
+			return i
+		}
+	}
+	return len(requests)
+}
+
+// A plan is what a round is about to write.
+type plan struct {
+	batch *pebble.Batch
+	// written holds the last number of each mark that this round writes.
+	written map[string]uint64
+	// depends lists the answers that wait for the outcome of the round.
+	depends []*error
+}
+
+// round writes what the requests hold and answers them.
+func (s *Sender) round(requests []*request) {
+	p := plan{batch: s.db.NewBatch(), written: map[string]uint64{}}
+	defer p.batch.Close()
+	s.buf = s.buf[:0]
+	err := s.plan(&p, requests)
+	if err == nil {
+		err = s.carryOut(&p)
+	}
+	if err != nil {
+		err = fmt.Errorf("append to file %s: %w", s.path, err)
+	}
+	for _, answer := range p.depends {
+		*answer = err
+	}
+	for _, r := range requests {
+		close(r.done)
+	}
+	if cap(s.buf) > keptBuffer {
+		s.buf = nil
+	}
+}
+
+// plan collects the lines that are not marked. After an error the answers that were not decided are in p.depends.
+func (s *Sender) plan(p *plan, requests []*request) error {
+	expires := s.options.Now().Add(s.options.Retention)
+	var failed error
+	for _, r := range requests {
+		if err := s.forget(p, r); err != nil {
+			failed = err
+		}
+		for i := range r.marks {
+			m := &r.marks[i]
+			if last, ok := p.written[m.key]; ok && last >= m.number {
+				p.depends = append(p.depends, &r.errs[i])
+				continue
+			}
+			marked, err := s.marks.covers(m, s.options.Now())
+			if err == nil && marked {
+				continue
+			}
+			p.depends = append(p.depends, &r.errs[i])
+			if err == nil {
+				err = p.batch.Set([]byte(m.key), markValue(m.number, expires), nil)
+			}
+			if err != nil {
+				failed = err
+				continue
+			}
+			p.written[m.key] = m.number
+			s.buf = append(s.buf, r.line(i)...)
+		}
+	}
+	return failed
+}
+
+// carryOut makes the lines durable, then records them.
+func (s *Sender) carryOut(p *plan) error {
+	if len(s.buf) == 0 {
+		return p.batch.Commit(pebble.NoSync) // marks that have expired, if anything
+	}
+	err := s.append(s.buf)
+	if errors.As(err, new(*replacedError)) {
+		err = s.append(s.buf) // to the new file
+	}
+	if err == nil {
+		err = p.batch.Set(s.marks.lengthKey(), lengthValue(s.length+int64(len(s.buf))), nil)
+	}
+	if err == nil {
+		err = p.batch.Commit(pebble.NoSync)
+	}
+	if err != nil {
+		s.restore()
+		return err
+	}
+	s.length += int64(len(s.buf))
+	return nil
+}

@@ -1,0 +1,169 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// ErrClosed says that a sender was used after Close.
+var ErrClosed = errors.New("file destination is closed")
+
+// Options of a sender. Zero fields take the defaults in their comments.
+type Options struct {
+	// Retention is how long marks are kept after the last delivery that they tell of. Defaults to dedup.DefaultGroupRetention, 30 days.
+	Retention time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log is told of files that disappeared. Defaults to discarding.
+	Log *slog.Logger
+
+	open func(path string, flag int) (handle, error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.Retention == 0 {
+		o.Retention = dedup.DefaultGroupRetention
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.open == nil {
+		o.open = openFile
+	}
+	return o
+}
+
+// A Sender appends deliveries to one file. Only one may be open for a file: two destinations with the same path share it.
+type Sender struct {
+	db      *pebble.DB
+	path    string
+	marks   marks
+	options Options
+
+	mu      sync.Mutex
+	waiting []*request
+	closed  bool
+	cursor  []byte        // where the last Expire stopped; nil is the beginning
+	wake    chan struct{} // holds one value while the writer has something to look at
+	stopped chan struct{} // closed when the writer has returned
+
+	// The rest belongs to the writer.
+	file   handle // nil before the next round has opened it
+	length int64  // committed; valid while file is open
+	buf    []byte // lines of a round, kept between rounds
+}
+
+var _ dedup.Sender = (*Sender)(nil)
+
+// Open opens or creates the file and its folders, and cuts off what a crash left behind its committed length. A file that is missing although lines
+// were written to it begins anew; one that is shorter than what was committed is a [*ShortError]. The database must stay open until Close has returned.
+func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("open file destination: %w", err)
+	}
+	s := &Sender{
+		db:      db,
+		path:    absolute,
+		marks:   newMarks(db, absolute),
+		options: options.withDefaults(),
+		wake:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+	}
+	if err := s.reopen(); err != nil {
+		return nil, fmt.Errorf("open file destination: %w", err)
+	}
+	go s.write()
+	return s, nil
+}
+
+// Path is the file's absolute path.
+func (s *Sender) Path() string { return s.path }
+
+// Send appends the deliveries that were not written before. A round writes all its lines or none, so a failure
+// settles none of its deliveries but those that were written before. If ctx ends first the lines may still be written; sent again, they are left out.
+func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
+	if len(deliveries) == 0 {
+		return nil
+	}
+	r := s.newRequest(deliveries)
+	err := ctx.Err()
+	if err == nil {
+		err = s.submit(r)
+	}
+	if err == nil {
+		select {
+		case <-r.done:
+			return r.errs
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return all(len(deliveries), fmt.Errorf("append to file: %w", err))
+}
+
+// Close waits for the deliveries under way and closes the file.
+func (s *Sender) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.poke()
+	<-s.stopped
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("close file destination: %w", err)
+	}
+	return nil
+}
+
+func (s *Sender) submit(r *request) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.waiting = append(s.waiting, r)
+	s.mu.Unlock()
+	s.poke()
+	return nil
+}
+
+func (s *Sender) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // the writer has not looked since the last one
+	}
+}
+
+// take gives what waits, and whether more may come.
+func (s *Sender) take() (requests []*request, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	requests, s.waiting = s.waiting, nil
+	return requests, !s.closed
+}
+
+func all(n int, err error) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}

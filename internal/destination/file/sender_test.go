@@ -1,0 +1,349 @@
+package file
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// A bench is a database and a path in a folder of its own.
+type bench struct {
+	t    *testing.T
+	db   *pebble.DB
+	path string
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	db, err := pebbledb.Open(filepath.Join(t.TempDir(), "db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &bench{t: t, db: db, path: filepath.Join(t.TempDir(), "a", "b", "out.jsonl")}
+}
+
+func (b *bench) open(options Options) *Sender {
+	b.t.Helper()
+	s, err := Open(b.db, b.path, options)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func (b *bench) close(s *Sender) {
+	b.t.Helper()
+	if err := s.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) send(s *Sender, deliveries ...dedup.Delivery) {
+	b.t.Helper()
+	for i, err := range s.Send(b.t.Context(), deliveries) {
+		if err != nil {
+			b.t.Fatalf("delivery %d: %v", i, err)
+		}
+	}
+}
+
+// want compares the lines by group/number, or id where there is no number.
+func (b *bench) want(names ...string) {
+	b.t.Helper()
+	content, err := os.ReadFile(b.path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	want := ""
+	for _, name := range names {
+		want += line(name)
+	}
+	if diff := cmp.Diff(want, string(content)); diff != "" {
+		b.t.Error(diff)
+	}
+}
+
+func (b *bench) append(text string) {
+	b.t.Helper()
+	f, err := os.OpenFile(b.path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func line(name string) string {
+	d := named(name)
+	return string(appendLine(nil, &d))
+}
+
+// named makes the delivery group/number, or one without a number.
+func named(name string) dedup.Delivery {
+	d := dedup.Delivery{Identity: "s/" + name, Stream: "s", Effect: dedup.Effect{ID: name, Body: []byte("content of " + name)}}
+	if group, number, ok := strings.Cut(name, "/"); ok {
+		d.Group, d.Incarnation = group, 1
+		if _, err := fmt.Sscan(number, &d.Number); err != nil {
+			panic(err)
+		}
+	}
+	return d
+}
+
+func TestADeliveryIsWrittenOnce(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"), named("a/1"), named("x"), named("x"), named("a/2"))
+	b.send(s, named("a/1"), named("a/2"), named("x"), named("a/3"), named("b/1"))
+	b.close(s)
+	s = b.open(Options{})
+	b.send(s, named("a/3"), named("b/1"), named("x"), named("y"))
+	b.want("a/1", "x", "a/2", "a/3", "b/1", "y")
+}
+
+func TestAnotherIncarnationOfAGroupIsNumberedAnew(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	again := named("a/1")
+	again.Incarnation = 2
+	b.send(s, named("a/1"), again, again)
+	b.want("a/1", "a/1")
+}
+
+func TestNamesDoNotRunIntoEachOther(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	one, other := named("bc/1"), named("c/1")
+	one.Stream, other.Stream = "a", "ab"
+	b.send(s, one, other)
+	content, err := os.ReadFile(b.path)
+	if err != nil || bytes.Count(content, []byte("\n")) != 2 {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+func TestWhatLiesBehindTheCommittedLengthIsCutOff(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	b.close(s)
+	b.append(line("a/2") + `{"torn`)
+	s = b.open(Options{})
+	b.want("a/1")
+	b.send(s, named("a/1"), named("a/2"))
+	b.want("a/1", "a/2")
+	b.append("somebody else's")
+	b.send(s, named("a/3"))
+	b.want("a/1", "a/2", "a/3")
+}
+
+func TestAFileThatWasHereBeforeIsKept(t *testing.T) {
+	b := newBench(t)
+	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.append(line("old") + strings.TrimSuffix(line("torn"), "\n"))
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	b.close(s)
+	b.append("cut")
+	b.open(Options{})
+	b.want("old", "torn", "a/1")
+}
+
+func TestAMissingFileBeginsAnewWithAWarning(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	b.close(s)
+	if err := os.RemoveAll(filepath.Dir(b.path)); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s = b.open(Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("log: %q", log.String())
+	}
+	b.send(s, named("a/1"), named("a/2"))
+	b.want("a/2")
+	b.close(s)
+	b.open(Options{})
+	b.want("a/2")
+}
+
+func TestAFileMovedAwayWhileItIsOpenBeginsAnew(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	if err := os.Rename(b.path, b.path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	b.send(s, named("a/2"), named("x"))
+	b.want("a/2", "x")
+}
+
+func TestAShortenedFileIsAnErrorThatSaysWhatToDo(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	if err := os.Truncate(b.path, 3); err != nil {
+		t.Fatal(err)
+	}
+	var short *ShortError
+	if errs := s.Send(t.Context(), []dedup.Delivery{named("a/2")}); !errors.As(errs[0], &short) {
+		t.Errorf("got %v", errs[0])
+	}
+	b.close(s)
+	_, err := Open(b.db, b.path, Options{})
+	if !errors.As(err, &short) || short.Size != 3 || short.Committed != int64(len(line("a/1"))) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	b.send(b.open(Options{}), named("a/2"))
+	b.want("a/2")
+}
+
+func TestAFolderIsNotAFile(t *testing.T) {
+	b := newBench(t)
+	if err := os.MkdirAll(b.path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(b.db, b.path, Options{}); err == nil {
+		t.Error("opened")
+	}
+	b.path = os.DevNull
+	if _, err := Open(b.db, b.path, Options{}); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
+	b := newBench(t)
+	now := time.UnixMilli(1_000_000)
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
+	b.send(s, named("a/1"), named("b/1"), named("x"))
+	now = now.Add(time.Hour - time.Millisecond)
+	b.send(s, named("a/2"), named("x"))
+	if n, err := s.Expire(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("expired %d, %v", n, err)
+	}
+	now = now.Add(time.Millisecond)
+	for _, want := range []int{1, 1, 0} {
+		if n, err := s.Expire(t.Context(), 1); n != want || err != nil {
+			t.Errorf("expired %d, %v; want %d", n, err, want)
+		}
+	}
+	b.send(s, named("a/1"), named("a/2"), named("x"))
+	b.want("a/1", "b/1", "x", "a/2", "x")
+}
+
+func TestAnExpiredMarkReadsAsAbsentBeforeItIsDeleted(t *testing.T) {
+	b := newBench(t)
+	now := time.UnixMilli(1_000_000)
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
+	b.send(s, named("x"))
+	now = now.Add(time.Hour)
+	b.send(s, named("x"))
+	if n, err := s.Expire(t.Context(), 10); n != 0 || err != nil {
+		t.Errorf("expired %d marks that were written again, %v", n, err)
+	}
+	b.want("x", "x")
+}
+
+func TestConcurrentSendsOfTheSameDeliveriesWriteEachOnce(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	var senders sync.WaitGroup
+	const groups, numbers = 4, 25
+	for range 8 {
+		senders.Go(func() {
+			for n := range numbers {
+				var batch []dedup.Delivery
+				for g := range groups {
+					batch = append(batch, named(fmt.Sprintf("g%d/%d", g, n+1)), named(fmt.Sprintf("x%d-%d", g, n)))
+				}
+				for _, err := range s.Send(context.Background(), batch) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	senders.Wait()
+	content, err := os.ReadFile(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(content), "\n")
+	if got, want := len(lines)-1, groups*numbers*2; got != want {
+		t.Errorf("%d lines, want %d", got, want)
+	}
+	for g := range groups {
+		next := 1
+		for _, l := range lines {
+			if strings.Contains(l, fmt.Sprintf(`"group":"g%d"`, g)) {
+				if l != line(fmt.Sprintf("g%d/%d", g, next)) {
+					t.Fatalf("line %q where number %d should be", l, next)
+				}
+				next++
+			}
+		}
+	}
+}
+
+func TestAClosedSenderRefuses(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.close(s)
+	if errs := s.Send(t.Context(), []dedup.Delivery{named("x"), named("y")}); len(errs) != 2 || !errors.Is(errs[1], ErrClosed) {
+		t.Errorf("got %v", errs)
+	}
+}
+
+func TestAFullRoundLeavesTheRestToTheNext(t *testing.T) {
+	big := func() *request { return &request{lines: make([]byte, roundBytes-1)} }
+	if n := fill([]*request{big(), {lines: []byte("x")}, {lines: []byte("y")}}); n != 2 {
+		t.Errorf("%d requests in a round", n)
+	}
+	if n := fill([]*request{{lines: make([]byte, roundBytes+1)}, {}}); n != 1 {
+		t.Errorf("%d requests in a round", n)
+	}
+}
+
+func TestStdoutWritesTheSameLines(t *testing.T) {
+	var out bytes.Buffer
+	s := NewStdout(&out)
+	for _, err := range s.Send(t.Context(), []dedup.Delivery{named("a/1"), named("x")}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(line("a/1")+line("x"), out.String()); diff != "" {
+		t.Error(diff)
+	}
+}
