@@ -139,6 +139,22 @@ func TestAnExtensionWhoseAnswerWasLostCountsAsItWasStored(t *testing.T) {
 	})
 }
 
+func TestAHandlerThatEndsWhileAnExtensionIsInDoubtCompletes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		g := w.guard(func(call int) fault {
+			if call == 3 { // the first extension
+				return after
+			}
+			return none
+		})
+		r, err := leased.call(g, t.Context(), w.id, w.answers("first", testLease/3+time.Second))
+		if err != nil || r.Duplicate {
+			t.Errorf("got %+v, %v", r, err)
+		}
+		w.wantDone(leased, "first")
+	})
+}
+
 func TestAHeartbeatThatFindsAnotherOwnerEndsTheHandler(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		done := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
