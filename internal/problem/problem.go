@@ -97,6 +97,7 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusTooManyRequests, "Too many requests"
 	case Unavailable:
 		return http.StatusServiceUnavailable, "Service is unavailable"
+	case Internal:
 	}
 	return http.StatusInternalServerError, "Internal error"
 }
@@ -156,8 +157,7 @@ func (p *Problem) retrySeconds() int {
 	if p.RetryAfter > 0 {
 		return int(math.Ceil(p.RetryAfter.Seconds()))
 	}
-	switch p.Type {
-	case Leased, RateLimited, Unavailable:
+	if p.Type == Leased || p.Type == RateLimited || p.Type == Unavailable {
 		return 1
 	}
 	return 0

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// postMessage takes a message in: its token first, then the queue. A repetition that finds the token issued and not done is enqueued again, because the
+// first try may have died between the two; the engine drops what comes twice.
+func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
+	stream, m, err := s.message(w, r)
+	if err != nil {
+		return err
+	}
+	a := answer{message: &m, numbered: stream.Admission == dedup.BySequence, wait: s.wait(r)}
+	if !a.numbered {
+		token, fresh, err := s.Engine.Issue(r.Context(), m)
+		if err != nil {
+			return refusal(err)
+		}
+		a.replayed = !fresh
+		switch token.State {
+		case dedup.Done:
+			return s.repeat(w, &a, token.Reply)
+		case dedup.Leased:
+			return s.leased(token)
+		case dedup.Absent, dedup.Issued:
+		}
+	}
+	if err := s.Queue.Enqueue(r.Context(), m); err != nil {
+		return busy(err)
+	}
+	return s.answer(w, r, &a)
+}
+
+// answer says that the message is on the queue, or, where the caller waits, what became of it.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error {
+	if a.wait == 0 {
+		return a.accepted(w)
+	}
+	state := s.await(w, r, a)
+	switch state.Status {
+	case dedup.StatusDone:
+		return a.done(w, state.Reply)
+	case dedup.StatusRejected:
+		return a.refused(w, rejection(state.Reason, ""))
+	case dedup.StatusDeleted:
+		return a.refused(w, rejection(dedup.ReasonDeleted, ""))
+	case dedup.StatusUnknown, dedup.StatusAccepted, dedup.StatusHeld, dedup.StatusCommitted:
+	}
+	return a.accepted(w)
+}
+
+// repeat answers a message that is done: as the first one was answered.
+func (s *server) repeat(w http.ResponseWriter, a *answer, reply *dedup.Reply) error {
+	if a.wait == 0 {
+		return a.accepted(w)
+	}
+	return a.done(w, reply)
+}
+
+func (s *server) leased(token dedup.Token) error {
+	return &problem.Problem{Type: problem.Leased, RetryAfter: max(time.Second, token.Lease.Sub(s.Now()))}
+}
+
+// busy tells back pressure from a fault.
+func busy(err error) error {
+	if errors.Is(err, ErrBusy) {
+		return problem.New(problem.RateLimited, "The queue takes no more for now.")
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Between two looks at a message that somebody waits for; the time doubles from the shortest to the longest.
+const (
+	shortestPoll = 5 * time.Millisecond
+	longestPoll  = 250 * time.Millisecond
+)
+
+// Poll makes an Await that looks the message up again and again, at first after 5 ms, at last every 250 ms. An error of one look is not the end: the
+// message is on the queue, and the next look may find it done.
+func Poll(e Engine) func(context.Context, dedup.Message) (dedup.State, error) {
+	return func(ctx context.Context, m dedup.Message) (dedup.State, error) {
+		for pause := shortestPoll; ; pause = min(2*pause, longestPoll) {
+			if err := sleep(ctx, pause); err != nil {
+				return dedup.State{}, err
+			}
+			if state, err := e.Status(ctx, m); err == nil && settled(state.Status) {
+				return state, nil
+			}
+		}
+	}
+}
+
+func settled(status dedup.Status) bool {
+	return status == dedup.StatusDone || status == dedup.StatusRejected || status == dedup.StatusDeleted
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// await waits as long as the caller prefers. Whatever goes wrong while it waits, the message is accepted: the zero State says no more than that.
+func (s *server) await(w http.ResponseWriter, r *http.Request, a *answer) dedup.State {
+	// The request is read; its read deadline would end the context while the caller waits. Not every writer has one: then nothing needs lifting.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(a.wait)*time.Second)
+	defer cancel()
+	state, err := s.Await(ctx, *a.message)
+	if err == nil {
+		return state
+	}
+	if ctx.Err() == nil {
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "wait for message ended early", slog.String("stream", a.message.Stream), slog.Any("error", err))
+	}
+	return dedup.State{}
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// The headers by which a sender describes a message, in canonical form.
+const (
+	headerGroup     = "Once-Group"
+	headerSource    = "Once-Source"
+	headerEpoch     = "Once-Epoch"
+	headerSequence  = "Once-Sequence"
+	headerDependsOn = "Once-Depends-On"
+	headerKey       = "Idempotency-Key"
+	headerReplayed  = "Idempotent-Replayed"
+)
+
+const oncePrefix = "Once-"
+
+// readHeaders puts into m what the Once- headers say and the headers that travel with the message. A Once- header that is not known is an error, not
+// ignored: a misspelt group would break an order in silence.
+func readHeaders(h http.Header, m *dedup.Message) error {
+	for name, values := range h {
+		switch {
+		case strings.HasPrefix(name, oncePrefix):
+			if err := readOnce(name, values, m); err != nil {
+				return err
+			}
+		case travels(name):
+			if m.Headers == nil {
+				m.Headers = make(map[string]string, 4)
+			}
+			m.Headers[name] = strings.Join(values, ", ")
+		}
+	}
+	return readContent(h, m)
+}
+
+func readOnce(name string, values []string, m *dedup.Message) (err error) {
+	if name == headerDependsOn {
+		m.DependsOn, err = dependsOn(values)
+		return err
+	}
+	if len(values) != 1 || values[0] == "" {
+		return malformed(name, "has to be there once, and not be empty")
+	}
+	switch value := values[0]; name {
+	case headerGroup:
+		m.Group = value
+	case headerSource:
+		m.Source = value
+	case headerEpoch:
+		m.Epoch, err = number(name, value, 0)
+	case headerSequence:
+		m.Sequence, err = number(name, value, 1)
+	default:
+		return malformed(name, "is not a header of this contract")
+	}
+	return err
+}
+
+// number reads a decimal number without sign or leading zeros.
+func number(name, value string, least uint64) (uint64, error) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || n < least || strconv.FormatUint(n, 10) != value {
+		return 0, malformed(name, "has to be a decimal number of at least "+strconv.FormatUint(least, 10))
+	}
+	return n, nil
+}
+
+// dependsOn reads a structured-field dictionary: source=number, source=number.
+func dependsOn(values []string) (map[string]uint64, error) {
+	dictionary, err := httpsfv.UnmarshalDictionary(values)
+	if err != nil || len(dictionary.Names()) == 0 {
+		return nil, malformed(headerDependsOn, "has to be a dictionary of sources and numbers (RFC 9651)")
+	}
+	depends := make(map[string]uint64, len(dictionary.Names()))
+	for _, source := range dictionary.Names() {
+		member, _ := dictionary.Get(source)
+		item, _ := member.(httpsfv.Item)
+		n, ok := item.Value.(int64)
+		if !ok || n < 1 {
+			return nil, malformed(headerDependsOn, "has to give a number of at least 1 for every source")
+		}
+		depends[source] = uint64(n)
+	}
+	return depends, nil
+}
+
+func malformed(header, rule string) error {
+	return problem.New(problem.MalformedRequest, header+" "+rule+".")
+}
+
+// travels tells whether a header goes with the message to its handler and destinations: tracing, and what senders say in headers of their own (X-…),
+// but nothing by which a proxy or a caller identifies itself, and no secrets.
+func travels(name string) bool {
+	if name == "Traceparent" || name == "Tracestate" {
+		return true
+	}
+	rest, own := strings.CutPrefix(name, "X-")
+	if !own {
+		return false
+	}
+	for _, start := range []string{"Forwarded", "Real-", "Amz-", "Amzn-", "Envoy-", "Auth", "Api-Key", "Request-Id"} {
+		if strings.HasPrefix(rest, start) {
+			return false
+		}
+	}
+	for _, secret := range []string{"Token", "Secret", "Password"} {
+		if strings.HasSuffix(rest, secret) {
+			return false
+		}
+	}
+	return true
+}
+
+// readContent takes the content type as it is, if it is one. The body is opaque, so an encoded one would reach receivers that know nothing of it.
+func readContent(h http.Header, m *dedup.Message) error {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return problem.New(problem.UnsupportedMediaType, "Content-Encoding is not supported: send the body as it is.")
+	}
+	types := h["Content-Type"]
+	if len(types) == 0 || types[0] == "application/json" && len(types) == 1 {
+		m.ContentType = strings.Join(types, "")
+		return nil
+	}
+	if _, _, err := mime.ParseMediaType(types[0]); err != nil || len(types) > 1 {
+		return problem.New(problem.UnsupportedMediaType, "Content-Type is not a media type.")
+	}
+	m.ContentType = types[0]
+	return nil
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// Retention is how long a message that came by HTTP is remembered where its stream does not say.
+const Retention = 24 * time.Hour
+
+// stream gives the stream that the path names.
+func (s *server) stream(r *http.Request) (dedup.Stream, error) {
+	stream, known := s.Engine.Stream(r.PathValue("stream"))
+	if !known {
+		return dedup.Stream{}, &problem.Problem{Type: problem.UnknownStream}
+	}
+	return stream, nil
+}
+
+// caller tells who asks, and refuses those who may not or ask too often.
+func (s *server) caller(r *http.Request) (string, error) {
+	principal, err := s.Principal(r)
+	if err != nil {
+		return "", &problem.Problem{Type: problem.Forbidden}
+	}
+	if wait := s.Limit(r); wait > 0 {
+		return "", &problem.Problem{Type: problem.RateLimited, RetryAfter: wait}
+	}
+	return principal, nil
+}
+
+// addressed gives the identity that the path of a message or of a one-time request names.
+func (s *server) addressed(r *http.Request) (dedup.Message, error) {
+	principal, err := s.caller(r)
+	if err != nil {
+		return dedup.Message{}, err
+	}
+	stream, err := s.stream(r)
+	if err != nil {
+		return dedup.Message{}, err
+	}
+	m := dedup.Message{Principal: principal, Stream: stream.Name, ID: r.PathValue("id")}
+	if m.ID == "" {
+		return m, &problem.Problem{Type: problem.UnknownRoute}
+	}
+	return m, nil
+}
+
+// message reads a message from a request, and checks it.
+func (s *server) message(w http.ResponseWriter, r *http.Request) (dedup.Stream, dedup.Message, error) {
+	var m dedup.Message
+	principal, err := s.caller(r)
+	if err != nil {
+		return dedup.Stream{}, m, err
+	}
+	stream, err := s.stream(r)
+	if err != nil {
+		return stream, m, err
+	}
+	if m.ID, err = idempotencyKey(r.Header); err != nil {
+		return stream, m, err
+	}
+	if err := readHeaders(r.Header, &m); err != nil {
+		return stream, m, err
+	}
+	m.Principal, m.Stream = principal, stream.Name
+	if err := admissible(stream, &m); err != nil {
+		return stream, m, err
+	}
+	return stream, m, s.complete(w, r, stream, &m)
+}
+
+// admissible checks that a message carries the proof that its stream admits by.
+func admissible(stream dedup.Stream, m *dedup.Message) error {
+	if stream.Admission == dedup.BySequence {
+		if m.Source == "" || m.Sequence == 0 {
+			return problem.New(problem.InvalidMessage, "This stream is numbered: send Once-Source and Once-Sequence.")
+		}
+		return nil
+	}
+	if m.ID == "" {
+		return problem.New(problem.MissingKey, "Send an Idempotency-Key, the same one with every repetition of this message.")
+	}
+	return nil
+}
+
+// complete reads the body and fills in what the front door knows.
+func (s *server) complete(w http.ResponseWriter, r *http.Request, stream dedup.Stream, m *dedup.Message) error {
+	var err error
+	if m.Body, err = readBody(w, r); err != nil {
+		return err
+	}
+	m.Accepted = s.Now()
+	if m.Retention = stream.Retention; m.Retention == 0 {
+		m.Retention = Retention
+	}
+	return invalid(m.Validate())
+}
+
+// invalid turns a broken rule into its problem: rules are public, so is their text.
+func invalid(err error) error {
+	var broken *dedup.InvalidError
+	if errors.As(err, &broken) {
+		return problem.New(problem.InvalidMessage, broken.Error()+".")
+	}
+	return err
+}
+
+// readBody reads a body whole. A body of a known length is never larger than that, so it needs no second buffer.
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	switch {
+	case r.ContentLength > dedup.MaxBody:
+		return nil, tooLarge()
+	case r.ContentLength >= 0:
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	default:
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, dedup.MaxBody))
+	}
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return nil, problem.New(problem.MalformedRequest, "The body ended early or came too slowly.")
+	}
+	return body, nil
+}
+
+func tooLarge() error {
+	return problem.New(problem.TooLarge, "A body may have at most 262144 bytes.")
+}

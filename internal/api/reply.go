@@ -1,0 +1,130 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// answer collects what the answer to one message is made of.
+type answer struct {
+	message  *dedup.Message
+	numbered bool // under sequence admission
+	replayed bool // not the first of its identity
+	wait     int  // seconds that the caller waits, 0 for not at all
+}
+
+// receipt is the body that acknowledges a message.
+type receipt struct {
+	ID     string       `json:"id"`
+	Stream string       `json:"stream"`
+	Group  string       `json:"group"`
+	Status dedup.Status `json:"status"`
+}
+
+// accepted answers 202: the message is durable, its processing is to come or may be over.
+func (a *answer) accepted(w http.ResponseWriter) error {
+	w.Header()["Location"] = []string{a.location("messages")}
+	return a.receipt(w, http.StatusAccepted, dedup.StatusAccepted)
+}
+
+// done answers with the handler's reply, or with a receipt where it replied nothing.
+func (a *answer) done(w http.ResponseWriter, reply *dedup.Reply) error {
+	if reply == nil {
+		return a.receipt(w, http.StatusOK, dedup.StatusDone)
+	}
+	a.mark(w.Header())
+	return writeReply(w, reply)
+}
+
+func (a *answer) receipt(w http.ResponseWriter, code int, status dedup.Status) error {
+	a.mark(w.Header())
+	return writeJSON(w, code, receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status})
+}
+
+func (a *answer) refused(w http.ResponseWriter, p *problem.Problem) error {
+	a.mark(w.Header())
+	return p
+}
+
+// mark sets the headers that say how the request was treated.
+func (a *answer) mark(h http.Header) {
+	if a.replayed {
+		h[headerReplayed] = []string{"true"}
+	}
+	if a.wait > 0 {
+		h["Preference-Applied"] = []string{"wait=" + strconv.Itoa(a.wait)}
+	}
+}
+
+// location is where the message can be looked up. A numbered message is looked up by its number, in the group that the query names.
+func (a *answer) location(kind string) string {
+	m := a.message
+	at := "/v1/streams/" + m.Stream + "/" + kind + "/"
+	if !a.numbered {
+		return at + escapeID(m.ID)
+	}
+	number := dedup.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
+	return at + escapeID(number.Identity()) + "?group=" + url.QueryEscape(m.GroupName())
+}
+
+// escapeID escapes an id for a path; one of dots alone would be taken for a folder.
+func escapeID(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return strings.Repeat("%2E", len(id))
+	}
+	return url.PathEscape(id)
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Cache-Control"] = []string{"no-store"}
+	w.WriteHeader(code)
+	// A caller that is gone does not read the answer.
+	_, _ = w.Write(append(body, '\n'))
+	return nil
+}
+
+// writeReply answers what the handler answered, byte for byte.
+func writeReply(w http.ResponseWriter, reply *dedup.Reply) error {
+	status := reply.Status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	if status < 200 || status > 599 {
+		return &problem.Problem{Type: problem.Internal}
+	}
+	h := w.Header()
+	for name, values := range reply.Header {
+		if name = http.CanonicalHeaderKey(name); !ofConnection(name) {
+			h[name] = values
+		}
+	}
+	if _, has := h["Content-Type"]; !has {
+		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(reply.Body)
+	return nil
+}
+
+// ofConnection tells the headers that belong to one connection, and those that this answer sets itself.
+func ofConnection(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Date",
+		headerReplayed, "Preference-Applied":
+		return true
+	}
+	return false
+}

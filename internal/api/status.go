@@ -1,0 +1,75 @@
+package api
+
+import (
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// found is what a look-up tells of a message.
+type found struct {
+	receipt
+	Reason dedup.Reason `json:"reason,omitempty"`
+	Reply  *storedReply `json:"reply,omitempty"`
+}
+
+// storedReply is a handler's reply; the body is text, or base64 where it is not UTF-8.
+type storedReply struct {
+	Status     int                 `json:"status"`
+	Headers    map[string][]string `json:"headers,omitempty"`
+	Body       string              `json:"body,omitempty"`
+	BodyBase64 []byte              `json:"body_base64,omitempty"`
+}
+
+func newStoredReply(r *dedup.Reply) *storedReply {
+	if r == nil {
+		return nil
+	}
+	view := &storedReply{Status: r.Status, Headers: r.Header}
+	if utf8.Valid(r.Body) {
+		view.Body = string(r.Body)
+	} else {
+		view.BodyBase64 = r.Body
+	}
+	return view
+}
+
+// getMessage tells what became of a message.
+func (s *server) getMessage(w http.ResponseWriter, r *http.Request) error {
+	m, err := s.addressed(r)
+	if err != nil {
+		return err
+	}
+	m.Group = r.URL.Query().Get("group")
+	state, err := s.lookUp(r, m)
+	if err != nil {
+		return err
+	}
+	return tell(w, m, state)
+}
+
+// tell answers with what became of a message or of a one-time request.
+func tell(w http.ResponseWriter, m dedup.Message, state dedup.State) error {
+	view := found{receipt: receipt{m.Identity(), m.Stream, state.Group, state.Status}, Reason: state.Reason, Reply: newStoredReply(state.Reply)}
+	return writeJSON(w, http.StatusOK, view)
+}
+
+// lookUp finds a message; that it is unknown or deleted is a problem.
+func (s *server) lookUp(r *http.Request, m dedup.Message) (dedup.State, error) {
+	// A name that no message can have is as unknown as any other.
+	if err := m.Validate(); err != nil {
+		return dedup.State{}, &problem.Problem{Type: problem.UnknownMessage}
+	}
+	state, err := s.Engine.Status(r.Context(), m)
+	switch {
+	case err != nil:
+		return state, refusal(err)
+	case state.Status == dedup.StatusUnknown:
+		return state, &problem.Problem{Type: problem.UnknownMessage}
+	case state.Status == dedup.StatusDeleted:
+		return state, &problem.Problem{Type: problem.Deleted}
+	}
+	return state, nil
+}
