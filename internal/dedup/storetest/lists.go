@@ -1,0 +1,139 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var listerCases = []testCase{
+	{name: "groups come page by page, each once, whole, and of one stream", run: withLister(testGroupPages)},
+	{name: "tokens come page by page, each once, in the order of their keys", run: withLister(testTokenPages)},
+	{name: "expired records are not listed", run: withLister(testListExpired)},
+	{name: "expire deletes what has expired, up to the limit, and nothing else", run: withLister(testExpire)},
+}
+
+// withLister runs a case where the store is a dedup.Lister.
+func withLister(f func(t *testing.T, s *suite, l dedup.Lister)) func(t *testing.T, s *suite) {
+	return func(t *testing.T, s *suite) {
+		if l, ok := s.Store.(dedup.Lister); ok {
+			f(t, s, l)
+		}
+	}
+}
+
+func testGroupPages(t *testing.T, s *suite, l dedup.Lister) {
+	count := map[string]int{"a": 10, "a-b": 10, "b": 10, "": 30, "none": 0}
+	for i := range 30 {
+		key := dedup.GroupKey{Stream: []string{"a-b", "a", "b"}[i%3], Group: fmt.Sprint("g", i)}
+		s.commit(t, s.group(t, key), func(c *dedup.Commit) { c.Next.State = []byte(key.String()) })
+	}
+	for stream, want := range count {
+		seen := map[dedup.GroupKey]bool{}
+		var after dedup.GroupKey
+		for {
+			page, err := l.Groups(t.Context(), stream, after, 7)
+			if err != nil || len(page) > 7 {
+				t.Fatalf("%d groups, %v", len(page), err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			for _, g := range page {
+				if seen[g.Key] || string(g.State) != g.Key.String() || stream != "" && g.Key.Stream != stream {
+					t.Errorf("stream %q: group %s with state %q", stream, g.Key, g.State)
+				}
+				seen[g.Key] = true
+			}
+			after = page[len(page)-1].Key
+		}
+		if len(seen) != want {
+			t.Errorf("stream %q: %d groups, want %d", stream, len(seen), want)
+		}
+	}
+}
+
+func testTokenPages(t *testing.T, s *suite, l dedup.Lister) {
+	var want []dedup.TokenKey
+	for i := range 30 {
+		want = append(want, tokenKey(i))
+		s.swap(t, dedup.Token{Key: want[i]}, dedup.Token{Key: want[i], State: dedup.Issued})
+	}
+	slices.SortFunc(want, func(a, b dedup.TokenKey) int { return bytes.Compare(a[:], b[:]) })
+	var got []dedup.TokenKey
+	var after dedup.TokenKey
+	for {
+		page, err := l.Tokens(t.Context(), after, 7)
+		if err != nil || len(page) > 7 {
+			t.Fatalf("%d tokens, %v", len(page), err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, token := range page {
+			got = append(got, token.Key)
+		}
+		after = got[len(got)-1]
+	}
+	same(t, "tokens", got, want)
+}
+
+// age writes three groups and three tokens of which one expires in a minute, one later and one never.
+func age(t *testing.T, s *suite) {
+	t.Helper()
+	for i, expires := range []time.Time{s.clock.In(time.Minute), s.clock.In(2 * time.Minute), {}} {
+		key := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(i)}
+		s.commit(t, s.group(t, key), func(c *dedup.Commit) { c.Next.Expires = expires })
+		s.swap(t, dedup.Token{Key: tokenKey(i)}, dedup.Token{Key: tokenKey(i), State: dedup.Done, Expires: expires})
+	}
+}
+
+func listed(t *testing.T, l dedup.Lister) (groups, tokens int) {
+	t.Helper()
+	gs, err := l.Groups(t.Context(), "", dedup.GroupKey{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts, err := l.Tokens(t.Context(), dedup.TokenKey{}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(gs), len(ts)
+}
+
+func testListExpired(t *testing.T, s *suite, l dedup.Lister) {
+	age(t, s)
+	for _, c := range []struct {
+		advance time.Duration
+		want    int
+	}{{time.Minute - time.Millisecond, 3}, {time.Millisecond, 2}, {time.Hour, 1}} {
+		s.clock.Advance(c.advance)
+		if groups, tokens := listed(t, l); groups != c.want || tokens != c.want {
+			t.Errorf("%d groups and %d tokens are listed, want %d", groups, tokens, c.want)
+		}
+	}
+}
+
+func testExpire(t *testing.T, s *suite, l dedup.Lister) {
+	age(t, s)
+	for _, c := range []struct {
+		advance time.Duration
+		limit   int
+		want    int
+	}{{time.Minute - time.Millisecond, 100, 0}, {time.Millisecond, 100, 2}, {time.Hour, 0, 0}, {0, 1, 1}, {0, 100, 1}, {0, 100, 0}} {
+		s.clock.Advance(c.advance)
+		if n, err := l.Expire(t.Context(), c.limit); n != c.want || err != nil {
+			t.Errorf("expired %d, %v; want %d", n, err, c.want)
+		}
+	}
+	if groups, tokens := listed(t, l); groups != 1 || tokens != 1 {
+		t.Errorf("%d groups and %d tokens are left, want 1", groups, tokens)
+	}
+	if g := s.group(t, dedup.GroupKey{Stream: "orders", Group: "2"}); g.Version != 1 {
+		t.Error("a record that never expires is gone")
+	}
+}

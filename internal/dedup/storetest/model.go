@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"pgregory.net/rapid"
+)
+
+var modelCases = []testCase{
+	{name: "any history of calls gives the answers of the model", run: testModel},
+}
+
+// testModel makes the same calls on the store and on memstore, and compares what they answer. Each history has groups and tokens of its own.
+func testModel(t *testing.T, s *suite) {
+	model := &suite{Store: memstore.New(s.clock.Now), clock: s.clock}
+	history := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		history++
+		m := &machine{t: t, stores: []*suite{s, model}, stream: fmt.Sprint("history-", history)}
+		rt.Repeat(map[string]func(*rapid.T){
+			"commit": m.commit,
+			"clear":  m.clear,
+			"swap":   m.swap,
+			"mark":   m.mark,
+			"advance": func(rt *rapid.T) {
+				s.clock.Advance(time.Duration(rapid.IntRange(0, 3).Draw(rt, "minutes")) * time.Minute)
+			},
+			"": m.compare,
+		})
+	})
+}
+
+// A machine drives stores through one history.
+type machine struct {
+	t      *testing.T
+	stores []*suite
+	stream string
+	// groups and tokens are those that were seen, for conditions that hold or no longer hold.
+	groups []dedup.Group
+	tokens []dedup.Token
+	last   uint64
+}
+
+func (m *machine) groupKeys() []dedup.GroupKey {
+	return []dedup.GroupKey{{Stream: m.stream, Group: "a"}, {Stream: m.stream, Group: "b"}}
+}
+
+func (m *machine) tokenKeys() []dedup.TokenKey {
+	return []dedup.TokenKey{dedup.NewTokenKey("", m.stream, "1"), dedup.NewTokenKey("", m.stream, "2")}
+}
+
+// compare loads everything from each store.
+func (m *machine) compare(rt *rapid.T) {
+	type view struct {
+		Groups []dedup.Group
+		Tokens []dedup.Token
+		Held   [][]dedup.Held
+	}
+	var views []view
+	for _, s := range m.stores {
+		var v view
+		var err error
+		if v.Groups, v.Tokens, err = s.Load(m.t.Context(), m.groupKeys(), m.tokenKeys()); err != nil {
+			rt.Fatal(err)
+		}
+		for _, key := range m.groupKeys() {
+			v.Held = append(v.Held, s.held(m.t, dedup.HeldKey{Group: key, Source: "s", Epoch: 1}, 100))
+		}
+		views = append(views, v)
+	}
+	m.agree(rt, "view", views[0], views[1])
+	m.groups, m.tokens = append(m.groups, views[0].Groups...), append(m.tokens, views[0].Tokens...)
+}
+
+// list compares listings, where the store lists.
+func (m *machine) list(rt *rapid.T) {
+	var pages [][]dedup.Group
+	for _, s := range m.stores {
+		l, ok := s.Store.(dedup.Lister)
+		if !ok {
+			return
+		}
+		groups, err := l.Groups(m.t.Context(), m.stream, dedup.GroupKey{}, 100)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		pages = append(pages, groups)
+	}
+	m.agree(rt, "list", pages[0], pages[1])
+}
+
+func (m *machine) agree(rt *rapid.T, what string, got, want any) {
+	if d := diff(want, got); d != "" {
+		rt.Fatalf("%s (-model +store):\n%s", what, d)
+	}
+}
+
+// recent draws one of the records seen last: mostly the current one of a key, sometimes an older one.
+func recent[T any](rt *rapid.T, seen []T) T {
+	back := rapid.SampledFrom([]int{1, 2, 1, 2, 1, 2, 3, 4, 5, 6}).Draw(rt, "record seen")
+	return seen[max(0, len(seen)-back)]
+}
+
+func (m *machine) expires(rt *rapid.T) time.Time {
+	minutes := rapid.SampledFrom([]int{0, 0, 1, 2, 5}).Draw(rt, "expires in minutes")
+	if minutes == 0 {
+		return time.Time{}
+	}
+	return m.stores[0].clock.In(time.Duration(minutes) * time.Minute)
+}
+
+func (m *machine) commit(rt *rapid.T) {
+	c := dedup.Commit{Loaded: recent(rt, m.groups), Attempt: "attempt"}
+	c.Next = c.Loaded
+	c.Next.Version++
+	if c.Loaded.Version == 0 {
+		c.Next.Incarnation = uint64(m.stores[0].clock.Now().UnixMilli())
+	}
+	c.Next.State = rapid.SliceOfN(rapid.Byte(), 0, 10).Draw(rt, "state")
+	c.Next.Expires = m.expires(rt)
+	c.Next.Pending = slices.DeleteFunc(slices.Clone(c.Next.Pending), func(dedup.Pending) bool { return rapid.IntRange(0, 3).Draw(rt, "drop") == 0 })
+	for range rapid.IntRange(0, 2).Draw(rt, "entries") {
+		m.last++
+		c.Next.Pending = append(c.Next.Pending, dedup.Pending{Number: m.last, Identity: "m"})
+	}
+	h := dedup.Held{Message: dedup.Message{Stream: m.stream, Group: c.Next.Key.Group, Source: "s", Epoch: 1, Sequence: rapid.Uint64Range(1, 9).Draw(rt, "sequence")}}
+	switch rapid.SampledFrom([]string{"", "hold", "unhold"}).Draw(rt, "held") {
+	case "hold":
+		c.Hold = []dedup.Held{h}
+		c.Next.Sources = map[string]dedup.Source{"s": {Epoch: 1, Held: dedup.Ranges{{First: h.Message.Sequence, Last: h.Message.Sequence}}}}
+	case "unhold":
+		c.Unhold = []dedup.HeldKey{keyOf(h)}
+		c.Next.Sources = nil
+	}
+	m.agreeOnErrors(rt, func(s *suite) error { return s.Commit(m.t.Context(), c) })
+}
+
+func (m *machine) clear(rt *rapid.T) {
+	g := recent(rt, m.groups)
+	c := dedup.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: m.expires(rt), Sent: map[uint64][]dedup.Sent{}}
+	for _, p := range g.Pending {
+		switch rapid.IntRange(0, 2).Draw(rt, "clear") {
+		case 0:
+			c.Numbers = append(c.Numbers, p.Number)
+		case 1:
+			c.Sent[p.Number] = []dedup.Sent{{Effect: rapid.IntRange(0, 2).Draw(rt, "effect"), To: "ledger"}}
+		}
+	}
+	m.agreeOnErrors(rt, func(s *suite) error { return s.Clear(m.t.Context(), c) })
+}
+
+func (m *machine) swap(rt *rapid.T) {
+	old := recent(rt, m.tokens)
+	next := m.next(rt, old.Key)
+	answers := make([]dedup.Token, len(m.stores))
+	i := 0
+	m.agreeOnErrors(rt, func(s *suite) (err error) {
+		answers[i], err = s.SwapToken(m.t.Context(), old, next)
+		i++
+		return err
+	})
+	m.agree(rt, "answer of the swap", answers[0], answers[1])
+}
+
+func (m *machine) next(rt *rapid.T, key dedup.TokenKey) dedup.Token {
+	next := dedup.Token{Key: key, State: rapid.SampledFrom([]dedup.TokenState{dedup.Absent, dedup.Issued, dedup.Leased, dedup.Done}).Draw(rt, "state")}
+	if next.State != dedup.Absent {
+		next.Owner, next.Epoch, next.Expires = rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "owner"), rapid.Uint64Range(0, 2).Draw(rt, "epoch"), m.expires(rt)
+	}
+	return next
+}
+
+func (m *machine) mark(rt *rapid.T) {
+	var done []dedup.Token
+	for _, key := range m.tokenKeys()[:rapid.IntRange(1, 2).Draw(rt, "tokens")] {
+		done = append(done, dedup.Token{Key: key, State: dedup.Done, Expires: m.expires(rt)})
+	}
+	m.agreeOnErrors(rt, func(s *suite) error { return s.MarkDone(m.t.Context(), done) })
+}
+
+// agreeOnErrors makes a call on each store.
+func (m *machine) agreeOnErrors(rt *rapid.T, call func(s *suite) error) {
+	got, want := call(m.stores[0]), call(m.stores[1])
+	if (got == nil) != (want == nil) || errors.Is(got, dedup.ErrConflict) != errors.Is(want, dedup.ErrConflict) {
+		rt.Fatalf("the store says %v, the model %v", got, want)
+	}
+}

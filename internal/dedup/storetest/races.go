@@ -1,0 +1,203 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var raceCases = []testCase{
+	{name: "of many commits on one version one wins", run: testCommitRace},
+	{name: "of many commits on no record one wins", run: testCreateRace},
+	{name: "commits and clears of one group lose nothing of each other", run: testClearRace},
+	{name: "of many claims of one token one wins", run: testClaimRace},
+	{name: "a token that is marked done stays done whatever swaps at the same time", run: testMarkDoneRace},
+	{name: "a message that is no longer pending has a token that says so", run: testTokenAfterGroup},
+}
+
+// race runs n functions at once and gives how many returned nil; any error but a conflict fails the test.
+func race(t *testing.T, n int, f func(i int) error) int {
+	t.Helper()
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	won := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			won++
+		case !errors.Is(err, dedup.ErrConflict):
+			t.Errorf("got %v, want a conflict", err)
+		}
+	}
+	return won
+}
+
+func testCommitRace(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA), nil)
+	for round := range 20 {
+		won := race(t, 16, func(i int) error {
+			return s.Commit(t.Context(), following(g, func(c *dedup.Commit) { c.Next.State = []byte{byte(i)} }))
+		})
+		g = s.group(t, groupA)
+		if won != 1 || g.Version != uint64(round+2) {
+			t.Fatalf("round %d: %d commits won, version %d", round, won, g.Version)
+		}
+	}
+}
+
+func testCreateRace(t *testing.T, s *suite) {
+	for round := range 20 {
+		key := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}
+		won := race(t, 16, func(i int) error {
+			return s.Commit(t.Context(), following(dedup.Group{Key: key}, func(c *dedup.Commit) { c.Next.Incarnation = uint64(i + 1) }))
+		})
+		if won != 1 {
+			t.Fatalf("round %d: %d commits won", round, won)
+		}
+	}
+}
+
+func testClearRace(t *testing.T, s *suite) {
+	const last = 100
+	var cleared []uint64
+	committed := make(chan struct{})
+	won := race(t, 2, func(i int) error {
+		if i == 0 {
+			defer close(committed)
+			return commitEach(t, s, last)
+		}
+		var err error
+		cleared, err = clearOdd(t, s, committed)
+		return err
+	})
+	if won != 2 {
+		t.Fatal("a commit or a clear failed")
+	}
+	left := numbers(s.group(t, groupA))
+	for n := uint64(1); n <= last; n++ {
+		there, gone := slices.Contains(left, n), slices.Contains(cleared, n)
+		if there == gone {
+			t.Errorf("number %d: cleared %t, pending %t", n, gone, there)
+		}
+	}
+}
+
+// commitEach adds the numbers 1 to last to the pending entries, each by a commit of its own.
+func commitEach(t *testing.T, s *suite, last uint64) error {
+	for n := uint64(1); n <= last; n++ {
+		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupA}, nil)
+		if err != nil {
+			return err
+		}
+		c := following(groups[0], func(c *dedup.Commit) {
+			c.Next.Pending = append(slices.Clone(c.Next.Pending), dedup.Pending{Number: n})
+		})
+		if err := s.Commit(t.Context(), c); err != nil {
+			return err // a clear must not make a commit conflict
+		}
+	}
+	return nil
+}
+
+// clearOdd clears the odd numbers that it sees until done is closed, and gives them.
+func clearOdd(t *testing.T, s *suite, done <-chan struct{}) ([]uint64, error) {
+	var cleared []uint64
+	for {
+		select {
+		case <-done:
+			return cleared, nil
+		default:
+		}
+		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupA}, nil)
+		if err != nil {
+			return nil, err
+		}
+		odd := slices.DeleteFunc(numbers(groups[0]), func(n uint64) bool { return n%2 == 0 })
+		if err := s.Clear(t.Context(), dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: odd}); err != nil {
+			return nil, err
+		}
+		cleared = append(cleared, odd...)
+	}
+}
+
+func testClaimRace(t *testing.T, s *suite) {
+	for round := range 20 {
+		key := tokenKey(round)
+		old := dedup.Token{Key: key}
+		if round%2 == 1 {
+			old = s.swap(t, old, dedup.Token{Key: key, State: dedup.Issued, Owner: "front door"})
+		}
+		won := race(t, 16, func(i int) error {
+			_, err := s.SwapToken(t.Context(), old, dedup.Token{Key: key, State: dedup.Leased, Owner: fmt.Sprint(i), Epoch: 1})
+			return err
+		})
+		if won != 1 {
+			t.Fatalf("round %d: %d claims won", round, won)
+		}
+	}
+}
+
+func testMarkDoneRace(t *testing.T, s *suite) {
+	for round := range 50 {
+		key := tokenKey(round)
+		leased := s.swap(t, dedup.Token{Key: key}, dedup.Token{Key: key, State: dedup.Leased, Owner: "a"})
+		race(t, 2, func(i int) error {
+			if i == 0 {
+				return s.MarkDone(t.Context(), []dedup.Token{{Key: key, State: dedup.Done}})
+			}
+			_, err := s.SwapToken(t.Context(), leased, dedup.Token{Key: key, State: dedup.Leased, Owner: "b", Epoch: 1})
+			return err
+		})
+		if got := s.token(t, key); got.State != dedup.Done {
+			t.Fatalf("round %d: token is %v", round, got.State)
+		}
+	}
+}
+
+func testTokenAfterGroup(t *testing.T, s *suite) {
+	for round := range 100 {
+		key, token := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}, tokenKey(round)
+		race(t, 2, func(i int) error {
+			if i == 1 {
+				return seesFate(t, s, key, token)
+			}
+			c := following(dedup.Group{Key: key}, func(c *dedup.Commit) { c.Next.Pending = []dedup.Pending{{Number: 1}} })
+			if err := s.Commit(t.Context(), c); err != nil {
+				return err
+			}
+			if err := s.MarkDone(t.Context(), []dedup.Token{{Key: token, State: dedup.Done}}); err != nil {
+				return err
+			}
+			return s.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}})
+		})
+	}
+}
+
+// seesFate loads until the message was committed, marked and cleared: who does not see it pending must see its token done.
+func seesFate(t *testing.T, s *suite, key dedup.GroupKey, token dedup.TokenKey) error {
+	for {
+		groups, tokens, err := s.Load(t.Context(), []dedup.GroupKey{key}, []dedup.TokenKey{token})
+		switch {
+		case err != nil:
+			return err
+		case groups[0].Version == 0 || len(groups[0].Pending) > 0:
+		case tokens[0].State != dedup.Done:
+			return fmt.Errorf("group %s is cleared and its token %v", key, tokens[0].State)
+		default:
+			return nil
+		}
+	}
+}

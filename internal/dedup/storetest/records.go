@@ -1,0 +1,126 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var (
+	groupA = dedup.GroupKey{Stream: "orders", Group: "a"}
+	groupB = dedup.GroupKey{Stream: "orders", Group: "b"}
+)
+
+// fullGroup sets every field that there is, also those that will be added later: a store that forgets one does not pass.
+func fullGroup(key dedup.GroupKey) dedup.Group {
+	g := filled[dedup.Group]()
+	g.Key, g.Incarnation, g.Version, g.Expires = key, 1000, 1, time.Time{}
+	return g
+}
+
+func fullToken(key dedup.TokenKey, state dedup.TokenState) dedup.Token {
+	t := filled[dedup.Token]()
+	t.Key, t.State, t.Expires = key, state, time.Time{}
+	return t
+}
+
+// fullHeld is a held message of group "a" whose principal and source share a record key.
+func fullHeld(sequence uint64) dedup.Held {
+	h := filled[dedup.Held]()
+	h.Message.Stream, h.Message.Group = groupA.Stream, groupA.Group
+	h.Message.Principal, h.Message.Source = "tenant", "sender"
+	h.Message.Epoch, h.Message.Sequence = 7, sequence
+	return h
+}
+
+func keyOf(h dedup.Held) dedup.HeldKey {
+	m := h.Message
+	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+}
+
+func tokenKey(i int) dedup.TokenKey { return dedup.NewTokenKey("tenant", "orders", fmt.Sprint(i)) }
+
+func pending(numbers ...uint64) []dedup.Pending {
+	var out []dedup.Pending
+	for _, n := range numbers {
+		p := filled[dedup.Pending]()
+		p.Number, p.Sent = n, nil
+		out = append(out, p)
+	}
+	return out
+}
+
+func numbers(g dedup.Group) []uint64 {
+	var out []uint64
+	for _, p := range g.Pending {
+		out = append(out, p.Number)
+	}
+	return out
+}
+
+// filled makes a value with no zero field: each number and text is another one, collections have two elements.
+func filled[T any]() T {
+	var v T
+	n := 0
+	fill(reflect.ValueOf(&v).Elem(), &n)
+	return v
+}
+
+func fill(v reflect.Value, n *int) {
+	*n++
+	switch x := v.Addr().Interface().(type) {
+	case *time.Time:
+		*x = time.Date(2026, 2, 1, 0, 0, *n, 7e6, time.UTC)
+		return
+	case *[]byte:
+		*x = []byte{0, 0xff, byte(*n)}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n)
+	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), n)
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range 2 {
+			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+			fill(key, n)
+			fill(value, n)
+			v.SetMapIndex(key, value)
+		}
+	default:
+		fillScalar(v, *n)
+	}
+}
+
+func fillScalar(v reflect.Value, n int) {
+	switch v.Kind() {
+	case reflect.String:
+		// Not UTF-8: a handler's reply may carry headers that are not.
+		v.SetString(fmt.Sprintf("text %d \xff", n))
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(n) << 20)
+	case reflect.Uint64:
+		v.SetUint(1<<63 + uint64(n))
+	case reflect.Uint8:
+		v.SetUint(uint64(n%250) + 1)
+	default:
+		panic("no value for a " + v.Type().String())
+	}
+}

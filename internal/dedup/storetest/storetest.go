@@ -1,0 +1,173 @@
+// Package storetest is the conformance suite of the store port: each store passes Run.
+//
+// The suite keeps its times to whole milliseconds and does not tell nil from empty slices and maps; a store may keep no more than that.
+package storetest
+
+import (
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// A Harness opens the store under test and says what more than the port it can do. Where the store is a dedup.Lister too, that is tested as well.
+type Harness struct {
+	// Open makes an empty store that decides expiry by the clock; what it needs to close it registers with t.Cleanup. Required.
+	Open func(t *testing.T, now func() time.Time) dedup.Store
+	// Reopen ends the process that holds the store, as hard as it can, and opens what is left, on the clock of before. Nil where nothing is.
+	Reopen func(t *testing.T, s dedup.Store) dedup.Store
+	// Corrupt damages the stored record of a dedup.GroupKey, dedup.HeldKey or dedup.TokenKey. Nil where the store has no bytes of its own.
+	Corrupt func(t *testing.T, s dedup.Store, key any)
+	// RecognisesCommit tells that the store recognises its own commit by the name of the attempt, as those must whose client library repeats requests.
+	RecognisesCommit bool
+}
+
+// Run tests a store.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, part := range []struct {
+		name  string
+		cases []testCase
+	}{
+		{"groups", groupCases},
+		{"commit", commitCases},
+		{"held", heldCases},
+		{"clear", clearCases},
+		{"tokens", tokenCases},
+		{"copies", copyCases},
+		{"races", raceCases},
+		{"lister", listerCases},
+		{"durability", durabilityCases},
+		{"model", modelCases},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, c := range part.cases {
+				if c.when != nil && !c.when(h) {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) { c.run(t, newSuite(t, h)) })
+			}
+		})
+	}
+}
+
+type testCase struct {
+	name string
+	run  func(t *testing.T, s *suite)
+	// when tells whether the store claims what the case tests; nil is always.
+	when func(h Harness) bool
+}
+
+// A suite is what one case works with: an empty store, and its clock.
+type suite struct {
+	dedup.Store
+	harness Harness
+	clock   *clock
+}
+
+func newSuite(t *testing.T, h Harness) *suite {
+	t.Helper()
+	c := &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return &suite{Store: h.Open(t, c.Now), harness: h, clock: c}
+}
+
+// A clock stands still until it is moved.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// Now is the time.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// In is the time after a while.
+func (c *clock) In(d time.Duration) time.Time { return c.Now().Add(d) }
+
+// Advance moves the clock.
+func (c *clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+func (s *suite) group(t *testing.T, key dedup.GroupKey) dedup.Group {
+	t.Helper()
+	groups, _, err := s.Load(t.Context(), []dedup.GroupKey{key}, nil)
+	if err != nil || len(groups) != 1 {
+		t.Fatalf("load group: %d records, %v", len(groups), err)
+	}
+	return groups[0]
+}
+
+func (s *suite) token(t *testing.T, key dedup.TokenKey) dedup.Token {
+	t.Helper()
+	_, tokens, err := s.Load(t.Context(), nil, []dedup.TokenKey{key})
+	if err != nil || len(tokens) != 1 {
+		t.Fatalf("load token: %d records, %v", len(tokens), err)
+	}
+	return tokens[0]
+}
+
+// commit writes what follows a loaded record, and fails the test where it can't; it gives the record as written.
+func (s *suite) commit(t *testing.T, loaded dedup.Group, change func(c *dedup.Commit)) dedup.Group {
+	t.Helper()
+	c := following(loaded, change)
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	return c.Next
+}
+
+// following is the commit that changes a loaded record.
+func following(loaded dedup.Group, change func(c *dedup.Commit)) dedup.Commit {
+	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: "attempt"}
+	c.Next.Version++
+	if c.Loaded.Version == 0 {
+		c.Next.Incarnation = 1000
+	}
+	if change != nil {
+		change(&c)
+	}
+	return c
+}
+
+func (s *suite) swap(t *testing.T, old, next dedup.Token) dedup.Token {
+	t.Helper()
+	got, err := s.SwapToken(t.Context(), old, next)
+	if err != nil {
+		t.Fatalf("swap token from %v to %v: %v", old.State, next.State, err)
+	}
+	return got
+}
+
+func (s *suite) held(t *testing.T, from dedup.HeldKey, limit int) []dedup.Held {
+	t.Helper()
+	held, err := s.Held(t.Context(), from, limit)
+	if err != nil {
+		t.Fatalf("held: %v", err)
+	}
+	return held
+}
+
+// same compares by content: empty is nil, and a time is an instant.
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if d := diff(want, got); d != "" {
+		t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+func diff(want, got any) string {
+	if reflect.DeepEqual(want, got) { // much faster, and nearly always so
+		return ""
+	}
+	return cmp.Diff(want, got, cmpopts.EquateEmpty())
+}

@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var tokenCases = []testCase{
+	{name: "a token takes every step from state to state, whole", run: testTokenSteps},
+	{name: "a swap from any but the stored state, owner and epoch conflicts and tells what is stored", run: testTokenConflicts},
+	{name: "our own swap, repeated, succeeds", run: testTokenRepeated},
+	{name: "a token that expires now is absent, one that expires later is not", run: testTokenExpiry},
+	{name: "marking done replaces what is there, and repeating it is harmless", run: testMarkDone},
+	{name: "marking done revives an expired token", run: testMarkDoneExpired},
+	{name: "swapping to absent deletes the token", run: testTokenRelease},
+	{name: "a reply of 200 KB comes back", run: testLargeReply},
+}
+
+func testTokenSteps(t *testing.T, s *suite) {
+	states := []dedup.TokenState{dedup.Issued, dedup.Leased, dedup.Done}
+	for i, from := range append([]dedup.TokenState{dedup.Absent}, states...) {
+		for j, to := range states {
+			t.Run(fmt.Sprintf("%v to %v", from, to), func(t *testing.T) {
+				key := tokenKey(i*10 + j)
+				old := dedup.Token{Key: key}
+				if from != dedup.Absent {
+					old = s.swap(t, old, fullToken(key, from))
+				}
+				next := fullToken(key, to)
+				next.Owner, next.Epoch, next.Reason = "next", old.Epoch+1, "other"
+				same(t, "answer", s.swap(t, old, next), next)
+				same(t, "token", s.token(t, key), next)
+			})
+		}
+	}
+}
+
+func testTokenConflicts(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	stored := s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+	with := func(change func(*dedup.Token)) dedup.Token {
+		old := stored
+		change(&old)
+		return old
+	}
+	next := dedup.Token{Key: key, State: dedup.Done, Owner: "next", Epoch: 1}
+	for name, old := range map[string]dedup.Token{
+		"absent":          {Key: key},
+		"another state":   with(func(t *dedup.Token) { t.State = dedup.Issued }),
+		"a later state":   with(func(t *dedup.Token) { t.State = dedup.Done }),
+		"another owner":   with(func(t *dedup.Token) { t.Owner += "x" }),
+		"an older epoch":  with(func(t *dedup.Token) { t.Epoch-- }),
+		"a newer epoch":   with(func(t *dedup.Token) { t.Epoch++ }),
+		"no owner at all": with(func(t *dedup.Token) { t.Owner = "" }),
+	} {
+		current, err := s.SwapToken(t.Context(), old, next)
+		if !errors.Is(err, dedup.ErrConflict) {
+			t.Errorf("%s: got %v, want a conflict", name, err)
+		}
+		same(t, name+": current token", current, stored)
+	}
+	same(t, "token", s.token(t, key), stored)
+
+	missing := tokenKey(2)
+	old := fullToken(missing, dedup.Leased)
+	current, err := s.SwapToken(t.Context(), old, dedup.Token{Key: missing, State: dedup.Done})
+	if !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("swap of a missing token: got %v, want a conflict", err)
+	}
+	same(t, "current token where none is", current, dedup.Token{Key: missing})
+}
+
+func testTokenRepeated(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	leased := dedup.Token{Key: key, State: dedup.Leased, Owner: "a", Epoch: 1, Lease: s.clock.In(time.Minute)}
+	for range 3 {
+		same(t, "answer", s.swap(t, dedup.Token{Key: key}, leased), leased)
+	}
+	rival := leased
+	rival.Owner = "b"
+	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: key}, rival); !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("another owner: got %v, want a conflict", err)
+	}
+	longer := leased
+	longer.Lease = s.clock.In(time.Hour)
+	s.swap(t, leased, longer)
+	same(t, "token after its lease was extended", s.token(t, key), longer)
+}
+
+func testTokenExpiry(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	stored := fullToken(key, dedup.Done)
+	stored.Expires = s.clock.In(time.Minute)
+	s.swap(t, dedup.Token{Key: key}, stored)
+	next := dedup.Token{Key: key, State: dedup.Leased, Owner: "next"}
+
+	s.clock.Advance(time.Minute - time.Millisecond)
+	same(t, "token before its expiry", s.token(t, key), stored)
+	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: key}, next); !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("swap from absent before the expiry: got %v, want a conflict", err)
+	}
+	s.clock.Advance(time.Millisecond)
+	same(t, "token at its expiry", s.token(t, key), dedup.Token{Key: key})
+	current, err := s.SwapToken(t.Context(), stored, next)
+	if !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("swap from the expired token: got %v, want a conflict", err)
+	}
+	same(t, "current token", current, dedup.Token{Key: key})
+	s.swap(t, dedup.Token{Key: key}, next)
+	same(t, "token after it was taken anew", s.token(t, key), next)
+}
+
+func testMarkDone(t *testing.T, s *suite) {
+	var done []dedup.Token
+	for i := range 20 {
+		key := tokenKey(i)
+		if i%2 == 0 {
+			s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+		}
+		token := fullToken(key, dedup.Done)
+		token.Owner, token.Request, token.Expires = "publisher", nil, s.clock.In(time.Hour)
+		done = append(done, token)
+	}
+	for range 2 {
+		if err := s.MarkDone(t.Context(), done); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range done {
+			same(t, "token", s.token(t, want.Key), want)
+		}
+	}
+	if err := s.MarkDone(t.Context(), nil); err != nil {
+		t.Errorf("marking nothing: %v", err)
+	}
+}
+
+func testMarkDoneExpired(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	issued := dedup.Token{Key: key, State: dedup.Issued, Expires: s.clock.In(time.Minute)}
+	s.swap(t, dedup.Token{Key: key}, issued)
+	s.clock.Advance(time.Minute)
+	done := dedup.Token{Key: key, State: dedup.Done, Expires: s.clock.In(time.Minute)}
+	if err := s.MarkDone(t.Context(), []dedup.Token{done}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "token", s.token(t, key), done)
+}
+
+func testTokenRelease(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	leased := s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+	late := leased
+	late.Epoch--
+	if _, err := s.SwapToken(t.Context(), late, dedup.Token{Key: key}); !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("release by a late owner: got %v, want a conflict", err)
+	}
+	for range 2 {
+		same(t, "answer", s.swap(t, leased, dedup.Token{Key: key}), dedup.Token{Key: key})
+		same(t, "token", s.token(t, key), dedup.Token{Key: key})
+	}
+}
+
+func testLargeReply(t *testing.T, s *suite) {
+	want := fullToken(tokenKey(1), dedup.Done)
+	want.Reply.Body = make([]byte, 200<<10)
+	s.swap(t, dedup.Token{Key: want.Key}, want)
+	same(t, "token", s.token(t, want.Key), want)
+}
