@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// Sweep finishes what crashed workers left of one group: publishes what is pending, clears what is done, drains what can run, acts on gaps.
+// Sweep finishes what crashed workers left of one group: marks done and clears entries without effects, drains what can run, acts on gaps, and triggers the publishing of
+// what is pending.
 func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
 	s, ok := e.streams[key.Stream]
 	if !ok {
 		return fmt.Errorf("sweep group %s: %w", key, ErrNoStream)
 	}
-	if err := e.publishGroups(ctx, []GroupKey{key})[0]; err != nil {
-		return fmt.Errorf("sweep group: %w", err)
+	if err := e.clearLeftovers(ctx, key); err != nil {
+		return fmt.Errorf("sweep group %s: %w", key, err)
 	}
 	p := &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true, trigger: true}
 	e.settleAll(ctx, []*part{p})
@@ -24,6 +25,24 @@ func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
 		return fmt.Errorf("sweep group %s: %w", key, p.err)
 	}
 	return nil
+}
+
+// clearLeftovers clears the entries without effects, done first.
+func (e *Engine) clearLeftovers(ctx context.Context, key GroupKey) error {
+	groups, _, err := e.cfg.Store.Load(ctx, []GroupKey{key}, nil)
+	if err != nil {
+		return fmt.Errorf("load group: %w", err)
+	}
+	g := groups[0]
+	g.Pending = slices.DeleteFunc(g.Pending, func(p Pending) bool { return len(p.Effects) > 0 })
+	if len(g.Pending) == 0 {
+		return nil
+	}
+	c, marks, _ := e.published(&g, nil)
+	if err := e.markDone(ctx, marks); err != nil {
+		return err
+	}
+	return e.cfg.Store.Clear(ctx, c)
 }
 
 // A GapEvent is the body of the message that tells a stream's destinations of skipped numbers; its header "once-event" is "gap".

@@ -1,0 +1,90 @@
+package local
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them.
+type watch struct {
+	dedup.Store
+	now func() time.Time
+
+	mu     sync.Mutex
+	active map[dedup.GroupKey]activity
+}
+
+// activity is what is under way in a group.
+type activity struct {
+	last  uint64    // number of the last pending entry
+	held  bool      // messages are held
+	since time.Time // when it was last committed to, or swept
+}
+
+func newWatch(store dedup.Store, now func() time.Time) *watch {
+	return &watch{Store: store, now: now, active: map[dedup.GroupKey]activity{}}
+}
+
+// Commit notes the group before it commits: the answer may be lost.
+func (w *watch) Commit(ctx context.Context, c dedup.Commit) error {
+	if c.Next.HasEffects() || c.Next.HasHeld() {
+		w.note(&c.Next)
+	}
+	err := w.Store.Commit(ctx, c)
+	if err == nil && !c.Next.HasEffects() && !c.Next.HasHeld() {
+		w.forget(c.Next.Key)
+	}
+	return err
+}
+
+// Clear forgets the group when the last of its entries is cleared.
+func (w *watch) Clear(ctx context.Context, c dedup.Clear) error {
+	if err := w.Store.Clear(ctx, c); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a := w.active[c.Group]
+	for _, n := range c.Numbers {
+		if n >= a.last && !a.held {
+			delete(w.active, c.Group)
+		}
+	}
+	return nil
+}
+
+// note takes a group up.
+func (w *watch) note(g *dedup.Group) {
+	a := activity{held: g.HasHeld(), since: w.now()}
+	if len(g.Pending) > 0 {
+		a.last = g.Pending[len(g.Pending)-1].Number
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active[g.Key] = a
+}
+
+func (w *watch) forget(key dedup.GroupKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.active, key)
+}
+
+// due takes the groups that nobody has touched for as long as patience says for them; they are due again after as long.
+func (w *watch) due(patience func(key dedup.GroupKey, held bool) time.Duration) []dedup.GroupKey {
+	now := w.now()
+	var keys []dedup.GroupKey
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, a := range w.active {
+		if now.Sub(a.since) >= patience(key, a.held) {
+			a.since = now
+			w.active[key] = a
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
