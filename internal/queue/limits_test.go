@@ -1,0 +1,51 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAMessageIsCheckedAgainstTheLimitsOfSQS(t *testing.T) {
+	many := map[string]string{}
+	for _, n := range strings.Split("a b c d e f g h i j k", " ") {
+		many[n] = "x"
+	}
+	for _, c := range []struct {
+		name  string
+		queue string
+		m     Message
+		field string
+	}{
+		{"plain", "q", Message{Body: "x"}, ""},
+		{"a group on a standard queue", "q", Message{Body: "x", Group: "g"}, ""},
+		{"unicode", "q", Message{Body: "Größe 😀 \t\n\r \uFFFD", Attributes: map[string]string{"a.b-c_1": "é"}}, ""},
+		{"first in first out", "q.fifo", Message{Body: "x", Group: "a/b~(c)"}, ""},
+		{"empty body", "q", Message{}, "body"},
+		{"control character", "q", Message{Body: "a\x00"}, "body"},
+		{"not a character", "q", Message{Body: "\uFFFF"}, "body"},
+		{"not UTF-8", "q", Message{Body: "a\xff"}, "body"},
+		{"too large", "q", Message{Body: strings.Repeat("x", MaxSize), Attributes: map[string]string{"a": "b"}}, "message"},
+		{"delay too long", "q", Message{Body: "x", Delay: MaxDelay + 1}, "delay"},
+		{"delay below zero", "q", Message{Body: "x", Delay: -1}, "delay"},
+		{"delay in a group", "q.fifo", Message{Body: "x", Group: "g", Delay: time.Second}, "delay"},
+		{"no group", "q.fifo", Message{Body: "x"}, "group"},
+		{"group with a space", "q.fifo", Message{Body: "x", Group: "a b"}, "group"},
+		{"long group", "q.fifo", Message{Body: "x", Group: strings.Repeat("g", 129)}, "group"},
+		{"deduplication id", "q.fifo", Message{Body: "x", Group: "g", DedupID: "é"}, "deduplication id"},
+		{"eleven attributes", "q", Message{Body: "x", Attributes: many}, "attributes"},
+		{"reserved attribute", "q", Message{Body: "x", Attributes: map[string]string{"aws.x": "1"}}, "attribute name"},
+		{"empty attribute", "q", Message{Body: "x", Attributes: map[string]string{"a": ""}}, "attribute a"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.m.Validate(c.queue)
+			got := ""
+			if err != nil {
+				got = err.(*InvalidError).Field
+			}
+			if got != c.field {
+				t.Errorf("field %q, want %q (%v)", got, c.field, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,277 @@
+package pebblequeue
+
+import "container/heap"
+
+type state uint8
+
+const (
+	sending  state = iota // on its way to the disk: has its place, can't be given out
+	delayed               // until due
+	ready                 // can be given out, once its group is free
+	inFlight              // hidden until due
+	states
+)
+
+// An entry is what memory holds of one message; it is kept small.
+type entry struct {
+	seq        uint64
+	due        int64 // Unix nanoseconds
+	group      *group
+	next, prev *entry // in the group, or on a standard queue in the ready list
+	timer      int32  // place in the heap, -1 when not in it
+	receives   uint32
+	state      state
+	leaving    bool // somebody is deleting or moving it
+}
+
+// A group keeps its messages in order, the ones in flight included. It is on the ready list when none is in flight and the first one is ready.
+type group struct {
+	entries    list
+	hash       uint64
+	next, prev *group
+	busy       int32
+	listed     bool
+}
+
+// An index is the order and the state of all messages. Its user holds the queue's lock.
+type index struct {
+	fifo     bool
+	ready    list // of a standard queue
+	groups   map[uint64]*group
+	first    *group // ready list
+	last     *group
+	timers   timers
+	received map[uint64]*entry // those given out at least once, for receipts
+	counts   [states]int
+}
+
+func newIndex(fifo bool) *index {
+	return &index{fifo: fifo, groups: map[uint64]*group{}, received: map[uint64]*entry{}}
+}
+
+// add gives a message its place behind all others.
+func (x *index) add(seq, hash uint64) *entry {
+	e := &entry{seq: seq, timer: -1, state: sending}
+	x.counts[sending]++
+	if !x.fifo {
+		return e
+	}
+	g := x.groups[hash]
+	if g == nil {
+		g = &group{hash: hash}
+		x.groups[hash] = g
+	}
+	e.group = g
+	g.entries.push(e)
+	return e
+}
+
+// delay hides a new message until a time.
+func (x *index) delay(e *entry, until int64) {
+	x.enter(e, delayed)
+	x.alarm(e, until)
+}
+
+// show makes a message ready.
+func (x *index) show(e *entry) {
+	x.enter(e, ready)
+	if e.group == nil {
+		x.ready.push(e)
+		return
+	}
+	x.settle(e.group)
+}
+
+// hide takes a ready message out, or prolongs the time of one in flight.
+func (x *index) hide(e *entry, until int64) {
+	x.enter(e, inFlight)
+	x.alarm(e, until)
+}
+
+// claim keeps a message that is being deleted or moved from being given out; it reports false when somebody else claimed it before.
+func (x *index) claim(e *entry) bool {
+	if e.leaving {
+		return false
+	}
+	e.leaving = true
+	if e.state != inFlight {
+		x.enter(e, inFlight)
+	}
+	if e.timer >= 0 {
+		heap.Remove(&x.timers, int(e.timer))
+	}
+	return true
+}
+
+// unclaim takes a claim back: the message is visible again when its time has ended.
+func (x *index) unclaim(e *entry) {
+	e.leaving = false
+	x.alarm(e, e.due)
+}
+
+// remove forgets a message in whatever state it is.
+func (x *index) remove(e *entry) {
+	x.enter(e, states)
+	delete(x.received, e.seq)
+	if g := e.group; g != nil {
+		g.entries.remove(e)
+		x.settle(g)
+	}
+}
+
+// enter leaves the old state and counts the new one.
+func (x *index) enter(e *entry, to state) {
+	if e.timer >= 0 {
+		heap.Remove(&x.timers, int(e.timer))
+	}
+	if e.group == nil && e.state == ready {
+		x.ready.remove(e)
+	}
+	if e.group != nil && e.state == inFlight {
+		e.group.busy--
+	}
+	x.counts[e.state]--
+	e.state = to
+	if to == states {
+		return
+	}
+	x.counts[to]++
+	if e.group != nil && to == inFlight {
+		e.group.busy++
+	}
+}
+
+func (x *index) alarm(e *entry, at int64) {
+	e.due = at
+	heap.Push(&x.timers, e)
+}
+
+// settle puts a group where it belongs after a change of its messages.
+func (x *index) settle(g *group) {
+	head := g.entries.head
+	free := head != nil && head.state == ready && g.busy == 0
+	switch {
+	case free && !g.listed:
+		x.list(g)
+	case !free && g.listed:
+		x.unlist(g)
+	}
+	if head == nil {
+		delete(x.groups, g.hash)
+	}
+}
+
+func (x *index) list(g *group) {
+	g.listed, g.prev, g.next = true, x.last, nil
+	if x.last == nil {
+		x.first = g
+	} else {
+		x.last.next = g
+	}
+	x.last = g
+}
+
+func (x *index) unlist(g *group) {
+	if g.prev == nil {
+		x.first = g.next
+	} else {
+		g.prev.next = g.next
+	}
+	if g.next == nil {
+		x.last = g.prev
+	} else {
+		g.next.prev = g.prev
+	}
+	g.listed, g.prev, g.next = false, nil, nil
+}
+
+// hasReady reports whether take would find something.
+func (x *index) hasReady() bool { return x.ready.head != nil || x.first != nil }
+
+// expire makes ready what was hidden until now or earlier.
+func (x *index) expire(now int64) {
+	for len(x.timers) > 0 && x.timers[0].due <= now {
+		x.show(x.timers[0])
+	}
+}
+
+// take hides up to limit messages: of the group that waited longest as many as there are, in order, then of the next one. An entry that has been
+// received maxReceives times (0 is for ever) comes in dead instead, claimed, and holds up its group until it is moved.
+func (x *index) take(limit int, until int64, maxReceives uint32) (taken, dead []*entry) {
+	out := func(e *entry) bool {
+		x.hide(e, until)
+		if maxReceives > 0 && e.receives >= maxReceives {
+			x.claim(e)
+			dead = append(dead, e)
+			return false
+		}
+		e.receives++
+		x.received[e.seq] = e
+		taken = append(taken, e)
+		return true
+	}
+	for len(taken)+len(dead) < limit && x.ready.head != nil {
+		out(x.ready.head)
+	}
+	for len(taken)+len(dead) < limit && x.first != nil {
+		g := x.first
+		x.unlist(g)
+		for e := g.entries.head; e != nil && e.state == ready && len(taken)+len(dead) < limit; e = e.next {
+			if !out(e) {
+				break
+			}
+		}
+	}
+	return taken, dead
+}
+
+// A list links entries.
+type list struct{ head, tail *entry }
+
+func (l *list) push(e *entry) {
+	e.prev, e.next = l.tail, nil
+	if l.tail == nil {
+		l.head = e
+	} else {
+		l.tail.next = e
+	}
+	l.tail = e
+}
+
+func (l *list) remove(e *entry) {
+	if e.prev == nil {
+		l.head = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		l.tail = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+}
+
+// timers is a heap of hidden entries, the one due first in front.
+type timers []*entry
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].due < t[j].due }
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].timer, t[j].timer = int32(i), int32(j)
+}
+
+func (t *timers) Push(e any) {
+	e.(*entry).timer = int32(len(*t))
+	*t = append(*t, e.(*entry))
+}
+
+func (t *timers) Pop() any {
+	old := *t
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*t = old[:len(old)-1]
+	e.timer = -1
+	return e
+}

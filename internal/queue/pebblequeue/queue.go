@@ -1,0 +1,298 @@
+package pebblequeue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// ErrClosed is what every method gives after Close.
+var ErrClosed = errors.New("queue is closed")
+
+// Options of a queue. The zero value is a queue without dead letters and without deduplication.
+type Options struct {
+	// DeadLetter takes messages that were received MaxReceives times and not deleted. It is a queue in the same database, first-in-first-out if this
+	// one is. Nil keeps them here for ever.
+	DeadLetter *Queue
+	// MaxReceives is required with DeadLetter.
+	MaxReceives int
+	// Deduplicate is for how long a second message with the same DedupID is taken for the first one. SQS does so for five minutes. 0 is never.
+	Deduplicate time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+func (o Options) validate(db *pebble.DB, name string) error {
+	switch {
+	case name == "" || strings.ContainsRune(name, 0):
+		return errors.New("name must not be empty and have no zero byte")
+	case o.DeadLetter == nil && o.MaxReceives != 0, o.DeadLetter != nil && o.MaxReceives < 1:
+		return errors.New("DeadLetter and MaxReceives belong together")
+	case o.DeadLetter != nil && o.DeadLetter.db != db:
+		return errors.New("DeadLetter must be in the same database: a move is one write")
+	case o.DeadLetter != nil && queue.FIFO(o.DeadLetter.name) != queue.FIFO(name):
+		return errors.New("DeadLetter must be first-in-first-out if and only if the queue is")
+	case o.Deduplicate < 0:
+		return errors.New("Deduplicate must not be negative")
+	}
+	return nil
+}
+
+// A Queue is a durable queue. Close it before the database.
+type Queue struct {
+	db          *pebble.DB
+	name        string
+	options     Options
+	seed        maphash.Seed
+	incarnation uint64
+
+	mu      sync.Mutex // never held while the disk is waited for
+	index   *index
+	counter uint64
+	window  window
+	waiters waiters
+	closed  bool
+	busy    sync.WaitGroup // calls that use the database
+}
+
+var _ queue.Queue = (*Queue)(nil)
+
+// Open opens or creates a queue and reads all its records. A corrupt record is an error that names its key.
+func Open(db *pebble.DB, name string, options Options) (*Queue, error) {
+	if err := options.validate(db, name); err != nil {
+		return nil, fmt.Errorf("open queue %s: %w", name, err)
+	}
+	q := &Queue{
+		db: db, name: name, options: options.withDefaults(), seed: maphash.MakeSeed(),
+		index: newIndex(queue.FIFO(name)), window: window{sent: map[string]*sent{}},
+	}
+	q.waiters.ring = q.ring
+	for _, step := range []func() error{q.begin, q.loadMessages, q.loadWindow} {
+		if err := step(); err != nil {
+			return nil, fmt.Errorf("open queue %s: %w", name, err)
+		}
+	}
+	return q, nil
+}
+
+// begin starts a new incarnation, durably.
+func (q *Queue) begin() error {
+	key := keyPrefix(q.name, kindIncarnation)
+	data, closer, err := q.db.Get(key)
+	if err != nil && !errors.Is(err, pebble.ErrNotFound) {
+		return fmt.Errorf("read record %q: %w", key, err)
+	}
+	var r incarnationRecord
+	if err == nil {
+		err = decode(data, &r)
+		if err = errors.Join(err, closer.Close()); err != nil {
+			return fmt.Errorf("decode record %q: %w", key, err)
+		}
+	}
+	r.Incarnation++
+	q.incarnation, q.counter = r.Incarnation, 0
+	data, err = encode(r)
+	if err != nil {
+		return err
+	}
+	return q.db.Set(key, data, pebble.Sync)
+}
+
+func (q *Queue) loadMessages() error {
+	receives := map[uint64]uint32{}
+	err := q.scan(kindReceives, func(key, data []byte) error {
+		var r receivesRecord
+		err := decode(data, &r)
+		receives[keySeq(key)] = r.Receives
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = q.scan(kindMessage, func(key, data []byte) error {
+		var r messageRecord
+		if err := decode(data, &r); err != nil {
+			return err
+		}
+		seq := keySeq(key)
+		e := q.index.add(seq, q.hash(r.Group))
+		e.receives = receives[seq]
+		delete(receives, seq)
+		q.admit(e, r.Due)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Counts without a message: a delete overtook the count of a late receive.
+	batch := q.db.NewBatch()
+	defer batch.Close()
+	for seq := range receives {
+		if err := batch.Delete(q.key(kindReceives, seq), nil); err != nil {
+			return err
+		}
+	}
+	return batch.Commit(pebble.NoSync)
+}
+
+// scan walks through the records of one kind, in order.
+func (q *Queue) scan(kind byte, visit func(key, data []byte) error) (err error) {
+	prefix := keyPrefix(q.name, kind)
+	it, err := q.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: append(prefix[:len(prefix)-1:len(prefix)-1], kind+1)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid(); it.Next() {
+		data, err := it.ValueAndErr()
+		if err != nil {
+			return fmt.Errorf("read record %q: %w", it.Key(), err)
+		}
+		if err := visit(it.Key(), data); err != nil {
+			return fmt.Errorf("decode record %q: %w", it.Key(), err)
+		}
+	}
+	return it.Error()
+}
+
+// Name is the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// Close wakes everybody who waits, and waits for calls that use the database. The database stays open.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	q.closed = true
+	q.waiters.close()
+	q.mu.Unlock()
+	q.busy.Wait()
+	return nil
+}
+
+// enter counts a call in; the caller calls q.busy.Done when it is through.
+func (q *Queue) enter() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrClosed
+	}
+	q.busy.Add(1)
+	return nil
+}
+
+func (q *Queue) hash(group string) uint64 {
+	if !q.index.fifo {
+		return 0
+	}
+	return maphash.String(q.seed, group)
+}
+
+// next gives the next sequence number. Its caller holds the lock.
+func (q *Queue) next() uint64 {
+	q.counter++
+	return q.incarnation<<counterBits | q.counter
+}
+
+// admit makes a message that is on the disk ready, or delayed until due. Its caller holds the lock.
+func (q *Queue) admit(e *entry, due int64) {
+	if due > q.options.Now().UnixNano() {
+		q.index.delay(e, due)
+		return
+	}
+	q.index.show(e)
+}
+
+// stir hands what has become ready to somebody who waits, and sets the alarm. Its caller holds the lock, and has changed the index.
+func (q *Queue) stir() {
+	if len(q.waiters.waiting) == 0 {
+		return
+	}
+	if q.index.hasReady() {
+		q.waiters.wake()
+	}
+	if len(q.index.timers) > 0 {
+		q.waiters.alarm(q.index.timers[0].due, q.options.Now().UnixNano())
+	}
+}
+
+// ring is called when a hidden message may have become visible.
+func (q *Queue) ring() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiters.rung()
+	q.index.expire(q.options.Now().UnixNano())
+	q.stir()
+}
+
+// Stats counts messages.
+type Stats struct {
+	Ready    int // neither hidden nor delayed, those behind others of their group included
+	InFlight int // received, and hidden
+	Delayed  int
+}
+
+// Stats counts messages as of now.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.index.expire(q.options.Now().UnixNano())
+	q.stir()
+	return Stats{Ready: q.index.counts[ready], InFlight: q.index.counts[inFlight], Delayed: q.index.counts[delayed]}
+}
+
+// Len is how many messages the queue holds.
+func (q *Queue) Len() int {
+	s := q.Stats()
+	return s.Ready + s.InFlight + s.Delayed
+}
+
+var errEnough = errors.New("enough")
+
+// Peek lists up to limit messages, the oldest first, in whatever state they are, and changes nothing. Receipts are empty.
+func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
+	if err := q.enter(); err != nil {
+		return nil, fmt.Errorf("peek: %w", err)
+	}
+	defer q.busy.Done()
+	var out []queue.Delivery
+	err := q.scan(kindMessage, func(key, data []byte) error {
+		if len(out) >= limit {
+			return errEnough
+		}
+		var r messageRecord
+		if err := decode(data, &r); err != nil {
+			return err
+		}
+		seq := binary.BigEndian.Uint64(key[len(key)-8:])
+		out = append(out, q.delivery(&r, seq, q.receives(seq)))
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, fmt.Errorf("peek: %w", err)
+	}
+	return out, nil
+}
+
+// receives is how often a message was received, as far as this process knows.
+func (q *Queue) receives(seq uint64) uint32 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.index.received[seq]; e != nil {
+		return e.receives
+	}
+	return 0
+}

@@ -1,0 +1,212 @@
+package pebblequeue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Receive takes up to max messages, see [queue.Queue]. When some of the records can't be read or moved, it returns the other
+// messages, and the error when there are no others; what failed stays hidden for the visibility time.
+func (q *Queue) Receive(ctx context.Context, max int, visibility, wait time.Duration) ([]queue.Delivery, error) {
+	if max < 1 {
+		return nil, errors.New("receive messages: max must be at least 1")
+	}
+	if err := q.enter(); err != nil {
+		return nil, fmt.Errorf("receive messages: %w", err)
+	}
+	defer q.busy.Done()
+	end := time.NewTimer(wait)
+	defer end.Stop()
+	for {
+		taken, dead, woken := q.take(max, visibility, wait > 0)
+		if len(dead) > 0 {
+			if err := q.bury(dead); err != nil && len(taken) == 0 {
+				return nil, fmt.Errorf("move to dead-letter queue: %w", err)
+			}
+		}
+		if len(taken) > 0 {
+			out, err := q.read(taken)
+			if err != nil || len(out) > 0 {
+				return out, err
+			}
+		}
+		switch again, err := q.pause(ctx, woken, end, len(taken)+len(dead) > 0); {
+		case err != nil:
+			return nil, fmt.Errorf("receive messages: %w", err)
+		case !again:
+			return nil, nil
+		}
+	}
+}
+
+// A taking is an entry as it was given out; the entry itself may be given out again meanwhile.
+type taking struct {
+	entry    *entry
+	receives uint32
+}
+
+// take hides messages; where there are none and wait is wished, it joins the waiters.
+func (q *Queue) take(max int, visibility time.Duration, wait bool) (taken []taking, dead []*entry, woken chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, nil, nil
+	}
+	now := q.options.Now()
+	q.index.expire(now.UnixNano())
+	entries, dead := q.index.take(max, now.Add(visibility).UnixNano(), uint32(q.options.MaxReceives))
+	for _, e := range entries {
+		taken = append(taken, taking{e, e.receives})
+	}
+	if len(taken)+len(dead) == 0 && wait {
+		woken = q.waiters.join()
+	}
+	q.stir()
+	return taken, dead, woken
+}
+
+// pause waits until there may be something to take, and tells whether to look again.
+func (q *Queue) pause(ctx context.Context, woken chan struct{}, end *time.Timer, progress bool) (again bool, err error) {
+	if woken == nil {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.closed {
+			return false, ErrClosed
+		}
+		return progress, nil
+	}
+	select {
+	case <-woken:
+		return true, nil
+	case <-end.C:
+		end.Reset(0) // the next round, if there is one, is the last
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiters.leave(woken) {
+		return false, err
+	}
+	if err != nil { // the call that woke us meant somebody who takes
+		q.stir()
+		return false, err
+	}
+	return true, nil
+}
+
+// read fetches what was taken and notes the receive counts.
+func (q *Queue) read(taken []taking) ([]queue.Delivery, error) {
+	out := make([]queue.Delivery, 0, len(taken))
+	batch := q.db.NewBatch()
+	defer batch.Close()
+	var failed error
+	for _, t := range taken {
+		r, err := q.record(t.entry.seq)
+		if errors.Is(err, pebble.ErrNotFound) {
+			continue // deleted with an older receipt after it was taken
+		}
+		if err != nil {
+			failed = err
+			continue
+		}
+		d := q.delivery(&r, t.entry.seq, t.receives)
+		d.Receipt = receipt{q.incarnation, t.entry.seq, t.receives}.String()
+		out = append(out, d)
+		data, err := encode(receivesRecord{t.receives})
+		if err == nil {
+			err = batch.Set(q.key(kindReceives, t.entry.seq), data, nil)
+		}
+		if err != nil {
+			failed = err
+		}
+	}
+	if err := batch.Commit(pebble.NoSync); err != nil {
+		failed = err
+	}
+	if len(out) > 0 {
+		return out, nil
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("receive messages: %w", failed)
+	}
+	return nil, nil
+}
+
+func (q *Queue) record(seq uint64) (r messageRecord, err error) {
+	key := q.key(kindMessage, seq)
+	data, closer, err := q.db.Get(key)
+	if err != nil {
+		return r, fmt.Errorf("read record %q: %w", key, err)
+	}
+	if err := errors.Join(decode(data, &r), closer.Close()); err != nil {
+		return r, fmt.Errorf("decode record %q: %w", key, err)
+	}
+	return r, nil
+}
+
+// bury moves messages to the dead-letter queue, in one write that is in front of every later one in the write-ahead log. If a crash loses it, the
+// messages are still here, and have been received too often still.
+func (q *Queue) bury(dead []*entry) error {
+	to := q.options.DeadLetter
+	if err := to.enter(); err != nil {
+		q.unclaim(dead)
+		return err
+	}
+	defer to.busy.Done()
+	batch := q.db.NewBatch()
+	defer batch.Close()
+	var out []outgoing
+	for _, e := range dead {
+		r, err := q.record(e.seq)
+		if err == nil {
+			err = q.erase(batch, e.seq)
+		}
+		if err != nil {
+			q.unclaim(dead)
+			return err
+		}
+		r.Due = 0
+		out = append(out, outgoing{record: r, hash: to.hash(r.Group)})
+	}
+	return q.move(dead, out, batch)
+}
+
+func (q *Queue) move(dead []*entry, out []outgoing, batch *pebble.Batch) error {
+	to := q.options.DeadLetter
+	to.place(out)
+	err := func() error {
+		for i := range out {
+			data, err := encode(&out[i].record)
+			if err != nil {
+				return err
+			}
+			if err := batch.Set(to.key(kindMessage, out[i].entry.seq), data, nil); err != nil {
+				return err
+			}
+		}
+		return batch.Commit(pebble.NoSync)
+	}()
+	to.finish(out, make([]queue.SendResult, 1), err)
+	if err != nil {
+		q.unclaim(dead)
+		return err
+	}
+	q.forget(dead)
+	return nil
+}
+
+// place gives messages that are moved here their numbers.
+func (q *Queue) place(out []outgoing) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range out {
+		out[i].entry = q.index.add(q.next(), out[i].hash)
+	}
+}

@@ -1,0 +1,117 @@
+package pebblequeue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// The kinds of records of one queue.
+const (
+	kindDedup       byte = 'd'
+	kindIncarnation byte = 'i'
+	kindMessage     byte = 'm'
+	kindReceives    byte = 'r'
+)
+
+const recordVersion byte = 1
+
+// counterBits is how many low bits of a sequence number count messages; the bits above are the queue's incarnation, which grows with every Open. Numbers
+// are thus never used twice, also when the newest messages were deleted before a restart.
+const counterBits = 40
+
+type messageRecord struct {
+	ID         uuid.UUID         `cbor:"1,keyasint"`
+	Body       string            `cbor:"2,keyasint"`
+	Attributes map[string]string `cbor:"3,keyasint,omitempty"`
+	Group      string            `cbor:"4,keyasint,omitempty"`
+	DedupID    string            `cbor:"5,keyasint,omitempty"`
+	Sender     string            `cbor:"6,keyasint,omitempty"`
+	Sent       int64             `cbor:"7,keyasint"`           // Unix nanoseconds
+	Due        int64             `cbor:"8,keyasint,omitempty"` // end of the delay, Unix nanoseconds
+}
+
+type receivesRecord struct {
+	Receives uint32 `cbor:"1,keyasint"`
+}
+
+type dedupRecord struct {
+	DedupID string    `cbor:"1,keyasint"`
+	ID      uuid.UUID `cbor:"2,keyasint"`
+	Expires int64     `cbor:"3,keyasint"` // Unix nanoseconds
+}
+
+type incarnationRecord struct {
+	Incarnation uint64 `cbor:"1,keyasint"`
+}
+
+func (r *messageRecord) message() queue.Message {
+	return queue.Message{Body: r.Body, Attributes: r.Attributes, Group: r.Group, DedupID: r.DedupID, Sender: r.Sender}
+}
+
+func (q *Queue) delivery(r *messageRecord, seq uint64, receives uint32) queue.Delivery {
+	d := queue.Delivery{Message: r.message(), ID: r.ID.String(), Receives: int(receives), Sent: time.Unix(0, r.Sent)}
+	if q.index.fifo {
+		d.SequenceNumber = sequenceNumber(seq)
+	}
+	return d
+}
+
+func sequenceNumber(seq uint64) string { return fmt.Sprintf("%020d", seq) }
+
+// keyPrefix starts the keys of one kind of one queue. No name holds a zero byte, so no queue's keys lie among another's.
+func keyPrefix(name string, kind byte) []byte {
+	key := make([]byte, 0, len(name)+11)
+	key = append(key, pebbledb.Queues)
+	key = append(key, name...)
+	return append(key, 0, kind)
+}
+
+func (q *Queue) key(kind byte, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(keyPrefix(q.name, kind), seq)
+}
+
+func keySeq(key []byte) uint64 {
+	if len(key) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(key[len(key)-8:])
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// encode frames a record: version, CBOR, checksum of both.
+func encode(record any) ([]byte, error) {
+	body, err := cbor.Marshal(record)
+	if err != nil {
+		return nil, fmt.Errorf("encode record: %w", err)
+	}
+	out := make([]byte, 0, len(body)+5)
+	out = append(out, recordVersion)
+	out = append(out, body...)
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)), nil
+}
+
+var errChecksum = errors.New("checksum does not match")
+
+func decode(data []byte, record any) error {
+	if len(data) < 5 {
+		return errChecksum
+	}
+	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
+	if crc32.Checksum(body, castagnoli) != sum {
+		return errChecksum
+	}
+	if body[0] != recordVersion {
+		return fmt.Errorf("unknown record version %d", body[0])
+	}
+	return cbor.Unmarshal(body[1:], record)
+}

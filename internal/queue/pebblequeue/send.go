@@ -1,0 +1,162 @@
+package pebblequeue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Send puts messages with one write, and returns when it is durable. On an error of the write, whether the messages are in the queue is unknown until it is
+// opened again; until then they are not.
+func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	return q.send(ctx, messages, pebble.Sync)
+}
+
+// SendOrdered puts messages and does not wait for the disk: they become durable no later than any write to the database that is made after it
+// returned. They may be received at once.
+func (q *Queue) SendOrdered(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	return q.send(ctx, messages, pebble.NoSync)
+}
+
+// An outgoing message on its way to the disk.
+type outgoing struct {
+	place  int // in the call
+	record messageRecord
+	data   []byte
+	hash   uint64
+	entry  *entry
+	dedup  *sent // where the queue deduplicates
+}
+
+func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble.WriteOptions) []queue.SendResult {
+	results := make([]queue.SendResult, len(messages))
+	if err := ctx.Err(); err != nil {
+		return failAll(results, err)
+	}
+	if err := q.enter(); err != nil {
+		return failAll(results, err)
+	}
+	defer q.busy.Done()
+	out := q.prepare(messages, results)
+	out, earlier, forgotten := q.line(out)
+	q.finish(out, results, q.write(out, forgotten, sync))
+	for place, s := range earlier { // after our own write, because a message may repeat another one of the same call
+		<-s.settled
+		results[place] = s.result
+	}
+	return results
+}
+
+func failAll(results []queue.SendResult, err error) []queue.SendResult {
+	for i := range results {
+		results[i].Err = fmt.Errorf("send message: %w", err)
+	}
+	return results
+}
+
+// prepare does what needs no lock: it checks and encodes.
+func (q *Queue) prepare(messages []queue.Message, results []queue.SendResult) []outgoing {
+	now := q.options.Now()
+	out := make([]outgoing, 0, len(messages))
+	for i := range messages {
+		m := &messages[i]
+		o := outgoing{place: i, hash: q.hash(m.Group), record: messageRecord{
+			ID: uuid.New(), Body: m.Body, Attributes: m.Attributes, Group: m.Group, DedupID: m.DedupID, Sender: m.Sender, Sent: now.UnixNano(),
+		}}
+		if m.Delay > 0 {
+			o.record.Due = now.Add(m.Delay).UnixNano()
+		}
+		err := m.Validate(q.name)
+		if err == nil && q.options.Deduplicate > 0 && m.DedupID == "" {
+			err = &queue.InvalidError{Field: "deduplication id", Rule: "must be given on a queue that deduplicates"}
+		}
+		if err == nil {
+			o.data, err = encode(&o.record)
+		}
+		if err != nil {
+			results[i].Err = fmt.Errorf("send message: %w", err)
+			continue
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// line gives messages their numbers and places, all under the lock, so that the order of the numbers is the order of the groups. Repeated ones come
+// back, by place, as earlier; forgotten are the keys of what need not be remembered any longer.
+func (q *Queue) line(out []outgoing) (fresh []outgoing, earlier map[int]*sent, forgotten []uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.options.Deduplicate > 0 {
+		out, earlier = q.window.sift(out, q.options.Now(), q.options.Deduplicate)
+		forgotten = q.window.forget(q.options.Now())
+	}
+	for i := range out {
+		seq := q.next()
+		out[i].entry = q.index.add(seq, out[i].hash)
+		if out[i].dedup != nil {
+			out[i].dedup.seq = seq
+		}
+	}
+	return out, earlier, forgotten
+}
+
+func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOptions) error {
+	if len(out) == 0 {
+		return nil
+	}
+	batch := q.db.NewBatch()
+	defer batch.Close()
+	for i := range out {
+		if err := batch.Set(q.key(kindMessage, out[i].entry.seq), out[i].data, nil); err != nil {
+			return err
+		}
+		if out[i].dedup == nil {
+			continue
+		}
+		data, err := encode(out[i].dedup.record())
+		if err != nil {
+			return err
+		}
+		if err := batch.Set(q.key(kindDedup, out[i].entry.seq), data, nil); err != nil {
+			return err
+		}
+	}
+	for _, seq := range forgotten {
+		if err := batch.Delete(q.key(kindDedup, seq), nil); err != nil {
+			return err
+		}
+	}
+	return batch.Commit(sync)
+}
+
+// finish makes what was written ready to be received, or takes it back.
+func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
+	if len(out) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range out {
+		o := &out[i]
+		r := &results[o.place]
+		if err != nil {
+			r.Err = fmt.Errorf("send message: %w", err)
+			q.index.remove(o.entry)
+		} else {
+			r.ID = o.record.ID.String()
+			if q.index.fifo {
+				r.SequenceNumber = sequenceNumber(o.entry.seq)
+			}
+			q.admit(o.entry, o.record.Due)
+		}
+		if o.dedup != nil {
+			q.window.settle(o.dedup, *r)
+		}
+	}
+	q.stir()
+}
