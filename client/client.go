@@ -1,0 +1,122 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options of a client. Zero fields take the defaults in their comments.
+type Options struct {
+	// HTTP makes the requests; a copy of it that follows no redirects, because a redirected POST may turn into a GET. Defaults to a client of its own
+	// that keeps up to 100 connections.
+	HTTP *http.Client
+	// Header goes with every request, for example Authorization. Defaults to none.
+	Header http.Header
+	// TryTimeout bounds one try, a wait for the reply not counted; a try without an answer is repeated. Defaults to 30 seconds.
+	TryTimeout time.Duration
+	// MaxElapsed bounds one call with all its tries. Defaults to no limit: a call goes on until its context ends.
+	MaxElapsed time.Duration
+	// MinBackoff and MaxBackoff bound the wait between two tries, which doubles each time and is jittered by half; a longer Retry-After of the server
+	// counts instead. They default to 100 milliseconds and 10 seconds.
+	MinBackoff time.Duration
+	MaxBackoff time.Duration
+	// OnRetry is told why a try is repeated and after how long. Defaults to nothing. It may be called concurrently.
+	OnRetry func(err error, wait time.Duration)
+	// NewKey makes keys for messages that have none. Defaults to version 7 UUIDs, which sort by time.
+	NewKey func() (string, error)
+}
+
+func (o Options) withDefaults() Options {
+	if o.HTTP == nil {
+		transport := &http.Transport{
+			Proxy: http.ProxyFromEnvironment, MaxIdleConns: 100, MaxIdleConnsPerHost: 100,
+			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ForceAttemptHTTP2: true,
+		}
+		o.HTTP = &http.Client{Transport: transport}
+	}
+	stay := *o.HTTP
+	stay.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &stay
+	if o.TryTimeout == 0 {
+		o.TryTimeout = 30 * time.Second
+	}
+	if o.MinBackoff == 0 {
+		o.MinBackoff = 100 * time.Millisecond
+	}
+	if o.MaxBackoff == 0 {
+		o.MaxBackoff = 10 * time.Second
+	}
+	if o.OnRetry == nil {
+		o.OnRetry = func(error, time.Duration) {}
+	}
+	if o.NewKey == nil {
+		o.NewKey = newKey
+	}
+	return o
+}
+
+func newKey() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make key: %w", err)
+	}
+	return id.String(), nil
+}
+
+// Client talks to one server. It may be used concurrently.
+type Client struct {
+	base    *url.URL
+	options Options
+}
+
+// New makes a client for a server's absolute http or https URL; a path in front of /v1 is kept. It does no work.
+func New(baseURL string, options Options) (*Client, error) {
+	base, err := url.Parse(baseURL)
+	if err != nil {
+		return nil, fmt.Errorf("parse server URL: %w", err)
+	}
+	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, fmt.Errorf("parse server URL %q: must be an absolute http or https URL", baseURL)
+	}
+	if base.RawQuery != "" || base.Fragment != "" {
+		return nil, errors.New("parse server URL: must not have a query or a fragment")
+	}
+	return &Client{base: base, options: options.withDefaults()}, nil
+}
+
+// at gives the URL of a path below the base; segments are escaped, so that an id may hold slashes.
+func (c *Client) at(segments ...string) string {
+	return c.base.JoinPath("v1").String() + joinEscaped(segments)
+}
+
+func joinEscaped(segments []string) string {
+	path := ""
+	for _, s := range segments {
+		escaped := url.PathEscape(s)
+		if s == "." || s == ".." {
+			escaped = "%2E" + s[1:] // one dot alone would be taken for a folder
+		}
+		path += "/" + escaped
+	}
+	return path
+}
+
+// Healthy asks once, without repeating, whether the server is ready.
+func (c *Client) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.TryTimeout)
+	defer cancel()
+	answer, err := c.try(ctx, request{method: http.MethodGet, url: c.base.JoinPath("healthz").String()})
+	if err != nil {
+		return fmt.Errorf("check health: %w", err)
+	}
+	if answer.status != http.StatusOK {
+		return fmt.Errorf("check health: %w", problemOf(answer))
+	}
+	return nil
+}

@@ -1,0 +1,292 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/client"
+)
+
+func TestEveryTryCarriesTheSameKeyAndBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newClient(t, client.Options{}, cut, plain(http.StatusBadGateway, "<html>"), problem(http.StatusServiceUnavailable, "unavailable"),
+			problem(http.StatusConflict, "leased"), plain(http.StatusRequestTimeout, ""), plain(http.StatusTooEarly, ""), accept)
+		receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Body: []byte("hello")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := client.Receipt{ID: "key-1", Stream: "orders", Group: "g", Status: "accepted", Location: "http://once.test/v1/streams/orders/messages/key-1"}
+		if d := cmp.Diff(want, receipt); d != "" {
+			t.Error(d)
+		}
+		if len(s.tries) != 7 {
+			t.Errorf("%d tries", len(s.tries))
+		}
+		for i, x := range s.tries {
+			if d := cmp.Diff(try{"POST", "/v1/streams/orders/messages", `"key-1"`, "", "hello"}, x); d != "" {
+				t.Errorf("try %d: %s", i, d)
+			}
+		}
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		date := start.Add(time.Minute).UTC().Format(http.TimeFormat)
+		c, _ := newClient(t, client.Options{}, problem(429, "rate-limited", "Retry-After", "30"), problem(503, "unavailable", "Retry-After", date), accept)
+		if _, err := c.Send(t.Context(), client.Message{Stream: "orders"}); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(start); waited < time.Minute-time.Second || waited > 70*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestARefusalIsNotRepeatedAndTellsItsType(t *testing.T) {
+	for status, name := range map[int]client.ProblemType{
+		400: client.InvalidMessage, 403: client.Forbidden, 404: client.UnknownStream, 405: client.MethodNotAllowed, 410: client.Deleted,
+		413: client.TooLarge, 415: client.UnsupportedMediaType, 422: client.KeyReuse,
+	} {
+		t.Run(string(name), func(t *testing.T) {
+			c, s := newClient(t, client.Options{}, problem(status, string(name)))
+			_, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"})
+			var p *client.Problem
+			if !errors.As(err, &p) || !errors.Is(err, name) || errors.Is(err, client.Rejected) {
+				t.Fatalf("got %v", err)
+			}
+			want := &client.Problem{Type: name, Title: "Title of " + string(name), Status: status, Detail: "Because.", Instance: "urn:x"}
+			if d := cmp.Diff(want, p); d != "" {
+				t.Error(d)
+			}
+			if len(s.tries) != 1 {
+				t.Errorf("%d tries", len(s.tries))
+			}
+		})
+	}
+}
+
+func TestARefusalAfterALostAnswerSaysThatTheMessageMayHaveBeenTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, client.Options{}, cut, problem(403, "forbidden"))
+		_, err := c.Send(t.Context(), client.Message{Stream: "orders"})
+		var p *client.Problem
+		if !errors.As(err, &p) || !p.Ambiguous {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestACallThatEndsWithoutAnAnswerTellsTheKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		options client.Options
+		limit   time.Duration
+		step    http.HandlerFunc
+		also    error
+	}{
+		"by its context":       {client.Options{}, time.Minute, cut, context.DeadlineExceeded},
+		"by MaxElapsed":        {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, cut, errCut},
+		"by a long RetryAfter": {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, problem(503, "unavailable", "Retry-After", "60"), client.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), c.limit)
+				defer cancel()
+				start := time.Now()
+				once, _ := newClient(t, c.options, c.step)
+				_, err := once.Send(ctx, client.Message{Stream: "orders"})
+				var open *client.UnacknowledgedError
+				if !errors.As(err, &open) || open.Key != "key-1" || !errors.Is(err, c.also) {
+					t.Errorf("got %v", err)
+				}
+				if time.Since(start) > time.Minute {
+					t.Errorf("ended after %v", time.Since(start))
+				}
+			})
+		})
+	}
+}
+
+func TestATryWithoutAnAnswerIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); panic(r.Context().Err()) }
+		var told []time.Duration
+		o := client.Options{TryTimeout: 3 * time.Second, OnRetry: func(_ error, wait time.Duration) { told = append(told, wait) }}
+		c, s := newClient(t, o, hang, accept)
+		start := time.Now()
+		if _, err := c.Send(t.Context(), client.Message{Stream: "orders"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.tries) != 2 || len(told) != 1 || time.Since(start) != 3*time.Second+told[0] {
+			t.Errorf("%d tries, waits %v, after %v", len(s.tries), told, time.Since(start))
+		}
+	})
+}
+
+func TestADuplicateIsAReceiptWithAFlag(t *testing.T) {
+	c, _ := newClient(t, client.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Idempotent-Replayed", "true")
+		accept(w, r)
+	})
+	receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"})
+	if err != nil || !receipt.Replayed {
+		t.Errorf("%+v, %v", receipt, err)
+	}
+}
+
+func TestAnAnswerOfSomebodyElseIsNoReceipt(t *testing.T) {
+	for name, step := range map[string]http.HandlerFunc{
+		"a login page":           plain(200, "<html>please log in"),
+		"JSON":                   plain(200, `{"ok":true}`),
+		"another message":        plain(202, `{"id":"other","stream":"orders","group":"g","status":"accepted"}`),
+		"a redirect":             plain(302, "", "Location", "https://elsewhere.test/"),
+		"a foreign problem":      plain(400, `{"type":"about:blank"}`, "Content-Type", "application/problem+json"),
+		"a reply nobody awaited": plain(201, `{"receipt":1}`, "Preference-Applied", "wait=3"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := newClient(t, client.Options{}, step)
+			_, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"})
+			var p *client.Problem
+			if !errors.As(err, &p) || p.Type != "" || len(s.tries) != 1 {
+				t.Errorf("got %v after %d tries", err, len(s.tries))
+			}
+		})
+	}
+}
+
+func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, status := range []int{200, 201, 204, 409, 503} {
+			c, s := newClient(t, client.Options{}, cut, plain(status, "", "Preference-Applied", "wait=3", "Content-Type", "text/plain", "Idempotent-Replayed", "true"))
+			receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: 2100 * time.Millisecond})
+			if err != nil || receipt.Status != "done" || receipt.Reply == nil || receipt.Reply.Status != status || !receipt.Reply.Replayed {
+				t.Errorf("%d: %+v, %v", status, receipt, err)
+			}
+			if got := s.last.Header.Get("Prefer"); got != "wait=3" {
+				t.Errorf("Prefer: %q", got)
+			}
+		}
+		c, _ := newClient(t, client.Options{}, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Preference-Applied", "wait=3")
+			accept(w, r)
+		})
+		receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
+		if err != nil || receipt.Status != "accepted" || receipt.Reply != nil {
+			t.Errorf("not in time: %+v, %v", receipt, err)
+		}
+		c, _ = newClient(t, client.Options{}, problem(400, "rejected", "Preference-Applied", "wait=3"))
+		if _, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second}); !errors.Is(err, client.Rejected) {
+			t.Errorf("rejected: %v", err)
+		}
+	})
+}
+
+func TestHeadersDescribeTheMessage(t *testing.T) {
+	c, s := newClient(t, client.Options{Header: http.Header{"Authorization": {"Bearer x"}}}, accept)
+	_, err := c.Send(t.Context(), client.Message{
+		Stream: "orders", Key: `a "b" \c`, Group: "größe/1", Source: "till 3", Epoch: 2, Sequence: 7, DependsOn: map[string]uint64{"other": 5},
+		ContentType: "application/json", Headers: map[string]string{"x-event": "push", "traceparent": "00-1"}, Body: []byte("{}"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := http.Header{
+		"Authorization": {"Bearer x"}, "Idempotency-Key": {`"a \"b\" \\c"`}, "Once-Group": {"größe/1"}, "Once-Source": {"till 3"}, "Once-Epoch": {"2"},
+		"Once-Sequence": {"7"}, "Once-Depends-On": {"other=5"}, "Content-Type": {"application/json"}, "X-Event": {"push"}, "Traceparent": {"00-1"},
+	}
+	if d := cmp.Diff(want, s.last.Header); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestMistakesAreFoundBeforeAnythingIsSent(t *testing.T) {
+	for name, m := range map[string]client.Message{
+		"no stream":               {Key: "k"},
+		"a key that is not ASCII": {Stream: "orders", Key: "größe"},
+		"a key that is too long":  {Stream: "orders", Key: strings.Repeat("k", 257)},
+		"a group in spaces":       {Stream: "orders", Group: " g"},
+		"a group of two lines":    {Stream: "orders", Group: "g\nx"},
+		"a number without source": {Stream: "orders", Key: "k", Sequence: 1},
+		"a source without number": {Stream: "orders", Source: "s"},
+		"dependency on a Name":    {Stream: "orders", Source: "s", Sequence: 1, DependsOn: map[string]uint64{"Name": 1}},
+		"a header of HTTP":        {Stream: "orders", Headers: map[string]string{"Host": "x"}},
+		"a header of once":        {Stream: "orders", Headers: map[string]string{"once-group": "x"}},
+		"a header of two lines":   {Stream: "orders", Headers: map[string]string{"X-A": "x\r\ny"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, s := newClient(t, client.Options{}, accept)
+			if _, err := c.Send(t.Context(), m); err == nil || len(s.tries) > 0 {
+				t.Errorf("got %v, %d tries", err, len(s.tries))
+			}
+		})
+	}
+	for _, base := range []string{"", "127.0.0.1:8080", "ftp://x", "http://x/?a=b", "http://%"} {
+		if _, err := client.New(base, client.Options{}); err == nil {
+			t.Errorf("New takes %q", base)
+		}
+	}
+}
+
+func TestStatusLooksAMessageUp(t *testing.T) {
+	c, s := newClient(t, client.Options{}, plain(200, `{"id":"a/b ..","stream":"orders","group":"g","status":"done","reply":{"status":201,"body":"hi"}}`))
+	status, err := c.Status(t.Context(), "orders", "a/b ..")
+	want := client.Status{ID: "a/b ..", Stream: "orders", Group: "g", Status: "done", Reply: &client.StoredReply{Status: 201, Body: "hi"}}
+	if d := cmp.Diff(want, status); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	if _, err := c.Status(t.Context(), "orders", ".."); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.StatusAt(t.Context(), "http://once.test/v1/streams/orders/messages/s%2F0%2F1?group=g"); err != nil {
+		t.Error(err)
+	}
+	paths := []string{s.tries[0].Path, s.tries[1].Path, s.tries[2].Path}
+	want3 := []string{"/v1/streams/orders/messages/a%2Fb%20..", "/v1/streams/orders/messages/%2E.", "/v1/streams/orders/messages/s%2F0%2F1"}
+	if d := cmp.Diff(want3, paths); d != "" {
+		t.Error(d)
+	}
+	if _, err := c.StatusAt(t.Context(), "http://elsewhere.test/x"); err == nil {
+		t.Error("asked another server")
+	}
+	c, _ = newClient(t, client.Options{}, problem(404, "unknown-message"))
+	if _, err := c.Status(t.Context(), "orders", "x"); !errors.Is(err, client.UnknownMessage) {
+		t.Errorf("unknown: %v", err)
+	}
+}
+
+func TestARealConnectionIsKeptAndCutOnesAreRepeated(t *testing.T) {
+	n := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		if r.URL.Path == "/behind/healthz" {
+			return
+		}
+		accept(w, r)
+	}))
+	defer server.Close()
+	c, err := client.New(server.URL+"/behind/", client.Options{MinBackoff: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := c.Send(t.Context(), client.Message{Stream: "orders"})
+	if err != nil || n != 2 {
+		t.Fatalf("%v after %d requests", err, n)
+	}
+	if receipt.ID == "" || receipt.Location != server.URL+"/behind/v1/streams/orders/messages/"+receipt.ID {
+		t.Errorf("%+v", receipt)
+	}
+	if err := c.Healthy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

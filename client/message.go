@@ -1,0 +1,147 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// Message is one logical message.
+type Message struct {
+	// Stream it belongs to. Required.
+	Stream string
+	// Key identifies the message within its stream. Where it is empty Send makes one up, but for a message with a Source, whose number identifies it.
+	Key string
+	// Group is the unit of state and order. Defaults to the source, and without one to the key.
+	Group string
+	// Source, Epoch and Sequence number the message: the sender's name, its incarnation, and 1, 2, 3 …
+	Source   string
+	Epoch    uint64
+	Sequence uint64
+	// DependsOn lists, by source, the last number that must be processed in the group before this message. Sources are lowercase names here.
+	DependsOn map[string]uint64
+	// ContentType of the body. Defaults to none.
+	ContentType string
+	// Headers travel with the message. Their names start with X-, but for Traceparent and Tracestate.
+	Headers map[string]string
+	Body    []byte
+	// Wait asks the server to answer with the handler's reply if it is there within the time; whole seconds, rounded up, at most 60. 0 does not wait.
+	Wait time.Duration
+}
+
+// Receipt says that a message is durable.
+type Receipt struct {
+	ID     string `json:"id"`
+	Stream string `json:"stream"`
+	Group  string `json:"group"`
+	// Status is accepted, or done where the call waited for it.
+	Status string `json:"status"`
+	// Replayed is true when the server had the message before.
+	Replayed bool `json:"replayed,omitempty"`
+	// Location is where the message can be looked up, absolute.
+	Location string `json:"location,omitempty"`
+	// Reply is the handler's, where the call waited and the handler replied in time.
+	Reply *Reply `json:"reply,omitempty"`
+}
+
+// Reply is what a handler answered.
+type Reply struct {
+	Status int         `json:"status"`
+	Header http.Header `json:"header,omitempty"`
+	Body   []byte      `json:"body,omitempty"`
+	// Replayed is true when the handler answered before and did not run again.
+	Replayed bool `json:"replayed,omitempty"`
+}
+
+// maxKey is the server's limit on names, in bytes.
+const maxKey = 256
+
+// header writes what describes the message into HTTP headers.
+func (m *Message) header() (http.Header, error) {
+	h := http.Header{}
+	if err := errors.Join(m.names(h), m.numbers(h), m.own(h)); err != nil {
+		return nil, fmt.Errorf("describe message: %w", err)
+	}
+	if m.ContentType != "" {
+		h.Set("Content-Type", m.ContentType)
+	}
+	for name, values := range h {
+		if strings.ContainsFunc(values[0], unicode.IsControl) {
+			return nil, fmt.Errorf("describe message: %s must not hold control characters", name)
+		}
+	}
+	if m.Wait > 0 {
+		h.Set("Prefer", "wait="+strconv.FormatInt(int64((m.Wait+time.Second-1)/time.Second), 10))
+	}
+	return h, nil
+}
+
+func (m *Message) names(h http.Header) error {
+	if m.Stream == "" {
+		return errors.New("stream must not be empty")
+	}
+	if m.Key != "" {
+		key, err := httpsfv.Marshal(httpsfv.NewItem(m.Key))
+		if err != nil || len(m.Key) > maxKey {
+			return fmt.Errorf("key must be at most %d characters of printable ASCII", maxKey)
+		}
+		h.Set("Idempotency-Key", key)
+	}
+	for _, n := range []struct{ name, value string }{{"Group", m.Group}, {"Source", m.Source}} {
+		if n.value == "" {
+			continue
+		}
+		if len(n.value) > maxKey || strings.Trim(n.value, " \t") != n.value {
+			return fmt.Errorf("%s must be at most %d bytes, without spaces around it", strings.ToLower(n.name), maxKey)
+		}
+		h.Set("Once-"+n.name, n.value)
+	}
+	return nil
+}
+
+func (m *Message) numbers(h http.Header) error {
+	switch {
+	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0):
+		return errors.New("source must be given with a sequence, an epoch or dependencies")
+	case m.Source == "":
+		return nil
+	case m.Sequence == 0:
+		return errors.New("sequence must be at least 1 where a source is given")
+	}
+	h.Set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
+	if m.Epoch != 0 {
+		h.Set("Once-Epoch", strconv.FormatUint(m.Epoch, 10))
+	}
+	if len(m.DependsOn) == 0 {
+		return nil
+	}
+	dictionary := httpsfv.NewDictionary()
+	for source, n := range m.DependsOn {
+		dictionary.Add(source, httpsfv.NewItem(int64(n))) //nolint:gosec // Marshal refuses numbers over 15 digits
+	}
+	text, err := httpsfv.Marshal(dictionary)
+	if err != nil {
+		return fmt.Errorf("dependencies: %w", err)
+	}
+	h.Set("Once-Depends-On", text)
+	return nil
+}
+
+// own writes the message's own headers. One that the server would not pass on is an error here, and not lost in silence there.
+func (m *Message) own(h http.Header) error {
+	for name, value := range m.Headers {
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		if !strings.HasPrefix(canonical, "X-") && canonical != "Traceparent" && canonical != "Tracestate" {
+			return fmt.Errorf("header %q does not travel with a message: call it %q", name, "X-"+canonical)
+		}
+		h.Set(canonical, value)
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ProblemType is the stable name of a kind of refusal: what stands after the # of the type URI. It is an error so that errors.Is takes it.
+type ProblemType string
+
+// Error gives the name.
+func (t ProblemType) Error() string { return string(t) }
+
+// The types of problems.
+const (
+	MissingKey           ProblemType = "missing-key"
+	MalformedKey         ProblemType = "malformed-key"
+	MalformedRequest     ProblemType = "malformed-request"
+	InvalidMessage       ProblemType = "invalid-message"
+	Rejected             ProblemType = "rejected"
+	Forbidden            ProblemType = "forbidden"
+	UnknownRoute         ProblemType = "unknown-route"
+	UnknownStream        ProblemType = "unknown-stream"
+	UnknownMessage       ProblemType = "unknown-message"
+	MethodNotAllowed     ProblemType = "method-not-allowed"
+	Leased               ProblemType = "leased"
+	Deleted              ProblemType = "deleted"
+	TooLarge             ProblemType = "too-large"
+	UnsupportedMediaType ProblemType = "unsupported-media-type"
+	KeyReuse             ProblemType = "key-reuse"
+	HeldBackLimit        ProblemType = "held-back-limit"
+	RateLimited          ProblemType = "rate-limited"
+	Internal             ProblemType = "internal"
+	Unavailable          ProblemType = "unavailable"
+)
+
+// Problem is a refusal, with the fields of RFC 9457. Where something else than a once server answered, Type is empty.
+type Problem struct {
+	Type     ProblemType
+	Title    string
+	Status   int
+	Detail   string
+	Instance string
+	// RetryAfter is what the server asked for, 0 for nothing.
+	RetryAfter time.Duration
+	// Ambiguous is true when an earlier try of the same call had no answer: that one may have been taken.
+	Ambiguous bool
+}
+
+// Error gives status, title and detail.
+func (p *Problem) Error() string {
+	text := strconv.Itoa(p.Status) + " " + p.Title
+	if p.Type != "" {
+		text += " (" + string(p.Type) + ")"
+	}
+	if p.Detail != "" {
+		text += ": " + p.Detail
+	}
+	return text
+}
+
+// Is reports whether target is the problem's type.
+func (p *Problem) Is(target error) bool {
+	t, ok := target.(ProblemType)
+	return ok && t != "" && t == p.Type
+}
+
+// again reports whether the same request may get another answer later.
+func (p *Problem) again() bool {
+	switch p.Status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return p.Status >= http.StatusInternalServerError
+}
+
+// UnacknowledgedError says that a call ended without an answer: what it sent may have been taken or not. Send it again under the same key.
+type UnacknowledgedError struct {
+	// Key is the message's key, also where the client made it; empty for a numbered message without one.
+	Key string
+	Err error
+}
+
+// Error tells the last reason.
+func (e *UnacknowledgedError) Error() string { return "not acknowledged: " + e.Err.Error() }
+
+// Unwrap gives the last reason, and the context's error where the context ended the call.
+func (e *UnacknowledgedError) Unwrap() error { return e.Err }
+
+const typeBase = "https://github.com/effectively-once/once/"
+
+// readProblem reads a problem of a once server; ok is false for any other answer, a problem of somebody else included.
+func readProblem(a answer) (p *Problem, ok bool) {
+	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil || media != "application/problem+json" {
+		return nil, false
+	}
+	var doc struct {
+		Type     string `json:"type"`
+		Title    string `json:"title"`
+		Detail   string `json:"detail"`
+		Instance string `json:"instance"`
+	}
+	if err := json.Unmarshal(a.body, &doc); err != nil || !strings.HasPrefix(doc.Type, typeBase) {
+		return nil, false
+	}
+	_, name, _ := strings.Cut(doc.Type, "#")
+	return &Problem{
+		Type: ProblemType(name), Title: doc.Title, Status: a.status, Detail: doc.Detail, Instance: doc.Instance, RetryAfter: a.retryAfter(),
+	}, true
+}
+
+// problemOf makes a problem of any answer that is not a success.
+func problemOf(a answer) *Problem {
+	if p, ok := readProblem(a); ok {
+		return p
+	}
+	title := http.StatusText(a.status)
+	if title == "" {
+		title = "Unknown status"
+	}
+	return &Problem{Title: title, Status: a.status, RetryAfter: a.retryAfter(), Detail: foreign(a)}
+}
+
+func foreign(a answer) string {
+	if a.status < 300 {
+		return "the answer is not that of a once server"
+	}
+	if location := a.header.Get("Location"); location != "" && a.status < 400 {
+		return fmt.Sprintf("redirects are not followed: is the server at %q?", location)
+	}
+	return ""
+}

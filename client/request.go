@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// A one-time request is stored under an id, run once, and forgotten. Each of the three steps may be repeated without harm:
+//
+//	Put      stores what is to be done; nothing runs yet
+//	Run      does it, or answers again what it answered the first time
+//	Delete   forgets the request and its reply
+//
+// A caller that crashes does the same steps again under the same id.
+
+// Request is the content of a one-time request.
+type Request struct {
+	Stream string
+	// ID identifies the request within its stream; the caller chooses it. Required.
+	ID string
+	// Group is the unit of state and order. Defaults to the id.
+	Group       string
+	ContentType string
+	// Headers travel with the request, under the rules of [Message].
+	Headers map[string]string
+	Body    []byte
+}
+
+// Put stores a request; fresh tells whether it was not there before. Another content under the same id is a [*Problem] of type [KeyReuse].
+func (c *Client) Put(ctx context.Context, q Request) (fresh bool, err error) {
+	m := Message{Stream: q.Stream, Group: q.Group, ContentType: q.ContentType, Headers: q.Headers}
+	header, err := m.header()
+	if err != nil {
+		return false, err
+	}
+	at, err := c.requestAt(q.Stream, q.ID)
+	if err != nil {
+		return false, err
+	}
+	fresh, err = call(ctx, c, request{method: http.MethodPut, url: at, header: header, body: q.Body}, func(a answer) (bool, *Problem) {
+		receipt := Receipt{Stream: q.Stream, ID: q.ID}
+		if !acknowledges(a, &receipt) {
+			return false, problemOf(a)
+		}
+		return a.status == http.StatusCreated, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("put request: %w", keyed(err, q.ID))
+	}
+	return fresh, nil
+}
+
+// Run does a stored request, or gives the reply of the first time. A request that is not there is a [*Problem] of type [UnknownMessage], a deleted one of
+// type [Deleted]. A handler that replied nothing gives status 200 and the server's receipt as the body.
+func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
+	at, err := c.requestAt(stream, id)
+	if err != nil {
+		return Reply{}, err
+	}
+	reply, err := call(ctx, c, request{method: http.MethodPost, url: at}, readReply)
+	if err != nil {
+		return Reply{}, fmt.Errorf("run request: %w", keyed(err, id))
+	}
+	return reply, nil
+}
+
+// readReply tells a handler's reply from what stands between: 408, 425, 429 and 5xx that are not replays may be a proxy's. Repeating is harmless, and if
+// the handler did answer that, the repetition is marked as a replay.
+func readReply(a answer) (Reply, *Problem) {
+	p, ok := readProblem(a)
+	if ok {
+		return Reply{}, p
+	}
+	p = problemOf(a)
+	if p.again() && p.Status != http.StatusConflict && !replayed(a) {
+		return Reply{}, p
+	}
+	return *replyOf(a), nil
+}
+
+// Delete forgets a request and its reply; Run finds it deleted from then on.
+func (c *Client) Delete(ctx context.Context, stream, id string) error {
+	at, err := c.requestAt(stream, id)
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, c, request{method: http.MethodDelete, url: at}, func(a answer) (struct{}, *Problem) {
+		if a.status == http.StatusNoContent {
+			return struct{}{}, nil
+		}
+		return struct{}{}, problemOf(a)
+	})
+	if err != nil {
+		return fmt.Errorf("delete request: %w", keyed(err, id))
+	}
+	return nil
+}
+
+func (c *Client) requestAt(stream, id string) (string, error) {
+	if stream == "" || id == "" {
+		return "", fmt.Errorf("name request: stream and id must not be empty")
+	}
+	return c.at("streams", stream, "requests", id), nil
+}

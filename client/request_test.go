@@ -1,0 +1,138 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/client"
+)
+
+func TestAOneTimeRequestIsPutRunAndDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		receipt := `{"id":"pay/1","stream":"payments","group":"pay/1","status":"accepted"}`
+		c, s := newClient(t, client.Options{}, plain(201, receipt), plain(200, receipt), cut, plain(409, "no money"), cut, plain(204, ""))
+		for _, fresh := range []bool{true, false} {
+			got, err := c.Put(t.Context(), client.Request{Stream: "payments", ID: "pay/1", Body: []byte("5")})
+			if err != nil || got != fresh {
+				t.Errorf("put: %v, %v", got, err)
+			}
+		}
+		reply, err := c.Run(t.Context(), "payments", "pay/1")
+		if err != nil || reply.Status != http.StatusConflict || string(reply.Body) != "no money" {
+			t.Errorf("run: %+v, %v", reply, err)
+		}
+		if err := c.Delete(t.Context(), "payments", "pay/1"); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+		at := "/v1/streams/payments/requests/pay%2F1"
+		want := []try{
+			{"PUT", at, "", "", "5"}, {"PUT", at, "", "", "5"}, {"POST", at, "", "", ""}, {"POST", at, "", "", ""},
+			{"DELETE", at, "", "", ""}, {"DELETE", at, "", "", ""},
+		}
+		if d := cmp.Diff(want, s.tries); d != "" {
+			t.Error(d)
+		}
+	})
+}
+
+func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// The handler's own 503 looks like a proxy's until the repetition is marked as a replay.
+		c, s := newClient(t, client.Options{}, plain(503, "closed today"), plain(503, "closed today", "Idempotent-Replayed", "true"))
+		reply, err := c.Run(t.Context(), "payments", "p")
+		if err != nil || reply.Status != 503 || !reply.Replayed || len(s.tries) != 2 {
+			t.Errorf("%+v, %v", reply, err)
+		}
+		for _, p := range []client.ProblemType{client.UnknownMessage, client.Deleted} {
+			c, _ = newClient(t, client.Options{}, problem(404, string(p)))
+			if _, err := c.Run(t.Context(), "payments", "p"); !errors.Is(err, p) {
+				t.Errorf("%s: %v", p, err)
+			}
+		}
+		c, _ = newClient(t, client.Options{}, problem(422, "key-reuse"))
+		if _, err := c.Put(t.Context(), client.Request{Stream: "payments", ID: "p"}); !errors.Is(err, client.KeyReuse) {
+			t.Errorf("put: %v", err)
+		}
+		if _, err := c.Put(t.Context(), client.Request{Stream: "payments"}); err == nil {
+			t.Error("put without an id")
+		}
+	})
+}
+
+func TestASequenceNumbersWithoutGapsWhateverFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := client.Options{MaxElapsed: 1} // one try
+		c, s := newClient(t, o, accept, problem(413, "too-large"), accept, cut, problem(503, "unavailable"), accept, accept)
+		q, err := c.Sequence(client.SequenceOptions{Stream: "orders", Source: "till"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func(body string) error {
+			_, err := q.Send(t.Context(), client.Message{Body: []byte(body)})
+			return err
+		}
+		resume := func() (bool, error) {
+			_, ok, err := q.Resume(t.Context())
+			return ok, err
+		}
+		if err := send("one"); err != nil {
+			t.Fatal(err)
+		}
+		if err := send("refused"); !errors.Is(err, client.TooLarge) {
+			t.Fatalf("refused: %v", err)
+		}
+		if err := send("two"); err != nil {
+			t.Fatalf("a refused message keeps its number: %v", err)
+		}
+		var open *client.UnacknowledgedError
+		if err := send("three"); !errors.As(err, &open) {
+			t.Fatalf("cut: %v", err)
+		}
+		if err := send("four"); !errors.Is(err, client.ErrPending) {
+			t.Fatalf("sent past an unacknowledged message: %v", err)
+		}
+		if ok, err := resume(); !ok || !errors.As(err, &open) {
+			t.Fatalf("resume while away: %v, %v", ok, err)
+		}
+		if ok, err := resume(); !ok || err != nil {
+			t.Fatalf("resume: %v, %v", ok, err)
+		}
+		if ok, err := resume(); ok || err != nil {
+			t.Fatalf("resume again: %v, %v", ok, err)
+		}
+		if err := send("four"); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range s.tries {
+			got = append(got, x.Number+" "+x.Body)
+		}
+		if d := cmp.Diff([]string{"1 one", "2 refused", "2 two", "3 three", "3 three", "3 three", "4 four"}, got); d != "" {
+			t.Error(d)
+		}
+		if next, err := q.Next(t.Context()); next != 5 || err != nil {
+			t.Errorf("next %d, %v", next, err)
+		}
+	})
+}
+
+func TestASequenceContinuesWhereItIsTold(t *testing.T) {
+	c, s := newClient(t, client.Options{}, accept)
+	q, err := c.Sequence(client.SequenceOptions{Stream: "orders", Source: "till", Group: "g", Epoch: 3, Next: 41})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Send(t.Context(), client.Message{}); err != nil {
+		t.Fatal(err)
+	}
+	if s.tries[0].Number != "41" || s.last.Header.Get("Once-Epoch") != "3" || s.tries[0].Key != "" {
+		t.Errorf("sent %+v", s.tries[0])
+	}
+	if _, err := c.Sequence(client.SequenceOptions{Stream: "orders"}); err == nil {
+		t.Error("a sequence without a source")
+	}
+}

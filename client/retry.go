@@ -1,0 +1,131 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+)
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 16 << 20
+
+// request is what every try of a call sends.
+type request struct {
+	method string
+	url    string
+	header http.Header
+	body   []byte
+	wait   time.Duration // what the server was asked to wait, on top of the time of a try
+}
+
+// answer is an HTTP answer, read whole: one that breaks off is no answer.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// retryAfter reads seconds or an HTTP date; 0 where there is neither.
+func (a answer) retryAfter() time.Duration {
+	text := a.header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now := time.Now()
+	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
+		now = date // the server's clock, if it says it
+	}
+	return max(0, at.Sub(now))
+}
+
+func (c *Client) try(ctx context.Context, r request) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(r.body))
+	if err != nil {
+		return answer{}, fmt.Errorf("make request: %w", err)
+	}
+	maps.Copy(req.Header, c.options.Header)
+	maps.Copy(req.Header, r.header)
+	resp, err := c.options.HTTP.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return answer{}, fmt.Errorf("read answer: %w", err)
+	}
+	if len(body) > maxAnswer {
+		return answer{}, backoff.Permanent(fmt.Errorf("read answer: more than %d bytes", maxAnswer))
+	}
+	return answer{resp.StatusCode, resp.Header, body}, nil
+}
+
+// call repeats a request until read takes an answer. read gives the result, or the problem that the answer is.
+func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T, *Problem)) (T, error) {
+	var last error
+	ambiguous := false
+	attempt := func() (result T, err error) {
+		ctx, cancel := context.WithTimeout(ctx, c.options.TryTimeout+r.wait)
+		defer cancel()
+		a, err := c.try(ctx, r)
+		if err != nil {
+			ambiguous, last = true, err
+			return result, err
+		}
+		result, p := read(a)
+		if p == nil {
+			return result, nil
+		}
+		p.Ambiguous = ambiguous
+		last = p
+		if !p.again() {
+			return result, backoff.Permanent(p)
+		}
+		ambiguous = true
+		if p.RetryAfter > 0 {
+			return result, &backoff.RetryAfterError{Duration: spread(p.RetryAfter)}
+		}
+		return result, p
+	}
+	result, err := backoff.Retry(ctx, attempt, backoff.WithBackOff(c.backOff()), backoff.WithMaxElapsedTime(c.options.MaxElapsed),
+		backoff.WithNotify(func(_ error, wait time.Duration) { c.options.OnRetry(last, wait) }))
+	if err == nil {
+		return result, nil
+	}
+	return result, verdict(ctx, err, last)
+}
+
+// verdict tells a refusal from a call that ended without an answer.
+func verdict(ctx context.Context, err, last error) error {
+	var p *Problem
+	if errors.As(err, &p) && !p.again() {
+		return p
+	}
+	reason := last
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
+		reason = fmt.Errorf("%w; the last try: %w", cause, last)
+	}
+	return &UnacknowledgedError{Err: reason}
+}
+
+// spread adds up to a tenth: callers that were sent away together do not come back together.
+func spread(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
+
+func (c *Client) backOff() backoff.BackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = c.options.MinBackoff, c.options.MaxBackoff
+	b.Multiplier, b.RandomizationFactor = 2, 0.5
+	return b
+}

@@ -1,0 +1,141 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+)
+
+// Send sends a message until it is acknowledged. Every try carries the same key, so that the server counts them as one message.
+//
+// It repeats after network errors, 408, 409, 425, 429 and 5xx, honours Retry-After, and gives up when the context or [Options.MaxElapsed] ends it.
+// See the package comment for its errors.
+func (c *Client) Send(ctx context.Context, m Message) (Receipt, error) {
+	if m.Key == "" && m.Source == "" {
+		key, err := c.options.NewKey()
+		if err != nil {
+			return Receipt{}, err
+		}
+		m.Key = key
+	}
+	header, err := m.header()
+	if err != nil {
+		return Receipt{}, err
+	}
+	r := request{method: http.MethodPost, url: c.at("streams", m.Stream, "messages"), header: header, body: m.Body, wait: m.Wait}
+	receipt, err := call(ctx, c, r, func(a answer) (Receipt, *Problem) { return c.receipt(a, m) })
+	if err != nil {
+		return Receipt{}, fmt.Errorf("send message: %w", keyed(err, m.Key))
+	}
+	return receipt, nil
+}
+
+// keyed tells the caller the key under which to try again.
+func keyed(err error, key string) error {
+	var open *UnacknowledgedError
+	if errors.As(err, &open) {
+		open.Key = key
+	}
+	return err
+}
+
+// receipt reads the answer to a message: a receipt, or, where the caller waited, the handler's reply.
+func (c *Client) receipt(a answer, m Message) (Receipt, *Problem) {
+	if p, ok := readProblem(a); ok {
+		return Receipt{}, p
+	}
+	r := Receipt{Stream: m.Stream, ID: m.Key, Group: m.Group, Replayed: replayed(a), Location: c.location(a)}
+	if acknowledges(a, &r) {
+		return r, nil
+	}
+	if m.Wait > 0 && a.header.Get("Preference-Applied") != "" {
+		r.Status, r.Reply = "done", replyOf(a)
+		return r, nil
+	}
+	return Receipt{}, problemOf(a)
+}
+
+// acknowledges reads a receipt; false means that the answer is something else.
+func acknowledges(a answer, r *Receipt) bool {
+	if a.status != http.StatusOK && a.status != http.StatusCreated && a.status != http.StatusAccepted {
+		return false
+	}
+	read := *r
+	if err := json.Unmarshal(a.body, &read); err != nil || read.Status == "" || read.Stream != r.Stream || r.ID != "" && read.ID != r.ID {
+		return false
+	}
+	// The body is the server's to define; these three are told by headers.
+	read.Replayed, read.Location, read.Reply = r.Replayed, r.Location, nil
+	*r = read
+	return true
+}
+
+func replayed(a answer) bool { return a.header.Get("Idempotent-Replayed") == "true" }
+
+func replyOf(a answer) *Reply {
+	return &Reply{Status: a.status, Header: a.header, Body: a.body, Replayed: replayed(a)}
+}
+
+// location makes the Location header absolute; a server behind a path prefix does not know its own.
+func (c *Client) location(a answer) string {
+	text := a.header.Get("Location")
+	at, err := url.Parse(text)
+	if text == "" || err != nil {
+		return ""
+	}
+	if at.IsAbs() {
+		return text
+	}
+	base := *c.base
+	joined := base.JoinPath(at.EscapedPath())
+	joined.RawQuery = at.RawQuery
+	return joined.String()
+}
+
+// Status is what became of a message.
+type Status struct {
+	ID     string `json:"id"`
+	Stream string `json:"stream"`
+	Group  string `json:"group"`
+	// Status is accepted, held, committed, done or rejected.
+	Status string `json:"status"`
+	// Reason tells why it was rejected.
+	Reason string `json:"reason,omitempty"`
+	// Reply is what is kept of the handler's answer.
+	Reply *StoredReply `json:"reply,omitempty"`
+}
+
+// StoredReply is a handler's reply as a look-up shows it: Body where it is text, BodyBase64 where it is anything else.
+type StoredReply struct {
+	Status     int         `json:"status"`
+	Headers    http.Header `json:"headers,omitempty"`
+	Body       string      `json:"body,omitempty"`
+	BodyBase64 []byte      `json:"body_base64,omitempty"`
+}
+
+// Status looks a message up by its key. A message that the server does not know is a [*Problem] of type [UnknownMessage]. For a numbered message use
+// [Client.StatusAt].
+func (c *Client) Status(ctx context.Context, stream, id string) (Status, error) {
+	return c.StatusAt(ctx, c.at("streams", stream, "messages", id))
+}
+
+// StatusAt looks a message up at the [Receipt.Location] that came when it was sent.
+func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) {
+	at, err := url.Parse(location)
+	if err != nil || at.Host != c.base.Host || at.Scheme != c.base.Scheme {
+		return Status{}, fmt.Errorf("look message up: %q is not on this server", location)
+	}
+	status, err := call(ctx, c, request{method: http.MethodGet, url: location}, func(a answer) (s Status, p *Problem) {
+		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.Status == "" {
+			return s, problemOf(a)
+		}
+		return s, nil
+	})
+	if err != nil {
+		return Status{}, fmt.Errorf("look message up: %w", err)
+	}
+	return status, nil
+}

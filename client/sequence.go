@@ -1,0 +1,119 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrPending says that the message before has not been acknowledged: call [Sequence.Resume] first.
+var ErrPending = errors.New("the message before is not acknowledged")
+
+// Sequence numbers the messages of one source in one group: 1, 2, 3 … without gaps, one at a time. It may be used concurrently; the order is then
+// that in which the calls got their turn.
+//
+// A number belongs to a message from the moment it is first sent. When Send ends without an acknowledgement, the message keeps its number and the
+// sequence stops: every Send gives [ErrPending] until [Sequence.Resume] has brought that message to the server. Do not give it to Send again: it
+// would get a second number and count twice. A message that the server has refused at once gives its number back; one that is refused only when it is
+// sent again does not, because an earlier try may have been taken: only a new epoch leads on from there.
+//
+// A source that has lost count (its file is gone, a backup was restored) starts again at 1 under a higher epoch.
+type Sequence struct {
+	client *Client
+	start  SequenceOptions
+	// turn holds the state while nobody uses it: waiting for it can be cancelled, unlike a mutex.
+	turn chan sequenceState
+}
+
+// SequenceOptions name a sequence.
+type SequenceOptions struct {
+	// Stream and Source are required.
+	Stream string
+	Source string
+	// Group defaults to the source.
+	Group string
+	// Epoch is the incarnation of the source. Defaults to 0.
+	Epoch uint64
+	// Next is the number of the first message. Defaults to 1; a program that goes on after a restart gives what it kept of [Sequence.Next].
+	Next uint64
+}
+
+type sequenceState struct {
+	next    uint64
+	pending *Message
+}
+
+// Sequence starts or continues a numbered sender. It does no work.
+func (c *Client) Sequence(o SequenceOptions) (*Sequence, error) {
+	if o.Stream == "" || o.Source == "" {
+		return nil, errors.New("start sequence: stream and source must not be empty")
+	}
+	s := &Sequence{client: c, start: o, turn: make(chan sequenceState, 1)}
+	s.turn <- sequenceState{next: max(o.Next, 1)}
+	return s, nil
+}
+
+// Send gives the message the next number and sends it. Stream, Group, Source, Epoch and Sequence of m are overwritten.
+func (s *Sequence) Send(ctx context.Context, m Message) (Receipt, error) {
+	state, err := s.take(ctx)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if state.pending != nil {
+		s.turn <- state
+		return Receipt{}, fmt.Errorf("send message %d of %s: %w", state.next, s.start.Source, ErrPending)
+	}
+	m.Stream, m.Group, m.Source, m.Epoch, m.Sequence = s.start.Stream, s.start.Group, s.start.Source, s.start.Epoch, state.next
+	return s.settle(ctx, state, m)
+}
+
+// Resume sends the message again that was not acknowledged, under its number. ok is false when there is none.
+func (s *Sequence) Resume(ctx context.Context) (receipt Receipt, ok bool, err error) {
+	state, err := s.take(ctx)
+	if err != nil {
+		return Receipt{}, false, err
+	}
+	if state.pending == nil {
+		s.turn <- state
+		return Receipt{}, false, nil
+	}
+	receipt, err = s.settle(ctx, state, *state.pending)
+	return receipt, true, err
+}
+
+// Next is the number that is not acknowledged yet: that of the pending message, or else of the one to come. A program that keeps it, together with
+// the pending message, can go on after a restart.
+func (s *Sequence) Next(ctx context.Context) (uint64, error) {
+	state, err := s.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.turn <- state
+	return state.next, nil
+}
+
+func (s *Sequence) take(ctx context.Context) (sequenceState, error) {
+	select {
+	case state := <-s.turn:
+		return state, nil
+	case <-ctx.Done():
+		return sequenceState{}, fmt.Errorf("wait for the sequence: %w", context.Cause(ctx))
+	}
+}
+
+// settle sends and gives the turn on. A refusal frees the number only if no try before it can have been taken.
+func (s *Sequence) settle(ctx context.Context, state sequenceState, m Message) (Receipt, error) {
+	resumed := state.pending != nil
+	receipt, err := s.client.Send(ctx, m)
+	var p *Problem
+	var open *UnacknowledgedError
+	switch {
+	case err == nil:
+		state = sequenceState{next: state.next + 1}
+	case errors.As(err, &open), errors.As(err, &p) && (p.Ambiguous || resumed):
+		m.Body = append([]byte(nil), m.Body...) // the caller may use its own again
+		state.pending = &m
+	}
+	s.turn <- state
+	return receipt, err
+}
