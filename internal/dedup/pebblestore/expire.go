@@ -1,0 +1,71 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// Expire implements dedup.Lister. It reads the whole store until it has found limit records, about a second for a million. Corrupt records stay.
+func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
+	n := 0
+	for _, kind := range []struct {
+		prefix  byte
+		latches *latches
+	}{{pebbledb.Tokens, s.tokens}, {pebbledb.Groups, s.groups}} {
+		keys, err := s.expiredKeys(ctx, kind.prefix, limit-n)
+		if err != nil {
+			return n, fmt.Errorf("expire records: %w", err)
+		}
+		for _, key := range keys {
+			deleted, err := s.expire(key, kind.latches)
+			if err != nil {
+				return n, fmt.Errorf("expire records: %w", err)
+			}
+			n += deleted
+		}
+	}
+	return n, nil
+}
+
+// expiredKeys finds up to limit keys by the records' headers alone.
+func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [][]byte, err error) {
+	now := s.now()
+	err = s.walk(ctx, bounds{lower: []byte{prefix}, upper: []byte{prefix + 1}}, func(key, value []byte) (bool, error) {
+		if len(keys) >= limit {
+			return false, nil
+		}
+		if r, ok := peek(value); ok && r.expired(now) {
+			keys = append(keys, bytes.Clone(key))
+		}
+		return true, ctx.Err()
+	})
+	return keys, err
+}
+
+// expire deletes the record of a key if it is still expired, now that nobody can renew it, and tells how many it deleted. The deletion may be lost.
+func (s *Store) expire(key []byte, l *latches) (int, error) {
+	latch := l.of(key)
+	latch.Lock()
+	defer latch.Unlock()
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	r, corrupt := open(key, value)
+	gone := corrupt == nil && r.expired(s.now())
+	if err := closer.Close(); err != nil {
+		return 0, err
+	}
+	if !gone {
+		return 0, nil
+	}
+	return 1, s.db.Delete(key, pebble.NoSync)
+}

@@ -1,0 +1,20 @@
+package pebblestore
+
+import (
+	"fmt"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Key gives the database key of a record, for tests that damage it.
+func Key(key any) []byte {
+	switch k := key.(type) {
+	case dedup.GroupKey:
+		return groupKey(k)
+	case dedup.HeldKey:
+		return heldKey(k)
+	case dedup.TokenKey:
+		return tokenKey(k)
+	}
+	panic(fmt.Sprintf("no record has a %T", key))
+}

@@ -1,0 +1,119 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// Groups implements dedup.Lister; the order is by stream, then group. Corrupt records are passed over, so that they do not keep a sweep from all
+// others; the error then names the first, and the groups that could be read are valid.
+func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey, limit int) ([]dedup.Group, error) {
+	from := bounds{lower: []byte{pebbledb.Groups}, upper: []byte{pebbledb.Groups + 1}}
+	if stream != "" {
+		from = streamBounds(stream)
+	}
+	if after != (dedup.GroupKey{}) {
+		from.after(groupKey(after))
+	}
+	groups, err := list(ctx, s, from, limit, s.listGroup)
+	if err != nil {
+		return groups, fmt.Errorf("list groups: %w", err)
+	}
+	return groups, nil
+}
+
+// listGroup reads a record under its latch: what the iterator shows may not be durable yet.
+func (s *Store) listGroup(ctx context.Context, dbKey []byte) (dedup.Group, bool, error) {
+	key, ok := parseGroupKey(dbKey)
+	if !ok {
+		return dedup.Group{}, false, fmt.Errorf("key %q: %w", dbKey, dedup.ErrCorrupt)
+	}
+	g, err := s.loadGroup(ctx, key)
+	if err != nil {
+		return g, false, fmt.Errorf("group %s: %w", key, err)
+	}
+	return g, g.Version != 0, nil
+}
+
+// Tokens implements dedup.Lister; the order is that of the keys' bytes. Corrupt records are passed over and reported as Groups does.
+func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]dedup.Token, error) {
+	from := bounds{lower: []byte{pebbledb.Tokens}, upper: []byte{pebbledb.Tokens + 1}}
+	if after != (dedup.TokenKey{}) {
+		from.after(tokenKey(after))
+	}
+	tokens, err := list(ctx, s, from, limit, s.listToken)
+	if err != nil {
+		return tokens, fmt.Errorf("list tokens: %w", err)
+	}
+	return tokens, nil
+}
+
+func (s *Store) listToken(ctx context.Context, dbKey []byte) (dedup.Token, bool, error) {
+	key, ok := parseTokenKey(dbKey)
+	if !ok {
+		return dedup.Token{}, false, fmt.Errorf("key %x: %w", dbKey, dedup.ErrCorrupt)
+	}
+	t, err := s.loadToken(ctx, key)
+	if err != nil {
+		return t, false, fmt.Errorf("token %s: %w", key, err)
+	}
+	return t, t.State != dedup.Absent, nil
+}
+
+// bounds are a range of keys, the upper one excluded.
+type bounds struct{ lower, upper []byte }
+
+// after lets the range begin behind a key, if it does not already.
+func (b *bounds) after(key []byte) {
+	if next := append(key, 0); bytes.Compare(next, b.lower) > 0 {
+		b.lower = next
+	}
+}
+
+// list reads up to limit records of a range; read tells whether there is one.
+func list[T any](ctx context.Context, s *Store, from bounds, limit int, read func(ctx context.Context, key []byte) (T, bool, error)) ([]T, error) {
+	var page []T
+	var corrupt error
+	err := s.walk(ctx, from, func(key, _ []byte) (bool, error) {
+		if len(page) >= limit {
+			return false, nil
+		}
+		record, there, err := read(ctx, key)
+		switch {
+		case errors.Is(err, dedup.ErrCorrupt):
+			if corrupt == nil {
+				corrupt = err
+			}
+		case err != nil:
+			return false, err
+		case there:
+			page = append(page, record)
+		}
+		return true, nil
+	})
+	return page, errors.Join(corrupt, err)
+}
+
+// walk calls f with each key and value until it wants no more. A range that ends before it begins is empty.
+func (s *Store) walk(ctx context.Context, b bounds, f func(key, value []byte) (more bool, err error)) (err error) {
+	if err := ctx.Err(); err != nil || bytes.Compare(b.lower, b.upper) >= 0 {
+		return err
+	}
+	iter, err := s.db.NewIterWithContext(ctx, &pebble.IterOptions{LowerBound: b.lower, UpperBound: b.upper})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	for ok := iter.First(); ok; ok = iter.Next() {
+		if more, err := f(iter.Key(), iter.Value()); err != nil || !more {
+			return err
+		}
+	}
+	return iter.Error()
+}

@@ -1,0 +1,240 @@
+// Package pebblestore is a store in the embedded Pebble database: durable, one fsync for many callers.
+//
+// # Latches
+//
+// A conditional write reads the record, checks the condition and writes, under a latch of its key. Pebble makes a write visible before its log is
+// synced; a reader who saw it then could publish effects of a commit that a crash takes back. So the latch is held until the sync has finished, and
+// readers take it too. Writers of different keys do not wait for each other: they sync together.
+//
+// Writes that may be lost (see dedup.Store, Durability) are not synced. They share the write-ahead log with all others, so a crash loses one only
+// together with everything written after it.
+//
+// # Limits
+//
+// Times are kept to the microsecond. Empty slices and maps read as nil. One process may have the database open.
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Options are what a store can be told. Zero fields take the defaults in their comments.
+type Options struct {
+	// Now decides expiry. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// A Store is a dedup.Store and a dedup.Lister. It keeps to its own keys of the database, so that others can share it.
+type Store struct {
+	db     *pebble.DB
+	now    func() time.Time
+	codec  *codec
+	groups *latches
+	tokens *latches
+}
+
+var (
+	_ dedup.Store  = (*Store)(nil)
+	_ dedup.Lister = (*Store)(nil)
+)
+
+// New makes the store of a database that the caller opened, and closes after the last call.
+func New(db *pebble.DB, options Options) *Store {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	return &Store{db: db, now: options.Now, codec: newCodec(), groups: newLatches(), tokens: newLatches()}
+}
+
+// Load implements dedup.Store. Each record is read by itself: the caller's conditions are on single records too.
+func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+	gs := make([]dedup.Group, len(groups))
+	for i, key := range groups {
+		g, err := s.loadGroup(ctx, key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load group %s: %w", key, err)
+		}
+		gs[i] = g
+	}
+	ts := make([]dedup.Token, len(tokens))
+	for i, key := range tokens {
+		t, err := s.loadToken(ctx, key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("load token %s: %w", key, err)
+		}
+		ts[i] = t
+	}
+	return gs, ts, nil
+}
+
+func (s *Store) loadGroup(ctx context.Context, key dedup.GroupKey) (dedup.Group, error) {
+	if err := ctx.Err(); err != nil {
+		return dedup.Group{}, err
+	}
+	dbKey := groupKey(key)
+	latch := s.groups.of(dbKey)
+	latch.RLock()
+	defer latch.RUnlock()
+	return s.group(key, dbKey)
+}
+
+// group reads a record, or one of version 0; the caller must hold the latch.
+func (s *Store) group(key dedup.GroupKey, dbKey []byte) (dedup.Group, error) {
+	g := dedup.Group{Key: key}
+	err := s.view(dbKey, func(r record) error { return s.codec.group(r, &g) })
+	return g, err
+}
+
+// view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
+func (s *Store) view(key []byte, f func(record) error) error {
+	value, closer, err := s.db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := open(key, value)
+	if err == nil && !r.expired(s.now()) {
+		err = f(r)
+	}
+	return errors.Join(err, closer.Close())
+}
+
+// Commit implements dedup.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+	if err := s.commit(ctx, &c); err != nil {
+		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
+	}
+	return nil
+}
+
+func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	key := groupKey(c.Next.Key)
+	latch := s.groups.of(key)
+	latch.Lock()
+	defer latch.Unlock()
+	pending, err := s.condition(key, c)
+	if err != nil {
+		return err
+	}
+	batch := s.db.NewBatch()
+	if err := s.fill(batch, key, c, pending); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	return s.apply(batch, pebble.Sync)
+}
+
+// condition checks a commit against the stored record, and gives the pending entries to write.
+func (s *Store) condition(key []byte, c *dedup.Commit) ([]dedup.Pending, error) {
+	var incarnation, version uint64
+	pending := c.Next.Pending
+	err := s.view(key, func(r record) (err error) {
+		if incarnation, version, err = r.identity(); err != nil || !carries(c) {
+			return err
+		}
+		stored := dedup.Group{}
+		err = s.codec.group(r, &stored)
+		pending = carry(c, stored.Pending)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case version != c.Loaded.Version, version != 0 && incarnation != c.Loaded.Incarnation:
+		return nil, dedup.ErrConflict
+	}
+	return pending, nil
+}
+
+// fill puts a commit into a batch.
+func (s *Store) fill(batch *pebble.Batch, key []byte, c *dedup.Commit, pending []dedup.Pending) error {
+	next := c.Next
+	next.Pending = pending
+	if err := s.codec.putGroup(batch, key, &next); err != nil {
+		return err
+	}
+	for i := range c.Hold {
+		h := &c.Hold[i]
+		if err := s.codec.putHeld(batch, heldKey(keyOf(&h.Message)), h); err != nil {
+			return err
+		}
+	}
+	for _, k := range c.Unhold {
+		if err := batch.Delete(heldKey(k), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply writes a batch. A batch that failed is left to the collector: the log may still refer to it.
+func (s *Store) apply(batch *pebble.Batch, sync *pebble.WriteOptions) error {
+	if err := batch.Commit(sync); err != nil {
+		return err
+	}
+	return batch.Close()
+}
+
+// Clear implements dedup.Store.
+func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+	if err := s.clear(ctx, &c); err != nil {
+		return fmt.Errorf("clear group %s: %w", c.Group, err)
+	}
+	return nil
+}
+
+func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	key := groupKey(c.Group)
+	latch := s.groups.of(key)
+	latch.Lock()
+	defer latch.Unlock()
+	g, err := s.group(c.Group, key)
+	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
+		return err
+	}
+	batch := s.db.NewBatch()
+	if err := s.codec.putGroup(batch, key, &g); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	return s.apply(batch, pebble.NoSync)
+}
+
+// Held implements dedup.Store. It takes the group's latch: held messages are committed with the group.
+func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+	latch := s.groups.of(groupKey(from.Group))
+	latch.RLock()
+	defer latch.RUnlock()
+	held, err := s.heldFrom(ctx, from, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)
+	}
+	return held, nil
+}
+
+func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) (held []dedup.Held, err error) {
+	err = s.walk(ctx, heldBounds(from), func(key, value []byte) (bool, error) {
+		if len(held) >= limit {
+			return false, nil
+		}
+		h, err := s.codec.held(key, value)
+		if err != nil {
+			return false, fmt.Errorf("number %d: %w", sequenceOf(key), err)
+		}
+		held = append(held, h)
+		return true, nil
+	})
+	return held, err
+}

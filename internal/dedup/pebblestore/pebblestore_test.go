@@ -1,0 +1,69 @@
+package pebblestore_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/dedup/storetest"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// A disk is what survives of the stores that a test opens: a file system in memory that forgets what was not synced.
+type disk struct {
+	now   func() time.Time
+	files map[dedup.Store]*vfs.MemFS
+	dbs   map[dedup.Store]*pebble.DB
+}
+
+func (d *disk) open(t *testing.T, fs *vfs.MemFS) dedup.Store {
+	t.Helper()
+	db, err := pebbledb.Open("data", &pebble.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	s := pebblestore.New(db, pebblestore.Options{Now: d.now})
+	d.files[s], d.dbs[s] = fs, db
+	return s
+}
+
+func TestStore(t *testing.T) {
+	d := &disk{files: map[dedup.Store]*vfs.MemFS{}, dbs: map[dedup.Store]*pebble.DB{}}
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T, now func() time.Time) dedup.Store {
+			d.now = now
+			return d.open(t, vfs.NewCrashableMem())
+		},
+		Reopen: func(t *testing.T, s dedup.Store) dedup.Store {
+			return d.open(t, d.files[s].CrashClone(vfs.CrashCloneCfg{}))
+		},
+		Corrupt: func(t *testing.T, s dedup.Store, key any) { corrupt(t, d.dbs[s], key) },
+	})
+}
+
+// corrupt flips one bit of a record.
+func corrupt(t *testing.T, db *pebble.DB, key any) {
+	t.Helper()
+	dbKey := pebblestore.Key(key)
+	value, closer, err := db.Get(dbKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := append([]byte(nil), value...)
+	flipped[rand.IntN(len(flipped))] ^= 1 << rand.IntN(8)
+	if err := closer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Set(dbKey, flipped, pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,71 @@
+package pebblestore
+
+import (
+	"slices"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// carries reports whether a commit takes over entries that were loaded.
+func carries(c *dedup.Commit) bool {
+	return slices.ContainsFunc(c.Next.Pending, func(p dedup.Pending) bool { return index(c.Loaded.Pending, p.Number) >= 0 })
+}
+
+// carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
+// may have removed or marked them since.
+func carry(c *dedup.Commit, stored []dedup.Pending) []dedup.Pending {
+	out := make([]dedup.Pending, 0, len(c.Next.Pending))
+	for _, p := range c.Next.Pending {
+		if index(c.Loaded.Pending, p.Number) >= 0 {
+			i := index(stored, p.Number)
+			if i < 0 {
+				continue
+			}
+			p = stored[i]
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// index finds an entry. Entries are in number order.
+func index(pending []dedup.Pending, number uint64) int {
+	i, ok := slices.BinarySearchFunc(pending, number, func(p dedup.Pending, n uint64) int {
+		switch {
+		case p.Number < n:
+			return -1
+		case p.Number > n:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// settle does to a record what a clear says, and reports whether that changed it.
+func settle(g *dedup.Group, c *dedup.Clear) bool {
+	before := len(g.Pending)
+	g.Pending = slices.DeleteFunc(g.Pending, func(p dedup.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	changed := len(g.Pending) != before
+	for number, sent := range c.Sent {
+		i := index(g.Pending, number)
+		if i < 0 {
+			continue
+		}
+		p := &g.Pending[i]
+		for _, part := range sent {
+			if !slices.Contains(p.Sent, part) {
+				p.Sent = append(p.Sent, part)
+				changed = true
+			}
+		}
+	}
+	if len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero() && !c.Expires.IsZero() {
+		g.Expires = c.Expires
+		changed = true
+	}
+	return changed
+}

@@ -1,0 +1,118 @@
+package pebblestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+func (s *Store) loadToken(ctx context.Context, key dedup.TokenKey) (dedup.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return dedup.Token{}, err
+	}
+	dbKey := tokenKey(key)
+	latch := s.tokens.of(dbKey)
+	latch.RLock()
+	defer latch.RUnlock()
+	return s.token(key, dbKey)
+}
+
+// token reads a record, or an absent one; the caller must hold the latch.
+func (s *Store) token(key dedup.TokenKey, dbKey []byte) (dedup.Token, error) {
+	t := dedup.Token{Key: key}
+	err := s.view(dbKey, func(r record) error { return s.codec.token(r, &t) })
+	return t, err
+}
+
+// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	t, err := s.swapToken(ctx, &old, &next)
+	if err != nil {
+		return t, fmt.Errorf("swap token %s: %w", next.Key, err)
+	}
+	return t, nil
+}
+
+func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return dedup.Token{}, err
+	}
+	key := tokenKey(next.Key)
+	latch := s.tokens.of(key)
+	latch.Lock()
+	defer latch.Unlock()
+	stored, err := s.token(next.Key, key)
+	switch {
+	case err != nil:
+		return dedup.Token{}, err
+	case same(&stored, old):
+		err = s.putTokens(durability(next), *next)
+	case !same(&stored, next):
+		return stored, dedup.ErrConflict
+	}
+	return *next, err
+}
+
+// durability says whether a swap must be synced. An issued token need not be: what follows it, the message on its queue, is. An issued
+// token that carries the request itself must be.
+func durability(next *dedup.Token) *pebble.WriteOptions {
+	if next.State == dedup.Issued && next.Request == nil {
+		return pebble.NoSync
+	}
+	return pebble.Sync
+}
+
+// same compares what the condition of a swap is on.
+func same(a, b *dedup.Token) bool {
+	if a.State == dedup.Absent {
+		return b.State == dedup.Absent
+	}
+	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
+}
+
+// MarkDone implements dedup.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	if len(tokens) == 0 {
+		return nil
+	}
+	if err := s.markDone(ctx, tokens); err != nil {
+		return fmt.Errorf("mark %d tokens done: %w", len(tokens), err)
+	}
+	return nil
+}
+
+// markDone takes the latches although it has no condition: a swap that has read a token must not write over a mark that came after.
+func (s *Store) markDone(ctx context.Context, tokens []dedup.Token) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	keys := make([][]byte, len(tokens))
+	for i := range tokens {
+		keys[i] = tokenKey(tokens[i].Key)
+	}
+	unlock := s.tokens.lockAll(keys)
+	defer unlock()
+	return s.putTokens(pebble.NoSync, tokens...)
+}
+
+func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...dedup.Token) error {
+	batch := s.db.NewBatch()
+	for i := range tokens {
+		t := &tokens[i]
+		put := s.codec.putToken
+		if t.State == dedup.Absent {
+			put = deleteToken
+		}
+		if err := put(batch, tokenKey(t.Key), t); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	return s.apply(batch, sync)
+}
+
+func deleteToken(batch *pebble.Batch, key []byte, _ *dedup.Token) error {
+	return batch.Delete(key, nil)
+}
