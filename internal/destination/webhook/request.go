@@ -1,0 +1,144 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A signer signs one request; nil does not sign.
+type signer func(id string, at time.Time, body []byte) (string, error)
+
+// signer asks for the secret. No error repeats any of it.
+func (s *Sender) signer() (signer, error) {
+	if s.options.Secret == nil {
+		return nil, nil //nolint:nilnil // nothing to sign with, as configured
+	}
+	secret, err := s.options.Secret()
+	if err != nil {
+		return nil, fmt.Errorf("read webhook secret: %w", err)
+	}
+	if err := ValidSecret(secret); err != nil {
+		return nil, err
+	}
+	key, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return nil, errBadSecret
+	}
+	return key.Sign, nil
+}
+
+var errBadSecret = errors.New(`webhook secret must be base64, with or without "whsec_" before it`)
+
+// ValidSecret checks that a secret is not empty and is base64, with or without "whsec_" before it. The error does not repeat it.
+func ValidSecret(secret string) error {
+	if strings.TrimPrefix(secret, "whsec_") == "" {
+		return errors.New("webhook secret must not be empty")
+	}
+	if _, err := standardwebhooks.NewWebhook(secret); err != nil {
+		return errBadSecret
+	}
+	return nil
+}
+
+func (t *turn) request(ctx context.Context, d *dedup.Delivery) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(d.Effect.Body))
+	if err != nil {
+		return nil, errors.New("make request") // the error would repeat the URL
+	}
+	for name, value := range d.Effect.Headers {
+		if forwards(name) && carries(value) {
+			r.Header.Set(name, value)
+		}
+	}
+	id := headerText(d.Identity)
+	key, err := httpsfv.Marshal(httpsfv.NewItem(id))
+	if err != nil {
+		return nil, fmt.Errorf("write Idempotency-Key: %w", err)
+	}
+	now := t.options.Now()
+	r.Header.Set("Idempotency-Key", key)
+	r.Header.Set(standardwebhooks.HeaderWebhookID, id)
+	r.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
+	setOrigin(r.Header, d)
+	if t.sign != nil {
+		signature, err := t.sign(id, now, d.Effect.Body)
+		if err != nil {
+			return nil, errors.New("sign webhook")
+		}
+		r.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
+	}
+	return r, nil
+}
+
+// setOrigin tells where the delivery comes from.
+func setOrigin(h http.Header, d *dedup.Delivery) {
+	number := ""
+	if d.Number > 0 {
+		number = strconv.FormatUint(d.Number, 10)
+	}
+	for _, field := range [...]struct{ name, value string }{
+		{"Content-Type", d.Effect.ContentType},
+		{"Once-Stream", d.Stream},
+		{"Once-Group", d.Group},
+		{"Once-Number", number},
+		{"Once-Id", d.Effect.ID},
+	} {
+		if field.value != "" && carries(field.value) {
+			h.Set(field.name, field.value)
+		}
+	}
+}
+
+// forwards reports whether a header of the effect may be sent: not those that are set here, and not those that belong to one connection.
+func forwards(name string) bool {
+	if !isToken(name) {
+		return false
+	}
+	name = strings.ToLower(name)
+	if strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "once-") || strings.HasPrefix(name, "proxy-") {
+		return false
+	}
+	switch name {
+	case "idempotency-key", "content-type", "content-length", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
+		"upgrade", "expect", "accept-encoding":
+		return false
+	}
+	return true
+}
+
+// isToken reports whether HTTP allows a header of that name.
+func isToken(name string) bool {
+	for i := range len(name) {
+		b := name[i]
+		if (b < '0' || b > '9') && (b < 'a' || b > 'z') && (b < 'A' || b > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(b)) {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// carries reports whether HTTP can carry a header's value.
+func carries(value string) bool {
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// headerText writes an identity so that every receiver reads the same bytes: as it is if it is printable ASCII without space at its ends.
+func headerText(identity string) string {
+	odd := func(r rune) bool { return r < ' ' || r > '~' }
+	if !strings.ContainsFunc(identity, odd) && strings.TrimSpace(identity) == identity {
+		return identity
+	}
+	return "~" + url.PathEscape(identity)
+}

@@ -1,0 +1,173 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Options of a sender. Zero fields take the defaults in their comments.
+type Options struct {
+	// Secret gives the signing secret, base64 with or without "whsec_" before it. It is asked once each Send, so that a secret can change. Defaults to no signature.
+	Secret func() (string, error)
+	// Budget is how long after its start a Send may begin another try of a delivery that failed. Defaults to 10 seconds.
+	Budget time.Duration
+	// Timeout is how long one request may take. Defaults to 15 seconds.
+	Timeout time.Duration
+	// Concurrency is how many requests may be under way to this destination. Defaults to 16.
+	Concurrency int
+	// Transport defaults to one of its own, with the settings of http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Budget == 0 {
+		o.Budget = 10 * time.Second
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 15 * time.Second
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 16
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// A Sender posts deliveries to one URL.
+type Sender struct {
+	url     string
+	host    string // for errors: the rest of a URL may hold secrets
+	client  *http.Client
+	options Options
+	slots   chan struct{} // one for each request under way
+	gone    atomic.Bool
+	silent  atomic.Int64 // Unix milliseconds until which the destination asked to be left alone
+}
+
+var _ dedup.Sender = (*Sender)(nil)
+
+// New checks the URL, see [ValidURL]. It sends nothing.
+func New(target string, options Options) (*Sender, error) {
+	if err := ValidURL(target); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return nil, errNoURL
+	}
+	options = options.withDefaults()
+	if options.Transport == nil {
+		options.Transport = newTransport(options.Concurrency)
+	}
+	return &Sender{
+		url:  target,
+		host: u.Host,
+		client: &http.Client{
+			Transport:     options.Transport,
+			Timeout:       options.Timeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		options: options,
+		slots:   make(chan struct{}, options.Concurrency),
+	}, nil
+}
+
+func newTransport(concurrency int) http.RoundTripper {
+	base, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // somebody replaced it, and will know why
+		return http.DefaultTransport
+	}
+	t := base.Clone()
+	t.MaxIdleConnsPerHost = concurrency
+	return t
+}
+
+var errNoURL = errors.New("webhook URL must be absolute, with http or https and a host")
+
+// ValidURL checks that a text is an absolute http or https URL without user name, password or fragment. The error does not repeat it.
+func ValidURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return errNoURL
+	case u.User != nil:
+		return errors.New("webhook URL must not hold a user name or password: requests are signed")
+	case u.Fragment != "":
+		return errors.New("webhook URL must not have a fragment: it would not be sent")
+	}
+	return nil
+}
+
+// Send posts deliveries: those of a group one after the other, groups in parallel.
+func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	sign, err := s.signer()
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	t := &turn{Sender: s, sign: sign, until: time.Now().Add(s.options.Budget)}
+	var lanes sync.WaitGroup
+	for _, lane := range laneOrder(deliveries) {
+		lanes.Go(func() { t.sendLane(ctx, deliveries, lane, errs) })
+	}
+	lanes.Wait()
+	return errs
+}
+
+// laneOrder divides deliveries into those that must follow each other, by index.
+func laneOrder(deliveries []dedup.Delivery) [][]int {
+	var lanes [][]int
+	of := map[dedup.GroupKey]int{}
+	for i := range deliveries {
+		d := &deliveries[i]
+		key := dedup.GroupKey{Stream: d.Stream, Group: d.Group}
+		lane, ok := of[key]
+		if d.Number == 0 || !ok {
+			lane = len(lanes)
+			lanes = append(lanes, nil)
+		}
+		if d.Number != 0 {
+			of[key] = lane
+		}
+		lanes[lane] = append(lanes[lane], i)
+	}
+	return lanes
+}
+
+// A turn is one Send.
+type turn struct {
+	*Sender
+	sign  signer
+	until time.Time // when no further try begins
+}
+
+// sendLane posts one delivery after the other, and none after one that failed.
+func (t *turn) sendLane(ctx context.Context, deliveries []dedup.Delivery, lane []int, errs []error) {
+	var before error
+	for _, i := range lane {
+		if before != nil {
+			errs[i] = fmt.Errorf("an earlier delivery of the group failed: %w", before)
+			continue
+		}
+		errs[i] = t.deliver(ctx, &deliveries[i])
+		if errors.As(errs[i], new(*dedup.RefusedError)) {
+			continue // settled: the next one may go
+		}
+		before = errs[i]
+	}
+}

@@ -1,0 +1,324 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+const testSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+// A received request.
+type received struct {
+	header http.Header
+	body   string
+}
+
+// A receiver keeps what it got; answer says what it answers, 204 where it is nil.
+type receiver struct {
+	*httptest.Server
+	answer func(n int, w http.ResponseWriter, r *http.Request)
+
+	mu  sync.Mutex
+	got []received
+}
+
+func newReceiver(t *testing.T, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
+	t.Helper()
+	rc := &receiver{answer: answer}
+	rc.Server = httptest.NewServer(rc)
+	t.Cleanup(rc.Close)
+	return rc
+}
+
+func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	rc.mu.Lock()
+	rc.got = append(rc.got, received{r.Header, string(body)})
+	n := len(rc.got)
+	rc.mu.Unlock()
+	if rc.answer == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	rc.answer(n, w, r)
+}
+
+// ids lists the webhook-ids in the order of arrival.
+func (rc *receiver) ids() []string {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	var ids []string
+	for _, r := range rc.got {
+		ids = append(ids, r.header.Get("webhook-id"))
+	}
+	return ids
+}
+
+func status(code int) func(int, http.ResponseWriter, *http.Request) {
+	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func newSender(t *testing.T, url string, options Options) *Sender {
+	t.Helper()
+	s, err := New(url, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func numbered(group string, number uint64) dedup.Delivery {
+	return dedup.Delivery{
+		Identity: fmt.Sprintf("orders/%s/%d", group, number), Stream: "orders", Group: group, Number: number,
+		Effect: dedup.Effect{ID: fmt.Sprintf("m-%s-%d", group, number), ContentType: "application/json", Body: []byte(`{"n": 1}`)},
+	}
+}
+
+func single(id string) dedup.Delivery {
+	return dedup.Delivery{Identity: "orders/" + id, Stream: "orders", Effect: dedup.Effect{ID: id, Body: []byte(id)}}
+}
+
+func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
+	rc := newReceiver(t, nil)
+	s := newSender(t, rc.URL+"/hook?token=1", Options{Secret: func() (string, error) { return testSecret, nil }})
+	d := numbered(`e"ve`, 7)
+	d.Effect.Headers = map[string]string{
+		"X-Trace": "abc", "webhook-id": "forged", "Once-Stream": "forged", "idempotency-key": "forged", "Connection": "close",
+		"bad name": "x", "X-Bad": "a\r\nX-Injected: b", "Content-Type": "forged", "Host": "forged",
+	}
+	if errs := s.Send(t.Context(), []dedup.Delivery{d}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	got := rc.got[0]
+	key, err := standardwebhooks.NewWebhook(testSecret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := key.Verify([]byte(got.body), got.header); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"Webhook-Signature", "Webhook-Timestamp", "User-Agent", "Accept-Encoding", "Content-Length"} {
+		got.header.Del(name)
+	}
+	want := received{http.Header{
+		"Webhook-Id": {`orders/e"ve/7`}, "Idempotency-Key": {`"orders/e\"ve/7"`}, "Content-Type": {"application/json"}, "X-Trace": {"abc"},
+		"Once-Stream": {"orders"}, "Once-Group": {`e"ve`}, "Once-Number": {"7"}, "Once-Id": {`m-e"ve-7`},
+	}, `{"n": 1}`}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(received{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWithoutASecretARequestIsNotSigned(t *testing.T) {
+	rc := newReceiver(t, nil)
+	errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")})
+	if errs[0] != nil || rc.got[0].header.Get("webhook-signature") != "" || rc.got[0].header.Get("webhook-timestamp") == "" {
+		t.Errorf("%v, %v", errs[0], rc.got[0].header)
+	}
+}
+
+func TestAnIdentityThatHeadersCannotCarryIsEscapedAndStillVerifies(t *testing.T) {
+	rc := newReceiver(t, nil)
+	s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return testSecret, nil }})
+	if errs := s.Send(t.Context(), []dedup.Delivery{single("café ")}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	if diff := cmp.Diff([]string{"~orders%2Fcaf%C3%A9%20"}, rc.ids()); diff != "" {
+		t.Error(diff)
+	}
+	key, _ := standardwebhooks.NewWebhook(testSecret)
+	if err := key.Verify([]byte(rc.got[0].body), rc.got[0].header); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABadSecretFailsWithoutARequestAndIsNotRepeated(t *testing.T) {
+	rc := newReceiver(t, nil)
+	for _, secret := range []string{"not base64!", "", "whsec_"} {
+		s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return secret, nil }})
+		errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+		if errs[0] == nil || strings.Contains(errs[0].Error(), "not base64!") {
+			t.Errorf("%q: got %v", secret, errs[0])
+		}
+	}
+	lost := errors.New("no such variable")
+	s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return "", lost }})
+	if errs := s.Send(t.Context(), []dedup.Delivery{single("x"), single("y")}); !errors.Is(errs[1], lost) {
+		t.Errorf("got %v", errs)
+	}
+	if len(rc.ids()) != 0 {
+		t.Errorf("requests %v", rc.ids())
+	}
+}
+
+func TestAFailureStopsItsGroupOnly(t *testing.T) {
+	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("webhook-id") == "orders/a/2" || r.Header.Get("webhook-id") == "orders/x" {
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	s := newSender(t, rc.URL, Options{})
+	errs := s.Send(t.Context(), []dedup.Delivery{
+		numbered("a", 1), numbered("b", 1), numbered("a", 2), single("x"), numbered("a", 3), numbered("b", 2), single("y"), numbered("a", 4),
+	})
+	var settled []bool
+	for _, err := range errs {
+		settled = append(settled, err == nil)
+	}
+	if diff := cmp.Diff([]bool{true, true, false, false, false, true, true, false}, settled); diff != "" {
+		t.Error(diff, errs)
+	}
+	for _, id := range rc.ids() {
+		if id == "orders/a/3" || id == "orders/a/4" {
+			t.Errorf("%s was sent after a failure", id)
+		}
+	}
+}
+
+func TestDeliveriesOfAGroupArriveInNumberOrderWhileGroupsRunInParallel(t *testing.T) {
+	const groups, numbers = 4, 20
+	meet := make(chan struct{})
+	var waiting sync.WaitGroup
+	waiting.Add(groups)
+	go func() { waiting.Wait(); close(meet) }()
+	rc := newReceiver(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("once-number") == "1" { // the groups' first ones wait for each other
+			waiting.Done()
+			<-meet
+		}
+	})
+	var deliveries []dedup.Delivery
+	for n := range numbers {
+		for g := range groups {
+			deliveries = append(deliveries, numbered(fmt.Sprint(g), uint64(n+1)))
+		}
+	}
+	for _, err := range newSender(t, rc.URL, Options{}).Send(t.Context(), deliveries) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := map[string]string{}
+	for _, r := range rc.got {
+		group, number := r.header.Get("once-group"), r.header.Get("once-number")
+		before := last[group]
+		if len(before) > len(number) || len(before) == len(number) && before >= number {
+			t.Errorf("group %s: number %s after %s", group, number, before)
+		}
+		last[group] = number
+	}
+}
+
+func TestAtMostTheConfiguredNumberOfRequestsIsUnderWay(t *testing.T) {
+	var mu sync.Mutex
+	now, most := 0, 0
+	both := make(chan struct{}, 2)
+	rc := newReceiver(t, func(int, http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		now++
+		most = max(most, now)
+		if now == 2 {
+			both <- struct{}{}
+			both <- struct{}{}
+		}
+		mu.Unlock()
+		<-both
+		mu.Lock()
+		now--
+		mu.Unlock()
+	})
+	var deliveries []dedup.Delivery
+	for i := range 8 {
+		deliveries = append(deliveries, single(fmt.Sprint(i)))
+	}
+	for _, err := range newSender(t, rc.URL, Options{Concurrency: 2}).Send(t.Context(), deliveries) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if most != 2 {
+		t.Errorf("%d requests at once", most)
+	}
+}
+
+func TestGoneStopsTheDestinationForTheLifeOfTheProcess(t *testing.T) {
+	rc := newReceiver(t, status(http.StatusGone))
+	s := newSender(t, rc.URL, Options{})
+	for range 2 {
+		for _, err := range s.Send(t.Context(), []dedup.Delivery{numbered("a", 1), numbered("a", 2)}) {
+			var refused *dedup.RefusedError
+			if !errors.As(err, &refused) || refused.Reason != dedup.ReasonGone {
+				t.Errorf("got %v", err)
+			}
+		}
+	}
+	if len(rc.ids()) != 1 {
+		t.Errorf("requests %v", rc.ids())
+	}
+}
+
+func TestARedirectIsAFailureAndIsNotFollowed(t *testing.T) {
+	other := newReceiver(t, nil)
+	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+	})
+	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] == nil {
+		t.Error("settled")
+	}
+	if len(rc.ids()) != 1 || len(other.ids()) != 0 {
+		t.Errorf("requests %v, %v", rc.ids(), other.ids())
+	}
+}
+
+func TestAnErrorDoesNotRepeatTheURL(t *testing.T) {
+	rc := newReceiver(t, nil)
+	rc.Close()
+	s := newSender(t, rc.URL+"/hook?token=hidden", Options{Budget: time.Nanosecond})
+	errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+	if errs[0] == nil || strings.Contains(errs[0].Error(), "hidden") {
+		t.Errorf("got %v", errs[0])
+	}
+}
+
+func TestALongAnswerIsNotReadToItsEnd(t *testing.T) {
+	stopped := make(chan bool, 1)
+	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		chunk := make([]byte, 32<<10)
+		for {
+			if _, err := w.Write(chunk); err != nil {
+				stopped <- true
+				return
+			}
+		}
+	})
+	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] != nil {
+		t.Error(errs[0])
+	}
+	<-stopped
+}
+
+func TestOnlyAbsoluteHTTPURLsAreAccepted(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"https://shop.example/hook?x=1": true, "http://127.0.0.1:8080": true, "": false, "/hook": false, "shop.example/hook": false,
+		"ftp://shop.example": false, "https://": false, "https://:443/": false, "https://a:b@shop.example": false, "https://shop.example/#a": false, "http://%zz": false,
+	} {
+		if err := ValidURL(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := New("ftp://x", Options{}); err == nil {
+		t.Error("made a sender for ftp")
+	}
+}

@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 64 << 10
+
+// maxSilence is the longest time for which Retry-After is believed.
+const maxSilence = time.Hour
+
+// deliver tries until the delivery is done or refused, or the budget has ended. There is at least one try.
+func (t *turn) deliver(ctx context.Context, d *dedup.Delivery) error {
+	left := time.Until(t.until)
+	try := func() (struct{}, error) { return struct{}{}, t.try(ctx, d) }
+	// A limit of 0 would mean none.
+	_, err := backoff.Retry(ctx, try, backoff.WithBackOff(newBackOff()), backoff.WithMaxElapsedTime(max(left, 1)))
+	var later *laterError
+	if errors.As(err, &later) {
+		err = later.Err
+	}
+	if err != nil && !errors.As(err, new(*dedup.RefusedError)) {
+		return fmt.Errorf("post to %s: %w", t.host, err)
+	}
+	return err
+}
+
+// newBackOff waits 0.2 s, then 1.7 times as long each time up to 5 s, give or take half.
+func newBackOff() backoff.BackOff {
+	return &backoff.ExponentialBackOff{
+		InitialInterval: 200 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.5, MaxInterval: 5 * time.Second,
+	}
+}
+
+// A laterError is a failure after which the destination said when to come again.
+type laterError struct {
+	Err  error
+	wait backoff.RetryAfterError
+}
+
+func (e *laterError) Error() string   { return e.Err.Error() }
+func (e *laterError) Unwrap() []error { return []error{e.Err, &e.wait} }
+
+// try posts once. An error that no further try within this Send would change is a *backoff.PermanentError.
+func (t *turn) try(ctx context.Context, d *dedup.Delivery) error {
+	select {
+	case t.slots <- struct{}{}:
+		defer func() { <-t.slots }()
+	case <-ctx.Done():
+		return backoff.Permanent(context.Cause(ctx))
+	}
+	if t.gone.Load() {
+		return backoff.Permanent(t.refused())
+	}
+	if wait := t.silence(); wait > 0 {
+		return later(errors.New("the destination asked to be left alone for now"), wait)
+	}
+	request, err := t.request(ctx, d)
+	if err != nil {
+		return backoff.Permanent(err)
+	}
+	response, err := t.client.Do(request)
+	if err != nil {
+		return withoutURL(err)
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // only to use the connection again
+	return t.judge(response)
+}
+
+// judge tells from an answer whether the delivery is done.
+func (t *turn) judge(response *http.Response) error {
+	code := response.StatusCode
+	if code >= 200 && code < 300 {
+		return nil
+	}
+	err := fmt.Errorf("the answer is %d %s", code, http.StatusText(code))
+	switch {
+	case code == http.StatusGone:
+		t.gone.Store(true)
+		return backoff.Permanent(t.refused())
+	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
+		if wait := retryAfter(response.Header.Get("Retry-After"), t.options.Now()); wait > 0 {
+			t.silent.Store(t.options.Now().Add(wait).UnixMilli())
+			return later(err, wait)
+		}
+		return err
+	}
+	return backoff.Permanent(err)
+}
+
+func (s *Sender) refused() *dedup.RefusedError {
+	return &dedup.RefusedError{Reason: dedup.ReasonGone, Detail: s.host + " answered 410 Gone"}
+}
+
+// silence is how long the destination still wants to be left alone.
+func (s *Sender) silence() time.Duration {
+	return time.UnixMilli(s.silent.Load()).Sub(s.options.Now())
+}
+
+func later(err error, wait time.Duration) error {
+	return &laterError{Err: err, wait: backoff.RetryAfterError{Duration: wait}}
+}
+
+// retryAfter reads seconds or a date; what is neither, or in the past, is 0.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxSilence) //nolint:gosec // 32 bits
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, min(at.Sub(now), maxSilence))
+	}
+	return 0
+}
+
+// withoutURL drops the URL from an error of net/http: it may hold secrets.
+func withoutURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
