@@ -37,6 +37,4 @@ type Engine interface {
 type Stream struct {
 	dedup.Stream // a nil Handler forwards to Destinations
 	Destinations []string
-	// Ordered tells that the code asked for order by group, where Stream.Unordered is false for want of a word.
-	Ordered bool
 }

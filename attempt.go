@@ -1,0 +1,155 @@
+package once
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A Handler processes one message on the state of its group, by changing the attempt. It may run more than once for a message; one run becomes real.
+//
+// Nil means processed. An error made by [Reject] refuses the message for good. Any other error, and a panic, means that it is to be tried again; nothing of the
+// attempt becomes visible then. The context ends before the attempt loses its right to go on: a handler gives up when it does.
+type Handler[S any] func(ctx context.Context, a *Attempt[S], m Message) error
+
+// Stateless is the state of a handler that keeps none. Such a handler costs less: with [OrderNone], or for messages without a group, its messages need no
+// group record.
+type Stateless = struct{}
+
+// An Attempt is one run of a handler. Nothing that it collects is visible before the commit. It must not be used after the handler has returned.
+type Attempt[S any] struct {
+	// State is the state of the message's group: what the last commit left, the zero value where there was none. It is kept as JSON. A stored state that S
+	// can't hold, by its types or because it has fields that S has not, fails the attempt: neither is ever replaced by a zero state.
+	State S
+
+	inner   *dedup.Attempt
+	allowed []string
+	err     error
+}
+
+// Send adds an effect: a message to a destination, in the group of the message that is handled. It is published after the commit, under the identity
+// stream/group/number. The attempt fails where the stream declares its destinations and this is not one of them.
+func (a *Attempt[S]) Send(destination string, body Body) { a.SendTo(destination, "", body) }
+
+// SendTo is [Attempt.Send] to another group at the destination.
+func (a *Attempt[S]) SendTo(destination, group string, body Body) {
+	if err := a.sendable(destination, body); err != nil {
+		a.fail(fmt.Errorf("send to %q: %w", destination, err))
+		return
+	}
+	a.inner.Send(dedup.Effect{
+		To: []string{destination}, Group: group,
+		ContentType: body.contentType, Headers: body.headers, Body: body.data,
+	})
+}
+
+func (a *Attempt[S]) sendable(destination string, body Body) error {
+	if destination == "" || len(a.allowed) > 0 && !slices.Contains(a.allowed, destination) {
+		return errors.New("not a destination of this stream")
+	}
+	return body.check()
+}
+
+// Reply sets the answer to whoever waits for the message, and to every duplicate while the message is remembered. The status is one of HTTP, 200 to 599. The
+// last reply of an attempt counts.
+func (a *Attempt[S]) Reply(status int, body Body) {
+	err := body.check()
+	if status < 200 || status > 599 {
+		err = errors.New("status is not of 200 to 599")
+	}
+	if err != nil {
+		a.fail(fmt.Errorf("reply %d: %w", status, err))
+		return
+	}
+	a.inner.Reply(dedup.Reply{Status: status, Header: body.header(), Body: body.data})
+}
+
+func (b Body) header() http.Header {
+	h := http.Header{}
+	for name, value := range b.headers {
+		h.Set(name, value)
+	}
+	if b.contentType != "" {
+		h.Set("Content-Type", b.contentType)
+	}
+	return h
+}
+
+// Blob adds an effect: an object that appears under its key after the commit, whole. It is staged before the commit and deleted where the attempt is not the
+// one that wins.
+func (a *Attempt[S]) Blob(key string, data []byte) {
+	if key == "" {
+		a.fail(errors.New("blob without a key"))
+		return
+	}
+	a.inner.Blob(key, bytes.Clone(data))
+}
+
+// fail keeps the first thing that went wrong, so that handlers need not check each effect.
+func (a *Attempt[S]) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// adapt makes the engine's handler of a typed one.
+func adapt[S any](h Handler[S], allowed []string) dedup.Handler {
+	return func(ctx context.Context, inner *dedup.Attempt, m dedup.Message) error {
+		a := &Attempt[S]{inner: inner, allowed: allowed}
+		if err := decodeState(inner.State, &a.State); err != nil {
+			return fmt.Errorf("decode state of group %s as %s: %w", m.GroupKey(), reflect.TypeFor[S](), err)
+		}
+		if err := h(ctx, a, public(&m)); err != nil {
+			return err
+		}
+		if a.err != nil {
+			return a.err
+		}
+		state, err := encodeState(inner.State, a.State)
+		if err != nil {
+			return fmt.Errorf("encode state of group %s: %w", m.GroupKey(), err)
+		}
+		inner.State = state
+		return nil
+	}
+}
+
+// decodeState is strict: a field that the type has not would be lost by the next commit.
+func decodeState(stored []byte, state any) error {
+	if len(stored) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(stored))
+	d.DisallowUnknownFields()
+	if err := d.Decode(state); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("data after the state")
+	}
+	return nil
+}
+
+// encodeState leaves a group that had no state without one as long as its state is the zero value.
+func encodeState[S any](stored []byte, state S) ([]byte, error) {
+	encoded, err := json.Marshal(state)
+	if err != nil || len(stored) > 0 {
+		return encoded, err
+	}
+	var zero S
+	if none, err := json.Marshal(zero); err == nil && bytes.Equal(none, encoded) {
+		return stored, nil
+	}
+	return encoded, nil
+}
+
+// Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a waiting caller is answered 400 with it. The detail is for people
+// and must not hold secrets; err may be nil.
+func Reject(detail string, err error) error { return &dedup.RejectError{Detail: detail, Err: err} }

@@ -1,0 +1,189 @@
+package once
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/idempotency"
+	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+// keyed is a handler behind [Middleware].
+type keyed struct {
+	MiddlewareConfig
+	guard *lease.Guard
+	next  http.Handler
+}
+
+func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(k.Methods, r.Method) {
+		k.next.ServeHTTP(w, r)
+		return
+	}
+	key, err := idempotency.Key(r.Header)
+	var malformed *idempotency.MalformedError
+	switch {
+	case errors.As(err, &malformed):
+		problem.New(problem.MalformedKey, malformed.Detail).Write(w, "")
+	case key == "" && k.Missing == AllowMissingKey:
+		k.next.ServeHTTP(w, r)
+	case key == "":
+		problem.New(problem.MissingKey, "This request needs an Idempotency-Key.").Write(w, "")
+	default:
+		k.serve(w, r, key)
+	}
+}
+
+func (k *keyed) serve(w http.ResponseWriter, r *http.Request, key string) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, k.MaxRequest))
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	x := &exchange{keyed: k, request: r, body: body}
+	result, err := x.run(lease.Identity{
+		Key:         dedup.NewTokenKey(k.Principal(r), httpScope+k.Name, key),
+		Fingerprint: requestFingerprint(r, body),
+	})
+	switch {
+	case errors.Is(err, errUnkept):
+		answer(w, x.unkept, x.once)
+	case err != nil:
+		k.refuse(w, err)
+	case result.Duplicate:
+		answer(w, result.Reply, http.Header{"Idempotent-Replayed": {"true"}})
+	default:
+		answer(w, result.Reply, x.once)
+	}
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	if errors.As(err, new(*http.MaxBytesError)) {
+		problem.New(problem.TooLarge, "").Write(w, "")
+		return
+	}
+	problem.New(problem.MalformedRequest, "The body could not be read.").Write(w, "")
+}
+
+// refuse answers what could not be done. It never shows the text of an error.
+func (k *keyed) refuse(w http.ResponseWriter, err error) {
+	var busy *lease.LeasedError
+	switch {
+	case errors.Is(err, lease.ErrKeyReuse):
+		problem.New(problem.KeyReuse, "").Write(w, "")
+	case errors.As(err, &busy):
+		(&problem.Problem{Type: problem.Leased, RetryAfter: busy.RetryAfter}).Write(w, "")
+	case errors.Is(err, lease.ErrFenced):
+		problem.New(problem.Leased, "").Write(w, "")
+	default:
+		k.Log.Error("request not done", "error", err.Error())
+		problem.New(problem.Unavailable, "").Write(w, "")
+	}
+}
+
+// requestFingerprint covers what the sender meant: method, path, query and body.
+func requestFingerprint(r *http.Request, body []byte) dedup.Fingerprint {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
+		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash takes everything
+		h.Write(part)
+	}
+	var f dedup.Fingerprint
+	h.Sum(f[:0])
+	return f
+}
+
+// An exchange is one request and what its own run of the handler answered.
+type exchange struct {
+	*keyed
+	request *http.Request
+	body    []byte
+	// once are the headers that only this answer has.
+	once   http.Header
+	unkept *dedup.Reply
+}
+
+// errUnkept takes an answer past the guard, which keeps those of successes.
+var errUnkept = errors.New("reply is not to be kept")
+
+// Waiting for another request with the same key: the bound of the first pause, and of all.
+const (
+	firstWait = 20 * time.Millisecond
+	maxWait   = time.Second
+)
+
+// run runs the request under its lease; while another one runs, it waits as long as it may.
+func (x *exchange) run(id lease.Identity) (lease.Result, error) {
+	ctx := x.request.Context()
+	patience, cancel := context.WithTimeout(ctx, x.Wait)
+	defer cancel()
+	detached, release := detach(ctx)
+	defer release()
+	for limit := firstWait; ; limit = min(2*limit, maxWait) {
+		result, err := x.guard.Leased(detached, id, x.handle)
+		if !errors.As(err, new(*lease.LeasedError)) || !sleep(patience, limit/2+rand.N(limit/2)) {
+			return result, err
+		}
+	}
+}
+
+// detach keeps a context's deadline and drops its cancellation: a client that goes away comes back with the same key, for the answer.
+func detach(ctx context.Context) (context.Context, context.CancelFunc) {
+	detached := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(detached, deadline)
+	}
+	return context.WithCancel(detached)
+}
+
+func sleep(ctx context.Context, d time.Duration) (slept bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// handle runs the wrapped handler and gives its answer, where that is to be kept.
+func (x *exchange) handle(ctx context.Context) (*dedup.Reply, error) {
+	rec := &recorder{header: http.Header{}, room: x.MaxReply}
+	r := x.request.WithContext(ctx)
+	r.Body = io.NopCloser(bytes.NewReader(x.body))
+	r.ContentLength = int64(len(x.body))
+	r.TransferEncoding = nil
+	x.next.ServeHTTP(rec, r)
+	if rec.status == 0 && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var reply *dedup.Reply
+	reply, x.once = rec.reply()
+	if reply == nil {
+		return tooLarge(), nil
+	}
+	if !x.Remember(reply.Status) {
+		x.unkept = reply
+		return nil, errUnkept
+	}
+	return reply, nil
+}
+
+// tooLarge is the answer instead of one that can't be kept: kept in its place, because the handler has run and must not run again.
+func tooLarge() *dedup.Reply {
+	rec := &recorder{header: http.Header{}, room: 1024}
+	problem.New(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")
+	reply, _ := rec.reply()
+	return reply
+}

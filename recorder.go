@@ -1,0 +1,100 @@
+package once
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A recorder is the ResponseWriter that a handler behind [Middleware] sees. It keeps the answer to itself.
+type recorder struct {
+	header http.Header // as the handler sees it
+	room   int         // what the answer may still have, in bytes
+	status int         // 0 until the handler has written
+	sent   http.Header // as it was when the status was written
+	body   []byte
+}
+
+var errNoRoom = errors.New("reply is larger than the middleware's MaxReply")
+
+func (rec *recorder) Header() http.Header { return rec.header }
+
+func (rec *recorder) WriteHeader(status int) {
+	if rec.status != 0 || status < 200 { // informational answers are not kept, and not sent either
+		return
+	}
+	rec.status = status
+	rec.sent = rec.header.Clone()
+	for name, values := range rec.sent {
+		for _, v := range values {
+			rec.room -= len(name) + len(v)
+		}
+	}
+}
+
+func (rec *recorder) Write(data []byte) (int, error) {
+	rec.WriteHeader(http.StatusOK)
+	if bodiless(rec.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	rec.room -= len(data)
+	if rec.room < 0 {
+		rec.body = nil
+		return 0, errNoRoom
+	}
+	rec.body = append(rec.body, data...)
+	return len(data), nil
+}
+
+func bodiless(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusNotModified
+}
+
+// reply parts the answer into what is kept and the headers that only the first answer has. It is nil where the answer had no room.
+func (rec *recorder) reply() (*dedup.Reply, http.Header) {
+	rec.WriteHeader(http.StatusOK)
+	if rec.room < 0 {
+		return nil, nil
+	}
+	kept, once := rec.sent, http.Header{}
+	for _, name := range []string{"Date", "Set-Cookie", "Connection"} {
+		if values, ok := kept[name]; ok {
+			once[name] = values
+		}
+	}
+	maps.DeleteFunc(kept, func(name string, _ []string) bool { return unkeptHeader(name, once["Connection"]) })
+	if _, typed := kept["Content-Type"]; !typed && len(rec.body) > 0 && kept.Get("Content-Encoding") == "" {
+		kept.Set("Content-Type", http.DetectContentType(rec.body)) // as the server would
+	}
+	return &dedup.Reply{Status: rec.status, Header: kept, Body: rec.body}, once
+}
+
+// unkeptHeader tells the fields of one connection, of one moment and of one receiver.
+func unkeptHeader(name string, connection []string) bool {
+	switch name {
+	case "Date", "Set-Cookie", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
+		return true
+	}
+	return slices.ContainsFunc(connection, func(options string) bool {
+		return slices.ContainsFunc(strings.Split(options, ","), func(option string) bool {
+			return strings.EqualFold(strings.TrimSpace(option), name)
+		})
+	})
+}
+
+// answer writes a reply with some more headers. Where outer middleware has set a header too, the reply's stands.
+func answer(w http.ResponseWriter, r *dedup.Reply, more http.Header) {
+	h := w.Header()
+	maps.Copy(h, r.Header)
+	maps.Copy(h, more)
+	if !bodiless(r.Status) {
+		h.Set("Content-Length", strconv.Itoa(len(r.Body)))
+	}
+	w.WriteHeader(r.Status)
+	_, _ = w.Write(r.Body) // a client that is gone does not read the answer
+}
