@@ -1,0 +1,165 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/effectively-once/once/internal/api"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/problem"
+)
+
+func TestAWaitingCallerGetsTheHandlersReply(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		body       string
+		wantStatus int
+		wantBody   string
+		headers    []string
+	}{
+		{"reply", 409, "not enough money\x00", []string{"Content-Type: text/plain", "X-Why: a | b"}},
+		{"binary", 201, "\xff\x00", []string{"Content-Type: "}},
+		{"sneaky", 200, "whole", []string{"Connection: ", "Content-Length: 5"}},
+		{"nothing", 200, `{"id":"nothing","stream":"orders","group":"nothing","status":"done"}` + "\n", []string{"Content-Type: application/json"}},
+	} {
+		first := w.send("POST", orders, c.body, "Idempotency-Key: "+c.body, "Prefer: wait=10")
+		want(t, first, c.wantStatus, c.wantBody, append(c.headers, "Preference-Applied: wait=10", "Idempotent-Replayed: ")...)
+		again := w.send("POST", orders, c.body, "Idempotency-Key: "+c.body, "Prefer: wait=10")
+		want(t, again, c.wantStatus, c.wantBody, append(c.headers, "Preference-Applied: wait=10", "Idempotent-Replayed: true")...)
+	}
+	if date := w.send("POST", orders, "sneaky", "Idempotency-Key: sneaky", "Prefer: wait=10").header.Get("Date"); date == "never" {
+		t.Error("the handler set Date")
+	}
+}
+
+func TestAWaitingCallerIsToldOfARejection(t *testing.T) {
+	w := newWorld(t)
+	got := w.send("POST", orders, "refuse", "Idempotency-Key: a", "Prefer: wait=10")
+	wantProblem(t, got, problem.Rejected)
+}
+
+func TestANumberedCallerCanWait(t *testing.T) {
+	w := newWorld(t)
+	want(t, w.send("POST", chat, "reply", "Once-Source: alice", "Once-Sequence: 1", "Prefer: wait=10"), 409, "not enough money\x00")
+	want(t, w.send("POST", chat, "x", "Once-Source: alice", "Once-Sequence: 2", "Prefer: wait=10"), 200,
+		`{"id":"alice/0/2","stream":"chat","group":"alice","status":"done"}`+"\n")
+}
+
+func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.Await = func(ctx context.Context, _ dedup.Message) (dedup.State, error) {
+			return dedup.State{}, context.DeadlineExceeded
+		}
+	})
+	want(t, w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=1"), 202,
+		`{"id":"a","stream":"orders","group":"a","status":"accepted"}`+"\n", "Location: "+orders+"/a", "Preference-Applied: wait=1")
+}
+
+func TestAFaultWhileWaitingLeavesTheMessageAccepted(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.Await = func(context.Context, dedup.Message) (dedup.State, error) { return dedup.State{}, errAway }
+	})
+	got := w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=10")
+	if got.status != 202 || w.queue.taken.Load() != 1 {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
+func TestAReplyOfNoStatusIsAnInternalError(t *testing.T) {
+	w := newWorld(t)
+	wantProblem(t, w.send("POST", orders, "nonsense", "Idempotency-Key: a", "Prefer: wait=10"), problem.Internal)
+}
+
+func TestPreferIsReadAsTheStandardSays(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		want  int
+	}{
+		{nil, 0},
+		{[]string{"wait=10"}, 10},
+		{[]string{"respond-async, WAIT = 10; x=y"}, 10},
+		{[]string{"respond-async", "wait=10"}, 10},
+		{[]string{"wait=3, wait=10"}, 3},
+		{[]string{`wait="7"`}, 7},
+		{[]string{`note="wait=5, \", wait=6", wait=8`}, 8},
+		{[]string{`note="wait=5`}, 0},
+		{[]string{"wait=600"}, 60},
+		{[]string{"wait=0"}, 0},
+		{[]string{"wait=-1"}, 0},
+		{[]string{"wait=ten"}, 0},
+		{[]string{"wait"}, 0},
+		{[]string{"waiting=10"}, 0},
+		{[]string{"wait=99999999999999999999"}, 0},
+	} {
+		if got := api.PreferredWait(http.Header{"Prefer": c.lines}); got != c.want {
+			t.Errorf("%q: got %d, want %d", c.lines, got, c.want)
+		}
+	}
+}
+
+func TestWaitingEndsBeforeTheRequestsDeadline(t *testing.T) {
+	now := time.Now()
+	for left, wanted := range map[time.Duration]string{5 * time.Second: "wait=4", 20 * time.Second: "wait=10", time.Second: ""} {
+		w := newWorld(t, func(_ *world, o *api.Options) { o.Now = func() time.Time { return now } })
+		inner := w.server.Config.Handler
+		w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithDeadline(r.Context(), now.Add(left))
+			defer cancel()
+			inner.ServeHTTP(rw, r.WithContext(ctx))
+		})
+		got := w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=10")
+		if applied := got.header.Get("Preference-Applied"); applied != wanted {
+			t.Errorf("with %v left: got %q, want %q", left, applied, wanted)
+		}
+	}
+}
+
+// looks answers Status from a list, the last one for ever.
+type looks struct {
+	api.Engine
+	states []dedup.State
+	at     []time.Duration
+	start  time.Time
+}
+
+func (l *looks) Status(context.Context, dedup.Message) (dedup.State, error) {
+	l.at = append(l.at, time.Since(l.start))
+	next := l.states[0]
+	if len(l.states) > 1 {
+		l.states = l.states[1:]
+	}
+	if next.Status == "" {
+		return next, errAway
+	}
+	return next, nil
+}
+
+func TestPollLooksLessAndLessOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusAccepted}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, err := api.Poll(l)(ctx, dedup.Message{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if l.at[0] != 5*time.Millisecond || l.at[1] != 15*time.Millisecond || len(l.at) < 40 || len(l.at) > 46 {
+			t.Errorf("%d looks, at %v", len(l.at), l.at)
+		}
+	})
+}
+
+func TestPollGoesOnAfterAFaultUntilTheMessageIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, last := range []dedup.Status{dedup.StatusDone, dedup.StatusRejected, dedup.StatusDeleted} {
+			l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusUnknown}, {}, {Status: dedup.StatusHeld}, {Status: dedup.StatusCommitted}, {Status: last}}}
+			state, err := api.Poll(l)(t.Context(), dedup.Message{})
+			if err != nil || state.Status != last || len(l.at) != 5 {
+				t.Errorf("got %v, %v after %d looks", state.Status, err, len(l.at))
+			}
+		}
+	})
+}
