@@ -19,10 +19,23 @@ func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
 	if err := e.clearLeftovers(ctx, key); err != nil {
 		return fmt.Errorf("sweep group %s: %w", key, err)
 	}
-	p := &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true, trigger: true}
+	return e.visit(ctx, &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true, trigger: true})
+}
+
+// CloseGaps drains what can run of one group and acts on gaps, as Sweep does, but leaves alone what is pending already: it may be called often.
+func (e *Engine) CloseGaps(ctx context.Context, key GroupKey) error {
+	s, ok := e.streams[key.Stream]
+	if !ok {
+		return fmt.Errorf("close gaps of group %s: %w", key, ErrNoStream)
+	}
+	return e.visit(ctx, &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true})
+}
+
+// visit works on a group without a message.
+func (e *Engine) visit(ctx context.Context, p *part) error {
 	e.settleAll(ctx, []*part{p})
 	if p.err != nil {
-		return fmt.Errorf("sweep group %s: %w", key, p.err)
+		return fmt.Errorf("sweep group %s: %w", p.key, p.err)
 	}
 	return nil
 }

@@ -73,16 +73,29 @@ func (w *watch) forget(key dedup.GroupKey) {
 	delete(w.active, key)
 }
 
-// due takes the groups that nobody has touched for as long as patience says for them; they are due again after as long.
-func (w *watch) due(patience func(key dedup.GroupKey, held bool) time.Duration) []dedup.GroupKey {
+// due takes the groups that nobody has touched for so long; they are due again after as long.
+func (w *watch) due(patience time.Duration) []dedup.GroupKey {
 	now := w.now()
 	var keys []dedup.GroupKey
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, a := range w.active {
-		if now.Sub(a.since) >= patience(key, a.held) {
+		if now.Sub(a.since) >= patience {
 			a.since = now
 			w.active[key] = a
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// held lists the groups that have messages held.
+func (w *watch) held() []dedup.GroupKey {
+	var keys []dedup.GroupKey
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, a := range w.active {
+		if a.held {
 			keys = append(keys, key)
 		}
 	}

@@ -4,7 +4,9 @@
 package pebbledb
 
 import (
+	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -18,6 +20,9 @@ const (
 	Files  byte = 'f'
 )
 
+// ErrLocked says that another process has the database open.
+var ErrLocked = errors.New("database is in use by another process")
+
 // Open opens or creates the database in a folder. Options may be nil; tests pass another file system.
 func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	if options == nil {
@@ -28,6 +33,9 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	}
 	options.FormatMajorVersion = pebble.FormatNewest
 	db, err := pebble.Open(dir, options)
+	if errors.Is(err, syscall.EAGAIN) {
+		return nil, fmt.Errorf("open database %s: %w", dir, ErrLocked)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", dir, err)
 	}

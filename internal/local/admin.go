@@ -1,0 +1,202 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var _ admin.Admin = (*System)(nil)
+
+// Stats counts what is under way. It walks through the whole store.
+func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
+	byStream := map[string]*admin.StreamStats{}
+	of := func(name string) *admin.StreamStats {
+		if byStream[name] == nil {
+			byStream[name] = &admin.StreamStats{Stream: name}
+		}
+		return byStream[name]
+	}
+	for _, st := range s.streams() {
+		of(st)
+	}
+	err := s.eachGroup(ctx, "", func(g *dedup.Group) error {
+		st := of(g.Key.Stream)
+		st.Groups++
+		st.Held += heldCount(g)
+		for _, p := range g.Pending {
+			if len(p.Effects) > 0 {
+				st.Pending++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	if err := s.countTokens(ctx, of); err != nil {
+		return admin.Stats{}, err
+	}
+	stats := admin.Stats{Queues: s.queueStats()}
+	for _, name := range sortedKeys(byStream) {
+		stats.Streams = append(stats.Streams, *byStream[name])
+	}
+	return stats.Total(), nil
+}
+
+func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamStats) error {
+	for after := (dedup.TokenKey{}); ; {
+		tokens, err := s.store.Tokens(ctx, after, listBatch)
+		if err != nil {
+			return fmt.Errorf("list tokens: %w", err)
+		}
+		if len(tokens) == 0 {
+			return nil
+		}
+		for _, t := range tokens {
+			switch st := of(t.Stream); t.State {
+			case dedup.Issued:
+				st.Issued++
+			case dedup.Leased:
+				st.Leased++
+			case dedup.Done:
+				st.Done++
+			case dedup.Absent:
+			}
+		}
+		after = tokens[len(tokens)-1].Key
+	}
+}
+
+func (s *System) queueStats() []admin.QueueStats {
+	var out []admin.QueueStats
+	for _, q := range s.queues.all() {
+		st := q.Stats()
+		out = append(out, admin.QueueStats{
+			Queue: q.Name(), Visible: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed, DeadLetter: strings.Contains(q.Name(), "-dead"),
+		})
+	}
+	return out
+}
+
+// Groups lists groups of a stream.
+func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
+	if _, ok := s.engine.Stream(o.Stream); !ok {
+		return nil, fmt.Errorf("stream %s: %w", o.Stream, admin.ErrNotFound)
+	}
+	if o.Limit == 0 {
+		o.Limit = admin.DefaultLimit
+	}
+	groups, err := s.store.Groups(ctx, o.Stream, dedup.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]admin.GroupInfo, len(groups))
+	for i := range groups {
+		out[i] = groupInfo(&groups[i])
+	}
+	return out, nil
+}
+
+// Group gives one group.
+func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
+	groups, _, err := s.store.Load(ctx, []dedup.GroupKey{{Stream: stream, Group: group}}, nil)
+	if err != nil {
+		return admin.GroupInfo{}, err
+	}
+	if groups[0].Version == 0 {
+		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
+	}
+	return groupInfo(&groups[0]), nil
+}
+
+func groupInfo(g *dedup.Group) admin.GroupInfo {
+	info := admin.GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []admin.Pending{}, Sources: []admin.SourceInfo{}}
+	for _, p := range g.Pending {
+		info.Pending = append(info.Pending, admin.Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
+	}
+	for _, key := range sortedKeys(g.Sources) {
+		src := g.Sources[key]
+		principal, source, scoped := strings.Cut(key, "\x1f")
+		if !scoped {
+			principal, source = "", key
+		}
+		si := admin.SourceInfo{Principal: principal, Source: source, Epoch: src.Epoch, Next: src.Next, Held: ranges(src.Held), Skipped: ranges(src.Skipped)}
+		if !src.GapSince.IsZero() {
+			si.GapSince = &src.GapSince
+		}
+		info.Sources = append(info.Sources, si)
+	}
+	info.SetState(g.State)
+	if !g.Expires.IsZero() {
+		info.Expires = &g.Expires
+	}
+	return info
+}
+
+func ranges(r dedup.Ranges) []admin.Range {
+	out := make([]admin.Range, len(r))
+	for i, x := range r {
+		out[i] = admin.Range(x)
+	}
+	return out
+}
+
+func heldCount(g *dedup.Group) int {
+	n := 0
+	for _, src := range g.Sources {
+		n += src.Held.Len()
+	}
+	return n
+}
+
+// Message gives what is known of one message.
+func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
+	state, err := s.engine.Status(ctx, dedup.Message{Stream: stream, ID: id})
+	if errors.Is(err, dedup.ErrNoStream) || err == nil && state.Status == dedup.StatusUnknown {
+		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
+	}
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	info := admin.MessageInfo{Stream: stream, ID: id, Group: state.Group, Status: string(state.Status), Reason: string(state.Reason)}
+	if r := state.Reply; r != nil {
+		info.Reply = &admin.ReplyInfo{Status: r.Status, Header: r.Header}
+		info.Reply.SetBody(r.Body)
+	}
+	if !state.Token.Expires.IsZero() {
+		info.Expires = &state.Token.Expires
+	}
+	return info, nil
+}
+
+// Sweep looks at every group that has something under way, publishes what is pending, and forgets what has expired.
+func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
+	var info admin.SweepInfo
+	err := s.eachGroup(ctx, "", func(g *dedup.Group) error {
+		info.Groups++
+		if len(g.Pending) == 0 && !g.HasHeld() {
+			return nil
+		}
+		err := s.engine.Sweep(ctx, g.Key)
+		if err == nil {
+			err = s.engine.Publish(ctx, []dedup.GroupKey{g.Key})[0]
+		}
+		if err != nil {
+			info.Failed++
+			s.options.Log.Warn("group not swept", "stream", g.Key.Stream, "error", err)
+			return ctx.Err()
+		}
+		info.Finished++
+		return nil
+	})
+	if err != nil {
+		return info, err
+	}
+	info.Expired, info.Blobs, err = s.expire(ctx)
+	return info, err
+}

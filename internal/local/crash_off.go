@@ -1,0 +1,13 @@
+//go:build !crashpoints
+
+package local
+
+import "github.com/effectively-once/once/internal/dedup"
+
+// The crash points exist in test builds only, see crash_on.go.
+
+func crash(string) {}
+
+func crashing(s store) store { return s }
+
+type crashingSender struct{ dedup.Sender }

@@ -1,0 +1,70 @@
+package local
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/destination/file"
+	"github.com/effectively-once/once/internal/destination/stream"
+	"github.com/effectively-once/once/internal/destination/webhook"
+)
+
+// openDestinations opens the configured destinations. Destinations of the same file share one sender.
+func (s *System) openDestinations() (map[string]dedup.Sender, error) {
+	senders := map[string]dedup.Sender{}
+	byPath := map[string]*file.Sender{}
+	for _, name := range s.options.Config.DestinationNames() {
+		d := s.options.Config.Destinations[name]
+		sender, err := s.openDestination(name, d, byPath)
+		if err != nil {
+			return nil, fmt.Errorf("open destination %s: %w", name, err)
+		}
+		senders[name] = crashingSender{sender}
+	}
+	return senders, nil
+}
+
+func (s *System) openDestination(name string, d config.Destination, byPath map[string]*file.Sender) (dedup.Sender, error) {
+	switch d.Kind() {
+	case config.KindFile:
+		if d.Target() == "-" {
+			return file.NewStdout(s.options.Stdout), nil
+		}
+		return s.openFile(d.Target(), byPath)
+	case config.KindWebhook:
+		options := webhook.Options{Now: s.options.Now}
+		if d.Secret != "" {
+			if _, err := d.Secret.Resolve(); err != nil {
+				return nil, err
+			}
+			options.Secret = d.Secret.Resolve
+		}
+		return webhook.New(d.Target(), options)
+	case config.KindStream:
+		return stream.New(d.Target(), s.queues.EnqueueOrdered, lateIssuer{s}), nil
+	default:
+		path := filepath.Join(s.options.DataDir, "destinations", name+".jsonl")
+		s.options.Log.Warn("destination needs AWS; its messages are written to a file here", "destination", name, "kind", string(d.Kind()), "path", path)
+		return s.openFile(path, byPath)
+	}
+}
+
+func (s *System) openFile(path string, byPath map[string]*file.Sender) (dedup.Sender, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("find path: %w", err)
+	}
+	if open := byPath[absolute]; open != nil {
+		return open, nil
+	}
+	f, err := file.Open(s.db, absolute, file.Options{Now: s.options.Now, Log: s.options.Log})
+	if err != nil {
+		return nil, err
+	}
+	byPath[absolute] = f
+	s.files = append(slices.Clip(s.files), f)
+	return f, nil
+}

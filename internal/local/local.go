@@ -1,0 +1,182 @@
+// Package local is the embedded default: the whole system in one process, on one Pebble database. Its pollers and its listener feed the same handlers as the
+// deployed functions; only the ports differ.
+//
+// # Limits
+//
+// A data folder belongs to one process at a time. Destinations that need AWS are written to files under the data folder instead, and the log says so.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/blobdir"
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/destination/file"
+	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// Options of a system. Zero fields take the defaults in their comments.
+type Options struct {
+	// Config defaults to config.Default().
+	Config *config.Config
+	// DataDir defaults to ".once". It is made if it is not there.
+	DataDir string
+	// Listen is the address of the HTTP listener that Run opens; empty opens none.
+	Listen string
+	// Stdout is what the file destination "-" writes to. Defaults to os.Stdout.
+	Stdout io.Writer
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
+	if o.DataDir == "" {
+		o.DataDir = ".once"
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// ErrLocked says that another process has the data folder open.
+var ErrLocked = errors.New("data folder is in use by another process")
+
+// A System is an open data folder. It implements [system.Backend].
+type System struct {
+	options Options
+	db      *pebble.DB
+	store   *pebblestore.Store
+	watch   *watch
+	queues  *queues
+	blobs   *blobdir.Dir
+
+	engine  *dedup.Engine
+	files   []*file.Sender
+	handler http.Handler
+
+	mu    sync.Mutex
+	addr  string
+	ready bool
+}
+
+var _ system.Backend = (*System)(nil)
+
+// Open opens a data folder. It starts nothing.
+func Open(options Options) (*System, error) {
+	options = options.withDefaults()
+	if err := os.MkdirAll(options.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	db, err := pebbledb.Open(filepath.Join(options.DataDir, "db"), nil)
+	if errors.Is(err, pebbledb.ErrLocked) {
+		return nil, fmt.Errorf("open data folder %s: %w", options.DataDir, ErrLocked)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &System{options: options, db: db}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *System) open() (err error) {
+	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now})
+	s.watch = newWatch(crashing(s.store), s.options.Now)
+	if s.queues, err = openQueues(s.db, s.options.Now); err != nil {
+		return err
+	}
+	s.blobs, err = blobdir.Open(filepath.Join(s.options.DataDir, "blobs"))
+	return err
+}
+
+// Start makes the engine of the configured streams and those declared in code. See [system.Backend].
+func (s *System) Start(declared []system.Stream) (system.Engine, error) {
+	streams, err := mergeStreams(s.options.Config, declared)
+	if err != nil {
+		return nil, err
+	}
+	senders, err := s.openDestinations()
+	if err != nil {
+		return nil, err
+	}
+	s.queues.byNumber = map[string]bool{}
+	for _, st := range streams {
+		s.queues.byNumber[st.Name] = st.Admission == dedup.BySequence
+	}
+	s.engine, err = dedup.New(dedup.Config{
+		Streams: streams, Store: s.watch, Queues: s.queues, Senders: senders, Sequenced: sequenced(s.options.Config),
+		Blobs: s.blobs, Now: s.options.Now, Log: s.options.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.handler = s.frontDoor()
+	return s.engine, nil
+}
+
+// Handler serves HTTP and the sending part of the SQS JSON protocol.
+func (s *System) Handler() http.Handler { return s.handler }
+
+// Tokens is where decorators and middleware keep their tokens.
+func (s *System) Tokens() lease.Store { return s.store }
+
+// Addr is the address that Run listens on; empty until it does.
+func (s *System) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Close gives the data folder back. Run must have returned.
+func (s *System) Close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	if s.queues != nil {
+		errs = append(errs, s.queues.Close())
+	}
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
+	}
+	return errors.Join(append(errs, s.db.Close())...)
+}
+
+// Ready tells whether requests can be served.
+func (s *System) Ready(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready {
+		return errors.New("not running")
+	}
+	return nil
+}

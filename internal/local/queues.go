@@ -1,0 +1,190 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// How often a message is received before the queue itself moves it to its dead-letter queue. That comes without a reason, so it is only the last resort: the
+// functions refuse messages long before, with one.
+const (
+	ingressReceives = 50
+	publishReceives = 100
+)
+
+// queues are the queues of a deployment. They share the store's database and so its write-ahead log, which is why most writes need not wait
+// for the disk: one is lost only together with everything that was written after it.
+type queues struct {
+	ingress, ingressFIFO         *pebblequeue.Queue
+	publish, publishFIFO         *pebblequeue.Queue // delayed triggers, and the others: one publisher a group
+	dead, deadFIFO               *pebblequeue.Queue
+	deadPublish, deadPublishFIFO *pebblequeue.Queue
+
+	byNumber map[string]bool // the streams whose order comes from numbers
+}
+
+func openQueues(db *pebble.DB, now func() time.Time) (*queues, error) {
+	q := &queues{}
+	for _, o := range []struct {
+		at       **pebblequeue.Queue
+		name     string
+		dead     **pebblequeue.Queue
+		receives int
+	}{
+		{at: &q.dead, name: "ingress-dead"},
+		{at: &q.deadFIFO, name: "ingress-dead.fifo"},
+		{at: &q.deadPublish, name: "publish-dead"},
+		{at: &q.deadPublishFIFO, name: "publish-dead.fifo"},
+		{&q.ingress, "ingress", &q.dead, ingressReceives},
+		{&q.ingressFIFO, "ingress.fifo", &q.deadFIFO, ingressReceives},
+		{&q.publish, "publish", &q.deadPublish, publishReceives},
+		{&q.publishFIFO, "publish.fifo", &q.deadPublishFIFO, publishReceives},
+	} {
+		options := pebblequeue.Options{Now: now, MaxReceives: o.receives}
+		if o.dead != nil {
+			options.DeadLetter = *o.dead
+		}
+		opened, err := pebblequeue.Open(db, o.name, options)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open queue %s: %w", o.name, err), q.Close())
+		}
+		*o.at = opened
+	}
+	return q, nil
+}
+
+// all lists the open queues, dead-letter queues last.
+func (q *queues) all() []*pebblequeue.Queue {
+	var open []*pebblequeue.Queue
+	for _, x := range append([]*pebblequeue.Queue{q.ingress, q.ingressFIFO, q.publish, q.publishFIFO}, q.deads()...) {
+		if x != nil {
+			open = append(open, x)
+		}
+	}
+	return open
+}
+
+func (q *queues) deads() []*pebblequeue.Queue {
+	return []*pebblequeue.Queue{q.dead, q.deadFIFO, q.deadPublish, q.deadPublishFIFO}
+}
+
+// Close wakes whoever waits on a queue.
+func (q *queues) Close() error {
+	var errs []error
+	for _, x := range q.all() {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// entrance is the ingress queue for a message: first-in-first-out, but for numbered messages, which would block their own predecessors in it.
+func (q *queues) entrance(m *dedup.Message) *pebblequeue.Queue {
+	if q.byNumber[m.Stream] && m.Route == "" {
+		return q.ingress
+	}
+	return q.ingressFIFO
+}
+
+// Enqueue puts a message on its ingress queue, durably.
+func (q *queues) Enqueue(ctx context.Context, m dedup.Message) error {
+	crash("before-enqueue")
+	x := q.entrance(&m)
+	result := x.Send(ctx, []queue.Message{inbound(x, m)})[0]
+	crash("after-enqueue")
+	return result.Err
+}
+
+// inbound is a message as the queue takes it.
+func inbound(x *pebblequeue.Queue, m dedup.Message) queue.Message {
+	out := wire.ToQueue(m)
+	if !queue.FIFO(x.Name()) {
+		out.Group, out.DedupID = "", ""
+	}
+	out.Sender = sender
+	return out
+}
+
+// sender is how the system's own parts sign what they put on its queues. No front door lets anybody else use it.
+const sender = "once"
+
+// EnqueueOrdered puts messages on their ingress queues, no later than anything that is written afterwards.
+func (q *queues) EnqueueOrdered(ctx context.Context, messages []dedup.Message) []error {
+	errs := make([]error, len(messages))
+	for i, m := range messages {
+		x := q.entrance(&m)
+		errs[i] = x.SendOrdered(ctx, []queue.Message{inbound(x, m)})[0].Err
+	}
+	return errs
+}
+
+// Trigger asks for publishing. See [dedup.Queues].
+func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay time.Duration) error {
+	crash("before-trigger")
+	x := q.publishFIFO
+	if delay > 0 {
+		x = q.publish
+	}
+	messages := make([]queue.Message, len(groups))
+	for i, key := range groups {
+		messages[i] = wire.ToTrigger(key)
+		messages[i].Sender, messages[i].Delay = sender, delay
+		if delay > 0 {
+			messages[i].Group, messages[i].DedupID = "", ""
+		}
+	}
+	err := sendAll(ctx, x, messages)
+	crash("after-trigger")
+	return err
+}
+
+// Return puts messages back on the ingress queue.
+func (q *queues) Return(ctx context.Context, messages []dedup.Message) error {
+	return q.later(ctx, messages, 0)
+}
+
+// Defer puts messages back on the ingress queue for later.
+func (q *queues) Defer(ctx context.Context, messages []dedup.Message) error {
+	return q.later(ctx, messages, time.Second)
+}
+
+func (q *queues) later(ctx context.Context, messages []dedup.Message, delay time.Duration) error {
+	out := make([]queue.Message, len(messages))
+	for i, m := range messages {
+		out[i] = inbound(q.ingress, m)
+		out[i].Delay = delay
+	}
+	return sendAll(ctx, q.ingress, out)
+}
+
+// DeadLetter puts refused messages and effects on their dead-letter queues.
+func (q *queues) DeadLetter(ctx context.Context, refused []dedup.Refused) error {
+	for _, r := range refused {
+		x := q.dead
+		if r.Delivery != nil {
+			x = q.deadPublish
+		}
+		m := wire.ToDeadLetter(r)
+		m.Sender, m.Group, m.DedupID = sender, "", ""
+		if err := sendAll(ctx, x, []queue.Message{m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sendAll(ctx context.Context, x *pebblequeue.Queue, messages []queue.Message) error {
+	var errs []error
+	for _, r := range x.SendOrdered(ctx, messages) {
+		errs = append(errs, r.Err)
+	}
+	return errors.Join(errs...)
+}

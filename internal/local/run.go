@@ -1,0 +1,141 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/api"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/process"
+	"github.com/effectively-once/once/internal/publish"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/sqsapi"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// pollers is how many batches of each queue are worked on at once. More hide the disk's latency, fewer make larger batches.
+const pollers = 4
+
+// drainTime is how long requests that are under way at the end may take.
+const drainTime = 10 * time.Second
+
+// frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
+func (s *System) frontDoor() http.Handler {
+	contract := api.New(api.Options{Engine: s.engine, Queue: s.queues, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log})
+	sending := sqsapi.New(sqsapi.Options{Queues: s.entrances, Log: s.options.Log})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Amz-Target") != "" {
+			sending.ServeHTTP(w, r)
+			return
+		}
+		contract.ServeHTTP(w, r)
+	})
+}
+
+// Run serves, processes, publishes and sweeps until the context ends, and then finishes what is under way.
+func (s *System) Run(ctx context.Context) error {
+	if s.engine == nil {
+		return errors.New("run system: not started")
+	}
+	if err := s.recall(ctx); err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	stopAdmin, err := s.serveAdmin(ctx)
+	if err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	defer stopAdmin()
+	var wg sync.WaitGroup
+	for _, p := range s.pollers() {
+		wg.Go(func() { p.run(ctx) })
+	}
+	wg.Go(func() { s.sweepForever(ctx) })
+	err = s.serve(ctx)
+	wg.Wait()
+	return err
+}
+
+// pollers makes the event source mappings: the process function behind the ingress queues, the publish function behind the publish queues.
+func (s *System) pollers() []*poller {
+	processing := process.New(s.engine, s.decode, s.queues.Defer, process.Options{Log: s.options.Log})
+	publishing := publish.New(s.engine, s.options.Log)
+	var out []*poller
+	for range pollers {
+		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
+			out = append(out, s.poller(q, processing.Handle))
+		}
+		for _, q := range []*pebblequeue.Queue{s.queues.publish, s.queues.publishFIFO} {
+			out = append(out, s.poller(q, publishing.Handle))
+		}
+	}
+	return out
+}
+
+func (s *System) poller(q *pebblequeue.Queue, handle func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)) *poller {
+	arn := "arn:aws:sqs:local:000000000000:" + q.Name()
+	return &poller{queue: q, handle: handle, log: s.options.Log, event: func(batch []queue.Delivery) events.SQSEvent { return wire.Event(arn, batch) }}
+}
+
+// decode reads a message off an ingress queue.
+func (s *System) decode(m events.SQSMessage) (dedup.Message, error) {
+	decoded, origin, err := wire.FromSQS(m, wire.Defaults{Trusted: []string{sender}})
+	if err == nil && origin == wire.FromMessageID {
+		s.options.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
+	}
+	return decoded, err
+}
+
+// serve listens until the context ends.
+func (s *System) serve(ctx context.Context) error {
+	if s.options.Listen == "" {
+		s.up("")
+		<-ctx.Done()
+		return nil
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := api.Server(s.options.Listen, s.handler)
+	s.up(listener.Addr().String())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("drain requests: %w", err), server.Close())
+	}
+	return nil
+}
+
+func (s *System) up(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.addr, s.ready = addr, true
+}
+
+// serveAdmin answers the command line through the socket in the data folder.
+func (s *System) serveAdmin(ctx context.Context) (stop func(), err error) {
+	listener, err := admin.Listen(ctx, s.options.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: admin.Handler(s), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Close, and says so
+	return func() { _ = server.Close() }, nil
+}

@@ -1,0 +1,83 @@
+package local
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/process"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// mergeStreams puts together what the configuration and the code say of each stream; the code's word counts where both speak.
+func mergeStreams(c *config.Config, declared []system.Stream) ([]dedup.Stream, error) {
+	byName := map[string]system.Stream{}
+	for name, s := range c.Streams {
+		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
+	}
+	for _, d := range declared {
+		byName[d.Name] = overlay(byName[d.Name], d)
+	}
+	out := make([]dedup.Stream, 0, len(byName))
+	for name, s := range byName {
+		for _, to := range s.Destinations {
+			if _, ok := c.Destinations[to]; !ok {
+				return nil, fmt.Errorf("stream %s: no destination is named %q", name, to)
+			}
+		}
+		s.Events = s.Destinations
+		if s.Handler == nil {
+			s.Handler, s.Stateless = process.Forward(s.Destinations), true
+		}
+		out = append(out, s.Stream)
+	}
+	slices.SortFunc(out, func(a, b dedup.Stream) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// overlay completes a configured stream with what was declared in code.
+func overlay(s, d system.Stream) system.Stream {
+	s.Name, s.Handler, s.Stateless = d.Name, d.Handler, d.Stateless
+	if d.Admission != "" {
+		s.Admission = d.Admission
+	}
+	if d.Unordered {
+		s.Unordered = true
+	}
+	if d.Retention != 0 {
+		s.Retention = d.Retention
+	}
+	if d.GroupRetention != 0 {
+		s.GroupRetention = d.GroupRetention
+	}
+	if d.Gap != (dedup.Gap{}) {
+		s.Gap = d.Gap
+	}
+	if d.Bounds != (dedup.Bounds{}) {
+		s.Bounds = d.Bounds
+	}
+	if d.Destinations != nil {
+		s.Destinations = d.Destinations
+	}
+	return s
+}
+
+// sequenced names the destinations that are streams of this system.
+func sequenced(c *config.Config) map[string]bool {
+	out := map[string]bool{}
+	for name, d := range c.Destinations {
+		out[name] = d.Kind() == config.KindStream
+	}
+	return out
+}
+
+// streams lists the names of the configured streams.
+func (s *System) streams() []string {
+	names := s.options.Config.StreamNames()
+	return names
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+const (
+	sweepEvery  = time.Second
+	expireEvery = time.Minute
+	expireBatch = 1000
+	// lostAfter is when something pending that nobody has touched is taken for stranded. It is longer than any retry of a publisher waits.
+	lostAfter = 5 * time.Minute
+	// stagedAfter is when a staged blob that no group knows is taken for a stray. It is longer than any attempt runs.
+	stagedAfter = time.Hour
+	listBatch   = 500
+)
+
+// recall finds the groups that had something under way when the last process ended.
+func (s *System) recall(ctx context.Context) error {
+	return s.eachGroup(ctx, "", func(g *dedup.Group) error {
+		if len(g.Pending) > 0 || g.HasHeld() {
+			s.watch.note(g)
+		}
+		return nil
+	})
+}
+
+func (s *System) eachGroup(ctx context.Context, stream string, do func(*dedup.Group) error) error {
+	for after := (dedup.GroupKey{}); ; {
+		groups, err := s.store.Groups(ctx, stream, after, listBatch)
+		if err != nil {
+			return fmt.Errorf("list groups: %w", err)
+		}
+		if len(groups) == 0 {
+			return nil
+		}
+		for i := range groups {
+			if err := do(&groups[i]); err != nil {
+				return err
+			}
+		}
+		after = groups[len(groups)-1].Key
+	}
+}
+
+// sweepForever acts on gaps, finishes what is stranded and forgets what has expired, until the context ends.
+func (s *System) sweepForever(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	expired := s.options.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.sweep(ctx)
+		if now := s.options.Now(); now.Sub(expired) >= expireEvery {
+			expired = now
+			if _, _, err := s.expire(ctx); err != nil && ctx.Err() == nil {
+				s.options.Log.Error("expired records not deleted", "error", err)
+			}
+		}
+	}
+}
+
+// sweep acts on gaps, and on what nobody has touched for long.
+func (s *System) sweep(ctx context.Context) {
+	for _, key := range s.watch.held() {
+		if err := s.engine.CloseGaps(ctx, key); err != nil && ctx.Err() == nil {
+			s.options.Log.Error("gaps not closed", "stream", key.Stream, "error", err)
+		}
+	}
+	for _, key := range s.watch.due(lostAfter) {
+		if err := s.engine.Sweep(ctx, key); err != nil && ctx.Err() == nil {
+			s.options.Log.Error("group not swept", "stream", key.Stream, "error", err)
+		}
+	}
+}
+
+// expire deletes what has expired: records, marks of file destinations, stray blobs.
+func (s *System) expire(ctx context.Context) (records, blobs int, err error) {
+	for {
+		n, err := s.store.Expire(ctx, expireBatch)
+		records += n
+		if err != nil {
+			return records, 0, fmt.Errorf("delete expired records: %w", err)
+		}
+		if n < expireBatch {
+			break
+		}
+	}
+	for _, f := range s.files {
+		if _, err := f.Expire(ctx, expireBatch); err != nil {
+			return records, 0, fmt.Errorf("delete expired marks: %w", err)
+		}
+	}
+	blobs, err = s.engine.SweepBlobs(ctx, s.store, s.options.Now().Add(-stagedAfter))
+	return records, blobs, err
+}
