@@ -19,8 +19,8 @@ import (
 // attempt becomes visible then. The context ends before the attempt loses its right to go on: a handler gives up when it does.
 type Handler[S any] func(ctx context.Context, a *Attempt[S], m Message) error
 
-// Stateless is the state of a handler that keeps none. Such a handler costs less: with [OrderNone], or for messages without a group, its messages need no
-// group record.
+// Stateless is the state of a handler that keeps none. Where its stream declares its destinations, such a handler costs less: with [OrderNone], or for
+// messages without a group, its messages need no group record.
 type Stateless = struct{}
 
 // An Attempt is one run of a handler. Nothing that it collects is visible before the commit. It must not be used after the handler has returned.

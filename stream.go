@@ -61,10 +61,9 @@ type StreamConfig struct {
 	HeldBytes    int
 	HeldDistance uint64
 	// Destinations are those that the handler sends to, and those that messages are forwarded to where no handler is registered. A system does not start
-	// where one does not exist. Empty lets a handler send to every destination that the system has.
+	// where one does not exist, and an attempt that sends elsewhere fails. They are told of skipped numbers, too. Where they are empty, the attempt does not
+	// check them.
 	Destinations []string
-	// Events are the destinations that are told of skipped numbers. Default to none.
-	Events []string
 }
 
 // stream is the config as a backend takes it, without a handler.
@@ -78,7 +77,6 @@ func (c StreamConfig) stream(name string) system.Stream {
 			GroupRetention: c.GroupRetention,
 			Gap:            dedup.Gap{Policy: dedup.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         dedup.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
-			Events:         c.Events,
 		},
 		Destinations: c.Destinations,
 	}

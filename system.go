@@ -103,7 +103,8 @@ func (s *System) start() (system.Engine, error) {
 	streams := make([]system.Stream, 0, len(s.streams))
 	for name, d := range s.streams {
 		declared := d.config.stream(name)
-		declared.Stateless = d.stateless
+		// Without a group record nothing could be numbered for a destination that wants 1, 2, 3 …; the backend tells those by the declared ones.
+		declared.Stateless = d.stateless && len(d.config.Destinations) > 0
 		if d.handler != nil {
 			declared.Handler = d.handler(slices.Clone(d.config.Destinations))
 		}

@@ -1,0 +1,41 @@
+package oncetest
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Stage implements dedup.Blobs.
+func (b *backend) Stage(_ context.Context, staged string, body []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.staged[staged] = bytes.Clone(body)
+	return nil
+}
+
+// Publish implements dedup.Blobs.
+func (b *backend) Publish(_ context.Context, blob dedup.Blob) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if body, ok := b.staged[blob.Staged]; ok {
+		b.blobs[blob.Key] = body
+		delete(b.staged, blob.Staged)
+	}
+	return nil
+}
+
+// Discard implements dedup.Blobs.
+func (b *backend) Discard(_ context.Context, staged []string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range staged {
+		delete(b.staged, name)
+	}
+	return nil
+}
+
+// Staged implements dedup.Blobs. Nothing in memory is left behind by a crash.
+func (b *backend) Staged(context.Context, time.Time) ([]string, error) { return nil, nil }
