@@ -1,0 +1,188 @@
+// Package blobdir keeps staged and published objects in a local folder.
+//
+// A staged object is a file in the folder ".staged", under its attempt-unique name. The file's own entry there is the registration: it exists before the first
+// byte of the content, so whatever moment a crash chooses, a sweep that lists the folder finds what is left. Publishing renames the file to
+// its key in one step; a reader sees all of an object or nothing, and the staged name is gone in the same instant. Contents are synced before Stage
+// returns, names before Stage and Publish return, so that what a commit relies on outlives a power failure.
+//
+// # Errors
+//
+// Staging or publishing again is harmless. A key or a name that breaks the rules is an [*InvalidError], before anything is touched.
+//
+// # Limits
+//
+// A key cannot be both an object and a folder: after "a", "a/b" fails. On file systems that fold case or normalise Unicode, keys that differ in nothing
+// else are one. Keys are at most 1024 bytes, their parts 255.
+package blobdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// staging is the folder of what is not published yet. No key starts with it.
+const staging = ".staged"
+
+// A Dir is a folder of objects. Nothing that it does leaves the folder, not through symbolic links either.
+type Dir struct{ root *os.Root }
+
+var _ dedup.Blobs = (*Dir)(nil)
+
+// Open opens or creates a folder.
+func Open(dir string) (*Dir, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // for readers of the objects
+		return nil, fmt.Errorf("open blob folder: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open blob folder: %w", err)
+	}
+	d := &Dir{root: root}
+	if err := d.makeFolders(staging); err != nil {
+		return nil, errors.Join(fmt.Errorf("open blob folder: %w", err), root.Close())
+	}
+	return d, nil
+}
+
+// Close lets go of the folder.
+func (d *Dir) Close() error { return d.root.Close() }
+
+// Stage writes an object under an attempt-unique name, invisible to readers of keys. Staging a name again replaces its content.
+func (d *Dir) Stage(ctx context.Context, staged string, body []byte) error {
+	name, err := stagedPath(staged)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stage blob: %w", err)
+	}
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return fmt.Errorf("stage blob: %w", err)
+	}
+	_, err = f.Write(body)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = d.sync(staging)
+	}
+	if err != nil {
+		return fmt.Errorf("stage blob: %w", err)
+	}
+	return nil
+}
+
+// Publish makes a staged object visible under its key, in place of an older object there. Where nothing is staged under the name, it was published
+// before, and Publish only makes sure that this is durable.
+func (d *Dir) Publish(ctx context.Context, b dedup.Blob) error {
+	if err := ValidKey(b.Key); err != nil {
+		return err
+	}
+	name, err := stagedPath(b.Staged)
+	if err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("publish blob: %w", err)
+	}
+	if err := d.publish(name, b.Key); err != nil {
+		return fmt.Errorf("publish blob: %w", err)
+	}
+	return nil
+}
+
+func (d *Dir) publish(name, key string) error {
+	if _, err := d.root.Lstat(name); err == nil {
+		if err := d.makeFolders(path.Dir(key)); err != nil {
+			return err
+		}
+		if err := d.root.Rename(name, key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err // another publisher may have renamed it in between
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// The new name first: while only this is durable the object is there twice, the other way round it could be lost.
+	if err := d.sync(path.Dir(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return d.sync(staging)
+}
+
+// Discard deletes staged objects; missing ones are fine.
+func (d *Dir) Discard(ctx context.Context, staged []string) error {
+	var errs []error
+	for _, s := range staged {
+		name, err := stagedPath(s)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = d.root.Remove(name)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("discard blob: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Staged lists what was staged before a time and is neither published nor discarded, half-written objects included.
+func (d *Dir) Staged(ctx context.Context, before time.Time) ([]string, error) {
+	entries, err := fs.ReadDir(d.root.FS(), staging)
+	if err != nil {
+		return nil, fmt.Errorf("list staged blobs: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("list staged blobs: %w", err)
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // published or discarded since
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list staged blobs: %w", err)
+		}
+		if name, err := url.PathUnescape(e.Name()); err == nil && info.ModTime().Before(before) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// makeFolders makes a folder and those above it, and makes their names durable.
+func (d *Dir) makeFolders(name string) error {
+	if name == "." {
+		return nil
+	}
+	if info, err := d.root.Stat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	parent := path.Dir(name)
+	if err := d.makeFolders(parent); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return d.sync(parent)
+}
+
+func (d *Dir) sync(folder string) error {
+	f, err := d.root.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
