@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Defaults is what the receiver of a queue knows about it.
+type Defaults struct {
+	// Stream is the stream that the queue is bound to; empty where messages name theirs.
+	Stream string
+	// Trusted lists the SenderIds whose word on principal, route, acceptance and retention is believed: the role ids of the system's own functions, each
+	// with all of its sessions, and [Sender] on embedded queues. Defaults to nobody.
+	Trusted []string
+}
+
+// trusts compares with the whole SenderId, or with the role id in front of the session's name.
+func (d Defaults) trusts(sender string) bool {
+	role, _, _ := strings.Cut(sender, ":")
+	return sender != "" && (slices.Contains(d.Trusted, sender) || slices.Contains(d.Trusted, role))
+}
+
+// Origin tells where a message's identity came from.
+type Origin uint8
+
+// The origins.
+const (
+	// FromSender: once-id, or source and sequence.
+	FromSender Origin = iota
+	// FromDeduplicationID: the MessageDeduplicationId.
+	FromDeduplicationID
+	// FromMessageID: the queue's own id. It names one sending: if the sender tries again, nothing shows that it is the same message. Worth a warning.
+	FromMessageID
+)
+
+// FromSQS reads a message off an ingress queue. The error is a [*dedup.InvalidError]; what could be read of the message comes with it.
+func FromSQS(record events.SQSMessage, d Defaults) (dedup.Message, Origin, error) {
+	r := reader{record: &record, trusted: d.trusts(record.Attributes["SenderId"])}
+	r.message.Retention = dedup.DefaultRetention
+	r.message.Accepted = millis(record.Attributes["SentTimestamp"])
+	r.foreign()
+	own := r.meta()
+	r.names(d.Stream, own)
+	r.numbers()
+	origin := r.identity()
+	for name := range r.message.Headers {
+		if reserved(name) {
+			r.fail(&dedup.InvalidError{Field: name, Rule: "was malformed when it was first received"})
+		}
+	}
+	if r.err == nil {
+		r.fail(r.message.Validate())
+	}
+	return r.message, origin, r.err
+}
+
+// A reader collects a message and the first error.
+type reader struct {
+	record  *events.SQSMessage
+	trusted bool
+	message dedup.Message
+	err     error
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil && err != nil {
+		r.err = err
+	}
+}
+
+// malformed notes an attribute that can't be read and keeps it where it stays visible, and invalid.
+func (r *reader) malformed(name, rule string) {
+	r.header(name, r.text(name))
+	r.fail(&dedup.InvalidError{Field: name, Rule: rule})
+}
+
+func (r *reader) header(name, value string) {
+	if r.message.Headers == nil {
+		r.message.Headers = map[string]string{}
+	}
+	r.message.Headers[name] = value
+}
+
+// text gives an attribute of the contract, or the empty string.
+func (r *reader) text(name string) string {
+	if a, ok := r.record.MessageAttributes[name]; ok && a.StringValue != nil {
+		return *a.StringValue
+	}
+	return ""
+}
+
+// foreign takes over the attributes that are not of the contract.
+func (r *reader) foreign() {
+	for name, a := range r.record.MessageAttributes {
+		switch {
+		case reserved(name) || a.StringValue == nil:
+		case strings.EqualFold(name, "content-type"):
+			r.message.ContentType = *a.StringValue
+		default:
+			r.header(name, *a.StringValue)
+		}
+	}
+}
+
+// meta reads once-meta and the body, and tells whether there was one: then ToQueue made the message, or somebody who writes as it does.
+func (r *reader) meta() bool {
+	text := r.text(AttrMeta)
+	if text == "" {
+		r.message.Body = []byte(r.record.Body)
+		return false
+	}
+	var x meta
+	if err := json.Unmarshal([]byte(text), &x); err != nil {
+		r.message.Body = []byte(r.record.Body)
+		r.malformed(AttrMeta, "must be a JSON object as documented")
+		return false
+	}
+	for name, value := range x.Headers {
+		r.header(name, value)
+	}
+	if x.ContentType != "" {
+		r.message.ContentType = x.ContentType
+	}
+	r.message.ID, r.message.Group, r.message.Source = x.ID, x.Group, x.Source
+	body, err := decodeBody(r.record.Body, x.Encoding)
+	if r.message.Body = body; err != nil {
+		r.header(AttrMeta, text)
+		r.fail(err)
+	}
+	if r.trusted {
+		r.believe(x)
+	}
+	return true
+}
+
+// believe takes over what only a trusted sender may say.
+func (r *reader) believe(x meta) {
+	r.message.Principal, r.message.Route = x.Principal, x.Route
+	if x.Accepted != nil {
+		r.message.Accepted = *x.Accepted
+	}
+	if x.Retention == "" {
+		return
+	}
+	retention, err := time.ParseDuration(x.Retention)
+	if err != nil || retention < 0 {
+		r.malformed(AttrMeta, "must have a duration as retention")
+		return
+	}
+	r.message.Retention = retention
+}
+
+func (r *reader) names(bound string, own bool) {
+	m := &r.message
+	for _, n := range []struct {
+		name string
+		to   *string
+	}{{AttrStream, &m.Stream}, {AttrID, &m.ID}, {AttrGroup, &m.Group}, {AttrSource, &m.Source}} {
+		if value := r.text(n.name); value != "" {
+			*n.to = value
+		}
+	}
+	if m.Stream == "" {
+		m.Stream = bound
+	}
+	if m.Group == "" && !own { // ToQueue's message groups are scoped by stream, and say nothing that the message does not
+		m.Group = r.record.Attributes["MessageGroupId"]
+	}
+}
+
+func (r *reader) numbers() {
+	for _, n := range []struct {
+		name string
+		to   *uint64
+	}{{AttrEpoch, &r.message.Epoch}, {AttrSequence, &r.message.Sequence}} {
+		text := r.text(n.name)
+		if text == "" {
+			continue
+		}
+		value, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			r.malformed(n.name, "must be a whole number that is not negative")
+			continue
+		}
+		*n.to = value
+	}
+	if text := r.text(AttrDependsOn); text != "" {
+		depends, err := ParseDependsOn([]string{text})
+		if err != nil {
+			r.malformed(AttrDependsOn, dependsRule)
+			return
+		}
+		r.message.DependsOn = depends
+	}
+}
+
+// identity names the message where its sender did not.
+func (r *reader) identity() Origin {
+	m := &r.message
+	switch {
+	case m.ID != "" || m.Source != "":
+		return FromSender
+	case r.record.Attributes["MessageDeduplicationId"] != "":
+		m.ID = r.record.Attributes["MessageDeduplicationId"]
+		return FromDeduplicationID
+	default:
+		m.ID = r.record.MessageId
+		return FromMessageID
+	}
+}

@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Sender is whom the embedded queues name as the sender of what ToQueue and its like have made: the trusted sender of an embedded system.
+const Sender = "once"
+
+// ToQueue gives a message for the ingress queue. Its FIFO group is the message's group within its stream. Its deduplication id is random: a queue that
+// took the message's identity for it would silently drop what is sent again for a good reason within five minutes, such as a redriven dead letter, or key
+// reuse that is to be refused aloud.
+func ToQueue(m dedup.Message) queue.Message {
+	body, encoding := encodeBody(m.Body)
+	x := meta{
+		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
+		Principal: m.Principal, Route: m.Route,
+	}
+	if !m.Accepted.IsZero() {
+		accepted := m.Accepted.UTC()
+		x.Accepted = &accepted
+	}
+	if m.Retention != 0 {
+		x.Retention = m.Retention.String()
+	}
+	attributes := map[string]string{}
+	put := func(name, value string, instead *string) {
+		switch {
+		case value == "":
+		case queue.ValidText(value):
+			attributes[name] = value
+		case instead != nil:
+			*instead = value
+		}
+	}
+	put(AttrStream, m.Stream, nil)
+	put(AttrID, m.ID, &x.ID)
+	put(AttrGroup, m.Group, &x.Group)
+	put(AttrSource, m.Source, &x.Source)
+	put(AttrEpoch, number(m.Epoch), nil)
+	put(AttrSequence, number(m.Sequence), nil)
+	put(AttrDependsOn, FormatDependsOn(m.DependsOn), nil)
+	attributes[AttrMeta] = encodeJSON(x)
+	return envelope(body, attributes, m.GroupKey())
+}
+
+func envelope(body string, attributes map[string]string, key dedup.GroupKey) queue.Message {
+	return queue.Message{Body: body, Attributes: attributes, Group: fifoGroup(key), DedupID: uuid.NewString(), Sender: Sender}
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// fifoGroup names a group of a stream as a message group: stream/group, or stream/~hash where SQS would not take that. No stream has a slash in
+// its name, so groups of two streams never meet.
+func fifoGroup(key dedup.GroupKey) string {
+	group := key.Stream + "/" + key.Group
+	if !strings.HasPrefix(key.Group, "~") && queue.ValidGroup(group) {
+		return group
+	}
+	sum := sha256.Sum256([]byte(key.Group))
+	group = key.Stream + "/~" + hex.EncodeToString(sum[:16])
+	if queue.ValidGroup(group) {
+		return group
+	}
+	sum = sha256.Sum256([]byte(key.String())) // of an invalid message that goes to the dead-letter queue
+	return "~" + hex.EncodeToString(sum[:16])
+}
+
+// ToTrigger gives a message for the publish queue: publish what is pending in the group.
+func ToTrigger(key dedup.GroupKey) queue.Message {
+	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), form(formTrigger), key)
+}
+
+// ToRedelivery gives a message for the publish queue: send this effect, which its destination refused before.
+func ToRedelivery(to string, d dedup.Delivery) queue.Message {
+	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), dedup.GroupKey{Stream: d.Stream, Group: d.Group})
+}
+
+func form(name string) map[string]string {
+	return map[string]string{AttrMeta: encodeJSON(meta{Form: name})}
+}
+
+// maxReason bounds the once-reason attribute, in bytes.
+const maxReason = 1024
+
+// ToDeadLetter gives a message for the dead-letter queue. It is what ToQueue, or ToRedelivery for an effect, gives, and the reason: redriving it loses
+// nothing and changes no identity.
+func ToDeadLetter(r dedup.Refused) queue.Message {
+	var m queue.Message
+	if r.Delivery != nil {
+		m = ToRedelivery(r.To, *r.Delivery)
+	} else {
+		m = ToQueue(r.Message)
+	}
+	m.Attributes[AttrReason] = formatReason(r.Reason, r.Detail)
+	return m
+}
+
+func formatReason(reason dedup.Reason, detail string) string {
+	text := strings.Map(func(r rune) rune {
+		if queue.ValidText(string(r)) {
+			return r
+		}
+		return '\uFFFD'
+	}, string(reason)+": "+strings.ToValidUTF8(detail, "\uFFFD"))
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "")
+	}
+	return text
+}
+
+func parseReason(text string) (dedup.Reason, string) {
+	reason, detail, _ := strings.Cut(text, ": ")
+	if reason == "" {
+		return dedup.ReasonAttempts, detail
+	}
+	return dedup.Reason(reason), detail
+}
+
+// millis reads a time that AWS wrote.
+func millis(text string) time.Time {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 || n > 1<<48 {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
+}

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// trigger is the body of a message on the publish queue: one of its fields is set.
+type trigger struct {
+	Publish *publishJSON `json:"publish,omitempty"`
+	Deliver *deliverJSON `json:"deliver,omitempty"`
+}
+
+type publishJSON struct {
+	Stream string `json:"stream"`
+	Group  string `json:"group"`
+}
+
+type deliverJSON struct {
+	To       string       `json:"to"`
+	Delivery deliveryJSON `json:"delivery"`
+}
+
+type deliveryJSON struct {
+	Identity    string     `json:"identity"`
+	Stream      string     `json:"stream"`
+	Group       string     `json:"group,omitempty"`
+	Number      uint64     `json:"number,omitempty"`
+	Incarnation uint64     `json:"incarnation,omitempty"`
+	Sequence    uint64     `json:"sequence,omitempty"`
+	Target      string     `json:"target,omitempty"`
+	Effect      effectJSON `json:"effect"`
+}
+
+type effectJSON struct {
+	To          []string          `json:"to,omitempty"`
+	Group       string            `json:"group,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Source      string            `json:"source,omitempty"`
+	Epoch       uint64            `json:"epoch,omitempty"`
+	Sequence    uint64            `json:"sequence,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Body        []byte            `json:"body,omitempty"` // base64
+	Chain       map[string]uint64 `json:"chain,omitempty"`
+	BlobKey     string            `json:"blob_key,omitempty"`
+	BlobStaged  string            `json:"blob_staged,omitempty"`
+}
+
+func toDeliveryJSON(d dedup.Delivery) deliveryJSON {
+	e := d.Effect
+	out := deliveryJSON{
+		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence, Target: d.Target,
+		Effect: effectJSON{
+			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
+		},
+	}
+	if e.Blob != nil {
+		out.Effect.BlobKey, out.Effect.BlobStaged = e.Blob.Key, e.Blob.Staged
+	}
+	return out
+}
+
+func (j deliveryJSON) delivery() dedup.Delivery {
+	e := j.Effect
+	d := dedup.Delivery{
+		Identity: j.Identity, Stream: j.Stream, Group: j.Group, Number: j.Number, Incarnation: j.Incarnation, Sequence: j.Sequence, Target: j.Target,
+		Effect: dedup.Effect{
+			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
+		},
+	}
+	if e.BlobKey != "" {
+		d.Effect.Blob = &dedup.Blob{Key: e.BlobKey, Staged: e.BlobStaged}
+	}
+	return d
+}
+
+// A Trigger is what a message on the publish queue asks for: to publish a group, or, where Delivery is set, to send one effect to a destination.
+type Trigger struct {
+	Group    dedup.GroupKey
+	Delivery *dedup.Delivery
+	To       string
+}
+
+// FromTrigger reads a message off the publish queue. The error is a [*dedup.InvalidError].
+func FromTrigger(record events.SQSMessage) (Trigger, error) {
+	var x trigger
+	if err := json.Unmarshal([]byte(record.Body), &x); err != nil {
+		return Trigger{}, &dedup.InvalidError{Field: "body", Rule: "must be a trigger in JSON"}
+	}
+	switch {
+	case x.Publish != nil && x.Deliver == nil:
+		if err := dedup.ValidStream(x.Publish.Stream); err != nil {
+			return Trigger{}, err
+		}
+		return Trigger{Group: dedup.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}}, nil
+	case x.Deliver != nil && x.Publish == nil && x.Deliver.To != "" && x.Deliver.Delivery.Identity != "":
+		d := x.Deliver.Delivery.delivery()
+		return Trigger{Group: dedup.GroupKey{Stream: d.Stream, Group: d.Group}, Delivery: &d, To: x.Deliver.To}, nil
+	}
+	return Trigger{}, &dedup.InvalidError{Field: "body", Rule: "must be a trigger with either publish or deliver"}
+}
+
+// ErrTrigger says that a dead letter is a trigger to publish a group: it has lost its way between the publish queue and its dead-letter queue, and goes back as it is.
+var ErrTrigger = errors.New("dead letter is a trigger")
+
+// FromDeadLetter reads a dead letter, one that ToDeadLetter made or one that a queue moved by itself after too many deliveries. The reason is set also when
+// there is an error: a [*dedup.InvalidError] with what could be read, or [ErrTrigger].
+func FromDeadLetter(record events.SQSMessage, d Defaults) (dedup.Refused, error) {
+	r := reader{record: &record}
+	reason, detail := parseReason(r.text(AttrReason))
+	out := dedup.Refused{Reason: reason, Detail: detail}
+	var x meta
+	if d.trusts(record.Attributes["SenderId"]) && json.Unmarshal([]byte(r.text(AttrMeta)), &x) == nil {
+		switch x.Form {
+		case formTrigger:
+			return out, ErrTrigger
+		case formEffect:
+			t, err := FromTrigger(record)
+			out.Delivery, out.To = t.Delivery, t.To
+			if err == nil && t.Delivery == nil {
+				err = ErrTrigger
+			}
+			return out, err
+		}
+	}
+	var err error
+	out.Message, _, err = FromSQS(record, d)
+	return out, err
+}

@@ -1,0 +1,294 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+var sentAt = time.UnixMilli(1770000000123).UTC()
+
+// through sends a message over a queue and gives the record that its receiver sees.
+func through(t testing.TB, m queue.Message) events.SQSMessage {
+	t.Helper()
+	for _, name := range []string{"ingress.fifo", "ingress"} {
+		if err := m.Validate(name); err != nil {
+			t.Fatalf("no queue takes %+v: %v", m, err)
+		}
+	}
+	d := queue.Delivery{Message: m, ID: "message-id", Receipt: "r", SequenceNumber: "1", Receives: 1, Sent: sentAt}
+	return Event("arn:aws:sqs:eu-central-1:123456789012:ingress.fifo", []queue.Delivery{d}).Records[0]
+}
+
+// foreign makes a record as another sender's SDK would have sent it.
+func foreign(body string, attributes map[string]string, system map[string]string) events.SQSMessage {
+	m := events.SQSMessage{MessageId: "message-id", Body: body, Attributes: map[string]string{"SenderId": "AIDA:somebody", "SentTimestamp": "1770000000123"}}
+	for name, value := range system {
+		m.Attributes[name] = value
+	}
+	m.MessageAttributes = map[string]events.SQSMessageAttribute{}
+	for name, value := range attributes {
+		m.MessageAttributes[name] = events.SQSMessageAttribute{StringValue: &value, DataType: "String"}
+	}
+	return m
+}
+
+var trusted = Defaults{Trusted: []string{Sender}}
+
+func full() dedup.Message {
+	return dedup.Message{
+		Principal: "alice", Stream: "orders", ID: "käse \uFFFF", Group: "gr\uFFFEoup/ü", Source: "sensor", Epoch: 3, Sequence: 18446744073709551615,
+		DependsOn: map[string]uint64{"Other Source": 7, "b": 1 << 60}, ContentType: "application/json",
+		Headers: map[string]string{"traceparent": "00-é", "x": "line\nbreak"}, Body: []byte(`{"a":1}`),
+		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC), Retention: 36 * time.Hour,
+	}
+}
+
+func TestAMessageComesBackFromTheQueueAsItWas(t *testing.T) {
+	for name, m := range map[string]dedup.Message{
+		"everything": full(),
+		"bare":       {Stream: "s", ID: "1", Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
+		"numbered":   {Stream: "s", Source: "a", Sequence: 1, Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
+		"empty body": {Stream: "s", ID: "1", Accepted: sentAt, Retention: time.Hour},
+		"binary":     {Stream: "s", ID: "1", Body: []byte{0, 1, 255}, Accepted: sentAt, Retention: time.Hour},
+		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", dedup.MaxBody)), Accepted: sentAt, Retention: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := ToQueue(m)
+			got, origin, err := FromSQS(through(t, sent), trusted)
+			if err != nil || origin != FromSender {
+				t.Errorf("origin %d, %v", origin, err)
+			}
+			if diff := cmp.Diff(m, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("message (-sent +received):\n%s", diff)
+			}
+			if len(sent.Attributes) > queue.MaxAttributes-1 {
+				t.Errorf("%d attributes leave no room for a reason", len(sent.Attributes))
+			}
+		})
+	}
+}
+
+func TestGroupsOfTwoStreamsNeverShareAMessageGroup(t *testing.T) {
+	seen := map[string]dedup.GroupKey{}
+	for _, stream := range []string{"a", "a.b", strings.Repeat("s", dedup.MaxStreamName)} {
+		for _, group := range []string{"", "g", "b/g", "~g", "ü", strings.Repeat("x", 256), strings.Repeat("x", 255), fifoGroup(dedup.GroupKey{Stream: "a", Group: "ü"})[2:]} {
+			key := dedup.GroupKey{Stream: stream, Group: group}
+			name := fifoGroup(key)
+			if !queue.ValidGroup(name) {
+				t.Errorf("no queue takes %q", name)
+			}
+			if other, taken := seen[name]; taken {
+				t.Errorf("%v and %v share %q", key, other, name)
+			}
+			seen[name] = key
+		}
+	}
+}
+
+func TestADeduplicationIDIsNewForEverySend(t *testing.T) {
+	m := full()
+	if a, b := ToQueue(m), ToQueue(m); a.DedupID == "" || a.DedupID == b.DedupID {
+		t.Errorf("%q and %q", a.DedupID, b.DedupID)
+	}
+}
+
+func TestIdentityComesFromTheSenderThenTheDeduplicationIDThenTheQueue(t *testing.T) {
+	fifo := map[string]string{"MessageDeduplicationId": "dedup", "MessageGroupId": "g"}
+	for _, c := range []struct {
+		name       string
+		attributes map[string]string
+		system     map[string]string
+		id         string
+		origin     Origin
+	}{
+		{"once-id", map[string]string{AttrID: "mine"}, fifo, "mine", FromSender},
+		{"source and sequence", map[string]string{AttrSource: "s", AttrSequence: "4"}, fifo, "s/0/4", FromSender},
+		{"deduplication id", nil, fifo, "dedup", FromDeduplicationID},
+		{"message id", nil, nil, "message-id", FromMessageID},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, origin, err := FromSQS(foreign("x", c.attributes, c.system), Defaults{Stream: "orders"})
+			if err != nil || m.Identity() != c.id || origin != c.origin {
+				t.Errorf("identity %q, origin %d, %v", m.Identity(), origin, err)
+			}
+		})
+	}
+}
+
+func TestAForeignMessageIsReadByItsAttributesAndItsQueue(t *testing.T) {
+	record := foreign("hello", map[string]string{AttrID: "1", "Content-Type": "text/plain", "trace": "t1"}, map[string]string{"MessageGroupId": "g"})
+	record.MessageAttributes["picture"] = events.SQSMessageAttribute{BinaryValue: []byte{1}, DataType: "Binary"}
+	number := "12"
+	record.MessageAttributes["count"] = events.SQSMessageAttribute{StringValue: &number, DataType: "Number"}
+	got, _, err := FromSQS(record, Defaults{Stream: "orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dedup.Message{
+		Stream: "orders", ID: "1", Group: "g", ContentType: "text/plain", Headers: map[string]string{"trace": "t1", "count": "12"},
+		Body: []byte("hello"), Accepted: sentAt, Retention: dedup.DefaultRetention,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+	record = foreign("hello", map[string]string{AttrStream: "named", AttrGroup: "mine", AttrID: "1"}, map[string]string{"MessageGroupId": "g"})
+	if got, _, err = FromSQS(record, Defaults{Stream: "orders"}); err != nil || got.Stream != "named" || got.Group != "mine" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
+	record := through(t, ToQueue(full()))
+	for _, sender := range []string{"", "AIDA:once", "once2", "AIDA:x:once"} {
+		record.Attributes["SenderId"] = sender
+		got, _, err := FromSQS(record, trusted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) || got.Retention != dedup.DefaultRetention {
+			t.Errorf("believed of %q: %+v", sender, got)
+		}
+	}
+	record.Attributes["SenderId"] = "AROAXYZ:ingest-function"
+	if got, _, _ := FromSQS(record, Defaults{Trusted: []string{"AROAXYZ"}}); got.Principal != "alice" {
+		t.Error("a session of a trusted role was not believed")
+	}
+}
+
+func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *testing.T) {
+	for name, value := range map[string]string{
+		AttrEpoch: "-1", AttrSequence: "1.5", AttrDependsOn: "A=1", AttrMeta: "{", AttrSource: "control\u0085", AttrStream: "no such/name",
+	} {
+		t.Run(name, func(t *testing.T) {
+			attributes := map[string]string{AttrStream: "orders", AttrSource: "s", AttrSequence: "1"}
+			attributes[name] = value
+			m, _, err := FromSQS(foreign("x", attributes, nil), trusted)
+			var invalid *dedup.InvalidError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("%v", err)
+			}
+			letter := through(t, ToDeadLetter(dedup.Refused{Message: m, Reason: dedup.ReasonInvalid, Detail: invalid.Error()}))
+			r, err := FromDeadLetter(letter, trusted)
+			if !errors.As(err, &invalid) || r.Reason != dedup.ReasonInvalid || string(r.Message.Body) != "x" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+	for name, record := range map[string]events.SQSMessage{
+		"body too large": foreign(strings.Repeat("x", dedup.MaxBody+1), map[string]string{AttrID: "1"}, nil),
+		"no stream":      foreign("x", map[string]string{AttrID: "1"}, nil),
+		"bad base64":     foreign("ä", map[string]string{AttrStream: "s", AttrID: "1", AttrMeta: `{"encoding":"base64"}`}, nil),
+		"odd encoding":   foreign("x", map[string]string{AttrStream: "s", AttrID: "1", AttrMeta: `{"encoding":"zip"}`}, nil),
+	} {
+		var invalid *dedup.InvalidError
+		if m, _, err := FromSQS(record, trusted); !errors.As(err, &invalid) || len(m.Body) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestADeadLetterComesBackUnderItsIdentityWithItsReason(t *testing.T) {
+	for name, want := range map[string]dedup.Refused{
+		"message": {Message: full(), Reason: dedup.ReasonHandler, Detail: "not a transfer: bad: colon\x00"},
+		"effect": {Reason: dedup.ReasonGone, Detail: "410", To: "shop", Delivery: &dedup.Delivery{
+			Identity: "orders/g/7", Stream: "orders", Group: "g", Number: 7, Incarnation: 1 << 63, Sequence: 2, Target: "t\uFFFF",
+			Effect: dedup.Effect{
+				To: []string{"shop", "ledger"}, Group: "x", ID: "i", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
+				Headers: map[string]string{"a": "b"}, Body: []byte{0, 255}, Chain: map[string]uint64{"ledger": 3}, Blob: &dedup.Blob{Key: "k", Staged: "s"},
+			},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := FromDeadLetter(through(t, ToDeadLetter(want)), trusted)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want.Detail = strings.ReplaceAll(want.Detail, "\x00", "\uFFFD")
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("refused (-sent +received):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatAQueueDeadLetteredByItselfSaysSo(t *testing.T) {
+	r, err := FromDeadLetter(through(t, ToQueue(full())), trusted)
+	if err != nil || r.Reason != dedup.ReasonAttempts || r.Message.Principal != "alice" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := FromDeadLetter(through(t, ToTrigger(dedup.GroupKey{Stream: "s", Group: "g"})), trusted); !errors.Is(err, ErrTrigger) {
+		t.Errorf("trigger: %v", err)
+	}
+	effect := through(t, ToRedelivery("shop", dedup.Delivery{Identity: "s/g/1", Stream: "s", Group: "g"}))
+	if r, err := FromDeadLetter(effect, trusted); err != nil || r.Delivery == nil || r.To != "shop" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	effect.Attributes["SenderId"] = "mallory"
+	if r, err := FromDeadLetter(effect, Defaults{Stream: "s", Trusted: []string{Sender}}); err != nil || r.Delivery != nil {
+		t.Errorf("a foreign sender's effect was believed: %+v, %v", r, err)
+	}
+}
+
+func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
+	m := ToDeadLetter(dedup.Refused{Message: full(), Reason: "r", Detail: strings.Repeat("ü", 2000)})
+	through(t, m)
+	if n := len(m.Attributes[AttrReason]); n > maxReason || n < maxReason-4 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestATriggerComesBack(t *testing.T) {
+	for _, group := range []string{"", "g", "ü \uFFFF/~", strings.Repeat("x", 256)} {
+		key := dedup.GroupKey{Stream: "orders", Group: group}
+		got, err := FromTrigger(through(t, ToTrigger(key)))
+		if err != nil || got != (Trigger{Group: key}) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	for _, body := range []string{"", "{}", "null", "[]", `{"publish":{"stream":""}}`, `{"deliver":{}}`, `{"publish":{"stream":"s"},"deliver":{"to":"x"}}`} {
+		var invalid *dedup.InvalidError
+		if _, err := FromTrigger(events.SQSMessage{Body: body}); !errors.As(err, &invalid) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestDependenciesAreAStructuredFieldDictionary(t *testing.T) {
+	for text, want := range map[string]map[string]uint64{
+		"":                            nil,
+		"a=1":                         {"a": 1},
+		"a=1, b=2;p=x ,\tc=\"3\"":     {"a": 1, "b": 2, "c": 3},
+		"*53ource*201=5":              {"Source 1": 5},
+		`a="18446744073709551615"`:    {"a": 1<<64 - 1},
+		"a=1, a=2":                    {"a": 2},
+		"sensor-1.x_y=12, *2a=1":      {"sensor-1.x_y": 12, "*": 1},
+		"*31st=1":                     {"1st": 1},
+		"*c3*bc=999999999999999, z=1": {"ü": 999999999999999, "z": 1},
+	} {
+		got, err := ParseDependsOn([]string{text})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{"a", "a=0", "a=-1", "a=1.0", "A=1", "a=(1 2)", "a=x", "a=1,", "*5=1", "*=1", "*zz=1", `a="x"`, "a=?1", "a=1000000000000000"} {
+		var invalid *dedup.InvalidError
+		if got, err := ParseDependsOn([]string{text}); !errors.As(err, &invalid) {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if got, err := ParseDependsOn([]string{"a=1", "b=2"}); err != nil || len(got) != 2 {
+		t.Errorf("two lines: %v, %v", got, err)
+	}
+}
