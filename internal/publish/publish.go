@@ -1,0 +1,132 @@
+// Package publish is the function behind the publish queue: it publishes the groups that a batch of triggers names, sends effects that come back from the dead-letter
+// queue, and reports, message by message, what the queue has to deliver again.
+package publish
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// DeadlineMargin is how long before the function's deadline its work is cancelled, so that what was sent can still be noted and the answer
+// reaches the queue.
+const DeadlineMargin = 2 * time.Second
+
+// Engine is what the function asks of the engine.
+type Engine interface {
+	Publish(ctx context.Context, groups []dedup.GroupKey) []error
+	Deliver(ctx context.Context, to string, d dedup.Delivery) error
+}
+
+// A Handler serves the publish function.
+type Handler struct {
+	engine Engine
+	log    *slog.Logger
+}
+
+// New makes the function's handler. A nil log discards.
+func New(engine Engine, log *slog.Logger) *Handler {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Handler{engine: engine, log: log}
+}
+
+// work is one record of an event on its way through the function.
+type work struct {
+	record  *events.SQSMessage
+	trigger wire.Trigger
+	err     error
+}
+
+// Handle serves one batch. The answer names the messages that the queue has to deliver again: those whose group or effect failed, and those that are no
+// triggers, which so end in the dead-letter queue. What follows a failure in a first-in-first-out group is named too. The error is always nil.
+func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-DeadlineMargin))
+		defer cancel()
+	}
+	all := make([]work, len(event.Records))
+	for i := range event.Records {
+		w := &all[i]
+		w.record = &event.Records[i]
+		w.trigger, w.err = wire.FromTrigger(event.Records[i])
+	}
+	h.deliver(ctx, all)
+	h.publish(ctx, all)
+	return h.report(all), nil
+}
+
+// deliver sends effects that were refused before. They are older than anything that is pending in their groups, so they go first.
+func (h *Handler) deliver(ctx context.Context, all []work) {
+	for i := range all {
+		if w := &all[i]; w.err == nil && w.trigger.Delivery != nil {
+			w.err = h.engine.Deliver(ctx, w.trigger.To, *w.trigger.Delivery)
+		}
+	}
+}
+
+// publish publishes each group once, however many triggers name it.
+func (h *Handler) publish(ctx context.Context, all []work) {
+	var groups []dedup.GroupKey
+	place := map[dedup.GroupKey]int{}
+	for i := range all {
+		w := &all[i]
+		if w.err != nil || w.trigger.Delivery != nil {
+			continue
+		}
+		if _, ok := place[w.trigger.Group]; !ok {
+			place[w.trigger.Group] = len(groups)
+			groups = append(groups, w.trigger.Group)
+		}
+	}
+	if len(groups) == 0 {
+		return
+	}
+	errs := h.engine.Publish(ctx, groups)
+	for i := range all {
+		if w := &all[i]; w.err == nil && w.trigger.Delivery == nil {
+			w.err = errs[place[w.trigger.Group]]
+		}
+	}
+}
+
+// report lists and logs the failures.
+func (h *Handler) report(all []work) events.SQSEventResponse {
+	var response events.SQSEventResponse
+	stopped := map[string]bool{}
+	for i := range all {
+		w := &all[i]
+		group := w.record.Attributes["MessageGroupId"]
+		if w.err == nil && (group == "" || !stopped[group]) {
+			continue
+		}
+		stopped[group] = true
+		response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: w.record.MessageId})
+		h.logFailure(w)
+	}
+	return response
+}
+
+func (h *Handler) logFailure(w *work) {
+	id := slog.String("message_id", w.record.MessageId)
+	reason := slog.Any("error", w.err)
+	stream := slog.String("stream", w.trigger.Group.Stream)
+	var invalid *dedup.InvalidError
+	switch {
+	case w.err == nil: // only behind a failure, which was logged
+	case errors.As(w.err, &invalid) && w.trigger == wire.Trigger{}:
+		h.log.Error("message is not a trigger", id, reason)
+	case w.trigger.Delivery != nil:
+		h.log.Warn("effect to be sent again", id, stream, slog.String("destination", w.trigger.To), reason)
+	default:
+		h.log.Warn("group to be published again", id, stream, reason)
+	}
+}

@@ -1,0 +1,151 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// A stub is an engine that notes its calls and fails for the groups and identities that it is told.
+type stub struct {
+	calls []string
+	fails map[string]error
+	ctx   context.Context //nolint:containedctx // to look at its deadline
+}
+
+func (s *stub) Publish(ctx context.Context, groups []dedup.GroupKey) []error {
+	s.ctx = ctx
+	call := "publish"
+	errs := make([]error, len(groups))
+	for i, g := range groups {
+		call += " " + g.String()
+		errs[i] = s.fails[g.String()]
+	}
+	s.calls = append(s.calls, call)
+	return errs
+}
+
+func (s *stub) Deliver(_ context.Context, to string, d dedup.Delivery) error {
+	s.calls = append(s.calls, "deliver "+d.Identity+" to "+to)
+	return s.fails[d.Identity]
+}
+
+// event makes an event of queue messages; their ids are "0", "1", …
+func event(messages ...queue.Message) events.SQSEvent {
+	deliveries := make([]queue.Delivery, len(messages))
+	for i, m := range messages {
+		deliveries[i] = queue.Delivery{Message: m, ID: string(rune('0' + i)), Receives: 1}
+	}
+	return wire.Event("arn:aws:sqs:eu-central-1:123456789012:publish", deliveries)
+}
+
+func trigger(group string) queue.Message {
+	m := wire.ToTrigger(dedup.GroupKey{Stream: "orders", Group: group})
+	m.Group = ""
+	return m
+}
+
+func effect(identity string) queue.Message {
+	m := wire.ToRedelivery("shop", dedup.Delivery{Identity: identity, Stream: "orders", Group: "a", Number: 1})
+	m.Group = ""
+	return m
+}
+
+func failures(t *testing.T, h *Handler, e events.SQSEvent) string {
+	t.Helper()
+	response, err := h.Handle(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, f := range response.BatchItemFailures {
+		ids = append(ids, f.ItemIdentifier)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestEachGroupOfABatchIsPublishedOnceInOneCall(t *testing.T) {
+	s := &stub{}
+	if got := failures(t, New(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]string{"publish orders/a orders/b"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFailedGroupFailsItsMessagesOnly(t *testing.T) {
+	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
+	if got := failures(t, New(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "0 2" {
+		t.Errorf("failed %q", got)
+	}
+}
+
+func TestAMessageThatIsNoTriggerFailsAndIsLoggedWithoutItsBody(t *testing.T) {
+	var log bytes.Buffer
+	s := &stub{}
+	h := New(s, slog.New(slog.NewTextHandler(&log, nil)))
+	e := event(queue.Message{Body: "hidden"}, trigger("a"), queue.Message{Body: `{"publish":{"stream":"../x"}}`})
+	if got := failures(t, h, e); got != "0 2" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]string{"publish orders/a"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+	if n := strings.Count(log.String(), "message is not a trigger"); n != 2 || strings.Contains(log.String(), "hidden") {
+		t.Errorf("log %q", log.String())
+	}
+}
+
+func TestARedrivenEffectIsDeliveredBeforeItsGroupIsPublished(t *testing.T) {
+	s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
+	if got := failures(t, New(s, nil), event(trigger("a"), effect("orders/a/1"), effect("orders/a/2"))); got != "2" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop", "publish orders/a"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFailureStopsItsMessageGroup(t *testing.T) {
+	in := func(m queue.Message, group string) queue.Message { m.Group = group; return m }
+	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
+	e := event(in(trigger("b"), "one"), in(trigger("a"), "one"), in(trigger("c"), "one"), in(trigger("d"), "two"))
+	if got := failures(t, New(s, nil), e); got != "1 2" {
+		t.Errorf("failed %q", got)
+	}
+}
+
+func TestAnEmptyBatchDoesNothing(t *testing.T) {
+	s := &stub{}
+	if got := failures(t, New(s, nil), events.SQSEvent{}); got != "" || len(s.calls) != 0 {
+		t.Errorf("failed %q, called %q", got, s.calls)
+	}
+}
+
+func TestWorkEndsAMarginBeforeTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stub{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := New(s, nil).Handle(ctx, event(trigger("a"))); err != nil {
+			t.Fatal(err)
+		}
+		deadline, _ := s.ctx.Deadline()
+		if got := time.Until(deadline); got != time.Minute-DeadlineMargin {
+			t.Errorf("%v left", got)
+		}
+	})
+}
