@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dunglas/httpsfv"
-
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/wire"
 )
 
 // The headers by which a sender describes a message, in canonical form.
@@ -78,19 +77,9 @@ func number(name, value string, least uint64) (uint64, error) {
 
 // dependsOn reads a structured-field dictionary: source=number, source=number.
 func dependsOn(values []string) (map[string]uint64, error) {
-	dictionary, err := httpsfv.UnmarshalDictionary(values)
-	if err != nil || len(dictionary.Names()) == 0 {
-		return nil, malformed(headerDependsOn, "has to be a dictionary of sources and numbers (RFC 9651)")
-	}
-	depends := make(map[string]uint64, len(dictionary.Names()))
-	for _, source := range dictionary.Names() {
-		member, _ := dictionary.Get(source)
-		item, _ := member.(httpsfv.Item)
-		n, ok := item.Value.(int64)
-		if !ok || n < 1 {
-			return nil, malformed(headerDependsOn, "has to give a number of at least 1 for every source")
-		}
-		depends[source] = uint64(n)
+	depends, err := wire.ParseDependsOn(values)
+	if err != nil || len(depends) == 0 {
+		return nil, malformed(headerDependsOn, "has to be a dictionary of sources and numbers from 1 on (RFC 9651)")
 	}
 	return depends, nil
 }

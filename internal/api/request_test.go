@@ -159,6 +159,24 @@ func TestADeleteThatRacesARunLeavesNothingStuck(t *testing.T) {
 	}
 }
 
+func TestADeleteSurvivesARunThatMarksItsTokenLate(t *testing.T) {
+	for _, c := range []struct{ name, stream, group string }{
+		{"without a group record", "orders", "X-No: group"},
+		{"with a group record", "payments", "Once-Group: g"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			at := "/v1/streams/" + c.stream + "/requests/a"
+			w.send("PUT", at, "reply", c.group)
+			w.store.beforeMark = sync.OnceFunc(func() { want(t, w.send("DELETE", at, ""), 204, "") })
+			if got := w.send("POST", at, ""); got.status != 409 && got.status != 410 {
+				t.Errorf("POST: got %d %s", got.status, got.body)
+			}
+			wantProblem(t, w.send("POST", at, ""), problem.Deleted)
+		})
+	}
+}
+
 // outcomes is an engine whose Call ends as a test wants.
 type outcomes struct {
 	api.Engine

@@ -147,7 +147,8 @@ func (q *ingress) DeadLetter(context.Context, []dedup.Refused) error            
 // faultyStore fails while it is told to.
 type faultyStore struct {
 	dedup.Store
-	away atomic.Bool
+	away       atomic.Bool
+	beforeMark func() // nil for nothing; set before requests are made
 }
 
 var errAway = errors.New("internal text: dial tcp 10.0.0.1")
@@ -164,6 +165,13 @@ func (s *faultyStore) SwapToken(ctx context.Context, old, next dedup.Token) (ded
 		return dedup.Token{}, errAway
 	}
 	return s.Store.SwapToken(ctx, old, next)
+}
+
+func (s *faultyStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	if s.beforeMark != nil {
+		s.beforeMark()
+	}
+	return s.Store.MarkDone(ctx, tokens)
 }
 
 // syncBuffer is a log that may be written to and read at the same time.
