@@ -27,14 +27,20 @@ type System struct {
 
 // New opens a system that has these destinations. Nothing needs to be closed.
 func New(destinations ...string) *System {
-	b := &backend{
+	b := &backend{memory: &memory{
 		store:        memstore.New(time.Now), //nolint:forbidigo // the one default clock
 		destinations: destinations,
 		sent:         map[string][]Effect{},
 		staged:       map[string][]byte{},
 		blobs:        map[string][]byte{},
-	}
+	}}
 	return &System{once.New(b), b}
+}
+
+// Restart gives a system on the same memory, without its streams and handlers: what a deployment of another version finds.
+func (s *System) Restart() *System {
+	next := s.backend.restart()
+	return &System{once.New(next), next}
 }
 
 // An Effect is a message that was published.
@@ -75,11 +81,18 @@ func State[S any](ctx context.Context, s *System, stream, group string) (S, erro
 	return state, nil
 }
 
-// backend is the memory behind a system: its queues, senders and blobs.
+// backend is one start of a system.
 type backend struct {
+	*memory
+	engine *dedup.Engine
+}
+
+func (b *backend) restart() *backend { return &backend{memory: b.memory} }
+
+// memory is what outlives a restart: the store, the queues, what was sent, the blobs.
+type memory struct {
 	store        *memstore.Store
 	destinations []string
-	engine       *dedup.Engine
 
 	mu        sync.Mutex
 	triggered []dedup.GroupKey
