@@ -1,0 +1,443 @@
+package once_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/memstore"
+)
+
+func post(key, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/orders?shop=1", strings.NewReader(body))
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	return r
+}
+
+func serve(h http.Handler, r *http.Request) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func text(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// wantProblem checks status and type of a problem.
+func wantProblem(t *testing.T, r *http.Response, status int, kind string) {
+	t.Helper()
+	body := text(t, r)
+	if strings.Contains(body, errAway.Error()) {
+		t.Error("the answer shows an internal error")
+	}
+	if r.StatusCode != status || r.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "#"+kind+`"`) {
+		t.Errorf("got %d %s, want the problem %s with %d", r.StatusCode, body, kind, status)
+	}
+}
+
+// counting answers 201 with how often it ran.
+func counting(runs *int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*runs++
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, strconv.Itoa(*runs))
+	})
+}
+
+func TestReplayIsByteForByteOverTheWire(t *testing.T) {
+	h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/orders/1")
+		w.Header().Add("Warning", "199 - one")
+		w.Header().Add("Warning", "199 - two")
+		w.Header().Set("Set-Cookie", "session=secret")
+		w.Header().Set("X-Hop", "here only")
+		w.Header().Set("Connection", "X-Hop, close")
+		w.WriteHeader(http.StatusAccepted)
+		w.Header().Set("Late", "ignored")
+		body, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(append([]byte("\x00\xffgot "), body...))
+		_, _ = io.WriteString(w, strings.Repeat(".", 10000))
+	}))
+	server := httptest.NewServer(h)
+	defer server.Close()
+	var answers []*http.Response
+	var bodies []string
+	for range 2 {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("a book"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Idempotency-Key", "k")
+		answer, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, answer)
+		bodies = append(bodies, text(t, answer))
+		_ = answer.Body.Close()
+	}
+	first, again := answers[0], answers[1]
+	if !strings.HasPrefix(bodies[0], "\x00\xffgot a book...") || bodies[1] != bodies[0] || again.StatusCode != http.StatusAccepted {
+		t.Errorf("bodies of %d and %d bytes", len(bodies[0]), len(bodies[1]))
+	}
+	if first.Header.Get("Set-Cookie") == "" || !first.Close || first.Header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("the first answer has %v", first.Header)
+	}
+	want := http.Header{
+		"Location":            {"/orders/1"},
+		"Warning":             {"199 - one", "199 - two"},
+		"Content-Type":        {"application/octet-stream"},
+		"Content-Length":      {strconv.Itoa(len(bodies[0]))},
+		"Idempotent-Replayed": {"true"},
+	}
+	again.Header.Del("Date")
+	if diff := cmp.Diff(want, again.Header); diff != "" {
+		t.Errorf("headers of the replay (-want +got):\n%s", diff)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for _, c := range []struct {
+		name, key, problem string
+		config             once.MiddlewareConfig
+		method             string
+		passes             bool
+	}{
+		{name: "missing on POST", problem: "missing-key"},
+		{name: "missing on PATCH", method: http.MethodPatch, problem: "missing-key"},
+		{name: "missing and allowed", config: once.MiddlewareConfig{Missing: once.AllowMissingKey}, passes: true},
+		{name: "malformed", key: `"a`, problem: "malformed-key"},
+		{name: "malformed where none is needed", key: `"a`, config: once.MiddlewareConfig{Missing: once.AllowMissingKey}, problem: "malformed-key"},
+		{name: "GET passes", method: http.MethodGet, key: "k", passes: true},
+		{name: "PUT passes", method: http.MethodPut, passes: true},
+		{name: "PUT by choice", method: http.MethodPut, config: once.MiddlewareConfig{Methods: []string{http.MethodPut}}, problem: "missing-key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			runs := 0
+			h := once.Middleware(once.NewMemory(), c.config)(counting(&runs))
+			for n := 1; n <= 2; n++ {
+				r := post(c.key, "")
+				if c.method != "" {
+					r.Method = c.method
+				}
+				answer := serve(h, r)
+				if !c.passes {
+					wantProblem(t, answer, http.StatusBadRequest, c.problem)
+				} else if runs != n {
+					t.Errorf("ran %d times", runs)
+				}
+			}
+		})
+	}
+}
+
+func TestKeyReuse(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"another method": func(r *http.Request) { r.Method = http.MethodPatch },
+		"another path":   func(r *http.Request) { r.URL.Path = "/returns" },
+		"another query":  func(r *http.Request) { r.URL.RawQuery = "shop=2" },
+		"another body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("a bike")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(counting(&runs))
+			serve(h, post("k", "a book"))
+			r := post("k", "a book")
+			change(r)
+			wantProblem(t, serve(h, r), http.StatusUnprocessableEntity, "key-reuse")
+			if answer := serve(h, post(`"k"`, "a book")); answer.StatusCode != http.StatusCreated || text(t, answer) != "1" {
+				t.Errorf("got %d, want the first answer", answer.StatusCode)
+			}
+		})
+	}
+}
+
+func TestWhichAnswersAreKept(t *testing.T) {
+	for status, kept := range map[int]bool{200: true, 204: true, 302: true, 400: true, 404: true, 409: true, 408: false, 425: false, 429: false, 500: false, 503: false} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			runs := 0
+			h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				runs++
+				w.Header().Set("Retry-After", "3")
+				w.WriteHeader(status)
+			}))
+			for range 2 {
+				answer := serve(h, post("k", ""))
+				if answer.StatusCode != status || answer.Header.Get("Retry-After") != "3" {
+					t.Errorf("got %d %v", answer.StatusCode, answer.Header)
+				}
+			}
+			if want := map[bool]int{true: 1, false: 2}[kept]; runs != want {
+				t.Errorf("ran %d times, want %d", runs, want)
+			}
+		})
+	}
+}
+
+func TestPrincipalsAndNamesDoNotShareKeys(t *testing.T) {
+	tokens := once.NewMemory()
+	runs := 0
+	byUser := once.MiddlewareConfig{Principal: func(r *http.Request) string { return r.Header.Get("User") }}
+	for _, c := range []struct {
+		config once.MiddlewareConfig
+		user   string
+	}{{byUser, "alice"}, {byUser, "bob"}, {once.MiddlewareConfig{Name: "shop"}, ""}, {once.MiddlewareConfig{Name: "bank"}, ""}} {
+		r := post("k", "")
+		r.Header.Set("User", c.user)
+		if answer := serve(once.Middleware(tokens, c.config)(counting(&runs)), r); answer.Header.Get("Idempotent-Replayed") != "" {
+			t.Errorf("%+v was answered with another's reply", c.user)
+		}
+	}
+	if runs != 4 {
+		t.Errorf("ran %d times", runs)
+	}
+}
+
+func TestARequestThatIsTooLargeIsRefused(t *testing.T) {
+	runs := 0
+	h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{MaxRequest: 4})(counting(&runs))
+	wantProblem(t, serve(h, post("k", "12345")), http.StatusRequestEntityTooLarge, "too-large")
+	if answer := serve(h, post("k", "1234")); answer.StatusCode != http.StatusCreated {
+		t.Errorf("got %d", answer.StatusCode)
+	}
+}
+
+func TestAReplyThatIsTooLargeIsRunOnce(t *testing.T) {
+	for name, large := range map[string]func(http.ResponseWriter){
+		"body": func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte("1234"))
+			if _, err := w.Write([]byte("5678")); err == nil {
+				t.Error("the handler was not told")
+			}
+		},
+		"headers": func(w http.ResponseWriter) { w.Header().Set("Large", "12345678") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			runs := 0
+			h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{MaxReply: 6})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				runs++
+				large(w)
+			}))
+			wantProblem(t, serve(h, post("k", "")), http.StatusInternalServerError, "internal")
+			again := serve(h, post("k", ""))
+			if again.Header.Get("Idempotent-Replayed") != "true" {
+				t.Error("the answer was not kept")
+			}
+			wantProblem(t, again, http.StatusInternalServerError, "internal")
+			if runs != 1 {
+				t.Errorf("ran %d times", runs)
+			}
+		})
+	}
+}
+
+func TestAPanicPassesThroughAndReleases(t *testing.T) {
+	runs := 0
+	h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if runs++; runs == 1 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	func() {
+		defer func() {
+			if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // a panic's value
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		serve(h, post("k", ""))
+	}()
+	if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusOK || answer.Header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("got %d %v", answer.StatusCode, answer.Header)
+	}
+}
+
+// slowly serves requests that take ten seconds, in a bubble.
+func slowly(t *testing.T, c once.MiddlewareConfig, test func(t *testing.T, h http.Handler, runs *atomic.Int32)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int32
+		test(t, once.Middleware(once.NewMemory(), c)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			runs.Add(1)
+			time.Sleep(10 * time.Second)
+			w.WriteHeader(http.StatusCreated)
+		})), &runs)
+	})
+}
+
+func TestTheSecondOfTwoAtOnceIsToldToComeAgain(t *testing.T) {
+	slowly(t, once.MiddlewareConfig{}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
+		first := make(chan *http.Response)
+		go func() { first <- serve(h, post("k", "")) }()
+		synctest.Wait()
+		busy := serve(h, post("k", ""))
+		if busy.Header.Get("Retry-After") != "60" {
+			t.Errorf("Retry-After is %q", busy.Header.Get("Retry-After"))
+		}
+		wantProblem(t, busy, http.StatusConflict, "leased")
+		if answer := <-first; answer.StatusCode != http.StatusCreated || runs.Load() != 1 {
+			t.Errorf("the first got %d", answer.StatusCode)
+		}
+	})
+}
+
+func TestTheSecondOfTwoAtOnceMayWait(t *testing.T) {
+	slowly(t, once.MiddlewareConfig{Wait: 15 * time.Second}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
+		first := make(chan *http.Response)
+		go func() { first <- serve(h, post("k", "")) }()
+		synctest.Wait()
+		start := time.Now()
+		second := serve(h, post("k", ""))
+		if second.StatusCode != http.StatusCreated || second.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("the second got %d %v", second.StatusCode, second.Header)
+		}
+		if waited := time.Since(start); waited > 12*time.Second || runs.Load() != 1 {
+			t.Errorf("it waited %v; %d ran", waited, runs.Load())
+		}
+		<-first
+	})
+}
+
+func TestWaitingEnds(t *testing.T) {
+	for name, c := range map[string]struct{ wait, client time.Duration }{
+		"by the limit":             {3 * time.Second, time.Hour},
+		"when the client has gone": {time.Hour, 3 * time.Second},
+		"when nobody was to wait":  {0, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			slowly(t, once.MiddlewareConfig{Wait: c.wait}, func(t *testing.T, h http.Handler, _ *atomic.Int32) {
+				first := make(chan *http.Response)
+				go func() { first <- serve(h, post("k", "")) }()
+				synctest.Wait()
+				ctx, cancel := context.WithTimeout(t.Context(), c.client)
+				defer cancel()
+				start := time.Now()
+				wantProblem(t, serve(h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
+				if waited := time.Since(start); waited > min(c.wait, c.client) {
+					t.Errorf("waited %v", waited)
+				}
+				<-first
+			})
+		})
+	}
+}
+
+func TestAClientThatGoesAwayFindsTheAnswerLater(t *testing.T) {
+	slowly(t, once.MiddlewareConfig{}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan *http.Response)
+		go func() { gone <- serve(h, post("k", "").WithContext(ctx)) }()
+		synctest.Wait()
+		cancel()
+		<-gone
+		if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusCreated || runs.Load() != 1 {
+			t.Errorf("got %d; %d ran", answer.StatusCode, runs.Load())
+		}
+	})
+}
+
+func TestAHandlerThatGaveUpHasNotAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if runs++; runs == 1 {
+				<-r.Context().Done()
+			}
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		wantProblem(t, serve(h, post("k", "").WithContext(ctx)), http.StatusServiceUnavailable, "unavailable")
+		if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusOK || runs != 2 {
+			t.Errorf("got %d; %d ran", answer.StatusCode, runs)
+		}
+	})
+}
+
+// A gate is a store that can be away.
+type gate struct {
+	*memstore.Store
+	away atomic.Bool
+}
+
+var errAway = errors.New("the disk is on fire")
+
+func (g *gate) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+	if g.away.Load() {
+		return nil, nil, errAway
+	}
+	return g.Store.Load(ctx, groups, tokens)
+}
+
+func (g *gate) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	if g.away.Load() {
+		return dedup.Token{}, errAway
+	}
+	return g.Store.SwapToken(ctx, old, next)
+}
+
+func TestNothingRunsWhileTheStoreIsAway(t *testing.T) {
+	runs := 0
+	store := &gate{Store: memstore.New(time.Now)}
+	store.away.Store(true)
+	h := once.Middleware(once.NewTokens(store), once.MiddlewareConfig{})(counting(&runs))
+	answer := serve(h, post("k", ""))
+	if answer.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	wantProblem(t, answer, http.StatusServiceUnavailable, "unavailable")
+	store.away.Store(false)
+	if again := serve(h, post("k", "")); again.StatusCode != http.StatusCreated || runs != 1 {
+		t.Errorf("got %d; %d ran", again.StatusCode, runs)
+	}
+}
+
+func TestAStoreThatGoesAwayDuringTheRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		away   time.Duration
+		status int
+		runs   int
+	}{
+		"and comes back at once": {time.Second, http.StatusCreated, 1},
+		"and stays away":         {time.Hour, http.StatusServiceUnavailable, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				runs := 0
+				store := &gate{Store: memstore.New(time.Now)}
+				h := once.Middleware(once.NewTokens(store), once.MiddlewareConfig{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if runs++; runs == 1 {
+						store.away.Store(true)
+						time.AfterFunc(c.away, func() { store.away.Store(false) })
+					}
+					w.WriteHeader(http.StatusCreated)
+				}))
+				if answer := serve(h, post("k", "")); answer.StatusCode != c.status {
+					t.Errorf("got %d, want %d", answer.StatusCode, c.status)
+				}
+				time.Sleep(2 * time.Hour)
+				if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusCreated || runs != c.runs {
+					t.Errorf("got %d; %d ran, want %d", answer.StatusCode, runs, c.runs)
+				}
+			})
+		})
+	}
+}
