@@ -93,9 +93,8 @@ func checksum(key, content []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, table), table, content)
 }
 
-func (r record) expired(now time.Time) bool {
-	return r.expires != 0 && !fromMicros(r.expires).After(now)
-}
+// expired tells whether a record with that expiry reads as absent.
+func expired(at int64, now time.Time) bool { return at != 0 && !fromMicros(at).After(now) }
 
 // identity gives a group's incarnation and version.
 func (r record) identity() (incarnation, version uint64, err error) {

@@ -39,7 +39,7 @@ func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [
 		if len(keys) >= limit {
 			return false, nil
 		}
-		if r, ok := peek(value); ok && r.expired(now) {
+		if r, ok := peek(value); ok && expired(r.expires, now) {
 			keys = append(keys, bytes.Clone(key))
 		}
 		return true, ctx.Err()
@@ -49,8 +49,7 @@ func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [
 
 // expire deletes the record of a key if it is still expired, now that nobody can renew it, and tells how many it deleted. The deletion may be lost.
 func (s *Store) expire(key []byte, l *latches) (int, error) {
-	latch := l.of(key)
-	latch.Lock()
+	latch := l.lock(key)
 	defer latch.Unlock()
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -60,12 +59,13 @@ func (s *Store) expire(key []byte, l *latches) (int, error) {
 		return 0, err
 	}
 	r, corrupt := open(key, value)
-	gone := corrupt == nil && r.expired(s.now())
+	gone := corrupt == nil && expired(r.expires, s.now())
 	if err := closer.Close(); err != nil {
 		return 0, err
 	}
 	if !gone {
 		return 0, nil
 	}
+	latch.forget()
 	return 1, s.db.Delete(key, pebble.NoSync)
 }

@@ -18,3 +18,17 @@ func Key(key any) []byte {
 	}
 	panic(fmt.Sprintf("no record has a %T", key))
 }
+
+// Readable reports whether a reader of a record would not have to wait.
+func Readable(s *Store, key any) bool {
+	latches := s.tokens
+	if _, ok := key.(dedup.GroupKey); ok {
+		latches = s.groups
+	}
+	latch := &latches.locks[latches.stripe(Key(key))]
+	if !latch.TryLock() {
+		return false
+	}
+	latch.Unlock()
+	return true
+}

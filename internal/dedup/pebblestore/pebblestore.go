@@ -11,7 +11,7 @@
 //
 // # Limits
 //
-// Times are kept to the microsecond. Empty slices and maps read as nil. One process may have the database open.
+// Times are kept to the microsecond. Empty slices and maps read as nil. A database has one Store, in one process.
 package pebblestore
 
 import (
@@ -78,10 +78,15 @@ func (s *Store) loadGroup(ctx context.Context, key dedup.GroupKey) (dedup.Group,
 		return dedup.Group{}, err
 	}
 	dbKey := groupKey(key)
-	latch := s.groups.of(dbKey)
-	latch.RLock()
-	defer latch.RUnlock()
-	return s.group(key, dbKey)
+	latch := s.groups.lock(dbKey)
+	defer latch.Unlock()
+	latch.forget()
+	g, err := s.group(key, dbKey)
+	if err != nil {
+		return dedup.Group{}, err
+	}
+	latch.remember(dbKey, headOf(&g))
+	return g, nil
 }
 
 // group reads a record, or one of version 0; the caller must hold the latch.
@@ -89,6 +94,10 @@ func (s *Store) group(key dedup.GroupKey, dbKey []byte) (dedup.Group, error) {
 	g := dedup.Group{Key: key}
 	err := s.view(dbKey, func(r record) error { return s.codec.group(r, &g) })
 	return g, err
+}
+
+func headOf(g *dedup.Group) head {
+	return head{incarnation: g.Incarnation, version: g.Version, expires: micros(g.Expires)}
 }
 
 // view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
@@ -101,7 +110,7 @@ func (s *Store) view(key []byte, f func(record) error) error {
 		return err
 	}
 	r, err := open(key, value)
-	if err == nil && !r.expired(s.now()) {
+	if err == nil && !expired(r.expires, s.now()) {
 		err = f(r)
 	}
 	return errors.Join(err, closer.Close())
@@ -120,10 +129,9 @@ func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
 		return err
 	}
 	key := groupKey(c.Next.Key)
-	latch := s.groups.of(key)
-	latch.Lock()
+	latch := s.groups.lock(key)
 	defer latch.Unlock()
-	pending, err := s.condition(key, c)
+	pending, err := s.condition(latch, key, c)
 	if err != nil {
 		return err
 	}
@@ -131,26 +139,27 @@ func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
 	if err := s.fill(batch, key, c, pending); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	return s.apply(batch, pebble.Sync)
+	latch.forget()
+	if err := s.apply(batch, pebble.Sync); err != nil {
+		return err
+	}
+	latch.remember(key, headOf(&c.Next))
+	return nil
 }
 
 // condition checks a commit against the stored record, and gives the pending entries to write.
-func (s *Store) condition(key []byte, c *dedup.Commit) ([]dedup.Pending, error) {
-	var incarnation, version uint64
+func (s *Store) condition(latch *latch, key []byte, c *dedup.Commit) ([]dedup.Pending, error) {
 	pending := c.Next.Pending
-	err := s.view(key, func(r record) (err error) {
-		if incarnation, version, err = r.identity(); err != nil || !carries(c) {
-			return err
+	stored, known := latch.recall(key)
+	if !known || carries(c) {
+		g, err := s.group(c.Next.Key, key)
+		if err != nil {
+			return nil, err
 		}
-		stored := dedup.Group{}
-		err = s.codec.group(r, &stored)
-		pending = carry(c, stored.Pending)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case version != c.Loaded.Version, version != 0 && incarnation != c.Loaded.Incarnation:
+		stored, pending = headOf(&g), carry(c, g.Pending)
+	}
+	stored = stored.at(s.now())
+	if stored.version != c.Loaded.Version || stored.version != 0 && stored.incarnation != c.Loaded.Incarnation {
 		return nil, dedup.ErrConflict
 	}
 	return pending, nil
@@ -198,8 +207,7 @@ func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
 		return err
 	}
 	key := groupKey(c.Group)
-	latch := s.groups.of(key)
-	latch.Lock()
+	latch := s.groups.lock(key)
 	defer latch.Unlock()
 	g, err := s.group(c.Group, key)
 	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
@@ -209,14 +217,17 @@ func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
 	if err := s.codec.putGroup(batch, key, &g); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	return s.apply(batch, pebble.NoSync)
+	latch.forget()
+	if err := s.apply(batch, pebble.NoSync); err != nil {
+		return err
+	}
+	latch.remember(key, headOf(&g))
+	return nil
 }
 
 // Held implements dedup.Store. It takes the group's latch: held messages are committed with the group.
 func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
-	latch := s.groups.of(groupKey(from.Group))
-	latch.RLock()
-	defer latch.RUnlock()
+	defer s.groups.lock(groupKey(from.Group)).Unlock()
 	held, err := s.heldFrom(ctx, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)

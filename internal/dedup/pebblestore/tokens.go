@@ -14,9 +14,7 @@ func (s *Store) loadToken(ctx context.Context, key dedup.TokenKey) (dedup.Token,
 		return dedup.Token{}, err
 	}
 	dbKey := tokenKey(key)
-	latch := s.tokens.of(dbKey)
-	latch.RLock()
-	defer latch.RUnlock()
+	defer s.tokens.lock(dbKey).Unlock()
 	return s.token(key, dbKey)
 }
 
@@ -41,9 +39,7 @@ func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.To
 		return dedup.Token{}, err
 	}
 	key := tokenKey(next.Key)
-	latch := s.tokens.of(key)
-	latch.Lock()
-	defer latch.Unlock()
+	defer s.tokens.lock(key).Unlock()
 	stored, err := s.token(next.Key, key)
 	switch {
 	case err != nil:

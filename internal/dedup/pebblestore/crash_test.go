@@ -1,0 +1,313 @@
+package pebblestore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/pebbledb"
+)
+
+// A gate lets syncs of the write-ahead log through while it is open, and tells when one waits at it.
+type gate struct {
+	waiting chan struct{}
+
+	mu   sync.Mutex
+	open chan struct{}
+}
+
+func (g *gate) shut() (reopen func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	open := make(chan struct{})
+	g.open = open
+	return sync.OnceFunc(func() {
+		g.mu.Lock()
+		g.open = nil
+		g.mu.Unlock()
+		close(open)
+	})
+}
+
+// MaybeError makes a gate what errorfs asks before each operation.
+func (g *gate) MaybeError(op errorfs.Op) error {
+	if op.Kind != errorfs.OpFileSync && op.Kind != errorfs.OpFileSyncData || filepath.Ext(op.Path) != ".log" {
+		return nil
+	}
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	if open == nil {
+		return nil
+	}
+	g.waiting <- struct{}{}
+	<-open
+	return nil
+}
+
+func openStore(t *testing.T, fs vfs.FS) *pebblestore.Store {
+	t.Helper()
+	db, err := pebbledb.Open("data", &pebble.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pebblestore.New(db, pebblestore.Options{Now: func() time.Time { return time.Unix(1e9, 0) }})
+}
+
+func load(t *testing.T, s *pebblestore.Store, group dedup.GroupKey, token dedup.TokenKey) (dedup.Group, dedup.Token) {
+	t.Helper()
+	groups, tokens, err := s.Load(t.Context(), []dedup.GroupKey{group}, []dedup.TokenKey{token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return groups[0], tokens[0]
+}
+
+func groupKey(i int) dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(i)} }
+func tokenKey(i int) dedup.TokenKey { return dedup.NewTokenKey("", "orders", fmt.Sprint(i)) }
+
+// first is the commit that makes a group, with one pending entry.
+func first(i int) dedup.Commit {
+	key := groupKey(i)
+	return dedup.Commit{Loaded: dedup.Group{Key: key}, Next: dedup.Group{Key: key, Incarnation: 1, Version: 1, Pending: []dedup.Pending{{Number: 1}}}}
+}
+
+func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		write func(s *pebblestore.Store) error
+		key   any
+	}{
+		"commit": {
+			write: func(s *pebblestore.Store) error { return s.Commit(t.Context(), first(1)) },
+			key:   groupKey(1),
+		},
+		"lease": {
+			write: func(s *pebblestore.Store) error {
+				_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(1)}, dedup.Token{Key: tokenKey(1), State: dedup.Leased})
+				return err
+			},
+			key: tokenKey(1),
+		},
+		"stored request": {
+			write: func(s *pebblestore.Store) error {
+				issued := dedup.Token{Key: tokenKey(1), State: dedup.Issued, Request: &dedup.Message{}}
+				_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(1)}, issued)
+				return err
+			},
+			key: tokenKey(1),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			g := &gate{waiting: make(chan struct{})}
+			s := openStore(t, errorfs.Wrap(fs, errorfs.InjectorFunc(g.MaybeError)))
+			reopen := g.shut()
+			t.Cleanup(reopen)
+			written := make(chan error)
+			go func() { written <- c.write(s) }()
+			<-g.waiting
+
+			crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+			if group, token := load(t, crashed, groupKey(1), tokenKey(1)); group.Version != 0 || token.State != dedup.Absent {
+				t.Error("the write survives a crash before its sync: this test tests nothing")
+			}
+			if pebblestore.Readable(s, c.key) {
+				t.Error("the record can be read before its sync")
+			}
+			reopen()
+			if err := <-written; err != nil {
+				t.Fatal(err)
+			}
+			if !pebblestore.Readable(s, c.key) {
+				t.Error("the record can't be read after its sync")
+			}
+		})
+	}
+}
+
+func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
+	g := &gate{waiting: make(chan struct{}, 100)}
+	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
+	if err := s.Commit(t.Context(), first(1)); err != nil {
+		t.Fatal(err)
+	}
+	defer g.shut()()
+	if err := s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(1), State: dedup.Done}}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Clear(t.Context(), dedup.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(2)}, dedup.Token{Key: tokenKey(2), State: dedup.Issued}); err != nil {
+		t.Error(err)
+	}
+	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != dedup.Done {
+		t.Error("what was written can't be read")
+	}
+}
+
+func TestWhatWasReadOrAcknowledgedSurvivesACrash(t *testing.T) {
+	const groups = 8
+	fs := vfs.NewCrashableMem()
+	s := openStore(t, fs)
+	var acknowledged, seen [groups]atomic.Uint64
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range groups {
+		running.Go(func() { commitUntil(t, s, i, stop, &acknowledged[i]) })
+		running.Go(func() { readUntil(t, s, i, stop, &seen[i]) })
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for crash := range 20 {
+		for acknowledged[crash%groups].Load() < uint64(crash*10) {
+			_, _ = load(t, s, groupKey(0), tokenKey(0))
+		}
+		var least [groups]uint64
+		for i := range groups {
+			least[i] = max(acknowledged[i].Load(), seen[i].Load())
+		}
+		crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: crash % 3 * 50, RNG: rng}))
+		for i := range groups {
+			if g, _ := load(t, crashed, groupKey(i), tokenKey(0)); g.Version < least[i] {
+				t.Errorf("crash %d: group %d is at version %d after %d was read or acknowledged", crash, i, g.Version, least[i])
+			}
+		}
+	}
+	close(stop)
+	running.Wait()
+}
+
+func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, acknowledged *atomic.Uint64) {
+	g := dedup.Group{Key: groupKey(i)}
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		next := g
+		next.Version, next.Incarnation = g.Version+1, 1
+		if err := s.Commit(t.Context(), dedup.Commit{Loaded: g, Next: next}); err != nil {
+			t.Error(err)
+			return
+		}
+		g = next
+		acknowledged.Store(g.Version)
+	}
+}
+
+func readUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, seen *atomic.Uint64) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupKey(i)}, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		seen.Store(groups[0].Version)
+	}
+}
+
+// A step is one write of a history, and how to see whether it is there.
+type step struct {
+	write func(t *testing.T, s *pebblestore.Store) error
+	there func(t *testing.T, s *pebblestore.Store) bool
+	sync  bool
+}
+
+// steps are those of message i: each kind of write that there is.
+func steps(i int) []step {
+	state := func(want dedup.TokenState, key int) func(t *testing.T, s *pebblestore.Store) bool {
+		return func(t *testing.T, s *pebblestore.Store) bool {
+			_, token := load(t, s, groupKey(i), tokenKey(key))
+			return token.State >= want
+		}
+	}
+	swap := func(from, to dedup.TokenState) func(t *testing.T, s *pebblestore.Store) error {
+		return func(t *testing.T, s *pebblestore.Store) error {
+			_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(i), State: from}, dedup.Token{Key: tokenKey(i), State: to})
+			return err
+		}
+	}
+	return []step{
+		{write: swap(dedup.Absent, dedup.Issued), there: state(dedup.Issued, i)},
+		{write: swap(dedup.Issued, dedup.Leased), there: state(dedup.Leased, i), sync: true},
+		{
+			write: func(t *testing.T, s *pebblestore.Store) error { return s.Commit(t.Context(), first(i)) },
+			there: func(t *testing.T, s *pebblestore.Store) bool {
+				g, _ := load(t, s, groupKey(i), tokenKey(i))
+				return g.Version == 1
+			},
+			sync: true,
+		},
+		{
+			write: func(t *testing.T, s *pebblestore.Store) error {
+				return s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(i), State: dedup.Done}})
+			},
+			there: state(dedup.Done, i),
+		},
+		{
+			write: func(t *testing.T, s *pebblestore.Store) error {
+				return s.Clear(t.Context(), dedup.Clear{Group: groupKey(i), Incarnation: 1, Numbers: []uint64{1}})
+			},
+			there: func(t *testing.T, s *pebblestore.Store) bool {
+				g, _ := load(t, s, groupKey(i), tokenKey(i))
+				return g.Version == 1 && len(g.Pending) == 0
+			},
+		},
+	}
+}
+
+func TestACrashTakesBackOnlyTheLastUnsyncedWrites(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for run := range 30 {
+		t.Run(fmt.Sprint(run), func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			s := openStore(t, fs)
+			var history []step
+			for i := range 20 {
+				history = append(history, steps(i)...)
+			}
+			history = history[:1+rng.IntN(len(history))]
+			synced := 0
+			for n, step := range history {
+				if err := step.write(t, s); err != nil {
+					t.Fatal(err)
+				}
+				if step.sync {
+					synced = n + 1
+				}
+			}
+			crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: run % 3 * 50, RNG: rng}))
+			lost := false
+			for n, step := range history {
+				there := step.there(t, crashed)
+				if !there && n < synced {
+					t.Errorf("write %d of %d is lost, and write %d was synced", n+1, len(history), synced)
+				}
+				if there && lost {
+					t.Errorf("write %d of %d survives an earlier one", n+1, len(history))
+				}
+				lost = lost || !there
+			}
+		})
+	}
+}
