@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -120,12 +121,18 @@ func (k TokenKey) String() string { return hex.EncodeToString(k[:]) }
 
 // NewTokenKey hashes (principal, stream, id), see [TokenText].
 func NewTokenKey(principal, stream, id string) TokenKey {
-	return TokenKey(sha256.Sum256([]byte(TokenText(principal, stream, id))))
+	return TokenKey(sha256.Sum256(appendTokenText(make([]byte, 0, 256), principal, stream, id)))
 }
 
 // TokenText is the readable text that a token key is the hash of.
 func TokenText(principal, stream, id string) string {
-	return fmt.Sprintf("once token principal=%q stream=%q id=%q", principal, stream, id)
+	return string(appendTokenText(nil, principal, stream, id))
+}
+
+func appendTokenText(b []byte, principal, stream, id string) []byte {
+	b = strconv.AppendQuote(append(b, "once token principal="...), principal)
+	b = strconv.AppendQuote(append(b, " stream="...), stream)
+	return strconv.AppendQuote(append(b, " id="...), id)
 }
 
 // An InvalidError says which field of a message is wrong and what is allowed.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
 // The first byte of a key tells whose it is.
@@ -18,6 +19,13 @@ const (
 	Tokens byte = 't'
 	Queues byte = 'q'
 	Files  byte = 'f'
+)
+
+const (
+	// memTableSize is how much is sorted in memory before it is written to tables. Two may be in memory at once.
+	memTableSize = 32 << 20
+	// filterBits a key let nearly all look-ups of identities that were never seen do without reading a table.
+	filterBits = 10
 )
 
 // ErrLocked says that another process has the database open.
@@ -32,6 +40,12 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 		options.Logger = quiet{}
 	}
 	options.FormatMajorVersion = pebble.FormatNewest
+	if options.MemTableSize == 0 {
+		options.MemTableSize = memTableSize
+	}
+	for i := range options.Levels {
+		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
+	}
 	db, err := pebble.Open(dir, options)
 	if errors.Is(err, syscall.EAGAIN) {
 		return nil, fmt.Errorf("open database %s: %w", dir, ErrLocked)
