@@ -2,12 +2,26 @@ package pebblestore
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/fxamacker/cbor/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
+
+var update = flag.Bool("update", false, "write testdata anew")
 
 // encoded gives the value that put writes under a key.
 func encoded(t testing.TB, key []byte, put func(batch *pebble.Batch) error) []byte {
@@ -16,7 +30,6 @@ func encoded(t testing.TB, key []byte, put func(batch *pebble.Batch) error) []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // a file system in memory
 	batch := db.NewIndexedBatch()
 	if err := put(batch); err != nil {
 		t.Fatal(err)
@@ -25,6 +38,232 @@ func encoded(t testing.TB, key []byte, put func(batch *pebble.Batch) error) []by
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closer.Close() //nolint:errcheck // memory
-	return bytes.Clone(value)
+	value = bytes.Clone(value)
+	if err := errors.Join(closer.Close(), batch.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// A kind is one kind of record, for tests that hold for all.
+type kind struct {
+	name   string
+	key    []byte
+	record any
+	encode func(t testing.TB, record any) []byte
+	decode func(key, value []byte) (any, error)
+}
+
+func kinds() []kind {
+	c := newCodec()
+	group, token, held := exampleGroup(), exampleToken(), exampleHeld()
+	groupK, tokenK, heldK := groupKey(group.Key), tokenKey(token.Key), heldKey(keyOf(&held.Message))
+	return []kind{
+		{
+			name: "group", key: groupK, record: group,
+			encode: func(t testing.TB, record any) []byte {
+				g := record.(dedup.Group)
+				return encoded(t, groupK, func(b *pebble.Batch) error { return c.putGroup(b, groupK, &g) })
+			},
+			decode: func(key, value []byte) (any, error) {
+				g := dedup.Group{Key: group.Key}
+				r, err := open(key, value)
+				if err == nil {
+					err = c.group(r, &g)
+				}
+				return g, err
+			},
+		},
+		{
+			name: "token", key: tokenK, record: token,
+			encode: func(t testing.TB, record any) []byte {
+				x := record.(dedup.Token)
+				return encoded(t, tokenK, func(b *pebble.Batch) error { return c.putToken(b, tokenK, &x) })
+			},
+			decode: func(key, value []byte) (any, error) {
+				x := dedup.Token{Key: token.Key}
+				r, err := open(key, value)
+				if err == nil {
+					err = c.token(r, &x)
+				}
+				return x, err
+			},
+		},
+		{
+			name: "held", key: heldK, record: held,
+			encode: func(t testing.TB, record any) []byte {
+				h := record.(dedup.Held)
+				return encoded(t, heldK, func(b *pebble.Batch) error { return c.putHeld(b, heldK, &h) })
+			},
+			decode: func(key, value []byte) (any, error) { return c.held(key, value) },
+		},
+	}
+}
+
+func exampleGroup() dedup.Group {
+	at := time.UnixMicro(1767225600_000001).UTC()
+	return dedup.Group{
+		Key: dedup.GroupKey{Stream: "orders", Group: "customer-1"}, Incarnation: 1767225600000, Version: 3, State: []byte("state"), Last: 7, Expires: at,
+		Pending: []dedup.Pending{{
+			Number: 6, Identity: "id", Principal: "tenant", Token: dedup.TokenKey{1}, Fingerprint: dedup.Fingerprint{2}, Attempt: "attempt",
+			Effects: []dedup.Effect{{
+				To: []string{"ledger"}, Group: "g", ID: "id", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
+				Headers: map[string]string{"a": "1", "b": "2"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9},
+			}, {Blob: &dedup.Blob{Key: "k", Staged: "staged"}}},
+			Sent:  []dedup.Sent{{Effect: 0, To: "ledger"}},
+			Reply: &dedup.Reply{Status: 201, Header: map[string][]string{"Etag": {"x"}}, Body: []byte("reply")},
+			Marks: true, Retention: time.Hour,
+		}},
+		Sources: map[string]dedup.Source{"s": {
+			Epoch: 1, Next: 3, Held: dedup.Ranges{{First: 5, Last: 6}}, Skipped: dedup.Ranges{{First: 2, Last: 2}}, HeldBytes: 10, GapSince: at,
+		}},
+		Chained: map[string]uint64{"next/g": 9},
+	}
+}
+
+func exampleToken() dedup.Token {
+	at := time.UnixMicro(1767225600_000001).UTC()
+	request := exampleHeld().Message
+	return dedup.Token{
+		Key: dedup.TokenKey{1, 2, 3}, State: dedup.Leased, Fingerprint: dedup.Fingerprint{4}, Stream: "orders", Group: "customer-1",
+		Owner: "attempt", Epoch: 2, Lease: at, Reply: &dedup.Reply{Status: 204}, Reason: dedup.ReasonGap, Request: &request, Expires: at,
+	}
+}
+
+func exampleHeld() dedup.Held {
+	at := time.UnixMicro(1767225600_000001).UTC()
+	return dedup.Held{At: at, Message: dedup.Message{
+		Principal: "tenant", Stream: "orders", ID: "id", Group: "customer-1", Source: "s", Epoch: 1, Sequence: 5, DependsOn: map[string]uint64{"t": 4},
+		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: at, Retention: time.Hour,
+	}}
+}
+
+func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
+	for _, k := range kinds() {
+		file := filepath.Join("testdata", "format-1", k.name+".hex")
+		if *update {
+			if err := os.WriteFile(file, []byte(hex.EncodeToString(k.encode(t, k.record))+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := hex.DecodeString(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := k.decode(k.key, value)
+		if diff := cmp.Diff(k.record, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", k.name, err, diff)
+		}
+		if !bytes.Equal(k.encode(t, k.record), value) {
+			t.Errorf("%s: is encoded in another way now; that needs another format number", k.name)
+		}
+	}
+}
+
+func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
+	for _, k := range kinds() {
+		value := k.encode(t, k.record)
+		for i := range value {
+			if _, err := k.decode(k.key, value[:i]); !errors.Is(err, dedup.ErrCorrupt) {
+				t.Errorf("%s cut to %d bytes: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
+			}
+			damaged := bytes.Clone(value)
+			damaged[i] ^= 1 << (i % 8)
+			if _, err := k.decode(k.key, damaged); !errors.Is(err, dedup.ErrCorrupt) {
+				t.Errorf("%s with a bit of byte %d flipped: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
+			}
+		}
+	}
+}
+
+func TestARecordUnderAnotherKeyIsCorrupt(t *testing.T) {
+	for _, k := range kinds() {
+		if _, err := k.decode(append(bytes.Clone(k.key), 'x'), k.encode(t, k.record)); !errors.Is(err, dedup.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+		}
+	}
+}
+
+func TestARecordOfANewerFormatIsNamedAsSuch(t *testing.T) {
+	for _, k := range kinds() {
+		value := k.encode(t, k.record)
+		value[0] = format + 1
+		_, err := k.decode(k.key, value)
+		if !errors.Is(err, dedup.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
+			t.Errorf("%s: got %v", k.name, err)
+		}
+	}
+}
+
+// sealed puts a body into a record whose checksum is right.
+func sealed(key, body []byte) []byte {
+	value := append(make([]byte, headerSize), body...)
+	value[0] = format
+	return binary.BigEndian.AppendUint32(value, checksum(key, value))
+}
+
+func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
+	body, err := cbor.Marshal(map[int]any{1: 2, 77: "from the future"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		if k.name == "group" {
+			body = append(make([]byte, identitySize), body...)
+		}
+		if _, err := k.decode(k.key, sealed(k.key, body)); !errors.Is(err, dedup.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+		}
+		body = bytes.TrimLeft(body, "\x00")
+	}
+}
+
+// fuzz decodes bodies whose checksum is right: they are corrupt, or what they say comes back from what it encodes to.
+func fuzz(f *testing.F, name string) {
+	var k kind
+	for _, x := range kinds() {
+		if x.name == name {
+			k = x
+		}
+	}
+	value := k.encode(f, k.record)
+	f.Add(value[headerSize : len(value)-checksumSize])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		first, err := k.decode(k.key, sealed(k.key, body))
+		if err != nil {
+			if !errors.Is(err, dedup.ErrCorrupt) {
+				t.Fatalf("got %v, want %v", err, dedup.ErrCorrupt)
+			}
+			return
+		}
+		again, err := k.decode(k.key, k.encode(t, first))
+		if err != nil {
+			t.Fatalf("what was read can't be written: %v", err)
+		}
+		if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("read, written and read again (-first +again):\n%s", diff)
+		}
+	})
+}
+
+func FuzzGroup(f *testing.F) { fuzz(f, "group") }
+func FuzzToken(f *testing.F) { fuzz(f, "token") }
+func FuzzHeld(f *testing.F)  { fuzz(f, "held") }
+
+// FuzzValue reads any bytes as a stored value.
+func FuzzValue(f *testing.F) {
+	for _, k := range kinds() {
+		f.Add(k.encode(f, k.record))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		for _, k := range kinds() {
+			if _, err := k.decode(k.key, value); err != nil && !errors.Is(err, dedup.ErrCorrupt) {
+				t.Fatalf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+			}
+		}
+	})
 }
