@@ -1,9 +1,10 @@
 // Package blobdir keeps staged and published objects in a local folder.
 //
-// A staged object is a file in the folder ".staged", under its attempt-unique name. The file's own entry there is the registration: it exists before the first
-// byte of the content, so whatever moment a crash chooses, a sweep that lists the folder finds what is left. Publishing renames the file to
-// its key in one step; a reader sees all of an object or nothing, and the staged name is gone in the same instant. Contents are synced before Stage
-// returns, names before Stage and Publish return, so that what a commit relies on outlives a power failure.
+// A staged object is a file in the folder ".staged", under its attempt-unique name. The file's own entry there is the registration:
+// it exists before the first byte of the content, so whatever moment a crash chooses, a sweep that lists the folder finds what is
+// left. Publishing renames the file to its key in one step; a reader sees all of an object or nothing, and the staged name is gone
+// in the same instant. Contents are synced before Stage returns, names before Stage and Publish return, so that what a commit relies
+// on outlives a power failure.
 //
 // # Errors
 //

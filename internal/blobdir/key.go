@@ -20,8 +20,8 @@ type InvalidError struct{ Rule string }
 
 func (e *InvalidError) Error() string { return "blob key " + e.Rule }
 
-// ValidKey checks a key: a relative path of parts between slashes, each of 1 to 255 bytes of UTF-8 without control characters and backslashes, none of them
-// "." or "..", the first not ".staged" in any case, 1024 bytes together. The error is an [*InvalidError].
+// ValidKey checks a key: a relative path of parts between slashes, each of 1 to 255 bytes of UTF-8 without control characters and
+// backslashes, none of them "." or "..", the first not ".staged" in any case, 1024 bytes together. The error is an [*InvalidError].
 func ValidKey(key string) error {
 	switch {
 	case key == "" || len(key) > maxKey:

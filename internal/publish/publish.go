@@ -1,5 +1,5 @@
-// Package publish is the function behind the publish queue: it publishes the groups that a batch of triggers names, sends effects that come back from the dead-letter
-// queue, and reports, message by message, what the queue has to deliver again.
+// Package publish is the function behind the publish queue: it publishes the groups that a batch of triggers names, sends effects
+// that come back from the dead-letter queue, and reports, message by message, what the queue has to deliver again.
 package publish
 
 import (

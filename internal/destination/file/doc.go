@@ -24,16 +24,18 @@
 //
 // Numbered deliveries of a group arrive in the order of their numbers, and a delivery is settled before the next one of its group is
 // sent. One mark for each group, the last number written, therefore tells of all of them. A delivery without a number has a mark of its
-// own under its identity. Marks are forgotten after a time, see [Options].
+// own under its identity. Marks are forgotten after a time, see [Options]. Two destinations that name the same file share one
+// sender, and so an effect that goes to both is one line.
 //
 // # Errors
 //
-// A short write, a full disk or a failed fsync fails the round: all its deliveries get the error, the file is opened anew and cut back to its
-// committed length. After a failed fsync nothing that the page cache says about the file is believed: bytes that were not recorded are cut off and written again.
+// A short write, a full disk or a failed fsync fails the round: all its deliveries get the error, the file is opened anew and cut
+// back to its committed length. After a failed fsync nothing that the page cache says about the file is believed: bytes that were
+// not recorded are cut off and written again.
 //
 // # Limits
 //
 // The file belongs to one process and to one database; what others append is cut off. A reader that follows the file may see lines
-// that a crash takes back and that come again, in another order; what lies before the committed length never changes. The marks know a file by its absolute
-// path: moved together with its database, it is a new one. The network file system or disk must honour fsync.
+// that a crash takes back and that come again, in another order; what lies before the committed length never changes. The marks know
+// a file by its absolute path: moved together with its database, it is a new one. The network file system or disk must honour fsync.
 package file

@@ -32,6 +32,7 @@ type marks struct {
 type mark struct {
 	key    string
 	number uint64
+	keep   time.Duration
 }
 
 func newMarks(db *pebble.DB, path string) marks {
@@ -48,16 +49,17 @@ func (m *marks) prefix(kind byte) []byte {
 
 func (m *marks) lengthKey() []byte { return m.prefix(lengths) }
 
-func (m *marks) of(d *dedup.Delivery) mark {
-	if d.Number == 0 {
-		hash := sha256.Sum256([]byte(d.Identity))
-		return mark{key: string(append(m.prefix(singulars), hash[:]...))}
-	}
+func (m *marks) identityKey(identity string) string {
+	hash := sha256.Sum256([]byte(identity))
+	return string(append(m.prefix(singulars), hash[:]...))
+}
+
+func (m *marks) groupKey(d *dedup.Delivery) string {
 	key := m.prefix(numbered)
 	key = binary.AppendUvarint(key, uint64(len(d.Stream)))
 	key = append(key, d.Stream...)
 	key = append(key, d.Group...)
-	return mark{key: string(binary.BigEndian.AppendUint64(key, d.Incarnation)), number: d.Number}
+	return string(binary.BigEndian.AppendUint64(key, d.Incarnation))
 }
 
 // covers reports whether the store says that the delivery was written.

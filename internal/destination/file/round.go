@@ -41,11 +41,18 @@ func (s *Sender) newRequest(deliveries []dedup.Delivery) *request {
 	}
 	r.lines = make([]byte, 0, size)
 	for i := range deliveries {
-		r.marks[i] = s.marks.of(&deliveries[i])
+		r.marks[i] = s.mark(&deliveries[i])
 		r.lines = appendLine(r.lines, &deliveries[i])
 		r.ends[i] = len(r.lines)
 	}
 	return r
+}
+
+func (s *Sender) mark(d *dedup.Delivery) mark {
+	if d.Number == 0 {
+		return mark{key: s.marks.identityKey(d.Identity), keep: s.options.IdentityRetention(d.Stream)}
+	}
+	return mark{key: s.marks.groupKey(d), number: d.Number, keep: s.options.Retention}
 }
 
 func (r *request) line(i int) []byte {
@@ -117,7 +124,7 @@ func (s *Sender) round(requests []*request) {
 
 // plan collects the lines that are not marked. After an error the answers that were not decided are in p.depends.
 func (s *Sender) plan(p *plan, requests []*request) error {
-	expires := s.options.Now().Add(s.options.Retention)
+	now := s.options.Now()
 	var failed error
 	for _, r := range requests {
 		if err := s.forget(p, r); err != nil {
@@ -129,13 +136,13 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 				p.depends = append(p.depends, &r.errs[i])
 				continue
 			}
-			marked, err := s.marks.covers(m, s.options.Now())
+			marked, err := s.marks.covers(m, now)
 			if err == nil && marked {
 				continue
 			}
 			p.depends = append(p.depends, &r.errs[i])
 			if err == nil {
-				err = p.batch.Set([]byte(m.key), markValue(m.number, expires), nil)
+				err = p.batch.Set([]byte(m.key), markValue(m.number, now.Add(m.keep)), nil)
 			}
 			if err != nil {
 				failed = err

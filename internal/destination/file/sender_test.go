@@ -241,10 +241,32 @@ func TestAFolderIsNotAFile(t *testing.T) {
 	}
 }
 
+func hourly(string) time.Duration { return time.Hour }
+
+func TestAnIdentityIsRememberedAsLongAsItsStreamSays(t *testing.T) {
+	b := newBench(t)
+	now := time.UnixMilli(1_000_000)
+	s := b.open(Options{
+		IdentityRetention: func(stream string) time.Duration {
+			return map[string]time.Duration{"s": time.Minute, "long": time.Hour}[stream]
+		},
+		Now: func() time.Time { return now },
+	})
+	other := named("y")
+	other.Stream = "long"
+	b.send(s, named("x"), named("a/1"), other)
+	now = now.Add(time.Minute)
+	b.send(s, named("x"), named("a/1"), other)
+	content, err := os.ReadFile(b.path)
+	if want := line("x") + line("a/1") + string(appendLine(nil, &other)) + line("x"); err != nil || string(content) != want {
+		t.Errorf("got %q, %v", content, err)
+	}
+}
+
 func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
+	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
 	b.send(s, named("a/1"), named("b/1"), named("x"))
 	now = now.Add(time.Hour - time.Millisecond)
 	b.send(s, named("a/2"), named("x"))
@@ -261,10 +283,38 @@ func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
 	b.want("a/1", "b/1", "x", "a/2", "x")
 }
 
+func TestExpireWalksThroughAllMarksInParts(t *testing.T) {
+	b := newBench(t)
+	now := time.UnixMilli(1_000_000)
+	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
+	for i := range walkFactor {
+		b.send(s, named(fmt.Sprintf("a%d/1", i)))
+	}
+	now = now.Add(time.Minute)
+	b.send(s, named("z/1"), named("z/2"))
+	for i := range walkFactor {
+		b.send(s, named(fmt.Sprintf("a%d/2", i)))
+	}
+	now = now.Add(time.Hour - 1)
+	b.send(s, named("x"))
+	now = now.Add(1)
+	deleted := 0
+	for range 2 * (walkFactor + 1) {
+		n, err := s.Expire(t.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		deleted += n
+	}
+	if want := walkFactor + 1; deleted != want {
+		t.Errorf("deleted %d, want %d", deleted, want)
+	}
+}
+
 func TestAnExpiredMarkReadsAsAbsentBeforeItIsDeleted(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
+	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
 	b.send(s, named("x"))
 	now = now.Add(time.Hour)
 	b.send(s, named("x"))

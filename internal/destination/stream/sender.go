@@ -1,5 +1,5 @@
-// Package stream is a destination that is another stream of the same system: each delivery becomes a message on the ingress queue, numbered by the group that
-// sent it, so that a stream with sequence admission takes every effect once and in order without a token.
+// Package stream is a destination that is another stream of the same system: each delivery becomes a message on the ingress queue,
+// numbered by the group that sent it, so that a stream with sequence admission takes every effect once and in order without a token.
 //
 // # Errors
 //
@@ -30,8 +30,9 @@ var ErrUnnumbered = errors.New("a stream with sequence admission takes no messag
 
 // A Queue takes messages for the engine.
 type Queue interface {
-	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller makes afterwards, and gives an error for each. Messages of one group are
-	// put in their order, and after one that failed no later one of its group. Repeating a message is harmless.
+	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller makes afterwards, and gives an
+	// error for each. Messages of one group are put in their order, and after one that failed no later one of its group. Repeating a
+	// message is harmless.
 	Enqueue(ctx context.Context, messages []dedup.Message) []error
 }
 

@@ -10,17 +10,18 @@
 //	once-stream, once-group,      where the delivery comes from: stream, group, its number there, and the id of the message that was
 //	once-number, once-id          forwarded; those that are empty are left out
 //
-// and the effect's own headers, but for these names, names that HTTP forbids or that belong to one connection, and values that HTTP cannot carry. An identity that
-// is not printable ASCII is sent percent-encoded behind a tilde; no identity starts with one.
+// and the effect's own headers, but for these names, names that HTTP forbids or that belong to one connection, and values that HTTP
+// cannot carry. An identity that is not printable ASCII is sent percent-encoded behind a tilde; no identity starts with one.
 //
 // A secret is base64, with or without "whsec_" before it, as the receivers' libraries expect it.
 //
 // # Delivery
 //
-// At least once: the receiver remembers webhook-id to drop what comes again. A delivery is done when the answer is 2xx. Network errors, 408, 425, 429 and 5xx are tried
-// again with exponential backoff and jitter as long as the budget of the Send lasts, not before the time that Retry-After names; anything else fails at once, redirects included, which are never
-// followed. What failed is tried again with the next trigger. 410 Gone is final: this delivery and all later ones are refused, without a
-// request, until the process is started anew.
+// At least once: the receiver remembers webhook-id to drop what comes again. A delivery is done when the answer is 2xx. Network
+// errors, 408, 425, 429 and 5xx are tried again with exponential backoff and jitter as long as the budget of the Send lasts, not
+// before the time that Retry-After names; anything else fails at once, redirects included, which are never followed. What failed is
+// tried again with the next trigger. 410 Gone is final: this delivery and all later ones are refused, without a request, until the
+// process is started anew.
 //
 // Within a group the next delivery is posted only after the one before it was done; different groups, and deliveries without a number, run in parallel.
 //

@@ -15,7 +15,8 @@ import (
 
 // Options of a sender. Zero fields take the defaults in their comments.
 type Options struct {
-	// Secret gives the signing secret, base64 with or without "whsec_" before it. It is asked once each Send, so that a secret can change. Defaults to no signature.
+	// Secret gives the signing secret, base64 with or without "whsec_" before it. It is asked once each Send, so that a secret can
+	// change. Defaults to no signature.
 	Secret func() (string, error)
 	// Budget is how long after its start a Send may begin another try of a delivery that failed. Defaults to 10 seconds.
 	Budget time.Duration
