@@ -138,8 +138,7 @@ func guarded(r lease.Result) Outcome {
 }
 
 func publicError(err error) error {
-	var busy *lease.LeasedError
-	if errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*lease.LeasedError](err); ok {
 		return &LeasedError{RetryAfter: busy.RetryAfter}
 	}
 	return err

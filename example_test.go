@@ -90,7 +90,7 @@ func ExampleMiddleware() {
 	place := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(w, "order %d", orders)
+		_, _ = fmt.Fprintf(w, "order %d", orders)
 	})
 	handler := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(place)
 

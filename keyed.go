@@ -130,8 +130,9 @@ func (x *exchange) run(id lease.Identity) (lease.Result, error) {
 	detached, release := detach(ctx)
 	defer release()
 	for limit := firstWait; ; limit = min(2*limit, maxWait) {
+		wait := limit/2 + rand.N(limit/2) //nolint:gosec // jitter, not a secret
 		result, err := x.guard.Leased(detached, id, x.handle)
-		if !errors.As(err, new(*lease.LeasedError)) || !sleep(patience, limit/2+rand.N(limit/2)) {
+		if !errors.As(err, new(*lease.LeasedError)) || !sleep(patience, wait) {
 			return result, err
 		}
 	}

@@ -28,36 +28,27 @@ func post(key, body string) *http.Request {
 	return r
 }
 
-func serve(h http.Handler, r *http.Request) *http.Response {
+func serve(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
-}
-
-func text(t *testing.T, r *http.Response) string {
-	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
+	return w
 }
 
 // wantProblem checks status and type of a problem.
-func wantProblem(t *testing.T, r *http.Response, status int, kind string) {
+func wantProblem(t *testing.T, w *httptest.ResponseRecorder, status int, kind string) {
 	t.Helper()
-	body := text(t, r)
+	body := w.Body.String()
 	if strings.Contains(body, errAway.Error()) {
 		t.Error("the answer shows an internal error")
 	}
-	if r.StatusCode != status || r.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "#"+kind+`"`) {
-		t.Errorf("got %d %s, want the problem %s with %d", r.StatusCode, body, kind, status)
+	if w.Code != status || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "#"+kind+`"`) {
+		t.Errorf("got %d %s, want the problem %s with %d", w.Code, body, kind, status)
 	}
 }
 
 // counting answers 201 with how often it ran.
 func counting(runs *int) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		*runs++
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, strconv.Itoa(*runs))
@@ -80,8 +71,13 @@ func TestReplayIsByteForByteOverTheWire(t *testing.T) {
 	}))
 	server := httptest.NewServer(h)
 	defer server.Close()
-	var answers []*http.Response
-	var bodies []string
+	type wire struct {
+		status int
+		header http.Header
+		body   string
+		close  bool
+	}
+	var answers []wire
 	for range 2 {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("a book"))
 		if err != nil {
@@ -92,26 +88,28 @@ func TestReplayIsByteForByteOverTheWire(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers = append(answers, answer)
-		bodies = append(bodies, text(t, answer))
-		_ = answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err = errors.Join(err, answer.Body.Close()); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, wire{answer.StatusCode, answer.Header, string(body), answer.Close})
 	}
 	first, again := answers[0], answers[1]
-	if !strings.HasPrefix(bodies[0], "\x00\xffgot a book...") || bodies[1] != bodies[0] || again.StatusCode != http.StatusAccepted {
-		t.Errorf("bodies of %d and %d bytes", len(bodies[0]), len(bodies[1]))
+	if !strings.HasPrefix(first.body, "\x00\xffgot a book...") || again.body != first.body || again.status != http.StatusAccepted {
+		t.Errorf("bodies of %d and %d bytes", len(first.body), len(again.body))
 	}
-	if first.Header.Get("Set-Cookie") == "" || !first.Close || first.Header.Get("Idempotent-Replayed") != "" {
-		t.Errorf("the first answer has %v", first.Header)
+	if first.header.Get("Set-Cookie") == "" || !first.close || first.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("the first answer has %v", first.header)
 	}
 	want := http.Header{
 		"Location":            {"/orders/1"},
 		"Warning":             {"199 - one", "199 - two"},
 		"Content-Type":        {"application/octet-stream"},
-		"Content-Length":      {strconv.Itoa(len(bodies[0]))},
+		"Content-Length":      {strconv.Itoa(len(first.body))},
 		"Idempotent-Replayed": {"true"},
 	}
-	again.Header.Del("Date")
-	if diff := cmp.Diff(want, again.Header); diff != "" {
+	again.header.Del("Date")
+	if diff := cmp.Diff(want, again.header); diff != "" {
 		t.Errorf("headers of the replay (-want +got):\n%s", diff)
 	}
 }
@@ -165,8 +163,8 @@ func TestKeyReuse(t *testing.T) {
 			r := post("k", "a book")
 			change(r)
 			wantProblem(t, serve(h, r), http.StatusUnprocessableEntity, "key-reuse")
-			if answer := serve(h, post(`"k"`, "a book")); answer.StatusCode != http.StatusCreated || text(t, answer) != "1" {
-				t.Errorf("got %d, want the first answer", answer.StatusCode)
+			if answer := serve(h, post(`"k"`, "a book")); answer.Code != http.StatusCreated || answer.Body.String() != "1" {
+				t.Errorf("got %d, want the first answer", answer.Code)
 			}
 		})
 	}
@@ -183,8 +181,8 @@ func TestWhichAnswersAreKept(t *testing.T) {
 			}))
 			for range 2 {
 				answer := serve(h, post("k", ""))
-				if answer.StatusCode != status || answer.Header.Get("Retry-After") != "3" {
-					t.Errorf("got %d %v", answer.StatusCode, answer.Header)
+				if answer.Code != status || answer.Header().Get("Retry-After") != "3" {
+					t.Errorf("got %d %v", answer.Code, answer.Header())
 				}
 			}
 			if want := map[bool]int{true: 1, false: 2}[kept]; runs != want {
@@ -204,7 +202,7 @@ func TestPrincipalsAndNamesDoNotShareKeys(t *testing.T) {
 	}{{byUser, "alice"}, {byUser, "bob"}, {once.MiddlewareConfig{Name: "shop"}, ""}, {once.MiddlewareConfig{Name: "bank"}, ""}} {
 		r := post("k", "")
 		r.Header.Set("User", c.user)
-		if answer := serve(once.Middleware(tokens, c.config)(counting(&runs)), r); answer.Header.Get("Idempotent-Replayed") != "" {
+		if answer := serve(once.Middleware(tokens, c.config)(counting(&runs)), r); answer.Header().Get("Idempotent-Replayed") != "" {
 			t.Errorf("%+v was answered with another's reply", c.user)
 		}
 	}
@@ -217,8 +215,8 @@ func TestARequestThatIsTooLargeIsRefused(t *testing.T) {
 	runs := 0
 	h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{MaxRequest: 4})(counting(&runs))
 	wantProblem(t, serve(h, post("k", "12345")), http.StatusRequestEntityTooLarge, "too-large")
-	if answer := serve(h, post("k", "1234")); answer.StatusCode != http.StatusCreated {
-		t.Errorf("got %d", answer.StatusCode)
+	if answer := serve(h, post("k", "1234")); answer.Code != http.StatusCreated {
+		t.Errorf("got %d", answer.Code)
 	}
 }
 
@@ -240,7 +238,7 @@ func TestAReplyThatIsTooLargeIsRunOnce(t *testing.T) {
 			}))
 			wantProblem(t, serve(h, post("k", "")), http.StatusInternalServerError, "internal")
 			again := serve(h, post("k", ""))
-			if again.Header.Get("Idempotent-Replayed") != "true" {
+			if again.header().Get("Idempotent-Replayed") != "true" {
 				t.Error("the answer was not kept")
 			}
 			wantProblem(t, again, http.StatusInternalServerError, "internal")
@@ -266,52 +264,65 @@ func TestAPanicPassesThroughAndReleases(t *testing.T) {
 		}()
 		serve(h, post("k", ""))
 	}()
-	if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusOK || answer.Header.Get("Idempotent-Replayed") != "" {
-		t.Errorf("got %d %v", answer.StatusCode, answer.Header)
+	if answer := serve(h, post("k", "")); answer.Code != http.StatusOK || answer.Header().Get("Idempotent-Replayed") != "" {
+		t.Errorf("got %d %v", answer.Code, answer.Header())
 	}
 }
 
-// slowly serves requests that take ten seconds, in a bubble.
-func slowly(t *testing.T, c once.MiddlewareConfig, test func(t *testing.T, h http.Handler, runs *atomic.Int32)) {
+// A slow world has a handler that takes ten seconds, in a bubble.
+type slow struct {
+	t    *testing.T
+	h    http.Handler
+	runs atomic.Int32
+}
+
+func slowly(t *testing.T, c once.MiddlewareConfig, test func(w *slow)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var runs atomic.Int32
-		test(t, once.Middleware(once.NewMemory(), c)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			runs.Add(1)
+		w := &slow{t: t}
+		w.h = once.Middleware(once.NewMemory(), c)(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			w.runs.Add(1)
 			time.Sleep(10 * time.Second)
-			w.WriteHeader(http.StatusCreated)
-		})), &runs)
+			rw.WriteHeader(http.StatusCreated)
+		}))
+		test(w)
 	})
 }
 
+// start begins a request and returns when its handler runs.
+func (w *slow) start(ctx context.Context) <-chan *httptest.ResponseRecorder {
+	answer := make(chan *httptest.ResponseRecorder, 1)
+	go func() { answer <- serve(w.h, post("k", "").WithContext(ctx)) }()
+	synctest.Wait()
+	return answer
+}
+
+func (w *slow) post() *httptest.ResponseRecorder { return serve(w.h, post("k", "")) }
+
 func TestTheSecondOfTwoAtOnceIsToldToComeAgain(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
-		first := make(chan *http.Response)
-		go func() { first <- serve(h, post("k", "")) }()
-		synctest.Wait()
-		busy := serve(h, post("k", ""))
-		if busy.Header.Get("Retry-After") != "60" {
-			t.Errorf("Retry-After is %q", busy.Header.Get("Retry-After"))
+	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
+		first := w.start(w.t.Context())
+		busy := w.post()
+		if busy.Header().Get("Retry-After") != "60" {
+			w.t.Errorf("Retry-After is %q", busy.Header().Get("Retry-After"))
 		}
-		wantProblem(t, busy, http.StatusConflict, "leased")
-		if answer := <-first; answer.StatusCode != http.StatusCreated || runs.Load() != 1 {
-			t.Errorf("the first got %d", answer.StatusCode)
+		wantProblem(w.t, busy, http.StatusConflict, "leased")
+		if answer := <-first; answer.Code != http.StatusCreated || w.runs.Load() != 1 {
+			w.t.Errorf("the first got %d", answer.Code)
 		}
 	})
 }
 
 func TestTheSecondOfTwoAtOnceMayWait(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{Wait: 15 * time.Second}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
-		first := make(chan *http.Response)
-		go func() { first <- serve(h, post("k", "")) }()
-		synctest.Wait()
+	slowly(t, once.MiddlewareConfig{Wait: 15 * time.Second}, func(w *slow) {
+		first := w.start(w.t.Context())
 		start := time.Now()
-		second := serve(h, post("k", ""))
-		if second.StatusCode != http.StatusCreated || second.Header.Get("Idempotent-Replayed") != "true" {
-			t.Errorf("the second got %d %v", second.StatusCode, second.Header)
+		second := w.post()
+		if second.Code != http.StatusCreated || second.Header().Get("Idempotent-Replayed") != "true" {
+			w.t.Errorf("the second got %d %v", second.Code, second.Header())
 		}
-		if waited := time.Since(start); waited > 12*time.Second || runs.Load() != 1 {
-			t.Errorf("it waited %v; %d ran", waited, runs.Load())
+		if waited := time.Since(start); waited > 12*time.Second || w.runs.Load() != 1 {
+			w.t.Errorf("it waited %v; %d ran", waited, w.runs.Load())
 		}
 		<-first
 	})
@@ -324,16 +335,14 @@ func TestWaitingEnds(t *testing.T) {
 		"when nobody was to wait":  {0, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
-			slowly(t, once.MiddlewareConfig{Wait: c.wait}, func(t *testing.T, h http.Handler, _ *atomic.Int32) {
-				first := make(chan *http.Response)
-				go func() { first <- serve(h, post("k", "")) }()
-				synctest.Wait()
-				ctx, cancel := context.WithTimeout(t.Context(), c.client)
+			slowly(t, once.MiddlewareConfig{Wait: c.wait}, func(w *slow) {
+				first := w.start(w.t.Context())
+				ctx, cancel := context.WithTimeout(w.t.Context(), c.client)
 				defer cancel()
 				start := time.Now()
-				wantProblem(t, serve(h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
+				wantProblem(w.t, serve(w.h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
 				if waited := time.Since(start); waited > min(c.wait, c.client) {
-					t.Errorf("waited %v", waited)
+					w.t.Errorf("waited %v", waited)
 				}
 				<-first
 			})
@@ -342,15 +351,13 @@ func TestWaitingEnds(t *testing.T) {
 }
 
 func TestAClientThatGoesAwayFindsTheAnswerLater(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{}, func(t *testing.T, h http.Handler, runs *atomic.Int32) {
-		ctx, cancel := context.WithCancel(t.Context())
-		gone := make(chan *http.Response)
-		go func() { gone <- serve(h, post("k", "").WithContext(ctx)) }()
-		synctest.Wait()
+	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
+		ctx, cancel := context.WithCancel(w.t.Context())
+		gone := w.start(ctx)
 		cancel()
 		<-gone
-		if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusCreated || runs.Load() != 1 {
-			t.Errorf("got %d; %d ran", answer.StatusCode, runs.Load())
+		if answer := w.post(); answer.Code != http.StatusCreated || w.runs.Load() != 1 {
+			w.t.Errorf("got %d; %d ran", answer.Code, w.runs.Load())
 		}
 	})
 }
@@ -366,8 +373,8 @@ func TestAHandlerThatGaveUpHasNotAnswered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		wantProblem(t, serve(h, post("k", "").WithContext(ctx)), http.StatusServiceUnavailable, "unavailable")
-		if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusOK || runs != 2 {
-			t.Errorf("got %d; %d ran", answer.StatusCode, runs)
+		if answer := serve(h, post("k", "")); answer.Code != http.StatusOK || runs != 2 {
+			t.Errorf("got %d; %d ran", answer.Code, runs)
 		}
 	})
 }
@@ -400,13 +407,13 @@ func TestNothingRunsWhileTheStoreIsAway(t *testing.T) {
 	store.away.Store(true)
 	h := once.Middleware(once.NewTokens(store), once.MiddlewareConfig{})(counting(&runs))
 	answer := serve(h, post("k", ""))
-	if answer.Header.Get("Retry-After") == "" {
+	if answer.Header().Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 	wantProblem(t, answer, http.StatusServiceUnavailable, "unavailable")
 	store.away.Store(false)
-	if again := serve(h, post("k", "")); again.StatusCode != http.StatusCreated || runs != 1 {
-		t.Errorf("got %d; %d ran", again.StatusCode, runs)
+	if again := serve(h, post("k", "")); again.Code != http.StatusCreated || runs != 1 {
+		t.Errorf("got %d; %d ran", again.Code, runs)
 	}
 }
 
@@ -430,12 +437,12 @@ func TestAStoreThatGoesAwayDuringTheRequest(t *testing.T) {
 					}
 					w.WriteHeader(http.StatusCreated)
 				}))
-				if answer := serve(h, post("k", "")); answer.StatusCode != c.status {
-					t.Errorf("got %d, want %d", answer.StatusCode, c.status)
+				if answer := serve(h, post("k", "")); answer.Code != c.status {
+					t.Errorf("got %d, want %d", answer.Code, c.status)
 				}
 				time.Sleep(2 * time.Hour)
-				if answer := serve(h, post("k", "")); answer.StatusCode != http.StatusCreated || runs != c.runs {
-					t.Errorf("got %d; %d ran, want %d", answer.StatusCode, runs, c.runs)
+				if answer := serve(h, post("k", "")); answer.Code != http.StatusCreated || runs != c.runs {
+					t.Errorf("got %d; %d ran, want %d", answer.Code, runs, c.runs)
 				}
 			})
 		})

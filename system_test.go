@@ -16,7 +16,7 @@ import (
 
 type counter struct{ N int }
 
-func count(_ context.Context, a *once.Attempt[counter], m once.Message) error {
+func count(_ context.Context, a *once.Attempt[counter], _ once.Message) error {
 	a.State.N++
 	a.Reply(http.StatusOK, once.JSON(a.State.N))
 	return nil
@@ -95,7 +95,7 @@ func TestAFailedAttemptLeavesNothing(t *testing.T) {
 
 func TestEffectsAppearWithTheCommit(t *testing.T) {
 	sys := oncetest.New("out")
-	once.Handle(sys.System, "hits", func(_ context.Context, a *once.Attempt[counter], m once.Message) error {
+	once.Handle(sys.System, "hits", func(_ context.Context, a *once.Attempt[counter], _ once.Message) error {
 		a.Send("out", once.Bytes("text/csv", []byte("a,b")).WithHeader("n", "1"))
 		a.SendTo("out", "other", once.Text("x"))
 		a.Blob("report", []byte("whole"))
@@ -164,7 +164,7 @@ func TestASequencedMessageIsHeldForItsPredecessor(t *testing.T) {
 	}
 }
 
-// stored runs a handler that leaves a state, and then another one on the same group.
+// afterState runs a handler that leaves a state, and then another one on the same group.
 func afterState[A, B any](t *testing.T, leave A, then once.Handler[B]) (first, second once.Outcome) {
 	t.Helper()
 	sys := oncetest.New()

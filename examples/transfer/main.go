@@ -5,20 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/oncetest"
 )
 
 func main() {
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
+	ctx := context.Background()
 	sys := oncetest.New("bank", "mail")
 	once.Handle(sys.System, "transfers", transfer)
 	send(ctx, sys.System, "t-0", Transfer{To: "alice", Cents: 100})
@@ -30,7 +23,6 @@ func run(ctx context.Context) error {
 			fmt.Printf("%s got %s: %s\n", name, e.Identity, e.Body)
 		}
 	}
-	return nil
 }
 
 func send(ctx context.Context, sys *once.System, id string, t Transfer) {

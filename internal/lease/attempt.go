@@ -148,7 +148,7 @@ func (a *attempt) release(ctx context.Context) {
 
 // backoff is the pause before try n+1: random up to a bound that doubles.
 func backoff(n int) time.Duration {
-	return rand.N(min(firstPause<<min(n-1, 6), maxPause))
+	return rand.N(min(firstPause<<min(n-1, 6), maxPause)) //nolint:gosec // jitter, not a secret
 }
 
 // pause waits, or gives the context's error.

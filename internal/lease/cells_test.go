@@ -36,13 +36,14 @@ func TestCells(t *testing.T) {
 		{"a late attempt gives the reply of the one that took over", eager, lateAfter},
 		{"a late attempt is fenced while the one that took over runs", eager, lateDuring},
 		{"a late attempt can't release what another took over", eager, lateFailing},
+		{"a late attempt that nobody took over completes", leased, lateAlone},
 		{"a late attempt gives the reply of the one that took over", leased, lateAfter},
 		{"a late attempt is fenced while the one that took over runs", leased, lateDuring},
 		{"a late attempt can't release what another took over", leased, lateFailing},
 	}
 	for _, c := range cells {
 		t.Run(c.mode.name+"/"+c.cell, func(t *testing.T) {
-			inWorld(t, func(_ *testing.T, w *world) { c.test(w, c.mode) })
+			inWorld(t, func(w *world) { c.test(w, c.mode) })
 		})
 	}
 }
@@ -97,9 +98,9 @@ func (w *world) sleepUntilLeaseEnds(m mode) {
 	w.t.Helper()
 	left := time.Until(w.token().Lease)
 	w.wantLeased(m, left)
-	time.Sleep(left - 1)
+	time.Sleep(left - time.Nanosecond)
 	w.wantLeased(m, 1)
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 }
 
 func twoAtOnceLazy(w *world, m mode) {
@@ -135,8 +136,8 @@ func lateLazy(w *world, m mode) {
 }
 
 func lateAlone(w *world, m mode) {
-	if r, err := w.attempt(m, w.answers("late", 2*testLease)); err != nil || r.Duplicate {
-		w.t.Errorf("got %+v, %v", r, err)
+	if r := <-w.startCutOff(m, w.answers("late", 2*testLease)); r.err != nil || r.Duplicate {
+		w.t.Errorf("got %+v", r)
 	}
 	w.wantDone(m, "late")
 }

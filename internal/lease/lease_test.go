@@ -26,7 +26,8 @@ func TestASingleFaultAtTheStoreIsAbsorbed(t *testing.T) {
 		for call := 1; call <= 8; call++ {
 			for _, f := range []fault{before, after} {
 				t.Run(fmt.Sprintf("%s/call %d/%v", m.name, call, f), func(t *testing.T) {
-					inWorld(t, func(t *testing.T, w *world) {
+					inWorld(t, func(w *world) {
+						t := w.t
 						g := w.guard(func(n int) fault {
 							if n == call {
 								return f
@@ -55,7 +56,8 @@ func TestACrashAtAnyStoreCallLosesNothing(t *testing.T) {
 		for call := 1; call <= 8; call++ {
 			for _, f := range []fault{before, after} {
 				t.Run(fmt.Sprintf("%s/call %d/%v", m.name, call, f), func(t *testing.T) {
-					inWorld(t, func(t *testing.T, w *world) {
+					inWorld(t, func(w *world) {
+						t := w.t
 						w.dying(m, crashAt(call, f), w.answers("first", 50*time.Second))
 						time.Sleep(2 * testLease)
 						r, err := w.attempt(m, w.answers("second", 0))
@@ -74,7 +76,8 @@ func TestACrashAtAnyStoreCallLosesNothing(t *testing.T) {
 }
 
 func TestALeaseLivesAsLongAsItsHandler(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		first := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
 			defer w.enter()()
 			if err := pause(ctx, 10*testLease); err != nil {
@@ -99,7 +102,8 @@ func TestALeaseLivesAsLongAsItsHandler(t *testing.T) {
 func TestAHandlersContextEndsBeforeItsLeaseDoes(t *testing.T) {
 	for _, m := range []mode{eager, leased} {
 		t.Run(m.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				start := time.Now()
 				done := w.startCutOff(m, func(ctx context.Context) (*dedup.Reply, error) {
 					<-ctx.Done()
@@ -117,7 +121,8 @@ func TestAHandlersContextEndsBeforeItsLeaseDoes(t *testing.T) {
 }
 
 func TestAnExtensionWhoseAnswerWasLostCountsAsItWasStored(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		g := w.guard(func(call int) fault {
 			switch {
 			case call == 3: // the first extension
@@ -140,7 +145,8 @@ func TestAnExtensionWhoseAnswerWasLostCountsAsItWasStored(t *testing.T) {
 }
 
 func TestAHandlerThatEndsWhileAnExtensionIsInDoubtCompletes(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		g := w.guard(func(call int) fault {
 			if call == 3 { // the first extension
 				return after
@@ -156,7 +162,8 @@ func TestAHandlerThatEndsWhileAnExtensionIsInDoubtCompletes(t *testing.T) {
 }
 
 func TestAHeartbeatThatFindsAnotherOwnerEndsTheHandler(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		done := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
@@ -176,7 +183,8 @@ func TestAHeartbeatThatFindsAnotherOwnerEndsTheHandler(t *testing.T) {
 }
 
 func TestALeaseThatWasExtendedIsNotTakenOverOnAnOldView(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		first := w.start(leased, w.answers("first", testLease))
 		old := w.token()
 		time.Sleep(testLease / 2)
@@ -192,7 +200,8 @@ func TestALeaseThatWasExtendedIsNotTakenOverOnAnOldView(t *testing.T) {
 func TestCancellingTheCallerStillSettles(t *testing.T) {
 	for _, m := range []mode{lazy, eager, leased} {
 		t.Run(m.name+"/the reply is kept", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				ctx, cancel := context.WithCancel(t.Context())
 				_, err := m.call(w.guard(nil), ctx, w.id, func(context.Context) (*dedup.Reply, error) {
 					cancel()
@@ -205,7 +214,8 @@ func TestCancellingTheCallerStillSettles(t *testing.T) {
 			})
 		})
 		t.Run(m.name+"/the lease is released", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				ctx, cancel := context.WithCancel(t.Context())
 				_, err := m.call(w.guard(nil), ctx, w.id, func(ctx context.Context) (*dedup.Reply, error) {
 					cancel()
@@ -223,7 +233,8 @@ func TestCancellingTheCallerStillSettles(t *testing.T) {
 func TestAnotherContentUnderTheSameIdentityIsKeyReuse(t *testing.T) {
 	for _, m := range []mode{lazy, eager, leased} {
 		t.Run(m.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				if _, err := w.attempt(m, w.answers("first", 0)); err != nil {
 					t.Fatal(err)
 				}
@@ -237,7 +248,7 @@ func TestAnotherContentUnderTheSameIdentityIsKeyReuse(t *testing.T) {
 }
 
 func TestAReleasedMessageMayComeAgainWithAnotherContent(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
 		_, _ = w.attempt(eager, w.fails(errHandler, 0))
 		w.id.Fingerprint[0]++
 		w.wantRun(eager)
@@ -245,7 +256,8 @@ func TestAReleasedMessageMayComeAgainWithAnotherContent(t *testing.T) {
 }
 
 func TestACrashedAttemptStillGuardsItsContent(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(w *world) {
+		t := w.t
 		w.dying(eager, crashAt(3, before), w.answers("lost", 0))
 		time.Sleep(2 * testLease)
 		w.id.Fingerprint[0]++
@@ -258,13 +270,14 @@ func TestACrashedAttemptStillGuardsItsContent(t *testing.T) {
 func TestDoneIsRememberedForTheRetention(t *testing.T) {
 	for _, m := range []mode{lazy, eager, leased} {
 		t.Run(m.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				if _, err := w.attempt(m, w.answers("first", 0)); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(testRetention - 1)
+				time.Sleep(testRetention - time.Nanosecond)
 				w.wantDone(m, "first")
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				w.wantRun(m)
 			})
 		})
@@ -274,7 +287,8 @@ func TestDoneIsRememberedForTheRetention(t *testing.T) {
 func TestAReplyThatIsTooLargeIsNotRunAgain(t *testing.T) {
 	for _, m := range []mode{lazy, eager, leased} {
 		t.Run(m.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				g := New(w.store, Config{MaxReply: 4})
 				for range 2 {
 					if _, err := m.call(g, t.Context(), w.id, w.answers("large", 0)); !errors.Is(err, ErrReplyTooLarge) {
@@ -290,7 +304,8 @@ func TestAReplyThatIsTooLargeIsNotRunAgain(t *testing.T) {
 func TestManyAtOnceRunOneAtATime(t *testing.T) {
 	for _, m := range []mode{eager, leased} {
 		t.Run(m.name, func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(w *world) {
+				t := w.t
 				var running []<-chan ending
 				for range 20 {
 					g := w.guard(nil)

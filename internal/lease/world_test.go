@@ -101,10 +101,10 @@ var (
 )
 
 // inWorld runs a test in a bubble with a clock of its own.
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &world{
+		test(&world{
 			t:     t,
 			store: memstore.New(time.Now),
 			id:    Identity{Key: dedup.NewTokenKey("", "orders", "1"), Fingerprint: dedup.Fingerprint{1}},
