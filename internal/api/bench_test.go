@@ -1,0 +1,48 @@
+package api_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/api"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// instant is an engine and a queue that cost nothing: what is left is the front door's own work.
+type instant struct{ api.Engine }
+
+func (instant) Stream(name string) (dedup.Stream, bool) {
+	return dedup.Stream{Name: name, Admission: dedup.ByKey}, true
+}
+
+func (instant) Issue(context.Context, dedup.Message) (dedup.Token, bool, error) {
+	return dedup.Token{State: dedup.Issued}, true, nil
+}
+func (instant) Enqueue(context.Context, dedup.Message) error { return nil }
+
+// discard is an answer that nobody reads.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func BenchmarkAccept(b *testing.B) {
+	h := api.New(api.Options{Engine: instant{}, Queue: instant{}, Now: func() time.Time { return time.Time{} }})
+	body := strings.NewReader(strings.Repeat("x", 1024))
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/streams/orders/messages", io.NopCloser(body))
+	r.ContentLength = 1024
+	r.Header.Set("Content-Type", "application/json")
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_, _ = body.Seek(0, io.SeekStart)
+		r.Header["Idempotency-Key"] = []string{strconv.Itoa(i)}
+		h.ServeHTTP(&discard{http.Header{}}, r)
+	}
+}
