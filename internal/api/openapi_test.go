@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +155,18 @@ func TestAnAnswerThatIsNotInTheDocumentIsNoticed(t *testing.T) {
 		err := newContract(t).check(r, &http.Response{StatusCode: c.status, Header: header}, []byte(c.body))
 		if (err == nil) != c.right {
 			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+func TestEveryProblemTypeIsAnAnchorOfItsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/http.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range problem.Types() {
+		if !strings.Contains(string(page), fmt.Sprintf("\n### %s\n%d", typ, typ.Status())) {
+			t.Errorf("%s is not documented with its status", typ)
 		}
 	}
 }
