@@ -238,7 +238,7 @@ func TestAReplyThatIsTooLargeIsRunOnce(t *testing.T) {
 			}))
 			wantProblem(t, serve(h, post("k", "")), http.StatusInternalServerError, "internal")
 			again := serve(h, post("k", ""))
-			if again.header().Get("Idempotent-Replayed") != "true" {
+			if again.Header().Get("Idempotent-Replayed") != "true" {
 				t.Error("the answer was not kept")
 			}
 			wantProblem(t, again, http.StatusInternalServerError, "internal")
