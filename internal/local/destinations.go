@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -13,12 +14,12 @@ import (
 )
 
 // openDestinations opens the configured destinations. Destinations of the same file share one sender.
-func (s *System) openDestinations() (map[string]dedup.Sender, error) {
+func (s *System) openDestinations(streams []dedup.Stream) (map[string]dedup.Sender, error) {
 	senders := map[string]dedup.Sender{}
 	byPath := map[string]*file.Sender{}
 	for _, name := range s.options.Config.DestinationNames() {
 		d := s.options.Config.Destinations[name]
-		sender, err := s.openDestination(name, d, byPath)
+		sender, err := s.openDestination(name, d, streams, byPath)
 		if err != nil {
 			return nil, fmt.Errorf("open destination %s: %w", name, err)
 		}
@@ -27,7 +28,7 @@ func (s *System) openDestinations() (map[string]dedup.Sender, error) {
 	return senders, nil
 }
 
-func (s *System) openDestination(name string, d config.Destination, byPath map[string]*file.Sender) (dedup.Sender, error) {
+func (s *System) openDestination(name string, d config.Destination, streams []dedup.Stream, byPath map[string]*file.Sender) (dedup.Sender, error) {
 	switch d.Kind() {
 	case config.KindFile:
 		if d.Target() == "-" {
@@ -44,7 +45,11 @@ func (s *System) openDestination(name string, d config.Destination, byPath map[s
 		}
 		return webhook.New(d.Target(), options)
 	case config.KindStream:
-		return stream.New(d.Target(), s.queues.EnqueueOrdered, lateIssuer{s}), nil
+		i := slices.IndexFunc(streams, func(t dedup.Stream) bool { return t.Name == d.Target() })
+		if i < 0 {
+			return nil, fmt.Errorf("no stream is named %q", d.Target())
+		}
+		return stream.New(streams[i], ordered{s.queues}, issuer{s})
 	default:
 		path := filepath.Join(s.options.DataDir, "destinations", name+".jsonl")
 		s.options.Log.Warn("destination needs AWS; its messages are written to a file here", "destination", name, "kind", string(d.Kind()), "path", path)
@@ -67,4 +72,11 @@ func (s *System) openFile(path string, byPath map[string]*file.Sender) (dedup.Se
 	byPath[absolute] = f
 	s.files = append(slices.Clip(s.files), f)
 	return f, nil
+}
+
+// An issuer issues tokens with the engine, which is made after the destinations.
+type issuer struct{ *System }
+
+func (i issuer) Issue(ctx context.Context, m dedup.Message) (dedup.Token, bool, error) {
+	return i.engine.Issue(ctx, m)
 }

@@ -38,6 +38,8 @@ type Options struct {
 	DataDir string
 	// Listen is the address of the HTTP listener that Run opens; empty opens none.
 	Listen string
+	// Ready is called once by Run, with the address that it listens on, when it serves. Defaults to nothing.
+	Ready func(address string)
 	// Stdout is what the file destination "-" writes to. Defaults to os.Stdout.
 	Stdout io.Writer
 	// Now defaults to time.Now.
@@ -52,6 +54,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DataDir == "" {
 		o.DataDir = ".once"
+	}
+	if o.Ready == nil {
+		o.Ready = func(string) {}
 	}
 	if o.Stdout == nil {
 		o.Stdout = os.Stdout
@@ -82,7 +87,6 @@ type System struct {
 	handler http.Handler
 
 	mu    sync.Mutex
-	addr  string
 	ready bool
 }
 
@@ -124,7 +128,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	senders, err := s.openDestinations()
+	senders, err := s.openDestinations(streams)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +143,9 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.frontDoor()
+	if s.handler, err = s.frontDoor(); err != nil {
+		return nil, err
+	}
 	return s.engine, nil
 }
 
@@ -148,13 +154,6 @@ func (s *System) Handler() http.Handler { return s.handler }
 
 // Tokens is where decorators and middleware keep their tokens.
 func (s *System) Tokens() lease.Store { return s.store }
-
-// Addr is the address that Run listens on; empty until it does.
-func (s *System) Addr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.addr
-}
 
 // Close gives the data folder back. Run must have returned.
 func (s *System) Close() error {

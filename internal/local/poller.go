@@ -65,7 +65,10 @@ func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
 		}
 		settled = append(settled, d.Receipt)
 	}
-	for _, err := range p.queue.Delete(ctx, settled) {
+	crash("before-acknowledge")
+	errs := p.queue.Delete(ctx, settled)
+	crash("after-acknowledge")
+	for _, err := range errs {
 		if err != nil {
 			p.log.Error("message not acknowledged; it will come again", "queue", p.queue.Name(), "error", err)
 		}

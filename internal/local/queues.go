@@ -109,15 +109,15 @@ func inbound(x *pebblequeue.Queue, m dedup.Message) queue.Message {
 	if !queue.FIFO(x.Name()) {
 		out.Group, out.DedupID = "", ""
 	}
-	out.Sender = sender
+	out.Sender = wire.Sender
 	return out
 }
 
-// sender is how the system's own parts sign what they put on its queues. No front door lets anybody else use it.
-const sender = "once"
+// An ordered puts messages on their ingress queues for the stream destinations.
+type ordered struct{ *queues }
 
-// EnqueueOrdered puts messages on their ingress queues, no later than anything that is written afterwards.
-func (q *queues) EnqueueOrdered(ctx context.Context, messages []dedup.Message) []error {
+// Enqueue puts messages on their ingress queues, no later than anything that is written afterwards.
+func (q ordered) Enqueue(ctx context.Context, messages []dedup.Message) []error {
 	errs := make([]error, len(messages))
 	for i, m := range messages {
 		x := q.entrance(&m)
@@ -136,7 +136,7 @@ func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay tim
 	messages := make([]queue.Message, len(groups))
 	for i, key := range groups {
 		messages[i] = wire.ToTrigger(key)
-		messages[i].Sender, messages[i].Delay = sender, delay
+		messages[i].Sender, messages[i].Delay = wire.Sender, delay
 		if delay > 0 {
 			messages[i].Group, messages[i].DedupID = "", ""
 		}
@@ -173,7 +173,7 @@ func (q *queues) DeadLetter(ctx context.Context, refused []dedup.Refused) error 
 			x = q.deadPublish
 		}
 		m := wire.ToDeadLetter(r)
-		m.Sender, m.Group, m.DedupID = sender, "", ""
+		m.Sender, m.Group, m.DedupID = wire.Sender, "", ""
 		if err := sendAll(ctx, x, []queue.Message{m}); err != nil {
 			return err
 		}

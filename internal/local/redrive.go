@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/wire"
@@ -49,7 +50,7 @@ func (s *System) deadQueues(name string) ([]*pebblequeue.Queue, error) {
 }
 
 func deadLetter(queueName string, d queue.Delivery) admin.DeadLetter {
-	r, err := wire.FromDeadLetter(d)
+	r, err := fromDeadLetter(d)
 	letter := admin.DeadLetter{Queue: queueName, Reason: string(r.Reason), Detail: r.Detail, Sent: d.Sent}
 	if err != nil && letter.Reason == "" {
 		letter.Reason, letter.Detail = "unreadable", err.Error()
@@ -60,6 +61,10 @@ func deadLetter(queueName string, d queue.Delivery) admin.DeadLetter {
 		letter.Stream, letter.ID, letter.Group, letter.Destination = r.Delivery.Stream, r.Delivery.Identity, r.Delivery.Group, r.To
 	}
 	return letter
+}
+
+func fromDeadLetter(d queue.Delivery) (dedup.Refused, error) {
+	return wire.FromDeadLetter(wire.Event("", []queue.Delivery{d}).Records[0], trusting())
 }
 
 // redriveVisibility is how long a dead letter is hidden while it is looked at.
@@ -134,14 +139,17 @@ func (s *System) wayBack(q *pebblequeue.Queue, d queue.Delivery) (*pebblequeue.Q
 	case s.queues.deadFIFO: // a message that the queue gave up on, as it was sent
 		return s.queues.ingressFIFO, d.Message, nil
 	}
-	r, err := wire.FromDeadLetter(d)
+	r, err := fromDeadLetter(d)
 	if err != nil {
 		return nil, queue.Message{}, fmt.Errorf("read dead letter: %w", err)
 	}
 	if r.Delivery != nil {
-		m := wire.ToRedrive(r.To, *r.Delivery)
-		m.Sender, m.Group, m.DedupID = sender, "", ""
+		m := wire.ToRedelivery(r.To, *r.Delivery)
+		m.Sender, m.Group, m.DedupID = wire.Sender, "", ""
 		return s.queues.publish, m, nil
+	}
+	if r.Reason == dedup.ReasonExpired {
+		r.Message.Accepted = s.options.Now() // whoever redrives it has decided that it was not processed
 	}
 	to := s.queues.entrance(&r.Message)
 	return to, inbound(to, r.Message), nil

@@ -29,16 +29,26 @@ const pollers = 4
 const drainTime = 10 * time.Second
 
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
-func (s *System) frontDoor() http.Handler {
+func (s *System) frontDoor() (http.Handler, error) {
 	contract := api.New(api.Options{Engine: s.engine, Queue: s.queues, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log})
-	sending := sqsapi.New(sqsapi.Options{Queues: s.entrances, Log: s.options.Log})
+	sending, err := sqsapi.New(sqsapi.Config{
+		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
+		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
+		Counts: func(q queue.Queue) (visible, inFlight, delayed int) {
+			st := q.(*pebblequeue.Queue).Stats() //nolint:errcheck,forcetypeassert // they are the two above
+			return st.Ready, st.InFlight, st.Delayed
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Amz-Target") != "" {
+		if sqsapi.Handles(r) {
 			sending.ServeHTTP(w, r)
 			return
 		}
 		contract.ServeHTTP(w, r)
-	})
+	}), nil
 }
 
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes what is under way.
@@ -85,9 +95,12 @@ func (s *System) poller(q *pebblequeue.Queue, handle func(context.Context, event
 	return &poller{queue: q, handle: handle, log: s.options.Log, event: func(batch []queue.Delivery) events.SQSEvent { return wire.Event(arn, batch) }}
 }
 
+// trusting believes what the system's own parts have put on its queues. No front door lets anybody else send under their name.
+func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
+
 // decode reads a message off an ingress queue.
 func (s *System) decode(m events.SQSMessage) (dedup.Message, error) {
-	decoded, origin, err := wire.FromSQS(m, wire.Defaults{Trusted: []string{sender}})
+	decoded, origin, err := wire.FromSQS(m, trusting())
 	if err == nil && origin == wire.FromMessageID {
 		s.options.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
 	}
@@ -123,10 +136,11 @@ func (s *System) serve(ctx context.Context) error {
 	return nil
 }
 
-func (s *System) up(addr string) {
+func (s *System) up(address string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addr, s.ready = addr, true
+	s.ready = true
+	s.mu.Unlock()
+	s.options.Ready(address)
 }
 
 // serveAdmin answers the command line through the socket in the data folder.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/local"
+)
+
+// embedded is a server on a data folder.
+type embedded struct {
+	*local.System
+	ready func(string)
+}
+
+func openServer(o serverOptions) (server, error) {
+	e := &embedded{}
+	var err error
+	e.System, err = openStarted(local.Options{
+		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, Stdout: o.Stdout, Log: o.Log, Ready: func(address string) { e.ready(address) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Run serves until the context ends.
+func (e *embedded) Run(ctx context.Context, ready func(address string)) error {
+	e.ready = ready
+	return e.System.Run(ctx)
+}
+
+func openFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
+	return openStarted(local.Options{Config: c, DataDir: dir})
+}
+
+func openStarted(o local.Options) (*local.System, error) {
+	s, err := local.Open(o)
+	if errors.Is(err, local.ErrLocked) {
+		return nil, &exitError{exitAway, err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Start(nil); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
