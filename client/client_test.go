@@ -92,10 +92,11 @@ func TestACallThatEndsWithoutAnAnswerTellsTheKey(t *testing.T) {
 		limit   time.Duration
 		step    http.HandlerFunc
 		also    error
+		last    client.ProblemType
 	}{
-		"by its context":       {client.Options{}, time.Minute, cut, context.DeadlineExceeded},
-		"by MaxElapsed":        {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, cut, errCut},
-		"by a long RetryAfter": {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, problem(503, "unavailable", "Retry-After", "60"), client.Unavailable},
+		"by its context":       {client.Options{}, time.Minute, cut, context.DeadlineExceeded, ""},
+		"by MaxElapsed":        {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, cut, errCut, ""},
+		"by a long RetryAfter": {client.Options{MaxElapsed: 5 * time.Second}, time.Hour, problem(503, "unavailable", "Retry-After", "60"), nil, client.Unavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,8 +106,12 @@ func TestACallThatEndsWithoutAnAnswerTellsTheKey(t *testing.T) {
 				once, _ := newClient(t, c.options, c.step)
 				_, err := once.Send(ctx, client.Message{Stream: "orders"})
 				var open *client.UnacknowledgedError
-				if !errors.As(err, &open) || open.Key != "key-1" || !errors.Is(err, c.also) {
+				if !errors.As(err, &open) || open.Key != "key-1" || !errors.Is(err, c.also) && c.also != nil {
 					t.Errorf("got %v", err)
+				}
+				var refusal *client.Problem
+				if errors.As(err, &refusal) || c.last != "" && !errors.Is(open.Last, c.last) {
+					t.Errorf("refused %v, last answer %v", refusal, open.Last)
 				}
 				if time.Since(start) > time.Minute {
 					t.Errorf("ended after %v", time.Since(start))

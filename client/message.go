@@ -145,3 +145,9 @@ func (m *Message) own(h http.Header) error {
 	}
 	return nil
 }
+
+// Validate finds the mistakes that Send would find before it sends anything. An empty key is not one.
+func (m *Message) Validate() error {
+	_, err := m.header()
+	return err
+}

@@ -85,13 +85,26 @@ func (p *Problem) again() bool {
 type UnacknowledgedError struct {
 	// Key is the message's key, also where the client made it; empty for a numbered message without one.
 	Key string
+	// Err tells the last reason: the network's or the context's.
 	Err error
+	// Last is the last answer, where there was one; nil else. It is not part of the error's chain, so that errors.As finds a [*Problem] only where the
+	// server has refused.
+	Last *Problem
 }
 
-// Error tells the last reason.
-func (e *UnacknowledgedError) Error() string { return "not acknowledged: " + e.Err.Error() }
+// Error tells the last reason, and the last answer.
+func (e *UnacknowledgedError) Error() string {
+	text := "not acknowledged"
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	if e.Last != nil {
+		text += ": the server said " + e.Last.Error()
+	}
+	return text
+}
 
-// Unwrap gives the last reason, and the context's error where the context ended the call.
+// Unwrap gives Err.
 func (e *UnacknowledgedError) Unwrap() error { return e.Err }
 
 const typeBase = "https://github.com/effectively-once/once/"

@@ -113,11 +113,17 @@ func verdict(ctx context.Context, err, last error) error {
 	if errors.As(err, &p) && !p.again() {
 		return p
 	}
-	reason := last
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(last, cause) {
-		reason = fmt.Errorf("%w; the last try: %w", cause, last)
+	open := &UnacknowledgedError{Err: context.Cause(ctx)}
+	if errors.As(last, &open.Last) {
+		return open
 	}
-	return &UnacknowledgedError{Err: reason}
+	switch {
+	case open.Err == nil:
+		open.Err = last
+	case !errors.Is(last, open.Err):
+		open.Err = fmt.Errorf("%w; the last try: %w", open.Err, last)
+	}
+	return open
 }
 
 // spread adds up to a tenth: callers that were sent away together do not come back together.

@@ -174,7 +174,9 @@ func TestStatsAreIdleWhenNothingWaitsForTheSystem(t *testing.T) {
 		{"pending", admin.Stats{Streams: []admin.StreamStats{{Pending: 1}}}, false},
 		{"held", admin.Stats{Streams: []admin.StreamStats{{Held: 1}}}, false},
 		{"leased", admin.Stats{Streams: []admin.StreamStats{{Leased: 1}}}, false},
-		{"delayed on a queue", admin.Stats{Queues: []admin.QueueStats{{Delayed: 1}}}, false},
+		{"on a queue", admin.Stats{Queues: []admin.QueueStats{{Visible: 1}}}, false},
+		{"in flight", admin.Stats{Queues: []admin.QueueStats{{InFlight: 1}}}, false},
+		{"delayed triggers find nothing left", admin.Stats{Queues: []admin.QueueStats{{Delayed: 1}}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.stats.Total().Idle; got != c.idle {

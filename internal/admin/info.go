@@ -15,11 +15,13 @@ type Stats struct {
 	Held    int `json:"held"`
 	Issued  int `json:"issued"`
 	Leased  int `json:"leased"`
-	// Queued counts messages on all queues but the dead-letter queues, those in flight and delayed included.
-	Queued int `json:"queued"`
+	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: they are triggers that
+	// come later to see whether anything was left.
+	Queued  int `json:"queued"`
+	Delayed int `json:"delayed"`
 	// DeadLetters counts messages on the dead-letter queues.
 	DeadLetters int `json:"dead_letters"`
-	// Idle is true when nothing is pending, held, leased or queued. Issued tokens and dead letters do not count: they wait for somebody.
+	// Idle is true when nothing is pending, held, leased or queued. Issued tokens, delayed triggers and dead letters do not count.
 	Idle bool `json:"idle"`
 }
 
@@ -51,7 +53,7 @@ func (q QueueStats) Depth() int { return q.Visible + q.InFlight + q.Delayed }
 
 // Total fills in the sums, and Idle, from Streams and Queues.
 func (s Stats) Total() Stats {
-	s.Pending, s.Held, s.Issued, s.Leased, s.Queued, s.DeadLetters = 0, 0, 0, 0, 0, 0
+	s.Pending, s.Held, s.Issued, s.Leased, s.Queued, s.Delayed, s.DeadLetters = 0, 0, 0, 0, 0, 0, 0
 	for _, x := range s.Streams {
 		s.Pending += x.Pending
 		s.Held += x.Held
@@ -63,7 +65,8 @@ func (s Stats) Total() Stats {
 			s.DeadLetters += q.Depth()
 			continue
 		}
-		s.Queued += q.Depth()
+		s.Queued += q.Visible + q.InFlight
+		s.Delayed += q.Delayed
 	}
 	s.Idle = s.Pending+s.Held+s.Leased+s.Queued == 0
 	return s

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+// checked is what check prints as JSON.
+type checked struct {
+	File         string                        `json:"file,omitempty"`
+	Valid        bool                          `json:"valid"`
+	Streams      map[string]config.Stream      `json:"streams,omitempty"`
+	Destinations map[string]config.Destination `json:"destinations,omitempty"`
+	Warnings     []string                      `json:"warnings"`
+	Problems     []config.Problem              `json:"problems"`
+}
+
+func (a *app) check() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration and say what it does",
+		Long: `Check reads the configuration and lists everything that is wrong with it, each with file, line and field. For a valid one it prints a
+summary, and on standard error what is allowed but probably not meant. Warnings do not change the exit code.`,
+		Example: `  once check
+  once check --config other.yaml --json | jq .problems`,
+		Args: arguments(cobra.NoArgs),
+	}
+	path, asJSON := configFlag(cmd), jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(cmd, *path)
+		var invalid *config.InvalidError
+		if errors.As(err, &invalid) && *asJSON {
+			out := checked{File: *path, Warnings: []string{}, Problems: invalid.Problems}
+			return errors.Join(printJSON(a.out, out), &exitError{code: exitUsage})
+		}
+		if err != nil {
+			return err
+		}
+		warnings := append([]string{}, c.Warnings()...)
+		if *asJSON {
+			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, warnings, []config.Problem{}})
+		}
+		for _, w := range warnings {
+			_, _ = fmt.Fprintln(a.err, "warning: "+w)
+		}
+		return a.summary(c)
+	}
+	return cmd
+}
+
+func (a *app) summary(c configured) error {
+	_, _ = fmt.Fprintf(a.out, "%s is valid: %s, %s\n\n", c.source(), plural(len(c.Streams), "stream"), plural(len(c.Destinations), "destination"))
+	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "GAP", "DESTINATIONS"}}
+	for _, name := range c.StreamNames() {
+		s := c.Streams[name]
+		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), gap(s), dash(strings.Join(s.Destinations, ", "))})
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	rows = [][]string{{"", ""}, {"DESTINATION", "KIND", "TARGET"}}
+	for _, name := range c.DestinationNames() {
+		d := c.Destinations[name]
+		rows = append(rows, []string{name, string(d.Kind()), d.Target()})
+	}
+	return table(a.out, rows)
+}
+
+func retention(s config.Stream) string {
+	if s.Retention == 0 {
+		return "default"
+	}
+	return s.Retention.String()
+}
+
+func gap(s config.Stream) string {
+	switch {
+	case s.Gap.Policy == "":
+		return "-"
+	case s.Gap.After == 0:
+		return string(s.Gap.Policy)
+	}
+	return string(s.Gap.Policy) + " after " + s.Gap.After.String()
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/config"
+)
+
+// The exit codes are a contract with scripts; once help exit-codes documents them.
+const (
+	exitOK         = 0
+	exitFailed     = 1
+	exitUsage      = 2
+	exitRefused    = 3
+	exitAway       = 4
+	exitIncomplete = 5
+)
+
+const exitText = `once exits with
+
+  0  everything that was asked for is done
+  1  something else went wrong: the text on standard error tells what
+  2  the command line, the configuration or the input is wrong; nothing was done
+  3  the server refused (a rejected message, a key that was used for another content, an unknown stream): trying again does not help
+  4  no acknowledgement: the server was not reachable or not ready. Trying again under the same keys is right
+  5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive left something over,
+     or the command was interrupted. Running the same command again goes on where it stopped
+
+Sending again is always safe under the same keys: what the server has already is acknowledged again and not processed again.`
+
+func exitCodes() *cobra.Command {
+	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitText}
+}
+
+// exitError is an error with an exit code of its own. One without err has told everything already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func usageError(cmd *cobra.Command, err error) error {
+	return &exitError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+}
+
+// codeOf gives the exit code of an error.
+func codeOf(err error) int {
+	var exit *exitError
+	var invalid *config.InvalidError
+	var refused *client.Problem
+	var open *client.UnacknowledgedError
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &invalid):
+		return exitUsage
+	case errors.As(err, &open):
+		return exitAway
+	case errors.As(err, &refused):
+		return exitRefused
+	case errors.Is(err, context.Canceled):
+		return exitIncomplete
+	}
+	return exitFailed
+}
+
+// notThere makes a missing configuration file a mistake of the command line.
+func notThere(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &exitError{exitUsage, err}
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// maxLine bounds a line of a file, in bytes: a body of the largest size, escaped or in base64, has room.
+const maxLine = 4 << 20
+
+// line is one message of a file of JSON lines.
+type line struct {
+	number  int
+	message client.Message
+}
+
+// lineError says what is wrong with a line.
+type lineError struct {
+	number int
+	err    error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.number, e.err) }
+func (e *lineError) Unwrap() error { return e.err }
+
+// lineReader reads the messages of a stream, one by one.
+type lineReader struct {
+	scanner *bufio.Scanner
+	stream  string
+	number  int
+	// key names a line that has neither an id nor a source; nil leaves it to the client.
+	key func(number int) string
+}
+
+func newLineReader(r io.Reader, stream string, key func(int) string) *lineReader {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(make([]byte, 64<<10), maxLine)
+	return &lineReader{scanner: scanner, stream: stream, key: key}
+}
+
+// next gives the next message, io.EOF after the last one, or a *lineError; reading can go on after one that is not about the reader itself.
+func (r *lineReader) next() (line, error) {
+	for r.scanner.Scan() {
+		r.number++
+		text := bytes.TrimSpace(r.scanner.Bytes())
+		if r.number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+		}
+		if len(text) == 0 {
+			continue
+		}
+		m, err := parseLine(text)
+		if err == nil {
+			m.Stream = r.stream
+			if m.Key == "" && m.Source == "" && r.key != nil {
+				m.Key = r.key(r.number)
+			}
+			err = validate(m)
+		}
+		if err != nil {
+			return line{}, &lineError{r.number, err}
+		}
+		return line{r.number, m}, nil
+	}
+	if err := r.scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return line{}, &brokenError{&lineError{r.number + 1, fmt.Errorf("must be at most %d bytes long", maxLine)}}
+	} else if err != nil {
+		return line{}, &brokenError{fmt.Errorf("read line %d: %w", r.number+1, err)}
+	}
+	return line{}, io.EOF
+}
+
+// brokenError says that reading cannot go on.
+type brokenError struct{ err error }
+
+func (e *brokenError) Error() string { return e.err.Error() }
+func (e *brokenError) Unwrap() error { return e.err }
+
+// record is the shape of a line.
+type record struct {
+	ID          *string           `json:"id"`
+	Group       string            `json:"group"`
+	Source      string            `json:"source"`
+	Epoch       uint64            `json:"epoch"`
+	Sequence    uint64            `json:"sequence"`
+	DependsOn   map[string]uint64 `json:"depends_on"`
+	Headers     map[string]string `json:"headers"`
+	ContentType string            `json:"content_type"`
+	Body        json.RawMessage   `json:"body"`
+	BodyBase64  *[]byte           `json:"body_base64"`
+}
+
+func parseLine(text []byte) (client.Message, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var r record
+	if err := d.Decode(&r); err != nil {
+		return client.Message{}, fmt.Errorf("not a message: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return client.Message{}, errors.New("there is something after the message")
+	}
+	m := client.Message{
+		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Headers: r.Headers, ContentType: r.ContentType,
+	}
+	if r.ID != nil {
+		if m.Key = *r.ID; m.Key == "" {
+			return m, errors.New("id must not be empty")
+		}
+	}
+	return m, r.body(&m)
+}
+
+// body puts the body into m, and its type where the line says none.
+func (r *record) body(m *client.Message) error {
+	switch {
+	case r.BodyBase64 != nil && r.Body != nil:
+		return errors.New("body and body_base64 exclude each other")
+	case r.BodyBase64 != nil:
+		m.Body = *r.BodyBase64
+		return nil
+	case r.Body == nil:
+		return errors.New("body is missing")
+	}
+	if m.ContentType == "" {
+		m.ContentType = "application/json"
+	}
+	if isJSON(m.ContentType) {
+		m.Body = r.Body
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(r.Body, &text); err != nil {
+		return fmt.Errorf("body must be a JSON string where the content_type is %s", m.ContentType)
+	}
+	m.Body = []byte(text)
+	return nil
+}
+
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
+}
+
+// validate finds what the server would refuse, as far as it can be known here.
+func validate(m client.Message) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	same := dedup.Message{
+		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
+		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
+	}
+	if same.ID == "" && same.Source == "" {
+		same.ID = "to be made"
+	}
+	return same.Validate()
+}
+
+// contentKey makes keys of a file's SHA-256 and the line's number: the same file, sent again, carries the same keys.
+func contentKey(sum [sha256.Size]byte) func(int) string {
+	return func(number int) string {
+		key := sha256.Sum256(fmt.Appendf(nil, "once line %d of file %x", number, sum))
+		return "line-" + hex.EncodeToString(key[:16])
+	}
+}

@@ -1,0 +1,26 @@
+// Command once runs a system, sends messages to one, and looks into one. See once --help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end; after it a second one ends the process as if nobody listened.
+	context.AfterFunc(ctx, stop)
+	a := &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		terminal:   term.IsTerminal(int(os.Stderr.Fd())),
+		typed:      term.IsTerminal(int(os.Stdin.Fd())),
+		env:        os.Getenv,
+		openServer: openServer,
+		openFolder: openFolder,
+	}
+	os.Exit(a.run(ctx, os.Args[1:]))
+}

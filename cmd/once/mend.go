@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/admin"
+)
+
+func (a *app) sweep() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Finish what crashed workers left behind",
+		Long: `Sweep looks at every group: it publishes what is pending, drains what can run, acts on gaps, and deletes records that have expired. A running
+server does this by itself from time to time. Repeating it is harmless. It exits with 5 when a group could not be finished.`,
+		Example: `  once sweep
+  once sweep --data /var/lib/once --json`,
+		Args: arguments(cobra.NoArgs),
+	}
+	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.look(cmd, *data, *path, func(ctx context.Context, s admin.Admin) error {
+			info, err := s.Sweep(ctx)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				err = printJSON(a.out, info)
+			} else {
+				_, err = fmt.Fprintf(a.out, "looked at %s: %d finished, %d failed; deleted %s and %s\n", plural(info.Groups, "group"),
+					info.Finished, info.Failed, plural(info.Expired, "expired record"), plural(info.Blobs, "stray blob"))
+			}
+			return unfinished(err, info.Failed)
+		})
+	}
+	return cmd
+}
+
+func (a *app) redrive() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "redrive",
+		Short: "Put dead letters back under their identities",
+		Long: `Redrive takes messages and effects off the dead-letter queues and puts them back where they came from, under the identities that they had: what was
+processed before is recognised. Mend the cause first: what is refused again comes back to the dead-letter queue. To see what is there:
+once show --dead-letters. It exits with 5 when something could not be put back.`,
+		Example: `  once redrive --reason rejected
+  once redrive --queue ingress-dead.fifo --max 10 --json`,
+		Args: arguments(cobra.NoArgs),
+	}
+	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
+	var o admin.RedriveOptions
+	queueFlags(cmd, &o.Queue, &o.Reason)
+	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if o.Max < 0 {
+			return usageError(cmd, fmt.Errorf("--max must be at least 0"))
+		}
+		return a.look(cmd, *data, *path, func(ctx context.Context, s admin.Admin) error {
+			info, err := s.Redrive(ctx, o)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				err = printJSON(a.out, info)
+			} else {
+				_, err = fmt.Fprintf(a.out, "put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
+			}
+			return unfinished(err, info.Failed)
+		})
+	}
+	return cmd
+}
+
+func queueFlags(cmd *cobra.Command, queue, reason *string) {
+	cmd.Flags().StringVar(queue, "queue", "", "only this dead-letter queue")
+	cmd.Flags().StringVar(reason, "reason", "", "only dead letters with this reason, as key-reuse, unknown or rejected")
+}
+
+func unfinished(err error, failed int) error {
+	if err == nil && failed > 0 {
+		return &exitError{code: exitIncomplete}
+	}
+	return err
+}

@@ -1,0 +1,371 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
+)
+
+func TestCommandsPrintWhatTheTracesSay(t *testing.T) {
+	for _, name := range []string{"check", "send", "send_file", "look", "help"} {
+		t.Run(name, func(t *testing.T) { newWorld(t).trace(t, "testdata/"+name+".txt") })
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExampleAndJSONWhereItPrintsData(t *testing.T) {
+	root := (&app{}).root()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "exit-codes" {
+			continue
+		}
+		if cmd.Short == "" || cmd.Example == "" {
+			t.Errorf("%s has no help or no example", cmd.Name())
+		}
+		if cmd.Name() != "dev" && cmd.Flags().Lookup("json") == nil {
+			t.Errorf("%s has no --json", cmd.Name())
+		}
+		for _, line := range strings.Split(cmd.Example, "\n") {
+			checkExample(t, root, line)
+		}
+	}
+}
+
+// checkExample parses the flags of an example, so that help never shows one that is not there.
+func checkExample(t *testing.T, root *cobra.Command, line string) {
+	t.Helper()
+	_, line, ok := strings.Cut(line, "once ")
+	if !ok {
+		t.Errorf("no command in %q", line)
+		return
+	}
+	line, _, _ = strings.Cut(line, " #")
+	line, _, _ = strings.Cut(line, " |")
+	cmd, args, err := root.Find(words(line))
+	if err != nil || cmd == root {
+		t.Errorf("%q: %v", line, err)
+		return
+	}
+	if err := cmd.ParseFlags(args); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+func TestMessagesOfOneGroupAreSentInTheOrderOfTheFile(t *testing.T) {
+	w := newWorld(t)
+	var file strings.Builder
+	for n := range 400 {
+		switch n % 4 {
+		case 0, 1:
+			fmt.Fprintf(&file, `{"id":"%d","group":"g%d","body":%d}`+"\n", n, n%20, n)
+		case 2:
+			fmt.Fprintf(&file, `{"source":"s%d","sequence":%d,"body":%d}`+"\n", n%20, n+1, n)
+		default:
+			fmt.Fprintf(&file, `{"id":"%d","body":%d}`+"\n", n, n)
+		}
+	}
+	if code := w.once(t.Context(), file.String(), "send", "orders", "--file", "-", "--concurrency", "16"); code != 0 {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	last := map[string]int{}
+	for _, x := range w.front.order {
+		group, body, _ := strings.Cut(x, " ")
+		n, err := strconv.Atoi(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := last[group]; ok && before >= n {
+			t.Errorf("%s: %d after %d", group, n, before)
+		}
+		last[group] = n
+	}
+	if len(w.front.order) != 400 {
+		t.Errorf("%d messages arrived", len(w.front.order))
+	}
+}
+
+func TestAFileIsRepeatedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
+	w := newWorld(t)
+	var mu sync.Mutex
+	seen := map[string]int{}
+	// Every message is taken, and its answer lost, the first time.
+	w.front.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		key := r.Header.Get("Idempotency-Key")
+		if seen[key]++; seen[key] == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "--file", "testdata/files/good.jsonl", "--json"); code != 0 {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	if len(seen) != 5 {
+		t.Errorf("keys: %v", seen)
+	}
+	if !strings.Contains(w.err.String(), "not acknowledged yet, trying again") {
+		t.Errorf("said nothing: %q", w.err.String())
+	}
+}
+
+func TestAChangedFileIsAnotherFile(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	for _, content := range []string{"{\"body\":1}\n{\"body\":2}\n", "{\"body\":1}\n{\"body\":3}\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if code := w.once(t.Context(), "", "send", "orders", "--file", path); code != 0 {
+				t.Fatalf("exit %d: %s", code, w.err.String())
+			}
+		}
+	}
+	if len(w.front.taken) != 4 {
+		t.Errorf("%d messages", len(w.front.taken))
+	}
+}
+
+func TestAFileThatChangesWhileItIsSentIsReported(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	line := "{\"body\":\"" + strings.Repeat("x", 100<<10) + "\"}\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, 20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	w.front.before = func(http.ResponseWriter, *http.Request) bool {
+		once.Do(func() {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				_, err = f.WriteString(line)
+				err = errors.Join(err, f.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		return false
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "--file", path, "--concurrency", "1"); code != exitIncomplete ||
+		!strings.Contains(w.err.String(), "the file changed while it was sent") {
+		t.Errorf("exit %d: %s", code, w.err.String())
+	}
+}
+
+func TestAnInterruptTellsWhatWasAcknowledged(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 0
+	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if n++; n == 3 {
+			_, _ = io.Copy(io.Discard, r.Body) // a server notices that the caller has gone only when it has read all
+			cancel()
+			<-r.Context().Done()
+			return true
+		}
+		return false
+	}
+	if code := w.once(ctx, "", "send", "orders", "--file", "testdata/files/good.jsonl", "--concurrency", "1"); code != exitIncomplete {
+		t.Errorf("exit %d: %s", code, w.err.String())
+	}
+	if got := w.out.String(); got != "5 messages: 2 accepted, 0 replayed, 0 failed, 3 not acknowledged\n" {
+		t.Errorf("said %q", got)
+	}
+}
+
+func TestAFileIsGivenUpWhenItIsToldTo(t *testing.T) {
+	w := newWorld(t)
+	n := 0
+	w.front.before = func(rw http.ResponseWriter, _ *http.Request) bool {
+		if n++; n > 2 {
+			refuse(rw, http.StatusServiceUnavailable, "unavailable")
+			return true
+		}
+		return false
+	}
+	args := []string{"send", "orders", "--file", "testdata/files/good.jsonl", "--concurrency", "1", "--retry-for", "1ms"}
+	if code := w.once(t.Context(), "", args...); code != exitIncomplete || !strings.Contains(w.out.String(), "2 accepted, 0 replayed, 0 failed, 3 not") {
+		t.Errorf("exit %d: %s%s", code, w.out.String(), w.err.String())
+	}
+	w.front.taken = map[string]string{}
+	if code := w.once(t.Context(), "", args...); code != exitAway {
+		t.Errorf("nothing acknowledged: exit %d: %s%s", code, w.out.String(), w.err.String())
+	}
+}
+
+// cannedServer runs until it is told to end.
+type cannedServer struct {
+	options serverOptions
+	end     context.CancelFunc
+	closed  bool
+}
+
+func (s *cannedServer) Run(ctx context.Context, ready func(string)) error {
+	ready("[::]:8081")
+	s.end()
+	<-ctx.Done()
+	return nil
+}
+
+func (s *cannedServer) Close() error { s.closed = true; return nil }
+
+func TestDevGreetsRunsUntilItIsToldToEndAndCloses(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &cannedServer{end: cancel}
+	w.server = s
+	if code := w.once(ctx, "", "dev", "--config", "testdata/files/shop.yaml", "--data", "/tmp/x", "--listen", ":8081"); code != 0 || !s.closed {
+		t.Errorf("exit %d, closed %v: %s", code, s.closed, w.err.String())
+	}
+	golden(t, "testdata/greeting.txt", w.err.String())
+	w.openErr = errors.New("open data folder: locked")
+	if code := w.once(t.Context(), "", "dev"); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	if code := w.once(t.Context(), "", "dev", "--config", "testdata/files/bad.yaml"); code != exitUsage {
+		t.Errorf("exit %d", code)
+	}
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-want +got)\n%s", path, d)
+	}
+}
+
+func TestLookingAsksTheServerThatRunsOnTheFolder(t *testing.T) {
+	w := newWorld(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Mkdir(".once", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := admin.Listen(t.Context(), ".once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := newCannedFolder()
+	running.failed = 2
+	server := &http.Server{Handler: admin.Handler(running), ReadHeaderTimeout: time.Second}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	if code := w.once(t.Context(), "", "sweep"); code != exitIncomplete || !strings.Contains(w.out.String(), "2 failed") {
+		t.Errorf("exit %d: %s%s", code, w.out.String(), w.err.String())
+	}
+	if code := w.once(t.Context(), "", "redrive"); code != exitIncomplete {
+		t.Errorf("exit %d: %s%s", code, w.out.String(), w.err.String())
+	}
+	if w.folder.closed {
+		t.Error("the folder was opened")
+	}
+	_ = server.Close()
+	if code := w.once(t.Context(), "", "sweep"); code != 0 || !w.folder.closed {
+		t.Errorf("afterwards: exit %d, closed %v: %s", code, w.folder.closed, w.err.String())
+	}
+}
+
+func TestExitCodesFollowTheError(t *testing.T) {
+	for want, errs := range map[int][]error{
+		exitFailed:     {errors.New("disk on fire"), fmt.Errorf("group: %w", admin.ErrNotFound)},
+		exitUsage:      {&config.InvalidError{}, notThere(os.ErrNotExist)},
+		exitRefused:    {fmt.Errorf("send: %w", &client.Problem{Status: 422})},
+		exitAway:       {fmt.Errorf("send: %w", &client.UnacknowledgedError{Err: &client.Problem{Status: 503}})},
+		exitIncomplete: {context.Canceled, &exitError{code: exitIncomplete}},
+	} {
+		for _, err := range errs {
+			if got := codeOf(err); got != want {
+				t.Errorf("%v: exit %d, want %d", err, got, want)
+			}
+		}
+	}
+}
+
+func TestTheVersionComesFromTheBuild(t *testing.T) {
+	info := &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	want := build{Version: "v1.2.3", Revision: "abc", Time: "2026-01-01T00:00:00Z", Modified: true, Go: "go1.26.0"}
+	if d := cmp.Diff(want, built(info, true)); d != "" {
+		t.Error(d)
+	}
+	w := newWorld(t)
+	if code := w.once(t.Context(), "", "version"); code != 0 || !strings.HasPrefix(w.out.String(), "once ") {
+		t.Errorf("exit %d: %s", code, w.out.String())
+	}
+}
+
+func TestStreamNamesAreCompletedFromTheConfiguration(t *testing.T) {
+	w := newWorld(t)
+	for _, args := range [][]string{{"__complete", "show", "--config", "testdata/files/shop.yaml", ""}, {"__complete", "send", ""}} {
+		if code := w.once(t.Context(), "", args...); code != 0 {
+			t.Fatalf("exit %d", code)
+		}
+		want := []string{"chat", "idle", "orders"}
+		if args[1] == "send" {
+			want = []string{"messages"}
+		}
+		if got := strings.Fields(w.out.String()); !slices.Equal(got[:len(got)-1], want) {
+			t.Errorf("%v: %v", args, got)
+		}
+	}
+}
+
+func FuzzParseLine(f *testing.F) {
+	for _, path := range []string{"testdata/files/good.jsonl", "testdata/files/bad.jsonl"} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for line := range strings.Lines(string(data)) {
+			f.Add(line)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := newLineReader(strings.NewReader(text), "orders", func(n int) string { return strconv.Itoa(n) })
+		for last := 0; ; {
+			l, err := r.next()
+			var bad *lineError
+			if err != nil && !errors.As(err, &bad) {
+				return
+			}
+			if err != nil {
+				l.number = bad.number
+			} else if again := validate(l.message); again != nil {
+				t.Fatalf("a message that is not valid: %v", again)
+			}
+			if l.number <= last {
+				t.Fatalf("line %d after %d", l.number, last)
+			}
+			last = l.number
+		}
+	})
+}

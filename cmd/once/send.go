@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+const maxConcurrency = 100
+
+// sending is what send was asked for.
+type sending struct {
+	message     client.Message
+	headers     []string
+	file        string
+	url         string
+	concurrency int
+	wait        string
+	retryFor    string
+	json        bool
+}
+
+const sendLong = `Send sends one message, or a file of them, and tries again under the same key until the server acknowledges it.
+
+BODY is the body itself; - or nothing reads it from standard input. A body that is JSON is sent as application/json, other text as text/plain.
+Without --key a new key is made: the message counts once however often it has to be tried, but running the command again sends another message.
+
+--file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
+The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
+Messages of one group, or of one source, are sent one after the other in the order of the file; everything else side by side.
+A line without an id and a source gets a key made of the content of the whole file and the line's number: sending the same file again repeats the same
+messages, and a changed file is another file. The whole file is checked before anything is sent.
+--file - reads standard input and sends while it reads; lines without an id get new keys there, so that a second run sends them again.
+
+A single message is given up after 1m, a file never; --retry-for changes both. The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+
+func (a *app) send() *cobra.Command {
+	var o sending
+	cmd := &cobra.Command{
+		Use:   "send STREAM [BODY|-]",
+		Short: "Send a message, or a file of messages, until it is acknowledged",
+		Long:  sendLong,
+		Example: `  once send orders '{"item":7}' --key order-1 --group customer-7
+  once send chat 'hello' --source ann --sequence 1
+  once send transfers '{"cents":5}' --key t-1 --wait 10s      # wait for the handler's reply
+  once send orders --file orders.jsonl --concurrency 64
+  zcat old.jsonl.gz | once send orders --file -`,
+		Args:              arguments(cobra.RangeArgs(1, 2)),
+		ValidArgsFunction: completeStreams,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.message.Key, "key", "", "identity of the message within the stream; default a new one")
+	f.StringVar(&o.message.Group, "group", "", "unit of state and order; default the source, or else the key")
+	f.StringVar(&o.message.Source, "source", "", "numbered sender")
+	f.Uint64Var(&o.message.Sequence, "sequence", 0, "number of the message: 1, 2, 3 ...; needs --source")
+	f.Uint64Var(&o.message.Epoch, "epoch", 0, "incarnation of the source")
+	f.StringArrayVar(&o.headers, "header", nil, "header X-NAME=VALUE that travels with the message; may be repeated")
+	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
+	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
+	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("how many messages of a file are under way at once, at most %d", maxConcurrency))
+	f.StringVar(&o.wait, "wait", "", "wait that long for the handler's reply, at most 60s")
+	f.StringVar(&o.retryFor, "retry-for", "", "give up a message after that long; 0s is never")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // it only fails for a flag that is not there
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.prepare(cmd, args, &o)
+		if err != nil {
+			return usageError(cmd, err)
+		}
+		if o.file != "" {
+			return a.sendFile(cmd.Context(), c, &o)
+		}
+		return a.sendOne(cmd.Context(), c, args, &o)
+	}
+	return cmd
+}
+
+// prepare checks the flags and makes the client.
+func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (*client.Client, error) {
+	if err := dedup.ValidStream(args[0]); err != nil {
+		return nil, err
+	}
+	o.message.Stream = args[0]
+	if o.concurrency < 1 || o.concurrency > maxConcurrency {
+		return nil, fmt.Errorf("--concurrency must be between 1 and %d", maxConcurrency)
+	}
+	limit, err := time.Minute, error(nil)
+	if o.file != "" {
+		limit, err = 0, onlyFile(cmd, args)
+	} else {
+		err = o.own(cmd)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if limit, err = optional("--retry-for", o.retryFor, limit); err != nil {
+		return nil, err
+	}
+	if o.url == "" {
+		o.url = a.env("ONCE_URL")
+	}
+	if o.url == "" {
+		o.url = defaultURL
+	}
+	notice := &notice{app: a}
+	return client.New(o.url, client.Options{MaxElapsed: limit, OnRetry: notice.retry})
+}
+
+// onlyFile refuses what belongs to a single message: a file's lines say it themselves.
+func onlyFile(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return errors.New("--file and BODY exclude each other")
+	}
+	for _, name := range []string{"key", "group", "source", "sequence", "epoch", "header", "content-type", "wait"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--file and --%s exclude each other", name)
+		}
+	}
+	return nil
+}
+
+// own completes a single message from the flags and checks it.
+func (o *sending) own(cmd *cobra.Command) (err error) {
+	for _, name := range []string{"key", "group", "source"} {
+		// Most likely a variable of a script that is not set: a made-up key in its place would break the script's promise.
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return fmt.Errorf("--%s must not be empty", name)
+		}
+	}
+	if o.message.Wait, err = optional("--wait", o.wait, 0); err != nil {
+		return err
+	}
+	if o.message.Wait > time.Minute {
+		return errors.New("--wait must be at most 60s")
+	}
+	for _, h := range o.headers {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok {
+			return fmt.Errorf("--header %q must be NAME=VALUE", h)
+		}
+		if o.message.Headers == nil {
+			o.message.Headers = map[string]string{}
+		}
+		o.message.Headers[name] = value
+	}
+	return o.message.Validate()
+}
+
+func optional(flag, text string, otherwise time.Duration) (time.Duration, error) {
+	if text == "" {
+		return otherwise, nil
+	}
+	d, err := config.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", flag, err)
+	}
+	return d.Std(), nil
+}
+
+func (a *app) sendOne(ctx context.Context, c *client.Client, args []string, o *sending) error {
+	body, err := a.body(args)
+	if err != nil {
+		return err
+	}
+	m := o.message
+	m.Body = body
+	if m.ContentType == "" {
+		m.ContentType = contentType(body)
+	}
+	receipt, err := c.Send(ctx, m)
+	if err != nil {
+		return err
+	}
+	return a.printReceipt(receipt, o.json)
+}
+
+// body is the argument, or what comes on standard input.
+func (a *app) body(args []string) ([]byte, error) {
+	if len(args) == 2 && args[1] != "-" {
+		return []byte(args[1]), nil
+	}
+	if a.typed {
+		_, _ = fmt.Fprintln(a.err, "reading the body from the terminal; end it with ctrl-D")
+	}
+	body, err := io.ReadAll(io.LimitReader(a.in, dedup.MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	if len(body) > dedup.MaxBody {
+		return nil, &exitError{exitUsage, fmt.Errorf("read body: must be at most %d bytes", dedup.MaxBody)}
+	}
+	return body, nil
+}
+
+func contentType(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return ""
+	case json.Valid(body):
+		return "application/json"
+	case utf8.Valid(body):
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// receipted is what send prints of one message as JSON.
+type receipted struct {
+	client.Receipt
+	Reply *admin.ReplyInfo `json:"reply,omitempty"`
+}
+
+func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
+	out := receipted{Receipt: r}
+	if r.Reply != nil {
+		out.Reply = &admin.ReplyInfo{Status: r.Reply.Status, Header: r.Reply.Header}
+		out.Reply.SetBody(r.Reply.Body)
+	}
+	if asJSON {
+		return printJSON(a.out, out)
+	}
+	text := r.Status + " " + r.ID
+	if r.Group != "" && r.Group != r.ID {
+		text += " in " + r.Stream + "/" + r.Group
+	} else {
+		text += " in " + r.Stream
+	}
+	if r.Replayed {
+		text += " (the server had it before)"
+	}
+	if _, err := fmt.Fprintln(a.out, text); err != nil || r.Reply == nil {
+		return err
+	}
+	_, err := fmt.Fprintf(a.out, "reply %d %s\n", r.Reply.Status, bytes.TrimRight(r.Reply.Body, "\n"))
+	return err
+}
+
+// notice tells that something is tried again: at first, and then every ten seconds.
+type notice struct {
+	app  *app
+	mu   sync.Mutex
+	next time.Time
+}
+
+const noticeEvery = 10 * time.Second
+
+func (n *notice) retry(err error, _ time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	if now.Before(n.next) {
+		return
+	}
+	n.next = now.Add(noticeEvery)
+	_, _ = fmt.Fprintf(n.app.err, "not acknowledged yet, trying again: %v\n", err)
+}
+
+// regular reports whether a path is a file that can be read twice.
+func regular(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if info.IsDir() {
+		return false, fmt.Errorf("%s is a folder", path)
+	}
+	return info.Mode().IsRegular(), nil
+}

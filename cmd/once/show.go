@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/admin"
+)
+
+// showing is what show was asked for.
+type showing struct {
+	id          string
+	deadLetters admin.DeadLettersOptions
+	dead        bool
+	after       string
+	limit       int
+	json        bool
+}
+
+func (a *app) show() *cobra.Command {
+	var o showing
+	cmd := &cobra.Command{
+		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID]",
+		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
+		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
+true when nothing is pending, held, leased or queued.`,
+		Example: `  once show                         # totals
+  once show --json | jq .idle       # is everything done?
+  once show orders                  # groups of a stream
+  once show orders/customer-7       # one group: its state, what is pending and held
+  once show orders --id o-1         # one message: its status and its reply
+  once show --dead-letters          # what was refused, and why`,
+		Args:              arguments(cobra.MaximumNArgs(1)),
+		ValidArgsFunction: completeStreams,
+	}
+	path, data := configFlag(cmd), dataFlag(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	f.StringVar(&o.id, "id", "", "show the message with this id")
+	f.BoolVar(&o.dead, "dead-letters", false, "show dead letters")
+	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Reason)
+	f.StringVar(&o.after, "after", "", "show groups after this one")
+	f.IntVar(&o.limit, "limit", admin.DefaultLimit, "show at most that many")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ask, err := a.question(args, o)
+		if err != nil {
+			return usageError(cmd, err)
+		}
+		return a.look(cmd, *data, *path, ask)
+	}
+	return cmd
+}
+
+// question tells what the arguments ask for.
+func (a *app) question(args []string, o showing) (func(context.Context, admin.Admin) error, error) {
+	if o.limit < 1 {
+		return nil, errors.New("--limit must be at least 1")
+	}
+	if len(args) == 0 {
+		switch {
+		case o.id != "":
+			return nil, errors.New("--id needs the message's stream")
+		case o.dead:
+			return func(ctx context.Context, s admin.Admin) error { return a.showDeadLetters(ctx, s, o) }, nil
+		}
+		return func(ctx context.Context, s admin.Admin) error { return a.showStats(ctx, s, o) }, nil
+	}
+	stream, group, one := strings.Cut(args[0], "/")
+	switch {
+	case o.dead:
+		return nil, errors.New("--dead-letters takes no stream")
+	case one && o.id != "":
+		return nil, errors.New("--id takes a stream, not a group")
+	case one:
+		return func(ctx context.Context, s admin.Admin) error { return a.showGroup(ctx, s, stream, group, o) }, nil
+	case o.id != "":
+		return func(ctx context.Context, s admin.Admin) error { return a.showMessage(ctx, s, stream, o) }, nil
+	}
+	return func(ctx context.Context, s admin.Admin) error { return a.showGroups(ctx, s, stream, o) }, nil
+}
+
+func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(a.out, stats)
+	}
+	rows := [][]string{{"STREAM", "GROUPS", "PENDING", "HELD", "ISSUED", "LEASED", "DONE"}}
+	for _, x := range stats.Streams {
+		rows = append(rows, append([]string{x.Stream}, numbers(x.Groups, x.Pending, x.Held, x.Issued, x.Leased, x.Done)...))
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	rows = [][]string{{"", ""}, {"QUEUE", "VISIBLE", "IN FLIGHT", "DELAYED"}}
+	for _, q := range stats.Queues {
+		rows = append(rows, append([]string{q.Queue}, numbers(q.Visible, q.InFlight, q.Delayed)...))
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	text := "idle"
+	if !stats.Idle {
+		text = "at work"
+	}
+	_, err = fmt.Fprintf(a.out, "\n%s, %s\n", text, plural(stats.DeadLetters, "dead letter"))
+	return err
+}
+
+func (a *app) showGroups(ctx context.Context, s admin.Admin, stream string, o showing) error {
+	groups, err := s.Groups(ctx, admin.GroupsOptions{Stream: stream, After: o.after, Limit: o.limit})
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(a.out, append([]admin.GroupInfo{}, groups...))
+	}
+	if len(groups) == 0 {
+		_, err := fmt.Fprintf(a.out, "stream %s has no groups here; look at a message with --id\n", stream)
+		return err
+	}
+	rows := [][]string{{"GROUP", "VERSION", "LAST NUMBER", "PENDING", "HELD", "SOURCES", "EXPIRES"}}
+	for _, g := range groups {
+		rows = append(rows, []string{
+			g.Group, fmt.Sprint(g.Version), fmt.Sprint(g.LastNumber), fmt.Sprint(len(g.Pending)), fmt.Sprint(g.Held), fmt.Sprint(len(g.Sources)), dash(stamp(g.Expires)),
+		})
+	}
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	if len(groups) == o.limit {
+		_, err = fmt.Fprintf(a.err, "there may be more: once show %s --after %q\n", stream, groups[len(groups)-1].Group)
+	}
+	return err
+}
+
+func numbers(list ...int) []string {
+	out := make([]string, len(list))
+	for i, n := range list {
+		out[i] = fmt.Sprint(n)
+	}
+	return out
+}

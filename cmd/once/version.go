@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// build is what version prints as JSON.
+type build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+}
+
+func (a *app) version() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print the version", Example: "  once version --json", Args: arguments(cobra.NoArgs),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		b := built(debug.ReadBuildInfo())
+		if *asJSON {
+			return printJSON(a.out, b)
+		}
+		text := "once " + b.Version
+		if b.Revision != "" {
+			text += " (" + strings.TrimSpace(b.Revision[:min(12, len(b.Revision))]+" "+b.Time) + ")"
+		}
+		_, err := fmt.Fprintln(a.out, text+" "+b.Go)
+		return err
+	}
+	return cmd
+}
+
+func built(info *debug.BuildInfo, ok bool) build {
+	if !ok {
+		return build{Version: "unknown"}
+	}
+	b := build{Version: info.Main.Version, Go: info.GoVersion}
+	if b.Version == "" {
+		b.Version = "(devel)"
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}

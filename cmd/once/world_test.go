@@ -1,0 +1,257 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
+)
+
+var update = flag.Bool("update", false, "write what comes out to testdata")
+
+// front is a front door that keeps what it took, in memory.
+type front struct {
+	mu    sync.Mutex
+	taken map[string]string // body by key
+	order []string          // group and body in the order of arrival
+	// before may answer in its stead.
+	before func(w http.ResponseWriter, r *http.Request) bool
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.before != nil && f.before(w, r) {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	stream := strings.Split(r.URL.Path, "/")[3]
+	id, _ := strconv.Unquote(r.Header.Get("Idempotency-Key"))
+	group := r.Header.Get("Once-Group")
+	if source := r.Header.Get("Once-Source"); source != "" && id == "" {
+		id, group = source+"/"+r.Header.Get("Once-Epoch")+"/"+r.Header.Get("Once-Sequence"), source
+	}
+	if group == "" {
+		group = id
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, had := f.taken[id]
+	switch {
+	case stream == "nowhere":
+		refuse(w, 404, "unknown-stream")
+		return
+	case bytes.Contains(body, []byte("refuse")):
+		refuse(w, 400, "rejected")
+		return
+	case had && old != string(body):
+		refuse(w, 422, "key-reuse")
+		return
+	case had:
+		w.Header().Set("Idempotent-Replayed", "true")
+	default:
+		f.taken[id] = string(body)
+		f.order = append(f.order, group+" "+string(body))
+	}
+	if r.Header.Get("Prefer") != "" {
+		w.Header().Set("Preference-Applied", r.Header.Get("Prefer"))
+		w.Header()["Date"] = nil
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"receipt":7}`)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(map[string]string{"id": id, "stream": stream, "group": group, "status": "accepted"})
+}
+
+func refuse(w http.ResponseWriter, status int, name string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#%s","title":"Title","status":%d}`, name, status)
+}
+
+// world is what the commands of one test run in.
+type world struct {
+	front    *front
+	url      string
+	folder   *cannedFolder
+	server   server
+	openErr  error
+	out, err bytes.Buffer
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	f := &front{taken: map[string]string{}}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return &world{front: f, url: s.URL, folder: newCannedFolder()}
+}
+
+// once runs a command line and gives its exit code.
+func (w *world) once(ctx context.Context, in string, args ...string) int {
+	w.out.Reset()
+	w.err.Reset()
+	a := &app{
+		in: strings.NewReader(in), out: &w.out, err: &w.err,
+		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
+		openServer: func(serverOptions) (server, error) {
+			return w.server, w.openErr
+		},
+		openFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
+	}
+	return a.run(ctx, args)
+}
+
+// trace runs the command lines of a file, "$ once …" with standard input in lines of "< ", and compares what they print, or writes it with -update:
+// standard output as it is, standard error after "! ", and the exit code where it is not 0.
+func (w *world) trace(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	head, rest, _ := strings.Cut(string(data), "$ once ")
+	got.WriteString(head)
+	for block := range strings.SplitSeq(rest, "\n$ once ") {
+		command, _, _ := strings.Cut(block, "\n")
+		in := ""
+		fmt.Fprintf(&got, "$ once %s\n", command)
+		for line := range strings.Lines(block) {
+			if text, ok := strings.CutPrefix(line, "< "); ok {
+				in += strings.TrimSuffix(text, "\n") + "\n"
+				got.WriteString("< " + strings.TrimSuffix(text, "\n") + "\n")
+			}
+		}
+		code := w.once(t.Context(), in, words(command)...)
+		got.WriteString(w.out.String())
+		for line := range strings.Lines(strings.ReplaceAll(w.err.String(), w.url, "URL")) {
+			got.WriteString("! " + line)
+		}
+		if code != 0 {
+			fmt.Fprintf(&got, "exit %d\n", code)
+		}
+		got.WriteString("\n")
+	}
+	text := strings.TrimRight(got.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if d := cmp.Diff(string(data), text); d != "" {
+		t.Errorf("%s (-want +got)\n%s", path, d)
+	}
+}
+
+// words splits a command line at spaces outside of single quotes.
+func words(command string) []string {
+	var out []string
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
+}
+
+// cannedFolder is a folder with fixed contents.
+type cannedFolder struct {
+	failed int
+	closed bool
+}
+
+func newCannedFolder() *cannedFolder { return &cannedFolder{} }
+
+func (c *cannedFolder) Close() error { c.closed = true; return nil }
+
+func (c *cannedFolder) Stats(context.Context) (admin.Stats, error) {
+	return admin.Stats{
+		Streams: []admin.StreamStats{{Stream: "chat", Groups: 2, Pending: 1, Held: 3}, {Stream: "orders", Groups: 1, Done: 12}},
+		Queues:  []admin.QueueStats{{Queue: "ingress.fifo", Visible: 4, InFlight: 1}, {Queue: "ingress-dead.fifo", Visible: 2, DeadLetter: true}},
+	}.Total(), nil
+}
+
+func at(hour int) time.Time { return time.Date(2026, 3, 1, hour, 0, 0, 0, time.UTC) }
+
+func (c *cannedFolder) group() admin.GroupInfo {
+	since, expires := at(12), at(13)
+	g := admin.GroupInfo{
+		Stream: "chat", Group: "room/1", Version: 7, LastNumber: 12, Held: 4, Expires: &expires,
+		Pending: []admin.Pending{{Number: 12, ID: "m1", Attempt: "01f", Effects: 2, Sent: 1}},
+		Sources: []admin.SourceInfo{{
+			Source: "ann", Epoch: 1, Next: 4, Held: []admin.Range{{First: 5, Last: 7}, {First: 9, Last: 9}}, Skipped: []admin.Range{}, GapSince: &since,
+		}},
+	}
+	g.SetState([]byte(`{"cents": 3}`))
+	return g
+}
+
+func (c *cannedFolder) Groups(_ context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
+	switch o.Stream {
+	case "chat":
+		return []admin.GroupInfo{c.group()}[:min(1, o.Limit)], nil
+	case "orders":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("stream %s: %w", o.Stream, admin.ErrNotFound)
+}
+
+func (c *cannedFolder) Group(_ context.Context, stream, group string) (admin.GroupInfo, error) {
+	if g := c.group(); g.Stream == stream && g.Group == group {
+		return g, nil
+	}
+	return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
+}
+
+func (c *cannedFolder) Message(_ context.Context, stream, id string) (admin.MessageInfo, error) {
+	if id != "o-1" {
+		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
+	}
+	reply := &admin.ReplyInfo{Status: 201}
+	reply.SetBody([]byte("two\nlines\x1b[2J"))
+	expires := at(14)
+	return admin.MessageInfo{Stream: stream, ID: id, Group: "customer-7", Status: "done", Reply: reply, Expires: &expires}, nil
+}
+
+func (c *cannedFolder) Sweep(context.Context) (admin.SweepInfo, error) {
+	return admin.SweepInfo{Groups: 3, Finished: 1, Failed: c.failed, Expired: 2, Blobs: 1}, nil
+}
+
+func (c *cannedFolder) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
+	if o.Reason == "none" {
+		return nil, nil
+	}
+	return []admin.DeadLetter{
+		{Queue: "ingress-dead.fifo", Reason: "unknown", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9)},
+		{Queue: "publish-dead", Reason: "gone", Detail: "410 Gone", Stream: "chat", Group: "room/1", Source: "ann", Epoch: 1, Sequence: 3, Destination: "shop", Sent: at(10)},
+	}, nil
+}
+
+func (c *cannedFolder) Redrive(_ context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
+	if o.Queue == "gone" {
+		return admin.RedriveInfo{}, errors.New("disk on fire")
+	}
+	return admin.RedriveInfo{Redriven: o.Max, Left: 1, Failed: c.failed}, nil
+}
