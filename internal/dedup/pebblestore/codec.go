@@ -1,17 +1,14 @@
 package pebblestore
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/effectively-once/once/internal/dedup"
-	"github.com/fxamacker/cbor/v2"
 )
 
 // A stored record is
@@ -19,7 +16,7 @@ import (
 //	format(1) expires(8) body checksum(4)
 //
 // with the expiry in microseconds of Unix time, 0 for never, where sweeps find it without decoding. The body of a group begins with incarnation(8)
-// version(8), which conditions are on; all else is CBOR. The checksum is CRC-32C of the key and of everything before it, so a record under the wrong key is
+// version(8), which conditions are on; all else is one object in CBOR. The checksum is CRC-32C of the key and of everything before it, so a record under the wrong key is
 // found out too.
 //
 // Whatever changes the meaning of a record changes the format. That is why a field that this program does not know is corruption: to ignore it would be
@@ -30,34 +27,6 @@ const (
 	identitySize      = 16
 	checksumSize      = 4
 )
-
-// A codec encodes and decodes records.
-type codec struct {
-	enc     cbor.UserBufferEncMode
-	dec     cbor.DecMode
-	buffers sync.Pool
-}
-
-func newCodec() *codec {
-	encOptions := cbor.CoreDetEncOptions()
-	encOptions.TagsMd = cbor.TagsForbidden
-	enc, encErr := encOptions.UserBufferEncMode()
-	dec, decErr := cbor.DecOptions{
-		DupMapKey:   cbor.DupMapKeyEnforcedAPF,
-		IndefLength: cbor.IndefLengthForbidden,
-		TagsMd:      cbor.TagsForbidden,
-		// What a handler put into a header need not be UTF-8.
-		UTF8:              cbor.UTF8DecodeInvalid,
-		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
-		// What could be written must be readable; the checksum keeps absurd sizes out.
-		MaxArrayElements: math.MaxInt32,
-		MaxMapPairs:      math.MaxInt32,
-	}.DecMode()
-	if encErr != nil || decErr != nil {
-		panic(fmt.Sprint("options of the record codec: ", encErr, decErr))
-	}
-	return &codec{enc: enc, dec: dec, buffers: sync.Pool{New: func() any { return new(bytes.Buffer) }}}
-}
 
 // A record is a stored value whose checksum is right. It shares the value's memory.
 type record struct {
@@ -119,90 +88,78 @@ func fromMicros(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// put writes a record: its head as it is, the rest as CBOR.
-func (c *codec) put(batch *pebble.Batch, key []byte, expires time.Time, head []byte, rest any) error {
-	buffer := c.buffers.Get().(*bytes.Buffer)
-	defer c.buffers.Put(buffer)
-	buffer.Reset()
-	var start [headerSize]byte
-	start[0] = format
-	binary.BigEndian.PutUint64(start[1:], uint64(micros(expires)))
-	buffer.Write(start[:])
-	buffer.Write(head)
-	if err := c.enc.MarshalToBuffer(rest, buffer); err != nil {
-		return fmt.Errorf("encode record: %w", err)
-	}
-	var end [checksumSize]byte
-	binary.BigEndian.PutUint32(end[:], checksum(key, buffer.Bytes()))
-	buffer.Write(end[:])
-	return batch.Set(key, buffer.Bytes(), nil)
+// buffers keep the memory that records are encoded in; a batch copies what is put into it.
+type buffers struct{ pool sync.Pool }
+
+func newBuffers() *buffers {
+	return &buffers{pool: sync.Pool{New: func() any { return &encoder{b: make([]byte, 0, 1<<10)} }}}
 }
 
-func (c *codec) putGroup(batch *pebble.Batch, key []byte, g *dedup.Group) error {
-	var head [identitySize]byte
-	binary.BigEndian.PutUint64(head[:], g.Incarnation)
-	binary.BigEndian.PutUint64(head[8:], g.Version)
-	return c.put(batch, key, g.Expires, head[:], toGroup(g))
+// largest is the capacity of a buffer above which it is not kept.
+const largest = 64 << 10
+
+// put writes a record into a batch; write appends it.
+func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *encoder)) error {
+	e := p.pool.Get().(*encoder)
+	defer func() {
+		if cap(e.b) <= largest {
+			p.pool.Put(e)
+		}
+	}()
+	e.b = e.b[:0]
+	write(e)
+	return batch.Set(key, seal(key, e.b), nil)
 }
 
-func (c *codec) putHeld(batch *pebble.Batch, key []byte, h *dedup.Held) error {
-	return c.put(batch, key, time.Time{}, nil, toHeld(h))
+// begin starts a record.
+func (e *encoder) begin(expires time.Time) {
+	e.b = append(e.b, format)
+	e.b = binary.BigEndian.AppendUint64(e.b, uint64(micros(expires)))
 }
 
-func (c *codec) putToken(batch *pebble.Batch, key []byte, t *dedup.Token) error {
-	return c.put(batch, key, t.Expires, nil, toToken(t))
+// seal ends a record.
+func seal(key, content []byte) []byte {
+	return binary.BigEndian.AppendUint32(content, checksum(key, content))
 }
 
-// group decodes into g, which has its key.
-func (c *codec) group(r record, g *dedup.Group) error {
-	incarnation, version, err := r.identity()
-	if err != nil {
-		return err
-	}
-	var stored groupRecord
-	if err := c.decode(r.body[identitySize:], &stored); err != nil {
-		return err
-	}
-	decoded, err := stored.group()
-	if err != nil {
-		return err
-	}
-	decoded.Key, decoded.Incarnation, decoded.Version, decoded.Expires = g.Key, incarnation, version, fromMicros(r.expires)
-	*g = decoded
-	return nil
+func encodeGroup(e *encoder, g *dedup.Group) {
+	e.begin(g.Expires)
+	e.b = binary.BigEndian.AppendUint64(e.b, g.Incarnation)
+	e.b = binary.BigEndian.AppendUint64(e.b, g.Version)
+	writeGroup(e, g)
 }
 
-// held decodes a stored value.
-func (c *codec) held(key, value []byte) (dedup.Held, error) {
-	r, err := open(key, value)
-	if err != nil {
-		return dedup.Held{}, err
-	}
-	var stored heldRecord
-	if err := c.decode(r.body, &stored); err != nil {
-		return dedup.Held{}, err
-	}
-	return stored.held(), nil
+func encodeHeld(e *encoder, h *dedup.Held) {
+	e.begin(time.Time{})
+	writeHeld(e, h)
 }
 
-// token decodes into t, which has its key.
-func (c *codec) token(r record, t *dedup.Token) error {
-	var stored tokenRecord
-	if err := c.decode(r.body, &stored); err != nil {
-		return err
-	}
-	decoded, err := stored.token()
-	if err != nil {
-		return err
-	}
-	decoded.Key, decoded.Expires = t.Key, fromMicros(r.expires)
-	*t = decoded
-	return nil
+func encodeToken(e *encoder, t *dedup.Token) {
+	e.begin(t.Expires)
+	writeToken(e, t)
 }
 
-func (c *codec) decode(body []byte, into any) error {
-	if err := c.dec.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: %w", dedup.ErrCorrupt, err)
+func decodeGroup(r record, key dedup.GroupKey) (dedup.Group, error) {
+	g := dedup.Group{Key: key, Expires: fromMicros(r.expires)}
+	var err error
+	if g.Incarnation, g.Version, err = r.identity(); err != nil {
+		return dedup.Group{Key: key}, err
 	}
-	return nil
+	d := &decoder{b: r.body[identitySize:]}
+	readGroup(d, &g)
+	return g, d.end()
+}
+
+func decodeHeld(r record) (dedup.Held, error) {
+	var h dedup.Held
+	d := &decoder{b: r.body}
+	readHeld(d, &h)
+	return h, d.end()
+}
+
+func decodeToken(r record, key dedup.TokenKey) (dedup.Token, error) {
+	t := dedup.Token{Key: key, Expires: fromMicros(r.expires)}
+	d := &decoder{b: r.body}
+	readToken(d, &t)
+	return t, d.end()
 }

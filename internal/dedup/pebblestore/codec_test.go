@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -12,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/effectively-once/once/internal/dedup"
-	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -23,79 +19,56 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew")
 
-// encoded gives the value that put writes under a key.
-func encoded(t testing.TB, key []byte, put func(batch *pebble.Batch) error) []byte {
-	t.Helper()
-	db, err := pebbledb.Open("", &pebble.Options{FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := db.NewIndexedBatch()
-	if err := put(batch); err != nil {
-		t.Fatal(err)
-	}
-	value, closer, err := batch.Get(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value = bytes.Clone(value)
-	if err := errors.Join(closer.Close(), batch.Close(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return value
-}
-
 // A kind is one kind of record, for tests that hold for all.
 type kind struct {
 	name   string
 	key    []byte
 	record any
-	encode func(t testing.TB, record any) []byte
-	decode func(key, value []byte) (any, error)
+	encode func(record any) []byte
+	decode func(r record) (any, error)
+}
+
+// read decodes a stored value.
+func (k kind) read(key, value []byte) (any, error) {
+	r, err := open(key, value)
+	if err != nil {
+		return nil, err
+	}
+	return k.decode(r)
 }
 
 func kinds() []kind {
-	c := newCodec()
 	group, token, held := exampleGroup(), exampleToken(), exampleHeld()
 	groupK, tokenK, heldK := groupKey(group.Key), tokenKey(token.Key), heldKey(keyOf(&held.Message))
+	encode := func(key []byte, write func(e *encoder)) []byte {
+		e := &encoder{}
+		write(e)
+		return seal(key, e.b)
+	}
 	return []kind{
 		{
 			name: "group", key: groupK, record: group,
-			encode: func(t testing.TB, record any) []byte {
-				g := record.(dedup.Group)
-				return encoded(t, groupK, func(b *pebble.Batch) error { return c.putGroup(b, groupK, &g) })
+			encode: func(x any) []byte {
+				g := x.(dedup.Group)
+				return encode(groupK, func(e *encoder) { encodeGroup(e, &g) })
 			},
-			decode: func(key, value []byte) (any, error) {
-				g := dedup.Group{Key: group.Key}
-				r, err := open(key, value)
-				if err == nil {
-					err = c.group(r, &g)
-				}
-				return g, err
-			},
+			decode: func(r record) (any, error) { return decodeGroup(r, group.Key) },
 		},
 		{
 			name: "token", key: tokenK, record: token,
-			encode: func(t testing.TB, record any) []byte {
-				x := record.(dedup.Token)
-				return encoded(t, tokenK, func(b *pebble.Batch) error { return c.putToken(b, tokenK, &x) })
+			encode: func(x any) []byte {
+				t := x.(dedup.Token)
+				return encode(tokenK, func(e *encoder) { encodeToken(e, &t) })
 			},
-			decode: func(key, value []byte) (any, error) {
-				x := dedup.Token{Key: token.Key}
-				r, err := open(key, value)
-				if err == nil {
-					err = c.token(r, &x)
-				}
-				return x, err
-			},
+			decode: func(r record) (any, error) { return decodeToken(r, token.Key) },
 		},
 		{
 			name: "held", key: heldK, record: held,
-			encode: func(t testing.TB, record any) []byte {
-				h := record.(dedup.Held)
-				return encoded(t, heldK, func(b *pebble.Batch) error { return c.putHeld(b, heldK, &h) })
+			encode: func(x any) []byte {
+				h := x.(dedup.Held)
+				return encode(heldK, func(e *encoder) { encodeHeld(e, &h) })
 			},
-			decode: func(key, value []byte) (any, error) { return c.held(key, value) },
+			decode: func(r record) (any, error) { return decodeHeld(r) },
 		},
 	}
 }
@@ -142,7 +115,7 @@ func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 	for _, k := range kinds() {
 		file := filepath.Join("testdata", "format-1", k.name+".hex")
 		if *update {
-			if err := os.WriteFile(file, []byte(hex.EncodeToString(k.encode(t, k.record))+"\n"), 0o600); err != nil {
+			if err := os.WriteFile(file, []byte(hex.EncodeToString(k.encode(k.record))+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,11 +127,11 @@ func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := k.decode(k.key, value)
+		got, err := k.read(k.key, value)
 		if diff := cmp.Diff(k.record, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", k.name, err, diff)
 		}
-		if !bytes.Equal(k.encode(t, k.record), value) {
+		if !bytes.Equal(k.encode(k.record), value) {
 			t.Errorf("%s: is encoded in another way now; that needs another format number", k.name)
 		}
 	}
@@ -166,14 +139,14 @@ func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 
 func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
 	for _, k := range kinds() {
-		value := k.encode(t, k.record)
+		value := k.encode(k.record)
 		for i := range value {
-			if _, err := k.decode(k.key, value[:i]); !errors.Is(err, dedup.ErrCorrupt) {
+			if _, err := k.read(k.key, value[:i]); !errors.Is(err, dedup.ErrCorrupt) {
 				t.Errorf("%s cut to %d bytes: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
 			}
 			damaged := bytes.Clone(value)
 			damaged[i] ^= 1 << (i % 8)
-			if _, err := k.decode(k.key, damaged); !errors.Is(err, dedup.ErrCorrupt) {
+			if _, err := k.read(k.key, damaged); !errors.Is(err, dedup.ErrCorrupt) {
 				t.Errorf("%s with a bit of byte %d flipped: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
 			}
 		}
@@ -182,7 +155,7 @@ func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
 
 func TestARecordUnderAnotherKeyIsCorrupt(t *testing.T) {
 	for _, k := range kinds() {
-		if _, err := k.decode(append(bytes.Clone(k.key), 'x'), k.encode(t, k.record)); !errors.Is(err, dedup.ErrCorrupt) {
+		if _, err := k.read(append(bytes.Clone(k.key), 'x'), k.encode(k.record)); !errors.Is(err, dedup.ErrCorrupt) {
 			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
 		}
 	}
@@ -190,11 +163,36 @@ func TestARecordUnderAnotherKeyIsCorrupt(t *testing.T) {
 
 func TestARecordOfANewerFormatIsNamedAsSuch(t *testing.T) {
 	for _, k := range kinds() {
-		value := k.encode(t, k.record)
+		value := k.encode(k.record)
 		value[0] = format + 1
-		_, err := k.decode(k.key, value)
+		_, err := k.read(k.key, value)
 		if !errors.Is(err, dedup.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
 			t.Errorf("%s: got %v", k.name, err)
+		}
+	}
+}
+
+func TestALibraryCanReadTheRecords(t *testing.T) {
+	strict, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden}.DecMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deterministic, err := cbor.CoreDetEncOptions().EncMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds() {
+		value := k.encode(k.record)
+		body := value[headerSize : len(value)-checksumSize]
+		if k.name == "group" {
+			body = body[identitySize:]
+		}
+		var any map[uint64]any
+		if err := strict.Unmarshal(body, &any); err != nil {
+			t.Errorf("%s: %v", k.name, err)
+		}
+		if again, err := deterministic.Marshal(any); err != nil || !bytes.Equal(again, body) {
+			t.Errorf("%s: a library encodes it as %x, %v; not as %x", k.name, again, err, body)
 		}
 	}
 }
@@ -203,7 +201,7 @@ func TestARecordOfANewerFormatIsNamedAsSuch(t *testing.T) {
 func sealed(key, body []byte) []byte {
 	value := append(make([]byte, headerSize), body...)
 	value[0] = format
-	return binary.BigEndian.AppendUint32(value, checksum(key, value))
+	return seal(key, value)
 }
 
 func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
@@ -215,7 +213,7 @@ func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
 		if k.name == "group" {
 			body = append(make([]byte, identitySize), body...)
 		}
-		if _, err := k.decode(k.key, sealed(k.key, body)); !errors.Is(err, dedup.ErrCorrupt) {
+		if _, err := k.read(k.key, sealed(k.key, body)); !errors.Is(err, dedup.ErrCorrupt) {
 			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
 		}
 		body = bytes.TrimLeft(body, "\x00")
@@ -230,17 +228,17 @@ func fuzz(f *testing.F, name string) {
 			k = x
 		}
 	}
-	value := k.encode(f, k.record)
+	value := k.encode(k.record)
 	f.Add(value[headerSize : len(value)-checksumSize])
 	f.Fuzz(func(t *testing.T, body []byte) {
-		first, err := k.decode(k.key, sealed(k.key, body))
+		first, err := k.read(k.key, sealed(k.key, body))
 		if err != nil {
 			if !errors.Is(err, dedup.ErrCorrupt) {
 				t.Fatalf("got %v, want %v", err, dedup.ErrCorrupt)
 			}
 			return
 		}
-		again, err := k.decode(k.key, k.encode(t, first))
+		again, err := k.read(k.key, k.encode(first))
 		if err != nil {
 			t.Fatalf("what was read can't be written: %v", err)
 		}
@@ -257,11 +255,11 @@ func FuzzHeld(f *testing.F)  { fuzz(f, "held") }
 // FuzzValue reads any bytes as a stored value.
 func FuzzValue(f *testing.F) {
 	for _, k := range kinds() {
-		f.Add(k.encode(f, k.record))
+		f.Add(k.encode(k.record))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for _, k := range kinds() {
-			if _, err := k.decode(k.key, value); err != nil && !errors.Is(err, dedup.ErrCorrupt) {
+			if _, err := k.read(k.key, value); err != nil && !errors.Is(err, dedup.ErrCorrupt) {
 				t.Fatalf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
 			}
 		}

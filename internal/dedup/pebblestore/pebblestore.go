@@ -34,7 +34,7 @@ type Options struct {
 type Store struct {
 	db     *pebble.DB
 	now    func() time.Time
-	codec  *codec
+	encode *buffers
 	groups *latches
 	tokens *latches
 }
@@ -49,7 +49,7 @@ func New(db *pebble.DB, options Options) *Store {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Store{db: db, now: options.Now, codec: newCodec(), groups: newLatches(), tokens: newLatches()}
+	return &Store{db: db, now: options.Now, encode: newBuffers(), groups: newLatches(), tokens: newLatches()}
 }
 
 // Load implements dedup.Store. Each record is read by itself: the caller's conditions are on single records too.
@@ -92,7 +92,10 @@ func (s *Store) loadGroup(ctx context.Context, key dedup.GroupKey) (dedup.Group,
 // group reads a record, or one of version 0; the caller must hold the latch.
 func (s *Store) group(key dedup.GroupKey, dbKey []byte) (dedup.Group, error) {
 	g := dedup.Group{Key: key}
-	err := s.view(dbKey, func(r record) error { return s.codec.group(r, &g) })
+	err := s.view(dbKey, func(r record) (err error) {
+		g, err = decodeGroup(r, key)
+		return err
+	})
 	return g, err
 }
 
@@ -169,12 +172,12 @@ func (s *Store) condition(latch *latch, key []byte, c *dedup.Commit) ([]dedup.Pe
 func (s *Store) fill(batch *pebble.Batch, key []byte, c *dedup.Commit, pending []dedup.Pending) error {
 	next := c.Next
 	next.Pending = pending
-	if err := s.codec.putGroup(batch, key, &next); err != nil {
+	if err := s.encode.put(batch, key, func(e *encoder) { encodeGroup(e, &next) }); err != nil {
 		return err
 	}
 	for i := range c.Hold {
 		h := &c.Hold[i]
-		if err := s.codec.putHeld(batch, heldKey(keyOf(&h.Message)), h); err != nil {
+		if err := s.encode.put(batch, heldKey(keyOf(&h.Message)), func(e *encoder) { encodeHeld(e, h) }); err != nil {
 			return err
 		}
 	}
@@ -214,7 +217,7 @@ func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
 		return err
 	}
 	batch := s.db.NewBatch()
-	if err := s.codec.putGroup(batch, key, &g); err != nil {
+	if err := s.encode.put(batch, key, func(e *encoder) { encodeGroup(e, &g) }); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	latch.forget()
@@ -240,7 +243,11 @@ func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) (he
 		if len(held) >= limit {
 			return false, nil
 		}
-		h, err := s.codec.held(key, value)
+		r, err := open(key, value)
+		if err != nil {
+			return false, fmt.Errorf("number %d: %w", sequenceOf(key), err)
+		}
+		h, err := decodeHeld(r)
 		if err != nil {
 			return false, fmt.Errorf("number %d: %w", sequenceOf(key), err)
 		}

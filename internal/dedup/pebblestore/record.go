@@ -6,109 +6,315 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-// The records as they are stored. Their field numbers are the format: names may change, numbers may not, and a number is never used again. What is in
-// the key or in front of the body is not repeated.
+// The fields of the stored records. Their numbers are the format: names may change, numbers may not, and a number is never used again. What is in
+// the key or in front of the body is not repeated. Each record is written and read side by side.
 
-type groupRecord struct {
-	State   []byte                  `cbor:"1,keyasint,omitempty"`
-	Pending []pendingRecord         `cbor:"2,keyasint,omitempty"`
-	Last    uint64                  `cbor:"3,keyasint,omitempty"`
-	Sources map[string]sourceRecord `cbor:"4,keyasint,omitempty"`
-	Chained map[string]uint64       `cbor:"5,keyasint,omitempty"`
+func writeGroup(e *encoder, g *dedup.Group) {
+	at := e.object()
+	e.bytesField(at, 1, g.State)
+	listField(e, at, 2, g.Pending, writePending)
+	e.uintField(at, 3, g.Last)
+	mapField(e, at, 4, g.Sources, writeSource)
+	mapField(e, at, 5, g.Chained, writeUint)
 }
 
-type sourceRecord struct {
-	Epoch     uint64        `cbor:"1,keyasint,omitempty"`
-	Next      uint64        `cbor:"2,keyasint,omitempty"`
-	Held      []rangeRecord `cbor:"3,keyasint,omitempty"`
-	Skipped   []rangeRecord `cbor:"4,keyasint,omitempty"`
-	HeldBytes int           `cbor:"5,keyasint,omitempty"`
-	GapSince  int64         `cbor:"6,keyasint,omitempty"`
+func readGroup(d *decoder, g *dedup.Group) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			g.State = d.bytes()
+		case 2:
+			g.Pending = listOf(d, readPending)
+		case 3:
+			g.Last = d.uint()
+		case 4:
+			g.Sources = mapOf(d, readSource)
+		case 5:
+			g.Chained = mapOf(d, (*decoder).uint)
+		default:
+			return false
+		}
+		return true
+	})
 }
 
-type rangeRecord struct {
-	_     struct{} `cbor:",toarray"`
-	First uint64
-	Last  uint64
+func writeUint(e *encoder, n uint64)    { e.head(unsigned, n) }
+func writeText(e *encoder, s string)    { e.text(s) }
+func writeTextAt(e *encoder, s *string) { e.text(*s) }
+func readText(d *decoder, s *string)    { *s = d.text() }
+
+func writeSource(e *encoder, s dedup.Source) {
+	at := e.object()
+	e.uintField(at, 1, s.Epoch)
+	e.uintField(at, 2, s.Next)
+	listField(e, at, 3, s.Held, writeRange)
+	listField(e, at, 4, s.Skipped, writeRange)
+	e.intField(at, 5, int64(s.HeldBytes))
+	e.intField(at, 6, micros(s.GapSince))
 }
 
-type pendingRecord struct {
-	Number      uint64         `cbor:"1,keyasint,omitempty"`
-	Identity    string         `cbor:"2,keyasint,omitempty"`
-	Principal   string         `cbor:"3,keyasint,omitempty"`
-	Token       []byte         `cbor:"4,keyasint,omitempty"`
-	Fingerprint []byte         `cbor:"5,keyasint,omitempty"`
-	Attempt     string         `cbor:"6,keyasint,omitempty"`
-	Effects     []effectRecord `cbor:"7,keyasint,omitempty"`
-	Sent        []sentRecord   `cbor:"8,keyasint,omitempty"`
-	Reply       *replyRecord   `cbor:"9,keyasint,omitempty"`
-	Marks       bool           `cbor:"10,keyasint,omitempty"`
-	Retention   time.Duration  `cbor:"11,keyasint,omitempty"`
+func readSource(d *decoder) (s dedup.Source) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			s.Epoch = d.uint()
+		case 2:
+			s.Next = d.uint()
+		case 3:
+			s.Held = listOf(d, readRange)
+		case 4:
+			s.Skipped = listOf(d, readRange)
+		case 5:
+			s.HeldBytes = int(d.int())
+		case 6:
+			s.GapSince = d.time()
+		default:
+			return false
+		}
+		return true
+	})
+	return s
 }
 
-type sentRecord struct {
-	_      struct{} `cbor:",toarray"`
-	Effect int
-	To     string
+func writeRange(e *encoder, r *dedup.Range) {
+	e.head(array, 2)
+	e.head(unsigned, r.First)
+	e.head(unsigned, r.Last)
 }
 
-type effectRecord struct {
-	To          []string          `cbor:"1,keyasint,omitempty"`
-	Group       string            `cbor:"2,keyasint,omitempty"`
-	ID          string            `cbor:"3,keyasint,omitempty"`
-	Source      string            `cbor:"4,keyasint,omitempty"`
-	Epoch       uint64            `cbor:"5,keyasint,omitempty"`
-	Sequence    uint64            `cbor:"6,keyasint,omitempty"`
-	ContentType string            `cbor:"7,keyasint,omitempty"`
-	Headers     map[string]string `cbor:"8,keyasint,omitempty"`
-	Body        []byte            `cbor:"9,keyasint,omitempty"`
-	Chain       map[string]uint64 `cbor:"10,keyasint,omitempty"`
-	Blob        *blobRecord       `cbor:"11,keyasint,omitempty"`
+func readRange(d *decoder, r *dedup.Range) {
+	d.pair()
+	r.First = d.uint()
+	r.Last = d.uint()
 }
 
-type blobRecord struct {
-	_      struct{} `cbor:",toarray"`
-	Key    string
-	Staged string
+func writePending(e *encoder, p *dedup.Pending) {
+	at := e.object()
+	e.uintField(at, 1, p.Number)
+	e.textField(at, 2, p.Identity)
+	e.textField(at, 3, p.Principal)
+	e.hashField(at, 4, (*[32]byte)(&p.Token))
+	e.hashField(at, 5, (*[32]byte)(&p.Fingerprint))
+	e.textField(at, 6, p.Attempt)
+	listField(e, at, 7, p.Effects, writeEffect)
+	listField(e, at, 8, p.Sent, writeSent)
+	writeReply(e, at, 9, p.Reply)
+	e.boolField(at, 10, p.Marks)
+	e.intField(at, 11, int64(p.Retention))
 }
 
-type replyRecord struct {
-	Status int                 `cbor:"1,keyasint,omitempty"`
-	Header map[string][]string `cbor:"2,keyasint,omitempty"`
-	Body   []byte              `cbor:"3,keyasint,omitempty"`
+func readPending(d *decoder, p *dedup.Pending) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			p.Number = d.uint()
+		case 2:
+			p.Identity = d.text()
+		case 3:
+			p.Principal = d.text()
+		case 4:
+			d.hash((*[32]byte)(&p.Token))
+		case 5:
+			d.hash((*[32]byte)(&p.Fingerprint))
+		case 6:
+			p.Attempt = d.text()
+		case 7:
+			p.Effects = listOf(d, readEffect)
+		case 8:
+			p.Sent = listOf(d, readSent)
+		case 9:
+			p.Reply = readReply(d)
+		case 10:
+			p.Marks = d.bool()
+		case 11:
+			p.Retention = time.Duration(d.int())
+		default:
+			return false
+		}
+		return true
+	})
 }
 
-type heldRecord struct {
-	Message messageRecord `cbor:"1,keyasint"`
-	At      int64         `cbor:"2,keyasint,omitempty"`
+func writeSent(e *encoder, s *dedup.Sent) {
+	e.head(array, 2)
+	e.int(int64(s.Effect))
+	e.text(s.To)
 }
 
-type messageRecord struct {
-	Principal   string            `cbor:"1,keyasint,omitempty"`
-	Stream      string            `cbor:"2,keyasint,omitempty"`
-	ID          string            `cbor:"3,keyasint,omitempty"`
-	Group       string            `cbor:"4,keyasint,omitempty"`
-	Source      string            `cbor:"5,keyasint,omitempty"`
-	Epoch       uint64            `cbor:"6,keyasint,omitempty"`
-	Sequence    uint64            `cbor:"7,keyasint,omitempty"`
-	DependsOn   map[string]uint64 `cbor:"8,keyasint,omitempty"`
-	ContentType string            `cbor:"9,keyasint,omitempty"`
-	Headers     map[string]string `cbor:"10,keyasint,omitempty"`
-	Body        []byte            `cbor:"11,keyasint,omitempty"`
-	Route       string            `cbor:"12,keyasint,omitempty"`
-	Accepted    int64             `cbor:"13,keyasint,omitempty"`
-	Retention   time.Duration     `cbor:"14,keyasint,omitempty"`
+func readSent(d *decoder, s *dedup.Sent) {
+	d.pair()
+	s.Effect = int(d.int())
+	s.To = d.text()
 }
 
-type tokenRecord struct {
-	State       uint8          `cbor:"1,keyasint,omitempty"`
-	Fingerprint []byte         `cbor:"2,keyasint,omitempty"`
-	Stream      string         `cbor:"3,keyasint,omitempty"`
-	Group       string         `cbor:"4,keyasint,omitempty"`
-	Owner       string         `cbor:"5,keyasint,omitempty"`
-	Epoch       uint64         `cbor:"6,keyasint,omitempty"`
-	Lease       int64          `cbor:"7,keyasint,omitempty"`
-	Reply       *replyRecord   `cbor:"8,keyasint,omitempty"`
-	Reason      dedup.Reason   `cbor:"9,keyasint,omitempty"`
-	Request     *messageRecord `cbor:"10,keyasint,omitempty"`
+func writeEffect(e *encoder, x *dedup.Effect) {
+	at := e.object()
+	listField(e, at, 1, x.To, writeTextAt)
+	e.textField(at, 2, x.Group)
+	e.textField(at, 3, x.ID)
+	e.textField(at, 4, x.Source)
+	e.uintField(at, 5, x.Epoch)
+	e.uintField(at, 6, x.Sequence)
+	e.textField(at, 7, x.ContentType)
+	mapField(e, at, 8, x.Headers, writeText)
+	e.bytesField(at, 9, x.Body)
+	mapField(e, at, 10, x.Chain, writeUint)
+	if x.Blob != nil {
+		e.field(at, 11)
+		e.head(array, 2)
+		e.text(x.Blob.Key)
+		e.text(x.Blob.Staged)
+	}
+}
+
+func readEffect(d *decoder, x *dedup.Effect) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			x.To = listOf(d, readText)
+		case 2:
+			x.Group = d.text()
+		case 3:
+			x.ID = d.text()
+		case 4:
+			x.Source = d.text()
+		case 5:
+			x.Epoch = d.uint()
+		case 6:
+			x.Sequence = d.uint()
+		case 7:
+			x.ContentType = d.text()
+		case 8:
+			x.Headers = mapOf(d, (*decoder).text)
+		case 9:
+			x.Body = d.bytes()
+		case 10:
+			x.Chain = mapOf(d, (*decoder).uint)
+		case 11:
+			d.pair()
+			x.Blob = &dedup.Blob{Key: d.text(), Staged: d.text()}
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+func writeReply(e *encoder, within int, number uint64, r *dedup.Reply) {
+	if r == nil {
+		return
+	}
+	e.field(within, number)
+	at := e.object()
+	e.intField(at, 1, int64(r.Status))
+	mapField(e, at, 2, r.Header, writeTexts)
+	e.bytesField(at, 3, r.Body)
+}
+
+func readReply(d *decoder) *dedup.Reply {
+	r := &dedup.Reply{}
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			r.Status = int(d.int())
+		case 2:
+			r.Header = mapOf(d, readTexts)
+		case 3:
+			r.Body = d.bytes()
+		default:
+			return false
+		}
+		return true
+	})
+	return r
+}
+
+func writeTexts(e *encoder, list []string) {
+	e.head(array, uint64(len(list)))
+	for _, s := range list {
+		e.text(s)
+	}
+}
+
+func readTexts(d *decoder) []string { return listOf(d, readText) }
+
+func writeToken(e *encoder, t *dedup.Token) {
+	at := e.object()
+	e.uintField(at, 1, uint64(t.State))
+	e.hashField(at, 2, (*[32]byte)(&t.Fingerprint))
+	e.textField(at, 3, t.Stream)
+	e.textField(at, 4, t.Group)
+	e.textField(at, 5, t.Owner)
+	e.uintField(at, 6, t.Epoch)
+	e.intField(at, 7, micros(t.Lease))
+	writeReply(e, at, 8, t.Reply)
+	e.textField(at, 9, string(t.Reason))
+	if t.Request != nil {
+		e.field(at, 10)
+		writeMessage(e, t.Request)
+	}
+}
+
+func readToken(d *decoder, t *dedup.Token) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			t.State = readState(d)
+		case 2:
+			d.hash((*[32]byte)(&t.Fingerprint))
+		case 3:
+			t.Stream = d.text()
+		case 4:
+			t.Group = d.text()
+		case 5:
+			t.Owner = d.text()
+		case 6:
+			t.Epoch = d.uint()
+		case 7:
+			t.Lease = d.time()
+		case 8:
+			t.Reply = readReply(d)
+		case 9:
+			t.Reason = dedup.Reason(d.text())
+		case 10:
+			t.Request = &dedup.Message{}
+			readMessage(d, t.Request)
+		default:
+			return false
+		}
+		return true
+	})
+	if t.State == dedup.Absent {
+		d.fail("a token without a state")
+	}
+}
+
+func readState(d *decoder) dedup.TokenState {
+	n := d.uint()
+	if n > uint64(dedup.Done) {
+		d.fail("a token with state %d", n)
+		return dedup.Absent
+	}
+	return dedup.TokenState(n)
+}
+
+func writeHeld(e *encoder, h *dedup.Held) {
+	at := e.object()
+	e.field(at, 1)
+	writeMessage(e, &h.Message)
+	e.intField(at, 2, micros(h.At))
+}
+
+func readHeld(d *decoder, h *dedup.Held) {
+	d.fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			readMessage(d, &h.Message)
+		case 2:
+			h.At = d.time()
+		default:
+			return false
+		}
+		return true
+	})
 }

@@ -21,7 +21,10 @@ func (s *Store) loadToken(ctx context.Context, key dedup.TokenKey) (dedup.Token,
 // token reads a record, or an absent one; the caller must hold the latch.
 func (s *Store) token(key dedup.TokenKey, dbKey []byte) (dedup.Token, error) {
 	t := dedup.Token{Key: key}
-	err := s.view(dbKey, func(r record) error { return s.codec.token(r, &t) })
+	err := s.view(dbKey, func(r record) (err error) {
+		t, err = decodeToken(r, key)
+		return err
+	})
 	return t, err
 }
 
@@ -98,17 +101,17 @@ func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...dedup.Token) erro
 	batch := s.db.NewBatch()
 	for i := range tokens {
 		t := &tokens[i]
-		put := s.codec.putToken
-		if t.State == dedup.Absent {
-			put = deleteToken
-		}
-		if err := put(batch, tokenKey(t.Key), t); err != nil {
+		if err := s.putToken(batch, t); err != nil {
 			return errors.Join(err, batch.Close())
 		}
 	}
 	return s.apply(batch, sync)
 }
 
-func deleteToken(batch *pebble.Batch, key []byte, _ *dedup.Token) error {
-	return batch.Delete(key, nil)
+func (s *Store) putToken(batch *pebble.Batch, t *dedup.Token) error {
+	key := tokenKey(t.Key)
+	if t.State == dedup.Absent {
+		return batch.Delete(key, nil)
+	}
+	return s.encode.put(batch, key, func(e *encoder) { encodeToken(e, t) })
 }
