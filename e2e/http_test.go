@@ -1,0 +1,63 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// settleTime is how long a server may take to work off what it has accepted.
+const settleTime = 5 * time.Minute
+
+// webhooksTo is the configuration of a system that forwards to a file and to a receiver.
+func webhooksTo(url string) string {
+	return `
+streams:
+  github:
+    admission: key
+    destinations: [ledger, receiver]
+destinations:
+  ledger:   {file: out/ledger.jsonl}
+  receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}
+`
+}
+
+func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) {
+	random := newRandom(t)
+	input := deliveries(t)
+	r := newReceiver(t, 0.1)
+	s := newServer(t, onceBinary, webhooksTo(r.url))
+	s.env = []string{r.env()}
+	must(t, s.start())
+	h := newHTTPSender(t, s, "github")
+	load := copies(random, input, 3)
+	k := newKiller(s, random, *kills, len(load))
+	concurrently(t, 16, load, func(ctx context.Context, m sent) error {
+		defer k.acknowledged()
+		return h.send(ctx, m)
+	})
+	k.finish(t)
+	s.settle(t, settleTime)
+	h.judge(t)
+	judgeDeliveries(t, s, r, input)
+
+	// Much later, in the same life and in the next, they are all still known.
+	must(t, s.start())
+	concurrently(t, 16, input, h.send)
+	s.settle(t, settleTime)
+	h.judge(t)
+	judgeDeliveries(t, s, r, input)
+}
+
+// judgeDeliveries judges output, receiver and stores. It stops the server.
+func judgeDeliveries(t *testing.T, s *server, r *receiver, input []sent) {
+	t.Helper()
+	s.judgeStores(t)
+	lines, err := readLines(s.path("out/ledger.jsonl"))
+	must(t, err)
+	judgeLines("github", input, lines).report(t)
+	posts, problems := r.seen()
+	(&verdict{problems}).report(t)
+	judgePosts(input, posts).report(t)
+	t.Logf("%d messages, %d lines, %d posts", len(input), len(lines), len(posts))
+}

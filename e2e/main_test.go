@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+var (
+	messages = flag.Int("messages", 5000, "how many messages are generated for each admission")
+	kills    = flag.Int("kills", 20, "how often each server is killed while clients send")
+	seed     = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one")
+)
+
+// bin is where the binaries are built.
+var bin string
+
+// onceBinary is the product; crashBinary can kill itself at the boundaries of the protocol's steps.
+var (
+	onceBinary  = sync.OnceValues(func() (string, error) { return build("once") })
+	crashBinary = sync.OnceValues(func() (string, error) { return build("once-crashpoints", "-tags", "crashpoints") })
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if bin, err = os.MkdirTemp("", "once-bin"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := os.RemoveAll(bin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func build(name string, flags ...string) (string, error) {
+	path := filepath.Join(bin, name)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/once")...)
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return path, nil
+}
+
+// newRandom gives the random choices of a test; its log says how to repeat them.
+func newRandom(t *testing.T) *rand.Rand {
+	t.Helper()
+	s := *seed
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("random choices: -seed=%d", s)
+	return rand.New(rand.NewPCG(s, 0))
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
