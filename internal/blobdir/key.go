@@ -60,3 +60,6 @@ func stagedPath(staged string) (string, error) {
 	}
 	return staging + "/" + name, nil
 }
+
+// Check is [ValidKey].
+func (d *Dir) Check(key string) error { return ValidKey(key) }

@@ -119,6 +119,9 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	if err := run(ctx, pl.part.stream.Handler, a, it.Message); err != nil {
 		return pl.failure(it, err), nil
 	}
+	if err := pl.feasible(a); err != nil {
+		return pl.failure(it, err), nil
+	}
 	entry := pl.entry(it, a)
 	switch {
 	case pl.next.pendingBytes()+entry.size() <= MaxPending || !pl.next.HasEffects():
@@ -133,6 +136,26 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	}
 	pl.take(a, entry)
 	return Outcome{Kind: Processed, Reply: a.reply}, nil
+}
+
+// feasible refuses effects that could never be published, while nothing depends on them yet.
+func (e *Engine) feasible(a *Attempt) error {
+	for _, f := range a.effects {
+		for _, to := range f.To {
+			if e.cfg.Senders[to] == nil {
+				return fmt.Errorf("send to %q: %w", to, errNoDestination)
+			}
+		}
+	}
+	for _, b := range a.blobs {
+		if e.cfg.Blobs == nil {
+			return errors.New("stage blob: no blob store is configured")
+		}
+		if err := e.cfg.Blobs.Check(b.key); err != nil {
+			return fmt.Errorf("stage blob: %w", err)
+		}
+	}
+	return nil
 }
 
 func (pl *plan) failure(it *item, err error) Outcome {
@@ -164,9 +187,6 @@ func stagedName(attempt string, i int) string { return attempt + "." + strconv.I
 
 // stage writes the attempt's blobs where nobody sees them.
 func (pl *plan) stage(ctx context.Context, a *Attempt) error {
-	if len(a.blobs) > 0 && pl.cfg.Blobs == nil {
-		return errors.New("stage blob: no blob store is configured")
-	}
 	for i, b := range a.blobs {
 		name := stagedName(a.ID, i)
 		pl.staged = append(pl.staged, name)

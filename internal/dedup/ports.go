@@ -47,6 +47,8 @@ type Delivery struct {
 	Sequence uint64
 	// Target is the group at the destination.
 	Target string
+	// Retention is how long the identity stands for this content, where there is no group record: after it, the message's id may name another one.
+	Retention time.Duration
 	Effect Effect
 }
 
@@ -60,6 +62,8 @@ func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Detai
 
 // Blobs keeps staged and published objects.
 type Blobs interface {
+	// Check tells what is wrong with a key, before anything is staged under it.
+	Check(key string) error
 	// Stage writes an object under an attempt-unique name, invisible to readers. It registers the name before it writes, so that a sweep finds it.
 	Stage(ctx context.Context, staged string, body []byte) error
 	// Publish makes a staged object visible under its key. Repeating it, also when the staged object is gone already, is harmless.

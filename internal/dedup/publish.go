@@ -311,6 +311,10 @@ func (e *Engine) relayOne(ctx context.Context, it *item, t Token) (Token, []*shi
 		it.fate = pl.failure(it, err)
 		return Token{}, nil
 	}
+	if err := e.feasible(a); err != nil {
+		it.fate = pl.failure(it, err)
+		return Token{}, nil
+	}
 	if len(a.blobs) > 0 || a.State != nil {
 		it.fate = Outcome{Err: &HandlerError{Err: errors.New("a stateless handler can keep neither state nor blobs")}}
 		return Token{}, nil
@@ -319,7 +323,7 @@ func (e *Engine) relayOne(ctx context.Context, it *item, t Token) (Token, []*shi
 	for i, f := range a.effects {
 		for _, to := range f.To {
 			list = append(list, &shipment{to: to, Delivery: Delivery{
-				Identity: it.relayIdentity(i), Stream: it.Stream, Group: it.Group, Target: f.target(it.GroupKey()), Effect: f,
+				Identity: it.relayIdentity(i), Stream: it.Stream, Group: it.Group, Target: f.target(it.GroupKey()), Effect: f, Retention: s.retention(&it.Message),
 			}})
 		}
 	}

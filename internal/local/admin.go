@@ -62,7 +62,9 @@ func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamS
 			case dedup.Issued:
 				st.Issued++
 			case dedup.Leased:
-				st.Leased++
+				if t.Lease.After(s.options.Now()) {
+					st.Leased++
+				}
 			case dedup.Done:
 				st.Done++
 			case dedup.Absent:

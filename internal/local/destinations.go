@@ -38,7 +38,11 @@ func (s *System) openDestination(name string, d config.Destination, streams []de
 	case config.KindWebhook:
 		options := webhook.Options{Now: s.options.Now}
 		if d.Secret != "" {
-			if _, err := d.Secret.Resolve(); err != nil {
+			secret, err := d.Secret.Resolve()
+			if err != nil {
+				return nil, err
+			}
+			if err := webhook.ValidSecret(secret); err != nil {
 				return nil, err
 			}
 			options.Secret = d.Secret.Resolve

@@ -119,9 +119,14 @@ type ordered struct{ *queues }
 // Enqueue puts messages on their ingress queues, no later than anything that is written afterwards.
 func (q ordered) Enqueue(ctx context.Context, messages []dedup.Message) []error {
 	errs := make([]error, len(messages))
+	stopped := map[dedup.GroupKey]error{}
 	for i, m := range messages {
+		if errs[i] = stopped[m.GroupKey()]; errs[i] != nil {
+			continue
+		}
 		x := q.entrance(&m)
 		errs[i] = x.SendOrdered(ctx, []queue.Message{inbound(x, m)})[0].Err
+		stopped[m.GroupKey()] = errs[i]
 	}
 	return errs
 }

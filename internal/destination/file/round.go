@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -50,7 +51,9 @@ func (s *Sender) newRequest(deliveries []dedup.Delivery) *request {
 
 func (s *Sender) mark(d *dedup.Delivery) mark {
 	if d.Number == 0 {
-		return mark{key: s.marks.identityKey(d.Identity), keep: s.options.IdentityRetention(d.Stream)}
+		// Kept longer, the mark would leave out a new message under an identity that may be used again; shorter, it would repeat the line of a message
+		// that is delivered again after a crash.
+		return mark{key: s.marks.identityKey(d.Identity), keep: cmp.Or(d.Retention, s.options.Retention)}
 	}
 	return mark{key: s.marks.groupKey(d), number: d.Number, keep: s.options.Retention}
 }

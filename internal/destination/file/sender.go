@@ -20,12 +20,9 @@ var ErrClosed = errors.New("file destination is closed")
 
 // Options of a sender. Zero fields take the defaults in their comments.
 type Options struct {
-	// Retention is how long the mark of a group is kept after its last delivery. Defaults to dedup.DefaultGroupRetention, 30 days.
+	// Retention is how long the mark of a group is kept after its last delivery, and that of a delivery without a number that says no retention itself.
+	// Defaults to dedup.DefaultGroupRetention, 30 days.
 	Retention time.Duration
-	// IdentityRetention is how long, by stream, the mark of a delivery without a number is kept: as long as the stream remembers
-	// that a message is done. A longer time would leave out a new message under an identity that may be used again; a shorter one,
-	// after a crash, repeats the line of a message that is delivered again later than that. Defaults to 24 hours for every stream.
-	IdentityRetention func(stream string) time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log is told of files that disappeared. Defaults to discarding.
@@ -38,9 +35,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Retention == 0 {
 		o.Retention = dedup.DefaultGroupRetention
-	}
-	if o.IdentityRetention == nil {
-		o.IdentityRetention = func(string) time.Duration { return 24 * time.Hour }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

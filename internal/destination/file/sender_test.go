@@ -241,22 +241,15 @@ func TestAFolderIsNotAFile(t *testing.T) {
 	}
 }
 
-func hourly(string) time.Duration { return time.Hour }
-
-func TestAnIdentityIsRememberedAsLongAsItsStreamSays(t *testing.T) {
+func TestAnIdentityIsRememberedAsLongAsItsDeliverySays(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{
-		IdentityRetention: func(stream string) time.Duration {
-			return map[string]time.Duration{"s": time.Minute, "long": time.Hour}[stream]
-		},
-		Now: func() time.Time { return now },
-	})
-	other := named("y")
-	other.Stream = "long"
-	b.send(s, named("x"), named("a/1"), other)
+	s := b.open(Options{Now: func() time.Time { return now }})
+	short, other := named("x"), named("y")
+	short.Retention, other.Retention = time.Minute, time.Hour
+	b.send(s, short, named("a/1"), other)
 	now = now.Add(time.Minute)
-	b.send(s, named("x"), named("a/1"), other)
+	b.send(s, short, named("a/1"), other)
 	content, err := os.ReadFile(b.path)
 	if want := line("x") + line("a/1") + string(appendLine(nil, &other)) + line("x"); err != nil || string(content) != want {
 		t.Errorf("got %q, %v", content, err)
@@ -266,7 +259,7 @@ func TestAnIdentityIsRememberedAsLongAsItsStreamSays(t *testing.T) {
 func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
 	b.send(s, named("a/1"), named("b/1"), named("x"))
 	now = now.Add(time.Hour - time.Millisecond)
 	b.send(s, named("a/2"), named("x"))
@@ -286,7 +279,7 @@ func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
 func TestExpireWalksThroughAllMarksInParts(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
 	for i := range walkFactor {
 		b.send(s, named(fmt.Sprintf("a%d/1", i)))
 	}
@@ -314,7 +307,7 @@ func TestExpireWalksThroughAllMarksInParts(t *testing.T) {
 func TestAnExpiredMarkReadsAsAbsentBeforeItIsDeleted(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
-	s := b.open(Options{Retention: time.Hour, IdentityRetention: hourly, Now: func() time.Time { return now }})
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
 	b.send(s, named("x"))
 	now = now.Add(time.Hour)
 	b.send(s, named("x"))
