@@ -42,7 +42,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error
 	if a.wait == 0 {
 		return a.accepted(w)
 	}
-	state := s.await(w, r, a)
+	state := s.await(r, a)
 	switch state.Status {
 	case dedup.StatusDone:
 		return a.done(w, state.Reply)

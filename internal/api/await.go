@@ -46,9 +46,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // await waits as long as the caller prefers. Whatever goes wrong while it waits, the message is accepted: the zero State says no more than that.
-func (s *server) await(w http.ResponseWriter, r *http.Request, a *answer) dedup.State {
-	// The request is read; its read deadline would end the context while the caller waits. Not every writer has one: then nothing needs lifting.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+func (s *server) await(r *http.Request, a *answer) dedup.State {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(a.wait)*time.Second)
 	defer cancel()
 	state, err := s.Await(ctx, *a.message)

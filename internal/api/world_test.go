@@ -83,7 +83,7 @@ func (w *world) handle(_ context.Context, a *dedup.Attempt, m dedup.Message) err
 	case "binary":
 		a.Reply(dedup.Reply{Status: 201, Body: []byte{0xff, 0x00}})
 	case "nonsense":
-		a.Reply(dedup.Reply{Status: 99})
+		a.Reply(dedup.Reply{Status: 103})
 	case "sneaky":
 		a.Reply(dedup.Reply{Status: 200, Header: map[string][]string{"connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Date": {"never"}}, Body: []byte("whole")})
 	case "refuse":
