@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -14,33 +11,6 @@ import (
 
 // sendTime bounds the sending of one load.
 const sendTime = 15 * time.Minute
-
-// copies puts each message several times into one load: the first in the given order, a second one shortly behind it, so that two are often under way
-// at once, and the others anywhere later.
-func copies(random *rand.Rand, list []sent, times int) []sent {
-	type placed struct {
-		at float64
-		m  sent
-	}
-	all := make([]placed, 0, len(list)*times)
-	for i, m := range list {
-		at := float64(i)
-		all = append(all, placed{at, m})
-		for n := 1; n < times; n++ {
-			behind := at + random.Float64()*16
-			if n > 1 {
-				behind = at + random.Float64()*float64(len(list)-i)
-			}
-			all = append(all, placed{behind, m})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
-	out := make([]sent, len(all))
-	for i := range all {
-		out[i] = all[i].m
-	}
-	return out
-}
 
 // concurrently calls do for every message with so many goroutines, and stops at the first error.
 func concurrently(t *testing.T, clients int, load []sent, do func(context.Context, sent) error) {

@@ -39,23 +39,23 @@ func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.
 	k.finish(t)
 	s.settle(t, settleTime)
 	h.judge(t)
-	judgeDeliveries(t, s, r, input)
+	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)
 
 	// Much later, in the same life and in the next, they are all still known.
 	must(t, s.start())
 	concurrently(t, 16, input, h.send)
 	s.settle(t, settleTime)
 	h.judge(t)
-	judgeDeliveries(t, s, r, input)
+	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)
 }
 
-// judgeDeliveries judges output, receiver and stores. It stops the server.
-func judgeDeliveries(t *testing.T, s *server, r *receiver, input []sent) {
+// judgeAll judges output, receiver and stores. It stops the server.
+func judgeAll(t *testing.T, s *server, r *receiver, stream, file string, input []sent) {
 	t.Helper()
 	s.judgeStores(t)
-	lines, err := readLines(s.path("out/ledger.jsonl"))
+	lines, err := readLines(s.path(file))
 	must(t, err)
-	judgeLines("github", input, lines).report(t)
+	judgeLines(stream, input, lines).report(t)
 	posts, problems := r.seen()
 	(&verdict{problems}).report(t)
 	judgePosts(input, posts).report(t)

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+)
+
+// generatedTo is the configuration of a system with a stream of one admission.
+func generatedTo(url, stream string) string {
+	return `
+streams:
+  x: {` + stream + `, destinations: [ledger, receiver]}
+destinations:
+  ledger:   {file: out/x.jsonl}
+  receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}
+`
+}
+
+func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) {
+	const sources = 50
+	for _, c := range []struct {
+		name   string
+		stream string
+		load   func(t *testing.T) (input, load []sent)
+	}{
+		{"by key", "admission: key", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
+		{"by key, unordered", "admission: key, order: none", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
+		{"by token", "admission: token", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
+		{"by sequence, shuffled within the default bounds", "admission: sequence", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = number(random, *messages, sources)
+			return input, copies(random, shuffle(random, input, 300*sources), 2)
+		}},
+		{"by sequence, shuffled from end to end", "admission: sequence, held: {count: 1000000, bytes: 1GB, distance: 1000000}", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = number(random, *messages, sources)
+			return input, copies(random, shuffle(random, input, len(input)), 2)
+		}},
+		{"by sequence, beyond small bounds", "admission: sequence, held: {count: 10, distance: 40}", func(t *testing.T) (input, load []sent) {
+			random := newRandom(t)
+			input = number(random, min(*messages, 5000), sources)
+			return input, copies(random, shuffle(random, input, 60*sources), 2)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			input, load := c.load(t)
+			r := newReceiver(t, 0.003)
+			s := newServer(t, onceBinary, generatedTo(r.url, c.stream))
+			s.env = []string{r.env()}
+			must(t, s.start())
+			h := newHTTPSender(t, s, "x")
+			k := newKiller(s, newRandom(t), *kills, len(load))
+			concurrently(t, 32, load, func(ctx context.Context, m sent) error {
+				defer k.acknowledged()
+				return h.send(ctx, m)
+			})
+			k.finish(t)
+			s.settle(t, settleTime)
+			if !strings.Contains(c.stream, "sequence") { // duplicates of numbers are found later
+				h.judge(t)
+			}
+			judgeAll(t, s, r, "x", "out/x.jsonl", input)
+		})
+	}
+}
