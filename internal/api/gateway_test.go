@@ -29,19 +29,19 @@ func TestTheContractHoldsBehindAGateway(t *testing.T) {
 
 	sent := serve(`{"version":"2.0","rawPath":"/v1/streams/orders/messages","headers":{"idempotency-key":"a/b","prefer":"wait=10"},"body":"reply",` +
 		context + `{"method":"POST"}}}`)
-	if sent.StatusCode != 409 || sent.Body != "not enough money\x00" || sent.Headers["X-Why"] != "a, b" {
+	if sent.StatusCode != http.StatusConflict || sent.Body != "not enough money\x00" || sent.Headers["X-Why"] != "a, b" {
 		t.Errorf("got %+v", sent)
 	}
 	if got := w.queue.message(); got.Principal != "jwt:#alice" {
 		t.Errorf("principal %q", got.Principal)
 	}
 	found := serve(`{"version":"2.0","rawPath":"/v1/streams/orders/messages/a/b",` + context + `{"method":"GET"}}}`)
-	if found.StatusCode != 200 {
+	if found.StatusCode != http.StatusOK {
 		t.Errorf("got %+v", found)
 	}
 	folded := serve(`{"version":"2.0","rawPath":"/v1/streams/orders/messages","headers":{"idempotency-key":"a,b"},` + context + `{"method":"POST"}}}`)
 	var p struct{ Instance string }
-	if err := json.Unmarshal([]byte(folded.Body), &p); err != nil || folded.StatusCode != 400 || p.Instance != "urn:once:request:r-1" {
+	if err := json.Unmarshal([]byte(folded.Body), &p); err != nil || folded.StatusCode != http.StatusBadRequest || p.Instance != "urn:once:request:r-1" {
 		t.Errorf("got %+v", folded)
 	}
 }

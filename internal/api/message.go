@@ -104,8 +104,7 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, stream dedup.S
 
 // invalid turns a broken rule into its problem: rules are public, so is their text.
 func invalid(err error) error {
-	var broken *dedup.InvalidError
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*dedup.InvalidError](err); ok {
 		return problem.New(problem.InvalidMessage, broken.Error()+".")
 	}
 	return err
@@ -122,8 +121,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
 	default:
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, dedup.MaxBody))
 	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, tooLarge()
 	}
 	if err != nil {

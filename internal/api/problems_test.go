@@ -203,8 +203,12 @@ func TestTheFrontDoorFailsClosed(t *testing.T) {
 	w.send("PUT", "/v1/streams/orders/requests/r", "")
 	w.store.away.Store(true)
 	for _, c := range [][2]string{
-		{"POST", orders}, {"GET", orders + "/a"}, {"PUT", "/v1/streams/orders/requests/r"}, {"GET", "/v1/streams/orders/requests/r"},
-		{"POST", "/v1/streams/orders/requests/r"}, {"DELETE", "/v1/streams/orders/requests/r"},
+		{"POST", orders},
+		{"GET", orders + "/a"},
+		{"PUT", "/v1/streams/orders/requests/r"},
+		{"GET", "/v1/streams/orders/requests/r"},
+		{"POST", "/v1/streams/orders/requests/r"},
+		{"DELETE", "/v1/streams/orders/requests/r"},
 	} {
 		before := strings.Count(w.log.String(), "\n")
 		wantProblem(t, w.send(c[0], c[1], "", "Idempotency-Key: secretkey"), problem.Unavailable)
@@ -295,7 +299,7 @@ func TestAPanicIsAnInternalErrorWithoutItsText(t *testing.T) {
 
 func TestHealthTellsWhetherRequestsAreServed(t *testing.T) {
 	var notReady error
-	w := newWorld(t, func(w *world, o *api.Options) {
+	w := newWorld(t, func(_ *world, o *api.Options) {
 		o.Ready = func(context.Context) error { return notReady }
 	})
 	if got := w.send("GET", "/healthz", ""); got.status != 200 || got.body != `{"status":"ok"}`+"\n" {

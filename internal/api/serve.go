@@ -32,7 +32,7 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler {
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
 	id := s.RequestID(r)

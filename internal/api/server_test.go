@@ -36,7 +36,8 @@ func impatient(t *testing.T, w *world) string {
 	t.Helper()
 	server := api.Server("", w.server.Config.Handler)
 	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = 100*time.Millisecond, 200*time.Millisecond, 100*time.Millisecond
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the server
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestAWaitingCallerOutlivesTheReadTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != 202 || time.Since(start) < 900*time.Millisecond {
+	if answer.StatusCode != http.StatusAccepted || time.Since(start) < 900*time.Millisecond {
 		t.Errorf("got %d after %v", answer.StatusCode, time.Since(start))
 	}
 }
@@ -143,6 +144,7 @@ func TestSmuggledRequestsAreRefused(t *testing.T) {
 					break
 				}
 				_, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
 				got = append(got, answer.StatusCode)
 			}
 			if fmt.Sprint(got) != fmt.Sprint(c.answers) || w.queue.taken.Load()-before != c.enqueued {
@@ -165,7 +167,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, _ := io.ReadAll(answer.Body)
-		if answer.StatusCode != 202 || !strings.Contains(string(body), fmt.Sprintf(`"p%d"`, i)) {
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusAccepted || !strings.Contains(string(body), fmt.Sprintf(`"p%d"`, i)) {
 			t.Errorf("answer %d: %d %s", i, answer.StatusCode, body)
 		}
 	}

@@ -51,7 +51,7 @@ func TestANumberedCallerCanWait(t *testing.T) {
 
 func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Await = func(ctx context.Context, _ dedup.Message) (dedup.State, error) {
+		o.Await = func(context.Context, dedup.Message) (dedup.State, error) {
 			return dedup.State{}, context.DeadlineExceeded
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,9 +68,7 @@ func queryV1(e events.APIGatewayProxyRequest) string {
 	for name, value := range e.QueryStringParameters {
 		values.Set(name, value)
 	}
-	for name, list := range e.MultiValueQueryStringParameters {
-		values[name] = list
-	}
+	maps.Copy(values, e.MultiValueQueryStringParameters)
 	return values.Encode()
 }
 
