@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,15 +97,15 @@ func (c *Client) at(segments ...string) string {
 }
 
 func joinEscaped(segments []string) string {
-	path := ""
+	var path strings.Builder
 	for _, s := range segments {
 		escaped := url.PathEscape(s)
 		if s == "." || s == ".." {
 			escaped = "%2E" + s[1:] // one dot alone would be taken for a folder
 		}
-		path += "/" + escaped
+		path.WriteString("/" + escaped)
 	}
-	return path
+	return path.String()
 }
 
 // Healthy asks once, without repeating, whether the server is ready.

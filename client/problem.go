@@ -111,8 +111,8 @@ const typeBase = "https://github.com/effectively-once/once/"
 
 // readProblem reads a problem of a once server; ok is false for any other answer, a problem of somebody else included.
 func readProblem(a answer) (p *Problem, ok bool) {
-	media, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	if err != nil || media != "application/problem+json" {
+	// A media type that can't be parsed comes back empty.
+	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/problem+json" {
 		return nil, false
 	}
 	var doc struct {
@@ -121,7 +121,8 @@ func readProblem(a answer) (p *Problem, ok bool) {
 		Detail   string `json:"detail"`
 		Instance string `json:"instance"`
 	}
-	if err := json.Unmarshal(a.body, &doc); err != nil || !strings.HasPrefix(doc.Type, typeBase) {
+	_ = json.Unmarshal(a.body, &doc) // what is no JSON has no type either
+	if !strings.HasPrefix(doc.Type, typeBase) {
 		return nil, false
 	}
 	_, name, _ := strings.Cut(doc.Type, "#")

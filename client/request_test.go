@@ -30,8 +30,12 @@ func TestAOneTimeRequestIsPutRunAndDeleted(t *testing.T) {
 		}
 		at := "/v1/streams/payments/requests/pay%2F1"
 		want := []try{
-			{"PUT", at, "", "", "5"}, {"PUT", at, "", "", "5"}, {"POST", at, "", "", ""}, {"POST", at, "", "", ""},
-			{"DELETE", at, "", "", ""}, {"DELETE", at, "", "", ""},
+			{"PUT", at, "", "", "5"},
+			{"PUT", at, "", "", "5"},
+			{"POST", at, "", "", ""},
+			{"POST", at, "", "", ""},
+			{"DELETE", at, "", "", ""},
+			{"DELETE", at, "", "", ""},
 		}
 		if d := cmp.Diff(want, s.tries); d != "" {
 			t.Error(d)

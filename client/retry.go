@@ -34,19 +34,16 @@ type answer struct {
 	body   []byte
 }
 
-// retryAfter reads seconds or an HTTP date; 0 where there is neither.
+// retryAfter reads seconds, or an HTTP date by the clock of the server, as its Date header tells it; 0 where there is neither.
 func (a answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)
-	if err != nil {
+	now, noDate := http.ParseTime(a.header.Get("Date"))
+	if err != nil || noDate != nil {
 		return 0
-	}
-	now := time.Now()
-	if date, err := http.ParseTime(a.header.Get("Date")); err == nil {
-		now = date // the server's clock, if it says it
 	}
 	return max(0, at.Sub(now))
 }
@@ -127,7 +124,9 @@ func verdict(ctx context.Context, err, last error) error {
 }
 
 // spread adds up to a tenth: callers that were sent away together do not come back together.
-func spread(d time.Duration) time.Duration { return d + rand.N(d/10+1) }
+func spread(d time.Duration) time.Duration {
+	return d + rand.N(d/10+1) //nolint:gosec // nobody gains from guessing it
+}
 
 func (c *Client) backOff() backoff.BackOff {
 	b := backoff.NewExponentialBackOff()

@@ -35,8 +35,7 @@ func (c *Client) Send(ctx context.Context, m Message) (Receipt, error) {
 
 // keyed tells the caller the key under which to try again.
 func keyed(err error, key string) error {
-	var open *UnacknowledgedError
-	if errors.As(err, &open) {
+	if open, ok := errors.AsType[*UnacknowledgedError](err); ok {
 		open.Key = key
 	}
 	return err

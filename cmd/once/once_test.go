@@ -42,7 +42,7 @@ func TestEveryCommandHasHelpWithAnExampleAndJSONWhereItPrintsData(t *testing.T) 
 		if cmd.Name() != "dev" && cmd.Flags().Lookup("json") == nil {
 			t.Errorf("%s has no --json", cmd.Name())
 		}
-		for _, line := range strings.Split(cmd.Example, "\n") {
+		for line := range strings.SplitSeq(cmd.Example, "\n") {
 			checkExample(t, root, line)
 		}
 	}
@@ -106,7 +106,7 @@ func TestAFileIsRepeatedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	// Every message is taken, and its answer lost, the first time.
-	w.front.before = func(rw http.ResponseWriter, r *http.Request) bool {
+	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		key := r.Header.Get("Idempotency-Key")
@@ -214,9 +214,8 @@ func TestAFileIsGivenUpWhenItIsToldTo(t *testing.T) {
 
 // cannedServer runs until it is told to end.
 type cannedServer struct {
-	options serverOptions
-	end     context.CancelFunc
-	closed  bool
+	end    context.CancelFunc
+	closed bool
 }
 
 func (s *cannedServer) Run(ctx context.Context, ready func(string)) error {

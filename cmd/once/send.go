@@ -100,16 +100,15 @@ func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (*client.Cl
 	if o.concurrency < 1 || o.concurrency > maxConcurrency {
 		return nil, fmt.Errorf("--concurrency must be between 1 and %d", maxConcurrency)
 	}
-	limit, err := time.Minute, error(nil)
+	check, limit := func() error { return o.own(cmd) }, time.Minute
 	if o.file != "" {
-		limit, err = 0, onlyFile(cmd, args)
-	} else {
-		err = o.own(cmd)
+		check, limit = func() error { return onlyFile(cmd, args) }, 0
 	}
-	if err != nil {
+	if err := check(); err != nil {
 		return nil, err
 	}
-	if limit, err = optional("--retry-for", o.retryFor, limit); err != nil {
+	limit, err := optional("--retry-for", o.retryFor, limit)
+	if err != nil {
 		return nil, err
 	}
 	if o.url == "" {

@@ -81,8 +81,7 @@ func (p *reader) document(data []byte) (ast.Node, bool) {
 
 func (p *reader) syntax(err error) {
 	line, text := 1, err.Error()
-	var e yaml.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[yaml.Error](err); ok {
 		text = e.GetMessage()
 		if t := e.GetToken(); t != nil && t.Position != nil {
 			line = max(t.Position.Line, 1)
@@ -147,7 +146,10 @@ const maxBound = 1_000_000_000
 
 func (p *reader) held(n node) Held {
 	f := p.only(n, "count", "bytes", "distance")
-	h := Held{Count: int(p.number(f, "count")), Distance: p.number(f, "distance")}
+	h := Held{
+		Count:    int(p.number(f, "count")), //nolint:gosec // at most maxBound
+		Distance: p.number(f, "distance"),
+	}
 	b, ok := f["bytes"]
 	if !ok {
 		return h

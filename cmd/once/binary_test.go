@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestTheBinaryExitsAsDocumented builds the command and runs it as a script does.
+func TestTheBinaryExitsAsDocumented(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "once")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	files, err := filepath.Abs("testdata/files")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(&front{taken: map[string]string{}})
+	defer server.Close()
+	dir := t.TempDir()
+	run := func(args ...string) (int, string) {
+		cmd := exec.CommandContext(t.Context(), binary, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "ONCE_URL="+server.URL)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	for _, c := range []struct {
+		name string
+		code int
+		args string
+	}{
+		{"help", exitOK, "help"},
+		{"version", exitOK, "version --json"},
+		{"a valid configuration", exitOK, "check --config " + files + "/shop.yaml"},
+		{"an accepted message", exitOK, "send orders 1 --key a"},
+		{"a folder that is a file", exitFailed, "dev --listen 127.0.0.1:0 --data " + files + "/shop.yaml"},
+		{"a flag that is not there", exitUsage, "send orders 1 --colour red"},
+		{"a bad configuration", exitUsage, "check --config " + files + "/bad.yaml"},
+		{"a bad file", exitUsage, "send orders --file " + files + "/bad.jsonl"},
+		{"key reuse", exitRefused, "send orders 2 --key a"},
+		{"no server", exitAway, "send orders 1 --key b --url http://127.0.0.1:1 --retry-for 1ms"},
+		{"no data folder", exitAway, "show --data nowhere"},
+		{"a file that is refused in part", exitIncomplete, "send orders --file " + files + "/refused.jsonl"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if code, out := run(strings.Fields(c.args)...); code != c.code {
+				t.Errorf("once %s: exit %d, want %d\n%s", c.args, code, c.code, out)
+			}
+		})
+	}
+	t.Run("an interrupt", func(t *testing.T) { interrupted(t, binary, files) })
+}
+
+func interrupted(t *testing.T, binary, files string) {
+	t.Helper()
+	started := make(chan *os.Process, 1)
+	var tries atomic.Int32
+	f := &front{taken: map[string]string{}, before: func(w http.ResponseWriter, _ *http.Request) bool {
+		switch n := tries.Add(1); {
+		case n <= 2:
+			return false
+		case n == 3:
+			if err := (<-started).Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+		}
+		refuse(w, http.StatusServiceUnavailable, "unavailable") // tried again until the signal arrives
+		return true
+	}}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	cmd := exec.CommandContext(t.Context(), binary, "send", "orders", "--file", files+"/good.jsonl", "--concurrency", "1", "--url", server.URL)
+	var out strings.Builder
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	started <- cmd.Process
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitIncomplete {
+		t.Errorf("got %v", err)
+	}
+	if got := out.String(); got != "5 messages: 2 accepted, 0 replayed, 0 failed, 3 not acknowledged\n" {
+		t.Errorf("said %q", got)
+	}
+}
