@@ -62,8 +62,8 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 			s.env = []string{r.env()}
 			must(t, s.start())
 			h := newHTTPSender(t, s, "x")
-			k := newKiller(s, newRandom(t), *kills, len(load))
-			concurrently(t, 32, load, func(ctx context.Context, m sent) error {
+			ctx, k := newKiller(t, s, newRandom(t), *kills, len(load))
+			concurrently(ctx, t, 32, load, func(ctx context.Context, m sent) error {
 				defer k.acknowledged()
 				return h.send(ctx, m)
 			})

@@ -12,14 +12,14 @@ import (
 // sendTime bounds the sending of one load.
 const sendTime = 15 * time.Minute
 
-// concurrently calls do for every message with so many goroutines, and stops at the first error.
-func concurrently(t *testing.T, clients int, load []sent, do func(context.Context, sent) error) {
+// concurrently calls do for every part of a load with so many goroutines, and stops at the first error.
+func concurrently[T any](ctx context.Context, t *testing.T, clients int, load []T, do func(context.Context, T) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), sendTime)
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	work := make(chan sent)
+	work := make(chan T)
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {

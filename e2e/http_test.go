@@ -31,8 +31,8 @@ func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.
 	must(t, s.start())
 	h := newHTTPSender(t, s, "github")
 	load := copies(random, input, 3)
-	k := newKiller(s, random, *kills, len(load))
-	concurrently(t, 16, load, func(ctx context.Context, m sent) error {
+	ctx, k := newKiller(t, s, random, *kills, len(load))
+	concurrently(ctx, t, 16, load, func(ctx context.Context, m sent) error {
 		defer k.acknowledged()
 		return h.send(ctx, m)
 	})
@@ -43,7 +43,7 @@ func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.
 
 	// Much later, in the same life and in the next, they are all still known.
 	must(t, s.start())
-	concurrently(t, 16, input, h.send)
+	concurrently(t.Context(), t, 16, input, h.send)
 	s.settle(t, settleTime)
 	h.judge(t)
 	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)

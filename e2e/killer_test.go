@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -21,14 +22,22 @@ type killer struct {
 	killed  int
 }
 
-// newKiller starts a killer for a load of so many acknowledgements.
-func newKiller(s *server, random *rand.Rand, times, load int) *killer {
+// newKiller starts a killer for a load of so many acknowledgements. The context ends when the server can't be started again.
+func newKiller(t *testing.T, s *server, random *rand.Rand, times, load int) (context.Context, *killer) {
+	t.Helper()
+	ctx, fail := context.WithCancelCause(t.Context())
 	k := &killer{
 		server: s, random: rand.New(rand.NewPCG(random.Uint64(), 0)), moments: moments(random, times, load),
 		due: make(chan struct{}, times), done: make(chan error, 1),
 	}
-	go func() { k.done <- k.run() }()
-	return k
+	go func() {
+		err := k.run()
+		if err != nil {
+			fail(err)
+		}
+		k.done <- err
+	}()
+	return ctx, k
 }
 
 // moments picks places in a load, sorted; there may be several at one place.
@@ -70,7 +79,7 @@ func (k *killer) strike(within time.Duration) error {
 		if _, err := k.server.launch(); err != nil {
 			return err
 		}
-		<-time.After(time.Duration(k.random.Int64N(int64(100*time.Millisecond))))
+		<-time.After(time.Duration(k.random.Int64N(int64(100 * time.Millisecond))))
 		if err := k.server.kill(); err != nil {
 			return err
 		}

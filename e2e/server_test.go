@@ -31,6 +31,7 @@ type server struct {
 
 	mu      sync.Mutex
 	process *process
+	over    bool // the test has ended: nothing is started any more
 }
 
 // A process is one life of a server.
@@ -45,11 +46,11 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 	t.Helper()
 	path, err := binary()
 	must(t, err)
-	dir, err := os.MkdirTemp("", "once") // t.TempDir() may be too long for the admin socket
+	dir, err := os.MkdirTemp("", "once-e2e") // t.TempDir() may be too long for the admin socket
 	must(t, err)
 	s := &server{binary: path, dir: dir, address: freeAddress(t)}
 	t.Cleanup(func() {
-		must(t, s.kill())
+		must(t, s.finish())
 		if t.Failed() {
 			t.Logf("kept %s; the server's last words:\n%s", dir, s.lastWords())
 			return
@@ -101,6 +102,11 @@ func (s *server) launch() (*process, error) {
 		return nil, err
 	}
 	defer log.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, errors.New("the test has ended")
+	}
 	p := &process{cmd: exec.Command(s.binary, "dev", "--listen", s.address), gone: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
 	p.cmd.Env = append(os.Environ(), s.env...)
@@ -111,8 +117,6 @@ func (s *server) launch() (*process, error) {
 		_ = p.cmd.Wait() // its state tells
 		close(p.gone)
 	}()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.process = p
 	return p, nil
 }
@@ -132,6 +136,14 @@ func healthy(ctx context.Context, url string) bool {
 
 // kill ends the process as kill -9 does.
 func (s *server) kill() error { return s.end(syscall.SIGKILL, drainTime) }
+
+// finish kills the process for the last time.
+func (s *server) finish() error {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	return s.kill()
+}
 
 // stop asks the process to drain, and complains if it does not end well.
 func (s *server) stop() error {

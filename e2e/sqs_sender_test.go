@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// An sqsSender sends with the stock AWS SDK, to which the server is an SQS endpoint like any other.
+type sqsSender struct {
+	client *sqs.Client
+	stream string
+	urls   map[string]*string
+	turn   atomic.Uint32
+}
+
+func newSQSSender(t *testing.T, s *server, stream string) *sqsSender {
+	t.Helper()
+	t.Setenv("AWS_ENDPOINT_URL_SQS", s.url())
+	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		t.Setenv(name, filepath.Join(t.TempDir(), "none"))
+	}
+	c, err := config.LoadDefaultConfig(t.Context(),
+		config.WithRegion("eu-central-1"),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")),
+		config.WithRetryer(untilAcknowledged),
+	)
+	must(t, err)
+	q := &sqsSender{client: sqs.NewFromConfig(c), stream: stream, urls: map[string]*string{}}
+	for _, name := range []string{"ingress", "ingress.fifo", stream, stream + ".fifo"} {
+		out, err := q.client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+		must(t, err)
+		q.urls[name] = out.QueueUrl
+	}
+	return q
+}
+
+// untilAcknowledged retries for as long as the server is away.
+func untilAcknowledged() aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.RateLimiter = math.MaxInt32, ratelimit.None // a test ends by its own deadline
+		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) {
+			return 10*time.Millisecond + rand.N(100*time.Millisecond), nil
+		})
+	})
+}
+
+// A way is a queue, and how messages to it are named.
+type way struct {
+	queue string
+	fifo  bool // group and identity are those of SQS
+	bound bool // the queue belongs to the stream
+}
+
+// ways are the four ways into a stream.
+func (q *sqsSender) ways() []way {
+	return []way{{"ingress", false, false}, {"ingress.fifo", true, false}, {q.stream, false, true}, {q.stream + ".fifo", true, true}}
+}
+
+// sendBatch sends up to ten messages by one of the ways, alone where it is one, until all are acknowledged.
+func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
+	w := q.ways()[q.turn.Add(1)%4]
+	if len(batch) == 1 {
+		e := q.entry(w, 0, batch[0])
+		_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
+			QueueUrl: q.urls[w.queue], MessageBody: e.MessageBody, MessageAttributes: e.MessageAttributes,
+			MessageGroupId: e.MessageGroupId, MessageDeduplicationId: e.MessageDeduplicationId,
+		})
+		return err
+	}
+	for len(batch) > 0 {
+		entries := make([]types.SendMessageBatchRequestEntry, len(batch))
+		for i, m := range batch {
+			entries[i] = q.entry(w, i, m)
+		}
+		out, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: q.urls[w.queue], Entries: entries})
+		if err != nil {
+			return err
+		}
+		var again []sent
+		for _, f := range out.Failed {
+			if f.SenderFault {
+				return fmt.Errorf("entry %s: %s: %s", *f.Id, *f.Code, aws.ToString(f.Message))
+			}
+			i, err := strconv.Atoi(*f.Id)
+			if err != nil {
+				return err
+			}
+			again = append(again, batch[i])
+		}
+		batch = again
+	}
+	return nil
+}
+
+func (q *sqsSender) entry(w way, i int, m sent) types.SendMessageBatchRequestEntry {
+	e := types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.body))}
+	attributes := map[string]string{"once-source": m.source, "Content-Type": m.contentType}
+	for name, value := range m.headers {
+		attributes[name] = value
+	}
+	if m.sequence > 0 {
+		attributes["once-sequence"] = strconv.FormatUint(m.sequence, 10)
+	}
+	if !w.bound {
+		attributes["once-stream"] = q.stream
+	}
+	if w.fifo {
+		e.MessageGroupId, e.MessageDeduplicationId = aws.String(m.groupName()), aws.String(m.identity())
+	} else {
+		attributes["once-id"], attributes["once-group"] = m.id, m.group
+	}
+	e.MessageAttributes = map[string]types.MessageAttributeValue{}
+	for name, value := range attributes {
+		if value != "" {
+			e.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(value)}
+		}
+	}
+	return e
+}
+
+// groupName is the group that a message belongs to.
+func (m *sent) groupName() string {
+	switch {
+	case m.group != "":
+		return m.group
+	case m.source != "":
+		return m.source
+	}
+	return m.id
+}
+
+// batches cuts a load into batches of one to ten messages.
+func batches(random *rand.Rand, load []sent) [][]sent {
+	var out [][]sent
+	for len(load) > 0 {
+		n := min(1+random.IntN(10), len(load))
+		out = append(out, load[:n])
+		load = load[n:]
+	}
+	return out
+}
+
+// textual makes messages that SQS can carry: it takes text only, and every message has a group there.
+func textual(list []sent) []sent {
+	for i := range list {
+		m := &list[i]
+		if !utf8.Valid(m.body) {
+			m.contentType, m.body = "text/plain", []byte(base64.StdEncoding.EncodeToString(m.body))
+		}
+		m.group = m.groupName()
+	}
+	return list
+}
