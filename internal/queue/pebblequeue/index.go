@@ -255,8 +255,13 @@ func (l *list) remove(e *entry) {
 // timers is a heap of hidden entries, the one due first in front.
 type timers []*entry
 
-func (t timers) Len() int           { return len(t) }
-func (t timers) Less(i, j int) bool { return t[i].due < t[j].due }
+func (t timers) Len() int { return len(t) }
+
+// Less keeps the order of sending among messages that were hidden together.
+func (t timers) Less(i, j int) bool {
+	return t[i].due < t[j].due || t[i].due == t[j].due && t[i].seq < t[j].seq
+}
+
 func (t timers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
 	t[i].timer, t[j].timer = int32(i), int32(j)

@@ -228,3 +228,75 @@ func TestAStandardQueueTakesAnOldReceipt(t *testing.T) {
 		t.Errorf("%v, %d messages", err, q.Len())
 	}
 }
+
+func TestAMessageGivenBackWaitsForOthersOfItsGroupInFlight(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "1", "2", "3")) })
+	taken := receive(t, q, 2, time.Minute)
+	if err := q.ChangeVisibility(t.Context(), taken[0].Receipt, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := receive(t, q, 10, time.Minute); len(got) != 0 {
+		t.Errorf("received %q while 2 is in flight", bodies(got))
+	}
+	q.Delete(t.Context(), []string{taken[1].Receipt})
+	if got := receive(t, q, 10, time.Minute); bodies(got) != "1 3" {
+		t.Errorf("received %q", bodies(got))
+	}
+}
+
+func TestDeadLettersKeepTheirGroups(t *testing.T) {
+	db := newDB(t)
+	dead := open(t, db, "dead.fifo", Options{})
+	q := open(t, db, "q.fifo", Options{DeadLetter: dead, MaxReceives: 1})
+	mustSend(t, func() []queue.SendResult {
+		return q.Send(t.Context(), append(inGroup("a", "1", "2"), inGroup("b", "3")...))
+	})
+	for range 3 { // the first sees all, the second buries 1 and 3
+		receive(t, q, 10, 0)
+	}
+	if got := receive(t, dead, 1, time.Minute); bodies(got) != "1" {
+		t.Errorf("dead %q", bodies(got))
+	}
+	if got := receive(t, dead, 10, time.Minute); bodies(got) != "3" {
+		t.Errorf("dead %q beside the first", bodies(got))
+	}
+}
+
+func TestTheAlarmRingsForEveryHiddenMessage(t *testing.T) {
+	q := open(t, newDB(t), "q", Options{})
+	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("", "x")) })
+	for want := 1; want < 4; want++ {
+		got, err := q.Receive(t.Context(), 1, 10*time.Millisecond, time.Minute)
+		if err != nil || len(got) != 1 || got[0].Receives != want {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+}
+
+func TestWhatIsBeingRemovedIsNotGivenOut(t *testing.T) {
+	for _, fifo := range []bool{false, true} {
+		x := newIndex(fifo)
+		e := x.add(1, 7)
+		x.show(e)
+		x.take(1, 10, 1)
+		x.expire(10)
+		if _, dead := x.take(1, 10, 1); len(dead) != 1 || x.claim(e) {
+			t.Fatal("a message received too often was not claimed for the dead-letter queue")
+		}
+		x.expire(100)
+		if x.hasReady() {
+			t.Fatal("a claimed message came back")
+		}
+		x.unclaim(e)
+		x.expire(100)
+		if !x.hasReady() {
+			t.Fatal("a message that could not be removed did not come back")
+		}
+		x.claim(e)
+		x.remove(e)
+		if x.hasReady() || x.counts != [states]int{} || len(x.timers) != 0 {
+			t.Errorf("left over: %+v", x)
+		}
+	}
+}
