@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"syscall"
 	"testing"
 	"time"
@@ -155,6 +156,21 @@ func TestDialTellsAMissingServerFromADeadOne(t *testing.T) {
 		t.Fatalf("listen over a dead socket: %v", err)
 	}
 	_ = listener.Close()
+}
+
+func TestAnEmptyListIsAList(t *testing.T) {
+	for _, path := range []string{"/groups?stream=chat", "/dead-letters"} {
+		w := httptest.NewRecorder()
+		admin.Handler(&canned{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if got := w.Body.String(); got != "[]\n" {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+	w := httptest.NewRecorder()
+	admin.Handler(&canned{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/groups?limit=many", nil))
+	if w.Code != http.StatusBadRequest {
+		t.Errorf("a bad limit: %d", w.Code)
+	}
 }
 
 func TestStatsAreIdleWhenNothingWaitsForTheSystem(t *testing.T) {

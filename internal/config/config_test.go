@@ -202,6 +202,16 @@ func TestDurationsAndSizesReadBackWhatTheyWrite(t *testing.T) {
 			t.Errorf("%s -> %s -> %v, %v", text, s, again, err)
 		}
 	}
+	for _, text := range []string{"", "d", "1d-1h", "+1h", "-1h", "1d1d", "106751d24h", "999999999999d", "1dd", "1 h"} {
+		if d, err := config.ParseDuration(text); err == nil {
+			t.Errorf("%q is read as %s", text, d)
+		}
+	}
+	for _, text := range []string{"", "MB", "-1", "1.5MB", "1TB", "9223372036854775807KB", "1  MB"} {
+		if s, err := config.ParseSize(text); err == nil {
+			t.Errorf("%q is read as %s", text, s)
+		}
+	}
 	if d := config.Duration(36 * time.Hour); d.String() != "1d12h" {
 		t.Errorf("got %s", d)
 	}
