@@ -15,7 +15,7 @@ import (
 // largestInteger is the largest integer of a structured field; larger numbers are written as strings.
 const largestInteger = 999_999_999_999_999
 
-var dependsRule = "must be a structured-field dictionary (RFC 9651) of sources and numbers from 1 on"
+const dependsRule = "must be a structured-field dictionary (RFC 9651) of sources and numbers from 1 on"
 
 // ParseDependsOn reads dependencies as a structured-field dictionary, from an attribute or from the lines of a header: a=3, b=7. Keys of dictionaries are lower
 // case; a byte of a source that a key can't hold is written as an asterisk and two lower-case hexadecimal digits (Source 1 is *53ource*201). A number
