@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -272,6 +273,7 @@ func TestLookingAsksTheServerThatRunsOnTheFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 leaves it
 	running := newCannedFolder()
 	running.failed = 2
 	server := &http.Server{Handler: admin.Handler(running), ReadHeaderTimeout: time.Second}
