@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -117,9 +118,13 @@ func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
 			s := openStore(t, errorfs.Wrap(fs, errorfs.InjectorFunc(g.MaybeError)))
 			reopen := g.shut()
 			t.Cleanup(reopen)
-			written := make(chan error)
+			written := make(chan error, 1)
 			go func() { written <- c.write(s) }()
-			<-g.waiting
+			select {
+			case <-g.waiting:
+			case err := <-written:
+				t.Fatalf("written without a sync: %v", err)
+			}
 
 			crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{}))
 			if group, token := load(t, crashed, groupKey(1), tokenKey(1)); group.Version != 0 || token.State != dedup.Absent {
@@ -145,15 +150,21 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 	if err := s.Commit(t.Context(), first(1)); err != nil {
 		t.Fatal(err)
 	}
-	defer g.shut()()
-	if err := s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(1), State: dedup.Done}}); err != nil {
-		t.Error(err)
-	}
-	if err := s.Clear(t.Context(), dedup.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(2)}, dedup.Token{Key: tokenKey(2), State: dedup.Issued}); err != nil {
-		t.Error(err)
+	t.Cleanup(g.shut())
+	written := make(chan error, 1)
+	go func() {
+		_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(2)}, dedup.Token{Key: tokenKey(2), State: dedup.Issued})
+		written <- errors.Join(err,
+			s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(1), State: dedup.Done}}),
+			s.Clear(t.Context(), dedup.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}))
+	}()
+	select {
+	case <-g.waiting:
+		t.Fatal("a write waits for a sync")
+	case err := <-written:
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != dedup.Done {
 		t.Error("what was written can't be read")
@@ -173,7 +184,7 @@ func TestWhatWasReadOrAcknowledgedSurvivesACrash(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for crash := range 20 {
-		for acknowledged[crash%groups].Load() < uint64(crash*10) {
+		for acknowledged[crash%groups].Load() < uint64(crash*3) {
 			_, _ = load(t, s, groupKey(0), tokenKey(0))
 		}
 		var least [groups]uint64

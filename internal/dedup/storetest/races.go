@@ -71,66 +71,45 @@ func testCreateRace(t *testing.T, s *suite) {
 }
 
 func testClearRace(t *testing.T, s *suite) {
-	const last = 100
-	var cleared []uint64
-	committed := make(chan struct{})
-	won := race(t, 2, func(i int) error {
-		if i == 0 {
-			defer close(committed)
-			return commitEach(t, s, last)
+	const last, clearers = 300, 2
+	odd := make(chan uint64, last)
+	won := race(t, 1+clearers, func(i int) error {
+		if i == clearers {
+			defer close(odd)
+			return commitEach(t, s, last, odd)
 		}
-		var err error
-		cleared, err = clearOdd(t, s, committed)
-		return err
+		for n := range odd {
+			if err := s.Clear(t.Context(), dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{n}}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
-	if won != 2 {
+	if won != 1+clearers {
 		t.Fatal("a commit or a clear failed")
 	}
-	left := numbers(s.group(t, groupA))
-	for n := uint64(1); n <= last; n++ {
-		there, gone := slices.Contains(left, n), slices.Contains(cleared, n)
-		if there == gone {
-			t.Errorf("number %d: cleared %t, pending %t", n, gone, there)
-		}
+	var even []uint64
+	for n := uint64(2); n <= last; n += 2 {
+		even = append(even, n)
 	}
+	same(t, "pending", numbers(s.group(t, groupA)), even)
 }
 
-// commitEach adds the numbers 1 to last to the pending entries, each by a commit of its own.
-func commitEach(t *testing.T, s *suite, last uint64) error {
+// commitEach adds the numbers 1 to last to the pending entries, each by a commit of its own, and passes the odd ones on. It never loads: a
+// clear must not make its next commit conflict.
+func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
+	g := dedup.Group{Key: groupA}
 	for n := uint64(1); n <= last; n++ {
-		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupA}, nil)
-		if err != nil {
+		c := following(g, func(c *dedup.Commit) { c.Next.Pending = append(slices.Clone(c.Next.Pending), dedup.Pending{Number: n}) })
+		if err := s.Commit(t.Context(), c); err != nil {
 			return err
 		}
-		c := following(groups[0], func(c *dedup.Commit) {
-			c.Next.Pending = append(slices.Clone(c.Next.Pending), dedup.Pending{Number: n})
-		})
-		if err := s.Commit(t.Context(), c); err != nil {
-			return err // a clear must not make a commit conflict
+		g = c.Next
+		if n%2 == 1 {
+			odd <- n
 		}
 	}
 	return nil
-}
-
-// clearOdd clears the odd numbers that it sees until done is closed, and gives them.
-func clearOdd(t *testing.T, s *suite, done <-chan struct{}) ([]uint64, error) {
-	var cleared []uint64
-	for {
-		select {
-		case <-done:
-			return cleared, nil
-		default:
-		}
-		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupA}, nil)
-		if err != nil {
-			return nil, err
-		}
-		odd := slices.DeleteFunc(numbers(groups[0]), func(n uint64) bool { return n%2 == 0 })
-		if err := s.Clear(t.Context(), dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: odd}); err != nil {
-			return nil, err
-		}
-		cleared = append(cleared, odd...)
-	}
 }
 
 func testClaimRace(t *testing.T, s *suite) {
@@ -151,20 +130,37 @@ func testClaimRace(t *testing.T, s *suite) {
 }
 
 func testMarkDoneRace(t *testing.T, s *suite) {
-	for round := range 50 {
+	for round := range 20 {
 		key := tokenKey(round)
-		leased := s.swap(t, dedup.Token{Key: key}, dedup.Token{Key: key, State: dedup.Leased, Owner: "a"})
+		token := s.swap(t, dedup.Token{Key: key}, dedup.Token{Key: key, State: dedup.Leased})
+		half := make(chan struct{})
 		race(t, 2, func(i int) error {
 			if i == 0 {
+				<-half
 				return s.MarkDone(t.Context(), []dedup.Token{{Key: key, State: dedup.Done}})
 			}
-			_, err := s.SwapToken(t.Context(), leased, dedup.Token{Key: key, State: dedup.Leased, Owner: "b", Epoch: 1})
-			return err
+			return leaseAgain(t, s, token, half)
 		})
 		if got := s.token(t, key); got.State != dedup.Done {
 			t.Fatalf("round %d: token is %v", round, got.State)
 		}
 	}
+}
+
+// leaseAgain takes a token over and over, until somebody else writes it; it closes half on the way.
+func leaseAgain(t *testing.T, s *suite, token dedup.Token, half chan<- struct{}) error {
+	for n := uint64(1); n <= 200; n++ {
+		next := token
+		next.Epoch = n
+		var err error
+		if token, err = s.SwapToken(t.Context(), token, next); err != nil {
+			return err
+		}
+		if n == 20 {
+			close(half)
+		}
+	}
+	return nil
 }
 
 func testTokenAfterGroup(t *testing.T, s *suite) {
