@@ -199,7 +199,7 @@ func (d *decoder) count(major byte) int {
 		d.fail("%d parts in %d bytes", n, len(d.b))
 		return 0
 	}
-	return int(n)
+	return int(n) //nolint:gosec // at most the length of a slice
 }
 
 func (d *decoder) take(major byte) []byte {
@@ -215,10 +215,19 @@ func (d *decoder) bytes() []byte   { return append([]byte(nil), d.take(byteText)
 func (d *decoder) time() time.Time { return fromMicros(d.int()) }
 
 func (d *decoder) int() int64 {
+	major := unsigned
 	if len(d.b) > 0 && d.b[0]&0xe0 == negative {
-		return -1 - int64(d.head(negative))
+		major = negative
 	}
-	return int64(d.head(unsigned))
+	n := d.head(major)
+	if n > math.MaxInt64 {
+		d.fail("a number that is too large")
+		return 0
+	}
+	if major == negative {
+		return -1 - int64(n)
+	}
+	return int64(n)
 }
 
 func (d *decoder) bool() bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/effectively-once/once/internal/dedup"
 )
 
@@ -22,10 +23,11 @@ import (
 // Whatever changes the meaning of a record changes the format. That is why a field that this program does not know is corruption: to ignore it would be
 // to drop it with the next commit.
 const (
-	format       byte = 1
-	headerSize        = 9
-	identitySize      = 16
-	checksumSize      = 4
+	format byte = 1
+
+	headerSize   = 9
+	identitySize = 16
+	checksumSize = 4
 )
 
 // A record is a stored value whose checksum is right. It shares the value's memory.
@@ -46,7 +48,7 @@ func open(key, value []byte) (record, error) {
 	if checksum(key, value[:end]) != binary.BigEndian.Uint32(value[end:]) {
 		return record{}, fmt.Errorf("%w: wrong checksum", dedup.ErrCorrupt)
 	}
-	return record{expires: int64(binary.BigEndian.Uint64(value[1:])), body: value[headerSize:end]}, nil
+	return record{expires: expiry(value), body: value[headerSize:end]}, nil
 }
 
 // peek reads the expiry of a stored value without checking it.
@@ -54,7 +56,11 @@ func peek(value []byte) (record, bool) {
 	if len(value) < headerSize || value[0] != format {
 		return record{}, false
 	}
-	return record{expires: int64(binary.BigEndian.Uint64(value[1:]))}, true
+	return record{expires: expiry(value)}, true
+}
+
+func expiry(value []byte) int64 {
+	return int64(binary.BigEndian.Uint64(value[1:])) //nolint:gosec // written from an int64
 }
 
 func checksum(key, content []byte) uint32 {
@@ -114,7 +120,7 @@ func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *encoder)) e
 // begin starts a record.
 func (e *encoder) begin(expires time.Time) {
 	e.b = append(e.b, format)
-	e.b = binary.BigEndian.AppendUint64(e.b, uint64(micros(expires)))
+	e.b = binary.BigEndian.AppendUint64(e.b, uint64(micros(expires))) //nolint:gosec // read back as an int64
 }
 
 // seal ends a record.

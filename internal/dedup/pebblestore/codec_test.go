@@ -11,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/dedup"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")

@@ -7,14 +7,16 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var clearCases = []testCase{
-	{name: "a clear removes its numbers and leaves all else, the version too", run: testClear},
-	{name: "numbers, records and incarnations that are not there are fine", run: testClearMissing},
-	{name: "a clear that leaves nothing sets the expiry, once", run: testClearExpires},
-	{name: "a clear sets no expiry while messages are held", run: testClearHeld},
-	{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
-	{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
-	{name: "an expired record is not cleared", run: testClearExpired},
+func clearCases() []testCase {
+	return []testCase{
+		{name: "a clear removes its numbers and leaves all else, the version too", run: testClear},
+		{name: "numbers, records and incarnations that are not there are fine", run: testClearMissing},
+		{name: "a clear that leaves nothing sets the expiry, once", run: testClearExpires},
+		{name: "a clear sets no expiry while messages are held", run: testClearHeld},
+		{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
+		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
+		{name: "an expired record is not cleared", run: testClearExpired},
+	}
 }
 
 func (s *suite) clear(t *testing.T, c dedup.Clear) {
@@ -25,87 +27,87 @@ func (s *suite) clear(t *testing.T, c dedup.Clear) {
 }
 
 func testClear(t *testing.T, s *suite) {
-	want := s.commit(t, s.group(t, groupA), func(c *dedup.Commit) {
-		c.Next = fullGroup(groupA)
+	want := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) {
+		c.Next = fullGroup(groupA())
 		c.Next.Pending = pending(1, 3, 5)
 	})
 	for range 2 {
-		s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{5, 1}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{5, 1}, Expires: s.clock.In(time.Hour)})
 		want.Pending = pending(3)
-		same(t, "record", s.group(t, groupA), want)
+		same(t, "record", s.group(t, groupA()), want)
 	}
 	s.commit(t, want, nil)
 }
 
 func testClearMissing(t *testing.T, s *suite) {
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
-	same(t, "missing record", s.group(t, groupA), dedup.Group{Key: groupA})
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	same(t, "missing record", s.group(t, groupA()), dedup.Group{Key: groupA()})
 
-	want := s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.Pending = pending(1) })
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]dedup.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]dedup.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
-	same(t, "record", s.group(t, groupA), want)
+	want := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1) })
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]dedup.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]dedup.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	same(t, "record", s.group(t, groupA()), want)
 }
 
 func testClearExpires(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
-	first := dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
+	first := dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
 	s.clear(t, first)
-	if g := s.group(t, groupA); !g.Expires.IsZero() {
+	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s while an entry is pending", g.Expires)
 	}
-	last := dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(2 * time.Hour)}
+	last := dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(2 * time.Hour)}
 	s.clear(t, last)
 	want := last.Expires
 	last.Expires = s.clock.In(3 * time.Hour)
 	s.clear(t, last)
-	if g := s.group(t, groupA); !g.Expires.Equal(want) {
+	if g := s.group(t, groupA()); !g.Expires.Equal(want) {
 		t.Errorf("expires %s, want %s as the clear that emptied it said", g.Expires, want)
 	}
 	s.clock.Advance(2 * time.Hour)
-	same(t, "record after its expiry", s.group(t, groupA), dedup.Group{Key: groupA})
+	same(t, "record after its expiry", s.group(t, groupA()), dedup.Group{Key: groupA()})
 }
 
 func testClearHeld(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA), func(c *dedup.Commit) {
+	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) {
 		c.Next.Pending = pending(1)
 		c.Next.Sources = map[string]dedup.Source{"s": {Next: 2, Held: dedup.Ranges{{First: 5, Last: 5}}}}
 	})
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
 	g.Pending = nil
-	same(t, "record", s.group(t, groupA), g)
+	same(t, "record", s.group(t, groupA()), g)
 }
 
 func testClearIdle(t *testing.T, s *suite) {
-	want := s.commit(t, s.group(t, groupA), nil)
+	want := s.commit(t, s.group(t, groupA()), nil)
 	want.Expires = s.clock.In(time.Hour)
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000})
-	if g := s.group(t, groupA); !g.Expires.IsZero() {
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000})
+	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s by a clear without an expiry", g.Expires)
 	}
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Expires: want.Expires})
-	same(t, "record", s.group(t, groupA), want)
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Expires: want.Expires})
+	same(t, "record", s.group(t, groupA()), want)
 }
 
 func testClearSent(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
+	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
 	sent := []dedup.Sent{{Effect: 0, To: "ledger"}, {Effect: 1, To: "shop"}}
 	for _, part := range [][]dedup.Sent{sent[:1], sent[:1], sent} {
-		s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Sent: map[uint64][]dedup.Sent{2: part}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]dedup.Sent{2: part}, Expires: s.clock.In(time.Hour)})
 	}
 	g.Pending[1].Sent = sent
-	same(t, "record", s.group(t, groupA), g)
+	same(t, "record", s.group(t, groupA()), g)
 
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{2}, Sent: map[uint64][]dedup.Sent{2: {{Effect: 9}}, 1: sent[1:]}})
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Sent: map[uint64][]dedup.Sent{2: {{Effect: 9}}, 1: sent[1:]}})
 	g.Pending = g.Pending[:1]
 	g.Pending[0].Sent = sent[1:]
-	same(t, "record after a clear and a mark in one", s.group(t, groupA), g)
+	same(t, "record after a clear and a mark in one", s.group(t, groupA()), g)
 }
 
 func testClearExpired(t *testing.T, s *suite) {
 	// An engine never lets a record with pending entries expire; a store must still not revive one.
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.Pending, c.Next.Expires = pending(1), s.clock.In(time.Minute) })
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending, c.Next.Expires = pending(1), s.clock.In(time.Minute) })
 	s.clock.Advance(time.Minute)
-	s.clear(t, dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
-	same(t, "record", s.group(t, groupA), dedup.Group{Key: groupA})
+	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	same(t, "record", s.group(t, groupA()), dedup.Group{Key: groupA()})
 }

@@ -7,35 +7,37 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var copyCases = []testCase{
-	{name: "what is changed after a commit is not changed in the store", run: testCommitCopies},
-	{name: "what is changed after a load is not changed in the store", run: testLoadCopies},
-	{name: "held messages are copies", run: testHeldCopies},
-	{name: "tokens are copies", run: testTokenCopies},
+func copyCases() []testCase {
+	return []testCase{
+		{name: "what is changed after a commit is not changed in the store", run: testCommitCopies},
+		{name: "what is changed after a load is not changed in the store", run: testLoadCopies},
+		{name: "held messages are copies", run: testHeldCopies},
+		{name: "tokens are copies", run: testTokenCopies},
+	}
 }
 
 func testCommitCopies(t *testing.T, s *suite) {
-	c := following(s.group(t, groupA), func(c *dedup.Commit) {
-		c.Next = fullGroup(groupA)
+	c := following(s.group(t, groupA()), func(c *dedup.Commit) {
+		c.Next = fullGroup(groupA())
 		c.Hold = []dedup.Held{fullHeld(2)}
 	})
 	if err := s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	scribble(&c)
-	same(t, "record", s.group(t, groupA), fullGroup(groupA))
+	same(t, "record", s.group(t, groupA()), fullGroup(groupA()))
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []dedup.Held{fullHeld(2)})
 }
 
 func testLoadCopies(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next = fullGroup(groupA) })
-	g := s.group(t, groupA)
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next = fullGroup(groupA()) })
+	g := s.group(t, groupA())
 	scribble(&g)
-	same(t, "record", s.group(t, groupA), fullGroup(groupA))
+	same(t, "record", s.group(t, groupA()), fullGroup(groupA()))
 }
 
 func testHeldCopies(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA), hold(fullHeld(2)))
+	s.commit(t, s.group(t, groupA()), hold(fullHeld(2)))
 	held := s.held(t, keyOf(fullHeld(1)), 1)
 	scribble(&held)
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []dedup.Held{fullHeld(2)})
@@ -72,9 +74,9 @@ func scribble(v any) { scribbleOn(reflect.ValueOf(v).Elem()) }
 func scribbleOn(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() {
-				scribbleOn(v.Field(i))
+		for _, field := range v.Fields() {
+			if field.CanSet() {
+				scribbleOn(field)
 			}
 		}
 	case reflect.Pointer:

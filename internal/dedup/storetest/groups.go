@@ -11,19 +11,21 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var groupCases = []testCase{
-	{name: "a missing record reads as version 0, a missing token as absent", run: testAbsent},
-	{name: "a load after a commit sees all of it", run: testRoundTrip},
-	{name: "the smallest record comes back", run: testSmallRecord},
-	{name: "records come in the order of the keys, three hundred at once", run: testManyKeys},
-	{name: "names that are prefixes of one another are different groups", run: testPrefixNames},
-	{name: "a state of 200 KB comes back", run: testLargeState},
-	{name: "a record that expires now reads as absent, one that expires later does not", run: testGroupExpiry},
-	{name: "a cancelled context is an error", run: testCancelled},
+func groupCases() []testCase {
+	return []testCase{
+		{name: "a missing record reads as version 0, a missing token as absent", run: testAbsent},
+		{name: "a load after a commit sees all of it", run: testRoundTrip},
+		{name: "the smallest record comes back", run: testSmallRecord},
+		{name: "records come in the order of the keys, three hundred at once", run: testManyKeys},
+		{name: "names that are prefixes of one another are different groups", run: testPrefixNames},
+		{name: "a state of 200 KB comes back", run: testLargeState},
+		{name: "a record that expires now reads as absent, one that expires later does not", run: testGroupExpiry},
+		{name: "a cancelled context is an error", run: testCancelled},
+	}
 }
 
 func testAbsent(t *testing.T, s *suite) {
-	same(t, "group", s.group(t, groupA), dedup.Group{Key: groupA})
+	same(t, "group", s.group(t, groupA()), dedup.Group{Key: groupA()})
 	same(t, "token", s.token(t, tokenKey(1)), dedup.Token{Key: tokenKey(1)})
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held(nil))
 	groups, tokens, err := s.Load(t.Context(), nil, nil)
@@ -33,24 +35,24 @@ func testAbsent(t *testing.T, s *suite) {
 }
 
 func testRoundTrip(t *testing.T, s *suite) {
-	want := fullGroup(groupA)
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next = want })
-	same(t, "record", s.group(t, groupA), want)
+	want := fullGroup(groupA())
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next = want })
+	same(t, "record", s.group(t, groupA()), want)
 
 	want.Version, want.State, want.Expires = 2, []byte("second"), s.clock.In(time.Hour)
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next = want })
-	same(t, "record after the second commit", s.group(t, groupA), want)
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next = want })
+	same(t, "record after the second commit", s.group(t, groupA()), want)
 }
 
 func testSmallRecord(t *testing.T, s *suite) {
-	want := s.commit(t, s.group(t, groupA), nil)
-	same(t, "record", s.group(t, groupA), want)
+	want := s.commit(t, s.group(t, groupA()), nil)
+	same(t, "record", s.group(t, groupA()), want)
 	want = s.commit(t, want, func(c *dedup.Commit) {
 		c.Next.Pending = []dedup.Pending{{Number: 1, Effects: []dedup.Effect{{}}, Reply: &dedup.Reply{}}}
 		c.Next.Sources = map[string]dedup.Source{"": {}}
 		c.Next.Chained = map[string]uint64{"": 0}
 	})
-	same(t, "record of empty parts", s.group(t, groupA), want)
+	same(t, "record of empty parts", s.group(t, groupA()), want)
 }
 
 func testManyKeys(t *testing.T, s *suite) {
@@ -94,34 +96,34 @@ func testPrefixNames(t *testing.T, s *suite) {
 
 func testLargeState(t *testing.T, s *suite) {
 	state := bytes.Repeat([]byte("0123456789abcdef"), 200<<10/16)
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.State = state })
-	if got := s.group(t, groupA); !bytes.Equal(got.State, state) {
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.State = state })
+	if got := s.group(t, groupA()); !bytes.Equal(got.State, state) {
 		t.Errorf("state of %d bytes came back with %d, or changed", len(state), len(got.State))
 	}
 }
 
 func testGroupExpiry(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA), func(c *dedup.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
+	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
 	s.clock.Advance(time.Minute - time.Millisecond)
-	if g := s.group(t, groupA); g.Version != 1 {
+	if g := s.group(t, groupA()); g.Version != 1 {
 		t.Error("absent before it expires")
 	}
 	s.clock.Advance(time.Millisecond)
-	same(t, "record that expires now", s.group(t, groupA), dedup.Group{Key: groupA})
+	same(t, "record that expires now", s.group(t, groupA()), dedup.Group{Key: groupA()})
 }
 
 func testCancelled(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, err := s.Load(ctx, []dedup.GroupKey{groupA}, nil)
+	_, _, err := s.Load(ctx, []dedup.GroupKey{groupA()}, nil)
 	_, heldErr := s.Held(ctx, keyOf(fullHeld(1)), 1)
 	_, swapErr := s.SwapToken(ctx, dedup.Token{Key: tokenKey(1)}, dedup.Token{Key: tokenKey(1), State: dedup.Issued})
 	for name, err := range map[string]error{
 		"load":       err,
 		"held":       heldErr,
 		"swap token": swapErr,
-		"commit":     s.Commit(ctx, following(dedup.Group{Key: groupA}, nil)),
-		"clear":      s.Clear(ctx, dedup.Clear{Group: groupA}),
+		"commit":     s.Commit(ctx, following(dedup.Group{Key: groupA()}, nil)),
+		"clear":      s.Clear(ctx, dedup.Clear{Group: groupA()}),
 		"mark done":  s.MarkDone(ctx, []dedup.Token{{Key: tokenKey(1), State: dedup.Done}}),
 	} {
 		if !errors.Is(err, context.Canceled) {

@@ -8,13 +8,15 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var heldCases = []testCase{
-	{name: "held messages appear and disappear with the commit", run: testHoldUnhold},
-	{name: "a commit that conflicts holds and unholds nothing", run: testHoldConflict},
-	{name: "one commit holds and unholds as much as may be", run: testHoldMany},
-	{name: "held messages come in number order, from a number on, up to the limit", run: testHeldOrder},
-	{name: "sources, epochs and groups do not see one another's held messages", run: testHeldIsolation},
-	{name: "a hold that is repeated replaces, an unhold of nothing is fine", run: testHoldAgain},
+func heldCases() []testCase {
+	return []testCase{
+		{name: "held messages appear and disappear with the commit", run: testHoldUnhold},
+		{name: "a commit that conflicts holds and unholds nothing", run: testHoldConflict},
+		{name: "one commit holds and unholds as much as may be", run: testHoldMany},
+		{name: "held messages come in number order, from a number on, up to the limit", run: testHeldOrder},
+		{name: "sources, epochs and groups do not see one another's held messages", run: testHeldIsolation},
+		{name: "a hold that is repeated replaces, an unhold of nothing is fine", run: testHoldAgain},
+	}
 }
 
 func hold(held ...dedup.Held) func(c *dedup.Commit) {
@@ -23,7 +25,7 @@ func hold(held ...dedup.Held) func(c *dedup.Commit) {
 
 func testHoldUnhold(t *testing.T, s *suite) {
 	two, three := fullHeld(2), fullHeld(3)
-	g := s.commit(t, s.group(t, groupA), hold(two, three))
+	g := s.commit(t, s.group(t, groupA()), hold(two, three))
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{two, three})
 
 	s.commit(t, g, func(c *dedup.Commit) { c.Unhold = []dedup.HeldKey{keyOf(two)} })
@@ -31,7 +33,7 @@ func testHoldUnhold(t *testing.T, s *suite) {
 }
 
 func testHoldConflict(t *testing.T, s *suite) {
-	stale := s.group(t, groupA)
+	stale := s.group(t, groupA())
 	s.commit(t, stale, hold(fullHeld(2)))
 	c := following(stale, func(c *dedup.Commit) {
 		c.Hold, c.Unhold = []dedup.Held{fullHeld(3)}, []dedup.HeldKey{keyOf(fullHeld(2))}
@@ -49,7 +51,7 @@ func testHoldMany(t *testing.T, s *suite) {
 		held = append(held, fullHeld(uint64(i+2)))
 		keys = append(keys, keyOf(held[i]))
 	}
-	g := s.commit(t, s.group(t, groupA), hold(held...))
+	g := s.commit(t, s.group(t, groupA()), hold(held...))
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1000), held)
 	s.commit(t, g, func(c *dedup.Commit) { c.Unhold = keys })
 	same(t, "held after the unhold", s.held(t, keyOf(fullHeld(1)), 1000), []dedup.Held(nil))
@@ -57,7 +59,7 @@ func testHoldMany(t *testing.T, s *suite) {
 
 func testHeldOrder(t *testing.T, s *suite) {
 	ordered := []dedup.Held{fullHeld(2), fullHeld(9), fullHeld(10), fullHeld(255), fullHeld(256), fullHeld(math.MaxUint64)}
-	s.commit(t, s.group(t, groupA), hold(ordered[3], ordered[1], ordered[5], ordered[0], ordered[4], ordered[2]))
+	s.commit(t, s.group(t, groupA()), hold(ordered[3], ordered[1], ordered[5], ordered[0], ordered[4], ordered[2]))
 	for _, c := range []struct {
 		from  uint64
 		limit int
@@ -82,7 +84,7 @@ func testHeldIsolation(t *testing.T, s *suite) {
 	newer.Message.Epoch++
 	colleague.Message.Source += "x"
 	stranger.Message.Principal = ""
-	s.commit(t, s.group(t, groupA), hold(mine, older, newer, colleague, stranger))
+	s.commit(t, s.group(t, groupA()), hold(mine, older, newer, colleague, stranger))
 	elsewhere := mine
 	elsewhere.Message.Group = "a2"
 	s.commit(t, s.group(t, elsewhere.Message.GroupKey()), hold(elsewhere))
@@ -96,7 +98,7 @@ func testHeldIsolation(t *testing.T, s *suite) {
 }
 
 func testHoldAgain(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA), hold(fullHeld(2)))
+	g := s.commit(t, s.group(t, groupA()), hold(fullHeld(2)))
 	again := fullHeld(2)
 	again.Message.Body = []byte("again")
 	s.commit(t, g, func(c *dedup.Commit) {

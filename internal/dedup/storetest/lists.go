@@ -10,11 +10,13 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var listerCases = []testCase{
-	{name: "groups come page by page, each once, whole, and of one stream", run: withLister(testGroupPages)},
-	{name: "tokens come page by page, each once, in the order of their keys", run: withLister(testTokenPages)},
-	{name: "expired records are not listed", run: withLister(testListExpired)},
-	{name: "expire deletes what has expired, up to the limit, and nothing else", run: withLister(testExpire)},
+func listerCases() []testCase {
+	return []testCase{
+		{name: "groups come page by page, each once, whole, and of one stream", run: withLister(testGroupPages)},
+		{name: "tokens come page by page, each once, in the order of their keys", run: withLister(testTokenPages)},
+		{name: "expired records are not listed", run: withLister(testListExpired)},
+		{name: "expire deletes what has expired, up to the limit, and nothing else", run: withLister(testExpire)},
+	}
 }
 
 // withLister runs a case where the store is a dedup.Lister.

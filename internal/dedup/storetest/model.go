@@ -7,13 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
-	"pgregory.net/rapid"
 )
 
-var modelCases = []testCase{
-	{name: "any history of calls gives the answers of the model", run: testModel},
+func modelCases() []testCase {
+	return []testCase{
+		{name: "any history of calls gives the answers of the model", run: testModel},
+	}
 }
 
 // testModel makes the same calls on the store and on memstore, and compares what they answer. Each history has groups and tokens of its own.
@@ -28,6 +31,7 @@ func testModel(t *testing.T, s *suite) {
 			"clear":  m.clear,
 			"swap":   m.swap,
 			"mark":   m.mark,
+			"list":   m.list,
 			"advance": func(rt *rapid.T) {
 				s.clock.Advance(time.Duration(rapid.IntRange(0, 3).Draw(rt, "minutes")) * time.Minute)
 			},

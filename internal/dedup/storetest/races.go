@@ -10,13 +10,15 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var raceCases = []testCase{
-	{name: "of many commits on one version one wins", run: testCommitRace},
-	{name: "of many commits on no record one wins", run: testCreateRace},
-	{name: "commits and clears of one group lose nothing of each other", run: testClearRace},
-	{name: "of many claims of one token one wins", run: testClaimRace},
-	{name: "a token that is marked done stays done whatever swaps at the same time", run: testMarkDoneRace},
-	{name: "a message that is no longer pending has a token that says so", run: testTokenAfterGroup},
+func raceCases() []testCase {
+	return []testCase{
+		{name: "of many commits on one version one wins", run: testCommitRace},
+		{name: "of many commits on no record one wins", run: testCreateRace},
+		{name: "commits and clears of one group lose nothing of each other", run: testClearRace},
+		{name: "of many claims of one token one wins", run: testClaimRace},
+		{name: "a token that is marked done stays done whatever swaps at the same time", run: testMarkDoneRace},
+		{name: "a message that is no longer pending has a token that says so", run: testTokenAfterGroup},
+	}
 }
 
 // race runs n functions at once and gives how many returned nil; any error but a conflict fails the test.
@@ -46,12 +48,12 @@ func race(t *testing.T, n int, f func(i int) error) int {
 }
 
 func testCommitRace(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA), nil)
+	g := s.commit(t, s.group(t, groupA()), nil)
 	for round := range 20 {
 		won := race(t, 16, func(i int) error {
 			return s.Commit(t.Context(), following(g, func(c *dedup.Commit) { c.Next.State = []byte{byte(i)} }))
 		})
-		g = s.group(t, groupA)
+		g = s.group(t, groupA())
 		if won != 1 || g.Version != uint64(round+2) {
 			t.Fatalf("round %d: %d commits won, version %d", round, won, g.Version)
 		}
@@ -79,7 +81,7 @@ func testClearRace(t *testing.T, s *suite) {
 			return commitEach(t, s, last, odd)
 		}
 		for n := range odd {
-			if err := s.Clear(t.Context(), dedup.Clear{Group: groupA, Incarnation: 1000, Numbers: []uint64{n}}); err != nil {
+			if err := s.Clear(t.Context(), dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{n}}); err != nil {
 				return err
 			}
 		}
@@ -92,13 +94,14 @@ func testClearRace(t *testing.T, s *suite) {
 	for n := uint64(2); n <= last; n += 2 {
 		even = append(even, n)
 	}
-	same(t, "pending", numbers(s.group(t, groupA)), even)
+	same(t, "pending", numbers(s.group(t, groupA())), even)
 }
 
 // commitEach adds the numbers 1 to last to the pending entries, each by a commit of its own, and passes the odd ones on. It never loads: a
 // clear must not make its next commit conflict.
 func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
-	g := dedup.Group{Key: groupA}
+	t.Helper()
+	g := dedup.Group{Key: groupA()}
 	for n := uint64(1); n <= last; n++ {
 		c := following(g, func(c *dedup.Commit) { c.Next.Pending = append(slices.Clone(c.Next.Pending), dedup.Pending{Number: n}) })
 		if err := s.Commit(t.Context(), c); err != nil {
@@ -149,6 +152,7 @@ func testMarkDoneRace(t *testing.T, s *suite) {
 
 // leaseAgain takes a token over and over, until somebody else writes it; it closes half on the way.
 func leaseAgain(t *testing.T, s *suite, token dedup.Token, half chan<- struct{}) error {
+	t.Helper()
 	for n := uint64(1); n <= 200; n++ {
 		next := token
 		next.Epoch = n
@@ -184,6 +188,7 @@ func testTokenAfterGroup(t *testing.T, s *suite) {
 
 // seesFate loads until the message was committed, marked and cleared: who does not see it pending must see its token done.
 func seesFate(t *testing.T, s *suite, key dedup.GroupKey, token dedup.TokenKey) error {
+	t.Helper()
 	for {
 		groups, tokens, err := s.Load(t.Context(), []dedup.GroupKey{key}, []dedup.TokenKey{token})
 		switch {

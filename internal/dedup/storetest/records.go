@@ -8,10 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var (
-	groupA = dedup.GroupKey{Stream: "orders", Group: "a"}
-	groupB = dedup.GroupKey{Stream: "orders", Group: "b"}
-)
+func groupA() dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: "a"} }
+func groupB() dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: "b"} }
 
 // fullGroup sets every field that there is, also those that will be added later: a store that forgets one does not pass.
 func fullGroup(key dedup.GroupKey) dedup.Group {
@@ -29,7 +27,7 @@ func fullToken(key dedup.TokenKey, state dedup.TokenState) dedup.Token {
 // fullHeld is a held message of group "a" whose principal and source share a record key.
 func fullHeld(sequence uint64) dedup.Held {
 	h := filled[dedup.Held]()
-	h.Message.Stream, h.Message.Group = groupA.Stream, groupA.Group
+	h.Message.Stream, h.Message.Group = groupA().Stream, groupA().Group
 	h.Message.Principal, h.Message.Source = "tenant", "sender"
 	h.Message.Epoch, h.Message.Sequence = 7, sequence
 	return h
@@ -80,8 +78,8 @@ func fill(v reflect.Value, n *int) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			fill(v.Field(i), n)
+		for _, field := range v.Fields() {
+			fill(field, n)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/dedup"
 )
 
 // A Harness opens the store under test and says what more than the port it can do. Where the store is a dedup.Lister too, that is tested as well.
@@ -33,16 +34,16 @@ func Run(t *testing.T, h Harness) {
 		name  string
 		cases []testCase
 	}{
-		{"groups", groupCases},
-		{"commit", commitCases},
-		{"held", heldCases},
-		{"clear", clearCases},
-		{"tokens", tokenCases},
-		{"copies", copyCases},
-		{"races", raceCases},
-		{"lister", listerCases},
-		{"durability", durabilityCases},
-		{"model", modelCases},
+		{"groups", groupCases()},
+		{"commit", commitCases()},
+		{"held", heldCases()},
+		{"clear", clearCases()},
+		{"tokens", tokenCases()},
+		{"copies", copyCases()},
+		{"races", raceCases()},
+		{"lister", listerCases()},
+		{"durability", durabilityCases()},
+		{"model", modelCases()},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			for _, c := range part.cases {

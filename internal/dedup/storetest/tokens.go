@@ -9,15 +9,17 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 )
 
-var tokenCases = []testCase{
-	{name: "a token takes every step from state to state, whole", run: testTokenSteps},
-	{name: "a swap from any but the stored state, owner and epoch conflicts and tells what is stored", run: testTokenConflicts},
-	{name: "our own swap, repeated, succeeds", run: testTokenRepeated},
-	{name: "a token that expires now is absent, one that expires later is not", run: testTokenExpiry},
-	{name: "marking done replaces what is there, and repeating it is harmless", run: testMarkDone},
-	{name: "marking done revives an expired token", run: testMarkDoneExpired},
-	{name: "swapping to absent deletes the token", run: testTokenRelease},
-	{name: "a reply of 200 KB comes back", run: testLargeReply},
+func tokenCases() []testCase {
+	return []testCase{
+		{name: "a token takes every step from state to state, whole", run: testTokenSteps},
+		{name: "a swap from any but the stored state, owner and epoch conflicts and tells what is stored", run: testTokenConflicts},
+		{name: "our own swap, repeated, succeeds", run: testTokenRepeated},
+		{name: "a token that expires now is absent, one that expires later is not", run: testTokenExpiry},
+		{name: "marking done replaces what is there, and repeating it is harmless", run: testMarkDone},
+		{name: "marking done revives an expired token", run: testMarkDoneExpired},
+		{name: "swapping to absent deletes the token", run: testTokenRelease},
+		{name: "a reply of 200 KB comes back", run: testLargeReply},
+	}
 }
 
 func testTokenSteps(t *testing.T, s *suite) {
