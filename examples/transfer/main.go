@@ -1,40 +1,63 @@
 // Command transfer moves money between accounts, effectively once: the same transfer is sent three times, and made once.
+//
+//	go run ./examples/transfer                  # in a temporary folder
+//	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run changes nothing
 package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 
-	"github.com/effectively-once/once"
-	"github.com/effectively-once/once/oncetest"
+	"github.com/effectively-once/once/embedded"
 )
 
 func main() {
-	ctx := context.Background()
-	sys := oncetest.New("bank", "mail")
-	once.Handle(sys.System, "transfers", transfer)
-	send(ctx, sys.System, "t-0", Transfer{To: "alice", Cents: 100})
-	for range 3 {
-		send(ctx, sys.System, "t-1", Transfer{From: "alice", To: "bob", Cents: 70})
+	data := flag.String("data", "", "data folder; empty takes a temporary one and removes it")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *data); err != nil {
+		fmt.Fprintln(os.Stderr, "transfer:", err)
+		os.Exit(1)
 	}
-	for _, name := range []string{"bank", "mail"} {
-		for _, e := range sys.Sent(name) {
-			fmt.Printf("%s got %s: %s\n", name, e.Identity, e.Body)
+}
+
+// run serves the accounts in a data folder, lets a customer send to it, and shows what the bank and the customer were told.
+func run(ctx context.Context, out io.Writer, data string) (err error) {
+	if data == "" {
+		if data, err = os.MkdirTemp("", "transfer"); err != nil {
+			return err
 		}
+		defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
 	}
+	address := make(chan string, 1)
+	sys, err := open(data, embedded.Options{Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- sys.Run(ctx) }()
+	select {
+	case a := <-address:
+		err = customer(ctx, out, "http://"+a)
+	case err = <-ended:
+		ended <- nil
+	}
+	stop()
+	err = errors.Join(err, <-ended, sys.Close())
+	return errors.Join(err, show(out, data, "bank"), show(out, data, "mail"))
 }
 
-func send(ctx context.Context, sys *once.System, id string, t Transfer) {
-	o := sys.Call(ctx, once.Message{Stream: "transfers", ID: id, Group: "alice", ContentType: "application/json", Body: []byte(encode(t))})
-	if o.Reply == nil {
-		fmt.Println(id, o.Kind, o.Err)
-		return
+// show prints what a destination got.
+func show(out io.Writer, data, destination string) error {
+	lines, err := os.ReadFile(filepath.Join(data, destination+".jsonl")) //nolint:gosec // the file of a destination
+	if err != nil {
+		return err
 	}
-	fmt.Println(id, o.Kind, o.Reply.Status, string(o.Reply.Body))
-}
-
-func encode(t Transfer) string {
-	b, _ := json.Marshal(t) // strings and numbers always encode
-	return string(b)
+	_, err = fmt.Fprintf(out, "%s got %s", destination, lines)
+	return err
 }
