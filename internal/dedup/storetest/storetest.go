@@ -4,6 +4,7 @@
 package storetest
 
 import (
+	"crypto/rand"
 	"reflect"
 	"sync"
 	"testing"
@@ -129,7 +130,7 @@ func (s *suite) commit(t *testing.T, loaded dedup.Group, change func(c *dedup.Co
 
 // following is the commit that changes a loaded record.
 func following(loaded dedup.Group, change func(c *dedup.Commit)) dedup.Commit {
-	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: "attempt"}
+	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: rand.Text()}
 	c.Next.Version++
 	if c.Loaded.Version == 0 {
 		c.Next.Incarnation = 1000
