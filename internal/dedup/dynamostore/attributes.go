@@ -1,0 +1,122 @@
+package dynamostore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// The stored format, version 1. Whatever changes the meaning of an attribute changes the format, and an item of a format that this program does not know is
+// corrupt to it.
+//
+// Table of groups, one item a group, of sort key STATE:
+//
+//	pk, sk    S  stream#group, STATE
+//	f         N  format
+//	i, v      N  incarnation and version: what a commit's condition is on
+//	a         S  attempt that committed last: how a store knows its own commit
+//	s         B  the handler's state; absent where it is empty
+//	n         N  last number
+//	p         M  pending entries: number -> B, a pendingRecord; always there, so that an update can set one entry
+//	sent      M  what is sent of pending entries: number -> B, a list of sentRecord; always there
+//	src       B  map of sourceRecord; absent where there are none
+//	chain     B  map of numbers by target; absent where there are none
+//	held      BOOL, there while messages are held
+//	x         N  when it expires, in milliseconds of Unix time: what conditions are on; absent is never
+//	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only gives storage back
+//
+// In the same table a held message, of sort key HELD#source#epoch#sequence, with both numbers in twenty digits:
+//
+//	pk, sk, f
+//	m         B  a heldRecord
+//
+// Table of tokens, one item a token:
+//
+//	pk        S  the key's hash in hexadecimal
+//	f         N  format
+//	st        N  state
+//	owner, epoch S or B, N: the fence, and with st what a swap's condition is on
+//	fp        B  fingerprint
+//	stream, grp  S or B: where the group is
+//	lease     N  milliseconds
+//	reply     B  a replyRecord
+//	why       S or B: reason of the last refusal
+//	req       B  a messageRecord
+//	x, expires   as above
+const (
+	format = 1
+
+	attrPK          = "pk"
+	attrSK          = "sk"
+	attrFormat      = "f"
+	attrIncarnation = "i"
+	attrVersion     = "v"
+	attrAttempt     = "a"
+	attrState       = "s"
+	attrLast        = "n"
+	attrPending     = "p"
+	attrSent        = "sent"
+	attrSources     = "src"
+	attrChained     = "chain"
+	attrHeld        = "held"
+	attrExpires     = "x"
+	attrTTL         = "expires"
+
+	attrMessage = "m"
+
+	attrTokenState  = "st"
+	attrOwner       = "owner"
+	attrEpoch       = "epoch"
+	attrFingerprint = "fp"
+	attrStream      = "stream"
+	attrGroup       = "grp"
+	attrLease       = "lease"
+	attrReply       = "reply"
+	attrReason      = "why"
+	attrRequest     = "req"
+)
+
+const stateKey = "STATE"
+
+// item is a stored item.
+type item = map[string]types.AttributeValue
+
+func partition(k dedup.GroupKey) string { return k.Stream + "#" + k.Group }
+
+// parsePartition takes a partition key apart. No stream has the separator in its name.
+func parsePartition(pk string) (dedup.GroupKey, bool) {
+	stream, group, ok := strings.Cut(pk, "#")
+	return dedup.GroupKey{Stream: stream, Group: group}, ok
+}
+
+func groupItemKey(k dedup.GroupKey) item {
+	return item{attrPK: str(partition(k)), attrSK: str(stateKey)}
+}
+
+func heldItemKey(k dedup.HeldKey) item {
+	return item{attrPK: str(partition(k.Group)), attrSK: str(heldSortKey(k))}
+}
+
+// heldSortKey sorts by number within a source and epoch. A separator within the source's name is replaced by a control character, which no name holds: otherwise
+// the numbers of a source named "a#1#2" would lie among those of "a".
+func heldSortKey(k dedup.HeldKey) string {
+	return fmt.Sprintf("HELD#%s#%020d#%020d", strings.ReplaceAll(k.Source, "#", "\x1e"), k.Epoch, k.Sequence)
+}
+
+func tokenItemKey(k dedup.TokenKey) item { return item{attrPK: str(k.String())} }
+
+func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
+
+func number(n uint64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+}
+
+func integer(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}

@@ -1,0 +1,168 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var errContended = errors.New("met other writers in every try")
+
+// Clear implements dedup.Store. A clear of many numbers is several writes.
+func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+	if err := s.clear(ctx, c); err != nil {
+		return fmt.Errorf("clear group %s: %w", c.Group, err)
+	}
+	return nil
+}
+
+func (s *Store) clear(ctx context.Context, c dedup.Clear) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for len(c.Numbers) > maxChanges {
+		first := dedup.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: c.Numbers[:maxChanges]}
+		if err := s.settle(ctx, &first); err != nil {
+			return err
+		}
+		c.Numbers = c.Numbers[maxChanges:]
+	}
+	return s.settle(ctx, &c)
+}
+
+// A sight is what a clear believes to be stored.
+type sight struct {
+	pending []uint64
+	sent    item // by number
+	held    bool
+	expires bool
+}
+
+// guess is what is nearly always there: exactly what is to be cleared, with nothing marked as sent before.
+func guess(c *dedup.Clear) *sight {
+	g := &sight{pending: slices.Clone(c.Numbers)}
+	for n := range c.Sent {
+		if !slices.Contains(g.pending, n) {
+			g.pending = append(g.pending, n)
+		}
+	}
+	return g
+}
+
+// settle writes on a guess first; a failed condition brings the item back, and the next write is made from that.
+func (s *Store) settle(ctx context.Context, c *dedup.Clear) error {
+	g := guess(c)
+	for range rounds {
+		x, err := s.clearing(c, g)
+		if err != nil || x == nil {
+			return err
+		}
+		_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.tables.Groups, Key: groupItemKey(c.Group), UpdateExpression: x.update(), ConditionExpression: x.condition(),
+			ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		})
+		stored, failed := conditionFailed(err)
+		if !failed {
+			return err
+		}
+		if g, err = s.look(c, stored); err != nil || g == nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// look reads what a clear needs of an item; nil where there is nothing to clear.
+func (s *Store) look(c *dedup.Clear, it item) (*sight, error) {
+	stored, err := s.decodeGroup(c.Group, it, s.nowMillis())
+	if err != nil || stored.Version == 0 || stored.Incarnation != c.Incarnation {
+		return nil, err
+	}
+	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil}
+	for _, p := range stored.Pending {
+		g.pending = append(g.pending, p.Number)
+	}
+	return g, nil
+}
+
+// clearing makes the update that takes what is seen to what a clear wants; nil where that is nothing.
+func (s *Store) clearing(c *dedup.Clear, g *sight) (*expression, error) {
+	x := newExpression()
+	x.equal(number(c.Incarnation), attrIncarnation)
+	x.live(s.nowMillis())
+	var left, gone []uint64
+	for _, n := range g.pending {
+		if slices.Contains(c.Numbers, n) {
+			gone = append(gone, n)
+			x.set(nil, attrPending, numberName(n))
+			x.set(nil, attrSent, numberName(n))
+			continue
+		}
+		left = append(left, n)
+	}
+	for _, n := range left {
+		if err := s.markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
+			return nil, err
+		}
+	}
+	if len(left) == 0 && !g.held && !g.expires && !c.Expires.IsZero() {
+		expire(x, c, gone)
+	}
+	if len(x.sets)+len(x.removes) == 0 {
+		return nil, nil //nolint:nilnil // nothing to do is an answer
+	}
+	return x, nil
+}
+
+// expire lets an idle record expire, if what was seen of it is true: that the clear leaves nothing.
+func expire(x *expression, c *dedup.Clear, gone []uint64) {
+	x.size(len(gone), attrPending)
+	for _, n := range gone {
+		x.exists(attrPending, numberName(n))
+	}
+	x.missing(attrHeld)
+	x.missing(attrExpires)
+	x.set(instant(c.Expires), attrExpires)
+	x.set(ttl(c.Expires), attrTTL)
+}
+
+// markSent adds what was sent of an entry, if the entry is there and its marks are those that were seen.
+func (s *Store) markSent(x *expression, n string, seen types.AttributeValue, add []dedup.Sent) error {
+	var records []sentRecord
+	r := &reader{item: item{n: seen}}
+	if seen != nil {
+		r.record(s.codec, n, &records)
+	}
+	if r.err != nil {
+		return r.err
+	}
+	marks := fromSent(records)
+	before := len(marks)
+	for _, mark := range add {
+		if !slices.Contains(marks, mark) {
+			marks = append(marks, mark)
+		}
+	}
+	if len(marks) == before {
+		return nil
+	}
+	b, err := s.codec.encode(toSent(marks))
+	if err != nil {
+		return err
+	}
+	x.exists(attrPending, n)
+	if seen == nil {
+		x.missing(attrSent, n)
+	} else {
+		x.equal(seen, attrSent, n)
+	}
+	x.set(binary(b), attrSent, n)
+	return nil
+}

@@ -1,0 +1,196 @@
+package dynamostore
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Commit implements dedup.Store. Entries that were loaded are not written again, so what a Clear has removed or marked since stays so.
+func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+	if err := s.commit(ctx, &c); err != nil {
+		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
+	}
+	return nil
+}
+
+func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, err := s.groupWrite(c)
+	if err != nil {
+		return err
+	}
+	var d doubt
+	if len(c.Hold)+len(c.Unhold) == 0 {
+		err = w.send(ctx, s.client, &d)
+	} else {
+		err = s.transact(ctx, c, w, &d)
+	}
+	stored, failed := conditionFailed(err)
+	switch {
+	case !failed:
+		return err
+	case ours(stored, c):
+		return nil
+	case d.exists():
+		return errOverwritten
+	default:
+		return dedup.ErrConflict
+	}
+}
+
+// A write is the conditional write of one item: an update, or a put where nothing that is there matters.
+type write struct {
+	update *types.Update
+	put    *types.Put
+}
+
+// groupWrite makes the write of a commit's group record.
+func (s *Store) groupWrite(c *dedup.Commit) (write, error) {
+	it, err := s.encodeGroup(&c.Next, c.Attempt)
+	if err != nil {
+		return write{}, err
+	}
+	if err := fits(it); err != nil {
+		return write{}, err
+	}
+	x := newExpression()
+	if c.Loaded.Version == 0 {
+		x.absent(s.nowMillis())
+		return write{put: &types.Put{
+			TableName: &s.tables.Groups, Item: it, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}}, nil
+	}
+	x.equal(number(c.Loaded.Version), attrVersion)
+	x.equal(number(c.Loaded.Incarnation), attrIncarnation)
+	x.live(s.nowMillis())
+	for _, name := range []string{attrVersion, attrAttempt, attrLast, attrSources, attrChained, attrHeld, attrExpires, attrTTL} {
+		x.set(it[name], name)
+	}
+	if !bytes.Equal(c.Loaded.State, c.Next.State) {
+		x.set(it[attrState], attrState)
+	}
+	setPending(x, c, it)
+	return write{update: &types.Update{
+		TableName: &s.tables.Groups, Key: groupItemKey(c.Next.Key), UpdateExpression: x.update(), ConditionExpression: x.condition(),
+		ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}}, nil
+}
+
+// maxChanges is how many entries an update may name: an expression has 4 KB.
+const maxChanges = 50
+
+// setPending adds the new entries and removes those that the commit leaves out, each by its number.
+func setPending(x *expression, c *dedup.Commit, it item) {
+	added, dropped := differ(c)
+	if len(added)+len(dropped) > maxChanges {
+		replacePending(x, c, it)
+		return
+	}
+	sent := entries(it, attrSent)
+	for _, n := range added {
+		x.set(entries(it, attrPending)[n], attrPending, n)
+		if marks := sent[n]; marks != nil {
+			x.set(marks, attrSent, n)
+		}
+	}
+	for _, n := range dropped {
+		x.set(nil, attrPending, n)
+		x.set(nil, attrSent, n)
+	}
+}
+
+// replacePending writes the map as a whole, because its changes do not fit into an expression, and on the condition that no Clear has removed an entry since the load:
+// then it has as many entries as were loaded, because only commits add some. What is marked as sent is elsewhere and stays.
+func replacePending(x *expression, c *dedup.Commit, it item) {
+	x.size(len(c.Loaded.Pending), attrPending)
+	x.set(it[attrPending], attrPending)
+}
+
+func entries(it item, name string) item { return (&reader{item: it}).object(name) }
+
+// differ names the entries that a commit adds and drops.
+func differ(c *dedup.Commit) (added, dropped []string) {
+	loaded, next := numbers(c.Loaded.Pending), numbers(c.Next.Pending)
+	for n := range next {
+		if !loaded[n] {
+			added = append(added, numberName(n))
+		}
+	}
+	for n := range loaded {
+		if !next[n] {
+			dropped = append(dropped, numberName(n))
+		}
+	}
+	slices.Sort(added)
+	slices.Sort(dropped)
+	return added, dropped
+}
+
+func numbers(pending []dedup.Pending) map[uint64]bool {
+	out := make(map[uint64]bool, len(pending))
+	for _, p := range pending {
+		out[p.Number] = true
+	}
+	return out
+}
+
+// send makes the write by itself.
+func (w write) send(ctx context.Context, client Client, d *doubt) error {
+	if w.put != nil {
+		_, err := client.PutItem(ctx, &dynamodb.PutItemInput{
+			TableName: w.put.TableName, Item: w.put.Item, ConditionExpression: w.put.ConditionExpression, ExpressionAttributeNames: w.put.ExpressionAttributeNames,
+			ExpressionAttributeValues: w.put.ExpressionAttributeValues, ReturnValuesOnConditionCheckFailure: w.put.ReturnValuesOnConditionCheckFailure,
+		}, d.watch)
+		return err
+	}
+	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: w.update.TableName, Key: w.update.Key, UpdateExpression: w.update.UpdateExpression, ConditionExpression: w.update.ConditionExpression,
+		ExpressionAttributeNames: w.update.ExpressionAttributeNames, ExpressionAttributeValues: w.update.ExpressionAttributeValues,
+		ReturnValuesOnConditionCheckFailure: w.update.ReturnValuesOnConditionCheckFailure,
+	}, d.watch)
+	return err
+}
+
+// transact makes the write together with those of held messages.
+func (s *Store) transact(ctx context.Context, c *dedup.Commit, w write, d *doubt) error {
+	changes := make(map[dedup.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold)) // no item twice in one transaction
+	for i := range c.Hold {
+		key := heldKey(&c.Hold[i].Message)
+		it, err := s.encodeHeld(key, &c.Hold[i])
+		if err != nil {
+			return err
+		}
+		changes[key] = types.TransactWriteItem{Put: &types.Put{TableName: &s.tables.Groups, Item: it}}
+	}
+	for _, key := range c.Unhold {
+		changes[key] = types.TransactWriteItem{Delete: &types.Delete{TableName: &s.tables.Groups, Key: heldItemKey(key)}}
+	}
+	keys := slices.SortedFunc(maps.Keys(changes), compareHelds)
+	all := []types.TransactWriteItem{{Update: w.update, Put: w.put}}
+	for _, key := range keys { // always in one order: a request that is repeated under its token must be the same
+		all = append(all, changes[key])
+	}
+	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: all, ClientRequestToken: aws.String(requestToken(c))}, d.watch)
+	return err
+}
+
+// requestToken names a try of a commit, in the 36 characters that DynamoDB takes.
+func requestToken(c *dedup.Commit) string {
+	sum := sha256.Sum256([]byte(c.Attempt))
+	return hex.EncodeToString(sum[:16])
+}

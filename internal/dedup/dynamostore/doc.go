@@ -1,0 +1,22 @@
+// Package dynamostore is a store in two DynamoDB tables.
+//
+// A decision is one conditional write to one item; only a commit that holds or unholds messages is a transaction. What a condition compares, and what two
+// writers change independently of each other, are attributes; all else is CBOR in binary attributes: items are paid for by size, and names and values need not be
+// UTF-8 there. The attributes are described in attributes.go.
+//
+// # Writes that may have been applied
+//
+// The SDK repeats a request whose answer was lost, and so meets its own write. A failed condition brings the stored item back: if it shows the commit's attempt, or
+// the token that was to be written, the write had been applied and the call succeeds. If it does not, and an earlier try of the same call may have been applied and
+// written over since, the error is ambiguous; only otherwise is it dedup.ErrConflict.
+//
+// # Errors
+//
+// dedup.ErrConflict and dedup.ErrCorrupt as the port defines them; ErrTooLarge for an item above DynamoDB's limit, of which nothing was sent. Any other error
+// leaves a write applied or not.
+//
+// # Limits
+//
+// Times are kept to the millisecond. Empty slices and maps read as nil. An item holds 400 KB; bodies are not moved to S3. Clear sets the expiry in a condition on what it
+// leaves; where that condition loses a race the record stays without one, until a later commit or clear of the group. Groups and Tokens scan, in DynamoDB's own order.
+package dynamostore

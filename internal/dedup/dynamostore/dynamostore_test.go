@@ -1,0 +1,73 @@
+package dynamostore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/dedup/storetest"
+)
+
+const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
+
+// connect gives a client of the endpoint in the environment.
+func connect(t *testing.T) *dynamodb.Client {
+	t.Helper()
+	if os.Getenv(endpoint) == "" {
+		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
+	}
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// DynamoDB Local sends no checksum with an error, and the client would log each failed condition.
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
+}
+
+// createTables makes empty tables and drops them when the test ends.
+func createTables(t *testing.T, client *dynamodb.Client) dynamostore.Tables {
+	t.Helper()
+	name := "test-" + rand.Text()
+	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
+	for _, in := range dynamostore.Schema(tables) {
+		if _, err := client.CreateTable(t.Context(), in); err != nil {
+			t.Fatalf("create table: %v", err)
+		}
+		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			t.Fatalf("wait for table: %v", err)
+		}
+		t.Cleanup(func() {
+			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
+				t.Errorf("delete table: %v", err)
+			}
+		})
+	}
+	return tables
+}
+
+func open(t *testing.T, client dynamostore.Client, tables dynamostore.Tables, now func() time.Time) *dynamostore.Store {
+	t.Helper()
+	store, err := dynamostore.New(client, tables, dynamostore.Options{Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+func TestStore(t *testing.T) {
+	client := connect(t)
+	storetest.Run(t, storetest.Harness{
+		RecognisesCommit: true,
+		Open: func(t *testing.T, now func() time.Time) dedup.Store {
+			t.Helper()
+			return open(t, client, createTables(t, client), now)
+		},
+	})
+}

@@ -1,0 +1,80 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// errOverwritten says that a condition failed, and that an earlier try of the same call may have been applied before somebody wrote over it.
+var errOverwritten = errors.New("condition failed after a try that may have been applied")
+
+// conditionFailed reports whether an error says that a condition failed, and gives the item as it is stored: nothing where there is none.
+func conditionFailed(err error) (stored item, failed bool) {
+	var single *types.ConditionalCheckFailedException
+	if errors.As(err, &single) {
+		return single.Item, true
+	}
+	var transaction *types.TransactionCanceledException
+	if errors.As(err, &transaction) {
+		for _, reason := range transaction.CancellationReasons {
+			if aws.ToString(reason.Code) == "ConditionalCheckFailed" {
+				return reason.Item, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// refused reports whether an error of one try says for certain that the try was not applied: the service answered so, or was never reached. Anything else, a
+// timeout, a connection that broke, an answer that can't be read, a fault of the service, leaves it open.
+func refused(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	var api smithy.APIError
+	var response *smithyhttp.ResponseError
+	if !errors.As(err, &api) || !errors.As(err, &response) {
+		return false
+	}
+	status := response.HTTPStatusCode()
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError
+}
+
+// A doubt watches the tries of one call, and notes whether any but the last may have been applied.
+type doubt struct{ open int }
+
+// watch is an option of the call.
+func (d *doubt) watch(o *dynamodb.Options) { o.Retryer = &watched{Retryer: o.Retryer, doubt: d} }
+
+// exists reports whether a try before the last one may have been applied.
+func (d *doubt) exists() bool { return d.open > 0 }
+
+// A watched retryer is asked about the error of every try.
+type watched struct {
+	aws.Retryer
+	doubt *doubt
+}
+
+func (w *watched) IsErrorRetryable(err error) bool {
+	if !refused(err) {
+		w.doubt.open++
+	}
+	return w.Retryer.IsErrorRetryable(err)
+}
+
+// GetAttemptToken keeps the second version of the interface, which the client prefers.
+func (w *watched) GetAttemptToken(ctx context.Context) (func(error) error, error) {
+	if second, ok := w.Retryer.(aws.RetryerV2); ok {
+		return second.GetAttemptToken(ctx)
+	}
+	return w.GetInitialToken(), nil
+}

@@ -1,0 +1,94 @@
+package dynamostore
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// An expression collects what an update does and what it is conditioned on. Every name has an alias: some are words that DynamoDB reserves, and numbers can't be
+// written as names at all. Aliases are short, because an expression may have 4 KB.
+type expression struct {
+	names      map[string]string // alias to name
+	aliases    map[string]string // name to alias
+	values     item
+	sets       []string
+	removes    []string
+	conditions []string
+}
+
+func newExpression() *expression {
+	return &expression{names: map[string]string{}, aliases: map[string]string{}, values: item{}}
+}
+
+// path gives a document path.
+func (x *expression) path(names ...string) string {
+	parts := make([]string, len(names))
+	for i, name := range names {
+		alias, ok := x.aliases[name]
+		if !ok {
+			alias = "#" + strconv.Itoa(len(x.aliases))
+			x.aliases[name], x.names[alias] = alias, name
+		}
+		parts[i] = alias
+	}
+	return strings.Join(parts, ".")
+}
+
+func (x *expression) value(v types.AttributeValue) string {
+	alias := ":" + strconv.Itoa(len(x.values))
+	x.values[alias] = v
+	return alias
+}
+
+// set writes a value, or removes the attribute where the value is nil.
+func (x *expression) set(v types.AttributeValue, names ...string) {
+	if v == nil {
+		x.removes = append(x.removes, x.path(names...))
+		return
+	}
+	x.sets = append(x.sets, x.path(names...)+"="+x.value(v))
+}
+
+func (x *expression) equal(v types.AttributeValue, names ...string) {
+	x.conditions = append(x.conditions, x.path(names...)+"="+x.value(v))
+}
+
+func (x *expression) exists(names ...string) {
+	x.conditions = append(x.conditions, "attribute_exists("+x.path(names...)+")")
+}
+
+func (x *expression) missing(names ...string) {
+	x.conditions = append(x.conditions, "attribute_not_exists("+x.path(names...)+")")
+}
+
+// size requires a map to have so many entries.
+func (x *expression) size(n int, name string) {
+	x.conditions = append(x.conditions, "size("+x.path(name)+")="+x.value(integer(int64(n))))
+}
+
+// live requires an item that has not expired.
+func (x *expression) live(now int64) {
+	at := x.path(attrExpires)
+	x.conditions = append(x.conditions, "(attribute_not_exists("+at+") OR "+at+">"+x.value(integer(now))+")")
+}
+
+// absent requires that there is no item, or an expired one.
+func (x *expression) absent(now int64) {
+	x.conditions = append(x.conditions, "(attribute_not_exists("+x.path(attrPK)+") OR "+x.path(attrExpires)+"<="+x.value(integer(now))+")")
+}
+
+func (x *expression) update() *string {
+	var parts []string
+	if len(x.sets) > 0 {
+		parts = append(parts, "SET "+strings.Join(x.sets, ","))
+	}
+	if len(x.removes) > 0 {
+		parts = append(parts, "REMOVE "+strings.Join(x.removes, ","))
+	}
+	return aws.String(strings.Join(parts, " "))
+}
+
+func (x *expression) condition() *string { return aws.String(strings.Join(x.conditions, " AND ")) }

@@ -1,0 +1,90 @@
+package dynamostore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Held implements dedup.Store.
+func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+	held, err := s.heldFrom(ctx, from, limit)
+	if err != nil {
+		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)
+	}
+	return held, nil
+}
+
+func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+	if err := ctx.Err(); err != nil || limit <= 0 {
+		return nil, err
+	}
+	last := from
+	last.Sequence = math.MaxUint64
+	in := &dynamodb.QueryInput{
+		TableName: &s.tables.Groups, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:   aws.String("#pk=:pk AND #sk BETWEEN :from AND :last"),
+		ExpressionAttributeNames: map[string]string{"#pk": attrPK, "#sk": attrSK},
+		ExpressionAttributeValues: item{
+			":pk": str(partition(from.Group)), ":from": str(heldSortKey(from)), ":last": str(heldSortKey(last)),
+		},
+	}
+	var held []dedup.Held
+	for {
+		in.Limit = aws.Int32(int32(min(limit-len(held), math.MaxInt32))) //nolint:gosec // bounded
+		out, err := s.client.Query(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range out.Items {
+			h, err := s.decodeHeld(it)
+			if err != nil {
+				return nil, err
+			}
+			held = append(held, h)
+		}
+		if in.ExclusiveStartKey = out.LastEvaluatedKey; len(in.ExclusiveStartKey) == 0 || len(held) >= limit {
+			return held, nil
+		}
+	}
+}
+
+func (s *Store) encodeHeld(key dedup.HeldKey, h *dedup.Held) (item, error) {
+	it := heldItemKey(key)
+	it[attrFormat] = number(format)
+	err := s.encodeParts([]part{{it, attrMessage, heldRecord{Message: messageRecord(h.Message), At: millis(h.At)}}})
+	if err != nil {
+		return nil, err
+	}
+	return it, fits(it)
+}
+
+func (s *Store) decodeHeld(it item) (dedup.Held, error) {
+	r := &reader{item: it}
+	r.checkFormat()
+	var record heldRecord
+	if !r.record(s.codec, attrMessage, &record) {
+		r.fail(attrMessage, "is missing")
+	}
+	if r.err != nil {
+		return dedup.Held{}, fmt.Errorf("%s: %w", (&reader{item: it}).text(attrSK), r.err)
+	}
+	return dedup.Held{Message: dedup.Message(record.Message), At: fromMillis(record.At)}, nil
+}
+
+func heldKey(m *dedup.Message) dedup.HeldKey {
+	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+}
+
+func compareHelds(a, b dedup.HeldKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Group.Stream, b.Group.Stream), cmp.Compare(a.Group.Group, b.Group.Group),
+		cmp.Compare(a.Source, b.Source), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Sequence, b.Sequence),
+	)
+}

@@ -1,0 +1,142 @@
+package dynamostore
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// Groups implements dedup.Lister. It reads the whole table, a part at a time; the order is DynamoDB's. A key without a group stands before all others.
+func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey, limit int) ([]dedup.Group, error) {
+	now := s.nowMillis()
+	x := newExpression()
+	x.equal(str(stateKey), attrSK)
+	x.live(now)
+	if stream != "" {
+		x.conditions = append(x.conditions, "begins_with("+x.path(attrPK)+","+x.value(str(stream+"#"))+")")
+	}
+	var start item
+	if after.Group != "" {
+		start = groupItemKey(after)
+	}
+	var out []dedup.Group
+	err := s.scan(ctx, s.tables.Groups, x, start, limit, func(it item) error {
+		key, ok := parsePartition(partitionOf(it))
+		if !ok {
+			return fmt.Errorf("%w: partition without a stream", dedup.ErrCorrupt)
+		}
+		g, err := s.decodeGroup(key, it, now)
+		if err != nil {
+			return fmt.Errorf("group %s: %w", key, err)
+		}
+		out = append(out, g)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	return out, nil
+}
+
+// Tokens implements dedup.Lister, as Groups does.
+func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]dedup.Token, error) {
+	now := s.nowMillis()
+	x := newExpression()
+	x.live(now)
+	var start item
+	if after != (dedup.TokenKey{}) {
+		start = tokenItemKey(after)
+	}
+	var out []dedup.Token
+	err := s.scan(ctx, s.tables.Tokens, x, start, limit, func(it item) error {
+		key, err := parseTokenKey(partitionOf(it))
+		if err != nil {
+			return err
+		}
+		t, err := s.decodeToken(key, it, now)
+		if err != nil {
+			return fmt.Errorf("token %s: %w", key, err)
+		}
+		out = append(out, t)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	return out, nil
+}
+
+func parseTokenKey(pk string) (key dedup.TokenKey, err error) {
+	if n, err := hex.Decode(key[:], []byte(pk)[:min(len(pk), hex.EncodedLen(len(key)))]); err != nil || n != len(key) {
+		return key, fmt.Errorf("%w: %q is no token's key", dedup.ErrCorrupt, pk)
+	}
+	return key, nil
+}
+
+// scan shows f up to limit items behind a key that a condition takes.
+func (s *Store) scan(ctx context.Context, table string, x *expression, start item, limit int, f func(item) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for limit > 0 {
+		out, err := s.client.Scan(ctx, &dynamodb.ScanInput{
+			TableName: &table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start, Limit: aws.Int32(int32(min(limit, math.MaxInt32))), //nolint:gosec // bounded
+			FilterExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+		})
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Items {
+			if err := f(it); err != nil {
+				return err
+			}
+		}
+		limit -= len(out.Items)
+		if start = out.LastEvaluatedKey; len(start) == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Expire implements dedup.Lister. Where the tables' time-to-live is on, DynamoDB does it by itself, later and without a charge.
+func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
+	n := 0
+	for _, table := range []string{s.tables.Groups, s.tables.Tokens} {
+		deleted, err := s.expireTable(ctx, table, limit-n)
+		n += deleted
+		if err != nil {
+			return n, fmt.Errorf("expire records: %w", err)
+		}
+	}
+	return n, nil
+}
+
+func (s *Store) expireTable(ctx context.Context, table string, limit int) (n int, err error) {
+	now := s.nowMillis()
+	x := newExpression()
+	x.conditions = append(x.conditions, x.path(attrExpires)+"<="+x.value(integer(now)))
+	err = s.scan(ctx, table, x, nil, limit, func(it item) error {
+		key := item{attrPK: it[attrPK]}
+		put(key, attrSK, it[attrSK])
+		_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: &table, Key: key, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureNone,
+		})
+		if _, failed := conditionFailed(err); failed {
+			return nil // written anew since the scan
+		}
+		if err == nil {
+			n++
+		}
+		return err
+	})
+	return n, err
+}

@@ -1,0 +1,116 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// batchGet is how many items DynamoDB reads at once.
+const batchGet = 100
+
+var errLeft = errors.New("DynamoDB left a part undone")
+
+// Load implements dedup.Store.
+func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+	gs, err := s.loadGroups(ctx, groups)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load groups: %w", err)
+	}
+	ts, err := s.loadTokens(ctx, tokens)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load tokens: %w", err)
+	}
+	return gs, ts, nil
+}
+
+func (s *Store) loadGroups(ctx context.Context, keys []dedup.GroupKey) ([]dedup.Group, error) {
+	now := s.nowMillis()
+	itemKeys := make([]item, len(keys))
+	for i, key := range keys {
+		itemKeys[i] = groupItemKey(key)
+	}
+	items, err := s.read(ctx, s.tables.Groups, itemKeys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]dedup.Group, len(keys))
+	for i, key := range keys {
+		if out[i], err = s.decodeGroup(key, items[partition(key)], now); err != nil {
+			return nil, fmt.Errorf("group %s: %w", key, err)
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) loadTokens(ctx context.Context, keys []dedup.TokenKey) ([]dedup.Token, error) {
+	now := s.nowMillis()
+	itemKeys := make([]item, len(keys))
+	for i, key := range keys {
+		itemKeys[i] = tokenItemKey(key)
+	}
+	items, err := s.read(ctx, s.tables.Tokens, itemKeys)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]dedup.Token, len(keys))
+	for i, key := range keys {
+		if out[i], err = s.decodeToken(key, items[key.String()], now); err != nil {
+			return nil, fmt.Errorf("token %s: %w", key, err)
+		}
+	}
+	return out, nil
+}
+
+// read reads items, strongly consistent, by partition key: no call asks for two of one partition.
+func (s *Store) read(ctx context.Context, table string, keys []item) (map[string]item, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(keys) == 1 {
+		out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &table, Key: keys[0], ConsistentRead: aws.Bool(true)})
+		if err != nil {
+			return nil, err
+		}
+		return map[string]item{partitionOf(keys[0]): out.Item}, nil
+	}
+	found := make(map[string]item, len(keys))
+	for chunk := range slices.Chunk(keys, batchGet) {
+		if err := s.readBatch(ctx, table, chunk, found); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func (s *Store) readBatch(ctx context.Context, table string, keys []item, found map[string]item) error {
+	for round := 1; ; round++ {
+		out, err := s.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
+			RequestItems: map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}},
+		})
+		if err != nil {
+			return err
+		}
+		for _, it := range out.Responses[table] {
+			found[partitionOf(it)] = it
+		}
+		if keys = out.UnprocessedKeys[table].Keys; len(keys) == 0 {
+			return nil
+		}
+		if round == rounds {
+			return errLeft
+		}
+		if err := s.options.Pause(ctx, round); err != nil {
+			return err
+		}
+	}
+}
+
+func partitionOf(it item) string { return (&reader{item: it}).text(attrPK) }

@@ -1,0 +1,211 @@
+package dynamostore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	t, err := s.swapToken(ctx, &old, &next)
+	if err != nil {
+		return t, fmt.Errorf("swap token %s: %w", next.Key, err)
+	}
+	return t, nil
+}
+
+func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.Token, error) {
+	if err := ctx.Err(); err != nil {
+		return dedup.Token{}, err
+	}
+	now := s.nowMillis()
+	x := newExpression()
+	if old.State == dedup.Absent {
+		x.absent(now)
+	} else {
+		x.equal(number(uint64(old.State)), attrTokenState)
+		x.equal(owner(old), attrOwner)
+		x.equal(number(old.Epoch), attrEpoch)
+		x.live(now)
+	}
+	var d doubt
+	err := s.putToken(ctx, next, x, &d)
+	it, failed := conditionFailed(err)
+	if err == nil {
+		return *next, nil
+	}
+	if !failed {
+		return dedup.Token{}, err
+	}
+	stored, err := s.decodeToken(next.Key, it, now)
+	switch {
+	case err != nil:
+		return dedup.Token{}, err
+	case same(&stored, next):
+		return *next, nil
+	case d.exists():
+		return dedup.Token{}, errOverwritten
+	default:
+		return stored, dedup.ErrConflict
+	}
+}
+
+// putToken writes a token, or deletes it, on a condition.
+func (s *Store) putToken(ctx context.Context, t *dedup.Token, x *expression, d *doubt) error {
+	if t.State == dedup.Absent {
+		_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: &s.tables.Tokens, Key: tokenItemKey(t.Key), ConditionExpression: x.condition(), ExpressionAttributeNames: x.names,
+			ExpressionAttributeValues: x.values, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		}, d.watch)
+		return err
+	}
+	it, err := s.encodeToken(t)
+	if err != nil {
+		return err
+	}
+	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.tables.Tokens, Item: it, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names,
+		ExpressionAttributeValues: x.values, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, d.watch)
+	return err
+}
+
+// same compares what the condition of a swap is on.
+func same(a, b *dedup.Token) bool {
+	if a.State == dedup.Absent {
+		return b.State == dedup.Absent
+	}
+	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
+}
+
+// batchWrite is how many items DynamoDB writes at once.
+const batchWrite = 25
+
+// MarkDone implements dedup.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	if err := s.markDone(ctx, tokens); err != nil {
+		return fmt.Errorf("mark %d tokens done: %w", len(tokens), err)
+	}
+	return nil
+}
+
+func (s *Store) markDone(ctx context.Context, tokens []dedup.Token) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	latest := make(map[string]types.WriteRequest, len(tokens)) // no key twice in one batch
+	for i := range tokens {
+		it, err := s.encodeToken(&tokens[i])
+		if err != nil {
+			return err
+		}
+		latest[tokens[i].Key.String()] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+	}
+	writes := slices.Collect(maps.Values(latest))
+	if len(writes) == 1 {
+		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.tables.Tokens, Item: writes[0].PutRequest.Item})
+		return err
+	}
+	for chunk := range slices.Chunk(writes, batchWrite) {
+		if err := s.writeBatch(ctx, chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) writeBatch(ctx context.Context, writes []types.WriteRequest) error {
+	for round := 1; ; round++ {
+		out, err := s.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{s.tables.Tokens: writes}})
+		if err != nil {
+			return err
+		}
+		if writes = out.UnprocessedItems[s.tables.Tokens]; len(writes) == 0 {
+			return nil
+		}
+		if round == rounds {
+			return errLeft
+		}
+		if err := s.options.Pause(ctx, round); err != nil {
+			return err
+		}
+	}
+}
+
+// owner is always there, so that conditions can compare it.
+func owner(t *dedup.Token) types.AttributeValue {
+	if v := text(t.Owner); v != nil {
+		return v
+	}
+	return str("")
+}
+
+func (s *Store) encodeToken(t *dedup.Token) (item, error) {
+	it := tokenItemKey(t.Key)
+	it[attrFormat] = number(format)
+	it[attrTokenState], it[attrOwner], it[attrEpoch] = number(uint64(t.State)), owner(t), number(t.Epoch)
+	if t.Fingerprint != (dedup.Fingerprint{}) {
+		it[attrFingerprint] = binary(t.Fingerprint[:])
+	}
+	put(it, attrStream, text(t.Stream))
+	put(it, attrGroup, text(t.Group))
+	put(it, attrLease, instant(t.Lease))
+	put(it, attrReason, text(string(t.Reason)))
+	put(it, attrExpires, instant(t.Expires))
+	put(it, attrTTL, ttl(t.Expires))
+	var records []part
+	if t.Reply != nil {
+		records = append(records, part{it, attrReply, replyRecord(*t.Reply)})
+	}
+	if t.Request != nil {
+		records = append(records, part{it, attrRequest, messageRecord(*t.Request)})
+	}
+	if err := s.encodeParts(records); err != nil {
+		return nil, err
+	}
+	return it, fits(it)
+}
+
+// decodeToken reads an item; a missing or an expired one is absent.
+func (s *Store) decodeToken(key dedup.TokenKey, it item, now int64) (dedup.Token, error) {
+	r := &reader{item: it}
+	if len(it) == 0 || expired(r, now) {
+		return dedup.Token{Key: key}, r.err
+	}
+	r.checkFormat()
+	t := dedup.Token{
+		Key: key, State: r.state(), Stream: r.text(attrStream), Group: r.text(attrGroup), Owner: r.text(attrOwner), Epoch: r.number(attrEpoch),
+		Lease: r.instant(attrLease), Reason: dedup.Reason(r.text(attrReason)), Expires: r.instant(attrExpires),
+	}
+	if fp := r.binary(attrFingerprint); fp != nil && copy(t.Fingerprint[:], fp) != len(fp) {
+		r.fail(attrFingerprint, "is no hash")
+	}
+	var reply replyRecord
+	if r.record(s.codec, attrReply, &reply) {
+		t.Reply = (*dedup.Reply)(&reply)
+	}
+	var request messageRecord
+	if r.record(s.codec, attrRequest, &request) {
+		t.Request = (*dedup.Message)(&request)
+	}
+	if r.err != nil {
+		return dedup.Token{Key: key}, r.err
+	}
+	return t, nil
+}
+
+func (r *reader) state() dedup.TokenState {
+	n := r.number(attrTokenState)
+	if n == uint64(dedup.Absent) || n > uint64(dedup.Done) {
+		r.fail(attrTokenState, "is none")
+		return dedup.Absent
+	}
+	return dedup.TokenState(n) //nolint:gosec // one of the four
+}

@@ -1,0 +1,141 @@
+package dynamostore
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// text is a string as an attribute: binary where it is no UTF-8, which a string attribute can't hold, and nothing where it is empty.
+func text(s string) types.AttributeValue {
+	switch {
+	case s == "":
+		return nil
+	case utf8.ValidString(s):
+		return str(s)
+	default:
+		return binary([]byte(s))
+	}
+}
+
+// instant is a time in milliseconds; nothing for the zero time.
+func instant(t time.Time) types.AttributeValue {
+	if t.IsZero() {
+		return nil
+	}
+	return integer(t.UnixMilli())
+}
+
+// ttl is a time in seconds for the time-to-live attribute, rounded up: nothing may be deleted before conditions find it expired.
+func ttl(t time.Time) types.AttributeValue {
+	if t.IsZero() {
+		return nil
+	}
+	return integer(t.Add(time.Second - time.Nanosecond).Unix())
+}
+
+// put adds an attribute, unless there is nothing to add.
+func put(it item, name string, v types.AttributeValue) {
+	if v != nil {
+		it[name] = v
+	}
+}
+
+// A reader takes attributes out of an item, and keeps the first error.
+type reader struct {
+	item item
+	err  error
+}
+
+func (r *reader) fail(name, what string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: attribute %s %s", dedup.ErrCorrupt, name, what)
+	}
+}
+
+// checkFormat refuses items that another program wrote.
+func (r *reader) checkFormat() {
+	if f := r.number(attrFormat); r.err == nil && f != format {
+		r.fail(attrFormat, fmt.Sprintf("is %d, where this program knows %d", f, format))
+	}
+}
+
+func (r *reader) number(name string) uint64 {
+	switch v := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberN:
+		n, err := strconv.ParseUint(v.Value, 10, 64)
+		if err == nil {
+			return n
+		}
+		r.fail(name, "is out of range")
+	default:
+		r.fail(name, "is no number")
+	}
+	return 0
+}
+
+func (r *reader) instant(name string) time.Time {
+	switch v := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberN:
+		ms, err := strconv.ParseInt(v.Value, 10, 64)
+		if err == nil {
+			return time.UnixMilli(ms).UTC()
+		}
+		r.fail(name, "is out of range")
+	default:
+		r.fail(name, "is no number")
+	}
+	return time.Time{}
+}
+
+func (r *reader) text(name string) string {
+	switch v := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberS:
+		return v.Value
+	case *types.AttributeValueMemberB:
+		return string(v.Value)
+	default:
+		r.fail(name, "is no text")
+	}
+	return ""
+}
+
+func (r *reader) binary(name string) []byte {
+	switch v := r.item[name].(type) {
+	case nil:
+	case *types.AttributeValueMemberB:
+		return v.Value
+	default:
+		r.fail(name, "is not binary")
+	}
+	return nil
+}
+
+func (r *reader) object(name string) item {
+	if v, ok := r.item[name].(*types.AttributeValueMemberM); ok {
+		return v.Value
+	}
+	r.fail(name, "is no map")
+	return nil
+}
+
+// record decodes a record out of a binary attribute; what is not there is left alone.
+func (r *reader) record(c codec, name string, into any) bool {
+	b := r.binary(name)
+	if b == nil || r.err != nil {
+		return false
+	}
+	if err := c.decode(b, into); err != nil {
+		r.err = fmt.Errorf("attribute %s: %w", name, err)
+		return false
+	}
+	return true
+}
