@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// maxBody is more than a message of once can have, in bytes.
+const maxBody = 1 << 20
+
+// A Push is what this receiver reads of GitHub's push event.
+type Push struct {
+	Ref        string
+	After      string
+	Repository struct {
+		FullName string `json:"full_name"`
+	}
+}
+
+// receive answers POST /hook. The status tells the sender what to do: 2xx ends the delivery, anything else brings it back.
+func receive(secret string, j *journal) (http.Handler, error) {
+	key, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return nil, fmt.Errorf("read secret: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /hook", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if err != nil {
+			return // the sender has gone, or sends what once never does
+		}
+		if err := key.Verify(body, r.Header); err != nil {
+			http.Error(w, "wrong signature", http.StatusUnauthorized)
+			return
+		}
+		e := entry{WebhookID: r.Header.Get("Webhook-Id"), Event: r.Header.Get("X-Github-Event")}
+		if e.Event == "push" {
+			var p Push
+			if err := json.Unmarshal(body, &p); err != nil {
+				http.Error(w, "not a push event", http.StatusBadRequest)
+				return
+			}
+			e.Repository, e.Ref, e.Commit = p.Repository.FullName, p.Ref, p.After
+		}
+		fresh, err := j.add(e)
+		if err != nil {
+			slog.Error("delivery not kept; it comes again", "error", err)
+			http.Error(w, "not kept", http.StatusInternalServerError)
+			return
+		}
+		if !fresh {
+			slog.Info("duplicate delivery", "webhook_id", e.WebhookID)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return mux, nil
+}
