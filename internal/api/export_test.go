@@ -11,7 +11,6 @@ func Routes() []string {
 
 // What the fuzz tests reach into.
 var (
-	ParseKey      = parseKey
 	PreferredWait = preferredWait
 	ReadHeaders   = readHeaders
 )

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
@@ -25,7 +26,8 @@ func (s *server) stream(r *http.Request) (dedup.Stream, error) {
 // caller tells who asks, and refuses those who may not or ask too often.
 func (s *server) caller(r *http.Request) (string, error) {
 	principal, err := s.Principal(r)
-	if err != nil {
+	// Those with a tilde are the system's own: streams that send to streams.
+	if err != nil || strings.HasPrefix(principal, "~") {
 		return "", &problem.Problem{Type: problem.Forbidden}
 	}
 	if wait := s.Limit(r); wait > 0 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -176,7 +177,10 @@ func report(all []delivery) events.SQSEventResponse {
 	stopped := map[string]bool{}
 	for i := range all {
 		d := &all[i]
-		group := d.record.Attributes["MessageGroupId"]
+		group := ""
+		if strings.HasSuffix(d.record.EventSourceARN, ".fifo") { // elsewhere a group promises no order
+			group = d.record.Attributes["MessageGroupId"]
+		}
 		if !d.failed && (group == "" || !stopped[group]) {
 			continue
 		}
