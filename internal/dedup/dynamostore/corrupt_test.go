@@ -1,0 +1,64 @@
+package dynamostore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
+	codec, err := newCodec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{codec: codec}
+	for name, damage := range map[string]func(it item){
+		"another format":     func(it item) { it[attrFormat] = number(2) },
+		"no format":          func(it item) { delete(it, attrFormat) },
+		"no number":          func(it item) { it[attrVersion] = str("1") },
+		"no pending map":     func(it item) { delete(it, attrPending) },
+		"no map":             func(it item) { it[attrSent] = str("") },
+		"unnumbered entry":   func(it item) { entries(it, attrPending)["x"] = binary([]byte{0xa0}) },
+		"entry of no bytes":  func(it item) { entries(it, attrPending)["1"] = number(1) },
+		"half an entry":      func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa2, 1}) },
+		"unknown field":      func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa1, 0x18, 99, 1}) },
+		"sources of no kind": func(it item) { it[attrSources] = binary([]byte{1}) },
+		"endless expiry":     func(it item) { it[attrExpires] = &types.AttributeValueMemberN{Value: "1e99"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			it, err := s.encodeGroup(&dedup.Group{Version: 1, Incarnation: 1, Pending: []dedup.Pending{{Number: 1}}}, "attempt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			damage(it)
+			if g, err := s.decodeGroup(dedup.GroupKey{}, it, 0); !errors.Is(err, dedup.ErrCorrupt) {
+				t.Errorf("got version %d and %v, want %v", g.Version, err, dedup.ErrCorrupt)
+			}
+		})
+	}
+	for name, it := range map[string]item{
+		"token without a state": {attrPK: str("x"), attrFormat: number(format)},
+		"token of a new state":  {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(9)},
+		"token of a new format": {attrPK: str("x"), attrFormat: number(2), attrTokenState: number(1)},
+		"token's half a reply":  {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrReply: binary([]byte{0xa2})},
+		"token's short hash":    {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrFingerprint: binary(make([]byte, 33))},
+	} {
+		if _, err := s.decodeToken(dedup.TokenKey{}, it, 0); !errors.Is(err, dedup.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", name, err, dedup.ErrCorrupt)
+		}
+	}
+	if _, err := s.decodeHeld(item{attrFormat: number(format)}); !errors.Is(err, dedup.ErrCorrupt) {
+		t.Errorf("held message without its record: got %v, want %v", err, dedup.ErrCorrupt)
+	}
+}
+
+func TestANumberOfOneSourceIsNotAmongThoseOfAnother(t *testing.T) {
+	inside := heldSortKey(dedup.HeldKey{Source: "a#00000000000000000001#00000000000000000002", Epoch: 1, Sequence: 1})
+	from, to := heldSortKey(dedup.HeldKey{Source: "a", Epoch: 1}), heldSortKey(dedup.HeldKey{Source: "a", Epoch: 1, Sequence: 1<<64 - 1})
+	if from <= inside && inside <= to {
+		t.Errorf("%q lies between %q and %q", inside, from, to)
+	}
+}

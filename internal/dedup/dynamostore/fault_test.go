@@ -1,0 +1,319 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+)
+
+var key = dedup.GroupKey{Stream: "orders", Group: "a"}
+
+// A lossy client loses the answer of the next request of one operation, after the request was applied, and calls meanwhile before the client tries again.
+type lossy struct {
+	inner     *awshttp.BuildableClient
+	operation string
+	meanwhile func()
+	requests  []string // operations, in their order
+}
+
+func (l *lossy) Do(r *http.Request) (*http.Response, error) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	l.requests = append(l.requests, operation)
+	response, err := l.inner.Do(r)
+	if err != nil || operation != l.operation {
+		return response, err
+	}
+	l.operation = ""
+	if l.meanwhile != nil {
+		l.meanwhile()
+	}
+	if err := response.Body.Close(); err != nil {
+		return nil, err
+	}
+	return nil, syscall.ECONNRESET
+}
+
+// world is a store behind a lossy client, and one beside it.
+type world struct {
+	*dynamostore.Store
+	beside *dynamostore.Store
+	net    *lossy
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	client := connect(t)
+	tables := createTables(t, client)
+	l := &lossy{inner: awshttp.NewBuildableClient()}
+	options := client.Options()
+	options.HTTPClient = l
+	return &world{Store: open(t, dynamodb.New(options), tables, time.Now), beside: open(t, client, tables, time.Now), net: l}
+}
+
+func (w *world) group(t *testing.T) dedup.Group {
+	t.Helper()
+	groups, _, err := w.beside.Load(t.Context(), []dedup.GroupKey{key}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return groups[0]
+}
+
+// following is a commit that adds pending entries.
+func following(loaded dedup.Group, attempt string, numbers ...uint64) dedup.Commit {
+	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: attempt}
+	c.Next.Version++
+	c.Next.Incarnation = 1000
+	c.Next.Pending = slices.Clone(loaded.Pending)
+	for _, n := range numbers {
+		c.Next.Pending = append(c.Next.Pending, dedup.Pending{Number: n, Attempt: attempt})
+	}
+	return c
+}
+
+func held(sequence uint64) dedup.Held {
+	return dedup.Held{Message: dedup.Message{Stream: key.Stream, Group: key.Group, Source: "s", Epoch: 1, Sequence: sequence}}
+}
+
+func (w *world) commit(t *testing.T, c dedup.Commit) dedup.Group {
+	t.Helper()
+	if err := w.beside.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return w.group(t)
+}
+
+func TestACommitWhoseAnswerIsLostSucceeds(t *testing.T) {
+	for _, c := range []struct {
+		operation string
+		version   uint64
+		hold      []dedup.Held
+	}{{"PutItem", 0, nil}, {"UpdateItem", 1, nil}, {"TransactWriteItems", 1, []dedup.Held{held(5)}}} {
+		t.Run(c.operation, func(t *testing.T) {
+			w := newWorld(t)
+			loaded := w.group(t)
+			if c.version > 0 {
+				loaded = w.commit(t, following(loaded, "first", 1))
+			}
+			next := following(loaded, rand.Text(), 2)
+			next.Hold = c.hold
+			w.net.operation = c.operation
+			if err := w.Commit(t.Context(), next); err != nil {
+				t.Fatal(err)
+			}
+			if g := w.group(t); g.Version != c.version+1 {
+				t.Errorf("version %d after one commit on version %d", g.Version, c.version)
+			}
+			if want := []string{c.operation, c.operation}; !slices.Equal(w.net.requests, want) {
+				t.Errorf("requests %v, want %v", w.net.requests, want)
+			}
+		})
+	}
+}
+
+func TestACommitThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
+	w := newWorld(t)
+	loaded := w.commit(t, following(w.group(t), "first", 1))
+	w.net.operation = "UpdateItem"
+	w.net.meanwhile = func() { w.commit(t, following(w.group(t), "theirs", 3)) }
+	err := w.Commit(t.Context(), following(loaded, "mine", 2))
+	if err == nil || errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("got %v, want an ambiguous error: the commit was applied", err)
+	}
+	if g := w.group(t); g.Version != 3 || len(g.Pending) != 3 {
+		t.Errorf("version %d with %d entries, want both commits", g.Version, len(g.Pending))
+	}
+}
+
+func TestASwapWhoseAnswerIsLostSucceeds(t *testing.T) {
+	token := dedup.NewTokenKey("", "orders", "1")
+	issued := dedup.Token{Key: token, State: dedup.Issued, Owner: "a"}
+	leased := dedup.Token{Key: token, State: dedup.Leased, Owner: "b", Epoch: 1}
+	w := newWorld(t)
+	for _, step := range []struct {
+		operation string
+		old, next dedup.Token
+	}{{"PutItem", dedup.Token{Key: token}, issued}, {"PutItem", issued, leased}, {"DeleteItem", leased, dedup.Token{Key: token}}} {
+		w.net.operation = step.operation
+		if got, err := w.SwapToken(t.Context(), step.old, step.next); err != nil || got != step.next {
+			t.Fatalf("%v to %v: %v, %v", step.old.State, step.next.State, got.State, err)
+		}
+	}
+}
+
+func TestASwapThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
+	token := dedup.NewTokenKey("", "orders", "1")
+	w := newWorld(t)
+	mine := dedup.Token{Key: token, State: dedup.Leased, Owner: "mine", Epoch: 1}
+	w.net.operation = "PutItem"
+	w.net.meanwhile = func() {
+		if _, err := w.beside.SwapToken(t.Context(), mine, dedup.Token{Key: token, State: dedup.Leased, Owner: "theirs", Epoch: 2}); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := w.SwapToken(t.Context(), dedup.Token{Key: token}, mine); err == nil || errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("got %v, want an ambiguous error: the swap was applied", err)
+	}
+}
+
+func TestAClearWhoseAnswerIsLostSucceeds(t *testing.T) {
+	w := newWorld(t)
+	w.commit(t, following(w.group(t), "first", 1, 2))
+	w.net.operation = "UpdateItem"
+	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: at}); err != nil {
+		t.Fatal(err)
+	}
+	if g := w.group(t); len(g.Pending) != 0 || !g.Expires.Equal(at) {
+		t.Errorf("%d entries are left, expiry %s, want %s", len(g.Pending), g.Expires, at)
+	}
+}
+
+func TestAClearOfAllThatIsPendingIsOneRequest(t *testing.T) {
+	w := newWorld(t)
+	w.commit(t, following(w.group(t), "first", 1, 2))
+	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"UpdateItem"}; !slices.Equal(w.net.requests, want) {
+		t.Errorf("requests %v, want %v", w.net.requests, want)
+	}
+}
+
+func many(from, to uint64) []uint64 {
+	var out []uint64
+	for n := from; n <= to; n++ {
+		out = append(out, n)
+	}
+	return out
+}
+
+func TestACommitOfMoreEntriesThanAnExpressionNames(t *testing.T) {
+	w := newWorld(t)
+	loaded := w.commit(t, following(w.group(t), "first", many(1, 400)...))
+	if err := w.beside.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{7}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Commit(t.Context(), following(loaded, "mine", many(401, 800)...)); !errors.Is(err, dedup.ErrConflict) {
+		t.Errorf("got %v, want a conflict: the map would bring the cleared entry back", err)
+	}
+	loaded = w.group(t)
+	sent := map[uint64][]dedup.Sent{8: {{Effect: 1, To: "ledger"}}}
+	if err := w.beside.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Sent: sent}); err != nil {
+		t.Fatal(err)
+	}
+	g := w.commit(t, following(loaded, "mine", many(401, 800)...))
+	if len(g.Pending) != 799 || !slices.Equal(g.Pending[6].Sent, sent[8]) {
+		t.Errorf("%d entries, want 799; entry %d has %v sent", len(g.Pending), g.Pending[6].Number, g.Pending[6].Sent)
+	}
+	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: many(1, 800), Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if g := w.group(t); len(g.Pending) != 0 || g.Expires.IsZero() {
+		t.Errorf("%d entries are left, expiry %s", len(g.Pending), g.Expires)
+	}
+}
+
+func TestARecordAboveTheLimitIsRefused(t *testing.T) {
+	w := newWorld(t)
+	large := bytes.Repeat([]byte("x"), dynamostore.MaxItem)
+	c := following(w.group(t), "mine")
+	c.Next.State = large
+	_, swapErr := w.SwapToken(t.Context(), dedup.Token{}, dedup.Token{State: dedup.Done, Reply: &dedup.Reply{Body: large}})
+	h := held(2)
+	h.Message.Body = large
+	for name, err := range map[string]error{
+		"commit": w.Commit(t.Context(), c),
+		"swap":   swapErr,
+		"mark":   w.MarkDone(t.Context(), []dedup.Token{{State: dedup.Done, Reply: &dedup.Reply{Body: large}}}),
+		"hold":   w.Commit(t.Context(), dedup.Commit{Loaded: w.group(t), Next: dedup.Group{Key: key, Version: 1}, Hold: []dedup.Held{h}}),
+	} {
+		if !errors.Is(err, dynamostore.ErrTooLarge) || errors.Is(err, dedup.ErrConflict) {
+			t.Errorf("%s: got %v, want %v", name, err, dynamostore.ErrTooLarge)
+		}
+	}
+	if len(w.net.requests) > 0 {
+		t.Errorf("requests %v", w.net.requests)
+	}
+	c.Next.State = large[:dynamostore.MaxItem-200]
+	if err := w.Commit(t.Context(), c); err != nil {
+		t.Errorf("a record just below the limit: %v", err)
+	}
+}
+
+// A lazy client does half of a batch.
+type lazy struct{ dynamostore.Client }
+
+func (l lazy) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
+	left := map[string]types.KeysAndAttributes{}
+	for table, keys := range in.RequestItems {
+		half := (len(keys.Keys) + 1) / 2
+		rest := keys
+		keys.Keys, rest.Keys = keys.Keys[:half], keys.Keys[half:]
+		in.RequestItems[table] = keys
+		if len(rest.Keys) > 0 {
+			left[table] = rest
+		}
+	}
+	out, err := l.Client.BatchGetItem(ctx, in, options...)
+	if err == nil {
+		out.UnprocessedKeys = left
+	}
+	return out, err
+}
+
+func (l lazy) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	left := map[string][]types.WriteRequest{}
+	for table, writes := range in.RequestItems {
+		half := (len(writes) + 1) / 2
+		in.RequestItems[table] = writes[:half]
+		if len(writes) > half {
+			left[table] = writes[half:]
+		}
+	}
+	out, err := l.Client.BatchWriteItem(ctx, in, options...)
+	if err == nil {
+		out.UnprocessedItems = left
+	}
+	return out, err
+}
+
+func TestWhatABatchLeavesUndoneIsDone(t *testing.T) {
+	client := connect(t)
+	tables := createTables(t, client)
+	pauses := 0
+	store, err := dynamostore.New(lazy{client}, tables, dynamostore.Options{Pause: func(context.Context, int) error { pauses++; return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []dedup.TokenKey
+	var done []dedup.Token
+	for i := range 60 {
+		keys = append(keys, dedup.NewTokenKey("", "orders", string(rune('A'+i))))
+		done = append(done, dedup.Token{Key: keys[i], State: dedup.Done})
+	}
+	if err := store.MarkDone(t.Context(), done); err != nil {
+		t.Fatal(err)
+	}
+	_, got, err := store.Load(t.Context(), nil, keys)
+	if err != nil || !slices.Equal(got, done) {
+		t.Errorf("tokens are not those that were marked, %v", err)
+	}
+	if pauses == 0 {
+		t.Error("nothing was left undone")
+	}
+}
