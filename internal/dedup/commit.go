@@ -14,20 +14,16 @@ import (
 func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	pl.next.Version = p.view.Version + 1
 	if p.view.Version == 0 {
-		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli())) //nolint:gosec // positive
+		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli()))
 	}
 	pl.next.Expires = time.Time{}
 	if !pl.next.HasEffects() && !pl.next.HasHeld() {
 		pl.next.Expires = pl.now.Add(p.stream.GroupRetention)
 	}
-	if p.early && pl.added > 0 && pl.next.HasEffects() {
+	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
 		if err := e.cfg.Queues.Trigger(ctx, []GroupKey{p.key}, e.cfg.CallDelay); err != nil {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
-	}
-	added := pl.next.Pending[len(pl.next.Pending)-pl.added:]
-	for _, entry := range added {
-		p.attempts[entry.Attempt] = true
 	}
 	err := e.cfg.Store.Commit(ctx, Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
 	switch {
@@ -41,11 +37,13 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	p.view = pl.next
 	p.trigger = true
-	for _, entry := range added {
-		delete(p.attempts, entry.Attempt)
+	for _, entry := range pl.next.Pending[len(pl.next.Pending)-pl.added:] {
 		if len(entry.Effects) == 0 {
 			p.mark(entry, pl.now)
 		}
+	}
+	for _, event := range pl.events {
+		e.cfg.Observe(event)
 	}
 	e.resolveDoubts(ctx, p)
 	return nil
@@ -98,7 +96,7 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 			continue
 		}
 		marks = append(marks, p.marks...)
-		if p.trigger && p.view.HasEffects() {
+		if p.trigger && p.view.HasEffects() || p.numbered && p.stranded() {
 			groups = append(groups, p.key)
 		}
 	}
@@ -121,17 +119,50 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 	}
 }
 
+// stranded reports whether an entry without effects has nobody left who marks its token: a held message was acknowledged before it was run.
+func (p *part) stranded() bool {
+	return slices.ContainsFunc(p.view.leftovers(), func(entry Pending) bool {
+		return !slices.ContainsFunc(p.marks, func(t Token) bool { return t.Key == entry.Token })
+	})
+}
+
+// markDone marks the tokens of committed messages.
 func (e *Engine) markDone(ctx context.Context, marks []Token) error {
-	if len(marks) == 0 {
-		return nil
-	}
 	latest := make(map[TokenKey]Token, len(marks)) // no key twice in one batch write
 	for _, t := range marks {
 		latest[t.Key] = t
 	}
-	distinct := slices.SortedFunc(maps.Values(latest), func(a, b Token) int { return slices.Compare(a.Key[:], b.Key[:]) })
-	if err := e.cfg.Store.MarkDone(ctx, distinct); err != nil {
-		return fmt.Errorf("mark tokens done: %w", err)
+	var messages, requests []Token
+	for _, t := range slices.SortedFunc(maps.Values(latest), func(a, b Token) int { return slices.Compare(a.Key[:], b.Key[:]) }) {
+		if strings.HasSuffix(t.Owner, requestAttempt) {
+			requests = append(requests, t)
+		} else {
+			messages = append(messages, t)
+		}
+	}
+	if len(messages) > 0 {
+		if err := e.cfg.Store.MarkDone(ctx, messages); err != nil {
+			return fmt.Errorf("mark tokens done: %w", err)
+		}
+	}
+	for _, t := range requests {
+		if err := e.markRequest(ctx, t); err != nil {
+			return fmt.Errorf("mark request done: %w", err)
+		}
+	}
+	return nil
+}
+
+// markRequest marks a request's token done, if it is not, nor deleted.
+func (e *Engine) markRequest(ctx context.Context, done Token) error {
+	_, found, err := e.cfg.Store.Load(ctx, nil, []TokenKey{done.Key})
+	if err != nil {
+		return err
+	}
+	for old := found[0]; old.State != Done; {
+		if old, err = e.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, ErrConflict) {
+			return err
+		}
 	}
 	return nil
 }

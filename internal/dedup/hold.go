@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,18 +47,22 @@ func (pl *plan) undecided(it *item) bool {
 
 // arrive decides a delivered message that is not ahead of its turn, and reports whether the sequence moved.
 func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
-	pl.part.trigger = true
+	pl.part.trigger, pl.part.numbered = true, true
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
+	entry, pending := pl.next.entry(it)
 	switch {
 	case pl.failed:
 		pl.fates[it] = Outcome{Err: errBlocked}
 		return false, nil
+	case pending:
+		pl.committed(it, entry)
+		return false, nil
 	case known && it.Epoch < src.Epoch:
-		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: "a newer epoch of its source has spoken"}
+		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch}
 		return false, nil
 	case known && it.Epoch > src.Epoch && len(src.Held) > 0:
-		return true, pl.evict(ctx, key, ReasonStaleEpoch, "a newer epoch of its source has spoken")
+		return true, pl.raise(ctx, key, it.Epoch)
 	case !known || it.Epoch > src.Epoch:
 		src = Source{Epoch: it.Epoch, Next: 1}
 	}
@@ -70,37 +75,63 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	return false, nil
 }
 
-// late settles a number that was passed.
-func (pl *plan) late(it *item, src Source) {
-	if src.Skipped.Contains(it.Sequence) {
-		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"}
-		return
+const staleEpoch = "a newer epoch of its source has spoken"
+
+// raise makes way for a newer epoch. What is held of the old one goes to the dead-letter queue, as much as one commit takes; then the new one begins, whatever becomes of
+// the message that brought it.
+func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
+	if err := pl.evict(ctx, key, ReasonStaleEpoch, staleEpoch); err != nil {
+		return err
 	}
-	if entry, ok := pl.next.entry(it); ok {
-		pl.committed(it, entry)
-		return
+	if len(pl.next.Sources[key].Held) == 0 {
+		pl.put(key, Source{Epoch: epoch, Next: 1})
 	}
-	pl.fates[it] = Outcome{Kind: Duplicate}
+	return nil
 }
 
-// turn runs the message whose number is next.
+// late settles a number that was passed.
+func (pl *plan) late(it *item, src Source) {
+	pl.fates[it] = Outcome{Kind: Duplicate}
+	if src.Skipped.Contains(it.Sequence) {
+		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"}
+	}
+}
+
+// turn runs the message whose number is next. It may be held as well; then the held one was first, and this one has to be the same.
 func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (bool, error) {
+	m, held := it.Message, src.Held.Contains(it.Sequence)
+	if held {
+		if pl.more = pl.room() == 0; pl.more {
+			return false, nil
+		}
+		var err error
+		if m, err = pl.heldCopy(ctx, it, key); err != nil {
+			return false, err
+		}
+		if m.Fingerprint() != it.fingerprint {
+			pl.fates[it] = keyReuse()
+			return false, nil
+		}
+	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {
 		return false, err
 	}
 	pl.fates[it] = fate
 	pl.failed = pl.failed || fate.Kind == Retry
-	if fate.Kind == Processed {
-		pl.passed(key, src, it)
+	switch {
+	case fate.Kind == Processed:
+		pl.passed(key, src, &m)
+	case held: // another delivery of it may have been acknowledged
+		return true, pl.giveBack(ctx, key, src, m, fate)
 	}
 	return fate.Kind == Processed, nil
 }
 
 // passed moves the source on to the next number.
-func (pl *plan) passed(key string, src Source, it *item) {
-	src = pl.release(key, src, &it.Message)
-	src.Next = it.Sequence + 1
+func (pl *plan) passed(key string, src Source, m *Message) {
+	src = pl.release(key, src, m)
+	src.Next = m.Sequence + 1
 	src.GapSince = pl.now
 	pl.put(key, src)
 }
@@ -145,7 +176,7 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 			return moved, fmt.Errorf("load held messages: %w", err)
 		}
 		if len(held) == 0 || held[0].Message.Sequence != src.Next {
-			return moved, fmt.Errorf("load held messages: %w: number %d of %s is missing", ErrCorrupt, src.Next, pl.next.Key)
+			return moved, fmt.Errorf("load held messages: number %d is not there: %w", src.Next, errReload)
 		}
 		for _, h := range held {
 			ran, err := pl.runHeld(ctx, key, h.Message)
@@ -158,7 +189,7 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 	return moved, nil
 }
 
-// runHeld runs one held message. One that fails goes back to its queue, which counts its failures; it was acknowledged when it was held, and nobody would deliver it again.
+// runHeld runs one held message.
 func (pl *plan) runHeld(ctx context.Context, key string, m Message) (ran bool, err error) {
 	src := pl.next.Sources[key]
 	if m.Sequence != src.Next || !pl.next.ready(&m) || pl.more {
@@ -172,27 +203,39 @@ func (pl *plan) runHeld(ctx context.Context, key string, m Message) (ran bool, e
 	if err != nil || pl.more {
 		return false, err
 	}
-	switch fate.Kind {
-	case Processed:
-		pl.observe(EventProcessed, m.Stream, 1)
-		pl.passed(key, src, it)
-		return true, nil
-	case Rejected:
+	if fate.Kind != Processed {
+		return false, pl.giveBack(ctx, key, src, m, fate)
+	}
+	pl.event(EventProcessed, 1, "")
+	pl.passed(key, src, &m)
+	return true, nil
+}
+
+// giveBack takes a held message that did not go through out of the group: to the dead-letter queue, or back to its queue, which counts its failures. It was acknowledged
+// when it was held, and nobody would deliver it again.
+func (pl *plan) giveBack(ctx context.Context, key string, src Source, m Message, fate Outcome) (err error) {
+	if fate.Kind == Rejected {
 		err = pl.cfg.Queues.DeadLetter(ctx, []Refused{{Message: m, Reason: fate.Reason, Detail: fate.Detail}})
-	default:
+		pl.event(EventRejected, 1, fate.Reason)
+	} else {
 		err = pl.cfg.Queues.Return(ctx, []Message{m})
 	}
 	if err != nil {
-		return false, fmt.Errorf("give back held message: %w", err)
+		return fmt.Errorf("give back held message: %w", err)
 	}
 	pl.put(key, pl.release(key, src, &m))
-	return false, nil
+	return nil
+}
+
+// event is told to the observer once the plan is committed.
+func (pl *plan) event(name EventName, count int, reason Reason) {
+	pl.events = append(pl.events, Event{Name: name, Stream: pl.next.Key.Stream, Count: count, Reason: reason})
 }
 
 // from counts the numbers from n on that follow without a gap.
 func (r Ranges) from(n uint64) int {
 	if i := r.search(n); i < len(r) && r[i].First <= n {
-		return int(min(r[i].Last-n+1, MaxCommitItems)) //nolint:gosec // at most MaxCommitItems
+		return int(min(r[i].Last-n+1, MaxCommitItems))
 	}
 	return 0
 }
@@ -208,24 +251,27 @@ func (pl *plan) evict(ctx context.Context, key string, reason Reason, detail str
 	if err != nil {
 		return fmt.Errorf("load held messages: %w", err)
 	}
+	if len(held) == 0 || slices.ContainsFunc(held, func(h Held) bool { return !src.Held.Contains(h.Message.Sequence) }) {
+		return fmt.Errorf("load held messages: not those of the record: %w", errReload)
+	}
 	refused := make([]Refused, len(held))
 	for i, h := range held {
 		refused[i] = Refused{Message: h.Message, Reason: reason, Detail: detail}
 		src = pl.release(key, src, &h.Message)
 	}
-	if len(held) == 0 {
-		return fmt.Errorf("load held messages: %w: those of %s are missing", ErrCorrupt, pl.next.Key)
-	}
 	if err := pl.cfg.Queues.DeadLetter(ctx, refused); err != nil {
 		return fmt.Errorf("dead-letter held messages: %w", err)
 	}
+	pl.event(EventRejected, len(refused), reason)
 	pl.put(key, src)
 	return nil
 }
 
-// holdRest holds what came too early.
+// holdRest holds what came too early. The newest epochs come first, and so refuse the older ones.
 func (pl *plan) holdRest(ctx context.Context) error {
-	for _, it := range pl.part.items {
+	items := slices.Clone(pl.part.items)
+	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(b.Epoch, a.Epoch) })
+	for _, it := range items {
 		if !pl.undecided(it) || pl.more {
 			continue
 		}
@@ -243,8 +289,12 @@ func (pl *plan) holdRest(ctx context.Context) error {
 func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
-	if !known || it.Epoch > src.Epoch {
+	switch {
+	case !known || it.Epoch > src.Epoch:
 		src = Source{Epoch: it.Epoch, Next: 1}
+	case it.Epoch < src.Epoch:
+		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch}
+		return nil
 	}
 	if src.Held.Contains(it.Sequence) {
 		return pl.heldAlready(ctx, it, key)
@@ -272,22 +322,32 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 
 // heldAlready settles another delivery of a held message, if it is the same message.
 func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
-	held := slices.DeleteFunc(slices.Clone(pl.hold), func(h Held) bool { return h.Message.number() != it.number() || h.Message.SourceKey() != key })
-	if len(held) == 0 {
-		var err error
-		held, err = pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence}, 1)
-		if err != nil {
-			return fmt.Errorf("load held message: %w", err)
-		}
-	}
-	if len(held) == 0 || held[0].Message.Sequence != it.Sequence {
-		return fmt.Errorf("load held message: %w: number %d of %s is missing", ErrCorrupt, it.Sequence, pl.next.Key)
+	m, err := pl.heldCopy(ctx, it, key)
+	if err != nil {
+		return err
 	}
 	pl.fates[it] = Outcome{Kind: HeldBack}
-	if held[0].Message.Fingerprint() != it.fingerprint {
+	if m.Fingerprint() != it.fingerprint {
 		pl.fates[it] = keyReuse()
 	}
 	return nil
+}
+
+// heldCopy gives the message that is held under the number of another delivery.
+func (pl *plan) heldCopy(ctx context.Context, it *item, key string) (Message, error) {
+	for _, h := range pl.hold {
+		if h.Message.number() == it.number() && h.Message.SourceKey() == key {
+			return h.Message, nil
+		}
+	}
+	held, err := pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence}, 1)
+	if err != nil {
+		return Message{}, fmt.Errorf("load held message: %w", err)
+	}
+	if len(held) == 0 || held[0].Message.Sequence != it.Sequence {
+		return Message{}, fmt.Errorf("load held message: number %d is not there: %w", it.Sequence, errReload)
+	}
+	return held[0].Message, nil
 }
 
 // plainSource takes the principal off a [Message.SourceKey].

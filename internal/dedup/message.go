@@ -192,7 +192,7 @@ func ValidStream(name string) error {
 		return rule
 	}
 	for _, r := range name {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)) {
+		if letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && !strings.ContainsRune("0123456789._-", r) {
 			return rule
 		}
 	}

@@ -15,7 +15,7 @@ const MaxPending = 256 << 10
 
 var (
 	errFull    = errors.New("pending effects fill the group record")
-	errReload  = errors.New("group changed by this worker")
+	errReload  = errors.New("the view of the group is stale")
 	errBlocked = errors.New("an earlier message of the group failed")
 )
 
@@ -33,7 +33,8 @@ type plan struct {
 	runs    int // handlers run
 	added   int // pending entries of this plan, at the end of next.Pending
 	fates   map[*item]Outcome
-	failed  bool // a handler failed: no later delivery of the group runs
+	events  []Event
+	failed  bool // a delivery has to come again: no later one of the group runs
 	changed bool
 	more    bool // the plan is full: commit it and plan again
 }
@@ -47,6 +48,7 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 		}
 	}
 	for _, it := range p.items {
+		pl.failed = pl.failed || it.stops()
 		if it.open() && !it.byNumber && !pl.more {
 			if err := pl.byToken(ctx, it); err != nil {
 				return pl, pl.abandon(ctx, err)
@@ -100,22 +102,27 @@ func (pl *plan) committed(it *item, entry Pending) {
 		return
 	}
 	fate := Outcome{Kind: Duplicate, Reply: entry.Reply}
-	if pl.part.attempts[entry.Attempt] {
+	if pl.part.attempts[entry.Attempt] == it {
 		fate.Kind = Processed // our own commit, whose answer was lost
-		delete(pl.part.attempts, entry.Attempt)
 	}
 	pl.fates[it] = fate
 	pl.part.trigger = true
 	// An entry of this very plan is not committed yet; the commit marks it.
-	if len(entry.Effects) == 0 && entry.Marks && entry.Number <= pl.loaded.Last {
+	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token].State != Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
 
 // run runs the handler for a new message and takes what it did into the plan. pl.more says that it found no room in this commit.
 func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
+	if err := context.Cause(ctx); err != nil {
+		return Outcome{}, fmt.Errorf("run handler: %w", err) // it would fail for no fault of its own
+	}
 	pl.runs++
 	a := &Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
+	if it.Route != "" {
+		a.ID += requestAttempt
+	}
 	if err := run(ctx, pl.part.stream.Handler, a, it.Message); err != nil {
 		return pl.failure(it, err), nil
 	}
@@ -124,7 +131,7 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	}
 	entry := pl.entry(it, a)
 	switch {
-	case pl.next.pendingBytes()+entry.size() <= MaxPending || !pl.next.HasEffects():
+	case !entry.kept() || len(pl.next.Pending) == 0 || pl.next.pendingBytes()+entry.size() <= MaxPending:
 	case pl.changed:
 		pl.more = true
 		return Outcome{}, nil
@@ -134,9 +141,13 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	if err := pl.stage(ctx, a); err != nil {
 		return Outcome{}, err
 	}
+	pl.part.attempts[a.ID] = it
 	pl.take(a, entry)
 	return Outcome{Kind: Processed, Reply: a.reply}, nil
 }
+
+// kept reports whether the commit needs the entry. A number without effects and reply needs none: the next number says that it is committed.
+func (p *Pending) kept() bool { return len(p.Effects) > 0 || p.Marks }
 
 // feasible refuses effects that could never be published, while nothing depends on them yet.
 func (e *Engine) feasible(a *Attempt) error {
@@ -158,16 +169,15 @@ func (e *Engine) feasible(a *Attempt) error {
 	return nil
 }
 
-func (pl *plan) failure(it *item, err error) Outcome {
-	var reject *RejectError
-	if errors.As(err, &reject) {
+func (e *Engine) failure(it *item, err error) Outcome {
+	if reject, ok := errors.AsType[*RejectError](err); ok {
 		return Outcome{Kind: Rejected, Reason: ReasonHandler, Detail: reject.Detail}
 	}
 	var failed *HandlerError
 	if !errors.As(err, &failed) {
 		failed = &HandlerError{Err: err}
 	}
-	pl.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token.String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
+	e.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token.String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
 	return Outcome{Err: failed}
 }
 
@@ -175,13 +185,30 @@ func (pl *plan) failure(it *item, err error) Outcome {
 func (pl *plan) entry(it *item, a *Attempt) Pending {
 	p := Pending{
 		Number: pl.next.Last + 1, Identity: it.identity, Principal: it.Principal, Token: it.token, Fingerprint: it.fingerprint,
-		Attempt: a.ID, Effects: a.effects, Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
+		Attempt: a.ID, Effects: distinct(a.effects), Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
 	}
 	for i, b := range a.blobs {
 		p.Effects = append(p.Effects, Effect{Blob: &Blob{Key: b.key, Staged: stagedName(a.ID, i)}})
 	}
 	return p
 }
+
+// distinct leaves no effect with a destination twice: the two would be one identity, but two numbers where numbers have no gaps.
+func distinct(effects []Effect) []Effect {
+	for i, f := range effects {
+		var to []string
+		for _, name := range f.To {
+			if !slices.Contains(to, name) {
+				to = append(to, name)
+			}
+		}
+		effects[i].To = to
+	}
+	return effects
+}
+
+// requestAttempt ends the names of attempts at one-time requests. Their tokens are marked done by a condition, because a DELETE may have been there first.
+const requestAttempt = ".request"
 
 func stagedName(attempt string, i int) string { return attempt + "." + strconv.Itoa(i) }
 
@@ -201,8 +228,8 @@ func (pl *plan) stage(ctx context.Context, a *Attempt) error {
 func (pl *plan) take(a *Attempt, entry Pending) {
 	pl.changed = true
 	pl.next.State = a.State
-	if len(entry.Effects) == 0 && !entry.Marks {
-		return // a number needs no entry: the next number says that it is committed
+	if !entry.kept() {
+		return
 	}
 	for i := range entry.Effects {
 		pl.chain(&entry.Effects[i])
@@ -239,29 +266,37 @@ func (f *Effect) target(from GroupKey) string {
 	return from.Group
 }
 
-// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done.
+// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done. One that is not, because its worker died or because
+// it is long ago, is marked first: what is pending is committed.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
-	old := pl.next.Pending[:len(pl.next.Pending)-pl.added]
-	var tokens []TokenKey
-	for _, p := range old {
-		if p.Marks && len(p.Effects) == 0 && !slices.Contains(tokens, p.Token) {
-			tokens = append(tokens, p.Token)
-		}
-	}
-	if len(tokens) == 0 {
+	left := pl.loaded.leftovers()
+	if len(left) == 0 {
 		return nil
 	}
-	_, found, err := pl.cfg.Store.Load(ctx, nil, tokens)
+	byToken := make(map[TokenKey]Pending, len(left))
+	for _, p := range left {
+		byToken[p.Token] = p
+	}
+	_, tokens, err := pl.cfg.Store.Load(ctx, nil, slices.Collect(maps.Keys(byToken)))
 	if err != nil {
 		return fmt.Errorf("load tokens of leftovers: %w", err)
 	}
-	done := map[TokenKey]bool{}
-	for _, t := range found {
-		done[t.Key] = t.State == Done
+	var marks []Token
+	for _, t := range tokens {
+		if p := byToken[t.Key]; t.State != Done {
+			marks = append(marks, p.done(pl.next.Key, pl.now))
+		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p Pending) bool {
-		return p.Marks && len(p.Effects) == 0 && done[p.Token] && p.Number <= pl.loaded.Last
+	if err := pl.markDone(ctx, marks); err != nil {
+		return err
+	}
+	pl.next.Pending = slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p Pending) bool {
+		return len(p.Effects) == 0 && p.Number <= pl.loaded.Last
 	})
-	pl.next.Pending = kept
 	return nil
+}
+
+// leftovers are the entries without effects: nobody publishes them.
+func (g *Group) leftovers() []Pending {
+	return slices.DeleteFunc(slices.Clone(g.Pending), func(p Pending) bool { return len(p.Effects) > 0 })
 }

@@ -49,7 +49,7 @@ type Delivery struct {
 	Target string
 	// Retention is how long the identity stands for this content, where there is no group record: after it, the message's id may name another one.
 	Retention time.Duration
-	Effect Effect
+	Effect    Effect
 }
 
 // A RefusedError says that a destination will never take a delivery.

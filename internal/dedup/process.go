@@ -27,6 +27,11 @@ type item struct {
 // open reports whether the item's fate is still to be decided.
 func (it *item) open() bool { return it.fate.Kind == Retry && it.fate.Err == nil }
 
+// stops reports whether the item has to be delivered again, before anything that follows it.
+func (it *item) stops() bool {
+	return it.fate.Kind == Retry && it.fate.Err != nil && !errors.Is(it.fate.Err, ErrBounds)
+}
+
 // A part is what a batch has of one group.
 type part struct {
 	key    GroupKey
@@ -38,8 +43,9 @@ type part struct {
 	marks []Token
 	// trigger says that what is pending in the view is to be published.
 	trigger  bool
+	numbered bool    // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
 	doubts   []*plan // commits whose answer was lost
-	attempts map[string]bool
+	attempts map[string]*item
 	early    bool // trigger before the commit too
 	sweeping bool
 	err      error // nil when the part is settled
@@ -93,6 +99,7 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 // split validates the messages and sorts them by group. Those that need no group record come apart.
 func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays []*item) {
 	byKey := make(map[GroupKey]*part, len(messages))
+	byToken := make(map[TokenKey]*part, len(messages))
 	for i := range messages {
 		it := &item{Message: messages[i], out: &out[i]}
 		s, err := e.admissible(it)
@@ -101,20 +108,36 @@ func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays
 			e.count(it.Stream, []*item{it})
 			continue
 		}
-		if s.Stateless && !it.byNumber && (s.Unordered || it.Group == "") && !e.chains(s) {
+		if it.relayed(s) && !e.chains(s) {
 			relays = append(relays, it)
 			continue
 		}
 		key := it.GroupKey()
 		p := byKey[key]
 		if p == nil {
-			p = &part{key: key, stream: s, attempts: map[string]bool{}}
+			p = newPart(key, s)
 			byKey[key] = p
 			parts = append(parts, p)
 		}
 		p.items = append(p.items, it)
+		if first := byToken[it.token]; first != nil && first != p {
+			it.fate = Outcome{Err: errTwin}
+		}
+		byToken[it.token] = p
 	}
 	return parts, relays
+}
+
+// errTwin keeps two groups of one batch from running one identity side by side. When the second message comes again, the first one's token refuses it.
+var errTwin = errors.New("another group of the batch has the same identity")
+
+func newPart(key GroupKey, s Stream) *part {
+	return &part{key: key, stream: s, attempts: map[string]*item{}}
+}
+
+// relayed reports whether the message needs no group record. A one-time request always has one: DELETE and POST meet there.
+func (it *item) relayed(s Stream) bool {
+	return s.Stateless && !it.byNumber && it.Route == "" && (s.Unordered || it.Group == "")
 }
 
 // chains reports whether the stream feeds a destination that needs numbers without gaps; those live in the group record.
@@ -141,10 +164,11 @@ func (e *Engine) admissible(it *item) (Stream, error) {
 		return s, &InvalidError{"source", "and sequence are required by this stream"}
 	}
 	it.identity = it.Identity()
-	if it.byNumber {
+	it.token = it.TokenKey()
+	if it.byNumber { // numbers belong to a group: a source counts in each of its groups
 		it.identity = it.number()
+		it.token = NewTokenKey(it.Principal, it.Stream, it.GroupName()+"\x1f"+it.identity)
 	}
-	it.token = NewTokenKey(it.Principal, it.Stream, it.identity)
 	it.fingerprint = it.Fingerprint()
 	return s, nil
 }
@@ -190,12 +214,17 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// advance plans and commits until nothing of the group is left that this worker could do.
+// advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a
+// commit of its own, so each turn gets on.
 func (e *Engine) advance(ctx context.Context, p *part) error {
-	for {
+	for published := false; ; {
 		pl, err := e.plan(ctx, p)
-		if errors.Is(err, errFull) {
-			err = e.publishFirst(ctx, p)
+		if errors.Is(err, errFull) && !published {
+			if err := e.publishFirst(ctx, p); err != nil {
+				return err
+			}
+			published = true
+			continue
 		}
 		if err != nil {
 			return err
@@ -204,6 +233,7 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			if err := e.commit(ctx, p, pl); err != nil {
 				return err
 			}
+			published = false
 		}
 		for it, fate := range pl.fates {
 			it.fate = fate

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,10 +14,27 @@ import (
 // errNoDestination says that an effect names a destination that is not configured (any more); it waits for one.
 var errNoDestination = errors.New("no such destination")
 
+var errNoAnswer = errors.New("the destination did not answer for each delivery")
+
 // Publish sends the pending effects of groups, marks their messages done and clears them, and tells for each group whether nothing is left.
 // Any worker may publish any group any number of times.
 func (e *Engine) Publish(ctx context.Context, groups []GroupKey) []error {
-	return e.publishGroups(ctx, groups)
+	byKey := make(map[GroupKey]error, len(groups))
+	var keys []GroupKey
+	for _, key := range groups {
+		if _, twice := byKey[key]; !twice {
+			byKey[key] = nil
+			keys = append(keys, key)
+		}
+	}
+	for i, err := range e.publishGroups(ctx, keys) {
+		byKey[keys[i]] = err
+	}
+	errs := make([]error, len(groups))
+	for i, key := range groups {
+		errs[i] = byKey[key]
+	}
+	return errs
 }
 
 // A shipment is one delivery on its way to one destination.
@@ -28,77 +46,96 @@ type shipment struct {
 	err    error
 }
 
+// A publication is one group on its way to its destinations.
+type publication struct {
+	group Group
+	list  []*shipment
+	clear Clear
+	stop  uint64 // a blob of this entry failed: what it and later ones hold is not published; 0 for none
+	err   error
+}
+
 func (e *Engine) publishGroups(ctx context.Context, keys []GroupKey) []error {
-	errs := make([]error, len(keys))
 	groups, _, err := e.cfg.Store.Load(ctx, keys, nil)
 	if err != nil {
+		errs := make([]error, len(keys))
 		for i := range errs {
 			errs[i] = fmt.Errorf("load groups: %w", err)
 		}
 		return errs
 	}
-	batches := make([][]*shipment, len(groups))
+	publications := make([]*publication, len(groups))
 	var all []*shipment
-	for i := range groups {
-		batches[i], errs[i] = e.shipments(ctx, &groups[i])
-		all = append(all, batches[i]...)
+	for i, g := range groups {
+		publications[i] = &publication{group: g}
+		e.prepare(ctx, publications[i])
+		all = append(all, publications[i].list...)
 	}
 	e.ship(ctx, all)
-	clears := make([]Clear, len(groups))
+	return e.finish(ctx, publications)
+}
+
+// finish marks the messages of what is published done, and then clears it: never the other way round.
+func (e *Engine) finish(ctx context.Context, publications []*publication) []error {
 	var marks []Token
-	for i := range groups {
-		var done []Token
-		clears[i], done, err = e.published(&groups[i], batches[i])
-		errs[i] = errors.Join(errs[i], err)
-		marks = append(marks, done...)
+	for _, pub := range publications {
+		marks = append(marks, e.published(pub)...)
 	}
-	if err := e.markDone(ctx, marks); err != nil { // never clear before done
-		for i := range errs {
-			errs[i] = errors.Join(errs[i], err)
+	marked := e.markDone(ctx, marks)
+	errs := make([]error, len(publications))
+	for i, pub := range publications {
+		err := marked
+		if err == nil {
+			err = e.clear(ctx, pub)
 		}
-		return errs
-	}
-	for i, c := range clears {
-		if len(c.Numbers)+len(c.Sent) > 0 {
-			if err := e.cfg.Store.Clear(ctx, c); err != nil {
-				errs[i] = errors.Join(errs[i], fmt.Errorf("clear group: %w", err))
-			}
-			e.observe(EventPublished, c.Group.Stream, len(c.Numbers))
-		}
+		errs[i] = errors.Join(pub.err, err)
 	}
 	return errs
 }
 
-// shipments lists what is to be sent of a group, in number order. Blobs are published on the way; after one that fails nothing more of the group is sent.
-func (e *Engine) shipments(ctx context.Context, g *Group) ([]*shipment, error) {
-	var out []*shipment
-	for _, p := range g.Pending {
-		for i, f := range p.Effects {
-			if f.Blob != nil {
-				if e.cfg.Blobs == nil {
-					return out, fmt.Errorf("publish blob: %w", errNoDestination)
-				}
-				if err := e.cfg.Blobs.Publish(ctx, *f.Blob); err != nil {
-					return out, fmt.Errorf("publish blob: %w", err)
-				}
-			}
-			for _, to := range f.To {
-				if !p.sent(i, to) {
-					out = append(out, g.shipment(p.Number, i, f, to))
-				}
-			}
-		}
+func (e *Engine) clear(ctx context.Context, pub *publication) error {
+	c := pub.clear
+	if len(c.Numbers)+len(c.Sent) == 0 && !pub.group.endless() {
+		return nil
 	}
-	return out, nil
+	if err := e.cfg.Store.Clear(ctx, c); err != nil {
+		return fmt.Errorf("clear group: %w", err)
+	}
+	e.observe(EventPublished, c.Group.Stream, len(c.Numbers))
+	return nil
 }
 
-func (p *Pending) sent(effect int, to string) bool {
-	for _, s := range p.Sent {
-		if s.Effect == effect && s.To == to {
-			return true
+// endless reports whether an idle record has nothing that ends it: a commit that still saw an entry, and the clear of that entry, passed each other.
+func (g *Group) endless() bool {
+	return g.Version > 0 && len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero()
+}
+
+// prepare lists what is to be sent of a group, in number order. Blobs are published on the way; after one that fails nothing more of the group is sent.
+func (e *Engine) prepare(ctx context.Context, pub *publication) {
+	for _, p := range pub.group.Pending {
+		for i, f := range p.Effects {
+			if err := e.publishBlob(ctx, f.Blob); err != nil {
+				pub.stop, pub.err = p.Number, fmt.Errorf("publish blob: %w", err)
+				return
+			}
+			for _, to := range f.To {
+				if !slices.Contains(p.Sent, Sent{i, to}) {
+					pub.list = append(pub.list, pub.group.shipment(p.Number, i, f, to))
+				}
+			}
 		}
 	}
-	return false
+}
+
+func (e *Engine) publishBlob(ctx context.Context, b *Blob) error {
+	switch {
+	case b == nil:
+		return nil
+	case e.cfg.Blobs == nil:
+		return errNoDestination
+	default:
+		return e.cfg.Blobs.Publish(ctx, *b)
+	}
 }
 
 func (g *Group) shipment(number uint64, i int, f Effect, to string) *shipment {
@@ -141,9 +178,13 @@ func (e *Engine) shipTo(ctx context.Context, sender Sender, list []*shipment) {
 	for i, s := range list {
 		deliveries[i] = s.Delivery
 	}
-	for i, err := range sender.Send(ctx, deliveries) {
-		var refused *RefusedError
-		if errors.As(err, &refused) {
+	errs := sender.Send(ctx, deliveries)
+	for i := range list {
+		err := errNoAnswer
+		if len(errs) == len(list) {
+			err = errs[i]
+		}
+		if refused, ok := errors.AsType[*RefusedError](err); ok {
 			d := deliveries[i]
 			err = e.cfg.Queues.DeadLetter(ctx, []Refused{{Delivery: &d, To: list[i].to, Reason: refused.Reason, Detail: refused.Detail}})
 		}
@@ -153,51 +194,44 @@ func (e *Engine) shipTo(ctx context.Context, sender Sender, list []*shipment) {
 	}
 }
 
-// published tells what of a group is settled: the entries to clear, and the tokens to mark done before.
-func (e *Engine) published(g *Group, list []*shipment) (Clear, []Token, error) {
-	now := e.cfg.Now()
+// published works out what of a group is settled: the entries to clear, and the tokens to mark done before.
+func (e *Engine) published(pub *publication) []Token {
+	now, g := e.cfg.Now(), &pub.group
 	c := Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]Sent{}, Expires: now.Add(e.groupRetention(g.Key.Stream))}
-	sent := map[uint64]map[Sent]bool{}
-	var errs []error
-	for _, s := range list {
+	for _, s := range pub.list {
 		if s.err != nil {
-			errs = append(errs, s.err)
+			pub.err = errors.Join(pub.err, s.err)
 			continue
 		}
-		if sent[s.number] == nil {
-			sent[s.number] = map[Sent]bool{}
-		}
-		sent[s.number][Sent{s.effect, s.to}] = true
+		c.Sent[s.number] = append(c.Sent[s.number], Sent{s.effect, s.to})
 	}
 	var done []Token
 	for i := range g.Pending {
 		p := &g.Pending[i]
-		switch open := p.unsent(sent[p.Number]); {
-		case open == 0:
-			c.Numbers = append(c.Numbers, p.Number)
-			if p.Marks {
-				done = append(done, p.done(g.Key, now))
-			}
-		case len(sent[p.Number]) > 0:
-			for s := range sent[p.Number] {
-				c.Sent[p.Number] = append(c.Sent[p.Number], s)
-			}
+		stopped := pub.stop != 0 && p.Number >= pub.stop && len(p.Effects) > 0
+		if stopped || p.unsent(c.Sent[p.Number]) {
+			continue
+		}
+		delete(c.Sent, p.Number)
+		c.Numbers = append(c.Numbers, p.Number)
+		if p.Marks {
+			done = append(done, p.done(g.Key, now))
 		}
 	}
-	return c, done, errors.Join(errs...)
+	pub.clear = c
+	return done
 }
 
-// unsent counts what of an entry is sent neither now nor before.
-func (p *Pending) unsent(now map[Sent]bool) int {
-	n := 0
+// unsent reports whether anything of an entry is sent neither now nor before.
+func (p *Pending) unsent(now []Sent) bool {
 	for i, f := range p.Effects {
 		for _, to := range f.To {
-			if !now[Sent{i, to}] && !p.sent(i, to) {
-				n++
+			if s := (Sent{i, to}); !slices.Contains(now, s) && !slices.Contains(p.Sent, s) {
+				return true
 			}
 		}
 	}
-	return n
+	return false
 }
 
 func (e *Engine) groupRetention(stream string) time.Duration {
@@ -207,12 +241,12 @@ func (e *Engine) groupRetention(stream string) time.Duration {
 	return DefaultGroupRetention
 }
 
-// publishFirst makes room in a group record that is full.
+// publishFirst makes room in a group record that is full, and looks at it anew.
 func (e *Engine) publishFirst(ctx context.Context, p *part) error {
 	if err := e.publishGroups(ctx, []GroupKey{p.key})[0]; err != nil {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}
-	return errReload
+	return e.load(ctx, []*part{p})
 }
 
 // Deliver sends one effect that was refused before, under its old identity.
@@ -238,98 +272,121 @@ func (e *Engine) relay(ctx context.Context, items []*item) {
 }
 
 func (e *Engine) relayAll(ctx context.Context, items []*item) error {
-	first := map[TokenKey]*item{}
-	var keys []TokenKey
-	for _, it := range items {
-		if first[it.token] == nil {
-			first[it.token] = it
-			keys = append(keys, it.token)
-		}
-	}
-	_, tokens, err := e.cfg.Store.Load(ctx, nil, keys)
+	tokens, err := e.relayTokens(ctx, items)
 	if err != nil {
-		return fmt.Errorf("load tokens: %w", err)
+		return err
 	}
+	first := map[TokenKey]*relayed{} // the one that stands for its identity in this batch
 	var all []*shipment
-	marks := make(map[*item]Token, len(keys))
-	mine := make(map[*item][]*shipment, len(keys))
-	for i, key := range keys {
-		it := first[key]
-		done, list := e.relayOne(ctx, it, tokens[i])
-		if it.fate.Kind == Processed {
-			marks[it], mine[it] = done, list
-			all = append(all, list...)
+	for _, it := range items {
+		s := e.streams[it.Stream]
+		var fresh bool
+		if it.fate, fresh = admit(s, it, tokens[it.token], e.cfg.Now()); !fresh || first[it.token] != nil {
+			continue
 		}
+		r := e.relayOne(ctx, s, it)
+		first[it.token] = r
+		all = append(all, r.list...)
 	}
 	e.ship(ctx, all)
 	var done []Token
-	for it, token := range marks {
-		for _, s := range mine[it] {
-			if s.err != nil {
-				it.fate = Outcome{Kind: Retry, Err: s.err}
-			}
-		}
-		if it.fate.Kind == Processed {
-			done = append(done, token)
+	for _, it := range items {
+		if r := first[it.token]; r != nil && r.item == it && r.settled() {
+			done = append(done, r.token)
 		}
 	}
 	if err := e.markDone(ctx, done); err != nil {
 		return err
 	}
 	for _, it := range items {
-		*it.out = follow(it, first[it.token])
+		if *it.out = it.fate; it.open() {
+			*it.out = first[it.token].follow(it)
+		}
 	}
 	return nil
 }
 
-// follow is the fate of a message beside the first one of its identity in the batch.
-func follow(it, first *item) Outcome {
+func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[TokenKey]Token, error) {
+	byKey := make(map[TokenKey]Token, len(items))
+	var keys []TokenKey
+	for _, it := range items {
+		if _, asked := byKey[it.token]; !asked {
+			byKey[it.token] = Token{}
+			keys = append(keys, it.token)
+		}
+	}
+	_, tokens, err := e.cfg.Store.Load(ctx, nil, keys)
+	if err != nil {
+		return nil, fmt.Errorf("load tokens: %w", err)
+	}
+	for _, t := range tokens {
+		byKey[t.Key] = t
+	}
+	return byKey, nil
+}
+
+// relayed is one message that was run without a group record.
+type relayed struct {
+	*item
+	list  []*shipment
+	token Token // to be written once all of list is sent
+}
+
+// settled reports whether the message is processed, now that its effects were sent.
+func (r *relayed) settled() bool {
+	for _, s := range r.list {
+		if s.err != nil {
+			r.fate = Outcome{Err: s.err}
+		}
+	}
+	return r.fate.Kind == Processed
+}
+
+// follow is the fate of another message of the same identity in the batch.
+func (r *relayed) follow(it *item) Outcome {
+	same := it.fingerprint == r.fingerprint
 	switch {
-	case it == first || first.fate.Kind == Retry:
-		return first.fate
-	case it.fingerprint != first.fingerprint:
+	case r.fate.Kind == Processed && same:
+		return Outcome{Kind: Duplicate, Reply: r.fate.Reply}
+	case r.fate.Kind == Processed:
 		return keyReuse()
-	case first.fate.Kind == Processed:
-		return Outcome{Kind: Duplicate, Reply: first.fate.Reply}
+	case r.fate.Kind == Rejected && same:
+		return r.fate
 	default:
-		return first.fate
+		return Outcome{Err: errBlocked} // it has a turn of its own, later
 	}
 }
 
-// relayOne admits and runs one message; its effects are not sent yet.
-func (e *Engine) relayOne(ctx context.Context, it *item, t Token) (Token, []*shipment) {
-	s := e.streams[it.Stream]
-	now := e.cfg.Now()
-	fate, fresh := admit(s, it, t, now)
-	if !fresh {
-		it.fate = fate
-		return Token{}, nil
+// relayOne runs one new message; its effects are not sent yet.
+func (e *Engine) relayOne(ctx context.Context, s Stream, it *item) *relayed {
+	r := &relayed{item: it}
+	if err := context.Cause(ctx); err != nil {
+		it.fate = Outcome{Err: fmt.Errorf("run handler: %w", err)}
+		return r
 	}
 	a := &Attempt{ID: e.cfg.NewID()}
-	pl := &plan{Engine: e}
-	if err := run(ctx, s.Handler, a, it.Message); err != nil {
-		it.fate = pl.failure(it, err)
-		return Token{}, nil
+	err := run(ctx, s.Handler, a, it.Message)
+	if err == nil {
+		err = e.feasible(a)
 	}
-	if err := e.feasible(a); err != nil {
-		it.fate = pl.failure(it, err)
-		return Token{}, nil
+	if err == nil && (len(a.blobs) > 0 || a.State != nil) {
+		err = errors.New("a stateless handler can keep neither state nor blobs")
 	}
-	if len(a.blobs) > 0 || a.State != nil {
-		it.fate = Outcome{Err: &HandlerError{Err: errors.New("a stateless handler can keep neither state nor blobs")}}
-		return Token{}, nil
+	if err != nil {
+		it.fate = e.failure(it, err)
+		return r
 	}
-	var list []*shipment
-	for i, f := range a.effects {
+	for i, f := range distinct(a.effects) {
 		for _, to := range f.To {
-			list = append(list, &shipment{to: to, Delivery: Delivery{
+			r.list = append(r.list, &shipment{to: to, Delivery: Delivery{
 				Identity: it.relayIdentity(i), Stream: it.Stream, Group: it.Group, Target: f.target(it.GroupKey()), Effect: f, Retention: s.retention(&it.Message),
 			}})
 		}
 	}
 	it.fate = Outcome{Kind: Processed, Reply: a.reply}
 	p := Pending{Token: it.token, Fingerprint: it.fingerprint, Attempt: a.ID, Reply: a.reply, Retention: s.retention(&it.Message)}
-	return p.done(it.GroupKey(), now), list
+	r.token = p.done(it.GroupKey(), e.cfg.Now())
+	return r
 }
 
 // relayIdentity is stream/id for the first effect of a message without a group record. Slashes in the id are escaped: stream/group/number belongs to the others.

@@ -19,7 +19,9 @@ func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
 	if err := e.clearLeftovers(ctx, key); err != nil {
 		return fmt.Errorf("sweep group %s: %w", key, err)
 	}
-	return e.visit(ctx, &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true, trigger: true})
+	p := newPart(key, s)
+	p.trigger = true
+	return e.visit(ctx, p)
 }
 
 // CloseGaps drains what can run of one group and acts on gaps, as Sweep does, but leaves alone what is pending already: it may be called often.
@@ -28,11 +30,12 @@ func (e *Engine) CloseGaps(ctx context.Context, key GroupKey) error {
 	if !ok {
 		return fmt.Errorf("close gaps of group %s: %w", key, ErrNoStream)
 	}
-	return e.visit(ctx, &part{key: key, stream: s, attempts: map[string]bool{}, sweeping: true})
+	return e.visit(ctx, newPart(key, s))
 }
 
-// visit works on a group without a message.
+// visit works on a group without a message. Nobody would deliver it again, so it triggers ahead of its commits, as Call does.
 func (e *Engine) visit(ctx context.Context, p *part) error {
+	p.sweeping, p.early = true, true
 	e.settleAll(ctx, []*part{p})
 	if p.err != nil {
 		return fmt.Errorf("sweep group %s: %w", p.key, p.err)
@@ -40,22 +43,18 @@ func (e *Engine) visit(ctx context.Context, p *part) error {
 	return nil
 }
 
-// clearLeftovers clears the entries without effects, done first.
+// clearLeftovers clears the entries without effects, done first, and gives an idle record the end that a lost race kept from it.
 func (e *Engine) clearLeftovers(ctx context.Context, key GroupKey) error {
 	groups, _, err := e.cfg.Store.Load(ctx, []GroupKey{key}, nil)
 	if err != nil {
 		return fmt.Errorf("load group: %w", err)
 	}
 	g := groups[0]
-	g.Pending = slices.DeleteFunc(g.Pending, func(p Pending) bool { return len(p.Effects) > 0 })
-	if len(g.Pending) == 0 {
-		return nil
+	if left := g.leftovers(); len(left) > 0 || g.endless() {
+		g.Pending = left
+		return e.finish(ctx, []*publication{{group: g}})[0]
 	}
-	c, marks, _ := e.published(&g, nil)
-	if err := e.markDone(ctx, marks); err != nil {
-		return err
-	}
-	return e.cfg.Store.Clear(ctx, c)
+	return nil
 }
 
 // A GapEvent is the body of the message that tells a stream's destinations of skipped numbers; its header "once-event" is "gap".
@@ -101,7 +100,7 @@ func (pl *plan) skip(key string, src Source) error {
 	src.GapSince = pl.now
 	pl.put(key, src)
 	pl.changed = true
-	pl.observe(EventSkipped, pl.part.stream.Name, int(event.Last-event.First+1)) //nolint:gosec // bounded by Bounds.Distance
+	pl.event(EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
 	if len(pl.part.stream.Events) == 0 {
 		return nil
 	}

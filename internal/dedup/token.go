@@ -61,42 +61,31 @@ func (e *Engine) Forget(ctx context.Context, m Message) error {
 }
 
 func (e *Engine) forget(ctx context.Context, s Stream, it *item) error {
-	p := &part{key: it.GroupKey(), stream: s, items: []*item{it}, attempts: map[string]bool{}}
+	p := newPart(it.GroupKey(), s)
+	p.items = []*item{it}
 	if err := e.load(ctx, []*part{p}); err != nil {
 		return err
 	}
 	old := p.tokens[it.token]
-	switch {
-	case old.State == Absent:
+	if old.State == Absent {
 		return &RefusedError{Reason: ReasonUnknown, Detail: "no such request"}
-	case old.State == Done && old.Reason == ReasonDeleted:
-		return nil
+	}
+	if _, ok := p.view.entry(it); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
+		return errors.Join(errReload, e.publishGroups(ctx, []GroupKey{p.key})[0])
 	}
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone()}
-	if entry, ok := p.view.entry(it); ok {
-		if len(entry.Effects) > 0 {
-			return errors.Join(errReload, e.publishGroups(ctx, []GroupKey{p.key})[0])
+	if old.State != Done || old.Reason != ReasonDeleted {
+		tombstone := Token{
+			Key: it.token, State: Done, Fingerprint: it.fingerprint, Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
+			Reason: ReasonDeleted, Expires: pl.now.Add(s.retention(&it.Message)),
 		}
-		pl.next.Pending = withoutNumber(pl.next.Pending, entry.Number)
+		if _, err := e.cfg.Store.SwapToken(ctx, old, tombstone); err != nil {
+			return fmt.Errorf("delete request: %w", err)
+		}
 	}
-	tombstone := Token{
-		Key: it.token, State: Done, Fingerprint: it.fingerprint, Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
-		Reason: ReasonDeleted, Expires: pl.now.Add(s.retention(&it.Message)),
-	}
-	if _, err := e.cfg.Store.SwapToken(ctx, old, tombstone); err != nil {
-		return fmt.Errorf("delete request: %w", err)
-	}
+	// Whoever read the token before has loaded this version or an older one, and can't commit any more. A tombstone that is there already does not tell that its worker
+	// got this far.
 	return e.commit(ctx, p, pl)
-}
-
-func withoutNumber(entries []Pending, number uint64) []Pending {
-	kept := make([]Pending, 0, len(entries))
-	for _, p := range entries {
-		if p.Number != number {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }
 
 // Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.
