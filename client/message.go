@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
@@ -134,16 +133,23 @@ func (m *Message) numbers(h http.Header) error {
 	return nil
 }
 
-// own writes the message's own headers. One that the server would not pass on is an error here, and not lost in silence there.
+// own writes the message's own headers.
 func (m *Message) own(h http.Header) error {
 	for name, value := range m.Headers {
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		if !strings.HasPrefix(canonical, "X-") && canonical != "Traceparent" && canonical != "Tracestate" {
-			return fmt.Errorf("header %q does not travel with a message: call it %q", name, "X-"+canonical)
+		if !isToken(name) || strings.HasPrefix(strings.ToLower(name), "once-") {
+			return fmt.Errorf("header %q must have a name that HTTP takes and that does not start with once-", name)
 		}
-		h.Set(canonical, value)
+		h.Set("Once-Header-"+name, value)
 	}
 	return nil
+}
+
+// isToken reports whether HTTP takes a header of that name.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // Validate finds the mistakes that Send would find before it sends anything. An empty key is not one.

@@ -69,7 +69,7 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.message.Source, "source", "", "numbered sender")
 	f.Uint64Var(&o.message.Sequence, "sequence", 0, "number of the message: 1, 2, 3 ...; needs --source")
 	f.Uint64Var(&o.message.Epoch, "epoch", 0, "incarnation of the source")
-	f.StringArrayVar(&o.headers, "header", nil, "header X-NAME=VALUE that travels with the message; may be repeated")
+	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE that travels with the message; may be repeated")
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)

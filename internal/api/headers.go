@@ -22,25 +22,48 @@ const (
 	headerReplayed  = "Idempotent-Replayed"
 )
 
-const oncePrefix = "Once-"
+const (
+	oncePrefix = "Once-"
+	// headerOwn in front of a name makes a header of the message's own, whatever the name.
+	headerOwn = "Once-Header-"
+)
 
 // readHeaders puts into m what the Once- headers say and the headers that travel with the message. A Once- header that is not known is an error, not
 // ignored: a misspelt group would break an order in silence.
 func readHeaders(h http.Header, m *dedup.Message) error {
 	for name, values := range h {
 		switch {
+		case strings.HasPrefix(name, headerOwn):
+			if err := readOwn(strings.TrimPrefix(name, headerOwn), values, m); err != nil {
+				return err
+			}
 		case strings.HasPrefix(name, oncePrefix):
 			if err := readOnce(name, values, m); err != nil {
 				return err
 			}
 		case travels(name):
-			if m.Headers == nil {
-				m.Headers = make(map[string]string, 4)
+			if _, own := h[headerOwn+name]; !own {
+				setHeader(m, name, strings.Join(values, ", "))
 			}
-			m.Headers[name] = strings.Join(values, ", ")
 		}
 	}
 	return readContent(h, m)
+}
+
+// readOwn reads Once-Header-NAME. It counts more than a header NAME beside it.
+func readOwn(name string, values []string, m *dedup.Message) error {
+	if name == "" || len(values) != 1 || strings.HasPrefix(name, oncePrefix) {
+		return malformed(headerOwn+name, "has to name a header, and be there once")
+	}
+	setHeader(m, name, values[0])
+	return nil
+}
+
+func setHeader(m *dedup.Message, name, value string) {
+	if m.Headers == nil {
+		m.Headers = make(map[string]string, 4)
+	}
+	m.Headers[name] = value
 }
 
 func readOnce(name string, values []string, m *dedup.Message) (err error) {

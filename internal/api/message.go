@@ -85,7 +85,7 @@ func admissible(stream dedup.Stream, m *dedup.Message) error {
 		}
 		return nil
 	}
-	if m.ID == "" {
+	if m.ID == "" && m.Source == "" { // source, epoch and sequence name a message as well as a key does
 		return problem.New(problem.MissingKey, "Send an Idempotency-Key, the same one with every repetition of this message.")
 	}
 	return nil

@@ -57,7 +57,8 @@ func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 	}{
 		{"no key", "POST", orders, nil, problem.MissingKey},
 		{"no key for a token", "POST", payments, nil, problem.MissingKey},
-		{"a number in place of a key", "POST", orders, numbered, problem.MissingKey},
+		{"a header without a name", "POST", orders, []string{"Idempotency-Key: a", "Once-Header-: x"}, problem.MalformedRequest},
+		{"a header of the contract as one of the message's own", "POST", orders, []string{"Idempotency-Key: a", "Once-Header-Once-Group: x"}, problem.MalformedRequest},
 		{"an empty key", "POST", orders, []string{"Idempotency-Key: "}, problem.MalformedKey},
 		{"an empty string as key", "POST", orders, []string{`Idempotency-Key: ""`}, problem.MalformedKey},
 		{"two keys", "POST", orders, []string{"Idempotency-Key: a", "Idempotency-Key: b"}, problem.MalformedKey},

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	pageFile = "../../docs/cli.md"
+	pageMark = "<!-- What follows is the commands' own help: go test ./cmd/once -run Page -update -->\n"
+)
+
+// TestThePageOfTheCommandLineIsWhatTheCommandsSay keeps the help in docs/cli.md equal to the commands'; -update writes it. What stands before the mark is
+// written by hand.
+func TestThePageOfTheCommandLineIsWhatTheCommandsSay(t *testing.T) {
+	stored, err := os.ReadFile(pageFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHand, _, ok := strings.Cut(string(stored), pageMark)
+	if !ok {
+		t.Fatal("the mark is gone")
+	}
+	page := byHand + pageMark + help(t)
+	if *update {
+		if err := os.WriteFile(pageFile, []byte(page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff(string(stored), page); d != "" {
+		t.Errorf("run go test ./cmd/once -run Page -update (-stored +commands)\n%s", d)
+	}
+}
+
+func help(t *testing.T) string {
+	t.Helper()
+	w := newWorld(t)
+	var page strings.Builder
+	for _, cmd := range (&app{}).root().Commands() {
+		if code := w.once(t.Context(), "", "help", cmd.Name()); code != 0 {
+			t.Fatalf("help %s: exit %d", cmd.Name(), code)
+		}
+		fmt.Fprintf(&page, "\n## %s\n\n```text\n%s\n```\n", cmd.Name(), strings.TrimSpace(w.out.String()))
+		w.out.Reset()
+	}
+	return page.String()
+}
