@@ -30,6 +30,7 @@ func TestThePageOfTheCommandLineIsWhatTheCommandsSay(t *testing.T) {
 		if err := os.WriteFile(pageFile, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		return
 	}
 	if d := cmp.Diff(string(stored), page); d != "" {
 		t.Errorf("run go test ./cmd/once -run Page -update (-stored +commands)\n%s", d)

@@ -1,0 +1,198 @@
+// Package docs keeps the pages true: what can be compared with the code is compared here, and the sessions are run by the checks in e2e.
+package docs
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path) //nolint:gosec // pages of this project
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// pages gives every page, by path.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, path := range append(paths, "../README.md") {
+		out[path] = read(t, path)
+	}
+	return out
+}
+
+// blocks gives what is in the fenced blocks of a kind.
+func blocks(page, kind string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+func TestEveryConfigurationOnAPageIsValid(t *testing.T) {
+	found := 0
+	for path, page := range pages(t) {
+		for _, text := range blocks(page, "yaml") {
+			found++
+			if _, err := config.Parse(path, []byte(text)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no page has a configuration")
+	}
+}
+
+// schema is what the tables are compared with. It is generated from the types that read the configuration.
+type schema struct {
+	Ref        string            `json:"$ref"`
+	Defs       map[string]schema `json:"$defs"`
+	Properties map[string]schema
+	Enum       []string
+	Default    any
+}
+
+// fields lists the fields of a type by the names that a table gives them: gap, gap.policy, gap.after.
+func (s schema) fields(defs map[string]schema, prefix string) map[string]schema {
+	out := map[string]schema{}
+	for name, p := range s.Properties {
+		out[prefix+name] = p
+		if p.Ref != "" {
+			for inner, q := range defs[strings.TrimPrefix(p.Ref, "#/$defs/")].fields(defs, prefix+name+".") {
+				out[inner] = q
+			}
+		}
+	}
+	return out
+}
+
+// rows gives the rows of the first table of a section, by the name in their first column.
+func rows(t *testing.T, page, heading string) map[string]string {
+	t.Helper()
+	_, section, ok := strings.Cut(page, "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("no section %s", heading)
+	}
+	out, inside := map[string]string{}, false
+	for line := range strings.SplitSeq(section, "\n") {
+		name, rest, isRow := strings.Cut(strings.TrimPrefix(line, "| `"), "` |")
+		switch {
+		case isRow && strings.HasPrefix(line, "| `"):
+			out[name], inside = rest, true
+		case inside:
+			return out
+		}
+	}
+	return out
+}
+
+func TestTheTablesOfTheConfigurationHaveEveryFieldAndNoOther(t *testing.T) {
+	var s schema
+	if err := json.Unmarshal([]byte(read(t, "../schema/once.schema.json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, "configuration.md")
+	for heading, typ := range map[string]string{"Streams": "Stream", "Destinations": "Destination"} {
+		fields, table := s.Defs[typ].fields(s.Defs, ""), rows(t, page, heading)
+		if diff := cmp.Diff(names(fields), names(table)); diff != "" {
+			t.Errorf("%s (-schema +page)\n%s", heading, diff)
+		}
+		for name, f := range fields {
+			for _, word := range f.Enum {
+				if !strings.Contains(table[name], "`"+word+"`") {
+					t.Errorf("the row of %s does not say %s", name, word)
+				}
+			}
+			if d := defaultText(f.Default); d != "" && !strings.HasPrefix(table[name], " `"+d+"` |") {
+				t.Errorf("the row of %s does not give the default %s", name, d)
+			}
+		}
+	}
+}
+
+func names[T any](m map[string]T) []string {
+	var out []string
+	for name := range m {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func defaultText(v any) string {
+	if v == nil {
+		return ""
+	}
+	text, _ := json.Marshal(v) // what came out of JSON goes into it
+	return strings.Trim(string(text), `"`)
+}
+
+func TestEveryGoProgramOnAPageIsPartOfAnExample(t *testing.T) {
+	var examples strings.Builder
+	for _, pattern := range []string{"../examples/*/*.go", "../*example*_test.go"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			examples.WriteString(read(t, path))
+		}
+	}
+	for _, code := range blocks(read(t, "../README.md"), "go") {
+		if !strings.Contains(examples.String(), code) {
+			t.Errorf("no example has this:\n%s", code)
+		}
+	}
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	all := pages(t)
+	for path, page := range all {
+		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(page, -1) {
+			file, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			target := path
+			if file != "" {
+				target = filepath.Join(filepath.Dir(path), file)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", path, m[1], err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s links to %s: there is no such heading", path, m[1])
+			}
+		}
+	}
+}
+
+// anchors gives the names of a page's headings as links spell them.
+func anchors(page string) []string {
+	var out []string
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		out = append(out, strings.ReplaceAll(text, " ", "-"))
+	}
+	return out
+}
