@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -43,6 +44,9 @@ func concurrently[T any](ctx context.Context, t *testing.T, clients int, load []
 	must(t, context.Cause(ctx))
 }
 
+// connections are what all senders share.
+var connections = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+
 // An httpSender sends with the product's client and keeps what it was told.
 type httpSender struct {
 	client *client.Client
@@ -54,7 +58,7 @@ type httpSender struct {
 
 func newHTTPSender(t *testing.T, s *server, stream string) *httpSender {
 	t.Helper()
-	c, err := client.New(s.url(), client.Options{MinBackoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TryTimeout: 10 * time.Second})
+	c, err := client.New(s.url(), client.Options{HTTP: connections, MinBackoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TryTimeout: 10 * time.Second})
 	must(t, err)
 	return &httpSender{client: c, stream: stream, fresh: map[string]int{}}
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -22,6 +23,7 @@ type receiver struct {
 	secret []byte
 	// trouble is the share of requests that go wrong.
 	trouble float64
+	gone    atomic.Bool // it wants nothing any more
 
 	mu       sync.Mutex
 	handled  []post
@@ -53,6 +55,10 @@ func (r *receiver) env() string {
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	if r.gone.Load() {
+		w.WriteHeader(http.StatusGone)
+		return
+	}
 	fate := rand.Float64()
 	if fate < r.trouble/3 {
 		http.Error(w, "not now", http.StatusInternalServerError)

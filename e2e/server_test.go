@@ -148,6 +148,7 @@ func (s *server) finish() error {
 // stop asks the process to drain, and complains if it does not end well.
 func (s *server) stop() error {
 	p := s.life()
+	connections.CloseIdleConnections() // a server that drains waits some seconds for new connections to be used
 	if err := s.end(syscall.SIGTERM, drainTime); err != nil || p == nil {
 		return err
 	}

@@ -44,7 +44,19 @@ type letter struct {
 	Stream      string `json:"stream"`
 	ID          string `json:"id"`
 	Group       string `json:"group"`
+	Source      string `json:"source"`
+	Epoch       uint64 `json:"epoch"`
+	Sequence    uint64 `json:"sequence"`
 	Destination string `json:"destination"`
+}
+
+// String gives reason, stream and identity.
+func (l letter) String() string {
+	id := l.ID
+	if id == "" {
+		id = fmt.Sprintf("%s/%d/%d", l.Source, l.Epoch, l.Sequence)
+	}
+	return l.Reason + " " + l.Stream + " " + id
 }
 
 func (s *server) deadLetters() (letters []letter, err error) {

@@ -1,0 +1,36 @@
+# The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
+.DEFAULT_GOAL := help
+.PHONY: help test race lint fuzz e2e bench cover vuln ci
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+test: ## all tests of the product; a skipped one is a failure
+	.ci/run test
+
+race: ## the same with the race detector (needs a C compiler)
+	.ci/run race
+
+lint: ## gofmt, go vet, golangci-lint, tidy modules
+	.ci/run format tidy build lint
+
+fuzz: ## every fuzz target for 10 s each; FUZZ_TIME=5m for longer
+	.ci/run fuzz
+
+e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs npm)
+	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
+
+bench: ## the numbers of the README, as ratios
+	go run ./bench
+
+cover: ## test coverage, by function, and as bin/cover.html
+	mkdir -p bin
+	go test -coverpkg=./... -coverprofile=bin/cover.out ./...
+	go tool cover -html=bin/cover.out -o bin/cover.html
+	go tool cover -func=bin/cover.out
+
+vuln: ## known vulnerabilities of what is used (needs the vulnerability database)
+	.ci/run vuln
+
+ci: ## everything that must hold before a change goes in
+	.ci/run

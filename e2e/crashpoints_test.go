@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// crashStreams take every way through the protocol: with and without a group record, each admission, and one stream that feeds another.
+func crashStreams(url string) string {
+	return `
+streams:
+  keyed:    {admission: key, destinations: [ledger, receiver]}
+  loose:    {admission: key, order: none, destinations: [ledger]}
+  issued:   {admission: token, destinations: [ledger]}
+  numbered: {admission: sequence, destinations: [ledger]}
+  first:    {admission: key, destinations: [ledger, next]}
+  second:   {admission: sequence, destinations: [ledger]}
+destinations:
+  ledger:   {file: out/ledger.jsonl}
+  receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}
+  next:     {stream: second}
+`
+}
+
+// crashPoints asks the binary where it can kill itself.
+func crashPoints(t *testing.T) []string {
+	t.Helper()
+	binary, err := crashBinary()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), binary, "dev")
+	cmd.Env = append(os.Environ(), "ONCE_CRASH_AT=list")
+	out, err := cmd.Output()
+	must(t, err)
+	return strings.Fields(string(out))
+}
+
+func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
+	points := crashPoints(t)
+	if len(points) < 18 {
+		t.Fatalf("there are only these crash points: %q", points)
+	}
+	for _, point := range points {
+		for _, n := range []int{1, 7} {
+			t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, fmt.Sprintf("%s:%d", point, n)) })
+		}
+	}
+}
+
+// crashAt sends messages to a process that kills itself at a point, starts it again, and judges what came out.
+func crashAt(t *testing.T, point string) {
+	r := newReceiver(t, 0)
+	s := newServer(t, crashBinary, crashStreams(r.url))
+	s.env = []string{r.env(), "ONCE_CRASH_AT=" + point}
+	p, err := s.launch()
+	must(t, err)
+	ctx, fail := context.WithCancelCause(t.Context())
+	revived := make(chan error, 1)
+	go func() {
+		err := s.revive(p, r.env())
+		if err != nil {
+			fail(err)
+		}
+		revived <- err
+	}()
+	inputs := sendCrashLoad(ctx, t, s)
+	select {
+	case err := <-revived:
+		must(t, err)
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the process never came to %s", point)
+	}
+	s.settle(t, time.Minute)
+	judgeCrash(t, s, r, inputs)
+}
+
+// revive waits for the process to kill itself and starts the next one, which does not.
+func (s *server) revive(p *process, env ...string) error {
+	<-p.gone
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		return fmt.Errorf("the process did not kill itself, but: %v\n%s", p.cmd.ProcessState, s.lastWords())
+	}
+	s.env = env
+	return s.start()
+}
+
+// sendCrashLoad sends to every stream at once, each message twice, and gives what was sent by stream.
+func sendCrashLoad(ctx context.Context, t *testing.T, s *server) map[string][]sent {
+	t.Helper()
+	random := newRandom(t)
+	type addressed struct {
+		stream string
+		sent
+	}
+	inputs := map[string][]sent{"numbered": number(random, 30, 3)}
+	for _, stream := range []string{"keyed", "loose", "issued"} {
+		inputs[stream] = generate(random, 30)
+	}
+	inputs["first"] = generate(random, 30)
+	for i := range inputs["first"] {
+		inputs["first"][i].group = fmt.Sprintf("g-%d", i%3)
+	}
+	var load []addressed
+	senders := map[string]*httpSender{}
+	for stream, input := range inputs {
+		senders[stream] = newHTTPSender(t, s, stream)
+		for _, m := range copies(random, shuffle(random, input, 10), 2) {
+			load = append(load, addressed{stream, m})
+		}
+	}
+	slices.SortFunc(load, func(a, b addressed) int { return strings.Compare(string(a.body), string(b.body)) })
+	concurrently(ctx, t, 8, load, func(ctx context.Context, a addressed) error { return senders[a.stream].send(ctx, a.sent) })
+	return inputs
+}
+
+func judgeCrash(t *testing.T, s *server, r *receiver, inputs map[string][]sent) {
+	t.Helper()
+	s.judgeStores(t)
+	lines, err := readLines(s.path("out/ledger.jsonl"))
+	must(t, err)
+	for stream, input := range inputs {
+		judgeLines(stream, input, lines).report(t)
+	}
+	posts, problems := r.seen()
+	(&verdict{problems}).report(t)
+	judgePosts(inputs["keyed"], posts).report(t)
+	if d := cmp.Diff(bodiesByGroup(lines, "first"), bodiesByGroup(lines, "second")); d != "" {
+		t.Errorf("what came out of the first stream and of the second one behind it differ:\n%s", d)
+	}
+}
+
+// bodiesByGroup lists the bodies of a stream in the order of their lines.
+func bodiesByGroup(lines []line, stream string) map[string][]string {
+	out := map[string][]string{}
+	for _, l := range lines {
+		if l.Stream == stream {
+			out[l.Group] = append(out[l.Group], string(l.Body)+l.BodyBase64)
+		}
+	}
+	return out
+}

@@ -1,0 +1,314 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// README.md and the pages in docs/ show commands in two kinds of fenced blocks:
+//
+//	console  is a session: "$ " begins a command, "> " continues it, and what follows is what it prints. It is run here, block after block of a
+//	         page in one copy of the project, by bash, each command on its own in the project's folder; outputs are compared. A command that ends in
+//	         "&" runs in the background until the page ends; the next one waits until it has printed what is shown. In an output "…" stands for
+//	         anything within a line, and alone in a line for any lines.
+//	sh       are commands without output that .ci/run or the Makefile runs: a test looks for them there. What follows "  #" is a comment.
+
+var pages = []string{"../README.md", "../docs/*.md"}
+
+// A block is a fenced block of a page.
+type block struct {
+	kind  string
+	line  int // of its first line
+	lines []string
+}
+
+// readBlocks gives a page's fenced blocks.
+func readBlocks(page string) (blocks []block) {
+	var open *block
+	for i, text := range strings.Split(page, "\n") {
+		kind, fence := strings.CutPrefix(text, "```")
+		switch {
+		case fence && open == nil:
+			open = &block{kind: strings.TrimSpace(kind), line: i + 2}
+		case fence:
+			blocks, open = append(blocks, *open), nil
+		case open != nil:
+			open.lines = append(open.lines, text)
+		}
+	}
+	return blocks
+}
+
+// A step is a command of a session and the output that the page promises.
+type step struct {
+	line    int
+	command string
+	output  []string
+}
+
+func (b *block) steps() (steps []step, err error) {
+	for i, text := range b.lines {
+		command, isCommand := strings.CutPrefix(text, "$ ")
+		more, isMore := strings.CutPrefix(text, "> ")
+		switch {
+		case isCommand:
+			steps = append(steps, step{line: b.line + i, command: command})
+		case len(steps) == 0:
+			return nil, fmt.Errorf("line %d: a console block begins with \"$ \"", b.line+i)
+		case isMore && len(steps[len(steps)-1].output) == 0:
+			steps[len(steps)-1].command += "\n" + more
+		default:
+			last := &steps[len(steps)-1]
+			last.output = append(last.output, text)
+		}
+	}
+	return steps, nil
+}
+
+// pattern matches what the page promises; for a command that goes on, as far as that goes.
+func (s *step) pattern() *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString("^")
+	for _, text := range s.output {
+		if strings.TrimSpace(text) == "…" {
+			b.WriteString(`(?:.*\n)*?`)
+			continue
+		}
+		b.WriteString(strings.ReplaceAll(regexp.QuoteMeta(strings.TrimRight(text, " ")), "…", ".*") + ` *\n`)
+	}
+	if !s.background() {
+		b.WriteString("$")
+	}
+	return regexp.MustCompile(b.String())
+}
+
+func (s *step) background() bool { return strings.HasSuffix(strings.TrimSpace(s.command), "&") }
+
+// A session runs the steps of one page.
+type session struct {
+	dir      string
+	running  []*exec.Cmd
+	patience time.Duration
+}
+
+// close ends what runs in the background.
+func (s *session) close() {
+	for _, cmd := range s.running {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // its whole group: go run has a child
+		_ = cmd.Wait()
+	}
+}
+
+func (s *session) run(ctx context.Context, st step) error {
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	if st.background() {
+		return s.start(ctx, st)
+	}
+	cmd := exec.CommandContext(ctx, "bash", "-c", st.command)
+	cmd.Dir = s.dir
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	return st.compare(out)
+}
+
+// start runs a command in the background and waits until it has printed what the page shows.
+func (s *session) start(ctx context.Context, st step) error {
+	log, err := os.CreateTemp(s.dir, "background*.log")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("bash", "-c", strings.TrimSuffix(strings.TrimSpace(st.command), "&"))
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	s.running = append(s.running, cmd)
+	var last error
+	err = poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		out, err := os.ReadFile(log.Name())
+		last = st.compare(out)
+		return last == nil, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return nil
+}
+
+func (s *step) compare(out []byte) error {
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, '\n')
+	}
+	if s.pattern().Match(out) {
+		return nil
+	}
+	return fmt.Errorf("line %d: $ %s\nprints\n%s\nand not\n%s", s.line, s.command, out, strings.Join(s.output, "\n"))
+}
+
+func TestEverySessionOnEveryPagePrintsWhatThePageSays(t *testing.T) {
+	sessions := 0
+	for _, path := range findPages(t) {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		var steps []step
+		for _, b := range readBlocks(string(text)) {
+			if b.kind == "console" {
+				more, err := b.steps()
+				must(t, err)
+				steps = append(steps, more...)
+			}
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		sessions++
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			needPort(t, "127.0.0.1:8080")
+			s := &session{dir: copyProject(t), patience: 5 * time.Minute}
+			defer s.close()
+			for _, st := range steps {
+				must(t, s.run(t.Context(), st))
+			}
+		})
+	}
+	if sessions == 0 {
+		t.Error("no page shows a session")
+	}
+}
+
+func TestEveryOtherCommandOnEveryPageIsRunSomewhere(t *testing.T) {
+	ci, err := os.ReadFile("../.ci/run")
+	must(t, err)
+	makefile, err := os.ReadFile("../Makefile")
+	must(t, err)
+	for _, path := range findPages(t) {
+		text, err := os.ReadFile(path)
+		must(t, err)
+		for _, b := range readBlocks(string(text)) {
+			switch b.kind {
+			case "bash", "shell", "zsh", "shell-session":
+				t.Errorf("%s:%d: write console for sessions and sh for commands", path, b.line)
+			case "sh":
+				for i, command := range b.lines {
+					if !runsElsewhere(command, string(ci), string(makefile)) {
+						t.Errorf("%s:%d: nobody runs %q: show it as a console session, or run it in .ci/run", path, b.line+i, command)
+					}
+				}
+			}
+		}
+	}
+}
+
+func runsElsewhere(command, ci, makefile string) bool {
+	command, _, _ = strings.Cut(command, "  #")
+	command = strings.TrimSpace(command)
+	if command == "" || strings.HasPrefix(command, "#") {
+		return true
+	}
+	if target, ok := strings.CutPrefix(command, "make "); ok {
+		return strings.Contains(makefile, "\n"+target+":")
+	}
+	return strings.Contains(ci, command)
+}
+
+func findPages(t *testing.T) (paths []string) {
+	t.Helper()
+	for _, pattern := range pages {
+		found, err := filepath.Glob(pattern)
+		must(t, err)
+		if len(found) == 0 {
+			t.Errorf("there is no %s", pattern)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+func needPort(t *testing.T, address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatalf("the pages use the default address, and something is there: %v", err)
+	}
+	must(t, listener.Close())
+}
+
+// copyProject copies what belongs to the project, and nothing that earlier runs left behind, to a folder of its own.
+func copyProject(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	must(t, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		must(t, copyFile(filepath.Join("..", name), filepath.Join(dir, name)))
+	}
+	return dir
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // deleted, and not committed yet
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, info.Mode())
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+func TestASessionFindsWhatAPageGetsWrong(t *testing.T) {
+	const page = "# A page\n\n```console\n$ (echo up; sleep 30) &\nup\n$ printf 'a %s\\n' \\\n> b; echo took 12 ms\na b\ntook … ms\n$ seq 3\n1\n…\n$ true\n$ echo right; exit 3\n%s\n```\n"
+	for _, c := range []struct{ output, fault string }{
+		{"right", ""},
+		{"wrong", "prints\nright"},
+		{"right\nmore", "prints\nright"},
+		{"…", ""},
+	} {
+		s := &session{dir: t.TempDir(), patience: 10 * time.Second}
+		defer s.close()
+		blocks := readBlocks(strings.Replace(page, "%s\n```", c.output+"\n```", 1))
+		steps, err := blocks[0].steps()
+		must(t, err)
+		if len(blocks) != 1 || len(steps) != 5 {
+			t.Fatalf("read %+v", steps)
+		}
+		for _, st := range steps {
+			err = errors.Join(err, s.run(t.Context(), st))
+		}
+		if (err == nil) != (c.fault == "") || err != nil && !strings.Contains(err.Error(), c.fault) {
+			t.Errorf("%q: %v", c.output, err)
+		}
+	}
+}
