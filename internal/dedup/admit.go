@@ -10,7 +10,7 @@ func admit(s Stream, it *item, t Token, now time.Time) (fate Outcome, fresh bool
 	switch {
 	case t.State == Done && t.Reason == ReasonDeleted:
 		return Outcome{Kind: Rejected, Reason: ReasonDeleted, Detail: "the request was deleted"}, false
-	case t.State != Absent && t.Fingerprint != it.fingerprint:
+	case t.State != Absent && t.Fingerprint != it.print():
 		return keyReuse(), false
 	case t.State == Done:
 		return Outcome{Kind: Duplicate, Reply: t.Reply}, false

@@ -178,9 +178,10 @@ func (g *Group) clone() Group {
 
 // entry gives the pending entry of an item.
 func (g *Group) entry(it *item) (Pending, bool) {
-	i := slices.IndexFunc(g.Pending, func(p Pending) bool { return p.Token == it.token })
-	if i < 0 {
-		return Pending{}, false
+	for i := range g.Pending {
+		if g.Pending[i].Token == it.token() {
+			return g.Pending[i], true
+		}
 	}
-	return g.Pending[i], true
+	return Pending{}, false
 }

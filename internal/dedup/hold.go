@@ -41,8 +41,7 @@ func (pl *plan) bySequence(ctx context.Context) error {
 }
 
 func (pl *plan) undecided(it *item) bool {
-	_, decided := pl.fates[it]
-	return it.byNumber && it.open() && !decided
+	return it.byNumber && it.open() && it.plan != pl
 }
 
 // arrive decides a delivered message that is not ahead of its turn, and reports whether the sequence moved.
@@ -53,13 +52,13 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	entry, pending := pl.next.entry(it)
 	switch {
 	case pl.failed:
-		pl.fates[it] = Outcome{Err: errBlocked}
+		pl.decide(it, Outcome{Err: errBlocked})
 		return false, nil
 	case pending:
 		pl.committed(it, entry)
 		return false, nil
 	case known && it.Epoch < src.Epoch:
-		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch}
+		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch})
 		return false, nil
 	case known && it.Epoch > src.Epoch && len(src.Held) > 0:
 		return true, pl.raise(ctx, key, it.Epoch)
@@ -91,9 +90,9 @@ func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
 
 // late settles a number that was passed.
 func (pl *plan) late(it *item, src Source) {
-	pl.fates[it] = Outcome{Kind: Duplicate}
+	pl.decide(it, Outcome{Kind: Duplicate})
 	if src.Skipped.Contains(it.Sequence) {
-		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"}
+		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"})
 	}
 }
 
@@ -108,8 +107,8 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (boo
 		if m, err = pl.heldCopy(ctx, it, key); err != nil {
 			return false, err
 		}
-		if m.Fingerprint() != it.fingerprint {
-			pl.fates[it] = keyReuse()
+		if m.Fingerprint() != it.print() {
+			pl.decide(it, keyReuse())
 			return false, nil
 		}
 	}
@@ -117,7 +116,7 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (boo
 	if err != nil || pl.more {
 		return false, err
 	}
-	pl.fates[it] = fate
+	pl.decide(it, fate)
 	pl.failed = pl.failed || fate.Kind == Retry
 	switch {
 	case fate.Kind == Processed:
@@ -276,7 +275,7 @@ func (pl *plan) holdRest(ctx context.Context) error {
 			continue
 		}
 		if pl.failed {
-			pl.fates[it] = Outcome{Err: errBlocked}
+			pl.decide(it, Outcome{Err: errBlocked})
 			continue
 		}
 		if err := pl.holdOne(ctx, it); err != nil {
@@ -293,7 +292,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	case !known || it.Epoch > src.Epoch:
 		src = Source{Epoch: it.Epoch, Next: 1}
 	case it.Epoch < src.Epoch:
-		pl.fates[it] = Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch}
+		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch})
 		return nil
 	}
 	if src.Held.Contains(it.Sequence) {
@@ -302,7 +301,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	b := pl.part.stream.Bounds
 	switch {
 	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.size() > b.Bytes:
-		pl.fates[it] = Outcome{Err: ErrBounds}
+		pl.decide(it, Outcome{Err: ErrBounds})
 		return nil
 	case pl.room() == 0:
 		pl.more = true
@@ -316,7 +315,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	pl.put(key, src)
 	pl.hold = append(pl.hold, Held{Message: it.Message, At: pl.now})
 	pl.changed = true
-	pl.fates[it] = Outcome{Kind: HeldBack}
+	pl.decide(it, Outcome{Kind: HeldBack})
 	return nil
 }
 
@@ -326,9 +325,9 @@ func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 	if err != nil {
 		return err
 	}
-	pl.fates[it] = Outcome{Kind: HeldBack}
-	if m.Fingerprint() != it.fingerprint {
-		pl.fates[it] = keyReuse()
+	pl.decide(it, Outcome{Kind: HeldBack})
+	if m.Fingerprint() != it.print() {
+		pl.decide(it, keyReuse())
 	}
 	return nil
 }

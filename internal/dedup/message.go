@@ -187,16 +187,19 @@ func (m *Message) validHeaders() error {
 
 // ValidStream checks a stream's name: letters, digits, dot, dash and underscore, starting with a letter or a digit, at most 64.
 func ValidStream(name string) error {
-	rule := &InvalidError{"stream", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes or underscores, starting with a letter or a digit", MaxStreamName)}
 	if name == "" || len(name) > MaxStreamName || strings.ContainsAny(name[:1], "._-") {
-		return rule
+		return invalidStream()
 	}
 	for _, r := range name {
 		if letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && !strings.ContainsRune("0123456789._-", r) {
-			return rule
+			return invalidStream()
 		}
 	}
 	return nil
+}
+
+func invalidStream() error {
+	return &InvalidError{"stream", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes or underscores, starting with a letter or a digit", MaxStreamName)}
 }
 
 func validName(field, value string) error {

@@ -32,7 +32,7 @@ type plan struct {
 	staged  []string
 	runs    int // handlers run
 	added   int // pending entries of this plan, at the end of next.Pending
-	fates   map[*item]Outcome
+	bytes   int // of next.Pending
 	events  []Event
 	failed  bool // a delivery has to come again: no later one of the group runs
 	changed bool
@@ -41,7 +41,7 @@ type plan struct {
 
 // plan decides every open item on the view, running handlers for the new ones.
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
-	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone(), fates: map[*item]Outcome{}}
+	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone(), bytes: p.view.pendingBytes()}
 	if p.sweeping {
 		if err := pl.closeGaps(ctx); err != nil {
 			return pl, pl.abandon(ctx, err)
@@ -66,6 +66,9 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	return pl, nil
 }
 
+// decide gives an item its fate, if the plan is committed.
+func (pl *plan) decide(it *item, fate Outcome) { it.plan, it.planned = pl, fate }
+
 // abandon throws a plan away that was never offered to the store.
 func (pl *plan) abandon(ctx context.Context, err error) error {
 	pl.discard(ctx, pl.staged)
@@ -74,41 +77,41 @@ func (pl *plan) abandon(ctx context.Context, err error) error {
 
 func (pl *plan) byToken(ctx context.Context, it *item) error {
 	if pl.failed {
-		pl.fates[it] = Outcome{Err: errBlocked}
+		pl.decide(it, Outcome{Err: errBlocked})
 		return nil
 	}
 	if entry, ok := pl.next.entry(it); ok {
 		pl.committed(it, entry)
 		return nil
 	}
-	fate, fresh := admit(pl.part.stream, it, pl.part.tokens[it.token], pl.now)
+	fate, fresh := admit(pl.part.stream, it, pl.part.tokens[it.token()], pl.now)
 	if !fresh {
-		pl.fates[it] = fate
+		pl.decide(it, fate)
 		return nil
 	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {
 		return err
 	}
-	pl.fates[it] = fate
+	pl.decide(it, fate)
 	pl.failed = fate.Kind == Retry
 	return nil
 }
 
 // committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
 func (pl *plan) committed(it *item, entry Pending) {
-	if entry.Fingerprint != it.fingerprint {
-		pl.fates[it] = keyReuse()
+	if entry.Fingerprint != it.print() {
+		pl.decide(it, keyReuse())
 		return
 	}
 	fate := Outcome{Kind: Duplicate, Reply: entry.Reply}
-	if pl.part.attempts[entry.Attempt] == it {
+	if slices.Contains(it.attempts, entry.Attempt) {
 		fate.Kind = Processed // our own commit, whose answer was lost
 	}
-	pl.fates[it] = fate
+	pl.decide(it, fate)
 	pl.part.trigger = true
 	// An entry of this very plan is not committed yet; the commit marks it.
-	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token].State != Done {
+	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token()].State != Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
@@ -129,9 +132,13 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	if err := pl.feasible(a); err != nil {
 		return pl.failure(it, err), nil
 	}
+	if it.byNumber && len(a.effects)+len(a.blobs) == 0 && a.reply == nil { // its number says that it is committed
+		pl.changed, pl.next.State = true, a.State
+		return Outcome{Kind: Processed}, nil
+	}
 	entry := pl.entry(it, a)
 	switch {
-	case !entry.kept() || len(pl.next.Pending) == 0 || pl.next.pendingBytes()+entry.size() <= MaxPending:
+	case len(pl.next.Pending) == 0 || pl.bytes+entry.size() <= MaxPending:
 	case pl.changed:
 		pl.more = true
 		return Outcome{}, nil
@@ -141,13 +148,10 @@ func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
 	if err := pl.stage(ctx, a); err != nil {
 		return Outcome{}, err
 	}
-	pl.part.attempts[a.ID] = it
+	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
 	return Outcome{Kind: Processed, Reply: a.reply}, nil
 }
-
-// kept reports whether the commit needs the entry. A number without effects and reply needs none: the next number says that it is committed.
-func (p *Pending) kept() bool { return len(p.Effects) > 0 || p.Marks }
 
 // feasible refuses effects that could never be published, while nothing depends on them yet.
 func (e *Engine) feasible(a *Attempt) error {
@@ -177,14 +181,14 @@ func (e *Engine) failure(it *item, err error) Outcome {
 	if !errors.As(err, &failed) {
 		failed = &HandlerError{Err: err}
 	}
-	e.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token.String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
+	e.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token().String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
 	return Outcome{Err: failed}
 }
 
 // entry is the pending entry of an attempt.
 func (pl *plan) entry(it *item, a *Attempt) Pending {
 	p := Pending{
-		Number: pl.next.Last + 1, Identity: it.identity, Principal: it.Principal, Token: it.token, Fingerprint: it.fingerprint,
+		Number: pl.next.Last + 1, Identity: it.identity, Principal: it.Principal, Token: it.token(), Fingerprint: it.print(),
 		Attempt: a.ID, Effects: distinct(a.effects), Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
 	}
 	for i, b := range a.blobs {
@@ -228,15 +232,13 @@ func (pl *plan) stage(ctx context.Context, a *Attempt) error {
 func (pl *plan) take(a *Attempt, entry Pending) {
 	pl.changed = true
 	pl.next.State = a.State
-	if !entry.kept() {
-		return
-	}
 	for i := range entry.Effects {
 		pl.chain(&entry.Effects[i])
 	}
 	pl.next.Last += max(1, uint64(len(entry.Effects)))
 	pl.next.Pending = append(pl.next.Pending, entry)
 	pl.added++
+	pl.bytes += entry.size()
 }
 
 // chain numbers an effect for the destinations that want 1, 2, 3 … without gaps.

@@ -16,12 +16,36 @@ const maxParallel = 64
 // An item is one delivery of a batch.
 type item struct {
 	Message
-	identity    string
-	token       TokenKey
+	identity string
+	byNumber bool     // admitted by its sequence
+	attempts []string // at it, of commits that may have landed
+	plan     *plan    // the last one that decided it
+	planned  Outcome  // what it decided
+	fate     Outcome  // what is certain
+	out      *Outcome
+
+	key         TokenKey // see token
 	fingerprint Fingerprint
-	byNumber    bool // admitted by its sequence
-	fate        Outcome
-	out         *Outcome
+}
+
+// token names the item's token. Numbers belong to a group: a source counts in each of its groups. Hashes are made when they are asked for: numbered messages need none.
+func (it *item) token() TokenKey {
+	if it.key == (TokenKey{}) {
+		identity := it.identity
+		if it.byNumber {
+			identity = it.GroupName() + "\x1f" + identity
+		}
+		it.key = NewTokenKey(it.Principal, it.Stream, identity)
+	}
+	return it.key
+}
+
+// print is the message's fingerprint.
+func (it *item) print() Fingerprint {
+	if it.fingerprint == (Fingerprint{}) {
+		it.fingerprint = it.Fingerprint()
+	}
+	return it.fingerprint
 }
 
 // open reports whether the item's fate is still to be decided.
@@ -45,8 +69,7 @@ type part struct {
 	trigger  bool
 	numbered bool    // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
 	doubts   []*plan // commits whose answer was lost
-	attempts map[string]*item
-	early    bool // trigger before the commit too
+	early    bool    // trigger before the commit too
 	sweeping bool
 	err      error // nil when the part is settled
 }
@@ -100,8 +123,10 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays []*item) {
 	byKey := make(map[GroupKey]*part, len(messages))
 	byToken := make(map[TokenKey]*part, len(messages))
+	items := make([]item, len(messages))
 	for i := range messages {
-		it := &item{Message: messages[i], out: &out[i]}
+		it := &items[i]
+		it.Message, it.out = messages[i], &out[i]
 		s, err := e.admissible(it)
 		if err != nil {
 			out[i] = Outcome{Kind: Rejected, Reason: ReasonInvalid, Detail: err.Error()}
@@ -120,10 +145,13 @@ func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays
 			parts = append(parts, p)
 		}
 		p.items = append(p.items, it)
-		if first := byToken[it.token]; first != nil && first != p {
+		if it.byNumber {
+			continue
+		}
+		if first := byToken[it.token()]; first != nil && first != p {
 			it.fate = Outcome{Err: errTwin}
 		}
-		byToken[it.token] = p
+		byToken[it.token()] = p
 	}
 	return parts, relays
 }
@@ -132,7 +160,7 @@ func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays
 var errTwin = errors.New("another group of the batch has the same identity")
 
 func newPart(key GroupKey, s Stream) *part {
-	return &part{key: key, stream: s, attempts: map[string]*item{}}
+	return &part{key: key, stream: s}
 }
 
 // relayed reports whether the message needs no group record. A one-time request always has one: DELETE and POST meet there.
@@ -164,12 +192,9 @@ func (e *Engine) admissible(it *item) (Stream, error) {
 		return s, &InvalidError{"source", "and sequence are required by this stream"}
 	}
 	it.identity = it.Identity()
-	it.token = it.TokenKey()
-	if it.byNumber { // numbers belong to a group: a source counts in each of its groups
+	if it.byNumber {
 		it.identity = it.number()
-		it.token = NewTokenKey(it.Principal, it.Stream, it.GroupName()+"\x1f"+it.identity)
 	}
-	it.fingerprint = it.Fingerprint()
 	return s, nil
 }
 
@@ -193,9 +218,9 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	for i, p := range parts {
 		keys[i] = p.key
 		for _, it := range p.items {
-			if !it.byNumber && it.open() && !asked[it.token] {
-				asked[it.token] = true
-				tokens = append(tokens, it.token)
+			if !it.byNumber && it.open() && !asked[it.token()] {
+				asked[it.token()] = true
+				tokens = append(tokens, it.token())
 			}
 		}
 	}
@@ -235,8 +260,10 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			}
 			published = false
 		}
-		for it, fate := range pl.fates {
-			it.fate = fate
+		for _, it := range p.items {
+			if it.plan == pl {
+				it.fate = it.planned
+			}
 		}
 		if !pl.more {
 			return nil

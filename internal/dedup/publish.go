@@ -281,18 +281,18 @@ func (e *Engine) relayAll(ctx context.Context, items []*item) error {
 	for _, it := range items {
 		s := e.streams[it.Stream]
 		var fresh bool
-		if it.fate, fresh = admit(s, it, tokens[it.token], e.cfg.Now()); !fresh || first[it.token] != nil {
+		if it.fate, fresh = admit(s, it, tokens[it.token()], e.cfg.Now()); !fresh || first[it.token()] != nil {
 			continue
 		}
 		r := e.relayOne(ctx, s, it)
-		first[it.token] = r
+		first[it.token()] = r
 		all = append(all, r.list...)
 	}
 	e.ship(ctx, all)
 	var done []Token
 	for _, it := range items {
-		if r := first[it.token]; r != nil && r.item == it && r.settled() {
-			done = append(done, r.token)
+		if r := first[it.token()]; r != nil && r.item == it && r.settled() {
+			done = append(done, r.done)
 		}
 	}
 	if err := e.markDone(ctx, done); err != nil {
@@ -300,7 +300,7 @@ func (e *Engine) relayAll(ctx context.Context, items []*item) error {
 	}
 	for _, it := range items {
 		if *it.out = it.fate; it.open() {
-			*it.out = first[it.token].follow(it)
+			*it.out = first[it.token()].follow(it)
 		}
 	}
 	return nil
@@ -310,9 +310,9 @@ func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[TokenKey]T
 	byKey := make(map[TokenKey]Token, len(items))
 	var keys []TokenKey
 	for _, it := range items {
-		if _, asked := byKey[it.token]; !asked {
-			byKey[it.token] = Token{}
-			keys = append(keys, it.token)
+		if _, asked := byKey[it.token()]; !asked {
+			byKey[it.token()] = Token{}
+			keys = append(keys, it.token())
 		}
 	}
 	_, tokens, err := e.cfg.Store.Load(ctx, nil, keys)
@@ -328,8 +328,8 @@ func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[TokenKey]T
 // relayed is one message that was run without a group record.
 type relayed struct {
 	*item
-	list  []*shipment
-	token Token // to be written once all of list is sent
+	list []*shipment
+	done Token // to be written once all of list is sent
 }
 
 // settled reports whether the message is processed, now that its effects were sent.
@@ -344,7 +344,7 @@ func (r *relayed) settled() bool {
 
 // follow is the fate of another message of the same identity in the batch.
 func (r *relayed) follow(it *item) Outcome {
-	same := it.fingerprint == r.fingerprint
+	same := it.print() == r.print()
 	switch {
 	case r.fate.Kind == Processed && same:
 		return Outcome{Kind: Duplicate, Reply: r.fate.Reply}
@@ -384,8 +384,8 @@ func (e *Engine) relayOne(ctx context.Context, s Stream, it *item) *relayed {
 		}
 	}
 	it.fate = Outcome{Kind: Processed, Reply: a.reply}
-	p := Pending{Token: it.token, Fingerprint: it.fingerprint, Attempt: a.ID, Reply: a.reply, Retention: s.retention(&it.Message)}
-	r.token = p.done(it.GroupKey(), e.cfg.Now())
+	p := Pending{Token: it.token(), Fingerprint: it.print(), Attempt: a.ID, Reply: a.reply, Retention: s.retention(&it.Message)}
+	r.done = p.done(it.GroupKey(), e.cfg.Now())
 	return r
 }
 

@@ -21,13 +21,13 @@ func (e *Engine) Issue(ctx context.Context, m Message) (token Token, fresh bool,
 		return Token{}, false, err
 	}
 	next := Token{
-		Key: it.token, State: Issued, Fingerprint: it.fingerprint, Stream: m.Stream, Group: m.GroupName(), Owner: e.cfg.NewID(),
+		Key: it.token(), State: Issued, Fingerprint: it.print(), Stream: m.Stream, Group: m.GroupName(), Owner: e.cfg.NewID(),
 		Expires: e.cfg.Now().Add(IssuedRetention),
 	}
 	if m.Route != "" {
 		next.Request = &m
 	}
-	found, err := e.cfg.Store.SwapToken(ctx, Token{Key: it.token}, next)
+	found, err := e.cfg.Store.SwapToken(ctx, Token{Key: it.token()}, next)
 	switch {
 	case err == nil:
 		return found, true, nil
@@ -66,7 +66,7 @@ func (e *Engine) forget(ctx context.Context, s Stream, it *item) error {
 	if err := e.load(ctx, []*part{p}); err != nil {
 		return err
 	}
-	old := p.tokens[it.token]
+	old := p.tokens[it.token()]
 	if old.State == Absent {
 		return &RefusedError{Reason: ReasonUnknown, Detail: "no such request"}
 	}
@@ -76,7 +76,7 @@ func (e *Engine) forget(ctx context.Context, s Stream, it *item) error {
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone()}
 	if old.State != Done || old.Reason != ReasonDeleted {
 		tombstone := Token{
-			Key: it.token, State: Done, Fingerprint: it.fingerprint, Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
+			Key: it.token(), State: Done, Fingerprint: it.print(), Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
 			Reason: ReasonDeleted, Expires: pl.now.Add(s.retention(&it.Message)),
 		}
 		if _, err := e.cfg.Store.SwapToken(ctx, old, tombstone); err != nil {
@@ -111,7 +111,7 @@ func (e *Engine) note(ctx context.Context, r Refused) error {
 	if err != nil || it.byNumber {
 		return err
 	}
-	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token})
+	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token()})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (e *Engine) note(ctx context.Context, r Refused) error {
 		return nil
 	}
 	next := old
-	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = it.token, Issued, it.fingerprint, it.Stream, it.GroupName()
+	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = it.token(), Issued, it.print(), it.Stream, it.GroupName()
 	next.Owner, next.Reason, next.Expires = e.cfg.NewID(), r.Reason, e.cfg.Now().Add(IssuedRetention)
 	if _, err := e.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, ErrConflict) {
 		return err
@@ -168,7 +168,7 @@ func (e *Engine) Status(ctx context.Context, m Message) (State, error) {
 	if _, err := e.admissible(it); err != nil {
 		return State{}, err
 	}
-	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token})
+	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token()})
 	if err != nil {
 		return State{}, fmt.Errorf("load token: %w", err)
 	}
