@@ -17,7 +17,10 @@ func sendReceiveDelete(b *bench) {
 	if got.Body != "hello" || got.ID != sent.ID || got.Receives != 1 || got.Receipt == "" || got.Sent.IsZero() {
 		b.Fatalf("sent %+v, received %+v", sent, got)
 	}
-	if b.fifo && (got.SequenceNumber != sent.SequenceNumber || got.Group != "g" || got.DedupID != "1") {
+	if b.NoSequenceNumbers {
+		sent.SequenceNumber = got.SequenceNumber
+	}
+	if b.fifo && (got.SequenceNumber == "" || got.SequenceNumber != sent.SequenceNumber || got.Group != "g" || got.DedupID != "1") {
 		b.Fatalf("sent %+v, received %+v", sent, got)
 	}
 	b.delete(got)
@@ -202,6 +205,9 @@ func deadLetter(b *bench) {
 	b.queue = dead
 	got := b.one(b.Unit)
 	got.Sender = ""
+	if b.NewDedupIDs {
+		got.DedupID = poison.DedupID
+	}
 	if diff := cmp.Diff(poison, got.Message); diff != "" {
 		b.Errorf("message (-sent +dead):\n%s", diff)
 	}
@@ -257,5 +263,8 @@ func contextEnds(b *bench) {
 		}
 	})
 	b.send(b.message("g", "x"))
+	if !b.Exact {
+		b.pass(2) // a queue may still give the message to the receiver that is gone, and hide it
+	}
 	b.want(b.collect(1, b.Unit), "x")
 }
