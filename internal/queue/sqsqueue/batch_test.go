@@ -1,0 +1,117 @@
+package sqsqueue_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+)
+
+// A picky client answers batches: bodies and receipts that start with "bad" fail, those that start with "lost" are left out, "down" fails the request.
+type picky struct {
+	sqsqueue.Client
+	batches []int
+}
+
+var errDown = errors.New("service is down")
+
+func (p *picky) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInput, _ ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
+	p.batches = append(p.batches, len(in.Entries))
+	out := &sqs.SendMessageBatchOutput{}
+	for _, e := range in.Entries {
+		switch body := aws.ToString(e.MessageBody); {
+		case strings.HasPrefix(body, "down"):
+			return nil, errDown
+		case strings.HasPrefix(body, "bad"):
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("InternalError"), Message: aws.String("try again")})
+		case !strings.HasPrefix(body, "lost"):
+			out.Successful = append([]types.SendMessageBatchResultEntry{{Id: e.Id, MessageId: aws.String("id of " + body)}}, out.Successful...)
+		}
+	}
+	return out, nil
+}
+
+func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatchInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error) {
+	p.batches = append(p.batches, len(in.Entries))
+	out := &sqs.DeleteMessageBatchOutput{}
+	for _, e := range in.Entries {
+		switch receipt := aws.ToString(e.ReceiptHandle); {
+		case receipt == "down":
+			return nil, errDown
+		case receipt == "bad":
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("InternalError")})
+		case receipt == "stale":
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("ReceiptHandleIsInvalid"), SenderFault: true})
+		case receipt != "lost":
+			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: e.Id})
+		}
+	}
+	return out, nil
+}
+
+func TestEachMessageOfABatchHasItsOwnResult(t *testing.T) {
+	p := &picky{}
+	q := sqsqueue.New(p, "https://sqs.test/1/orders")
+	var messages []queue.Message
+	for i := range 25 {
+		body := strconv.Itoa(i)
+		switch i {
+		case 3:
+			body = "bad"
+		case 4:
+			body = "lost"
+		case 5:
+			body = "" // refused before it is sent
+		case 14:
+			body = "down"
+		}
+		messages = append(messages, queue.Message{Body: body})
+	}
+	for i, r := range q.Send(t.Context(), messages) {
+		failed := i == 3 || i == 4 || i == 5 || i >= 11 && i < 21
+		if failed != (r.Err != nil) || !failed && r.ID != "id of "+messages[i].Body {
+			t.Errorf("message %d: %+v", i, r)
+		}
+		if down := i >= 11 && i < 21; down != errors.Is(r.Err, errDown) {
+			t.Errorf("message %d: %v", i, r.Err)
+		}
+	}
+	if d := cmp.Diff([]int{10, 10, 4}, p.batches); d != "" {
+		t.Errorf("batches (-want +got):\n%s", d)
+	}
+}
+
+func TestABatchIsNoLargerThanARequestMayBe(t *testing.T) {
+	p := &picky{}
+	q := sqsqueue.New(p, "https://sqs.test/1/orders")
+	half := queue.Message{Body: strings.Repeat("x", queue.MaxSize/2)}
+	for i, r := range q.Send(t.Context(), []queue.Message{half, half, {Body: "small"}, half, {Body: strings.Repeat("x", queue.MaxSize)}}) {
+		if r.Err != nil {
+			t.Errorf("message %d: %v", i, r.Err)
+		}
+	}
+	if d := cmp.Diff([]int{2, 2, 1}, p.batches); d != "" {
+		t.Errorf("batches (-want +got):\n%s", d)
+	}
+}
+
+func TestEachReceiptHasItsOwnResult(t *testing.T) {
+	p := &picky{}
+	q := sqsqueue.New(p, "https://sqs.test/1/orders")
+	receipts := []string{"a", "stale", "bad", "lost", "e", "f", "g", "h", "i", "j", "down", "l"}
+	for i, err := range q.Delete(t.Context(), receipts) {
+		failed := receipts[i] == "bad" || receipts[i] == "lost" || i >= 10
+		if failed != (err != nil) || (i >= 10) != errors.Is(err, errDown) {
+			t.Errorf("receipt %s: %v", receipts[i], err)
+		}
+	}
+}

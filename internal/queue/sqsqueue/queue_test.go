@@ -1,0 +1,100 @@
+package sqsqueue_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/queuetest"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+)
+
+const endpoint = "AWS_ENDPOINT_URL_SQS"
+
+// connect gives a client of the endpoint in the environment.
+func connect(t *testing.T) *sqs.Client {
+	t.Helper()
+	if os.Getenv(endpoint) == "" {
+		t.Skipf("%s is not set: localstack/elasticmq.sh up starts an SQS to test against", endpoint)
+	}
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sqs.NewFromConfig(cfg)
+}
+
+// create makes a queue and deletes it when the test ends.
+func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
+	t.Helper()
+	name, attributes := rand.Text(), map[string]string{}
+	if o.FIFO {
+		name += ".fifo"
+		attributes["FifoQueue"] = "true"
+	}
+	if o.DeadLetter != nil {
+		policy, err := json.Marshal(map[string]string{
+			"deadLetterTargetArn": "arn:aws:sqs:us-east-1:000000000000:" + o.DeadLetter.Name(), "maxReceiveCount": strconv.Itoa(o.MaxReceives),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attributes["RedrivePolicy"] = string(policy)
+	}
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err != nil {
+		t.Fatalf("create queue: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
+			t.Errorf("delete queue: %v", err)
+		}
+	})
+	return sqsqueue.New(client, aws.ToString(out.QueueUrl))
+}
+
+func TestQueue(t *testing.T) {
+	client := connect(t)
+	queuetest.Run(t, queuetest.Harness{
+		New:     func(t *testing.T, o queuetest.Options) queue.Queue { return create(t, client, o) },
+		Advance: func(t *testing.T, d time.Duration) { wait(t, d) },
+		Unit:    3 * time.Second, Patience: time.Second, Parallel: true,
+		// It takes five minutes; the test below does what can be done without waiting.
+		NoDeduplication:   true,
+		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, // as ElasticMQ has it
+	})
+}
+
+// wait lets time pass where nobody can move the clock.
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+func TestARepeatedSendIsRecognisedByItsDeduplicationID(t *testing.T) {
+	client := connect(t)
+	q := create(t, client, queuetest.Options{FIFO: true})
+	m := queue.Message{Body: "original", Group: "g", DedupID: "1"}
+	first := q.Send(t.Context(), []queue.Message{m})[0]
+	m.Body = "repeated"
+	again := q.Send(t.Context(), []queue.Message{m})[0]
+	if first.Err != nil || again != first {
+		t.Errorf("first %+v, repeated %+v", first, again)
+	}
+	got, err := q.Receive(t.Context(), 10, time.Minute, 0)
+	if err != nil || len(got) != 1 || got[0].Body != "original" {
+		t.Errorf("received %+v, %v", got, err)
+	}
+}

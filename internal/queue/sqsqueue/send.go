@@ -1,0 +1,96 @@
+package sqsqueue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Send implements queue.Queue: in batches of ten messages and as many bytes as SQS takes in one request, one batch after the other.
+func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	results := make([]queue.SendResult, len(messages))
+	var open []int // indexes of messages of the next batch
+	size := 0
+	flush := func() {
+		q.sendBatch(ctx, messages, open, results)
+		open, size = open[:0], 0
+	}
+	for i := range messages {
+		m := &messages[i]
+		if err := m.Validate(q.name); err != nil {
+			results[i].Err = fmt.Errorf("send to %s: %w", q.name, err)
+			continue
+		}
+		n := sizeOf(m)
+		if len(open) == batch || len(open) > 0 && size+n > queue.MaxSize {
+			flush()
+		}
+		open, size = append(open, i), size+n
+	}
+	if len(open) > 0 {
+		flush()
+	}
+	return results
+}
+
+func sizeOf(m *queue.Message) int {
+	n := len(m.Body)
+	for name, value := range m.Attributes {
+		n += len(name) + len("String") + len(value)
+	}
+	return n
+}
+
+func (q *Queue) sendBatch(ctx context.Context, messages []queue.Message, indexes []int, results []queue.SendResult) {
+	entries := make([]types.SendMessageBatchRequestEntry, len(indexes))
+	for j, i := range indexes {
+		entries[j] = q.entry(strconv.Itoa(j), &messages[i])
+		results[i].Err = fmt.Errorf("send to %s: %w", q.name, errNoResult)
+	}
+	out, err := q.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &q.url, Entries: entries})
+	if err != nil {
+		for _, i := range indexes {
+			results[i].Err = fmt.Errorf("send to %s: %w", q.name, err)
+		}
+		return
+	}
+	for _, ok := range out.Successful {
+		if j, named := place(ok.Id, len(indexes)); named {
+			results[indexes[j]] = queue.SendResult{ID: aws.ToString(ok.MessageId), SequenceNumber: aws.ToString(ok.SequenceNumber)}
+		}
+	}
+	for i := range out.Failed {
+		if j, named := place(out.Failed[i].Id, len(indexes)); named {
+			results[indexes[j]].Err = fmt.Errorf("send to %s: %w", q.name, failure(&out.Failed[i]))
+		}
+	}
+}
+
+func (q *Queue) entry(id string, m *queue.Message) types.SendMessageBatchRequestEntry {
+	e := types.SendMessageBatchRequestEntry{Id: &id, MessageBody: &m.Body, DelaySeconds: seconds(m.Delay)}
+	if queue.FIFO(q.name) {
+		e.MessageGroupId = &m.Group
+		if m.DedupID != "" {
+			e.MessageDeduplicationId = &m.DedupID
+		}
+	}
+	if len(m.Attributes) > 0 {
+		e.MessageAttributes = make(map[string]types.MessageAttributeValue, len(m.Attributes))
+		for name, value := range m.Attributes {
+			e.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+		}
+	}
+	return e
+}
+
+// place reads the id of an entry, which is its place in the batch.
+func place(id *string, n int) (int, bool) {
+	j, err := strconv.Atoi(aws.ToString(id))
+	return j, err == nil && j >= 0 && j < n
+}
