@@ -57,6 +57,7 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 
 // crashAt sends messages to a process that kills itself at a point, starts it again, and judges what came out.
 func crashAt(t *testing.T, point string) {
+	t.Helper()
 	r := newReceiver(t, 0)
 	s := newServer(t, crashBinary, crashStreams(r.url))
 	s.env = []string{r.env(), "ONCE_CRASH_AT=" + point}

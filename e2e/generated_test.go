@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -22,47 +23,42 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 	for _, c := range []struct {
 		name   string
 		stream string
-		load   func(t *testing.T) (input, load []sent)
+		load   func(random *rand.Rand) (input, load []sent)
 	}{
-		{"by key", "admission: key", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by key", "admission: key", func(random *rand.Rand) (input, load []sent) {
 			input = generate(random, *messages)
 			return input, copies(random, input, 2)
 		}},
-		{"by key, unordered", "admission: key, order: none", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by key, unordered", "admission: key, order: none", func(random *rand.Rand) (input, load []sent) {
 			input = generate(random, *messages)
 			return input, copies(random, input, 2)
 		}},
-		{"by token", "admission: token", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by token", "admission: token", func(random *rand.Rand) (input, load []sent) {
 			input = generate(random, *messages)
 			return input, copies(random, input, 2)
 		}},
-		{"by sequence, shuffled within the default bounds", "admission: sequence", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by sequence, shuffled within the default bounds", "admission: sequence", func(random *rand.Rand) (input, load []sent) {
 			input = number(random, *messages, sources)
 			return input, copies(random, shuffle(random, input, 300*sources), 2)
 		}},
-		{"by sequence, shuffled from end to end", "admission: sequence, held: {count: 1000000, bytes: 1GB, distance: 1000000}", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by sequence, shuffled from end to end", "admission: sequence, held: {count: 1000000, bytes: 1GB, distance: 1000000}", func(random *rand.Rand) (input, load []sent) {
 			input = number(random, *messages, sources)
 			return input, copies(random, shuffle(random, input, len(input)), 2)
 		}},
-		{"by sequence, beyond small bounds", "admission: sequence, held: {count: 10, distance: 40}", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by sequence, beyond small bounds", "admission: sequence, held: {count: 10, distance: 40}", func(random *rand.Rand) (input, load []sent) {
 			input = number(random, min(*messages, 5000), sources)
 			return input, copies(random, shuffle(random, input, 60*sources), 2)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			input, load := c.load(t)
+			random := newRandom(t)
+			input, load := c.load(random)
 			r := newReceiver(t, 0.003)
 			s := newServer(t, onceBinary, generatedTo(r.url, c.stream))
 			s.env = []string{r.env()}
 			must(t, s.start())
 			h := newHTTPSender(t, s, "x")
-			ctx, k := newKiller(t, s, newRandom(t), *kills, len(load))
+			ctx, k := newKiller(t, s, random, *kills, len(load))
 			concurrently(ctx, t, 32, load, func(ctx context.Context, m sent) error {
 				defer k.acknowledged()
 				return h.send(ctx, m)

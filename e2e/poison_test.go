@@ -104,8 +104,10 @@ func TestAReusedKeyIsDeadLetteredAndHoldsUpNobody(t *testing.T) {
 	lines, err := readLines(s.path("out/keyed.jsonl"))
 	must(t, err)
 	judgeLines("keyed", []sent{
-		{id: "a", group: "g", body: []byte("first")}, {id: "b", group: "g", body: []byte("second")},
-		{id: "c", group: "g", body: []byte("after the poison")}, {id: "d", group: "h", body: []byte("in another group")},
+		{id: "a", group: "g", body: []byte("first")},
+		{id: "b", group: "g", body: []byte("second")},
+		{id: "c", group: "g", body: []byte("after the poison")},
+		{id: "d", group: "h", body: []byte("in another group")},
 	}, lines).report(t)
 
 	s.redrive(t) // its cause is not mended: it comes back

@@ -46,7 +46,7 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 	t.Helper()
 	path, err := binary()
 	must(t, err)
-	dir, err := os.MkdirTemp("", "once-e2e") // t.TempDir() may be too long for the admin socket
+	dir, err := os.MkdirTemp("", "once-e2e") //nolint:usetesting // its path would be too long for the admin socket
 	must(t, err)
 	s := &server{binary: path, dir: dir, address: freeAddress(t)}
 	t.Cleanup(func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -112,9 +113,7 @@ func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
 func (q *sqsSender) entry(w way, i int, m sent) types.SendMessageBatchRequestEntry {
 	e := types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.body))}
 	attributes := map[string]string{"once-source": m.source, "Content-Type": m.contentType}
-	for name, value := range m.headers {
-		attributes[name] = value
-	}
+	maps.Copy(attributes, m.headers)
 	if m.sequence > 0 {
 		attributes["once-sequence"] = strconv.FormatUint(m.sequence, 10)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"math/rand/v2"
 	"testing"
 )
 
@@ -39,26 +40,24 @@ func TestGeneratedMessagesBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testin
 	n := max(*messages/10, 2000)
 	for _, c := range []struct {
 		name, stream string
-		load         func(t *testing.T) (input, load []sent)
+		load         func(random *rand.Rand) (input, load []sent)
 	}{
-		{"by key", "admission: key", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by key", "admission: key", func(random *rand.Rand) (input, load []sent) {
 			input = textual(generate(random, n))
 			return input, copies(random, input, 2)
 		}},
-		{"by sequence, shuffled", "admission: sequence", func(t *testing.T) (input, load []sent) {
-			random := newRandom(t)
+		{"by sequence, shuffled", "admission: sequence", func(random *rand.Rand) (input, load []sent) {
 			input = textual(number(random, n, sources))
 			return input, copies(random, shuffle(random, input, 300*sources), 2)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			input, load := c.load(t)
+			random := newRandom(t)
+			input, load := c.load(random)
 			r := newReceiver(t, 0.003)
 			s := newServer(t, onceBinary, generatedTo(r.url, c.stream))
 			s.env = []string{r.env()}
 			must(t, s.start())
-			random := newRandom(t)
 			q := newSQSSender(t, s, "x")
 			cut := batches(random, load)
 			ctx, k := newKiller(t, s, random, *kills, len(cut))

@@ -15,6 +15,7 @@ type stats struct {
 	Issued      int  `json:"issued"`
 	Leased      int  `json:"leased"`
 	Queued      int  `json:"queued"`
+	Delayed     int  `json:"delayed"`
 	DeadLetters int  `json:"dead_letters"`
 	Idle        bool `json:"idle"`
 }
@@ -63,7 +64,7 @@ func (s *server) deadLetters() (letters []letter, err error) {
 	return letters, s.show(&letters, "--dead-letters")
 }
 
-// settle waits until nothing is under way any more.
+// settle waits until nothing is under way any more, delayed messages included: one that is too far ahead of its predecessors is put off again and again.
 func (s *server) settle(t *testing.T, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -71,7 +72,7 @@ func (s *server) settle(t *testing.T, limit time.Duration) {
 	var last stats
 	err := poll(ctx, 100*time.Millisecond, func() (idle bool, err error) {
 		last, err = s.stats()
-		return last.Idle, err
+		return last.Idle && last.Delayed == 0, err
 	})
 	if err != nil {
 		t.Fatalf("not idle after %v: %v; %+v", limit, err, last)
