@@ -18,12 +18,10 @@ var errOverwritten = errors.New("condition failed after a try that may have been
 
 // conditionFailed reports whether an error says that a condition failed, and gives the item as it is stored: nothing where there is none.
 func conditionFailed(err error) (stored item, failed bool) {
-	var single *types.ConditionalCheckFailedException
-	if errors.As(err, &single) {
+	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return single.Item, true
 	}
-	var transaction *types.TransactionCanceledException
-	if errors.As(err, &transaction) {
+	if transaction, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		for _, reason := range transaction.CancellationReasons {
 			if aws.ToString(reason.Code) == "ConditionalCheckFailed" {
 				return reason.Item, true
@@ -36,13 +34,12 @@ func conditionFailed(err error) (stored item, failed bool) {
 // refused reports whether an error of one try says for certain that the try was not applied: the service answered so, or was never reached. Anything else, a
 // timeout, a connection that broke, an answer that can't be read, a fault of the service, leaves it open.
 func refused(err error) bool {
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return true
 	}
-	var api smithy.APIError
-	var response *smithyhttp.ResponseError
-	if !errors.As(err, &api) || !errors.As(err, &response) {
+	_, answered := errors.AsType[smithy.APIError](err)
+	response, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	if !answered || !ok {
 		return false
 	}
 	status := response.HTTPStatusCode()

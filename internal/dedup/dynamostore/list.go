@@ -87,7 +87,7 @@ func (s *Store) scan(ctx context.Context, table string, x *expression, start ite
 	}
 	for limit > 0 {
 		out, err := s.client.Scan(ctx, &dynamodb.ScanInput{
-			TableName: &table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start, Limit: aws.Int32(int32(min(limit, math.MaxInt32))), //nolint:gosec // bounded
+			TableName: &table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start, Limit: aws.Int32(int32(min(limit, math.MaxInt32))),
 			FilterExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
 		})
 		if err != nil {

@@ -207,5 +207,5 @@ func (r *reader) state() dedup.TokenState {
 		r.fail(attrTokenState, "is none")
 		return dedup.Absent
 	}
-	return dedup.TokenState(n) //nolint:gosec // one of the four
+	return dedup.TokenState(n)
 }

@@ -65,8 +65,11 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 func TestQueue(t *testing.T) {
 	client := connect(t)
 	queuetest.Run(t, queuetest.Harness{
-		New:     func(t *testing.T, o queuetest.Options) queue.Queue { return create(t, client, o) },
-		Advance: func(t *testing.T, d time.Duration) { wait(t, d) },
+		New: func(t *testing.T, o queuetest.Options) queue.Queue {
+			t.Helper()
+			return create(t, client, o)
+		},
+		Advance: wait,
 		Unit:    3 * time.Second, Patience: time.Second, Parallel: true,
 		// It takes five minutes; the test below does what can be done without waiting.
 		NoDeduplication:   true,
