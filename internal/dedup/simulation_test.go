@@ -3,7 +3,6 @@ package dedup_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,16 +29,14 @@ type world struct {
 	now      time.Time
 }
 
-var errInjected = errors.New("injected fault")
-
 // A worker is one process: its ports stop answering when it dies.
-type worker struct {
+type simWorker struct {
 	*world
 	dead bool
 }
 
 // fault decides what happens at a port call: the call is made or not, and its answer arrives or not.
-func (w *worker) fault() (apply, answer bool) {
+func (w *simWorker) fault() (apply, answer bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead {
@@ -57,7 +54,7 @@ func (w *worker) fault() (apply, answer bool) {
 	return true, true
 }
 
-func (w *worker) call(do func() error) error {
+func (w *simWorker) call(do func() error) error {
 	apply, answer := w.fault()
 	var err error
 	if apply {
@@ -69,7 +66,7 @@ func (w *worker) call(do func() error) error {
 	return err
 }
 
-type faultyStore struct{ w *worker }
+type faultyStore struct{ w *simWorker }
 
 func (s faultyStore) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) (groups []dedup.Group, tokens []dedup.Token, err error) {
 	err = s.w.call(func() error { groups, tokens, err = s.w.store.Load(ctx, g, t); return err })
@@ -98,7 +95,7 @@ func (s faultyStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
 	return s.w.call(func() error { return s.w.store.MarkDone(ctx, tokens) })
 }
 
-func (w *worker) locked(do func()) error {
+func (w *simWorker) locked(do func()) error {
 	return w.call(func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -107,19 +104,19 @@ func (w *worker) locked(do func()) error {
 	})
 }
 
-func (w *worker) Trigger(_ context.Context, keys []dedup.GroupKey, _ time.Duration) error {
+func (w *simWorker) Trigger(_ context.Context, keys []dedup.GroupKey, _ time.Duration) error {
 	return w.locked(func() { w.triggers = append(w.triggers, keys...) })
 }
 
-func (w *worker) Return(_ context.Context, ms []dedup.Message) error {
+func (w *simWorker) Return(_ context.Context, ms []dedup.Message) error {
 	return w.locked(func() { w.ingress = append(w.ingress, ms...) })
 }
 
-func (w *worker) DeadLetter(_ context.Context, refused []dedup.Refused) error {
+func (w *simWorker) DeadLetter(_ context.Context, refused []dedup.Refused) error {
 	return w.locked(func() { w.world.dead = append(w.world.dead, refused...) })
 }
 
-func (w *worker) Send(_ context.Context, ds []dedup.Delivery) []error {
+func (w *simWorker) Send(_ context.Context, ds []dedup.Delivery) []error {
 	errs := make([]error, len(ds))
 	blocked := map[string]error{}
 	for i, d := range ds {
@@ -163,9 +160,9 @@ func record(_ context.Context, a *dedup.Attempt, m dedup.Message) error {
 	return nil
 }
 
-func (w *world) worker(t *testing.T, streams []dedup.Stream) (*worker, *dedup.Engine) {
+func (w *world) worker(t *testing.T, streams []dedup.Stream) (*simWorker, *dedup.Engine) {
 	t.Helper()
-	wk := &worker{world: w}
+	wk := &simWorker{world: w}
 	e, err := dedup.New(dedup.Config{
 		Streams: streams, Store: faultyStore{wk}, Queues: wk, Senders: map[string]dedup.Sender{"out": wk},
 		Now: func() time.Time { return w.now }, Pause: func(context.Context, int) error { return nil },

@@ -1,0 +1,336 @@
+package dedup_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+// A scenario is work that must come out the same whatever happens at any one call.
+type scenario struct {
+	name    string
+	stream  dedup.Stream
+	batches [][]dedup.Message
+	issued  bool // tokens are issued first
+	call    bool // straight through, one message at a time
+	sweeps  bool // gaps are closed once everything else is done
+	// What comes out: the state, what the destinations "out" and "side" get, dead letters and objects.
+	state     string
+	out, side []string
+	dead      []string
+	blobs     string
+}
+
+func scenarios() []scenario {
+	key, token, sequence := dedup.Stream{Name: "s"}, dedup.Stream{Name: "s", Admission: dedup.ByToken}, dedup.Stream{Name: "s", Admission: dedup.BySequence}
+	relay := dedup.Stream{Name: "s", Stateless: true, Unordered: true}
+	skip := sequence
+	skip.Gap, skip.Events = dedup.Gap{Policy: dedup.GapSkip, After: time.Minute}, []string{"side"}
+	failing := sequence
+	failing.Gap = dedup.Gap{Policy: dedup.GapFail, After: time.Minute}
+	big := ": send " + strings.Repeat("x", 100<<10)
+	return []scenario{
+		{name: "a key, no effects", stream: key, batches: [][]dedup.Message{keyed("a")}, state: "a,"},
+		{name: "a key with an effect and a reply", stream: key, batches: [][]dedup.Message{keyed("a: send reply")}, state: "a,", out: []string{"s/g/1"}},
+		{
+			name: "a batch of one group", stream: key, batches: [][]dedup.Message{keyed("a: send", "b", "a: send", "c: send=out+side")},
+			state: "a,b,c,", out: []string{"s/g/1", "s/g/3"}, side: []string{"s/g/3"},
+		},
+		{
+			name: "two batches of one group", stream: key, batches: [][]dedup.Message{keyed("a", "b: send"), keyed("c: send", "b: send")},
+			state: "a,b,c,", out: []string{"s/g/2", "s/g/3"},
+		},
+		{
+			name: "a refusal within a batch", stream: key, batches: [][]dedup.Message{keyed("a: send", "b: reject", "c: send")},
+			state: "a,c,", out: []string{"s/g/1", "s/g/2"}, dead: []string{"b rejected"},
+		},
+		{
+			name: "blobs", stream: key, batches: [][]dedup.Message{keyed("a: blob=k send", "b: blob=l")}, state: "a,b,",
+			out: []string{"s/g/1"}, blobs: "k=a l=b",
+		},
+		{name: "a token", stream: token, issued: true, batches: [][]dedup.Message{keyed("a: send", "b")}, state: "a,b,", out: []string{"s/g/1"}},
+		{name: "straight through", stream: key, call: true, batches: [][]dedup.Message{keyed("a: send reply"), keyed("b: reply")}, state: "a,b,", out: []string{"s/g/1"}},
+		{name: "a relay", stream: relay, batches: [][]dedup.Message{keyed("a: send=out+side", "b", "a: send=out+side")}, out: []string{"s/a"}, side: []string{"s/a"}},
+		{
+			name: "a sequence in order", stream: sequence, batches: [][]dedup.Message{numbered("1: send", "2", "3: send reply")},
+			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/2"},
+		},
+		{
+			name: "a sequence backwards", stream: sequence, batches: [][]dedup.Message{numbered("3: send"), numbered("2: reply"), numbered("1: send"), numbered("3: send")},
+			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/3"},
+		},
+		{
+			name: "two sources with a dependency", stream: sequence, batches: [][]dedup.Message{depending(numbered("q/0/1: send")[0], "p", 2), numbered("2: send"), numbered("1")},
+			state: "p/0/1,p/0/2,q/0/1,", out: []string{"s/g/1", "s/g/2"},
+		},
+		{
+			name: "a newer epoch", stream: sequence, batches: [][]dedup.Message{numbered("p/1/1: send", "p/1/3"), numbered("p/2/2: send", "p/2/1"), numbered("p/1/2")},
+			state: "p/1/1,p/2/1,p/2/2,", out: []string{"s/g/1", "s/g/2"}, dead: []string{"p/1/2 stale-epoch", "p/1/3 stale-epoch"},
+		},
+		{
+			name: "a gap to be skipped", stream: skip, sweeps: true, batches: [][]dedup.Message{numbered("1", "3: send", "6: send")},
+			state: "p/0/1,p/0/3,p/0/6,", out: []string{"s/g/2", "s/g/4"}, side: []string{"s/g/1", "s/g/3"},
+		},
+		{
+			name: "a gap that fails", stream: failing, sweeps: true, batches: [][]dedup.Message{numbered("1: send", "3", "6")},
+			state: "p/0/1,", out: []string{"s/g/1"}, dead: []string{"p/0/3 gap", "p/0/6 gap"},
+		},
+		{
+			name: "more effects than a record takes", stream: key, batches: [][]dedup.Message{keyed("a"+big, "b"+big, "c"+big, "d"+big)},
+			state: "a,b,c,d,", out: []string{"s/g/1", "s/g/2", "s/g/3", "s/g/4"},
+		},
+	}
+}
+
+func depending(m dedup.Message, source string, n uint64) []dedup.Message {
+	m.DependsOn = map[string]uint64{source: n}
+	return []dedup.Message{m}
+}
+
+// A run is a scenario on its way, with one or two bad moments.
+type run struct {
+	*lab
+	scenario
+	calls atomic.Int64
+	// moments are what happens at the calls of these numbers, counted over all workers.
+	moments map[int64]moment
+	nested  atomic.Bool
+	current []dedup.Message
+	// acked are messages that another worker has acknowledged: their queue does not deliver them again.
+	acked map[string]bool
+}
+
+type moment int
+
+const (
+	failBefore moment = iota
+	failAfter
+	dieBefore
+	dieAfter
+	another // worker does all there is to do
+	twin    // delivery of the batch at hand is acknowledged by another worker
+	moments
+)
+
+func (m moment) String() string {
+	return [...]string{"the call fails", "its answer is lost", "the process dies before", "the process dies after", "another worker is faster", "a twin is acknowledged"}[m]
+}
+
+// process starts a worker; dead tells whether it died.
+func (r *run) process() (w *worker, dead *atomic.Bool) {
+	w, dead = r.worker(r.stream), &atomic.Bool{}
+	w.at = func(call string) fault {
+		if dead.Load() {
+			return failsBefore
+		}
+		if r.nested.Load() || strings.HasPrefix(call, "run") {
+			return works
+		}
+		m, hit := r.moments[r.calls.Add(1)]
+		if !hit {
+			return works
+		}
+		switch m {
+		case failBefore:
+			return failsBefore
+		case failAfter:
+			return failsAfter
+		case dieBefore:
+			dead.Store(true)
+			return failsBefore
+		case dieAfter:
+			dead.Store(true)
+			return failsAfter
+		case another, twin:
+			r.nested.Store(true)
+			defer r.nested.Store(false)
+			batch := r.current
+			if m == another {
+				batch = slices.Concat(r.batches...)
+			}
+			r.deliver(batch)
+			r.serve()
+		}
+		return works
+	}
+	return w, dead
+}
+
+// deliver gives messages to a worker once, and returns those that are to be delivered again.
+func (r *run) deliver(batch []dedup.Message) (again []dedup.Message) {
+	w, dead := r.process()
+	nested := r.nested.Load()
+	if !nested {
+		r.current = batch
+	}
+	var outcomes []dedup.Outcome
+	if r.call {
+		for _, m := range batch {
+			outcomes = append(outcomes, w.Call(context.Background(), m))
+		}
+	} else {
+		outcomes = w.Process(context.Background(), batch)
+	}
+	for i, o := range outcomes {
+		refused := o.Kind == dedup.Rejected && w.Refuse(context.Background(), []dedup.Refused{{Message: batch[i], Reason: o.Reason}}) != nil
+		switch open := dead.Load() || refused || !o.Settled(); {
+		case !open && nested && !r.call:
+			r.acked[batch[i].Identity()] = true
+		case open && !r.acked[batch[i].Identity()]:
+			again = append(again, batch[i])
+		}
+	}
+	return again
+}
+
+// serve publishes what was triggered once, and puts back what failed. While another worker is at work, a delayed trigger is not due.
+func (r *run) serve() {
+	r.mu.Lock()
+	triggers := r.triggers
+	r.triggers = nil
+	r.mu.Unlock()
+	for _, x := range triggers {
+		if r.nested.Load() && x.Delay > 0 {
+			r.triggers = append(r.triggers, x)
+			continue
+		}
+		w, dead := r.process()
+		if err := w.Engine.Publish(context.Background(), []dedup.GroupKey{x.Key})[0]; err != nil || dead.Load() {
+			r.mu.Lock()
+			r.triggers = append(r.triggers, x)
+			r.mu.Unlock()
+		}
+	}
+}
+
+// finish delivers, publishes and sweeps until nothing is left to do. A batch is delivered again before the next one comes.
+func (r *run) finish(t *testing.T) {
+	t.Helper()
+	queue := slices.Clone(r.batches)
+	for turn := 0; len(queue)+len(r.triggers) > 0; turn++ {
+		if turn > 50 {
+			t.Fatal("it does not end")
+		}
+		if len(queue) > 0 {
+			if queue[0] = r.deliver(queue[0]); len(queue[0]) == 0 {
+				queue = queue[1:]
+			}
+		}
+		if len(r.returned) > 0 {
+			queue = append(queue, r.returned)
+			r.returned = nil
+		}
+		r.serve()
+	}
+	if !r.sweeps {
+		return
+	}
+	for turn, g := 0, r.group(); g.HasHeld(); turn, g = turn+1, r.group() {
+		if turn > 50 {
+			t.Fatal("gaps stay open")
+		}
+		r.pass(2 * time.Minute)
+		for w, dead := r.process(); w.CloseGaps(context.Background(), dedup.GroupKey{Stream: "s", Group: "g"}) != nil || dead.Load(); {
+			w, dead = r.process()
+		}
+		for len(r.triggers) > 0 {
+			r.serve()
+		}
+	}
+}
+
+// wrong compares what came out with what should, and tells the differences.
+func (r *run) wrong() string {
+	g := r.group()
+	var text strings.Builder
+	differ := func(what string, got, want any) {
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			fmt.Fprintf(&text, "%s (-want +got):\n%s", what, diff)
+		}
+	}
+	differ("state", string(g.State), r.state)
+	differ("out", r.arrived("out"), r.out)
+	differ("side", r.arrived("side"), r.side)
+	letters := slices.Compact(slices.Sorted(slices.Values(r.lettered())))
+	differ("dead letters", slices.DeleteFunc(letters, func(letter string) bool { // another delivery of a message that was processed in an older epoch
+		id, stale := strings.CutSuffix(letter, " stale-epoch")
+		return stale && strings.Contains(r.state, id+",")
+	}), r.scenario.dead)
+	if g.HasEffects() || g.HasHeld() {
+		fmt.Fprintf(&text, "left: %s\n", summary(g))
+	}
+	for _, m := range slices.Concat(r.batches...) {
+		refused := slices.ContainsFunc(r.scenario.dead, func(letter string) bool { return strings.HasPrefix(letter, m.Identity()+" ") })
+		if m.Source == "" && !refused {
+			differ("token of "+m.ID, r.token(m).State, dedup.Done)
+		}
+	}
+	_, err := r.worker(r.stream).SweepBlobs(context.Background(), r.store, r.clock())
+	differ("sweep of blobs", err, nil)
+	var blobs []string
+	for key, body := range r.lab.blobs {
+		blobs = append(blobs, key+"="+string(body))
+	}
+	differ("blobs", strings.Join(slices.Sorted(slices.Values(blobs)), " "), r.scenario.blobs)
+	differ("staged blobs", len(r.staged), 0)
+	return text.String()
+}
+
+// play runs a scenario with bad moments to its end.
+func (s scenario) play(t *testing.T, bad map[int64]moment) (calls int64) {
+	t.Helper()
+	r := &run{lab: newLab(t), scenario: s, moments: bad, acked: map[string]bool{}}
+	for _, m := range slices.Concat(s.batches...) {
+		if s.issued {
+			if _, _, err := r.worker(s.stream).Issue(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.finish(t)
+	if wrong := r.wrong(); wrong != "" {
+		t.Errorf("at call %v: %s", bad, wrong)
+	}
+	return r.calls.Load()
+}
+
+func TestWhateverHappensAtOneCallEachMessageIsAppliedOnceAndEachEffectArrives(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			calls := s.play(t, nil)
+			for n := int64(1); n <= calls; n++ {
+				for m := range moments {
+					s.play(t, map[int64]moment{n: m})
+				}
+			}
+		})
+	}
+}
+
+// A worker that was overtaken dies: what it leaves is for nobody else if the other one has acknowledged too early.
+func TestAnAcknowledgementNeverTakesAwayTheWorkOfAnotherWorker(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			calls := s.play(t, nil)
+			for n := int64(1); n <= calls; n++ {
+				for later := n + 1; later <= calls+2; later++ {
+					for _, first := range []moment{failAfter, another, twin} {
+						for _, second := range []moment{dieBefore, dieAfter, twin} {
+							s.play(t, map[int64]moment{n: first, later: second})
+						}
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package dedup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+func groupsText(keys []dedup.GroupKey) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.Group
+	}
+	return strings.Join(names, " ")
+}
+
+type portStore struct{ w *worker }
+
+func (s portStore) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) (groups []dedup.Group, tokens []dedup.Token, err error) {
+	if repeats(g) || repeats(t) {
+		panic("a load repeats a key")
+	}
+	text := strings.TrimSpace(fmt.Sprintf("load %s", groupsText(g)))
+	if len(t) > 0 {
+		text += fmt.Sprintf(" +%d tokens", len(t))
+	}
+	err = s.w.call(text, func() error { groups, tokens, err = s.w.store.Load(ctx, g, t); return err })
+	if err != nil {
+		return nil, nil, err
+	}
+	return groups, tokens, nil
+}
+
+func repeats[K comparable](keys []K) bool {
+	seen := map[K]bool{}
+	for _, k := range keys {
+		seen[k] = true
+	}
+	return len(seen) != len(keys)
+}
+
+func (s portStore) Commit(ctx context.Context, c dedup.Commit) error {
+	checkCommit(c)
+	text := fmt.Sprintf("commit %s v%d", c.Next.Key.Group, c.Next.Version)
+	for _, h := range c.Hold {
+		text += fmt.Sprintf(" hold %d/%d", h.Message.Epoch, h.Message.Sequence)
+	}
+	for _, k := range c.Unhold {
+		text += fmt.Sprintf(" unhold %d/%d", k.Epoch, k.Sequence)
+	}
+	return s.w.call(text, func() error { return s.w.store.Commit(ctx, c) })
+}
+
+// checkCommit panics at what no store would have to take.
+func checkCommit(c dedup.Commit) {
+	items := map[dedup.HeldKey]bool{}
+	for _, h := range c.Hold {
+		m := h.Message
+		items[dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}] = true
+	}
+	for _, k := range c.Unhold {
+		items[k] = true
+	}
+	switch n := len(c.Hold) + len(c.Unhold); {
+	case n > dedup.MaxCommitItems:
+		panic(fmt.Sprintf("a commit of %d items", n))
+	case n != len(items):
+		panic("a commit puts and deletes one item")
+	case c.Next.Version != c.Loaded.Version+1:
+		panic("a commit skips a version")
+	}
+	if !slices.IsSortedFunc(c.Next.Pending, func(a, b dedup.Pending) int { return int(a.Number) - int(b.Number) }) {
+		panic("pending entries out of order")
+	}
+}
+
+func (s portStore) Clear(ctx context.Context, c dedup.Clear) error {
+	text := fmt.Sprintf("clear %s", c.Group.Group)
+	for _, n := range c.Numbers {
+		text += fmt.Sprintf(" %d", n)
+	}
+	for _, n := range slices.Sorted(maps.Keys(c.Sent)) {
+		for _, sent := range c.Sent[n] {
+			text += fmt.Sprintf(" %d.%d>%s", n, sent.Effect, sent.To)
+		}
+	}
+	return s.w.call(text, func() error { return s.w.store.Clear(ctx, c) })
+}
+
+func (s portStore) Held(ctx context.Context, k dedup.HeldKey, n int) (held []dedup.Held, err error) {
+	text := fmt.Sprintf("held %s %d/%d x%d", k.Group.Group, k.Epoch, k.Sequence, n)
+	err = s.w.call(text, func() error { held, err = s.w.store.Held(ctx, k, n); return err })
+	if err != nil {
+		return nil, err
+	}
+	return held, nil
+}
+
+func (s portStore) SwapToken(ctx context.Context, old, next dedup.Token) (t dedup.Token, err error) {
+	text := fmt.Sprintf("swap %s %s %s", old.State, next.State, next.Reason)
+	err = s.w.call(strings.TrimSpace(text), func() error { t, err = s.w.store.SwapToken(ctx, old, next); return err })
+	return t, err
+}
+
+func (s portStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	return s.w.call(fmt.Sprintf("mark %d", len(tokens)), func() error { return s.w.store.MarkDone(ctx, tokens) })
+}
+
+// change makes a call to a port of the lab.
+func (w *worker) change(text string, do func(l *lab)) error {
+	return w.call(text, func() error {
+		w.lab.mu.Lock()
+		defer w.lab.mu.Unlock()
+		do(w.lab)
+		return nil
+	})
+}
+
+func (w *worker) Trigger(ctx context.Context, keys []dedup.GroupKey, delay time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	text := "trigger " + groupsText(keys)
+	if delay > 0 {
+		text = "trigger later " + groupsText(keys)
+	}
+	return w.change(text, func(l *lab) {
+		for _, k := range keys {
+			l.triggers = append(l.triggers, trigger{k, delay})
+		}
+	})
+}
+
+func (w *worker) Return(_ context.Context, ms []dedup.Message) error {
+	return w.change("return "+ms[0].Identity(), func(l *lab) { l.returned = append(l.returned, ms...) })
+}
+
+func (w *worker) DeadLetter(_ context.Context, refused []dedup.Refused) error {
+	text := "dead"
+	for _, r := range refused {
+		if r.Delivery != nil {
+			text += " " + r.Delivery.Identity
+		} else {
+			text += " " + r.Message.Identity()
+		}
+		text += " " + string(r.Reason)
+	}
+	return w.change(text, func(l *lab) { l.dead = append(l.dead, refused...) })
+}
+
+// A destination takes deliveries one at a time, and stops a group at its first failure.
+type destination struct {
+	w    *worker
+	name string
+}
+
+func (d destination) Send(ctx context.Context, ds []dedup.Delivery) []error {
+	errs := make([]error, len(ds))
+	blocked := map[string]error{}
+	for i, x := range ds {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			continue
+		}
+		if errs[i] = blocked[x.Group]; errs[i] != nil && x.Number != 0 {
+			continue
+		}
+		errs[i] = d.w.change("send "+d.name+" "+x.Identity, func(l *lab) { l.sent = append(l.sent, arrival{d.name, x}) })
+		blocked[x.Group] = errs[i]
+	}
+	return errs
+}
+
+// blobPort keeps blobs in maps of the lab.
+type blobPort struct{ w *worker }
+
+func (b blobPort) Check(key string) error {
+	if key == "bad" {
+		return errors.New("a bad key")
+	}
+	return nil
+}
+
+func (b blobPort) Stage(ctx context.Context, staged string, body []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return b.w.change("stage "+staged, func(l *lab) { l.staged[staged] = body })
+}
+
+func (b blobPort) Publish(_ context.Context, blob dedup.Blob) error {
+	return b.w.change("publish "+blob.Key, func(l *lab) {
+		if body, ok := l.staged[blob.Staged]; ok {
+			l.blobs[blob.Key] = body
+			delete(l.staged, blob.Staged)
+		}
+	})
+}
+
+func (b blobPort) Discard(_ context.Context, staged []string) error {
+	return b.w.change("discard "+strings.Join(staged, " "), func(l *lab) {
+		for _, name := range staged {
+			delete(l.staged, name)
+		}
+	})
+}
+
+func (b blobPort) Staged(context.Context, time.Time) ([]string, error) {
+	var names []string
+	err := b.w.change("staged", func(l *lab) { names = slices.Sorted(maps.Keys(l.staged)) })
+	return names, err
+}
