@@ -128,6 +128,9 @@ func (p *part) stranded() bool {
 
 // markDone marks the tokens of committed messages.
 func (e *Engine) markDone(ctx context.Context, marks []Token) error {
+	if len(marks) == 0 {
+		return nil
+	}
 	latest := make(map[TokenKey]Token, len(marks)) // no key twice in one batch write
 	for _, t := range marks {
 		latest[t.Key] = t

@@ -188,7 +188,7 @@ func (e *Engine) failure(it *item, err error) Outcome {
 // entry is the pending entry of an attempt.
 func (pl *plan) entry(it *item, a *Attempt) Pending {
 	p := Pending{
-		Number: pl.next.Last + 1, Identity: it.identity, Principal: it.Principal, Token: it.token(), Fingerprint: it.print(),
+		Number: pl.next.Last + 1, Identity: it.identity(), Principal: it.Principal, Token: it.token(), Fingerprint: it.print(),
 		Attempt: a.ID, Effects: distinct(a.effects), Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
 	}
 	for i, b := range a.blobs {

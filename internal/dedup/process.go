@@ -16,7 +16,6 @@ const maxParallel = 64
 // An item is one delivery of a batch.
 type item struct {
 	Message
-	identity string
 	byNumber bool     // admitted by its sequence
 	attempts []string // at it, of commits that may have landed
 	plan     *plan    // the last one that decided it
@@ -28,10 +27,18 @@ type item struct {
 	fingerprint Fingerprint
 }
 
+// identity names the message within its stream and principal: what its sender counts counts more than an id that it gave besides.
+func (it *item) identity() string {
+	if it.byNumber {
+		return it.number()
+	}
+	return it.Identity()
+}
+
 // token names the item's token. Numbers belong to a group: a source counts in each of its groups. Hashes are made when they are asked for: numbered messages need none.
 func (it *item) token() TokenKey {
 	if it.key == (TokenKey{}) {
-		identity := it.identity
+		identity := it.identity()
 		if it.byNumber {
 			identity = it.GroupName() + "\x1f" + identity
 		}
@@ -190,10 +197,6 @@ func (e *Engine) admissible(it *item) (Stream, error) {
 	it.byNumber = s.Admission == BySequence && it.Route == ""
 	if it.byNumber && it.Source == "" {
 		return s, &InvalidError{"source", "and sequence are required by this stream"}
-	}
-	it.identity = it.Identity()
-	if it.byNumber {
-		it.identity = it.number()
 	}
 	return s, nil
 }

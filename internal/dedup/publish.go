@@ -392,7 +392,7 @@ func (e *Engine) relayOne(ctx context.Context, s Stream, it *item) *relayed {
 // relayIdentity is stream/id for the first effect of a message without a group record. Slashes in the id are escaped: stream/group/number belongs to the others.
 func (it *item) relayIdentity(i int) string {
 	escape := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40")
-	identity := it.Stream + "/" + escape.Replace(it.identity)
+	identity := it.Stream + "/" + escape.Replace(it.identity())
 	if it.Principal != "" || i > 0 {
 		identity += "@" + escape.Replace(it.Principal)
 	}
