@@ -55,6 +55,23 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 	}
 }
 
+func TestThePageOfTheProtocolSaysWhatACrashAtEachPointLeaves(t *testing.T) {
+	page, err := os.ReadFile("../docs/protocol.md")
+	must(t, err)
+	_, table, _ := strings.Cut(string(page), "\n| the process dies |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var listed []string
+	for row := range strings.Lines(table) {
+		if point, ok := strings.CutPrefix(row, "| `"); ok {
+			point, _, _ = strings.Cut(point, "`")
+			listed = append(listed, point)
+		}
+	}
+	if d := cmp.Diff(crashPoints(t), listed); d != "" {
+		t.Errorf("crash points of the binary and of the page:\n%s", d)
+	}
+}
+
 // crashAt sends messages to a process that kills itself at a point, starts it again, and judges what came out.
 func crashAt(t *testing.T, point string) {
 	t.Helper()
