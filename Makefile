@@ -34,3 +34,5 @@ vuln: ## known vulnerabilities of what is used (needs the vulnerability database
 
 ci: ## everything that must hold before a change goes in
 	.ci/run
+
+include localstack/Makefile
