@@ -37,7 +37,7 @@ func scenarios() []scenario {
 	skip.Gap, skip.Events = dedup.Gap{Policy: dedup.GapSkip, After: time.Minute}, []string{"side"}
 	failing := sequence
 	failing.Gap = dedup.Gap{Policy: dedup.GapFail, After: time.Minute}
-	big := ": send " + strings.Repeat("x", 100<<10)
+	const big = ": kb=100 send"
 	return []scenario{
 		{name: "a key, no effects", stream: key, batches: [][]dedup.Message{keyed("a")}, state: "a,"},
 		{name: "a key with an effect and a reply", stream: key, batches: [][]dedup.Message{keyed("a: send reply")}, state: "a,", out: []string{"s/g/1"}},
@@ -159,6 +159,7 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 			}
 			r.deliver(batch)
 			r.serve()
+		case moments:
 		}
 		return works
 	}
@@ -204,7 +205,7 @@ func (r *run) serve() {
 			continue
 		}
 		w, dead := r.process()
-		if err := w.Engine.Publish(context.Background(), []dedup.GroupKey{x.Key})[0]; err != nil || dead.Load() {
+		if err := w.Publish(context.Background(), []dedup.GroupKey{x.Key})[0]; err != nil || dead.Load() {
 			r.mu.Lock()
 			r.triggers = append(r.triggers, x)
 			r.mu.Unlock()

@@ -206,6 +206,7 @@ func (w *worker) calls() []string {
 
 // handle is the handler of tests. The body says what it does, word by word:
 //
+//	kb=N        makes the effects and the reply that follow N KiB larger
 //	send        one effect to "out"; send=a+b to those destinations
 //	reply       answers with the identity
 //	blob=K      makes an object under the key
@@ -233,16 +234,23 @@ func (w *worker) handle(stateless bool) dedup.Handler {
 var errHandler = errors.New("the handler fails")
 
 func follow(a *dedup.Attempt, m dedup.Message) error {
+	body := []byte(m.Identity())
 	for word := range strings.FieldsSeq(string(m.Body)) {
 		verb, value, _ := strings.Cut(word, "=")
 		switch verb {
+		case "kb":
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return err
+			}
+			body = append(body, make([]byte, n<<10)...)
 		case "send":
 			if value == "" {
 				value = "out"
 			}
-			a.Send(dedup.Effect{To: strings.Split(value, "+"), Body: []byte(m.Identity())})
+			a.Send(dedup.Effect{To: strings.Split(value, "+"), Body: body})
 		case "reply":
-			a.Reply(dedup.Reply{Status: 200, Body: []byte(m.Identity())})
+			a.Reply(dedup.Reply{Status: 200, Body: body})
 		case "blob":
 			a.Blob(value, []byte(m.Identity()))
 		case "fail":

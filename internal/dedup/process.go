@@ -247,7 +247,8 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 func (e *Engine) advance(ctx context.Context, p *part) error {
 	for published := false; ; {
 		pl, err := e.plan(ctx, p)
-		if errors.Is(err, errFull) && !published {
+		if errors.Is(err, errFull) && !published { // nothing is changed yet: what is decided, the view decided
+			p.accept(pl)
 			if err := e.publishFirst(ctx, p); err != nil {
 				return err
 			}
@@ -263,13 +264,18 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			}
 			published = false
 		}
-		for _, it := range p.items {
-			if it.plan == pl {
-				it.fate = it.planned
-			}
-		}
+		p.accept(pl)
 		if !pl.more {
 			return nil
+		}
+	}
+}
+
+// accept takes over what a plan decided.
+func (p *part) accept(pl *plan) {
+	for _, it := range p.items {
+		if it.plan == pl {
+			it.fate = it.planned
 		}
 	}
 }
