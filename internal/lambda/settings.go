@@ -1,0 +1,86 @@
+package lambda
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+)
+
+// The environment of the functions. All three have all of it; what is not marked as optional is required.
+const (
+	// EnvConfig is the configuration: a path, or the text itself, which then has more than one line. See package config.
+	EnvConfig = "ONCE_CONFIG"
+
+	EnvGroupsTable = "ONCE_GROUPS_TABLE"
+	EnvTokensTable = "ONCE_TOKENS_TABLE"
+
+	EnvIngressQueue     = "ONCE_INGRESS_QUEUE_URL"      // standard
+	EnvIngressFIFOQueue = "ONCE_INGRESS_FIFO_QUEUE_URL" // first-in-first-out
+	EnvPublishQueue     = "ONCE_PUBLISH_QUEUE_URL"      // standard: triggers with a delay
+	EnvPublishFIFOQueue = "ONCE_PUBLISH_FIFO_QUEUE_URL" // first-in-first-out: all other triggers, one publisher a group
+	EnvDeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
+	EnvDeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
+
+	// EnvTrustedSenders lists, with commas, the role ids of the system's own functions: who may say under which principal a message was accepted. Optional; empty
+	// trusts nobody, and then principals do not scope what comes by the queues.
+	EnvTrustedSenders = "ONCE_TRUSTED_SENDERS"
+)
+
+// Settings are what the functions are told by their environment.
+type Settings struct {
+	Config  *config.Config
+	Tables  dynamostore.Tables
+	Queues  QueueURLs
+	Trusted []string
+}
+
+// QueueURLs are the queues of a deployment.
+type QueueURLs struct {
+	Ingress, IngressFIFO string
+	Publish, PublishFIFO string
+	Dead, DeadPublish    string
+}
+
+// ReadSettings reads the environment by a function such as os.Getenv. The error names every variable that is missing.
+func ReadSettings(getenv func(string) string) (Settings, error) {
+	var s Settings
+	var text string
+	var errs []error
+	for _, v := range []struct {
+		name string
+		to   *string
+	}{
+		{EnvConfig, &text},
+		{EnvGroupsTable, &s.Tables.Groups}, {EnvTokensTable, &s.Tables.Tokens},
+		{EnvIngressQueue, &s.Queues.Ingress}, {EnvIngressFIFOQueue, &s.Queues.IngressFIFO},
+		{EnvPublishQueue, &s.Queues.Publish}, {EnvPublishFIFOQueue, &s.Queues.PublishFIFO},
+		{EnvDeadQueue, &s.Queues.Dead}, {EnvDeadPublishQueue, &s.Queues.DeadPublish},
+	} {
+		if *v.to = getenv(v.name); *v.to == "" {
+			errs = append(errs, fmt.Errorf("%s is not set", v.name))
+		}
+	}
+	if list := getenv(EnvTrustedSenders); list != "" {
+		s.Trusted = strings.Split(list, ",")
+	}
+	if text != "" {
+		var err error
+		if s.Config, err = readConfig(text); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Settings{}, fmt.Errorf("read environment: %w", err)
+	}
+	return s, nil
+}
+
+func readConfig(text string) (*config.Config, error) {
+	if strings.Contains(text, "\n") {
+		return config.Parse(EnvConfig, []byte(text))
+	}
+	return config.Load(text)
+}
