@@ -19,11 +19,11 @@ const (
 	listBatch   = 500
 )
 
-// recall finds the groups that had something under way when the last process ended.
+// recall finds the groups that had something under way when the last process ended. They are due at once: what would have gone on with them may have ended with it.
 func (s *System) recall(ctx context.Context) error {
 	return s.eachGroup(ctx, "", func(g *dedup.Group) error {
 		if len(g.Pending) > 0 || g.HasHeld() {
-			s.watch.note(g)
+			s.watch.note(g, time.Time{})
 		}
 		return nil
 	})

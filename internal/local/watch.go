@@ -31,7 +31,7 @@ func newWatch(store dedup.Store, now func() time.Time) *watch {
 // Commit notes the group before it commits: the answer may be lost.
 func (w *watch) Commit(ctx context.Context, c dedup.Commit) error {
 	if c.Next.HasEffects() || c.Next.HasHeld() {
-		w.note(&c.Next)
+		w.note(&c.Next, w.now())
 	}
 	err := w.Store.Commit(ctx, c)
 	if err == nil && !c.Next.HasEffects() && !c.Next.HasHeld() {
@@ -56,9 +56,9 @@ func (w *watch) Clear(ctx context.Context, c dedup.Clear) error {
 	return nil
 }
 
-// note takes a group up.
-func (w *watch) note(g *dedup.Group) {
-	a := activity{held: g.HasHeld(), since: w.now()}
+// note takes a group up, as one that was last touched then.
+func (w *watch) note(g *dedup.Group, since time.Time) {
+	a := activity{held: g.HasHeld(), since: since}
 	if len(g.Pending) > 0 {
 		a.last = g.Pending[len(g.Pending)-1].Number
 	}
