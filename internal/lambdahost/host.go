@@ -1,0 +1,247 @@
+// Package lambdahost runs Lambda functions as processes: it is the other side of the Lambda Runtime API, which the bootstrap binaries speak, so that what would be
+// deployed is what runs.
+//
+// # Limits
+//
+// An instance serves one invocation at a time, as an execution environment does. It ends only between invocations, by Close, or when an invocation has run into its
+// timeout or its process has ended: then the next one starts a new process.
+package lambdahost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// DefaultTimeout is how long an invocation may take where nothing else is said.
+const DefaultTimeout = 30 * time.Second
+
+// Options of an instance. Zero fields take the defaults in their comments.
+type Options struct {
+	// Name of the function, in its ARN. Defaults to "function".
+	Name string
+	// Env is added to the environment of this process.
+	Env []string
+	// Timeout of one invocation, after which the process is killed. Defaults to DefaultTimeout.
+	Timeout time.Duration
+	// Output gets what the function writes and logs. Defaults to discarding.
+	Output io.Writer
+}
+
+// The ways in which an invocation fails.
+var (
+	ErrTimeout = errors.New("function timed out")
+	ErrExited  = errors.New("function's process ended")
+)
+
+// A FunctionError is what a function's handler returned.
+type FunctionError struct{ Type, Message string }
+
+func (e *FunctionError) Error() string { return e.Type + ": " + e.Message }
+
+// An Instance is one function with at most one process.
+type Instance struct {
+	bootstrap string
+	options   Options
+
+	turn    sync.Mutex // one invocation at a time
+	process *process   // nil before the first invocation, and after one that ended it
+}
+
+// New makes an instance of a bootstrap binary. The first invocation starts it.
+func New(bootstrap string, o Options) *Instance {
+	if o.Name == "" {
+		o.Name = "function"
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	if o.Output == nil {
+		o.Output = io.Discard
+	}
+	return &Instance{bootstrap: bootstrap, options: o}
+}
+
+// Invoke hands an event to the function and gives its answer. Beside the errors above there is that of the context, which ends the process.
+func (i *Instance) Invoke(ctx context.Context, event []byte) ([]byte, error) {
+	i.turn.Lock()
+	defer i.turn.Unlock()
+	if i.process == nil {
+		p, err := i.start()
+		if err != nil {
+			return nil, fmt.Errorf("start function %s: %w", i.options.Name, err)
+		}
+		i.process = p
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, i.options.Timeout, ErrTimeout)
+	defer cancel()
+	answer, err := i.process.invoke(ctx, event)
+	if _, returned := errors.AsType[*FunctionError](err); err != nil && !returned {
+		i.process.kill()
+		i.process = nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("invoke function %s: %w", i.options.Name, err)
+	}
+	return answer, nil
+}
+
+// Close ends the process.
+func (i *Instance) Close() error {
+	i.turn.Lock()
+	defer i.turn.Unlock()
+	if i.process != nil {
+		i.process.kill()
+		i.process = nil
+	}
+	return nil
+}
+
+// An invocation is on its way through a process.
+type invocation struct {
+	id       string
+	event    []byte
+	deadline time.Time
+	answer   chan answer // takes one without waiting
+}
+
+type answer struct {
+	body []byte
+	err  error
+}
+
+// A process is a running bootstrap and the API that it asks.
+type process struct {
+	arn     string
+	command *exec.Cmd
+	server  *http.Server
+	next    chan *invocation
+	exited  chan struct{}
+
+	mu      sync.Mutex
+	current *invocation
+}
+
+func (i *Instance) start() (*process, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns at once
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	p := &process{
+		arn: "arn:aws:lambda:local:000000000000:function:" + i.options.Name, next: make(chan *invocation), exited: make(chan struct{}),
+		command: exec.Command(i.bootstrap), //nolint:gosec,noctx // the operator names it; kill ends it
+	}
+	p.server = &http.Server{Handler: p.api(), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = p.server.Serve(listener) }() // ends with Close, and says so
+	p.command.Stdout, p.command.Stderr = i.options.Output, i.options.Output
+	p.command.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API="+listener.Addr().String(), "AWS_LAMBDA_FUNCTION_NAME="+i.options.Name, "_HANDLER=bootstrap")
+	p.command.Env = append(p.command.Env, i.options.Env...)
+	if err := p.command.Start(); err != nil {
+		return nil, errors.Join(err, p.server.Close())
+	}
+	go func() {
+		_ = p.command.Wait() // how it ended is in its output
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// kill ends the process, as Lambda does: by force.
+func (p *process) kill() {
+	_ = p.command.Process.Kill() // it may have ended already
+	<-p.exited
+	_ = p.server.Close() // nobody is there any more
+}
+
+func (p *process) invoke(ctx context.Context, event []byte) ([]byte, error) {
+	deadline, _ := ctx.Deadline()
+	in := &invocation{id: uuid.NewString(), event: event, deadline: deadline, answer: make(chan answer, 1)}
+	next := p.next
+	for {
+		select {
+		case next <- in:
+			next = nil
+		case a := <-in.answer:
+			return a.body, a.err
+		case <-p.exited:
+			return nil, ErrExited
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// api is the Lambda Runtime API.
+func (p *process) api() http.Handler {
+	const root = "/2018-06-01/runtime"
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+root+"/invocation/next", p.serveNext)
+	mux.HandleFunc("POST "+root+"/invocation/{id}/response", p.serveResponse)
+	mux.HandleFunc("POST "+root+"/invocation/{id}/error", p.serveError)
+	mux.HandleFunc("POST "+root+"/init/error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	return mux
+}
+
+func (p *process) serveNext(w http.ResponseWriter, r *http.Request) {
+	var in *invocation
+	select {
+	case in = <-p.next:
+	case <-r.Context().Done():
+		return
+	}
+	p.mu.Lock()
+	p.current = in
+	p.mu.Unlock()
+	w.Header().Set("Lambda-Runtime-Aws-Request-Id", in.id)
+	w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(in.deadline.UnixMilli(), 10))
+	w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", p.arn)
+	w.Header().Set("Lambda-Runtime-Trace-Id", "Root=1-"+strings.ReplaceAll(in.id, "-", "")[:8]+"-000000000000000000000000;Sampled=0")
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(in.event) // a process that is gone is noticed by its end
+}
+
+func (p *process) serveResponse(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	p.settle(w, r, answer{body: body})
+}
+
+func (p *process) serveError(w http.ResponseWriter, r *http.Request) {
+	var e struct {
+		Type    string `json:"errorType"`
+		Message string `json:"errorMessage"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	p.settle(w, r, answer{err: &FunctionError{Type: e.Type, Message: e.Message}})
+}
+
+// settle ends the current invocation; one that is not current any more is refused, as Lambda does.
+func (p *process) settle(w http.ResponseWriter, r *http.Request, a answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current == nil || p.current.id != r.PathValue("id") {
+		http.Error(w, "no such invocation", http.StatusBadRequest)
+		return
+	}
+	p.current.answer <- a
+	p.current = nil
+	w.WriteHeader(http.StatusAccepted)
+}
