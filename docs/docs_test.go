@@ -3,6 +3,7 @@ package docs
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // pages of this project
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,9 +78,7 @@ func (s schema) fields(defs map[string]schema, prefix string) map[string]schema 
 	for name, p := range s.Properties {
 		out[prefix+name] = p
 		if p.Ref != "" {
-			for inner, q := range defs[strings.TrimPrefix(p.Ref, "#/$defs/")].fields(defs, prefix+name+".") {
-				out[inner] = q
-			}
+			maps.Copy(out, defs[strings.TrimPrefix(p.Ref, "#/$defs/")].fields(defs, prefix+name+"."))
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -31,7 +32,7 @@ func run(listen, secretFile, file string) error {
 	if err != nil {
 		return err
 	}
-	handler, err := receive(strings.TrimSpace(string(secret)), j)
+	handler, err := receive(strings.TrimSpace(string(secret)), j, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ type Push struct {
 }
 
 // receive answers POST /hook. The status tells the sender what to do: 2xx ends the delivery, anything else brings it back.
-func receive(secret string, j *journal) (http.Handler, error) {
+func receive(secret string, j *journal, log *slog.Logger) (http.Handler, error) {
 	key, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {
 		return nil, fmt.Errorf("read secret: %w", err)
@@ -49,12 +49,12 @@ func receive(secret string, j *journal) (http.Handler, error) {
 		}
 		fresh, err := j.add(e)
 		if err != nil {
-			slog.Error("delivery not kept; it comes again", "error", err)
+			log.Error("delivery not kept; it comes again", "error", err)
 			http.Error(w, "not kept", http.StatusInternalServerError)
 			return
 		}
 		if !fresh {
-			slog.Info("duplicate delivery", "webhook_id", e.WebhookID)
+			log.Info("duplicate delivery", "webhook_id", e.WebhookID)
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,7 +44,7 @@ func receiver(t *testing.T, file string) http.Handler {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.file.Close() })
-	h, err := receive(secret, j)
+	h, err := receive(secret, j, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
