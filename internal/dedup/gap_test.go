@@ -1,0 +1,212 @@
+package dedup_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var groupG = dedup.GroupKey{Stream: "s", Group: "g"}
+
+func gapped(policy dedup.GapPolicy, events ...string) dedup.Stream {
+	s := bySequence
+	s.Gap, s.Events = dedup.Gap{Policy: policy, After: time.Minute}, events
+	return s
+}
+
+// closeGaps sweeps the gaps of the group.
+func (w *worker) closeGaps() {
+	w.t.Helper()
+	if err := w.CloseGaps(w.t.Context(), groupG); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestAGapIsWaitedForByDefaultAndReported(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("1", "3")...)
+	w.pass(100 * time.Hour)
+	w.events = nil
+	w.closeGaps()
+	same(t, "record", summary(w.group()), "v1 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
+	same(t, "events", w.events, []dedup.Event{{Name: dedup.EventGap, Stream: "s", Count: 1, Age: 100 * time.Hour}})
+}
+
+func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
+	l := newLab(t)
+	stream := gapped(dedup.GapSkip, "side")
+	w := l.worker(stream)
+	w.process(numbered("1", "4", "5", "7: send")...)
+	l.pass(time.Minute - 1)
+	w.closeGaps()
+	same(t, "too early", l.group().Version, 1)
+	l.pass(1)
+	w.calls()
+	w.closeGaps()
+	same(t, "calls", w.calls(), []string{
+		"load g", "held g 0/4 x2", "run p/0/4", "run p/0/5", "trigger later g", "commit g v2 unhold 0/4 unhold 0/5", "trigger g",
+	})
+	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/4,p/0/5, pending=[1 gap/p/0/2 1 effects] p/0 next=6 held=[{7 7}] skipped=[{2 3}]")
+	l.publish(stream)
+	same(t, "arrived", l.arrived("side"), []string{"s/g/1"})
+	d := l.sent[0]
+	var event dedup.GapEvent
+	if err := json.Unmarshal(d.Effect.Body, &event); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "event", event, dedup.GapEvent{Source: "p", First: 2, Last: 3})
+	same(t, "headers", d.Effect.Headers, map[string]string{"once-event": "gap"})
+
+	// The next gap has a time of its own.
+	w.closeGaps()
+	same(t, "next gap", l.group().Sources["p"].Next, 6)
+	l.pass(time.Minute)
+	w.closeGaps()
+	same(t, "skipped", l.group().Sources["p"].Skipped, dedup.Ranges{{First: 2, Last: 3}, {First: 6, Last: 6}})
+}
+
+func TestAGapEventNamesTheSourceAsItsSenderDoes(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(gapped(dedup.GapSkip, "side"))
+	m := numbered("p/7/3")[0]
+	m.Principal = "alice"
+	w.process(m)
+	l.pass(time.Minute)
+	w.closeGaps()
+	var event dedup.GapEvent
+	if err := json.Unmarshal(l.group().Pending[0].Effects[0].Body, &event); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "event", event, dedup.GapEvent{Source: "p", Epoch: 7, First: 1, Last: 2})
+}
+
+func TestASkippedNumberIsRefusedAndNeverDroppedAsADuplicate(t *testing.T) {
+	w := newLab(t).worker(gapped(dedup.GapSkip))
+	w.process(numbered("3")...)
+	w.pass(time.Minute)
+	w.closeGaps()
+	same(t, "fates", w.process(numbered("1", "2", "3", "4")...), []string{"rejected skipped", "rejected skipped", "duplicate", "processed"})
+}
+
+func TestWhatIsBehindAGapThatFailsGoesToTheDeadLetterQueue(t *testing.T) {
+	w := newLab(t).worker(gapped(dedup.GapFail))
+	w.process(numbered("1", "3", "5", "q/0/1")...)
+	w.pass(time.Minute)
+	w.closeGaps()
+	same(t, "dead letters", w.lettered(), []string{"p/0/3 gap", "p/0/5 gap"})
+	same(t, "record", summary(w.group()), "v2 state=p/0/1,q/0/1, pending= p/0 next=2 q/0 next=2")
+	same(t, "in order again", w.process(numbered("2", "3")...), []string{"processed", "processed"})
+}
+
+func TestMoreThanATransactionTakesIsFailedInTurns(t *testing.T) {
+	w := newLab(t).worker(gapped(dedup.GapFail))
+	var behind []dedup.Message
+	for n := uint64(2); n < 152; n++ {
+		behind = append(behind, dedup.Message{Stream: "s", Group: "g", Source: "p", Sequence: n}, dedup.Message{Stream: "s", Group: "g", Source: "q", Sequence: n})
+	}
+	w.process(behind...)
+	w.pass(time.Minute)
+	w.closeGaps()
+	same(t, "dead letters", len(w.lettered()), 300)
+	g := w.group()
+	same(t, "held", g.HasHeld(), false)
+}
+
+func TestAGapStaysWhereTheDeadLetterQueueIsAway(t *testing.T) {
+	for _, f := range []fault{failsBefore, failsAfter} {
+		w := newLab(t).worker(gapped(dedup.GapFail))
+		w.process(numbered("2")...)
+		w.pass(time.Minute)
+		w.at = always("dead", f)
+		if err := w.CloseGaps(t.Context(), groupG); err == nil {
+			t.Error("no error")
+		}
+		same(t, "record", summary(w.group()), "v1 state= pending= p/0 next=1 held=[{2 2}]")
+	}
+}
+
+func TestAMessageThatComesWhileItsNumberIsSkippedIsEitherRunOrRefused(t *testing.T) {
+	l := newLab(t)
+	l.worker(gapped(dedup.GapSkip)).process(numbered("2")...)
+	l.pass(time.Minute)
+	w := l.worker(gapped(dedup.GapSkip))
+	w.at = between("commit", func() { l.worker(gapped(dedup.GapSkip)).process(numbered("1")...) })
+	w.closeGaps()
+	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
+}
+
+func TestWhatIsNotCommittedIsNotReported(t *testing.T) {
+	l := newLab(t)
+	l.worker(gapped(dedup.GapSkip)).process(numbered("2")...)
+	l.pass(time.Minute)
+	l.events = nil
+	w := l.worker(gapped(dedup.GapSkip))
+	w.at = once("commit", failsBefore)
+	w.closeGaps()
+	l.events = slices.DeleteFunc(l.events, func(e dedup.Event) bool { return e.Name == dedup.EventGap })
+	same(t, "events", l.events, []dedup.Event{{Name: dedup.EventSkipped, Stream: "s", Count: 1}, {Name: dedup.EventProcessed, Stream: "s", Count: 1}})
+}
+
+func TestASweepLeavesALiveGroupAlone(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("1: send")...)
+	w.calls()
+	w.closeGaps()
+	same(t, "calls of CloseGaps", w.calls(), []string{"load g"})
+	if err := w.Sweep(t.Context(), groupG); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls of Sweep", w.calls(), []string{"load g", "load g", "trigger g"})
+	if err := w.Sweep(t.Context(), dedup.GroupKey{Stream: "s", Group: "none"}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "of no group", w.calls(), []string{"load none", "load none"})
+}
+
+func TestASweepTriggersAheadOfItsCommitBecauseNobodyWouldDeliverItAgain(t *testing.T) {
+	for _, body := range []string{": send", ": reply"} {
+		l := newLab(t)
+		l.worker(gapped(dedup.GapSkip)).process(numbered("2" + body)...)
+		l.pass(time.Minute)
+		dead := l.worker(gapped(dedup.GapSkip))
+		dead.at = dies("commit", failsAfter)
+		if err := dead.CloseGaps(t.Context(), groupG); err == nil {
+			t.Error("no error")
+		}
+		l.publish(gapped(dedup.GapSkip))
+		same(t, "pending", len(l.group().Pending), 0)
+	}
+}
+
+func TestASweepFinishesEntriesWithoutEffects(t *testing.T) {
+	l := newLab(t)
+	dead := l.worker(byKey)
+	dead.at = dies("mark", failsBefore)
+	dead.process(keyed("a: reply", "b: send")...)
+	w := l.worker(byKey)
+	if err := w.Sweep(t.Context(), groupG); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls", w.calls(), []string{"load g", "mark 1", "clear g 1", "load g", "trigger g"})
+	same(t, "token", l.token(keyed("a: reply")[0]).State, dedup.Done)
+}
+
+func TestASweepThatFailsSaysSo(t *testing.T) {
+	for _, call := range []string{"load", "mark", "clear"} {
+		l := newLab(t)
+		l.worker(byKey).process(keyed("a")...)
+		w := l.worker(byKey)
+		w.at = always(call, failsBefore)
+		if err := w.Sweep(t.Context(), groupG); err == nil {
+			t.Errorf("%s: no error", call)
+		}
+	}
+	w := newLab(t).worker(byKey)
+	none := dedup.GroupKey{Stream: "none", Group: "g"}
+	if w.Sweep(t.Context(), none) == nil || w.CloseGaps(t.Context(), none) == nil {
+		t.Error("no error for an unknown stream")
+	}
+}
