@@ -15,7 +15,7 @@ const (
 	EnvConfig = "ONCE_CONFIG"
 
 	EnvGroupsTable = "ONCE_GROUPS_TABLE"
-	EnvTokensTable = "ONCE_TOKENS_TABLE"
+	EnvTokensTable = "ONCE_TOKENS_TABLE" //nolint:gosec // the name of a table
 
 	EnvIngressQueue     = "ONCE_INGRESS_QUEUE_URL"      // standard
 	EnvIngressFIFOQueue = "ONCE_INGRESS_FIFO_QUEUE_URL" // first-in-first-out
@@ -54,10 +54,14 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 		to   *string
 	}{
 		{EnvConfig, &text},
-		{EnvGroupsTable, &s.Tables.Groups}, {EnvTokensTable, &s.Tables.Tokens},
-		{EnvIngressQueue, &s.Queues.Ingress}, {EnvIngressFIFOQueue, &s.Queues.IngressFIFO},
-		{EnvPublishQueue, &s.Queues.Publish}, {EnvPublishFIFOQueue, &s.Queues.PublishFIFO},
-		{EnvDeadQueue, &s.Queues.Dead}, {EnvDeadPublishQueue, &s.Queues.DeadPublish},
+		{EnvGroupsTable, &s.Tables.Groups},
+		{EnvTokensTable, &s.Tables.Tokens},
+		{EnvIngressQueue, &s.Queues.Ingress},
+		{EnvIngressFIFOQueue, &s.Queues.IngressFIFO},
+		{EnvPublishQueue, &s.Queues.Publish},
+		{EnvPublishFIFOQueue, &s.Queues.PublishFIFO},
+		{EnvDeadQueue, &s.Queues.Dead},
+		{EnvDeadPublishQueue, &s.Queues.DeadPublish},
 	} {
 		if *v.to = getenv(v.name); *v.to == "" {
 			errs = append(errs, fmt.Errorf("%s is not set", v.name))

@@ -157,7 +157,7 @@ func TestTheFrontTranslates(t *testing.T) {
 	}
 	result := w.Result()
 	body, err := io.ReadAll(result.Body)
-	if err != nil || result.StatusCode != 201 || string(body) != "\xff" || result.Header.Get("X-A") != "b" || result.Header.Get("Set-Cookie") != "c=d" {
+	if err != nil || result.StatusCode != http.StatusCreated || string(body) != "\xff" || result.Header.Get("X-A") != "b" || result.Header.Get("Set-Cookie") != "c=d" {
 		t.Errorf("answered %d %v %q, %v", result.StatusCode, result.Header, body, err)
 	}
 	w = httptest.NewRecorder()

@@ -1,0 +1,344 @@
+package lambda
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/lambdahost"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+)
+
+const deployedConfig = `
+streams:
+  orders:   {destinations: [shop, ahead]}
+  payments: {admission: sequence, destinations: [bank]}
+  tokens:   {admission: token, destinations: [shop]}
+destinations:
+  shop:  {webhook: %q}
+  bank:  {webhook: %q}
+  ahead: {stream: payments}
+`
+
+// visibility is that of the queues: when a message that failed comes again.
+const visibility = 10 * time.Second
+
+// A deployment is what a stack would make, on emulators: tables, queues, the built functions and what feeds them.
+type deployment struct {
+	store   *dynamostore.Store
+	queues  map[string]*sqsqueue.Queue // by the name of their variable
+	url     string
+	webhook *hook
+	bin     string
+	env     []string
+}
+
+func deploy(t *testing.T) *deployment {
+	t.Helper()
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
+		if os.Getenv(name) == "" {
+			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
+		}
+	}
+	clients, err := NewClients(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), bin: t.TempDir()}
+	build(t, d.bin)
+	name := "test-" + rand.Text()
+	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
+	createTables(t, clients.DynamoDB, tables)
+	if d.store, err = dynamostore.New(clients.DynamoDB, tables, dynamostore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	d.env = []string{
+		EnvGroupsTable + "=" + tables.Groups, EnvTokensTable + "=" + tables.Tokens, EnvTrustedSenders + "=127.0.0.1", // as ElasticMQ calls all senders
+		EnvConfig + "=" + fmt.Sprintf(deployedConfig, d.webhook.url+"/shop", d.webhook.url+"/bank"), "AWS_LAMBDA_LOG_FORMAT=JSON",
+	}
+	for variable, suffix := range map[string]string{
+		EnvIngressQueue: "ingress", EnvIngressFIFOQueue: "ingress.fifo", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish.fifo",
+		EnvDeadQueue: "dead", EnvDeadPublishQueue: "dead-publish",
+	} {
+		url := createQueue(t, clients.SQS, name+"-"+suffix)
+		d.queues[variable] = sqsqueue.New(clients.SQS, url)
+		d.env = append(d.env, variable+"="+url)
+	}
+	d.run(t)
+	return d
+}
+
+func build(t *testing.T, into string) {
+	t.Helper()
+	for _, name := range []string{"ingest", "process", "publish"} {
+		c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", filepath.Join(into, name), "../../functions/"+name) //nolint:gosec // our own
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("build %s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func createTables(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables) {
+	t.Helper()
+	for _, in := range dynamostore.Schema(tables) {
+		if _, err := client.CreateTable(t.Context(), in); err != nil {
+			t.Fatalf("create table: %v", err)
+		}
+		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			t.Fatalf("wait for table: %v", err)
+		}
+		t.Cleanup(func() {
+			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
+				t.Errorf("delete table: %v", err)
+			}
+		})
+	}
+}
+
+func createQueue(t *testing.T, client *sqs.Client, name string) string {
+	t.Helper()
+	attributes := map[string]string{}
+	if queue.FIFO(name) {
+		attributes["FifoQueue"] = "true"
+	}
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err != nil {
+		t.Fatalf("create queue: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
+			t.Errorf("delete queue: %v", err)
+		}
+	})
+	return aws.ToString(out.QueueUrl)
+}
+
+// run starts the front and the event source mappings, two of each queue, and stops them before the test ends.
+func (d *deployment) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var pollers sync.WaitGroup
+	front := httptest.NewServer(lambdahost.Front(d.instance(t, "ingest").Invoke))
+	d.url = front.URL
+	for variable, function := range map[string]string{
+		EnvIngressQueue: "process", EnvIngressFIFOQueue: "process", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish",
+	} {
+		for range 2 {
+			source := lambdahost.Source{Queue: d.queues[variable], Visibility: visibility, Wait: time.Second}
+			invoke := d.instance(t, function).Invoke
+			pollers.Go(func() { source.Poll(ctx, invoke) })
+		}
+	}
+	t.Cleanup(func() {
+		front.Close()
+		cancel()
+		pollers.Wait()
+	})
+}
+
+func (d *deployment) instance(t *testing.T, function string) *lambdahost.Instance {
+	t.Helper()
+	i := lambdahost.New(filepath.Join(d.bin, function), lambdahost.Options{Name: function, Env: d.env, Output: t.Output()})
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+// A hook is a receiver of webhooks. It notes each delivery, and tells of the first of each identity.
+type hook struct {
+	url    string
+	firsts chan received
+
+	mu    sync.Mutex
+	times map[string]int
+}
+
+type received struct{ destination, id, body string }
+
+func newHook(t *testing.T) *hook {
+	t.Helper()
+	h := &hook{firsts: make(chan received, 1000), times: map[string]int{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		id := r.Header.Get("webhook-id")
+		if err != nil || id == "" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.times[r.URL.Path+id]++; h.times[r.URL.Path+id] == 1 {
+			h.firsts <- received{path.Base(r.URL.Path), id, string(body)}
+		}
+	}))
+	h.url = server.URL
+	t.Cleanup(server.Close)
+	return h
+}
+
+// wait collects the bodies of n first deliveries, by destination, in their order.
+func (h *hook) wait(t *testing.T, n int) map[string][]string {
+	t.Helper()
+	limit := time.NewTimer(2 * time.Minute)
+	defer limit.Stop()
+	out := map[string][]string{}
+	for i := range n {
+		select {
+		case r := <-h.firsts:
+			out[r.destination] = append(out[r.destination], r.body)
+		case <-limit.C:
+			t.Fatalf("%d of %d deliveries came: %v", i, n, out)
+		}
+	}
+	return out
+}
+
+// post sends a message and gives the answer.
+func (d *deployment) post(t *testing.T, stream, body string, header map[string]string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url+"/v1/streams/"+stream+"/messages", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	return response
+}
+
+func (d *deployment) accepted(t *testing.T, stream, body string, header map[string]string) {
+	t.Helper()
+	if response := d.post(t, stream, body, header); response.StatusCode != http.StatusAccepted {
+		answer, _ := io.ReadAll(response.Body)
+		t.Errorf("message %s of %s: %s: %s", body, stream, response.Status, answer)
+	}
+}
+
+// settled waits until no group has anything pending or held.
+func (d *deployment) settled(t *testing.T) {
+	t.Helper()
+	for range 600 {
+		groups, err := d.store.Groups(t.Context(), "", dedup.GroupKey{}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(groups, func(g dedup.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond): // nobody tells when a table changes
+		case <-t.Context().Done():
+		}
+	}
+	t.Error("something stays pending or held")
+}
+
+func TestTheDeployedFunctionsDeliverEachMessageOnce(t *testing.T) {
+	d := deploy(t)
+	const messages = 10
+	want := map[string][]string{}
+	for round := range 3 { // each message three times
+		for i := range messages {
+			body := fmt.Sprintf("order-%02d", i)
+			d.accepted(t, "orders", body, map[string]string{"Idempotency-Key": fmt.Sprintf("%q", body), "Once-Group": fmt.Sprint("g", i%3)})
+			d.accepted(t, "tokens", "token-"+body, map[string]string{"Idempotency-Key": fmt.Sprintf("%q", body)})
+			if round == 0 {
+				want["shop"] = append(want["shop"], body, "token-"+body)
+				want["bank"] = append(want["bank"], body) // by way of the stream payments
+			}
+		}
+	}
+	for _, n := range []int{3, 1, 5, 2, 4, 1} {
+		d.accepted(t, "payments", fmt.Sprint("payment-", n), map[string]string{"Once-Source": "till", "Once-Sequence": fmt.Sprint(n)})
+	}
+	total := 3*messages + 5
+	got := d.webhook.wait(t, total)
+	payments := slices.DeleteFunc(slices.Clone(got["bank"]), func(body string) bool { return !strings.HasPrefix(body, "payment-") })
+	if d := cmp.Diff([]string{"payment-1", "payment-2", "payment-3", "payment-4", "payment-5"}, payments); d != "" {
+		t.Errorf("order of numbered messages (-want +got):\n%s", d)
+	}
+	want["bank"] = append(want["bank"], payments...)
+	for _, bodies := range []map[string][]string{want, got} {
+		for _, name := range slices.Collect(maps.Keys(bodies)) {
+			slices.Sort(bodies[name])
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("deliveries (-want +got):\n%s", d)
+	}
+	d.settled(t)
+	if len(d.webhook.firsts) > 0 {
+		t.Errorf("%d deliveries too many", len(d.webhook.firsts))
+	}
+	if r := d.post(t, "orders", "another", map[string]string{"Idempotency-Key": `"order-00"`, "Once-Group": "g0"}); r.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("another body under the same key: %s", r.Status)
+	}
+}
+
+func TestWhatTheFunctionsRefuseGoesToTheDeadLetterQueue(t *testing.T) {
+	d := deploy(t)
+	sent := d.queues[EnvIngressQueue].Send(t.Context(), []queue.Message{{Body: "lost", Attributes: map[string]string{"once-stream": "unknown", "once-id": "1"}}})
+	if sent[0].Err != nil {
+		t.Fatal(sent[0].Err)
+	}
+	for range 60 {
+		got, err := d.queues[EnvDeadQueue].Receive(t.Context(), 1, time.Minute, time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) == 0 {
+			continue
+		}
+		if got[0].Body != "lost" || got[0].Attributes["once-reason"] == "" || got[0].Attributes["once-id"] != "1" {
+			t.Errorf("dead letter %+v", got[0])
+		}
+		return
+	}
+	t.Error("nothing came to the dead-letter queue")
+}
+
+func TestAFunctionThatLacksItsEnvironmentSaysSoAndEnds(t *testing.T) {
+	bin := t.TempDir()
+	build(t, bin)
+	var log bytes.Buffer
+	i := lambdahost.New(filepath.Join(bin, "process"), lambdahost.Options{Env: []string{EnvConfig + "=" + webhookConfig}, Output: &log})
+	_, err := i.Invoke(t.Context(), []byte(`{}`))
+	if !errors.Is(err, lambdahost.ErrExited) || !strings.Contains(log.String(), EnvGroupsTable) {
+		t.Errorf("got %v and the log %q", err, log.String())
+	}
+}
