@@ -148,7 +148,7 @@ func (q *ingress) DeadLetter(context.Context, []dedup.Refused) error            
 type faultyStore struct {
 	dedup.Store
 	away       atomic.Bool
-	beforeMark func() // nil for nothing; set before requests are made
+	beforeMark atomic.Pointer[func()] // called once, before a request's token is marked done
 }
 
 var errAway = errors.New("internal text: dial tcp 10.0.0.1")
@@ -161,17 +161,15 @@ func (s *faultyStore) Load(ctx context.Context, groups []dedup.GroupKey, tokens 
 }
 
 func (s *faultyStore) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	if next.State == dedup.Done && next.Reason == "" {
+		if do := s.beforeMark.Swap(nil); do != nil {
+			(*do)()
+		}
+	}
 	if s.away.Load() {
 		return dedup.Token{}, errAway
 	}
 	return s.Store.SwapToken(ctx, old, next)
-}
-
-func (s *faultyStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
-	if s.beforeMark != nil {
-		s.beforeMark()
-	}
-	return s.Store.MarkDone(ctx, tokens)
 }
 
 // syncBuffer is a log that may be written to and read at the same time.
