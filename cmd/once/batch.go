@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ func (b *batch) deal(ctx context.Context, next func() (line, error), queues []ch
 func (b *batch) partition(l line, turn int) int {
 	name := l.message.Group
 	if name == "" {
-		name = l.message.Source
+		name = cmp.Or(l.message.Source, l.message.Key)
 	}
 	if name == "" {
 		return turn % b.workers

@@ -95,6 +95,9 @@ func greet(w io.Writer, o serverOptions, url, source string) {
 		at = " --url " + url
 	}
 	show := "once show " + stream
+	if key, ok := strings.CutPrefix(flags, "--key "); ok {
+		show += " --id " + key
+	}
 	if o.DataDir != defaultData {
 		show += " --data " + o.DataDir
 	}

@@ -177,6 +177,9 @@ func (a *app) sendOne(ctx context.Context, c *client.Client, args []string, o *s
 	if err != nil {
 		return err
 	}
+	if len(body) == 0 && len(args) == 1 {
+		return &exitError{exitUsage, errors.New("read body: there is none: name one, or '' to send an empty one")}
+	}
 	m := o.message
 	m.Body = body
 	if m.ContentType == "" {

@@ -317,3 +317,22 @@ func TestASweepOfAStoppedFolderPublishesWhatIsPending(t *testing.T) {
 		t.Errorf("lines: %+v", lines)
 	}
 }
+
+func TestAPortThatIsTakenIsAnErrorAtOnce(t *testing.T) {
+	t.Parallel()
+	taken := httptest.NewServer(http.NotFoundHandler())
+	defer taken.Close()
+	s, err := local.Open(local.Options{Config: &config.Config{}, DataDir: t.TempDir(), Listen: taken.Listener.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("run: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

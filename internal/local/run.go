@@ -64,12 +64,14 @@ func (s *System) Run(ctx context.Context) error {
 		return fmt.Errorf("run system: %w", err)
 	}
 	defer stopAdmin()
+	working, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for _, p := range s.pollers() {
-		wg.Go(func() { p.run(ctx) })
+		wg.Go(func() { p.run(working) })
 	}
-	wg.Go(func() { s.sweepForever(ctx) })
+	wg.Go(func() { s.sweepForever(working) })
 	err = s.serve(ctx)
+	stop() // it may have ended by itself, on a port that is taken
 	wg.Wait()
 	return err
 }
