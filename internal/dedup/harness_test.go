@@ -170,6 +170,17 @@ func once(prefix string, f fault) func(string) fault {
 	return nth(1, prefix, func() fault { return f })
 }
 
+// both is an at that does what any of some does.
+func both(ats ...func(string) fault) func(string) fault {
+	return func(call string) fault {
+		f := works
+		for _, at := range ats {
+			f = max(f, at(call))
+		}
+		return f
+	}
+}
+
 // always is an at that makes all such calls fail.
 func always(prefix string, f fault) func(string) fault {
 	return func(call string) fault {

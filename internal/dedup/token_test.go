@@ -1,0 +1,256 @@
+package dedup_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var byToken = dedup.Stream{Name: "s", Admission: dedup.ByToken}
+
+func (w *worker) issue(messages ...dedup.Message) {
+	w.t.Helper()
+	for _, m := range messages {
+		if _, _, err := w.Issue(w.t.Context(), m); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+func TestAnIssuedTokenIsProcessedOnce(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byToken)
+	w.issue(keyed("a: send")...)
+	same(t, "calls", w.calls(), []string{"swap absent issued"})
+	same(t, "fates", w.process(keyed("a: send")...), []string{"processed"})
+	same(t, "while it is pending", w.process(keyed("a: send")...), []string{"duplicate"})
+	l.publish(byToken)
+	same(t, "when it is done", w.process(keyed("a: send")...), []string{"duplicate"})
+}
+
+func TestATokenThatWasNeverIssuedIsUnknownAndNeverDroppedSilently(t *testing.T) {
+	w := newLab(t).worker(byToken)
+	same(t, "fates", w.process(keyed("a")...), []string{"rejected unknown"})
+	same(t, "calls", w.calls(), []string{"load g +1 tokens"})
+}
+
+func TestADoneTokenThatIsForgottenIsUnknown(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byToken)
+	w.issue(keyed("a", "b")...)
+	w.process(keyed("a")...)
+	w.process(keyed("b")...)
+	l.pass(dedup.DefaultRetention)
+	same(t, "fates", w.process(keyed("a")...), []string{"rejected unknown"})
+}
+
+func TestAnIssuedTokenWaitsForItsMessage(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byToken)
+	w.issue(keyed("a")...)
+	l.pass(dedup.IssuedRetention - 1)
+	same(t, "fates", w.process(keyed("a")...), []string{"processed"})
+}
+
+func TestIssuingAgainFindsTheTokenAsItIs(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byToken)
+	m := keyed("a: reply")[0]
+	for i, want := range []struct {
+		fresh bool
+		state dedup.TokenState
+	}{{true, dedup.Issued}, {false, dedup.Issued}} {
+		token, fresh, err := w.Issue(t.Context(), m)
+		if err != nil || fresh != want.fresh || token.State != want.state {
+			t.Errorf("time %d: got %v, %v, %v", i, token.State, fresh, err)
+		}
+	}
+	w.process(m)
+	token, fresh, err := w.Issue(t.Context(), m)
+	if err != nil || fresh || token.State != dedup.Done || string(token.Reply.Body) != "a" {
+		t.Errorf("when done: got %+v, %v, %v", token, fresh, err)
+	}
+}
+
+func TestIssuingForAnotherContentIsRefused(t *testing.T) {
+	w := newLab(t).worker(byToken)
+	w.issue(keyed("a")...)
+	_, _, err := w.Issue(t.Context(), keyed("a: other")[0])
+	var refused *dedup.RefusedError
+	if !errors.As(err, &refused) || refused.Reason != dedup.ReasonKeyReuse || err.Error() != "key-reuse: the same identity was used for another content" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestIssuingThatFailsIsNotIssued(t *testing.T) {
+	for _, f := range []fault{failsBefore, failsAfter} {
+		w := newLab(t).worker(byToken)
+		w.at = once("swap", f)
+		if _, _, err := w.Issue(t.Context(), keyed("a")[0]); !errors.Is(err, errInjected) {
+			t.Errorf("got %v", err)
+		}
+		token, _, err := w.Issue(t.Context(), keyed("a")[0])
+		if err != nil || token.State != dedup.Issued {
+			t.Errorf("again: got %v, %v", token.State, err)
+		}
+	}
+	w := newLab(t).worker(byToken)
+	if _, _, err := w.Issue(t.Context(), dedup.Message{Stream: "s"}); !errors.As(err, new(*dedup.InvalidError)) {
+		t.Errorf("invalid: got %v", err)
+	}
+}
+
+func TestARefusalIsNotedInTheTokenAndTheMessageCanComeAgain(t *testing.T) {
+	for _, stream := range []dedup.Stream{byKey, byToken} {
+		l := newLab(t)
+		w := l.worker(stream)
+		m := keyed("a: reject")[0]
+		if stream.Admission == dedup.ByToken {
+			w.issue(m)
+		}
+		same(t, "fates", w.process(m), []string{"rejected rejected"})
+		if err := w.Refuse(t.Context(), []dedup.Refused{{Message: m, Reason: dedup.ReasonHandler}}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := w.Status(t.Context(), m)
+		if err != nil || state.Status != dedup.StatusRejected || state.Reason != dedup.ReasonHandler {
+			t.Errorf("got %+v, %v", state, err)
+		}
+		l.scripts["a"] = succeed
+		same(t, "redriven", w.process(m), []string{"processed"})
+		state, err = w.Status(t.Context(), m)
+		if err != nil || state.Status != dedup.StatusDone || state.Reason != "" {
+			t.Errorf("redriven: got %+v, %v", state, err)
+		}
+	}
+}
+
+func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
+	w := newLab(t).worker(byKey, dedup.Stream{Name: "n", Admission: dedup.BySequence})
+	number := dedup.Message{Stream: "n", Source: "p", Sequence: 1}
+	invalid := keyed("a")[0]
+	invalid.Stream = "none"
+	refused := []dedup.Refused{
+		{Message: keyed("b")[0], Reason: dedup.ReasonKeyReuse},
+		{Message: number, Reason: dedup.ReasonHandler},
+		{Message: invalid, Reason: dedup.ReasonAttempts},
+		{Delivery: &dedup.Delivery{}, Reason: dedup.ReasonAttempts},
+	}
+	if err := w.Refuse(t.Context(), refused); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls", len(w.calls()), 1)
+	same(t, "dead letters", len(w.dead), 4)
+}
+
+func TestARefusalThatDoesNotReachTheDeadLetterQueueIsNone(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	w.at = always("dead", failsAfter)
+	if err := w.Refuse(t.Context(), []dedup.Refused{{Message: keyed("a")[0], Reason: dedup.ReasonHandler}}); !errors.Is(err, errInjected) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "token", w.token(keyed("a")[0]).State, dedup.Absent)
+}
+
+func TestARefusalThatCanNotBeNotedIsStillOne(t *testing.T) {
+	for _, call := range []string{"load", "swap"} {
+		w := newLab(t).worker(byKey)
+		w.at = always(call, failsBefore)
+		if err := w.Refuse(t.Context(), []dedup.Refused{{Message: keyed("a")[0], Reason: dedup.ReasonHandler}}); err != nil {
+			t.Errorf("%s: got %v", call, err)
+		}
+	}
+}
+
+func TestARefusalIsNotNotedOverWhatIsDone(t *testing.T) {
+	refusal := []dedup.Refused{{Message: keyed("a: reply")[0], Reason: dedup.ReasonAttempts}}
+	t.Run("before", func(t *testing.T) {
+		w := newLab(t).worker(byKey)
+		w.process(keyed("a: reply")...)
+		if err := w.Refuse(t.Context(), refusal); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "token", w.token(keyed("a")[0]).State, dedup.Done)
+	})
+	t.Run("meanwhile", func(t *testing.T) {
+		l := newLab(t)
+		w := l.worker(byKey)
+		w.at = between("swap", func() { l.worker(byKey).process(keyed("a: reply")...) })
+		if err := w.Refuse(t.Context(), refusal); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "token", w.token(keyed("a")[0]).State, dedup.Done)
+	})
+}
+
+func TestTheStatusOfAMessage(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byKey)
+	m := keyed("a: send reply")[0]
+	id := dedup.Message{Stream: "s", ID: "a"}
+	status := func(want dedup.Status, group, reply string) {
+		t.Helper()
+		state, err := w.Status(t.Context(), id)
+		if err != nil || state.Status != want || state.Group != group || reply != "" && (state.Reply == nil || string(state.Reply.Body) != reply) {
+			t.Errorf("got %+v, %v, want %s", state, err, want)
+		}
+	}
+	status(dedup.StatusUnknown, "a", "")
+	w.issue(m)
+	status(dedup.StatusAccepted, "g", "")
+	w.process(m)
+	status(dedup.StatusCommitted, "g", "a")
+	l.publish(byKey)
+	status(dedup.StatusDone, "g", "a")
+	l.pass(dedup.DefaultRetention)
+	status(dedup.StatusUnknown, "a", "")
+}
+
+func TestTheStatusOfANumber(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(gapped(dedup.GapSkip))
+	status := func(id string, want dedup.Status) {
+		t.Helper()
+		state, err := w.Status(t.Context(), dedup.Message{Stream: "s", Group: "g", ID: id})
+		if err != nil || state.Status != want {
+			t.Errorf("%s: got %+v, %v, want %s", id, state, err, want)
+		}
+	}
+	w.process(numbered("1", "2: send", "4: reply")...)
+	status("p/0/1", dedup.StatusDone)
+	status("p/0/2", dedup.StatusCommitted)
+	status("p/0/3", dedup.StatusUnknown)
+	status("p/0/4", dedup.StatusHeld)
+	status("p/1/1", dedup.StatusUnknown)
+	l.pass(time.Minute)
+	w.closeGaps()
+	status("p/0/3", dedup.StatusRejected)
+	status("p/0/4", dedup.StatusDone)
+	for _, id := range []string{"p", "p/1", "p/x/1", "p/1/x", "/1/1"} {
+		if state, err := w.Status(t.Context(), dedup.Message{Stream: "s", Group: "g", ID: id}); err == nil && state.Status != dedup.StatusUnknown {
+			t.Errorf("%s: got %+v", id, state)
+		}
+	}
+	state, err := w.Status(t.Context(), numbered("4")[0])
+	if err != nil || state.Status != dedup.StatusDone || string(state.Reply.Body) != "p/0/4" {
+		t.Errorf("by number: got %+v, %v", state, err)
+	}
+}
+
+func TestAStatusThatCanNotBeReadIsAnError(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	for _, n := range []int{1, 2} {
+		w.at = nth(n, "load", func() fault { return failsBefore })
+		if _, err := w.Status(t.Context(), keyed("a")[0]); !errors.Is(err, errInjected) {
+			t.Errorf("load %d: got %v", n, err)
+		}
+	}
+	if _, err := w.Status(t.Context(), dedup.Message{Stream: "none", ID: "a"}); !errors.Is(err, dedup.ErrNoStream) {
+		t.Errorf("stream: got %v", err)
+	}
+	if _, err := w.Status(t.Context(), dedup.Message{Stream: "s"}); !errors.As(err, new(*dedup.InvalidError)) {
+		t.Errorf("id: got %v", err)
+	}
+}
