@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A Handler processes one message on the state of its group, by changing the attempt. It may run more than once for a message; one run becomes real.
@@ -29,7 +29,7 @@ type Attempt[S any] struct {
 	// can't hold, by its types or because it has fields that S has not, fails the attempt: neither is ever replaced by a zero state.
 	State S
 
-	inner   *dedup.Attempt
+	inner   *record.Attempt
 	allowed []string
 	err     error
 }
@@ -44,7 +44,7 @@ func (a *Attempt[S]) SendTo(destination, group string, body Body) {
 		a.fail(fmt.Errorf("send to %q: %w", destination, err))
 		return
 	}
-	a.inner.Send(dedup.Effect{
+	a.inner.Send(record.Effect{
 		To: []string{destination}, Group: group,
 		ContentType: body.contentType, Headers: body.headers, Body: body.data,
 	})
@@ -68,7 +68,7 @@ func (a *Attempt[S]) Reply(status int, body Body) {
 		a.fail(fmt.Errorf("reply %d: %w", status, err))
 		return
 	}
-	a.inner.Reply(dedup.Reply{Status: status, Header: body.header(), Body: body.data})
+	a.inner.Reply(record.Reply{Status: status, Header: body.header(), Body: body.data})
 }
 
 func (b Body) header() http.Header {
@@ -100,8 +100,8 @@ func (a *Attempt[S]) fail(err error) {
 }
 
 // adapt makes the engine's handler of a typed one.
-func adapt[S any](h Handler[S], allowed []string) dedup.Handler {
-	return func(ctx context.Context, inner *dedup.Attempt, m dedup.Message) error {
+func adapt[S any](h Handler[S], allowed []string) record.Handler {
+	return func(ctx context.Context, inner *record.Attempt, m record.Message) error {
 		a := &Attempt[S]{inner: inner, allowed: allowed}
 		if err := decodeState(inner.State, &a.State); err != nil {
 			return fmt.Errorf("decode state of group %s as %s: %w", m.GroupKey(), reflect.TypeFor[S](), err)
@@ -152,4 +152,4 @@ func encodeState[S any](stored []byte, state S) ([]byte, error) {
 
 // Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a waiting caller is answered 400 with it. The detail is for people
 // and must not hold secrets; err may be nil.
-func Reject(detail string, err error) error { return &dedup.RejectError{Detail: detail, Err: err} }
+func Reject(detail string, err error) error { return &record.RejectError{Detail: detail, Err: err} }

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A ReplyFunc is a handler that keeps its state itself, and that a decorator guards. An error means that the message is not done and is to be tried again; a
@@ -109,12 +109,12 @@ func decorate(run func(context.Context, lease.Identity, lease.Func) (lease.Resul
 			return Outcome{}, fmt.Errorf("guard message: %w", err)
 		}
 		id := lease.Identity{
-			Key:         dedup.NewTokenKey(m.Principal, handlerScope+m.Stream, inner.Identity()),
+			Key:         record.NewTokenKey(m.Principal, handlerScope+m.Stream, inner.Identity()),
 			Fingerprint: inner.Fingerprint(),
 		}
-		result, err := run(ctx, id, func(ctx context.Context) (*dedup.Reply, error) {
+		result, err := run(ctx, id, func(ctx context.Context) (*record.Reply, error) {
 			r, err := h(ctx, public(&inner))
-			return &dedup.Reply{Status: r.Status, Header: r.Header, Body: r.Body}, err
+			return &record.Reply{Status: r.Status, Header: r.Header, Body: r.Body}, err
 		})
 		if err != nil {
 			return Outcome{}, publicError(err)

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/idempotency"
 	"github.com/effectively-once/once/internal/lease"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // keyed is a handler behind [Middleware].
@@ -52,7 +52,7 @@ func (k *keyed) serve(w http.ResponseWriter, r *http.Request, key string) {
 	}
 	x := &exchange{keyed: k, request: r, body: body}
 	result, err := x.run(lease.Identity{
-		Key:         dedup.NewTokenKey(k.Principal(r), httpScope+k.Name, key),
+		Key:         record.NewTokenKey(k.Principal(r), httpScope+k.Name, key),
 		Fingerprint: requestFingerprint(r, body),
 	})
 	switch {
@@ -92,13 +92,13 @@ func (k *keyed) refuse(w http.ResponseWriter, err error) {
 }
 
 // requestFingerprint covers what the sender meant: method, path, query and body.
-func requestFingerprint(r *http.Request, body []byte) dedup.Fingerprint {
+func requestFingerprint(r *http.Request, body []byte) record.Fingerprint {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
 		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash takes everything
 		h.Write(part)
 	}
-	var f dedup.Fingerprint
+	var f record.Fingerprint
 	h.Sum(f[:0])
 	return f
 }
@@ -110,7 +110,7 @@ type exchange struct {
 	body    []byte
 	// once are the headers that only this answer has.
 	once   http.Header
-	unkept *dedup.Reply
+	unkept *record.Reply
 }
 
 // errUnkept takes an answer past the guard, which keeps those of successes.
@@ -159,7 +159,7 @@ func sleep(ctx context.Context, d time.Duration) (slept bool) {
 }
 
 // handle runs the wrapped handler and gives its answer, where that is to be kept.
-func (x *exchange) handle(ctx context.Context) (*dedup.Reply, error) {
+func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 	rec := &recorder{header: http.Header{}, room: x.MaxReply}
 	r := x.request.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(x.body))
@@ -169,7 +169,7 @@ func (x *exchange) handle(ctx context.Context) (*dedup.Reply, error) {
 	if rec.status == 0 && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	var reply *dedup.Reply
+	var reply *record.Reply
 	reply, x.once = rec.reply()
 	if reply == nil {
 		return tooLarge(), nil
@@ -182,7 +182,7 @@ func (x *exchange) handle(ctx context.Context) (*dedup.Reply, error) {
 }
 
 // tooLarge is the answer instead of one that can't be kept: kept in its place, because the handler has run and must not run again.
-func tooLarge() *dedup.Reply {
+func tooLarge() *record.Reply {
 	rec := &recorder{header: http.Header{}, room: 1024}
 	problem.New(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")
 	reply, _ := rec.reply()

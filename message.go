@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // MaxBody is the largest body of a message, an effect or a reply, in bytes.
-const MaxBody = dedup.MaxBody
+const MaxBody = record.MaxBody
 
 // A Message is one logical message. It may be delivered many times.
 type Message struct {
@@ -43,8 +43,8 @@ func (m *Message) Decode(v any) error {
 	return nil
 }
 
-func (m *Message) internal() dedup.Message {
-	return dedup.Message{
+func (m *Message) internal() record.Message {
+	return record.Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.ID, Group: m.Group,
 		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
@@ -52,7 +52,7 @@ func (m *Message) internal() dedup.Message {
 }
 
 // public shows a handler what it is to see: the identity and the group as they are, not as the sender left them out.
-func public(m *dedup.Message) Message {
+func public(m *record.Message) Message {
 	return Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.Identity(), Group: m.GroupName(),
 		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,

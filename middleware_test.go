@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func post(key, body string) *http.Request {
@@ -387,16 +387,16 @@ type gate struct {
 
 var errAway = errors.New("the disk is on fire")
 
-func (g *gate) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+func (g *gate) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if g.away.Load() {
 		return nil, nil, errAway
 	}
 	return g.Store.Load(ctx, groups, tokens)
 }
 
-func (g *gate) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+func (g *gate) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	if g.away.Load() {
-		return dedup.Token{}, errAway
+		return record.Token{}, errAway
 	}
 	return g.Store.SwapToken(ctx, old, next)
 }

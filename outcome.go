@@ -3,7 +3,7 @@ package once
 import (
 	"net/http"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Kind is what became of a message.
@@ -63,12 +63,12 @@ type Reply struct {
 	Body   []byte
 }
 
-func outcome(o dedup.Outcome) Outcome {
-	kinds := [...]Kind{dedup.Retry: Retry, dedup.Processed: Processed, dedup.Duplicate: Duplicate, dedup.HeldBack: Held, dedup.Rejected: Rejected}
+func outcome(o record.Outcome) Outcome {
+	kinds := [...]Kind{record.Retry: Retry, record.Processed: Processed, record.Duplicate: Duplicate, record.HeldBack: Held, record.Rejected: Rejected}
 	return Outcome{Kind: kinds[o.Kind], Reason: string(o.Reason), Detail: o.Detail, Reply: reply(o.Reply), Err: o.Err}
 }
 
-func reply(r *dedup.Reply) *Reply {
+func reply(r *record.Reply) *Reply {
 	if r == nil {
 		return nil
 	}

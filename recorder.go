@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A recorder is the ResponseWriter that a handler behind [Middleware] sees. It keeps the answer to itself.
@@ -56,7 +56,7 @@ func bodiless(status int) bool {
 }
 
 // reply parts the answer into what is kept and the headers that only the first answer has. It is nil where the answer had no room.
-func (rec *recorder) reply() (*dedup.Reply, http.Header) {
+func (rec *recorder) reply() (*record.Reply, http.Header) {
 	rec.WriteHeader(http.StatusOK)
 	if rec.room < 0 {
 		return nil, nil
@@ -71,7 +71,7 @@ func (rec *recorder) reply() (*dedup.Reply, http.Header) {
 	if _, typed := kept["Content-Type"]; !typed && len(rec.body) > 0 && kept.Get("Content-Encoding") == "" {
 		kept.Set("Content-Type", http.DetectContentType(rec.body)) // as the server would
 	}
-	return &dedup.Reply{Status: rec.status, Header: kept, Body: rec.body}, once
+	return &record.Reply{Status: rec.status, Header: kept, Body: rec.body}, once
 }
 
 // unkeptHeader tells the fields of one connection, of one moment and of one receiver.
@@ -88,7 +88,7 @@ func unkeptHeader(name string, connection []string) bool {
 }
 
 // answer writes a reply with some more headers. Where outer middleware has set a header too, the reply's stands.
-func answer(w http.ResponseWriter, r *dedup.Reply, more http.Header) {
+func answer(w http.ResponseWriter, r *record.Reply, more http.Header) {
 	h := w.Header()
 	maps.Copy(h, r.Header)
 	maps.Copy(h, more)

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -69,14 +69,14 @@ type StreamConfig struct {
 // stream is the config as a backend takes it, without a handler.
 func (c StreamConfig) stream(name string) system.Stream {
 	return system.Stream{
-		Stream: dedup.Stream{
+		Stream: record.Stream{
 			Name:           name,
-			Admission:      dedup.Admission(c.Admission),
+			Admission:      record.Admission(c.Admission),
 			Unordered:      c.Order == OrderNone,
 			Retention:      c.Retention,
 			GroupRetention: c.GroupRetention,
-			Gap:            dedup.Gap{Policy: dedup.GapPolicy(c.Gap), After: c.GapAfter},
-			Bounds:         dedup.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
+			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
+			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
 		},
 		Destinations: c.Destinations,
 	}
@@ -103,4 +103,4 @@ func (c StreamConfig) validate() error {
 
 func oneOf[T comparable](value T, values ...T) bool { return slices.Contains(values, value) }
 
-func invalid(field, rule string) error { return &dedup.InvalidError{Field: field, Rule: rule} }
+func invalid(field, rule string) error { return &record.InvalidError{Field: field, Rule: rule} }

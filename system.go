@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -31,7 +31,7 @@ type System struct {
 type declaration struct {
 	config    StreamConfig
 	declared  bool
-	handler   func(allowed []string) dedup.Handler
+	handler   func(allowed []string) record.Handler
 	stateless bool
 }
 
@@ -61,7 +61,7 @@ func Handle[S any](sys *System, stream string, h Handler[S]) {
 		}
 		var state S
 		_, d.stateless = any(state).(Stateless)
-		d.handler = func(allowed []string) dedup.Handler { return adapt(h, allowed) }
+		d.handler = func(allowed []string) record.Handler { return adapt(h, allowed) }
 		return nil
 	})
 }
@@ -74,7 +74,7 @@ func (s *System) change(stream, what string, do func(*declaration) error) {
 	if d == nil {
 		d = &declaration{}
 	}
-	err := dedup.ValidStream(stream)
+	err := record.ValidStream(stream)
 	if err == nil && s.started {
 		err = errors.New("the system has started")
 	}
@@ -132,7 +132,7 @@ func (s *System) Process(ctx context.Context, messages ...Message) []Outcome {
 		}
 		return outcomes
 	}
-	batch := make([]dedup.Message, len(messages))
+	batch := make([]record.Message, len(messages))
 	for i := range messages {
 		batch[i] = messages[i].internal()
 	}

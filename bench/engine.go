@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const callers = 256
@@ -26,12 +27,12 @@ const recordBytes = 300
 // noQueues takes triggers and drops them: the benchmark has nothing to publish.
 type noQueues struct{}
 
-func (noQueues) Trigger(context.Context, []dedup.GroupKey, time.Duration) error { return nil }
-func (noQueues) Return(context.Context, []dedup.Message) error                  { return nil }
-func (noQueues) DeadLetter(context.Context, []dedup.Refused) error              { return nil }
+func (noQueues) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
+func (noQueues) Return(context.Context, []record.Message) error                  { return nil }
+func (noQueues) DeadLetter(context.Context, []record.Refused) error              { return nil }
 
 // touch is a handler with a state of a hundred bytes and no effects.
-func touch(_ context.Context, a *dedup.Attempt, _ dedup.Message) error {
+func touch(_ context.Context, a *record.Attempt, _ record.Message) error {
 	state := make([]byte, 100)
 	copy(state, a.State)
 	binary.BigEndian.PutUint64(state, binary.BigEndian.Uint64(state)+1)
@@ -42,9 +43,9 @@ func touch(_ context.Context, a *dedup.Attempt, _ dedup.Message) error {
 func newEngine(db *pebble.DB) (*dedup.Engine, error) {
 	return dedup.New(dedup.Config{
 		Store: pebblestore.New(db, pebblestore.Options{}), Queues: noQueues{},
-		Streams: []dedup.Stream{
+		Streams: []record.Stream{
 			{Name: "key", Handler: touch},
-			{Name: "sequence", Admission: dedup.BySequence, Handler: touch},
+			{Name: "sequence", Admission: record.BySequence, Handler: touch},
 		},
 	})
 }
@@ -103,9 +104,9 @@ func process(e *dedup.Engine, stream string, size int) side {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
 		run := time.Now().UnixNano() // no message of another round
 		return hammer(ctx, callers, d, func(ctx context.Context, caller int, i uint64) (int, error) {
-			batch := make([]dedup.Message, size)
+			batch := make([]record.Message, size)
 			for n := range batch {
-				m := dedup.Message{Stream: stream, Body: []byte(`{"a":1}`)}
+				m := record.Message{Stream: stream, Body: []byte(`{"a":1}`)}
 				switch {
 				case stream == "sequence" && size > 1:
 					m.Source = fmt.Sprintf("s-%d-%d", run, caller)
@@ -118,7 +119,7 @@ func process(e *dedup.Engine, stream string, size int) side {
 				batch[n] = m
 			}
 			for _, o := range e.Process(ctx, batch) {
-				if o.Kind != dedup.Processed {
+				if o.Kind != record.Processed {
 					return 0, fmt.Errorf("outcome %s: %s %w", o.Kind, o.Detail, o.Err)
 				}
 			}

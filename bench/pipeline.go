@@ -11,7 +11,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // pipeline sends messages over HTTP and waits until the last line is in the file.
@@ -63,13 +63,13 @@ func identities(ctx context.Context, o options) (err error) {
 	n := 0
 	fill := func(until int) error {
 		for n < until {
-			batch := make([]dedup.Message, 100)
+			batch := make([]record.Message, 100)
 			for i := range batch {
-				batch[i] = dedup.Message{Stream: "key", ID: fmt.Sprintf("m-%d", n), Group: fmt.Sprintf("g-%d", n%10_000), Body: []byte(`{"a":1}`)}
+				batch[i] = record.Message{Stream: "key", ID: fmt.Sprintf("m-%d", n), Group: fmt.Sprintf("g-%d", n%10_000), Body: []byte(`{"a":1}`)}
 				n++
 			}
 			for _, out := range e.Process(ctx, batch) {
-				if out.Kind != dedup.Processed {
+				if out.Kind != record.Processed {
 					return fmt.Errorf("outcome %s %w", out.Kind, out.Err)
 				}
 			}

@@ -5,10 +5,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Stage implements dedup.Blobs.
+// Stage implements record.Blobs.
 func (b *backend) Stage(_ context.Context, staged string, body []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -16,8 +16,8 @@ func (b *backend) Stage(_ context.Context, staged string, body []byte) error {
 	return nil
 }
 
-// Publish implements dedup.Blobs.
-func (b *backend) Publish(_ context.Context, blob dedup.Blob) error {
+// Publish implements record.Blobs.
+func (b *backend) Publish(_ context.Context, blob record.Blob) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if body, ok := b.staged[blob.Staged]; ok {
@@ -27,7 +27,7 @@ func (b *backend) Publish(_ context.Context, blob dedup.Blob) error {
 	return nil
 }
 
-// Discard implements dedup.Blobs.
+// Discard implements record.Blobs.
 func (b *backend) Discard(_ context.Context, staged []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,8 +37,8 @@ func (b *backend) Discard(_ context.Context, staged []string) error {
 	return nil
 }
 
-// Staged implements dedup.Blobs. Nothing in memory is left behind by a crash.
+// Staged implements record.Blobs. Nothing in memory is left behind by a crash.
 func (b *backend) Staged(context.Context, time.Time) ([]string, error) { return nil, nil }
 
-// Check implements dedup.Blobs. Every key will do.
+// Check implements record.Blobs. Every key will do.
 func (b *backend) Check(string) error { return nil }

@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -71,7 +72,7 @@ func (s *System) Blob(key string) []byte {
 // State gives the state of a group, the zero value where it has none.
 func State[S any](ctx context.Context, s *System, stream, group string) (S, error) {
 	var state S
-	groups, _, err := s.backend.store.Load(ctx, []dedup.GroupKey{{Stream: stream, Group: group}}, nil)
+	groups, _, err := s.backend.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
 	if err != nil || len(groups[0].State) == 0 {
 		return state, err
 	}
@@ -95,14 +96,14 @@ type memory struct {
 	destinations []string
 
 	mu        sync.Mutex
-	triggered []dedup.GroupKey
+	triggered []record.GroupKey
 	sent      map[string][]Effect
 	staged    map[string][]byte
 	blobs     map[string][]byte
 }
 
 func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
-	cfg := dedup.Config{Store: b.store, Queues: b, Blobs: b, Senders: map[string]dedup.Sender{}}
+	cfg := dedup.Config{Store: b.store, Queues: b, Blobs: b, Senders: map[string]record.Sender{}}
 	for _, name := range b.destinations {
 		cfg.Senders[name] = sender{b, name}
 	}
@@ -124,10 +125,10 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 }
 
 // forward sends a message on as it is.
-func forward(to []string) dedup.Handler {
-	return func(_ context.Context, a *dedup.Attempt, m dedup.Message) error {
+func forward(to []string) record.Handler {
+	return func(_ context.Context, a *record.Attempt, m record.Message) error {
 		if len(to) > 0 {
-			a.Send(dedup.Effect{
+			a.Send(record.Effect{
 				To: to, ID: m.ID, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence,
 				ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 			})
@@ -138,12 +139,12 @@ func forward(to []string) dedup.Handler {
 
 // Process and Call publish what was committed before they return.
 
-func (b *backend) Process(ctx context.Context, messages []dedup.Message) []dedup.Outcome {
+func (b *backend) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	defer b.publish(ctx)
 	return b.engine.Process(ctx, messages)
 }
 
-func (b *backend) Call(ctx context.Context, m dedup.Message) dedup.Outcome {
+func (b *backend) Call(ctx context.Context, m record.Message) record.Outcome {
 	defer b.publish(ctx)
 	return b.engine.Call(ctx, m)
 }
@@ -175,7 +176,7 @@ func (b *backend) Tokens() lease.Store   { return b.store }
 func (b *backend) Close() error          { return nil }
 
 // Trigger takes the triggers that follow a commit. Those before one are for crashes, which memory does not survive.
-func (b *backend) Trigger(_ context.Context, groups []dedup.GroupKey, delay time.Duration) error {
+func (b *backend) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
 	if delay > 0 {
 		return nil
 	}
@@ -191,8 +192,8 @@ func (b *backend) Trigger(_ context.Context, groups []dedup.GroupKey, delay time
 
 var errNoQueue = errors.New("a system in memory has no queues")
 
-func (b *backend) Return(context.Context, []dedup.Message) error     { return errNoQueue }
-func (b *backend) DeadLetter(context.Context, []dedup.Refused) error { return errNoQueue }
+func (b *backend) Return(context.Context, []record.Message) error     { return errNoQueue }
+func (b *backend) DeadLetter(context.Context, []record.Refused) error { return errNoQueue }
 
 // A sender keeps what is sent to one destination.
 type sender struct {
@@ -200,7 +201,7 @@ type sender struct {
 	name string
 }
 
-func (s sender) Send(_ context.Context, deliveries []dedup.Delivery) []error {
+func (s sender) Send(_ context.Context, deliveries []record.Delivery) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range deliveries {

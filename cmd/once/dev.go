@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
@@ -109,11 +109,11 @@ func example(c *config.Config) (stream, flags string) {
 	names := c.StreamNames()
 	stream = names[0]
 	for _, name := range slices.Backward(names) {
-		if s := c.Streams[name]; s.Admission == dedup.ByKey && (len(s.Destinations) > 0 || c.Streams[stream].Admission != dedup.ByKey) {
+		if s := c.Streams[name]; s.Admission == record.ByKey && (len(s.Destinations) > 0 || c.Streams[stream].Admission != record.ByKey) {
 			stream = name
 		}
 	}
-	if c.Streams[stream].Admission == dedup.BySequence {
+	if c.Streams[stream].Admission == record.BySequence {
 		return stream, "--source me --sequence 1"
 	}
 	return stream, "--key first"

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // maxLine bounds a line of a file, in bytes: a body of the largest size, escaped or in base64, has room.
@@ -87,8 +87,8 @@ type brokenError struct{ err error }
 func (e *brokenError) Error() string { return e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// record is the shape of a line.
-type record struct {
+// jsonLine is the shape of a line.
+type jsonLine struct {
 	ID          *string           `json:"id"`
 	Group       string            `json:"group"`
 	Source      string            `json:"source"`
@@ -104,7 +104,7 @@ type record struct {
 func parseLine(text []byte) (client.Message, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	var r record
+	var r jsonLine
 	if err := d.Decode(&r); err != nil {
 		return client.Message{}, fmt.Errorf("not a message: %w", err)
 	}
@@ -123,7 +123,7 @@ func parseLine(text []byte) (client.Message, error) {
 }
 
 // body puts the body into m, and its type where the line says none.
-func (r *record) body(m *client.Message) error {
+func (r *jsonLine) body(m *client.Message) error {
 	switch {
 	case r.BodyBase64 != nil && r.Body != nil:
 		return errors.New("body and body_base64 exclude each other")
@@ -158,7 +158,7 @@ func validate(m client.Message) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	same := dedup.Message{
+	same := record.Message{
 		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}

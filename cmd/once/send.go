@@ -18,7 +18,7 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const maxConcurrency = 100
@@ -93,7 +93,7 @@ func (a *app) send() *cobra.Command {
 
 // prepare checks the flags and makes the client.
 func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (*client.Client, error) {
-	if err := dedup.ValidStream(args[0]); err != nil {
+	if err := record.ValidStream(args[0]); err != nil {
 		return nil, err
 	}
 	o.message.Stream = args[0]
@@ -200,12 +200,12 @@ func (a *app) body(args []string) ([]byte, error) {
 	if a.typed {
 		_, _ = fmt.Fprintln(a.err, "reading the body from the terminal; end it with ctrl-D")
 	}
-	body, err := io.ReadAll(io.LimitReader(a.in, dedup.MaxBody+1))
+	body, err := io.ReadAll(io.LimitReader(a.in, record.MaxBody+1))
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	if len(body) > dedup.MaxBody {
-		return nil, &exitError{exitUsage, fmt.Errorf("read body: must be at most %d bytes", dedup.MaxBody)}
+	if len(body) > record.MaxBody {
+		return nil, &exitError{exitUsage, fmt.Errorf("read body: must be at most %d bytes", record.MaxBody)}
 	}
 	return body, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // postMessage takes a message in: its token first, then the queue. A repetition that finds the token issued and not done is enqueued again, because the
@@ -16,7 +17,7 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := answer{message: &m, numbered: stream.Admission == dedup.BySequence, wait: s.wait(r)}
+	a := answer{message: &m, numbered: stream.Admission == record.BySequence, wait: s.wait(r)}
 	if !a.numbered {
 		token, fresh, err := s.Engine.Issue(r.Context(), m)
 		if err != nil {
@@ -24,11 +25,11 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		}
 		a.replayed = !fresh
 		switch token.State {
-		case dedup.Done:
+		case record.Done:
 			return s.repeat(w, &a, token.Reply)
-		case dedup.Leased:
+		case record.Leased:
 			return s.leased(token)
-		case dedup.Absent, dedup.Issued:
+		case record.Absent, record.Issued:
 		}
 	}
 	if err := s.Queue.Enqueue(r.Context(), m); err != nil {
@@ -49,21 +50,21 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error
 	case dedup.StatusRejected:
 		return a.refused(w, rejection(state.Reason, ""))
 	case dedup.StatusDeleted:
-		return a.refused(w, rejection(dedup.ReasonDeleted, ""))
+		return a.refused(w, rejection(record.ReasonDeleted, ""))
 	case dedup.StatusUnknown, dedup.StatusAccepted, dedup.StatusHeld, dedup.StatusCommitted:
 	}
 	return a.accepted(w)
 }
 
 // repeat answers a message that is done: as the first one was answered.
-func (s *server) repeat(w http.ResponseWriter, a *answer, reply *dedup.Reply) error {
+func (s *server) repeat(w http.ResponseWriter, a *answer, reply *record.Reply) error {
 	if a.wait == 0 {
 		return a.accepted(w)
 	}
 	return a.done(w, reply)
 }
 
-func (s *server) leased(token dedup.Token) error {
+func (s *server) leased(token record.Token) error {
 	return &problem.Problem{Type: problem.Leased, RetryAfter: max(time.Second, token.Lease.Sub(s.Now()))}
 }
 

@@ -12,15 +12,16 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Engine is what the front door asks of the engine; *dedup.Engine is one.
 type Engine interface {
-	Stream(name string) (dedup.Stream, bool)
-	Issue(ctx context.Context, m dedup.Message) (token dedup.Token, fresh bool, err error)
-	Call(ctx context.Context, m dedup.Message) dedup.Outcome
-	Forget(ctx context.Context, m dedup.Message) error
-	Status(ctx context.Context, m dedup.Message) (dedup.State, error)
+	Stream(name string) (record.Stream, bool)
+	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
+	Call(ctx context.Context, m record.Message) record.Outcome
+	Forget(ctx context.Context, m record.Message) error
+	Status(ctx context.Context, m record.Message) (dedup.State, error)
 }
 
 // Queue is the ingress queue.
@@ -28,7 +29,7 @@ type Queue interface {
 	// Enqueue puts a message on the queue; nil means that it is there durably, together with every token that was issued before the call. An error that
 	// is [ErrBusy] is answered with 429, any other with 503; after either the message may be on the queue all the same. The message is not changed
 	// afterwards.
-	Enqueue(ctx context.Context, m dedup.Message) error
+	Enqueue(ctx context.Context, m record.Message) error
 }
 
 // ErrBusy says that a queue takes no more for now: back pressure, not a fault.
@@ -39,7 +40,7 @@ type Options struct {
 	Engine Engine // required
 	Queue  Queue  // required
 	// Await waits until a message is done, rejected or deleted, or the context ends. Defaults to [Poll] with the engine's Status.
-	Await func(ctx context.Context, m dedup.Message) (dedup.State, error)
+	Await func(ctx context.Context, m record.Message) (dedup.State, error)
 	// Principal tells who sends a request, as something in front of the handler authenticated it; never from a header that a caller could set. It
 	// scopes identities. An error is answered with 403. Defaults to "": nobody is authenticated.
 	Principal func(*http.Request) (string, error)

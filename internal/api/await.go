@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Between two looks at a message that somebody waits for; the time doubles from the shortest to the longest.
@@ -17,8 +18,8 @@ const (
 
 // Poll makes an Await that looks the message up again and again, at first after 5 ms, at last every 250 ms. An error of one look is not the end: the
 // message is on the queue, and the next look may find it done.
-func Poll(e Engine) func(context.Context, dedup.Message) (dedup.State, error) {
-	return func(ctx context.Context, m dedup.Message) (dedup.State, error) {
+func Poll(e Engine) func(context.Context, record.Message) (dedup.State, error) {
+	return func(ctx context.Context, m record.Message) (dedup.State, error) {
 		for pause := shortestPoll; ; pause = min(2*pause, longestPoll) {
 			if err := sleep(ctx, pause); err != nil {
 				return dedup.State{}, err

@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // instant is an engine and a queue that cost nothing: what is left is the front door's own work.
 type instant struct{ api.Engine }
 
-func (instant) Stream(name string) (dedup.Stream, bool) {
-	return dedup.Stream{Name: name, Admission: dedup.ByKey}, true
+func (instant) Stream(name string) (record.Stream, bool) {
+	return record.Stream{Name: name, Admission: record.ByKey}, true
 }
 
-func (instant) Issue(context.Context, dedup.Message) (dedup.Token, bool, error) {
-	return dedup.Token{State: dedup.Issued}, true, nil
+func (instant) Issue(context.Context, record.Message) (record.Token, bool, error) {
+	return record.Token{State: record.Issued}, true, nil
 }
-func (instant) Enqueue(context.Context, dedup.Message) error { return nil }
+func (instant) Enqueue(context.Context, record.Message) error { return nil }
 
 // discard is an answer that nobody reads.
 type discard struct{ header http.Header }

@@ -15,6 +15,6 @@
 //
 // # Limits
 //
-// Bodies are at most dedup.MaxBody bytes and are read whole. A stream under sequence admission has no tokens, so its duplicates are found when they are
+// Bodies are at most record.MaxBody bytes and are read whole. A stream under sequence admission has no tokens, so its duplicates are found when they are
 // processed: they get the same 202, without Idempotent-Replayed.
 package api

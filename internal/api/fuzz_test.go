@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func FuzzPrefer(f *testing.F) {
@@ -29,7 +29,7 @@ func FuzzOnceHeaders(f *testing.F) {
 			"Once-Group": {group}, "Once-Source": {source}, "Once-Epoch": {epoch}, "Once-Sequence": {sequence}, "Once-Depends-On": {depends},
 			"Content-Type": {contentType}, "X-Own": {own}, "Authorization": {own},
 		}
-		m := dedup.Message{Stream: "s", ID: "1"}
+		m := record.Message{Stream: "s", ID: "1"}
 		if err := api.ReadHeaders(h, &m); err != nil {
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -30,7 +30,7 @@ const (
 
 // readHeaders puts into m what the Once- headers say and the headers that travel with the message. A Once- header that is not known is an error, not
 // ignored: a misspelt group would break an order in silence.
-func readHeaders(h http.Header, m *dedup.Message) error {
+func readHeaders(h http.Header, m *record.Message) error {
 	for name, values := range h {
 		switch {
 		case strings.HasPrefix(name, headerOwn):
@@ -51,7 +51,7 @@ func readHeaders(h http.Header, m *dedup.Message) error {
 }
 
 // readOwn reads Once-Header-NAME. It counts more than a header NAME beside it.
-func readOwn(name string, values []string, m *dedup.Message) error {
+func readOwn(name string, values []string, m *record.Message) error {
 	if name == "" || len(values) != 1 || strings.HasPrefix(name, oncePrefix) {
 		return malformed(headerOwn+name, "has to name a header, and be there once")
 	}
@@ -59,14 +59,14 @@ func readOwn(name string, values []string, m *dedup.Message) error {
 	return nil
 }
 
-func setHeader(m *dedup.Message, name, value string) {
+func setHeader(m *record.Message, name, value string) {
 	if m.Headers == nil {
 		m.Headers = make(map[string]string, 4)
 	}
 	m.Headers[name] = value
 }
 
-func readOnce(name string, values []string, m *dedup.Message) (err error) {
+func readOnce(name string, values []string, m *record.Message) (err error) {
 	if name == headerDependsOn {
 		m.DependsOn, err = dependsOn(values)
 		return err
@@ -135,7 +135,7 @@ func travels(name string) bool {
 }
 
 // readContent takes the content type as it is, if it is one. The body is opaque, so an encoded one would reach receivers that know nothing of it.
-func readContent(h http.Header, m *dedup.Message) error {
+func readContent(h http.Header, m *record.Message) error {
 	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return problem.New(problem.UnsupportedMediaType, "Content-Encoding is not supported: send the body as it is.")
 	}

@@ -7,18 +7,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Retention is how long a message that came by HTTP is remembered where its stream does not say.
 const Retention = 24 * time.Hour
 
 // stream gives the stream that the path names.
-func (s *server) stream(r *http.Request) (dedup.Stream, error) {
+func (s *server) stream(r *http.Request) (record.Stream, error) {
 	stream, known := s.Engine.Stream(r.PathValue("stream"))
 	if !known {
-		return dedup.Stream{}, &problem.Problem{Type: problem.UnknownStream}
+		return record.Stream{}, &problem.Problem{Type: problem.UnknownStream}
 	}
 	return stream, nil
 }
@@ -37,16 +37,16 @@ func (s *server) caller(r *http.Request) (string, error) {
 }
 
 // addressed gives the identity that the path of a message or of a one-time request names.
-func (s *server) addressed(r *http.Request) (dedup.Message, error) {
+func (s *server) addressed(r *http.Request) (record.Message, error) {
 	principal, err := s.caller(r)
 	if err != nil {
-		return dedup.Message{}, err
+		return record.Message{}, err
 	}
 	stream, err := s.stream(r)
 	if err != nil {
-		return dedup.Message{}, err
+		return record.Message{}, err
 	}
-	m := dedup.Message{Principal: principal, Stream: stream.Name, ID: r.PathValue("id")}
+	m := record.Message{Principal: principal, Stream: stream.Name, ID: r.PathValue("id")}
 	if m.ID == "" {
 		return m, &problem.Problem{Type: problem.UnknownRoute}
 	}
@@ -54,11 +54,11 @@ func (s *server) addressed(r *http.Request) (dedup.Message, error) {
 }
 
 // message reads a message from a request, and checks it.
-func (s *server) message(w http.ResponseWriter, r *http.Request) (dedup.Stream, dedup.Message, error) {
-	var m dedup.Message
+func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream, record.Message, error) {
+	var m record.Message
 	principal, err := s.caller(r)
 	if err != nil {
-		return dedup.Stream{}, m, err
+		return record.Stream{}, m, err
 	}
 	stream, err := s.stream(r)
 	if err != nil {
@@ -78,8 +78,8 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (dedup.Stream, 
 }
 
 // admissible checks that a message carries the proof that its stream admits by.
-func admissible(stream dedup.Stream, m *dedup.Message) error {
-	if stream.Admission == dedup.BySequence {
+func admissible(stream record.Stream, m *record.Message) error {
+	if stream.Admission == record.BySequence {
 		if m.Source == "" || m.Sequence == 0 {
 			return problem.New(problem.InvalidMessage, "This stream is numbered: send Once-Source and Once-Sequence.")
 		}
@@ -92,7 +92,7 @@ func admissible(stream dedup.Stream, m *dedup.Message) error {
 }
 
 // complete reads the body and fills in what the front door knows.
-func (s *server) complete(w http.ResponseWriter, r *http.Request, stream dedup.Stream, m *dedup.Message) error {
+func (s *server) complete(w http.ResponseWriter, r *http.Request, stream record.Stream, m *record.Message) error {
 	var err error
 	if m.Body, err = readBody(w, r); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, stream dedup.S
 
 // invalid turns a broken rule into its problem: rules are public, so is their text.
 func invalid(err error) error {
-	if broken, ok := errors.AsType[*dedup.InvalidError](err); ok {
+	if broken, ok := errors.AsType[*record.InvalidError](err); ok {
 		return problem.New(problem.InvalidMessage, broken.Error()+".")
 	}
 	return err
@@ -115,13 +115,13 @@ func invalid(err error) error {
 // readBody reads a body whole. A body of a known length is never larger than that, so it needs no second buffer.
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
 	switch {
-	case r.ContentLength > dedup.MaxBody:
+	case r.ContentLength > record.MaxBody:
 		return nil, tooLarge()
 	case r.ContentLength >= 0:
 		body = make([]byte, r.ContentLength)
 		_, err = io.ReadFull(r.Body, body)
 	default:
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, dedup.MaxBody))
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, record.MaxBody))
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return nil, tooLarge()

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // want checks status, body and some headers ("Name: value"; "Name: " for none) of an answer.
@@ -68,12 +68,12 @@ func TestWhatTheSenderSaysReachesTheQueue(t *testing.T) {
 		"X-Forwarded-For: 10.0.0.1", "X-Real-IP: 10.0.0.1", "X-Amz-Date: now", "X-Amzn-Trace-Id: r", "X-Api-Key: secret", "X-Auth-User: root", "X-Gitlab-Token: secret",
 		"Authorization: secret", "Cookie: secret", "Accept: */*")
 	got := w.queue.message()
-	wanted := dedup.Message{
+	wanted := record.Message{
 		Principal: "acme", Stream: "chat", ID: "k", Group: "g", Source: "bob", Epoch: 7, Sequence: 9, DependsOn: map[string]uint64{"carol": 3, "dave": 4},
 		ContentType: "text/plain; charset=utf-8", Body: []byte("\x00body"), Retention: 24 * time.Hour,
 		Headers: map[string]string{"X-Github-Event": "push", "X-Twice": "a, b", "Traceparent": "00-1-2-01", "Tracestate": "v=1"},
 	}
-	if diff := cmp.Diff(wanted, got, cmpopts.IgnoreFields(dedup.Message{}, "Accepted")); diff != "" {
+	if diff := cmp.Diff(wanted, got, cmpopts.IgnoreFields(record.Message{}, "Accepted")); diff != "" {
 		t.Error(diff)
 	}
 	if got.Accepted.Before(before) || got.Accepted.After(time.Now()) {

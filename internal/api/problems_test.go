@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // wantProblem checks that an answer is a problem of a type, whole and without internal text.
@@ -48,7 +48,7 @@ const (
 
 func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 	w := newWorld(t)
-	long := strings.Repeat("k", dedup.MaxName+1)
+	long := strings.Repeat("k", record.MaxName+1)
 	numbered := []string{"Once-Source: alice", "Once-Sequence: 1"}
 	for _, c := range []struct {
 		name, method, path string
@@ -96,7 +96,7 @@ func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 		{"dependencies without number", "POST", orders, []string{"Idempotency-Key: a", "Once-Depends-On: bob=1"}, problem.InvalidMessage},
 		{"a group too long", "POST", orders, []string{"Idempotency-Key: a", "Once-Group: " + long}, problem.InvalidMessage},
 		{"a group that is not UTF-8", "POST", orders, []string{"Idempotency-Key: a", "Once-Group: \xff"}, problem.InvalidMessage},
-		{"too many headers", "POST", orders, []string{"Idempotency-Key: a", "X-Large: " + strings.Repeat("x", dedup.MaxHeaders)}, problem.InvalidMessage},
+		{"too many headers", "POST", orders, []string{"Idempotency-Key: a", "X-Large: " + strings.Repeat("x", record.MaxHeaders)}, problem.InvalidMessage},
 		{"an encoded body", "POST", orders, []string{"Idempotency-Key: a", "Content-Encoding: gzip"}, problem.UnsupportedMediaType},
 		{"a content type that is none", "POST", orders, []string{"Idempotency-Key: a", "Content-Type: ;"}, problem.UnsupportedMediaType},
 		{"two content types", "POST", orders, []string{"Idempotency-Key: a", "Content-Type: a/b", "Content-Type: c/d"}, problem.UnsupportedMediaType},
@@ -145,7 +145,7 @@ func TestAMethodThatIsNotAllowedIsToldWhichAre(t *testing.T) {
 
 func TestABodyHasALimit(t *testing.T) {
 	w := newWorld(t)
-	largest := strings.Repeat("x", dedup.MaxBody)
+	largest := strings.Repeat("x", record.MaxBody)
 	for i, c := range []struct {
 		name, path, body string
 		chunked          bool
@@ -266,13 +266,13 @@ func TestTooManyRequestsAreRateLimited(t *testing.T) {
 
 func TestALeasedMessageIsAConflictWithATime(t *testing.T) {
 	w := newWorld(t)
-	m := dedup.Message{Stream: "orders", ID: "a"}
-	lease := func(request *dedup.Message) {
-		token := dedup.Token{
-			Key: m.TokenKey(), State: dedup.Leased, Fingerprint: m.Fingerprint(), Stream: "orders", Group: "a", Owner: "other",
+	m := record.Message{Stream: "orders", ID: "a"}
+	lease := func(request *record.Message) {
+		token := record.Token{
+			Key: m.TokenKey(), State: record.Leased, Fingerprint: m.Fingerprint(), Stream: "orders", Group: "a", Owner: "other",
 			Lease: time.Now().Add(90 * time.Second), Expires: time.Now().Add(time.Hour), Request: request,
 		}
-		if _, err := w.store.SwapToken(t.Context(), dedup.Token{Key: m.TokenKey()}, token); err != nil {
+		if _, err := w.store.SwapToken(t.Context(), record.Token{Key: m.TokenKey()}, token); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,11 +10,12 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // answer collects what the answer to one message is made of.
 type answer struct {
-	message  *dedup.Message
+	message  *record.Message
 	numbered bool // under sequence admission
 	replayed bool // not the first of its identity
 	wait     int  // seconds that the caller waits, 0 for not at all
@@ -35,7 +36,7 @@ func (a *answer) accepted(w http.ResponseWriter) error {
 }
 
 // done answers with the handler's reply, or with a receipt where it replied nothing.
-func (a *answer) done(w http.ResponseWriter, reply *dedup.Reply) error {
+func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
 	if reply == nil {
 		return a.receipt(w, http.StatusOK, dedup.StatusDone)
 	}
@@ -70,7 +71,7 @@ func (a *answer) location(kind string) string {
 	if !a.numbered {
 		return at + escapeID(m.ID)
 	}
-	number := dedup.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
+	number := record.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
 	return at + escapeID(number.Identity()) + "?group=" + url.QueryEscape(m.GroupName())
 }
 
@@ -97,7 +98,7 @@ func writeJSON(w http.ResponseWriter, code int, v any) error {
 }
 
 // writeReply answers what the handler answered, byte for byte.
-func writeReply(w http.ResponseWriter, reply *dedup.Reply) error {
+func writeReply(w http.ResponseWriter, reply *record.Reply) error {
 	status := reply.Status
 	if status == 0 {
 		status = http.StatusOK

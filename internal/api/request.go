@@ -6,6 +6,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // requestRoute is part of every one-time request's fingerprint: a message under the same key is another content.
@@ -24,7 +25,7 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if stream.Admission == dedup.BySequence || m.Source != "" || m.Sequence != 0 || m.Epoch != 0 || m.DependsOn != nil {
+	if stream.Admission == record.BySequence || m.Source != "" || m.Sequence != 0 || m.Epoch != 0 || m.DependsOn != nil {
 		return problem.New(problem.InvalidMessage, "A one-time request has no number: send it to a stream that is not numbered, without source and sequence.")
 	}
 	m.Route = requestRoute
@@ -34,12 +35,12 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 	return s.store(w, r, m)
 }
 
-func (s *server) store(w http.ResponseWriter, r *http.Request, m dedup.Message) error {
+func (s *server) store(w http.ResponseWriter, r *http.Request, m record.Message) error {
 	token, fresh, err := s.Engine.Issue(r.Context(), m)
 	if err != nil {
 		return refusal(err)
 	}
-	if token.State == dedup.Leased {
+	if token.State == record.Leased {
 		return s.leased(token)
 	}
 	a := answer{message: &m, replayed: !fresh}
@@ -52,7 +53,7 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, m dedup.Message) 
 
 // request looks a one-time request up. The ids of messages and of requests are one space: a message that is not done is no request. (A token that is
 // done has dropped its request, so a message's is taken for one; it belongs to the same caller.)
-func (s *server) request(r *http.Request) (dedup.Message, dedup.State, error) {
+func (s *server) request(r *http.Request) (record.Message, dedup.State, error) {
 	m, err := s.addressed(r)
 	if err != nil {
 		return m, dedup.State{}, err
@@ -64,7 +65,7 @@ func (s *server) request(r *http.Request) (dedup.Message, dedup.State, error) {
 	if state.Status != dedup.StatusDone && state.Token.Request == nil {
 		return m, state, &problem.Problem{Type: problem.UnknownMessage}
 	}
-	if state.Token.State == dedup.Leased {
+	if state.Token.State == record.Leased {
 		return m, state, s.leased(state.Token)
 	}
 	m.Group, m.Route = state.Group, requestRoute
@@ -92,15 +93,15 @@ func (s *server) postRequest(w http.ResponseWriter, r *http.Request) error {
 }
 
 // call runs a message straight through the engine: the caller is the one who repeats it.
-func (s *server) call(w http.ResponseWriter, r *http.Request, m dedup.Message) error {
+func (s *server) call(w http.ResponseWriter, r *http.Request, m record.Message) error {
 	outcome := s.Engine.Call(r.Context(), m)
-	a := answer{message: &m, replayed: outcome.Kind == dedup.Duplicate}
+	a := answer{message: &m, replayed: outcome.Kind == record.Duplicate}
 	switch outcome.Kind {
-	case dedup.Processed, dedup.Duplicate:
+	case record.Processed, record.Duplicate:
 		return a.done(w, outcome.Reply)
-	case dedup.Rejected:
+	case record.Rejected:
 		return rejection(outcome.Reason, outcome.Detail)
-	case dedup.Retry, dedup.HeldBack:
+	case record.Retry, record.HeldBack:
 	}
 	return fmt.Errorf("call engine: %s: %w", outcome.Kind, outcome.Err)
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const request = "/v1/streams/orders/requests/"
@@ -87,14 +87,14 @@ func TestAWrongOneTimeRequestIsRefused(t *testing.T) {
 	w := newWorld(t)
 	wantProblem(t, w.send("PUT", request+"a", "x", "Once-Source: alice", "Once-Sequence: 1"), problem.InvalidMessage)
 	wantProblem(t, w.send("PUT", "/v1/streams/chat/requests/a", "x"), problem.InvalidMessage)
-	wantProblem(t, w.send("PUT", request+strings.Repeat("a", dedup.MaxName+1), "x"), problem.InvalidMessage)
+	wantProblem(t, w.send("PUT", request+strings.Repeat("a", record.MaxName+1), "x"), problem.InvalidMessage)
 	wantProblem(t, w.send("PUT", request+"%07", "x"), problem.InvalidMessage)
 	wantProblem(t, w.send("PUT", request+"a", "x", "Once-Gruop: g"), problem.MalformedRequest)
 	wantProblem(t, w.send("PUT", request+"a", "x", "Content-Encoding: br"), problem.UnsupportedMediaType)
 	wantProblem(t, w.send("PUT", request+"a", "x", "Test-Principal: intruder"), problem.Forbidden)
 	w.send("PUT", request+"a", "x")
 	wantProblem(t, w.send("POST", request+"a", "body"), problem.MalformedRequest)
-	wantProblem(t, w.send("POST", request+"a", strings.Repeat("x", dedup.MaxBody+1)), problem.TooLarge)
+	wantProblem(t, w.send("POST", request+"a", strings.Repeat("x", record.MaxBody+1)), problem.TooLarge)
 	if w.runs.Load() != 0 {
 		t.Error("it ran")
 	}
@@ -152,7 +152,7 @@ func TestADeleteThatRacesARunLeavesNothingStuck(t *testing.T) {
 		all.Go(func() { want(t, w.send("DELETE", at, ""), 204, "") })
 		all.Wait()
 		wantProblem(t, w.send("POST", at, ""), problem.Deleted)
-		groups, _, err := w.store.Load(t.Context(), []dedup.GroupKey{{Stream: stream, Group: "g"}, {Stream: stream, Group: fmt.Sprintf("r%d", i)}}, nil)
+		groups, _, err := w.store.Load(t.Context(), []record.GroupKey{{Stream: stream, Group: "g"}, {Stream: stream, Group: fmt.Sprintf("r%d", i)}}, nil)
 		if err != nil || len(groups[0].Pending)+len(groups[1].Pending) > 0 {
 			t.Errorf("left: %+v, %v", groups, err)
 		}
@@ -181,10 +181,10 @@ func TestADeleteSurvivesARunThatMarksItsTokenLate(t *testing.T) {
 // outcomes is an engine whose Call ends as a test wants.
 type outcomes struct {
 	api.Engine
-	next dedup.Outcome
+	next record.Outcome
 }
 
-func (o *outcomes) Call(context.Context, dedup.Message) dedup.Outcome { return o.next }
+func (o *outcomes) Call(context.Context, record.Message) record.Outcome { return o.next }
 
 func TestEveryOutcomeOfARunHasItsAnswer(t *testing.T) {
 	var engine *outcomes
@@ -194,21 +194,21 @@ func TestEveryOutcomeOfARunHasItsAnswer(t *testing.T) {
 	})
 	w.send("PUT", request+"a", "x")
 	for _, c := range []struct {
-		outcome dedup.Outcome
+		outcome record.Outcome
 		want    problem.Type
 	}{
-		{dedup.Outcome{Kind: dedup.Retry, Err: errAway}, problem.Unavailable},
-		{dedup.Outcome{Kind: dedup.Retry}, problem.Unavailable},
-		{dedup.Outcome{Kind: dedup.HeldBack}, problem.Unavailable},
-		{dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonDeleted}, problem.Deleted},
-		{dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonUnknown}, problem.UnknownMessage},
-		{dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonKeyReuse}, problem.KeyReuse},
-		{dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonInvalid, Detail: "internal text"}, problem.Rejected},
-		{dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonHandler, Detail: "no"}, problem.Rejected},
+		{record.Outcome{Kind: record.Retry, Err: errAway}, problem.Unavailable},
+		{record.Outcome{Kind: record.Retry}, problem.Unavailable},
+		{record.Outcome{Kind: record.HeldBack}, problem.Unavailable},
+		{record.Outcome{Kind: record.Rejected, Reason: record.ReasonDeleted}, problem.Deleted},
+		{record.Outcome{Kind: record.Rejected, Reason: record.ReasonUnknown}, problem.UnknownMessage},
+		{record.Outcome{Kind: record.Rejected, Reason: record.ReasonKeyReuse}, problem.KeyReuse},
+		{record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: "internal text"}, problem.Rejected},
+		{record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: "no"}, problem.Rejected},
 	} {
 		engine.next = c.outcome
 		wantProblem(t, w.send("POST", request+"a", ""), c.want)
 	}
-	engine.next = dedup.Outcome{Kind: dedup.Duplicate}
+	engine.next = record.Outcome{Kind: record.Duplicate}
 	want(t, w.send("POST", request+"a", ""), 200, `{"id":"a","stream":"orders","group":"a","status":"done"}`+"\n", "Idempotent-Replayed: true")
 }

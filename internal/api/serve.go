@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // randomID names a request by chance: an id that the caller sent could not be trusted to be unique.
@@ -71,7 +71,7 @@ func instance(id string) string {
 
 // refusal turns an engine's refusal into the problem that tells the caller; other errors stay as they are.
 func refusal(err error) error {
-	var refused *dedup.RefusedError
+	var refused *record.RefusedError
 	if !errors.As(err, &refused) {
 		return err
 	}
@@ -79,15 +79,15 @@ func refusal(err error) error {
 }
 
 // rejection is the problem for a reason. Only a handler's own words are passed on as detail.
-func rejection(reason dedup.Reason, detail string) *problem.Problem {
+func rejection(reason record.Reason, detail string) *problem.Problem {
 	switch reason {
-	case dedup.ReasonKeyReuse:
+	case record.ReasonKeyReuse:
 		return problem.New(problem.KeyReuse, "This key came with another content before. Send new content under a new key.")
-	case dedup.ReasonDeleted:
+	case record.ReasonDeleted:
 		return &problem.Problem{Type: problem.Deleted}
-	case dedup.ReasonUnknown:
+	case record.ReasonUnknown:
 		return &problem.Problem{Type: problem.UnknownMessage}
-	case dedup.ReasonHandler:
+	case record.ReasonHandler:
 		return problem.New(problem.Rejected, detail)
 	default:
 		return problem.New(problem.Rejected, "The message was rejected: "+string(reason)+".")

@@ -6,13 +6,14 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // found is what a look-up tells of a message.
 type found struct {
 	receipt
-	Reason dedup.Reason `json:"reason,omitempty"`
-	Reply  *storedReply `json:"reply,omitempty"`
+	Reason record.Reason `json:"reason,omitempty"`
+	Reply  *storedReply  `json:"reply,omitempty"`
 }
 
 // storedReply is a handler's reply; the body is text, or base64 where it is not UTF-8.
@@ -23,7 +24,7 @@ type storedReply struct {
 	BodyBase64 []byte              `json:"body_base64,omitempty"`
 }
 
-func newStoredReply(r *dedup.Reply) *storedReply {
+func newStoredReply(r *record.Reply) *storedReply {
 	if r == nil {
 		return nil
 	}
@@ -51,13 +52,13 @@ func (s *server) getMessage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tell answers with what became of a message or of a one-time request.
-func tell(w http.ResponseWriter, m dedup.Message, state dedup.State) error {
+func tell(w http.ResponseWriter, m record.Message, state dedup.State) error {
 	view := found{receipt: receipt{m.Identity(), m.Stream, state.Group, state.Status}, Reason: state.Reason, Reply: newStoredReply(state.Reply)}
 	return writeJSON(w, http.StatusOK, view)
 }
 
 // lookUp finds a message; that it is unknown or deleted is a problem.
-func (s *server) lookUp(r *http.Request, m dedup.Message) (dedup.State, error) {
+func (s *server) lookUp(r *http.Request, m record.Message) (dedup.State, error) {
 	// A name that no message can have is as unknown as any other.
 	if err := m.Validate(); err != nil {
 		return dedup.State{}, &problem.Problem{Type: problem.UnknownMessage}

@@ -11,6 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestAWaitingCallerGetsTheHandlersReply(t *testing.T) {
@@ -51,7 +52,7 @@ func TestANumberedCallerCanWait(t *testing.T) {
 
 func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Await = func(context.Context, dedup.Message) (dedup.State, error) {
+		o.Await = func(context.Context, record.Message) (dedup.State, error) {
 			return dedup.State{}, context.DeadlineExceeded
 		}
 	})
@@ -61,7 +62,7 @@ func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 
 func TestAFaultWhileWaitingLeavesTheMessageAccepted(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Await = func(context.Context, dedup.Message) (dedup.State, error) { return dedup.State{}, errAway }
+		o.Await = func(context.Context, record.Message) (dedup.State, error) { return dedup.State{}, errAway }
 	})
 	got := w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=10")
 	if got.status != 202 || w.queue.taken.Load() != 1 {
@@ -126,7 +127,7 @@ type looks struct {
 	start  time.Time
 }
 
-func (l *looks) Status(context.Context, dedup.Message) (dedup.State, error) {
+func (l *looks) Status(context.Context, record.Message) (dedup.State, error) {
 	l.at = append(l.at, time.Since(l.start))
 	next := l.states[0]
 	if len(l.states) > 1 {
@@ -143,7 +144,7 @@ func TestPollLooksLessAndLessOften(t *testing.T) {
 		l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusAccepted}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, err := api.Poll(l)(ctx, dedup.Message{}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := api.Poll(l)(ctx, record.Message{}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		if l.at[0] != 5*time.Millisecond || l.at[1] != 15*time.Millisecond || len(l.at) < 40 || len(l.at) > 46 {
@@ -156,7 +157,7 @@ func TestPollGoesOnAfterAFaultUntilTheMessageIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, last := range []dedup.Status{dedup.StatusDone, dedup.StatusRejected, dedup.StatusDeleted} {
 			l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusUnknown}, {}, {Status: dedup.StatusHeld}, {Status: dedup.StatusCommitted}, {Status: last}}}
-			state, err := api.Poll(l)(t.Context(), dedup.Message{})
+			state, err := api.Poll(l)(t.Context(), record.Message{})
 			if err != nil || state.Status != last || len(l.at) != 5 {
 				t.Errorf("got %v, %v after %d looks", state.Status, err, len(l.at))
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A world is the front door with the real engine behind it, over a real listener. Its queue processes at once, unless it is told otherwise.
@@ -62,10 +63,10 @@ func (w *world) newEngine() *dedup.Engine {
 	e, err := dedup.New(dedup.Config{
 		Store:  w.store,
 		Queues: w.queue,
-		Streams: []dedup.Stream{
+		Streams: []record.Stream{
 			{Name: "orders", Handler: w.handle, Stateless: true},
-			{Name: "payments", Admission: dedup.ByToken, Handler: w.handle},
-			{Name: "chat", Admission: dedup.BySequence, Handler: w.handle},
+			{Name: "payments", Admission: record.ByToken, Handler: w.handle},
+			{Name: "chat", Admission: record.BySequence, Handler: w.handle},
 		},
 	})
 	if err != nil {
@@ -75,19 +76,19 @@ func (w *world) newEngine() *dedup.Engine {
 }
 
 // handle does what the body says.
-func (w *world) handle(_ context.Context, a *dedup.Attempt, m dedup.Message) error {
+func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	w.runs.Add(1)
 	switch string(m.Body) {
 	case "reply":
-		a.Reply(dedup.Reply{Status: 409, Header: map[string][]string{"Content-Type": {"text/plain"}, "X-Why": {"a", "b"}}, Body: []byte("not enough money\x00")})
+		a.Reply(record.Reply{Status: 409, Header: map[string][]string{"Content-Type": {"text/plain"}, "X-Why": {"a", "b"}}, Body: []byte("not enough money\x00")})
 	case "binary":
-		a.Reply(dedup.Reply{Status: 201, Body: []byte{0xff, 0x00}})
+		a.Reply(record.Reply{Status: 201, Body: []byte{0xff, 0x00}})
 	case "nonsense":
-		a.Reply(dedup.Reply{Status: 103})
+		a.Reply(record.Reply{Status: 103})
 	case "sneaky":
-		a.Reply(dedup.Reply{Status: 200, Header: map[string][]string{"connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Date": {"never"}}, Body: []byte("whole")})
+		a.Reply(record.Reply{Status: 200, Header: map[string][]string{"connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Date": {"never"}}, Body: []byte("whole")})
 	case "refuse":
-		return &dedup.RejectError{Detail: "not a transfer", Err: errors.New("internal text: offset 7")}
+		return &record.RejectError{Detail: "not a transfer", Err: errors.New("internal text: offset 7")}
 	case "fail":
 		return errors.New("internal text: database password is 1234")
 	}
@@ -104,7 +105,7 @@ type ingress struct {
 	paused bool
 	err    error
 	lost   bool // the message is put, and the answer lost
-	last   dedup.Message
+	last   record.Message
 }
 
 func (q *ingress) set(change func(*ingress)) {
@@ -113,7 +114,7 @@ func (q *ingress) set(change func(*ingress)) {
 	change(q)
 }
 
-func (q *ingress) Enqueue(ctx context.Context, m dedup.Message) error {
+func (q *ingress) Enqueue(ctx context.Context, m record.Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil && !q.lost {
@@ -127,47 +128,47 @@ func (q *ingress) Enqueue(ctx context.Context, m dedup.Message) error {
 	return q.err
 }
 
-func (q *ingress) message() dedup.Message {
+func (q *ingress) message() record.Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.last
 }
 
-func (q *ingress) process(ctx context.Context, m dedup.Message) {
-	outcome := q.engine.Process(ctx, []dedup.Message{m})[0]
-	if outcome.Kind == dedup.Rejected {
-		_ = q.engine.Refuse(ctx, []dedup.Refused{{Message: m, Reason: outcome.Reason, Detail: outcome.Detail}})
+func (q *ingress) process(ctx context.Context, m record.Message) {
+	outcome := q.engine.Process(ctx, []record.Message{m})[0]
+	if outcome.Kind == record.Rejected {
+		_ = q.engine.Refuse(ctx, []record.Refused{{Message: m, Reason: outcome.Reason, Detail: outcome.Detail}})
 	}
 }
 
-func (q *ingress) Trigger(context.Context, []dedup.GroupKey, time.Duration) error { return nil }
-func (q *ingress) Return(context.Context, []dedup.Message) error                  { return nil }
-func (q *ingress) DeadLetter(context.Context, []dedup.Refused) error              { return nil }
+func (q *ingress) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
+func (q *ingress) Return(context.Context, []record.Message) error                  { return nil }
+func (q *ingress) DeadLetter(context.Context, []record.Refused) error              { return nil }
 
 // faultyStore fails while it is told to.
 type faultyStore struct {
-	dedup.Store
+	record.Store
 	away       atomic.Bool
 	beforeMark atomic.Pointer[func()] // called once, before a request's token is marked done
 }
 
 var errAway = errors.New("internal text: dial tcp 10.0.0.1")
 
-func (s *faultyStore) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+func (s *faultyStore) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if s.away.Load() {
 		return nil, nil, errAway
 	}
 	return s.Store.Load(ctx, groups, tokens)
 }
 
-func (s *faultyStore) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
-	if next.State == dedup.Done && next.Reason == "" {
+func (s *faultyStore) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
+	if next.State == record.Done && next.Reason == "" {
 		if do := s.beforeMark.Swap(nil); do != nil {
 			(*do)()
 		}
 	}
 	if s.away.Load() {
-		return dedup.Token{}, errAway
+		return record.Token{}, errAway
 	}
 	return s.Store.SwapToken(ctx, old, next)
 }

@@ -26,7 +26,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // staging is the folder of what is not published yet. No key starts with it.
@@ -35,7 +35,7 @@ const staging = ".staged"
 // A Dir is a folder of objects. Nothing that it does leaves the folder, not through symbolic links either.
 type Dir struct{ root *os.Root }
 
-var _ dedup.Blobs = (*Dir)(nil)
+var _ record.Blobs = (*Dir)(nil)
 
 // Open opens or creates a folder.
 func Open(dir string) (*Dir, error) {
@@ -84,7 +84,7 @@ func (d *Dir) Stage(ctx context.Context, staged string, body []byte) error {
 
 // Publish makes a staged object visible under its key, in place of an older object there. Where nothing is staged under the name, it was published
 // before, and Publish only makes sure that this is durable.
-func (d *Dir) Publish(ctx context.Context, b dedup.Blob) error {
+func (d *Dir) Publish(ctx context.Context, b record.Blob) error {
 	if err := ValidKey(b.Key); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func open(t *testing.T, dir string) *Dir {
@@ -35,7 +35,7 @@ func stage(t *testing.T, d *Dir, staged, body string) {
 
 func publish(t *testing.T, d *Dir, staged, key string) {
 	t.Helper()
-	if err := d.Publish(t.Context(), dedup.Blob{Key: key, Staged: staged}); err != nil {
+	if err := d.Publish(t.Context(), record.Blob{Key: key, Staged: staged}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -94,7 +94,7 @@ func TestPublishersAtOnceDoNotFail(t *testing.T) {
 	var publishers sync.WaitGroup
 	for range 8 {
 		publishers.Go(func() {
-			if err := d.Publish(context.Background(), dedup.Blob{Key: "a/b", Staged: "s"}); err != nil {
+			if err := d.Publish(context.Background(), record.Blob{Key: "a/b", Staged: "s"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestPathTricksAreRefused(t *testing.T) {
 		"", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "a//b", "a/", "./a", ".", "a\x00b", "a\nb", `..\x`, `C:\x`, "a\xff",
 		".staged", ".staged/s", ".STAGED/s", ".ſtaged/s", strings.Repeat("x", 256), strings.Repeat("x/", 600) + "x",
 	} {
-		err := d.Publish(t.Context(), dedup.Blob{Key: key, Staged: "s"})
+		err := d.Publish(t.Context(), record.Blob{Key: key, Staged: "s"})
 		if !errors.As(err, new(*InvalidError)) {
 			t.Errorf("%q: %v", key, err)
 		}
@@ -185,7 +185,7 @@ func TestASymbolicLinkDoesNotLeadOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	stage(t, d, "s", "one")
-	if err := d.Publish(t.Context(), dedup.Blob{Key: "link/x", Staged: "s"}); err == nil {
+	if err := d.Publish(t.Context(), record.Blob{Key: "link/x", Staged: "s"}); err == nil {
 		t.Error("published")
 	}
 	want(t, outside, map[string]string{})

@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // MaxSize is how many bytes a configuration file may have.
@@ -25,7 +25,7 @@ type Config struct {
 // Stream is one named kind of message.
 type Stream struct {
 	// Admission is how a new message is told from a duplicate. Defaults to key.
-	Admission dedup.Admission `json:"admission,omitempty" jsonschema:"enum=key,enum=token,enum=sequence,default=key,description=How a new message is told from a duplicate."`
+	Admission record.Admission `json:"admission,omitempty" jsonschema:"enum=key,enum=token,enum=sequence,default=key,description=How a new message is told from a duplicate."`
 	// Order defaults to OrderGroup.
 	Order Order `json:"order,omitempty" jsonschema:"enum=group,enum=none,default=group,description=group: messages of one group keep their order. none: they do not and need no group record where the handler keeps no state. Not with sequence admission."`
 	// Retention is how long done is remembered. 0 means 24 hours for messages that came by HTTP and 15 days for messages that came by SQS.
@@ -50,7 +50,7 @@ const (
 // Gap is a gap policy.
 type Gap struct {
 	// Policy defaults to wait.
-	Policy dedup.GapPolicy `json:"policy,omitempty" jsonschema:"enum=wait,enum=skip,enum=fail,default=wait,description=wait: for ever. skip: go on without the number and say so. fail: send what is held to the dead-letter queue."`
+	Policy record.GapPolicy `json:"policy,omitempty" jsonschema:"enum=wait,enum=skip,enum=fail,default=wait,description=wait: for ever. skip: go on without the number and say so. fail: send what is held to the dead-letter queue."`
 	// After is when skip and fail act, counted from the moment the number was first missed. Required for them, forbidden for wait.
 	After Duration `json:"after,omitempty" jsonschema:"description=When skip and fail act. Required for them and not allowed for wait."`
 }
@@ -66,14 +66,14 @@ type Held struct {
 }
 
 // Settings gives the stream as the engine wants it, without a handler.
-func (s Stream) Settings(name string) dedup.Stream {
-	return dedup.Stream{
+func (s Stream) Settings(name string) record.Stream {
+	return record.Stream{
 		Name:      name,
 		Admission: s.Admission,
 		Unordered: s.Order == OrderNone,
 		Retention: s.Retention.Std(),
-		Gap:       dedup.Gap{Policy: s.Gap.Policy, After: s.Gap.After.Std()},
-		Bounds:    dedup.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
+		Gap:       record.Gap{Policy: s.Gap.Policy, After: s.Gap.After.Std()},
+		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 	}
 }
 
@@ -89,7 +89,7 @@ const DefaultFile = ".once/messages.jsonl"
 // Default is what a system without a configuration file does: one stream "messages" under key admission, forwarded to [DefaultFile].
 func Default() *Config {
 	return &Config{
-		Streams:      map[string]Stream{"messages": {Admission: dedup.ByKey, Order: OrderGroup, Destinations: []string{"file"}}},
+		Streams:      map[string]Stream{"messages": {Admission: record.ByKey, Order: OrderGroup, Destinations: []string{"file"}}},
 		Destinations: map[string]Destination{"file": {File: DefaultFile}},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestEveryProblemIsReportedWithFileLineAndField(t *testing.T) {
@@ -84,15 +84,15 @@ streams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dedup.Stream{
-		Name: "chat", Admission: dedup.BySequence, Retention: 15 * 24 * time.Hour,
-		Gap:    dedup.Gap{Policy: dedup.GapSkip, After: 30 * time.Second},
-		Bounds: dedup.Bounds{Count: 3, Bytes: 8_000_000, Distance: 9},
+	want := record.Stream{
+		Name: "chat", Admission: record.BySequence, Retention: 15 * 24 * time.Hour,
+		Gap:    record.Gap{Policy: record.GapSkip, After: 30 * time.Second},
+		Bounds: record.Bounds{Count: 3, Bytes: 8_000_000, Distance: 9},
 	}
 	if d := cmp.Diff(want, c.Streams["chat"].Settings("chat")); d != "" {
 		t.Error(d)
 	}
-	want = dedup.Stream{Name: "loose", Admission: dedup.ByKey, Unordered: true, Gap: dedup.Gap{Policy: dedup.GapWait}}
+	want = record.Stream{Name: "loose", Admission: record.ByKey, Unordered: true, Gap: record.Gap{Policy: record.GapWait}}
 	if d := cmp.Diff(want, c.Streams["loose"].Settings("loose"), cmp.FilterPath(func(p cmp.Path) bool {
 		return p.String() == "Gap.Policy"
 	}, cmp.Ignore())); d != "" {

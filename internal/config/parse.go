@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Parse reads and checks a configuration; name is what problems call the file. The error is an [*InvalidError].
@@ -94,8 +94,8 @@ func (p *reader) syntax(err error) {
 func (p *reader) named(n node) []field {
 	fields := p.fields(n)
 	return slices.DeleteFunc(fields, func(f field) bool {
-		var invalid *dedup.InvalidError
-		if err := dedup.ValidStream(f.key); errors.As(err, &invalid) {
+		var invalid *record.InvalidError
+		if err := record.ValidStream(f.key); errors.As(err, &invalid) {
 			p.add(f.line, f.path, "is not a name: it %s", invalid.Rule)
 			return true
 		}
@@ -108,7 +108,7 @@ func (p *reader) stream(n node) Stream {
 	f := p.only(n, "admission", "order", "retention", "gap", "held", "destinations")
 	p.note(f)
 	s := Stream{
-		Admission: choice(p, f, "admission", dedup.ByKey, dedup.ByToken, dedup.BySequence),
+		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
 		Order:     choice(p, f, "order", OrderGroup, OrderNone),
 		Retention: p.duration(f, "retention"),
 	}
@@ -128,14 +128,14 @@ func (p *reader) stream(n node) Stream {
 func (p *reader) gap(n node) Gap {
 	f := p.only(n, "policy", "after")
 	g := Gap{
-		Policy: choice(p, f, "policy", dedup.GapWait, dedup.GapSkip, dedup.GapFail),
+		Policy: choice(p, f, "policy", record.GapWait, record.GapSkip, record.GapFail),
 		After:  p.duration(f, "after"),
 	}
 	after, given := f["after"]
 	switch {
-	case g.Policy == dedup.GapWait && given:
+	case g.Policy == record.GapWait && given:
 		p.add(after.line, after.path, "is not allowed with policy wait, which never acts")
-	case (g.Policy == dedup.GapSkip || g.Policy == dedup.GapFail) && !given:
+	case (g.Policy == record.GapSkip || g.Policy == record.GapFail) && !given:
 		p.add(f["policy"].line, n.path+".after", "is required with policy %s: when does it act?", g.Policy)
 	}
 	return g

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // minRetention keeps a stream from forgetting messages while their senders still repeat them.
@@ -15,10 +15,10 @@ const minRetention = time.Second
 
 // streamRules checks the fields of one stream against each other.
 func (p *reader) streamRules(n node, f map[string]node, s Stream) {
-	if s.Admission == dedup.BySequence && s.Order == OrderNone {
+	if s.Admission == record.BySequence && s.Order == OrderNone {
 		p.add(f["order"].line, n.path+".order", "none contradicts admission sequence, which is an order")
 	}
-	if s.Admission != dedup.BySequence && s.Admission != "" {
+	if s.Admission != record.BySequence && s.Admission != "" {
 		for _, key := range []string{"gap", "held"} {
 			if field, ok := f[key]; ok {
 				p.add(field.line, field.path, "is only for admission sequence; this stream has %s", s.Admission)
@@ -108,7 +108,7 @@ func (c *Config) Warnings() []string {
 		if len(s.Destinations) == 0 {
 			out = append(out, path+": has no destinations: messages are remembered and go nowhere, unless a Go handler takes them")
 		}
-		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == dedup.ByKey {
+		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == record.ByKey {
 			out = append(out, path+".retention: "+s.Retention.String()+" is shorter than the 14d that a message can wait in an SQS queue: "+
 				"a copy that comes later runs again")
 		}

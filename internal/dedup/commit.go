@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // commit makes a plan real, or finds out that another attempt was first.
@@ -21,15 +23,15 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		pl.next.Expires = pl.now.Add(p.stream.GroupRetention)
 	}
 	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
-		if err := e.cfg.Queues.Trigger(ctx, []GroupKey{p.key}, e.cfg.CallDelay); err != nil {
+		if err := e.cfg.Queues.Trigger(ctx, []record.GroupKey{p.key}, e.cfg.CallDelay); err != nil {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
 	}
-	err := e.cfg.Store.Commit(ctx, Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
+	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, record.ErrConflict):
 		e.discard(ctx, pl.staged)
-		e.observe(EventConflict, p.stream.Name, 1)
+		e.observe(record.EventConflict, p.stream.Name, 1)
 		return fmt.Errorf("commit group: %w", err)
 	case err != nil: // it may have been applied, or may be yet: undo nothing, look again
 		p.doubts = append(p.doubts, pl)
@@ -53,7 +55,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 // passed by it may still be on its way; a sweep deals with its blobs.
 func (e *Engine) resolveDoubts(ctx context.Context, p *part) {
 	p.doubts = slices.DeleteFunc(p.doubts, func(pl *plan) bool {
-		won := slices.ContainsFunc(p.view.Pending, func(entry Pending) bool { return strings.HasPrefix(entry.Attempt, pl.attempt+".") })
+		won := slices.ContainsFunc(p.view.Pending, func(entry record.Pending) bool { return strings.HasPrefix(entry.Attempt, pl.attempt+".") })
 		moved := p.view.Version >= pl.next.Version || p.view.Version > 0 && p.view.Incarnation != pl.next.Incarnation
 		if moved && !won {
 			e.discard(ctx, pl.staged)
@@ -75,22 +77,14 @@ func (e *Engine) discard(ctx context.Context, staged []string) {
 }
 
 // mark notes that a committed message's token is to be marked done.
-func (p *part) mark(entry Pending, now time.Time) {
-	p.marks = append(p.marks, entry.done(p.key, now))
-}
-
-// done is the token of a committed message.
-func (p *Pending) done(key GroupKey, now time.Time) Token {
-	return Token{
-		Key: p.Token, State: Done, Fingerprint: p.Fingerprint, Stream: key.Stream, Group: key.Group, Owner: p.Attempt,
-		Reply: p.Reply, Expires: now.Add(p.Retention),
-	}
+func (p *part) mark(entry record.Pending, now time.Time) {
+	p.marks = append(p.marks, entry.DoneToken(p.key, now))
 }
 
 // settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out.
 func (e *Engine) settle(ctx context.Context, parts []*part) {
-	var marks []Token
-	var groups []GroupKey
+	var marks []record.Token
+	var groups []record.GroupKey
 	for _, p := range parts {
 		if p.err != nil {
 			continue
@@ -121,23 +115,23 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 
 // stranded reports whether an entry without effects has nobody left who marks its token: a held message was acknowledged before it was run.
 func (p *part) stranded() bool {
-	return slices.ContainsFunc(p.view.leftovers(), func(entry Pending) bool {
-		return !slices.ContainsFunc(p.marks, func(t Token) bool { return t.Key == entry.Token })
+	return slices.ContainsFunc(p.view.Leftovers(), func(entry record.Pending) bool {
+		return !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })
 	})
 }
 
 // markDone marks the tokens of committed messages.
-func (e *Engine) markDone(ctx context.Context, marks []Token) error {
+func (e *Engine) markDone(ctx context.Context, marks []record.Token) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	latest := make(map[TokenKey]Token, len(marks)) // no key twice in one batch write
+	latest := make(map[record.TokenKey]record.Token, len(marks)) // no key twice in one batch write
 	for _, t := range marks {
 		latest[t.Key] = t
 	}
-	var messages, requests []Token
-	for _, t := range slices.SortedFunc(maps.Values(latest), func(a, b Token) int { return slices.Compare(a.Key[:], b.Key[:]) }) {
-		if strings.HasSuffix(t.Owner, requestAttempt) {
+	var messages, requests []record.Token
+	for _, t := range slices.SortedFunc(maps.Values(latest), func(a, b record.Token) int { return slices.Compare(a.Key[:], b.Key[:]) }) {
+		if t.OfRequest() {
 			requests = append(requests, t)
 		} else {
 			messages = append(messages, t)
@@ -157,34 +151,25 @@ func (e *Engine) markDone(ctx context.Context, marks []Token) error {
 }
 
 // markRequest marks a request's token done, if it is not, nor deleted.
-func (e *Engine) markRequest(ctx context.Context, done Token) error {
-	_, found, err := e.cfg.Store.Load(ctx, nil, []TokenKey{done.Key})
+func (e *Engine) markRequest(ctx context.Context, done record.Token) error {
+	_, found, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{done.Key})
 	if err != nil {
 		return err
 	}
-	for old := found[0]; old.State != Done; {
-		if old, err = e.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, ErrConflict) {
+	for old := found[0]; old.State != record.Done; {
+		if old, err = e.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, record.ErrConflict) {
 			return err
 		}
 	}
 	return nil
 }
 
-// clone copies what a plan changes.
-func (g *Group) clone() Group {
-	c := *g
-	c.Pending = slices.Clone(g.Pending)
-	c.Sources = maps.Clone(g.Sources)
-	c.Chained = maps.Clone(g.Chained)
-	return c
-}
-
-// entry gives the pending entry of an item.
-func (g *Group) entry(it *item) (Pending, bool) {
+// entry gives the item's pending entry.
+func (it *item) entry(g *record.Group) (record.Pending, bool) {
 	for i := range g.Pending {
 		if g.Pending[i].Token == it.token() {
 			return g.Pending[i], true
 		}
 	}
-	return Pending{}, false
+	return record.Pending{}, false
 }

@@ -8,19 +8,21 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Config is what an engine is made of. Zero fields take the defaults in their comments.
 type Config struct {
-	Streams []Stream
-	Store   Store
-	Queues  Queues
+	Streams []record.Stream
+	Store   record.Store
+	Queues  record.Queues
 	// Senders are the destinations, by name.
-	Senders map[string]Sender
+	Senders map[string]record.Sender
 	// Sequenced names the destinations whose deliveries are numbered without gaps for each group: other streams.
 	Sequenced map[string]bool
 	// Blobs may be nil where no handler makes blobs.
-	Blobs Blobs
+	Blobs record.Blobs
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// NewID makes unique names for attempts. Defaults to 128 random bits.
@@ -32,43 +34,14 @@ type Config struct {
 	// Log defaults to discarding.
 	Log *slog.Logger
 	// Observe is told what happened; defaults to nothing. It must not block.
-	Observe func(Event)
+	Observe func(record.Event)
 }
-
-// An Event is something worth counting.
-type Event struct {
-	Name   EventName
-	Stream string
-	Count  int
-	Age    time.Duration // of EventGap and EventPending
-	Reason Reason        // of EventRejected
-}
-
-// EventName says what happened.
-type EventName string
-
-// The events.
-const (
-	EventProcessed EventName = "processed"
-	EventDuplicate EventName = "duplicate"
-	EventHeld      EventName = "held"
-	EventRejected  EventName = "rejected"
-	EventRetried   EventName = "retried"
-	EventConflict  EventName = "conflict"
-	EventPublished EventName = "published"
-	EventSkipped   EventName = "skipped"
-	EventGap       EventName = "gap"
-	EventPending   EventName = "pending"
-)
 
 // An Engine runs the protocol. It keeps nothing between calls; any number of engines may share a store.
 type Engine struct {
 	cfg     Config
-	streams map[string]Stream
+	streams record.Streams
 }
-
-// ErrNoStream says that a message names a stream that is not configured.
-var ErrNoStream = errors.New("no such stream")
 
 // New checks the configuration. It does no work.
 func New(cfg Config) (*Engine, error) {
@@ -91,19 +64,13 @@ func New(cfg Config) (*Engine, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Observe == nil {
-		cfg.Observe = func(Event) {}
+		cfg.Observe = func(record.Event) {}
 	}
-	e := &Engine{cfg: cfg, streams: make(map[string]Stream, len(cfg.Streams))}
-	for _, s := range cfg.Streams {
-		if err := ValidStream(s.Name); err != nil {
-			return nil, fmt.Errorf("make engine: stream %q: %w", s.Name, err)
-		}
-		if _, twice := e.streams[s.Name]; twice || s.Handler == nil {
-			return nil, fmt.Errorf("make engine: stream %q: needs one handler and a name of its own", s.Name)
-		}
-		e.streams[s.Name] = s.withDefaults()
+	streams, err := record.NewStreams(cfg.Streams)
+	if err != nil {
+		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	return e, nil
+	return &Engine{cfg: cfg, streams: streams}, nil
 }
 
 // pause waits with full jitter, so that the losers of a conditional write do not meet again at once.
@@ -120,13 +87,13 @@ func pause(ctx context.Context, n int) error {
 }
 
 // Stream gives a configured stream with its defaults filled in.
-func (e *Engine) Stream(name string) (Stream, bool) {
+func (e *Engine) Stream(name string) (record.Stream, bool) {
 	s, ok := e.streams[name]
 	return s, ok
 }
 
-func (e *Engine) observe(name EventName, stream string, count int) {
+func (e *Engine) observe(name record.EventName, stream string, count int) {
 	if count > 0 {
-		e.cfg.Observe(Event{Name: name, Stream: stream, Count: count})
+		e.cfg.Observe(record.Event{Name: name, Stream: stream, Count: count})
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // ErrBounds says that a message is too far ahead of its predecessors to be held. It stays with its queue.
@@ -49,26 +50,26 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	pl.part.trigger, pl.part.numbered = true, true
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
-	entry, pending := pl.next.entry(it)
+	entry, pending := it.entry(&pl.next)
 	switch {
 	case pl.failed:
-		pl.decide(it, Outcome{Err: errBlocked})
+		pl.decide(it, record.Outcome{Err: errBlocked})
 		return false, nil
 	case pending:
 		pl.committed(it, entry)
 		return false, nil
 	case known && it.Epoch < src.Epoch:
-		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch})
+		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonStaleEpoch, Detail: staleEpoch})
 		return false, nil
 	case known && it.Epoch > src.Epoch && len(src.Held) > 0:
 		return true, pl.raise(ctx, key, it.Epoch)
 	case !known || it.Epoch > src.Epoch:
-		src = Source{Epoch: it.Epoch, Next: 1}
+		src = record.Source{Epoch: it.Epoch, Next: 1}
 	}
 	switch {
 	case it.Sequence < src.Next:
 		pl.late(it, src)
-	case it.Sequence == src.Next && pl.next.ready(&it.Message):
+	case it.Sequence == src.Next && pl.next.Ready(&it.Message):
 		return pl.turn(ctx, it, key, src)
 	}
 	return false, nil
@@ -79,25 +80,25 @@ const staleEpoch = "a newer epoch of its source has spoken"
 // raise makes way for a newer epoch. What is held of the old one goes to the dead-letter queue, as much as one commit takes; then the new one begins, whatever becomes of
 // the message that brought it.
 func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
-	if err := pl.evict(ctx, key, ReasonStaleEpoch, staleEpoch); err != nil {
+	if err := pl.evict(ctx, key, record.ReasonStaleEpoch, staleEpoch); err != nil {
 		return err
 	}
 	if len(pl.next.Sources[key].Held) == 0 {
-		pl.put(key, Source{Epoch: epoch, Next: 1})
+		pl.put(key, record.Source{Epoch: epoch, Next: 1})
 	}
 	return nil
 }
 
 // late settles a number that was passed.
-func (pl *plan) late(it *item, src Source) {
-	pl.decide(it, Outcome{Kind: Duplicate})
+func (pl *plan) late(it *item, src record.Source) {
+	pl.decide(it, record.Outcome{Kind: record.Duplicate})
 	if src.Skipped.Contains(it.Sequence) {
-		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonSkipped, Detail: "its number was skipped when it did not come in time"})
+		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonSkipped, Detail: "its number was skipped when it did not come in time"})
 	}
 }
 
 // turn runs the message whose number is next. It may be held as well; then the held one was first, and this one has to be the same.
-func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (bool, error) {
+func (pl *plan) turn(ctx context.Context, it *item, key string, src record.Source) (bool, error) {
 	m, held := it.Message, src.Held.Contains(it.Sequence)
 	if held {
 		if pl.more = pl.room() == 0; pl.more {
@@ -117,18 +118,18 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src Source) (boo
 		return false, err
 	}
 	pl.decide(it, fate)
-	pl.failed = pl.failed || fate.Kind == Retry
+	pl.failed = pl.failed || fate.Kind == record.Retry
 	switch {
-	case fate.Kind == Processed:
+	case fate.Kind == record.Processed:
 		pl.passed(key, src, &m)
 	case held: // another delivery of it may have been acknowledged
 		return true, pl.giveBack(ctx, key, src, m, fate)
 	}
-	return fate.Kind == Processed, nil
+	return fate.Kind == record.Processed, nil
 }
 
 // passed moves the source on to the next number.
-func (pl *plan) passed(key string, src Source, m *Message) {
+func (pl *plan) passed(key string, src record.Source, m *record.Message) {
 	src = pl.release(key, src, m)
 	src.Next = m.Sequence + 1
 	src.GapSince = pl.now
@@ -136,20 +137,20 @@ func (pl *plan) passed(key string, src Source, m *Message) {
 }
 
 // release takes a message out of the held ones, if it is there.
-func (pl *plan) release(key string, src Source, m *Message) Source {
+func (pl *plan) release(key string, src record.Source, m *record.Message) record.Source {
 	if !src.Held.Contains(m.Sequence) {
 		return src
 	}
 	src.Held = src.Held.Remove(m.Sequence)
-	src.HeldBytes -= m.size()
-	pl.unhold = append(pl.unhold, HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: m.Sequence})
+	src.HeldBytes -= m.Size()
+	pl.unhold = append(pl.unhold, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: m.Sequence})
 	pl.changed = true
 	return src
 }
 
-func (pl *plan) put(key string, src Source) {
+func (pl *plan) put(key string, src record.Source) {
 	if pl.next.Sources == nil {
-		pl.next.Sources = map[string]Source{}
+		pl.next.Sources = map[string]record.Source{}
 	}
 	if len(src.Held) == 0 {
 		src.HeldBytes, src.GapSince = 0, time.Time{}
@@ -157,10 +158,8 @@ func (pl *plan) put(key string, src Source) {
 	pl.next.Sources[key] = src
 }
 
-func (m *Message) size() int { return len(m.Body) + headerBytes(m.Headers) + len(m.ContentType) }
-
 // room is how many held messages this commit can still put or delete.
-func (pl *plan) room() int { return MaxCommitItems - len(pl.hold) - len(pl.unhold) }
+func (pl *plan) room() int { return record.MaxCommitItems - len(pl.hold) - len(pl.unhold) }
 
 // drain runs the held messages of a source whose turn has come.
 func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
@@ -169,8 +168,8 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 			pl.more = true
 			return moved, nil
 		}
-		from := HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Next}
-		held, err := pl.cfg.Store.Held(ctx, from, min(pl.room(), src.Held.from(src.Next)))
+		from := record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Next}
+		held, err := pl.cfg.Store.Held(ctx, from, min(pl.room(), src.Held.From(src.Next)))
 		if err != nil {
 			return moved, fmt.Errorf("load held messages: %w", err)
 		}
@@ -189,35 +188,35 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 }
 
 // runHeld runs one held message.
-func (pl *plan) runHeld(ctx context.Context, key string, m Message) (ran bool, err error) {
+func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran bool, err error) {
 	src := pl.next.Sources[key]
-	if m.Sequence != src.Next || !pl.next.ready(&m) || pl.more {
+	if m.Sequence != src.Next || !pl.next.Ready(&m) || pl.more {
 		return false, nil
 	}
 	it := &item{Message: m}
 	if _, err := pl.admissible(it); err != nil {
-		return false, fmt.Errorf("load held messages: %w: %w", ErrCorrupt, err)
+		return false, fmt.Errorf("load held messages: %w: %w", record.ErrCorrupt, err)
 	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {
 		return false, err
 	}
-	if fate.Kind != Processed {
+	if fate.Kind != record.Processed {
 		return false, pl.giveBack(ctx, key, src, m, fate)
 	}
-	pl.event(EventProcessed, 1, "")
+	pl.event(record.EventProcessed, 1, "")
 	pl.passed(key, src, &m)
 	return true, nil
 }
 
 // giveBack takes a held message that did not go through out of the group: to the dead-letter queue, or back to its queue, which counts its failures. It was acknowledged
 // when it was held, and nobody would deliver it again.
-func (pl *plan) giveBack(ctx context.Context, key string, src Source, m Message, fate Outcome) (err error) {
-	if fate.Kind == Rejected {
-		err = pl.cfg.Queues.DeadLetter(ctx, []Refused{{Message: m, Reason: fate.Reason, Detail: fate.Detail}})
-		pl.event(EventRejected, 1, fate.Reason)
+func (pl *plan) giveBack(ctx context.Context, key string, src record.Source, m record.Message, fate record.Outcome) (err error) {
+	if fate.Kind == record.Rejected {
+		err = pl.cfg.Queues.DeadLetter(ctx, []record.Refused{{Message: m, Reason: fate.Reason, Detail: fate.Detail}})
+		pl.event(record.EventRejected, 1, fate.Reason)
 	} else {
-		err = pl.cfg.Queues.Return(ctx, []Message{m})
+		err = pl.cfg.Queues.Return(ctx, []record.Message{m})
 	}
 	if err != nil {
 		return fmt.Errorf("give back held message: %w", err)
@@ -227,41 +226,33 @@ func (pl *plan) giveBack(ctx context.Context, key string, src Source, m Message,
 }
 
 // event is told to the observer once the plan is committed.
-func (pl *plan) event(name EventName, count int, reason Reason) {
-	pl.events = append(pl.events, Event{Name: name, Stream: pl.next.Key.Stream, Count: count, Reason: reason})
-}
-
-// from counts the numbers from n on that follow without a gap.
-func (r Ranges) from(n uint64) int {
-	if i := r.search(n); i < len(r) && r[i].First <= n {
-		return int(min(r[i].Last-n+1, MaxCommitItems))
-	}
-	return 0
+func (pl *plan) event(name record.EventName, count int, reason record.Reason) {
+	pl.events = append(pl.events, record.Event{Name: name, Stream: pl.next.Key.Stream, Count: count, Reason: reason})
 }
 
 // evict sends held messages of a source to the dead-letter queue, as many as one commit takes.
-func (pl *plan) evict(ctx context.Context, key string, reason Reason, detail string) error {
+func (pl *plan) evict(ctx context.Context, key string, reason record.Reason, detail string) error {
 	src := pl.next.Sources[key]
 	if pl.room() == 0 {
 		pl.more = true
 		return nil
 	}
-	held, err := pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch}, pl.room())
+	held, err := pl.cfg.Store.Held(ctx, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch}, pl.room())
 	if err != nil {
 		return fmt.Errorf("load held messages: %w", err)
 	}
-	if len(held) == 0 || slices.ContainsFunc(held, func(h Held) bool { return !src.Held.Contains(h.Message.Sequence) }) {
+	if len(held) == 0 || slices.ContainsFunc(held, func(h record.Held) bool { return !src.Held.Contains(h.Message.Sequence) }) {
 		return fmt.Errorf("load held messages: not those of the record: %w", errReload)
 	}
-	refused := make([]Refused, len(held))
+	refused := make([]record.Refused, len(held))
 	for i, h := range held {
-		refused[i] = Refused{Message: h.Message, Reason: reason, Detail: detail}
+		refused[i] = record.Refused{Message: h.Message, Reason: reason, Detail: detail}
 		src = pl.release(key, src, &h.Message)
 	}
 	if err := pl.cfg.Queues.DeadLetter(ctx, refused); err != nil {
 		return fmt.Errorf("dead-letter held messages: %w", err)
 	}
-	pl.event(EventRejected, len(refused), reason)
+	pl.event(record.EventRejected, len(refused), reason)
 	pl.put(key, src)
 	return nil
 }
@@ -275,7 +266,7 @@ func (pl *plan) holdRest(ctx context.Context) error {
 			continue
 		}
 		if pl.failed {
-			pl.decide(it, Outcome{Err: errBlocked})
+			pl.decide(it, record.Outcome{Err: errBlocked})
 			continue
 		}
 		if err := pl.holdOne(ctx, it); err != nil {
@@ -290,9 +281,9 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	src, known := pl.next.Sources[key]
 	switch {
 	case !known || it.Epoch > src.Epoch:
-		src = Source{Epoch: it.Epoch, Next: 1}
+		src = record.Source{Epoch: it.Epoch, Next: 1}
 	case it.Epoch < src.Epoch:
-		pl.decide(it, Outcome{Kind: Rejected, Reason: ReasonStaleEpoch, Detail: staleEpoch})
+		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonStaleEpoch, Detail: staleEpoch})
 		return nil
 	}
 	if src.Held.Contains(it.Sequence) {
@@ -300,8 +291,8 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	}
 	b := pl.part.stream.Bounds
 	switch {
-	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.size() > b.Bytes:
-		pl.decide(it, Outcome{Err: ErrBounds})
+	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes:
+		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
 	case pl.room() == 0:
 		pl.more = true
@@ -311,11 +302,11 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 		src.GapSince = pl.now
 	}
 	src.Held = src.Held.Add(it.Sequence, it.Sequence)
-	src.HeldBytes += it.size()
+	src.HeldBytes += it.Size()
 	pl.put(key, src)
-	pl.hold = append(pl.hold, Held{Message: it.Message, At: pl.now})
+	pl.hold = append(pl.hold, record.Held{Message: it.Message, At: pl.now})
 	pl.changed = true
-	pl.decide(it, Outcome{Kind: HeldBack})
+	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	return nil
 }
 
@@ -325,7 +316,7 @@ func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 	if err != nil {
 		return err
 	}
-	pl.decide(it, Outcome{Kind: HeldBack})
+	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	if m.Fingerprint() != it.print() {
 		pl.decide(it, keyReuse())
 	}
@@ -333,21 +324,18 @@ func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 }
 
 // heldCopy gives the message that is held under the number of another delivery.
-func (pl *plan) heldCopy(ctx context.Context, it *item, key string) (Message, error) {
+func (pl *plan) heldCopy(ctx context.Context, it *item, key string) (record.Message, error) {
 	for _, h := range pl.hold {
-		if h.Message.number() == it.number() && h.Message.SourceKey() == key {
+		if h.Message.Number() == it.Number() && h.Message.SourceKey() == key {
 			return h.Message, nil
 		}
 	}
-	held, err := pl.cfg.Store.Held(ctx, HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence}, 1)
+	held, err := pl.cfg.Store.Held(ctx, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence}, 1)
 	if err != nil {
-		return Message{}, fmt.Errorf("load held message: %w", err)
+		return record.Message{}, fmt.Errorf("load held message: %w", err)
 	}
 	if len(held) == 0 || held[0].Message.Sequence != it.Sequence {
-		return Message{}, fmt.Errorf("load held message: number %d is not there: %w", it.Sequence, errReload)
+		return record.Message{}, fmt.Errorf("load held message: number %d is not there: %w", it.Sequence, errReload)
 	}
 	return held[0].Message, nil
 }
-
-// plainSource takes the principal off a [Message.SourceKey].
-func plainSource(key string) string { return key[strings.LastIndex(key, "\x1f")+1:] }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // MaxPending is how many bytes may wait to be published in one group record; what is pending is published before more is committed.
@@ -23,17 +25,17 @@ var (
 type plan struct {
 	*Engine
 	part    *part
-	loaded  Group // the view that it was made on
+	loaded  record.Group // the view that it was made on
 	attempt string
 	now     time.Time
-	next    Group
-	hold    []Held
-	unhold  []HeldKey
+	next    record.Group
+	hold    []record.Held
+	unhold  []record.HeldKey
 	staged  []string
 	runs    int // handlers run
 	added   int // pending entries of this plan, at the end of next.Pending
 	bytes   int // of next.Pending
-	events  []Event
+	events  []record.Event
 	failed  bool // a delivery has to come again: no later one of the group runs
 	changed bool
 	more    bool // the plan is full: commit it and plan again
@@ -41,7 +43,7 @@ type plan struct {
 
 // plan decides every open item on the view, running handlers for the new ones.
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
-	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone(), bytes: p.view.pendingBytes()}
+	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone(), bytes: p.view.PendingBytes()}
 	if p.sweeping {
 		if err := pl.closeGaps(ctx); err != nil {
 			return pl, pl.abandon(ctx, err)
@@ -67,7 +69,7 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 }
 
 // decide gives an item its fate, if the plan is committed.
-func (pl *plan) decide(it *item, fate Outcome) { it.plan, it.planned = pl, fate }
+func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl, fate }
 
 // abandon throws a plan away that was never offered to the store.
 func (pl *plan) abandon(ctx context.Context, err error) error {
@@ -77,10 +79,10 @@ func (pl *plan) abandon(ctx context.Context, err error) error {
 
 func (pl *plan) byToken(ctx context.Context, it *item) error {
 	if pl.failed {
-		pl.decide(it, Outcome{Err: errBlocked})
+		pl.decide(it, record.Outcome{Err: errBlocked})
 		return nil
 	}
-	if entry, ok := pl.next.entry(it); ok {
+	if entry, ok := it.entry(&pl.next); ok {
 		pl.committed(it, entry)
 		return nil
 	}
@@ -94,134 +96,112 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		return err
 	}
 	pl.decide(it, fate)
-	pl.failed = fate.Kind == Retry
+	pl.failed = fate.Kind == record.Retry
 	return nil
 }
 
 // committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
-func (pl *plan) committed(it *item, entry Pending) {
+func (pl *plan) committed(it *item, entry record.Pending) {
 	if entry.Fingerprint != it.print() {
 		pl.decide(it, keyReuse())
 		return
 	}
-	fate := Outcome{Kind: Duplicate, Reply: entry.Reply}
+	fate := record.Outcome{Kind: record.Duplicate, Reply: entry.Reply}
 	if slices.Contains(it.attempts, entry.Attempt) {
-		fate.Kind = Processed // our own commit, whose answer was lost
+		fate.Kind = record.Processed // our own commit, whose answer was lost
 	}
 	pl.decide(it, fate)
 	pl.part.trigger = true
 	// An entry of this very plan is not committed yet; the commit marks it.
-	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token()].State != Done {
+	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token()].State != record.Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
 
 // run runs the handler for a new message and takes what it did into the plan. pl.more says that it found no room in this commit.
-func (pl *plan) run(ctx context.Context, it *item) (Outcome, error) {
+func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := context.Cause(ctx); err != nil {
-		return Outcome{}, fmt.Errorf("run handler: %w", err) // it would fail for no fault of its own
+		return record.Outcome{}, fmt.Errorf("run handler: %w", err) // it would fail for no fault of its own
 	}
 	pl.runs++
-	a := &Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
+	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
 	if it.Route != "" {
-		a.ID += requestAttempt
+		a.ID += record.RequestAttempt
 	}
-	if err := run(ctx, pl.part.stream.Handler, a, it.Message); err != nil {
+	if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
 		return pl.failure(it, err), nil
 	}
-	if err := pl.feasible(a); err != nil {
+	effects := a.Effects()
+	if err := pl.feasible(effects); err != nil {
 		return pl.failure(it, err), nil
 	}
-	if it.byNumber && len(a.effects)+len(a.blobs) == 0 && a.reply == nil { // its number says that it is committed
+	if it.byNumber && len(effects) == 0 && a.Answer() == nil { // its number says that it is committed
 		pl.changed, pl.next.State = true, a.State
-		return Outcome{Kind: Processed}, nil
+		return record.Outcome{Kind: record.Processed}, nil
 	}
-	entry := pl.entry(it, a)
+	entry := pl.entry(it, a, effects)
 	switch {
-	case len(pl.next.Pending) == 0 || pl.bytes+entry.size() <= MaxPending:
+	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
 	case pl.changed:
 		pl.more = true
-		return Outcome{}, nil
+		return record.Outcome{}, nil
 	default:
-		return Outcome{}, errFull
+		return record.Outcome{}, errFull
 	}
 	if err := pl.stage(ctx, a); err != nil {
-		return Outcome{}, err
+		return record.Outcome{}, err
 	}
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
-	return Outcome{Kind: Processed, Reply: a.reply}, nil
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
 }
 
 // feasible refuses effects that could never be published, while nothing depends on them yet.
-func (e *Engine) feasible(a *Attempt) error {
-	for _, f := range a.effects {
+func (e *Engine) feasible(effects []record.Effect) error {
+	for _, f := range effects {
 		for _, to := range f.To {
 			if e.cfg.Senders[to] == nil {
 				return fmt.Errorf("send to %q: %w", to, errNoDestination)
 			}
 		}
-	}
-	for _, b := range a.blobs {
+		if f.Blob == nil {
+			continue
+		}
 		if e.cfg.Blobs == nil {
 			return errors.New("stage blob: no blob store is configured")
 		}
-		if err := e.cfg.Blobs.Check(b.key); err != nil {
+		if err := e.cfg.Blobs.Check(f.Blob.Key); err != nil {
 			return fmt.Errorf("stage blob: %w", err)
 		}
 	}
 	return nil
 }
 
-func (e *Engine) failure(it *item, err error) Outcome {
-	if reject, ok := errors.AsType[*RejectError](err); ok {
-		return Outcome{Kind: Rejected, Reason: ReasonHandler, Detail: reject.Detail}
+func (e *Engine) failure(it *item, err error) record.Outcome {
+	if reject, ok := errors.AsType[*record.RejectError](err); ok {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
 	}
-	var failed *HandlerError
+	var failed *record.HandlerError
 	if !errors.As(err, &failed) {
-		failed = &HandlerError{Err: err}
+		failed = &record.HandlerError{Err: err}
 	}
 	e.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token().String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
-	return Outcome{Err: failed}
+	return record.Outcome{Err: failed}
 }
 
 // entry is the pending entry of an attempt.
-func (pl *plan) entry(it *item, a *Attempt) Pending {
-	p := Pending{
+func (pl *plan) entry(it *item, a *record.Attempt, effects []record.Effect) record.Pending {
+	return record.Pending{
 		Number: pl.next.Last + 1, Identity: it.identity(), Principal: it.Principal, Token: it.token(), Fingerprint: it.print(),
-		Attempt: a.ID, Effects: distinct(a.effects), Reply: a.reply, Marks: !it.byNumber || a.reply != nil, Retention: pl.part.stream.retention(&it.Message),
+		Attempt: a.ID, Effects: effects, Reply: a.Answer(), Marks: !it.byNumber || a.Answer() != nil, Retention: pl.part.stream.RetentionOf(&it.Message),
 	}
-	for i, b := range a.blobs {
-		p.Effects = append(p.Effects, Effect{Blob: &Blob{Key: b.key, Staged: stagedName(a.ID, i)}})
-	}
-	return p
 }
-
-// distinct leaves no effect with a destination twice: the two would be one identity, but two numbers where numbers have no gaps.
-func distinct(effects []Effect) []Effect {
-	for i, f := range effects {
-		var to []string
-		for _, name := range f.To {
-			if !slices.Contains(to, name) {
-				to = append(to, name)
-			}
-		}
-		effects[i].To = to
-	}
-	return effects
-}
-
-// requestAttempt ends the names of attempts at one-time requests. Their tokens are marked done by a condition, because a DELETE may have been there first.
-const requestAttempt = ".request"
-
-func stagedName(attempt string, i int) string { return attempt + "." + strconv.Itoa(i) }
 
 // stage writes the attempt's blobs where nobody sees them.
-func (pl *plan) stage(ctx context.Context, a *Attempt) error {
-	for i, b := range a.blobs {
-		name := stagedName(a.ID, i)
+func (pl *plan) stage(ctx context.Context, a *record.Attempt) error {
+	for name, body := range a.Staged() {
 		pl.staged = append(pl.staged, name)
-		if err := pl.cfg.Blobs.Stage(ctx, name, b.body); err != nil {
+		if err := pl.cfg.Blobs.Stage(ctx, name, body); err != nil {
 			return fmt.Errorf("stage blob: %w", err)
 		}
 	}
@@ -229,7 +209,7 @@ func (pl *plan) stage(ctx context.Context, a *Attempt) error {
 }
 
 // take puts an attempt into the record to be written.
-func (pl *plan) take(a *Attempt, entry Pending) {
+func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
 	pl.next.State = a.State
 	for i := range entry.Effects {
@@ -238,11 +218,11 @@ func (pl *plan) take(a *Attempt, entry Pending) {
 	pl.next.Last += max(1, uint64(len(entry.Effects)))
 	pl.next.Pending = append(pl.next.Pending, entry)
 	pl.added++
-	pl.bytes += entry.size()
+	pl.bytes += entry.Size()
 }
 
 // chain numbers an effect for the destinations that want 1, 2, 3 … without gaps.
-func (pl *plan) chain(f *Effect) {
+func (pl *plan) chain(f *record.Effect) {
 	for _, to := range f.To {
 		if !pl.cfg.Sequenced[to] {
 			continue
@@ -250,7 +230,7 @@ func (pl *plan) chain(f *Effect) {
 		if pl.next.Chained == nil {
 			pl.next.Chained = map[string]uint64{}
 		}
-		target := to + "/" + f.target(pl.next.Key)
+		target := to + "/" + f.Target(pl.next.Key)
 		pl.next.Chained[target]++
 		f.Chain = maps.Clone(f.Chain)
 		if f.Chain == nil {
@@ -260,22 +240,14 @@ func (pl *plan) chain(f *Effect) {
 	}
 }
 
-// target is the group at the destination.
-func (f *Effect) target(from GroupKey) string {
-	if f.Group != "" {
-		return f.Group
-	}
-	return from.Group
-}
-
 // dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done. One that is not, because its worker died or because
 // it is long ago, is marked first: what is pending is committed.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
-	left := pl.loaded.leftovers()
+	left := pl.loaded.Leftovers()
 	if len(left) == 0 {
 		return nil
 	}
-	byToken := make(map[TokenKey]Pending, len(left))
+	byToken := make(map[record.TokenKey]record.Pending, len(left))
 	for _, p := range left {
 		byToken[p.Token] = p
 	}
@@ -283,22 +255,17 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load tokens of leftovers: %w", err)
 	}
-	var marks []Token
+	var marks []record.Token
 	for _, t := range tokens {
-		if p := byToken[t.Key]; t.State != Done {
-			marks = append(marks, p.done(pl.next.Key, pl.now))
+		if p := byToken[t.Key]; t.State != record.Done {
+			marks = append(marks, p.DoneToken(pl.next.Key, pl.now))
 		}
 	}
 	if err := pl.markDone(ctx, marks); err != nil {
 		return err
 	}
-	pl.next.Pending = slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p Pending) bool {
+	pl.next.Pending = slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p record.Pending) bool {
 		return len(p.Effects) == 0 && p.Number <= pl.loaded.Last
 	})
 	return nil
-}
-
-// leftovers are the entries without effects: nobody publishes them.
-func (g *Group) leftovers() []Pending {
-	return slices.DeleteFunc(slices.Clone(g.Pending), func(p Pending) bool { return len(p.Effects) > 0 })
 }

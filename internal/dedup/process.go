@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // maxRounds is how often a contended group is loaded anew before its messages are given back to their queue.
@@ -15,63 +17,63 @@ const maxParallel = 64
 
 // An item is one delivery of a batch.
 type item struct {
-	Message
-	byNumber bool     // admitted by its sequence
-	attempts []string // at it, of commits that may have landed
-	plan     *plan    // the last one that decided it
-	planned  Outcome  // what it decided
-	fate     Outcome  // what is certain
-	out      *Outcome
+	record.Message
+	byNumber bool           // admitted by its sequence
+	attempts []string       // at it, of commits that may have landed
+	plan     *plan          // the last one that decided it
+	planned  record.Outcome // what it decided
+	fate     record.Outcome // what is certain
+	out      *record.Outcome
 
-	key         TokenKey // see token
-	fingerprint Fingerprint
+	key         record.TokenKey // see token
+	fingerprint record.Fingerprint
 }
 
 // identity names the message within its stream and principal: what its sender counts counts more than an id that it gave besides.
 func (it *item) identity() string {
 	if it.byNumber {
-		return it.number()
+		return it.Number()
 	}
 	return it.Identity()
 }
 
 // token names the item's token. Numbers belong to a group: a source counts in each of its groups. Hashes are made when they are asked for: numbered messages need none.
-func (it *item) token() TokenKey {
-	if it.key == (TokenKey{}) {
+func (it *item) token() record.TokenKey {
+	if it.key == (record.TokenKey{}) {
 		identity := it.identity()
 		if it.byNumber {
 			identity = it.GroupName() + "\x1f" + identity
 		}
-		it.key = NewTokenKey(it.Principal, it.Stream, identity)
+		it.key = record.NewTokenKey(it.Principal, it.Stream, identity)
 	}
 	return it.key
 }
 
 // print is the message's fingerprint.
-func (it *item) print() Fingerprint {
-	if it.fingerprint == (Fingerprint{}) {
+func (it *item) print() record.Fingerprint {
+	if it.fingerprint == (record.Fingerprint{}) {
 		it.fingerprint = it.Fingerprint()
 	}
 	return it.fingerprint
 }
 
 // open reports whether the item's fate is still to be decided.
-func (it *item) open() bool { return it.fate.Kind == Retry && it.fate.Err == nil }
+func (it *item) open() bool { return it.fate.Kind == record.Retry && it.fate.Err == nil }
 
 // stops reports whether the item has to be delivered again, before anything that follows it.
 func (it *item) stops() bool {
-	return it.fate.Kind == Retry && it.fate.Err != nil && !errors.Is(it.fate.Err, ErrBounds)
+	return it.fate.Kind == record.Retry && it.fate.Err != nil && !errors.Is(it.fate.Err, ErrBounds)
 }
 
 // A part is what a batch has of one group.
 type part struct {
-	key    GroupKey
-	stream Stream
+	key    record.GroupKey
+	stream record.Stream
 	items  []*item
-	view   Group // as loaded, or as this worker's own commit left it
-	tokens map[TokenKey]Token
+	view   record.Group // as loaded, or as this worker's own commit left it
+	tokens map[record.TokenKey]record.Token
 	// marks are the tokens to mark done before anything is acknowledged.
-	marks []Token
+	marks []record.Token
 	// trigger says that what is pending in the view is to be published.
 	trigger  bool
 	numbered bool    // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
@@ -83,18 +85,18 @@ type part struct {
 
 // Process runs a batch of messages through the protocol and tells each one's fate, in their order. Messages of one group are processed in their order, and
 // after one that must be tried again, the later ones of its group must be too. Messages may belong to any streams and groups.
-func (e *Engine) Process(ctx context.Context, messages []Message) []Outcome {
+func (e *Engine) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	return e.process(ctx, messages, false)
 }
 
 // Call processes one message that no queue would deliver again, on behalf of a caller that waits for the answer. Because a crash after the commit must not strand
 // the effects, the trigger to publish them is sent before it, delayed by Config.CallDelay; another one follows the commit.
-func (e *Engine) Call(ctx context.Context, m Message) Outcome {
-	return e.process(ctx, []Message{m}, true)[0]
+func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
+	return e.process(ctx, []record.Message{m}, true)[0]
 }
 
-func (e *Engine) process(ctx context.Context, messages []Message, early bool) []Outcome {
-	out := make([]Outcome, len(messages))
+func (e *Engine) process(ctx context.Context, messages []record.Message, early bool) []record.Outcome {
+	out := make([]record.Outcome, len(messages))
 	parts, relays := e.split(messages, out)
 	e.relay(ctx, relays)
 	for _, p := range parts {
@@ -127,16 +129,16 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 }
 
 // split validates the messages and sorts them by group. Those that need no group record come apart.
-func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays []*item) {
-	byKey := make(map[GroupKey]*part, len(messages))
-	byToken := make(map[TokenKey]*part, len(messages))
+func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts []*part, relays []*item) {
+	byKey := make(map[record.GroupKey]*part, len(messages))
+	byToken := make(map[record.TokenKey]*part, len(messages))
 	items := make([]item, len(messages))
 	for i := range messages {
 		it := &items[i]
 		it.Message, it.out = messages[i], &out[i]
 		s, err := e.admissible(it)
 		if err != nil {
-			out[i] = Outcome{Kind: Rejected, Reason: ReasonInvalid, Detail: err.Error()}
+			out[i] = record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: err.Error()}
 			e.count(it.Stream, []*item{it})
 			continue
 		}
@@ -156,7 +158,7 @@ func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays
 			continue
 		}
 		if first := byToken[it.token()]; first != nil && first != p {
-			it.fate = Outcome{Err: errTwin}
+			it.fate = record.Outcome{Err: errTwin}
 		}
 		byToken[it.token()] = p
 	}
@@ -166,17 +168,17 @@ func (e *Engine) split(messages []Message, out []Outcome) (parts []*part, relays
 // errTwin keeps two groups of one batch from running one identity side by side. When the second message comes again, the first one's token refuses it.
 var errTwin = errors.New("another group of the batch has the same identity")
 
-func newPart(key GroupKey, s Stream) *part {
+func newPart(key record.GroupKey, s record.Stream) *part {
 	return &part{key: key, stream: s}
 }
 
 // relayed reports whether the message needs no group record. A one-time request always has one: DELETE and POST meet there.
-func (it *item) relayed(s Stream) bool {
+func (it *item) relayed(s record.Stream) bool {
 	return s.Stateless && !it.byNumber && it.Route == "" && (s.Unordered || it.Group == "")
 }
 
 // chains reports whether the stream feeds a destination that needs numbers without gaps; those live in the group record.
-func (e *Engine) chains(s Stream) bool {
+func (e *Engine) chains(s record.Stream) bool {
 	for _, to := range s.Events {
 		if e.cfg.Sequenced[to] {
 			return true
@@ -186,17 +188,17 @@ func (e *Engine) chains(s Stream) bool {
 }
 
 // admissible checks a message against the rules and its stream, and fills in what identifies it.
-func (e *Engine) admissible(it *item) (Stream, error) {
+func (e *Engine) admissible(it *item) (record.Stream, error) {
 	s, ok := e.streams[it.Stream]
 	if !ok {
-		return s, fmt.Errorf("%w: %q", ErrNoStream, it.Stream)
+		return s, fmt.Errorf("%w: %q", record.ErrNoStream, it.Stream)
 	}
 	if err := it.Validate(); err != nil {
 		return s, err
 	}
-	it.byNumber = s.Admission == BySequence && it.Route == ""
+	it.byNumber = s.Admission == record.BySequence && it.Route == ""
 	if it.byNumber && it.Source == "" {
-		return s, &InvalidError{"source", "and sequence are required by this stream"}
+		return s, &record.InvalidError{Field: "source", Rule: "and sequence are required by this stream"}
 	}
 	return s, nil
 }
@@ -215,9 +217,9 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 
 // load reads the groups and then, in the same call, the tokens of the messages: never the other way round.
 func (e *Engine) load(ctx context.Context, parts []*part) error {
-	keys := make([]GroupKey, len(parts))
-	var tokens []TokenKey
-	asked := map[TokenKey]bool{}
+	keys := make([]record.GroupKey, len(parts))
+	var tokens []record.TokenKey
+	asked := map[record.TokenKey]bool{}
 	for i, p := range parts {
 		keys[i] = p.key
 		for _, it := range p.items {
@@ -231,7 +233,7 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	if err != nil {
 		return fmt.Errorf("load groups: %w", err)
 	}
-	byKey := make(map[TokenKey]Token, len(found))
+	byKey := make(map[record.TokenKey]record.Token, len(found))
 	for _, t := range found {
 		byKey[t.Key] = t
 	}
@@ -314,7 +316,7 @@ func giveUp(parts []*part, cause error) {
 			err = errors.Join(cause, err)
 		}
 		for _, it := range p.items {
-			*it.out = Outcome{Kind: Retry, Err: err}
+			*it.out = record.Outcome{Kind: record.Retry, Err: err}
 		}
 	}
 }
@@ -322,19 +324,6 @@ func giveUp(parts []*part, cause error) {
 // count reports outcomes to the observer.
 func (e *Engine) count(stream string, items []*item) {
 	for _, it := range items {
-		ev := Event{Stream: stream, Count: 1, Reason: it.out.Reason}
-		switch it.out.Kind {
-		case Processed:
-			ev.Name = EventProcessed
-		case Duplicate:
-			ev.Name = EventDuplicate
-		case HeldBack:
-			ev.Name = EventHeld
-		case Rejected:
-			ev.Name = EventRejected
-		case Retry:
-			ev.Name = EventRetried
-		}
-		e.cfg.Observe(ev)
+		e.cfg.Observe(it.out.Event(stream))
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // errNoDestination says that an effect names a destination that is not configured (any more); it waits for one.
@@ -18,9 +19,9 @@ var errNoAnswer = errors.New("the destination did not answer for each delivery")
 
 // Publish sends the pending effects of groups, marks their messages done and clears them, and tells for each group whether nothing is left.
 // Any worker may publish any group any number of times.
-func (e *Engine) Publish(ctx context.Context, groups []GroupKey) []error {
-	byKey := make(map[GroupKey]error, len(groups))
-	var keys []GroupKey
+func (e *Engine) Publish(ctx context.Context, groups []record.GroupKey) []error {
+	byKey := make(map[record.GroupKey]error, len(groups))
+	var keys []record.GroupKey
 	for _, key := range groups {
 		if _, twice := byKey[key]; !twice {
 			byKey[key] = nil
@@ -39,7 +40,7 @@ func (e *Engine) Publish(ctx context.Context, groups []GroupKey) []error {
 
 // A shipment is one delivery on its way to one destination.
 type shipment struct {
-	Delivery
+	record.Delivery
 	to     string
 	number uint64 // of the pending entry
 	effect int
@@ -48,14 +49,14 @@ type shipment struct {
 
 // A publication is one group on its way to its destinations.
 type publication struct {
-	group Group
+	group record.Group
 	list  []*shipment
-	clear Clear
+	clear record.Clear
 	stop  uint64 // a blob of this entry failed: what it and later ones hold is not published; 0 for none
 	err   error
 }
 
-func (e *Engine) publishGroups(ctx context.Context, keys []GroupKey) []error {
+func (e *Engine) publishGroups(ctx context.Context, keys []record.GroupKey) []error {
 	groups, _, err := e.cfg.Store.Load(ctx, keys, nil)
 	if err != nil {
 		errs := make([]error, len(keys))
@@ -77,7 +78,7 @@ func (e *Engine) publishGroups(ctx context.Context, keys []GroupKey) []error {
 
 // finish marks the messages of what is published done, and then clears it: never the other way round.
 func (e *Engine) finish(ctx context.Context, publications []*publication) []error {
-	var marks []Token
+	var marks []record.Token
 	for _, pub := range publications {
 		marks = append(marks, e.published(pub)...)
 	}
@@ -95,19 +96,14 @@ func (e *Engine) finish(ctx context.Context, publications []*publication) []erro
 
 func (e *Engine) clear(ctx context.Context, pub *publication) error {
 	c := pub.clear
-	if len(c.Numbers)+len(c.Sent) == 0 && !pub.group.endless() {
+	if len(c.Numbers)+len(c.Sent) == 0 && !pub.group.Endless() {
 		return nil
 	}
 	if err := e.cfg.Store.Clear(ctx, c); err != nil {
 		return fmt.Errorf("clear group: %w", err)
 	}
-	e.observe(EventPublished, c.Group.Stream, len(c.Numbers))
+	e.observe(record.EventPublished, c.Group.Stream, len(c.Numbers))
 	return nil
-}
-
-// endless reports whether an idle record has nothing that ends it: a commit that still saw an entry, and the clear of that entry, passed each other.
-func (g *Group) endless() bool {
-	return g.Version > 0 && len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero()
 }
 
 // prepare lists what is to be sent of a group, in number order. Blobs are published on the way; after one that fails nothing more of the group is sent.
@@ -119,15 +115,15 @@ func (e *Engine) prepare(ctx context.Context, pub *publication) {
 				return
 			}
 			for _, to := range f.To {
-				if !slices.Contains(p.Sent, Sent{i, to}) {
-					pub.list = append(pub.list, pub.group.shipment(p.Number, i, f, to))
+				if !slices.Contains(p.Sent, record.Sent{Effect: i, To: to}) {
+					pub.list = append(pub.list, newShipment(&pub.group, p.Number, i, f, to))
 				}
 			}
 		}
 	}
 }
 
-func (e *Engine) publishBlob(ctx context.Context, b *Blob) error {
+func (e *Engine) publishBlob(ctx context.Context, b *record.Blob) error {
 	switch {
 	case b == nil:
 		return nil
@@ -138,13 +134,13 @@ func (e *Engine) publishBlob(ctx context.Context, b *Blob) error {
 	}
 }
 
-func (g *Group) shipment(number uint64, i int, f Effect, to string) *shipment {
+func newShipment(g *record.Group, number uint64, i int, f record.Effect, to string) *shipment {
 	n := number + uint64(i) //nolint:gosec // an index
 	return &shipment{
 		to: to, number: number, effect: i,
-		Delivery: Delivery{
+		Delivery: record.Delivery{
 			Identity: g.Key.String() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation,
-			Sequence: f.Chain[to], Target: f.target(g.Key), Effect: f,
+			Sequence: f.Chain[to], Target: f.Target(g.Key), Effect: f,
 		},
 	}
 }
@@ -173,8 +169,8 @@ func (e *Engine) ship(ctx context.Context, all []*shipment) {
 	wg.Wait()
 }
 
-func (e *Engine) shipTo(ctx context.Context, sender Sender, list []*shipment) {
-	deliveries := make([]Delivery, len(list))
+func (e *Engine) shipTo(ctx context.Context, sender record.Sender, list []*shipment) {
+	deliveries := make([]record.Delivery, len(list))
 	for i, s := range list {
 		deliveries[i] = s.Delivery
 	}
@@ -184,9 +180,9 @@ func (e *Engine) shipTo(ctx context.Context, sender Sender, list []*shipment) {
 		if len(errs) == len(list) {
 			err = errs[i]
 		}
-		if refused, ok := errors.AsType[*RefusedError](err); ok {
+		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
 			d := deliveries[i]
-			err = e.cfg.Queues.DeadLetter(ctx, []Refused{{Delivery: &d, To: list[i].to, Reason: refused.Reason, Detail: refused.Detail}})
+			err = e.cfg.Queues.DeadLetter(ctx, []record.Refused{{Delivery: &d, To: list[i].to, Reason: refused.Reason, Detail: refused.Detail}})
 		}
 		if err != nil {
 			list[i].err = fmt.Errorf("send to %s: %w", list[i].to, err)
@@ -195,62 +191,43 @@ func (e *Engine) shipTo(ctx context.Context, sender Sender, list []*shipment) {
 }
 
 // published works out what of a group is settled: the entries to clear, and the tokens to mark done before.
-func (e *Engine) published(pub *publication) []Token {
+func (e *Engine) published(pub *publication) []record.Token {
 	now, g := e.cfg.Now(), &pub.group
-	c := Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]Sent{}, Expires: now.Add(e.groupRetention(g.Key.Stream))}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(e.streams.GroupRetention(g.Key.Stream))}
 	for _, s := range pub.list {
 		if s.err != nil {
 			pub.err = errors.Join(pub.err, s.err)
 			continue
 		}
-		c.Sent[s.number] = append(c.Sent[s.number], Sent{s.effect, s.to})
+		c.Sent[s.number] = append(c.Sent[s.number], record.Sent{Effect: s.effect, To: s.to})
 	}
-	var done []Token
+	var done []record.Token
 	for i := range g.Pending {
 		p := &g.Pending[i]
 		stopped := pub.stop != 0 && p.Number >= pub.stop && len(p.Effects) > 0
-		if stopped || p.unsent(c.Sent[p.Number]) {
+		if stopped || p.Unsent(c.Sent[p.Number]) {
 			continue
 		}
 		delete(c.Sent, p.Number)
 		c.Numbers = append(c.Numbers, p.Number)
 		if p.Marks {
-			done = append(done, p.done(g.Key, now))
+			done = append(done, p.DoneToken(g.Key, now))
 		}
 	}
 	pub.clear = c
 	return done
 }
 
-// unsent reports whether anything of an entry is sent neither now nor before.
-func (p *Pending) unsent(now []Sent) bool {
-	for i, f := range p.Effects {
-		for _, to := range f.To {
-			if s := (Sent{i, to}); !slices.Contains(now, s) && !slices.Contains(p.Sent, s) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (e *Engine) groupRetention(stream string) time.Duration {
-	if s, ok := e.streams[stream]; ok {
-		return s.GroupRetention
-	}
-	return DefaultGroupRetention
-}
-
 // publishFirst makes room in a group record that is full, and looks at it anew.
 func (e *Engine) publishFirst(ctx context.Context, p *part) error {
-	if err := e.publishGroups(ctx, []GroupKey{p.key})[0]; err != nil {
+	if err := e.publishGroups(ctx, []record.GroupKey{p.key})[0]; err != nil {
 		return fmt.Errorf("%w: %w", errFull, err)
 	}
 	return e.load(ctx, []*part{p})
 }
 
 // Deliver sends one effect that was refused before, under its old identity.
-func (e *Engine) Deliver(ctx context.Context, to string, d Delivery) error {
+func (e *Engine) Deliver(ctx context.Context, to string, d record.Delivery) error {
 	s := &shipment{Delivery: d, to: to}
 	e.ship(ctx, []*shipment{s})
 	return s.err
@@ -263,7 +240,7 @@ func (e *Engine) relay(ctx context.Context, items []*item) {
 	}
 	if err := e.relayAll(ctx, items); err != nil {
 		for _, it := range items {
-			*it.out = Outcome{Kind: Retry, Err: err}
+			*it.out = record.Outcome{Kind: record.Retry, Err: err}
 		}
 	}
 	for _, it := range items {
@@ -276,7 +253,7 @@ func (e *Engine) relayAll(ctx context.Context, items []*item) error {
 	if err != nil {
 		return err
 	}
-	first := map[TokenKey]*relayed{} // the one that stands for its identity in this batch
+	first := map[record.TokenKey]*relayed{} // the one that stands for its identity in this batch
 	var all []*shipment
 	for _, it := range items {
 		s := e.streams[it.Stream]
@@ -289,7 +266,7 @@ func (e *Engine) relayAll(ctx context.Context, items []*item) error {
 		all = append(all, r.list...)
 	}
 	e.ship(ctx, all)
-	var done []Token
+	var done []record.Token
 	for _, it := range items {
 		if r := first[it.token()]; r != nil && r.item == it && r.settled() {
 			done = append(done, r.done)
@@ -306,12 +283,12 @@ func (e *Engine) relayAll(ctx context.Context, items []*item) error {
 	return nil
 }
 
-func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[TokenKey]Token, error) {
-	byKey := make(map[TokenKey]Token, len(items))
-	var keys []TokenKey
+func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[record.TokenKey]record.Token, error) {
+	byKey := make(map[record.TokenKey]record.Token, len(items))
+	var keys []record.TokenKey
 	for _, it := range items {
 		if _, asked := byKey[it.token()]; !asked {
-			byKey[it.token()] = Token{}
+			byKey[it.token()] = record.Token{}
 			keys = append(keys, it.token())
 		}
 	}
@@ -329,63 +306,64 @@ func (e *Engine) relayTokens(ctx context.Context, items []*item) (map[TokenKey]T
 type relayed struct {
 	*item
 	list []*shipment
-	done Token // to be written once all of list is sent
+	done record.Token // to be written once all of list is sent
 }
 
 // settled reports whether the message is processed, now that its effects were sent.
 func (r *relayed) settled() bool {
 	for _, s := range r.list {
 		if s.err != nil {
-			r.fate = Outcome{Err: s.err}
+			r.fate = record.Outcome{Err: s.err}
 		}
 	}
-	return r.fate.Kind == Processed
+	return r.fate.Kind == record.Processed
 }
 
 // follow is the fate of another message of the same identity in the batch.
-func (r *relayed) follow(it *item) Outcome {
+func (r *relayed) follow(it *item) record.Outcome {
 	same := it.print() == r.print()
 	switch {
-	case r.fate.Kind == Processed && same:
-		return Outcome{Kind: Duplicate, Reply: r.fate.Reply}
-	case r.fate.Kind == Processed:
+	case r.fate.Kind == record.Processed && same:
+		return record.Outcome{Kind: record.Duplicate, Reply: r.fate.Reply}
+	case r.fate.Kind == record.Processed:
 		return keyReuse()
-	case r.fate.Kind == Rejected && same:
+	case r.fate.Kind == record.Rejected && same:
 		return r.fate
 	default:
-		return Outcome{Err: errBlocked} // it has a turn of its own, later
+		return record.Outcome{Err: errBlocked} // it has a turn of its own, later
 	}
 }
 
 // relayOne runs one new message; its effects are not sent yet.
-func (e *Engine) relayOne(ctx context.Context, s Stream, it *item) *relayed {
+func (e *Engine) relayOne(ctx context.Context, s record.Stream, it *item) *relayed {
 	r := &relayed{item: it}
 	if err := context.Cause(ctx); err != nil {
-		it.fate = Outcome{Err: fmt.Errorf("run handler: %w", err)}
+		it.fate = record.Outcome{Err: fmt.Errorf("run handler: %w", err)}
 		return r
 	}
-	a := &Attempt{ID: e.cfg.NewID()}
-	err := run(ctx, s.Handler, a, it.Message)
+	a := &record.Attempt{ID: e.cfg.NewID()}
+	err := s.Handler.Run(ctx, a, it.Message)
+	effects := a.Effects()
 	if err == nil {
-		err = e.feasible(a)
+		err = e.feasible(effects)
 	}
-	if err == nil && (len(a.blobs) > 0 || a.State != nil) {
+	if err == nil && (a.State != nil || slices.ContainsFunc(effects, func(f record.Effect) bool { return f.Blob != nil })) {
 		err = errors.New("a stateless handler can keep neither state nor blobs")
 	}
 	if err != nil {
 		it.fate = e.failure(it, err)
 		return r
 	}
-	for i, f := range distinct(a.effects) {
+	for i, f := range effects {
 		for _, to := range f.To {
-			r.list = append(r.list, &shipment{to: to, Delivery: Delivery{
-				Identity: it.relayIdentity(i), Stream: it.Stream, Group: it.Group, Target: f.target(it.GroupKey()), Effect: f, Retention: s.retention(&it.Message),
+			r.list = append(r.list, &shipment{to: to, Delivery: record.Delivery{
+				Identity: it.relayIdentity(i), Stream: it.Stream, Group: it.Group, Target: f.Target(it.GroupKey()), Effect: f, Retention: s.RetentionOf(&it.Message),
 			}})
 		}
 	}
-	it.fate = Outcome{Kind: Processed, Reply: a.reply}
-	p := Pending{Token: it.token(), Fingerprint: it.print(), Attempt: a.ID, Reply: a.reply, Retention: s.retention(&it.Message)}
-	r.done = p.done(it.GroupKey(), e.cfg.Now())
+	it.fate = record.Outcome{Kind: record.Processed, Reply: a.Answer()}
+	p := record.Pending{Token: it.token(), Fingerprint: it.print(), Attempt: a.ID, Reply: a.Answer(), Retention: s.RetentionOf(&it.Message)}
+	r.done = p.DoneToken(it.GroupKey(), e.cfg.Now())
 	return r
 }
 

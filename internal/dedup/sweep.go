@@ -7,14 +7,16 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Sweep finishes what crashed workers left of one group: marks done and clears entries without effects, drains what can run, acts on gaps, and triggers the publishing of
 // what is pending.
-func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
+func (e *Engine) Sweep(ctx context.Context, key record.GroupKey) error {
 	s, ok := e.streams[key.Stream]
 	if !ok {
-		return fmt.Errorf("sweep group %s: %w", key, ErrNoStream)
+		return fmt.Errorf("sweep group %s: %w", key, record.ErrNoStream)
 	}
 	if err := e.clearLeftovers(ctx, key); err != nil {
 		return fmt.Errorf("sweep group %s: %w", key, err)
@@ -25,10 +27,10 @@ func (e *Engine) Sweep(ctx context.Context, key GroupKey) error {
 }
 
 // CloseGaps drains what can run of one group and acts on gaps, as Sweep does, but leaves alone what is pending already: it may be called often.
-func (e *Engine) CloseGaps(ctx context.Context, key GroupKey) error {
+func (e *Engine) CloseGaps(ctx context.Context, key record.GroupKey) error {
 	s, ok := e.streams[key.Stream]
 	if !ok {
-		return fmt.Errorf("close gaps of group %s: %w", key, ErrNoStream)
+		return fmt.Errorf("close gaps of group %s: %w", key, record.ErrNoStream)
 	}
 	return e.visit(ctx, newPart(key, s))
 }
@@ -44,13 +46,13 @@ func (e *Engine) visit(ctx context.Context, p *part) error {
 }
 
 // clearLeftovers clears the entries without effects, done first, and gives an idle record the end that a lost race kept from it.
-func (e *Engine) clearLeftovers(ctx context.Context, key GroupKey) error {
-	groups, _, err := e.cfg.Store.Load(ctx, []GroupKey{key}, nil)
+func (e *Engine) clearLeftovers(ctx context.Context, key record.GroupKey) error {
+	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {
 		return fmt.Errorf("load group: %w", err)
 	}
 	g := groups[0]
-	if left := g.leftovers(); len(left) > 0 || g.endless() {
+	if left := g.Leftovers(); len(left) > 0 || g.Endless() {
 		g.Pending = left
 		return e.finish(ctx, []*publication{{group: g}})[0]
 	}
@@ -74,12 +76,12 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 			continue
 		}
 		age := pl.now.Sub(src.GapSince)
-		pl.cfg.Observe(Event{Name: EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
-		if gap.Policy == GapWait || age < gap.After {
+		pl.cfg.Observe(record.Event{Name: record.EventGap, Stream: pl.part.stream.Name, Count: 1, Age: age})
+		if gap.Policy == record.GapWait || age < gap.After {
 			continue
 		}
-		if gap.Policy == GapFail {
-			if err := pl.evict(ctx, key, ReasonGap, fmt.Sprintf("number %d did not come in time", src.Next)); err != nil {
+		if gap.Policy == record.GapFail {
+			if err := pl.evict(ctx, key, record.ReasonGap, fmt.Sprintf("number %d did not come in time", src.Next)); err != nil {
 				return err
 			}
 			pl.more = len(pl.next.Sources[key].Held) > 0
@@ -93,14 +95,14 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 }
 
 // skip goes on without the missing numbers, remembers them, and says so.
-func (pl *plan) skip(key string, src Source) error {
-	event := GapEvent{Source: plainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
+func (pl *plan) skip(key string, src record.Source) error {
+	event := GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)
 	src.Next = src.Held.First()
 	src.GapSince = pl.now
 	pl.put(key, src)
 	pl.changed = true
-	pl.event(EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
+	pl.event(record.EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
 	if len(pl.part.stream.Events) == 0 {
 		return nil
 	}
@@ -108,14 +110,14 @@ func (pl *plan) skip(key string, src Source) error {
 	if err != nil {
 		return fmt.Errorf("encode gap event: %w", err)
 	}
-	effect := Effect{To: pl.part.stream.Events, ContentType: "application/json", Headers: map[string]string{"once-event": "gap"}, Body: body}
-	a := &Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
-	pl.take(a, Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []Effect{effect}})
+	effect := record.Effect{To: pl.part.stream.Events, ContentType: "application/json", Headers: map[string]string{"once-event": "gap"}, Body: body}
+	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
+	pl.take(a, record.Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
 	return nil
 }
 
 // SweepBlobs deletes objects that were staged before a time by attempts that no group knows: they lost, or crashed.
-func (e *Engine) SweepBlobs(ctx context.Context, lister Lister, before time.Time) (int, error) {
+func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {
 	if e.cfg.Blobs == nil {
 		return 0, nil
 	}
@@ -124,7 +126,7 @@ func (e *Engine) SweepBlobs(ctx context.Context, lister Lister, before time.Time
 		return 0, err
 	}
 	known := map[string]bool{}
-	for after := (GroupKey{}); ; {
+	for after := (record.GroupKey{}); ; {
 		groups, err := lister.Groups(ctx, "", after, 100)
 		if err != nil {
 			return 0, fmt.Errorf("list groups: %w", err)
@@ -133,7 +135,7 @@ func (e *Engine) SweepBlobs(ctx context.Context, lister Lister, before time.Time
 			break
 		}
 		for _, g := range groups {
-			for _, b := range g.blobs() {
+			for _, b := range g.Blobs() {
 				known[b.Staged] = true
 			}
 		}
@@ -144,16 +146,4 @@ func (e *Engine) SweepBlobs(ctx context.Context, lister Lister, before time.Time
 		return 0, fmt.Errorf("discard staged blobs: %w", err)
 	}
 	return len(strays), nil
-}
-
-func (g *Group) blobs() []Blob {
-	var out []Blob
-	for _, p := range g.Pending {
-		for _, f := range p.Effects {
-			if f.Blob != nil {
-				out = append(out, *f.Blob)
-			}
-		}
-	}
-	return out
 }

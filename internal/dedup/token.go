@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // IssuedRetention is how long an issued token waits for its message: longer than 14 days in a queue and 14 in its dead-letter queue.
@@ -15,34 +15,34 @@ const IssuedRetention = 30 * 24 * time.Hour
 // Issue writes the token of a message before the message is put on a queue. fresh says that this call made it. Otherwise the token is as
 // found: Issued (the first try may have died before it could enqueue: enqueue again) or Done. Reuse of the identity for another content, and a
 // deleted request, are a [*RefusedError]. A one-time request (with a Route) is stored with its token.
-func (e *Engine) Issue(ctx context.Context, m Message) (token Token, fresh bool, err error) {
+func (e *Engine) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
 	it := &item{Message: m}
 	if _, err := e.admissible(it); err != nil {
-		return Token{}, false, err
+		return record.Token{}, false, err
 	}
-	next := Token{
-		Key: it.token(), State: Issued, Fingerprint: it.print(), Stream: m.Stream, Group: m.GroupName(), Owner: e.cfg.NewID(),
+	next := record.Token{
+		Key: it.token(), State: record.Issued, Fingerprint: it.print(), Stream: m.Stream, Group: m.GroupName(), Owner: e.cfg.NewID(),
 		Expires: e.cfg.Now().Add(IssuedRetention),
 	}
 	if m.Route != "" {
 		next.Request = &m
 	}
-	found, err := e.cfg.Store.SwapToken(ctx, Token{Key: it.token()}, next)
+	found, err := e.cfg.Store.SwapToken(ctx, record.Token{Key: it.token()}, next)
 	switch {
 	case err == nil:
 		return found, true, nil
-	case !errors.Is(err, ErrConflict):
-		return Token{}, false, fmt.Errorf("issue token: %w", err)
+	case !errors.Is(err, record.ErrConflict):
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
 	}
-	if fate, _ := admit(Stream{}, it, found, e.cfg.Now()); fate.Kind == Rejected {
-		return found, false, &RefusedError{Reason: fate.Reason, Detail: fate.Detail}
+	if fate, _ := admit(record.Stream{}, it, found, e.cfg.Now()); fate.Kind == record.Rejected {
+		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
 	}
 	return found, false, nil
 }
 
 // Forget deletes a one-time request: later calls find it deleted. The delete is a commit of the group, so that an attempt that runs at the same time either
 // comes first and is finished and forgotten, or loses at the condition and finds the request deleted. A request that is not known is a [*RefusedError].
-func (e *Engine) Forget(ctx context.Context, m Message) error {
+func (e *Engine) Forget(ctx context.Context, m record.Message) error {
 	it := &item{Message: m}
 	s, err := e.admissible(it)
 	if err != nil {
@@ -50,7 +50,7 @@ func (e *Engine) Forget(ctx context.Context, m Message) error {
 	}
 	for n := 1; ; n++ {
 		err := e.forget(ctx, s, it)
-		var refused *RefusedError
+		var refused *record.RefusedError
 		if err == nil || errors.As(err, &refused) || n == maxRounds {
 			return err
 		}
@@ -60,24 +60,24 @@ func (e *Engine) Forget(ctx context.Context, m Message) error {
 	}
 }
 
-func (e *Engine) forget(ctx context.Context, s Stream, it *item) error {
+func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	p := newPart(it.GroupKey(), s)
 	p.items = []*item{it}
 	if err := e.load(ctx, []*part{p}); err != nil {
 		return err
 	}
 	old := p.tokens[it.token()]
-	if old.State == Absent {
-		return &RefusedError{Reason: ReasonUnknown, Detail: "no such request"}
+	if old.State == record.Absent {
+		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "no such request"}
 	}
-	if _, ok := p.view.entry(it); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
-		return errors.Join(errReload, e.publishGroups(ctx, []GroupKey{p.key})[0])
+	if _, ok := it.entry(&p.view); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
+		return errors.Join(errReload, e.publishGroups(ctx, []record.GroupKey{p.key})[0])
 	}
-	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.clone()}
-	if old.State != Done || old.Reason != ReasonDeleted {
-		tombstone := Token{
-			Key: it.token(), State: Done, Fingerprint: it.print(), Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
-			Reason: ReasonDeleted, Expires: pl.now.Add(s.retention(&it.Message)),
+	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()}
+	if old.State != record.Done || old.Reason != record.ReasonDeleted {
+		tombstone := record.Token{
+			Key: it.token(), State: record.Done, Fingerprint: it.print(), Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
+			Reason: record.ReasonDeleted, Expires: pl.now.Add(s.RetentionOf(&it.Message)),
 		}
 		if _, err := e.cfg.Store.SwapToken(ctx, old, tombstone); err != nil {
 			return fmt.Errorf("delete request: %w", err)
@@ -89,12 +89,12 @@ func (e *Engine) forget(ctx context.Context, s Stream, it *item) error {
 }
 
 // Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.
-func (e *Engine) Refuse(ctx context.Context, refused []Refused) error {
+func (e *Engine) Refuse(ctx context.Context, refused []record.Refused) error {
 	if err := e.cfg.Queues.DeadLetter(ctx, refused); err != nil {
 		return fmt.Errorf("dead-letter messages: %w", err)
 	}
 	for _, r := range refused {
-		if r.Delivery != nil || r.Reason != ReasonHandler && r.Reason != ReasonAttempts {
+		if r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
 			continue // the token is another message's, or there is none to write
 		}
 		if err := e.note(ctx, r); err != nil {
@@ -105,13 +105,13 @@ func (e *Engine) Refuse(ctx context.Context, refused []Refused) error {
 }
 
 // note writes the reason into an issued token. A conflict means that the message has moved on; then there is nothing to say.
-func (e *Engine) note(ctx context.Context, r Refused) error {
+func (e *Engine) note(ctx context.Context, r record.Refused) error {
 	it := &item{Message: r.Message}
 	s, err := e.admissible(it)
 	if err != nil || it.byNumber {
 		return err
 	}
-	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token()})
+	_, tokens, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{it.token()})
 	if err != nil {
 		return err
 	}
@@ -120,9 +120,9 @@ func (e *Engine) note(ctx context.Context, r Refused) error {
 		return nil
 	}
 	next := old
-	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = it.token(), Issued, it.print(), it.Stream, it.GroupName()
+	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = it.token(), record.Issued, it.print(), it.Stream, it.GroupName()
 	next.Owner, next.Reason, next.Expires = e.cfg.NewID(), r.Reason, e.cfg.Now().Add(IssuedRetention)
-	if _, err := e.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, ErrConflict) {
+	if _, err := e.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, record.ErrConflict) {
 		return err
 	}
 	return nil
@@ -145,21 +145,21 @@ const (
 // A State is what Status found out about a message.
 type State struct {
 	Status Status
-	Reason Reason // of StatusRejected
+	Reason record.Reason // of StatusRejected
 	Group  string
-	Reply  *Reply
-	Token  Token
+	Reply  *record.Reply
+	Token  record.Token
 }
 
 // Status looks a message up by its identity. A numbered message is named by its source, epoch and sequence, or by the id source/epoch/sequence; its m.Group must be given
 // unless it is the default. Other messages' groups are known by their tokens.
-func (e *Engine) Status(ctx context.Context, m Message) (State, error) {
+func (e *Engine) Status(ctx context.Context, m record.Message) (State, error) {
 	s, ok := e.streams[m.Stream]
 	if !ok {
-		return State{}, fmt.Errorf("%w: %q", ErrNoStream, m.Stream)
+		return State{}, fmt.Errorf("%w: %q", record.ErrNoStream, m.Stream)
 	}
-	if s.Admission == BySequence && m.Route == "" && m.Source == "" {
-		m.Source, m.Epoch, m.Sequence, ok = parseNumber(m.ID)
+	if s.Admission == record.BySequence && m.Route == "" && m.Source == "" {
+		m.Source, m.Epoch, m.Sequence, ok = record.ParseNumber(m.ID)
 		if !ok {
 			return State{Status: StatusUnknown}, nil
 		}
@@ -168,7 +168,7 @@ func (e *Engine) Status(ctx context.Context, m Message) (State, error) {
 	if _, err := e.admissible(it); err != nil {
 		return State{}, err
 	}
-	_, tokens, err := e.cfg.Store.Load(ctx, nil, []TokenKey{it.token()})
+	_, tokens, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{it.token()})
 	if err != nil {
 		return State{}, fmt.Errorf("load token: %w", err)
 	}
@@ -177,15 +177,15 @@ func (e *Engine) Status(ctx context.Context, m Message) (State, error) {
 		it.Group = t.Group
 	}
 	st := State{Status: StatusUnknown, Group: it.GroupName(), Token: t, Reply: t.Reply}
-	if t.State == Done && t.Reason != ReasonDeleted {
+	if t.State == record.Done && t.Reason != record.ReasonDeleted {
 		st.Status = StatusDone
 		return st, nil
 	}
-	if t.Reason == ReasonDeleted {
+	if t.Reason == record.ReasonDeleted {
 		st.Status = StatusDeleted
 		return st, nil
 	}
-	groups, _, err := e.cfg.Store.Load(ctx, []GroupKey{it.GroupKey()}, nil)
+	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{it.GroupKey()}, nil)
 	if err != nil {
 		return State{}, fmt.Errorf("load group: %w", err)
 	}
@@ -194,8 +194,8 @@ func (e *Engine) Status(ctx context.Context, m Message) (State, error) {
 }
 
 // look finds the status of a message that is not done by its token.
-func (st *State) look(g *Group, it *item) {
-	entry, pending := g.entry(it)
+func (st *State) look(g *record.Group, it *item) {
+	entry, pending := it.entry(g)
 	src := g.Sources[it.SourceKey()]
 	switch {
 	case pending:
@@ -203,24 +203,12 @@ func (st *State) look(g *Group, it *item) {
 	case it.byNumber && src.Epoch == it.Epoch && src.Held.Contains(it.Sequence):
 		st.Status = StatusHeld
 	case it.byNumber && src.Epoch == it.Epoch && src.Skipped.Contains(it.Sequence):
-		st.Status, st.Reason = StatusRejected, ReasonSkipped
+		st.Status, st.Reason = StatusRejected, record.ReasonSkipped
 	case it.byNumber && src.Epoch == it.Epoch && it.Sequence < src.Next:
 		st.Status = StatusDone
 	case st.Token.Reason != "":
 		st.Status, st.Reason = StatusRejected, st.Token.Reason
-	case st.Token.State != Absent:
+	case st.Token.State != record.Absent:
 		st.Status = StatusAccepted
 	}
-}
-
-// parseNumber reads source/epoch/sequence.
-func parseNumber(id string) (source string, epoch, sequence uint64, ok bool) {
-	parts := strings.Split(id, "/")
-	if len(parts) < 3 {
-		return "", 0, 0, false
-	}
-	last := len(parts) - 1
-	epoch, err1 := strconv.ParseUint(parts[last-1], 10, 64)
-	sequence, err2 := strconv.ParseUint(parts[last], 10, 64)
-	return strings.Join(parts[:last-1], "/"), epoch, sequence, err1 == nil && err2 == nil
 }

@@ -7,17 +7,17 @@ import (
 	"slices"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/destination/stream"
 	"github.com/effectively-once/once/internal/destination/webhook"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // ErrDestination says that the functions can't serve a kind of destination.
 var ErrDestination = errors.New("the functions have no such destination")
 
 // openDestinations makes the configured destinations. The error names each that can't be served.
-func (s *System) openDestinations(streams []dedup.Stream) (map[string]dedup.Sender, error) {
-	senders := map[string]dedup.Sender{}
+func (s *System) openDestinations(streams []record.Stream) (map[string]record.Sender, error) {
+	senders := map[string]record.Sender{}
 	var errs []error
 	for _, name := range s.settings.Config.DestinationNames() {
 		sender, err := s.openDestination(s.settings.Config.Destinations[name], streams)
@@ -29,12 +29,12 @@ func (s *System) openDestinations(streams []dedup.Stream) (map[string]dedup.Send
 	return senders, errors.Join(errs...)
 }
 
-func (s *System) openDestination(d config.Destination, streams []dedup.Stream) (dedup.Sender, error) {
+func (s *System) openDestination(d config.Destination, streams []record.Stream) (record.Sender, error) {
 	switch d.Kind() {
 	case config.KindWebhook:
 		return openWebhook(d)
 	case config.KindStream:
-		i := slices.IndexFunc(streams, func(t dedup.Stream) bool { return t.Name == d.Target() })
+		i := slices.IndexFunc(streams, func(t record.Stream) bool { return t.Name == d.Target() })
 		if i < 0 {
 			return nil, fmt.Errorf("no stream is named %q", d.Target())
 		}
@@ -46,7 +46,7 @@ func (s *System) openDestination(d config.Destination, streams []dedup.Stream) (
 	}
 }
 
-func openWebhook(d config.Destination) (dedup.Sender, error) {
+func openWebhook(d config.Destination) (record.Sender, error) {
 	var options webhook.Options
 	if d.Secret != "" {
 		secret, err := d.Secret.Resolve()
@@ -64,6 +64,6 @@ func openWebhook(d config.Destination) (dedup.Sender, error) {
 // An issuer issues tokens with the engine, which is made after the destinations.
 type issuer struct{ *System }
 
-func (i issuer) Issue(ctx context.Context, m dedup.Message) (dedup.Token, bool, error) {
+func (i issuer) Issue(ctx context.Context, m record.Message) (record.Token, bool, error) {
 	return i.engine.Issue(ctx, m)
 }

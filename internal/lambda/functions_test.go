@@ -25,11 +25,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/lambdahost"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const deployedConfig = `
@@ -253,11 +253,11 @@ func (d *deployment) accepted(t *testing.T, stream, body string, header map[stri
 func (d *deployment) settled(t *testing.T) {
 	t.Helper()
 	for range 600 {
-		groups, err := d.store.Groups(t.Context(), "", dedup.GroupKey{}, 1000)
+		groups, err := d.store.Groups(t.Context(), "", record.GroupKey{}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(groups, func(g dedup.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
+		if !slices.ContainsFunc(groups, func(g record.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
 			return
 		}
 		select {

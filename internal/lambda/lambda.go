@@ -20,6 +20,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/publish"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -54,13 +55,13 @@ func Open(settings Settings, clients Clients, log *slog.Logger) (*System, error)
 }
 
 // streams gives the configured streams, each with the built-in handler.
-func (s *System) streams() []dedup.Stream {
-	var out []dedup.Stream
+func (s *System) streams() []record.Stream {
+	var out []record.Stream
 	for _, name := range s.settings.Config.StreamNames() {
 		c := s.settings.Config.Streams[name]
 		stream := c.Settings(name)
 		stream.Events, stream.Stateless, stream.Handler = c.Destinations, true, process.Forward(c.Destinations)
-		s.queues.byNumber[name] = stream.Admission == dedup.BySequence
+		s.queues.byNumber[name] = stream.Admission == record.BySequence
 		out = append(out, stream)
 	}
 	return out
@@ -103,7 +104,7 @@ func (s *System) Publish() func(context.Context, events.SQSEvent) (events.SQSEve
 }
 
 // decode reads a message off an ingress queue.
-func (s *System) decode(m events.SQSMessage) (dedup.Message, error) {
+func (s *System) decode(m events.SQSMessage) (record.Message, error) {
 	decoded, origin, err := wire.FromSQS(m, wire.Defaults{Trusted: s.settings.Trusted})
 	if err == nil && origin == wire.FromMessageID {
 		s.log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)

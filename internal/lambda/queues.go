@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -20,7 +20,7 @@ type queues struct {
 }
 
 // entrance is the ingress queue for a message: first-in-first-out, but for numbered messages, which would block their own predecessors in it.
-func (q *queues) entrance(m *dedup.Message) queue.Queue {
+func (q *queues) entrance(m *record.Message) queue.Queue {
 	if q.byNumber[m.Stream] && m.Route == "" {
 		return q.ingress
 	}
@@ -28,12 +28,12 @@ func (q *queues) entrance(m *dedup.Message) queue.Queue {
 }
 
 // Enqueue puts a message on its ingress queue. See api.Queue.
-func (q *queues) Enqueue(ctx context.Context, m dedup.Message) error {
+func (q *queues) Enqueue(ctx context.Context, m record.Message) error {
 	return q.entrance(&m).Send(ctx, []queue.Message{wire.ToQueue(m)})[0].Err
 }
 
-// Trigger asks for publishing. See dedup.Queues.
-func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay time.Duration) error {
+// Trigger asks for publishing. See record.Queues.
+func (q *queues) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
 	to := q.publishFIFO
 	if delay > 0 { // which no first-in-first-out queue takes for one message
 		to = q.publish
@@ -46,17 +46,17 @@ func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay tim
 	return send(ctx, to, messages)
 }
 
-// Return puts messages back on the ingress queue. See dedup.Queues.
-func (q *queues) Return(ctx context.Context, messages []dedup.Message) error {
+// Return puts messages back on the ingress queue. See record.Queues.
+func (q *queues) Return(ctx context.Context, messages []record.Message) error {
 	return q.later(ctx, messages, 0)
 }
 
 // Defer puts messages back on the ingress queue for later. See process.Defer.
-func (q *queues) Defer(ctx context.Context, messages []dedup.Message) error {
+func (q *queues) Defer(ctx context.Context, messages []record.Message) error {
 	return q.later(ctx, messages, time.Second)
 }
 
-func (q *queues) later(ctx context.Context, messages []dedup.Message, delay time.Duration) error {
+func (q *queues) later(ctx context.Context, messages []record.Message, delay time.Duration) error {
 	out := make([]queue.Message, len(messages))
 	for i, m := range messages {
 		out[i] = wire.ToQueue(m)
@@ -65,8 +65,8 @@ func (q *queues) later(ctx context.Context, messages []dedup.Message, delay time
 	return send(ctx, q.ingress, out)
 }
 
-// DeadLetter puts refused messages and effects on their dead-letter queues. See dedup.Queues.
-func (q *queues) DeadLetter(ctx context.Context, refused []dedup.Refused) error {
+// DeadLetter puts refused messages and effects on their dead-letter queues. See record.Queues.
+func (q *queues) DeadLetter(ctx context.Context, refused []record.Refused) error {
 	var messages, effects []queue.Message
 	for _, r := range refused {
 		if r.Delivery != nil {
@@ -90,12 +90,12 @@ func send(ctx context.Context, to queue.Queue, messages []queue.Message) error {
 type inlet struct{ *queues }
 
 // Enqueue sends in rounds, each with the next message of every group: in a batch with two of a group the first could fail and the second not. See stream.Queue.
-func (q inlet) Enqueue(ctx context.Context, messages []dedup.Message) []error {
+func (q inlet) Enqueue(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
-	stopped := map[dedup.GroupKey]error{}
+	stopped := map[record.GroupKey]error{}
 	for left := indexes(len(messages)); len(left) > 0; {
 		var now, later []int
-		taken := map[dedup.GroupKey]bool{}
+		taken := map[record.GroupKey]bool{}
 		for _, i := range left {
 			key := messages[i].GroupKey()
 			switch {
@@ -118,7 +118,7 @@ func (q inlet) Enqueue(ctx context.Context, messages []dedup.Message) []error {
 }
 
 // enqueue sends messages of different groups together.
-func (q inlet) enqueue(ctx context.Context, messages []dedup.Message, now []int, errs []error) {
+func (q inlet) enqueue(ctx context.Context, messages []record.Message, now []int, errs []error) {
 	byQueue := map[queue.Queue][]int{}
 	for _, i := range now {
 		to := q.entrance(&messages[i])

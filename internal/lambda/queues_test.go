@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A tape is a queue that notes what is sent to it, a line a call, and fails the bodies that start with "bad".
@@ -61,34 +61,34 @@ func wantCalls(t *testing.T, calls *[]string, want ...string) {
 	*calls = nil
 }
 
-func message(stream, group, body string) dedup.Message {
-	return dedup.Message{Stream: stream, Group: group, ID: body, Body: []byte(body)}
+func message(stream, group, body string) record.Message {
+	return record.Message{Stream: stream, Group: group, ID: body, Body: []byte(body)}
 }
 
 func TestEachKindOfMessageHasItsQueue(t *testing.T) {
 	q, calls := newTapes()
 	request := message("numbers", "g", "c")
 	request.Route = "POST /"
-	refused := []dedup.Refused{{Message: message("orders", "g", "e")}, {Delivery: &dedup.Delivery{Identity: "i"}, To: "shop"}, {Message: message("orders", "g", "f")}}
-	groups := []dedup.GroupKey{{Stream: "orders", Group: "a"}, {Stream: "orders", Group: "b"}}
+	refused := []record.Refused{{Message: message("orders", "g", "e")}, {Delivery: &record.Delivery{Identity: "i"}, To: "shop"}, {Message: message("orders", "g", "f")}}
+	groups := []record.GroupKey{{Stream: "orders", Group: "a"}, {Stream: "orders", Group: "b"}}
 	ctx := t.Context()
 	if err := errors.Join(
 		q.Enqueue(ctx, message("orders", "g", "a")), q.Enqueue(ctx, message("numbers", "g", "b")), q.Enqueue(ctx, request),
 		q.Trigger(ctx, groups, 0), q.Trigger(ctx, groups[:1], time.Minute),
-		q.Return(ctx, []dedup.Message{message("orders", "g", "d")}), q.Defer(ctx, []dedup.Message{message("orders", "g", "d")}), q.DeadLetter(ctx, refused),
+		q.Return(ctx, []record.Message{message("orders", "g", "d")}), q.Defer(ctx, []record.Message{message("orders", "g", "d")}), q.DeadLetter(ctx, refused),
 	); err != nil {
 		t.Fatal(err)
 	}
 	wantCalls(t, calls, "ingress.fifo: a", "ingress: b", "ingress.fifo: c", "publish.fifo: trigger trigger", "publish: trigger+1m0s",
 		"ingress: d", "ingress: d+1s", "dead: e f", "dead-publish: trigger")
-	if q.DeadLetter(ctx, []dedup.Refused{{Message: message("orders", "g", "bad")}}) == nil || q.Return(ctx, []dedup.Message{message("orders", "g", "bad")}) == nil {
+	if q.DeadLetter(ctx, []record.Refused{{Message: message("orders", "g", "bad")}}) == nil || q.Return(ctx, []record.Message{message("orders", "g", "bad")}) == nil {
 		t.Error("a message that was not sent is no error")
 	}
 }
 
 func TestMessagesOfOneGroupAreEnqueuedOneAfterTheOther(t *testing.T) {
 	q, calls := newTapes()
-	errs := inlet{q}.Enqueue(t.Context(), []dedup.Message{
+	errs := inlet{q}.Enqueue(t.Context(), []record.Message{
 		message("orders", "a", "a1"), message("orders", "b", "bad1"), message("orders", "a", "a2"), message("orders", "b", "b2"), message("orders", "b", "b3"), message("orders", "c", "c1"),
 	})
 	wantCalls(t, calls, "ingress.fifo: a1 bad1 c1", "ingress.fifo: a2")

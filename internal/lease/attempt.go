@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
@@ -26,17 +26,17 @@ type attempt struct {
 	id    Identity
 	owner string
 	// held is the token as this attempt knows it: its lease, or what it found where it claimed nothing.
-	held      dedup.Token
+	held      record.Token
 	unclaimed bool
 	limit     *time.Timer
 }
 
-func isConflict(err error) bool { return errors.Is(err, dedup.ErrConflict) }
+func isConflict(err error) bool { return errors.Is(err, record.ErrConflict) }
 
-func (g *Guard) load(ctx context.Context, key dedup.TokenKey) (dedup.Token, error) {
-	_, tokens, err := g.store.Load(ctx, nil, []dedup.TokenKey{key})
+func (g *Guard) load(ctx context.Context, key record.TokenKey) (record.Token, error) {
+	_, tokens, err := g.store.Load(ctx, nil, []record.TokenKey{key})
 	if err != nil {
-		return dedup.Token{}, fmt.Errorf("load token: %w", err)
+		return record.Token{}, fmt.Errorf("load token: %w", err)
 	}
 	return tokens[0], nil
 }
@@ -69,24 +69,24 @@ func (g *Guard) claim(ctx context.Context, id Identity) (*attempt, verdict) {
 }
 
 // swap writes next over the token that the attempt holds.
-func (a *attempt) swap(ctx context.Context, next dedup.Token) (dedup.Token, error) {
+func (a *attempt) swap(ctx context.Context, next record.Token) (record.Token, error) {
 	return a.store.SwapToken(ctx, a.held, next)
 }
 
 // holds reports whether a stored token is this attempt's lease. Its epoch may be ahead of what the attempt knows: an extension whose answer was lost.
-func (a *attempt) holds(stored dedup.Token) bool {
-	return stored.State == dedup.Leased && stored.Owner == a.owner
+func (a *attempt) holds(stored record.Token) bool {
+	return stored.State == record.Leased && stored.Owner == a.owner
 }
 
 // complete stores the handler's reply, or gives that of the attempt that was faster. It goes on for a short while when the caller has gone.
-func (a *attempt) complete(ctx context.Context, reply *dedup.Reply) (Result, error) {
+func (a *attempt) complete(ctx context.Context, reply *record.Reply) (Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer cancel()
 	next := a.done(a.held, a.id, a.owner, reply)
 	for n := 1; ; n++ {
 		stored, err := a.swap(ctx, next)
 		switch {
-		case err == nil, stored.State == dedup.Done && stored.Owner == a.owner:
+		case err == nil, stored.State == record.Done && stored.Owner == a.owner:
 			return a.completed(next)
 		case isConflict(err) && !a.mayComplete(stored):
 			return a.discarded(stored)
@@ -100,7 +100,7 @@ func (a *attempt) complete(ctx context.Context, reply *dedup.Reply) (Result, err
 }
 
 // completed is the result of an attempt that won.
-func (a *attempt) completed(t dedup.Token) (Result, error) {
+func (a *attempt) completed(t record.Token) (Result, error) {
 	if t.Reason == tooLarge {
 		return Result{}, ErrReplyTooLarge
 	}
@@ -108,7 +108,7 @@ func (a *attempt) completed(t dedup.Token) (Result, error) {
 }
 
 // mayComplete reports whether the attempt can still win over the stored token: its own lease, or, where it claimed nothing, one that nobody holds.
-func (a *attempt) mayComplete(stored dedup.Token) bool {
+func (a *attempt) mayComplete(stored record.Token) bool {
 	if a.unclaimed {
 		return !judge(stored, a.id, a.Now()).settled
 	}
@@ -116,9 +116,9 @@ func (a *attempt) mayComplete(stored dedup.Token) bool {
 }
 
 // discarded is the result of an attempt that lost to the stored token.
-func (a *attempt) discarded(stored dedup.Token) (Result, error) {
+func (a *attempt) discarded(stored record.Token) (Result, error) {
 	a.Log.Warn("result of a late attempt discarded", "token", a.id.Key.String(), "stored", stored.State.String())
-	if v := judge(stored, a.id, a.Now()); stored.State == dedup.Done {
+	if v := judge(stored, a.id, a.Now()); stored.State == record.Done {
 		return v.result, v.err
 	}
 	return Result{}, ErrFenced
@@ -129,7 +129,7 @@ func (a *attempt) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer cancel()
 	for n := 1; ; n++ {
-		next := dedup.Token{Key: a.id.Key, State: dedup.Leased, Owner: released, Epoch: a.held.Epoch + 1, Expires: a.Now()}
+		next := record.Token{Key: a.id.Key, State: record.Leased, Owner: released, Epoch: a.held.Epoch + 1, Expires: a.Now()}
 		stored, err := a.swap(ctx, next)
 		switch {
 		case err == nil:

@@ -3,14 +3,14 @@ package lease
 import (
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
 	// released is the owner of a token that was given back.
 	released = "released"
 	// tooLarge marks the token of a message that is done and whose reply could not be kept.
-	tooLarge dedup.Reason = "reply-too-large"
+	tooLarge record.Reason = "reply-too-large"
 )
 
 // A verdict is what a stored token means for an attempt that does not hold it.
@@ -21,28 +21,28 @@ type verdict struct {
 }
 
 // judge decides whether a message may run.
-func judge(t dedup.Token, id Identity, now time.Time) verdict {
+func judge(t record.Token, id Identity, now time.Time) verdict {
 	same := t.Fingerprint == id.Fingerprint
 	switch {
-	case t.State == dedup.Absent, t.State == dedup.Leased && t.Owner == released:
+	case t.State == record.Absent, t.State == record.Leased && t.Owner == released:
 		return verdict{}
 	case !same:
 		return verdict{settled: true, err: ErrKeyReuse}
-	case t.State == dedup.Done && t.Reason == tooLarge:
+	case t.State == record.Done && t.Reason == tooLarge:
 		return verdict{settled: true, err: ErrReplyTooLarge}
-	case t.State == dedup.Done:
+	case t.State == record.Done:
 		return verdict{settled: true, result: Result{Reply: t.Reply, Duplicate: true}}
-	case t.State == dedup.Leased && t.Lease.After(now):
+	case t.State == record.Leased && t.Lease.After(now):
 		return verdict{settled: true, err: &LeasedError{RetryAfter: t.Lease.Sub(now)}}
 	}
 	return verdict{}
 }
 
 // leased is the token of an attempt that takes over from old, until a time.
-func (g *Guard) leased(old dedup.Token, id Identity, owner string, until time.Time) dedup.Token {
-	return dedup.Token{
+func (g *Guard) leased(old record.Token, id Identity, owner string, until time.Time) record.Token {
+	return record.Token{
 		Key:         id.Key,
-		State:       dedup.Leased,
+		State:       record.Leased,
 		Fingerprint: id.Fingerprint,
 		Owner:       owner,
 		Epoch:       old.Epoch + 1,
@@ -52,10 +52,10 @@ func (g *Guard) leased(old dedup.Token, id Identity, owner string, until time.Ti
 }
 
 // done is the token of an attempt that has succeeded.
-func (g *Guard) done(old dedup.Token, id Identity, owner string, reply *dedup.Reply) dedup.Token {
-	t := dedup.Token{
+func (g *Guard) done(old record.Token, id Identity, owner string, reply *record.Reply) record.Token {
+	t := record.Token{
 		Key:         id.Key,
-		State:       dedup.Done,
+		State:       record.Done,
 		Fingerprint: id.Fingerprint,
 		Owner:       owner,
 		Epoch:       old.Epoch,
@@ -68,7 +68,7 @@ func (g *Guard) done(old dedup.Token, id Identity, owner string, reply *dedup.Re
 	return t
 }
 
-func replySize(r *dedup.Reply) int {
+func replySize(r *record.Reply) int {
 	if r == nil {
 		return 0
 	}

@@ -9,7 +9,7 @@
 //
 // # Errors
 //
-// Any error of a store write but dedup.ErrConflict is ambiguous: the write may have landed, or may still land. The guard then repeats the very same write: its
+// Any error of a store write but record.ErrConflict is ambiguous: the write may have landed, or may still land. The guard then repeats the very same write: its
 // condition, or the token that comes back with a conflict, tells by owner and epoch whether the first try landed. Nothing is undone on a guess: a claim whose
 // fate stays unknown is left to run out.
 //

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// A Store is what the guard needs of a [dedup.Store].
+// A Store is what the guard needs of a [record.Store].
 type Store interface {
-	Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error)
-	SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error)
+	Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
+	SwapToken(ctx context.Context, old, next record.Token) (record.Token, error)
 }
 
 // Defaults of [Config].
@@ -24,7 +24,7 @@ const (
 
 // Config sets a guard's times and limits. Zero fields take the defaults in their comments.
 type Config struct {
-	// Retention is how long a done message, and a crashed attempt, is remembered. Defaults to [dedup.DefaultRetention].
+	// Retention is how long a done message, and a crashed attempt, is remembered. Defaults to [record.DefaultRetention].
 	Retention time.Duration
 	// Lease is how long a claim holds without being extended. Defaults to [DefaultLease].
 	Lease time.Duration
@@ -42,7 +42,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Retention <= 0 {
-		c.Retention = dedup.DefaultRetention
+		c.Retention = record.DefaultRetention
 	}
 	if c.Lease <= 0 {
 		c.Lease = DefaultLease
@@ -76,16 +76,16 @@ func New(store Store, c Config) *Guard { return &Guard{store, c.withDefaults()} 
 
 // An Identity says which message a handler runs for, and what its sender meant by it.
 type Identity struct {
-	Key         dedup.TokenKey
-	Fingerprint dedup.Fingerprint
+	Key         record.TokenKey
+	Fingerprint record.Fingerprint
 }
 
 // A Func is the handler. A panic goes through the guard to its caller.
-type Func func(ctx context.Context) (*dedup.Reply, error)
+type Func func(ctx context.Context) (*record.Reply, error)
 
 // A Result is what became of a message that is done.
 type Result struct {
-	Reply *dedup.Reply
+	Reply *record.Reply
 	// Duplicate tells that Reply is another attempt's.
 	Duplicate bool
 }

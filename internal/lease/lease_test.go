@@ -8,13 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func panics(context.Context) (*dedup.Reply, error) { panic("boom") }
+func panics(context.Context) (*record.Reply, error) { panic("boom") }
 
-func (w *world) token() dedup.Token {
-	_, tokens, err := w.store.Load(w.t.Context(), nil, []dedup.TokenKey{w.id.Key})
+func (w *world) token() record.Token {
+	_, tokens, err := w.store.Load(w.t.Context(), nil, []record.TokenKey{w.id.Key})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,12 +78,12 @@ func TestACrashAtAnyStoreCallLosesNothing(t *testing.T) {
 func TestALeaseLivesAsLongAsItsHandler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.t
-		first := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
+		first := w.start(leased, func(ctx context.Context) (*record.Reply, error) {
 			defer w.enter()()
 			if err := pause(ctx, 10*testLease); err != nil {
 				return nil, err
 			}
-			return &dedup.Reply{Body: []byte("first")}, nil
+			return &record.Reply{Body: []byte("first")}, nil
 		})
 		for range 19 {
 			time.Sleep(testLease / 2)
@@ -105,7 +105,7 @@ func TestAHandlersContextEndsBeforeItsLeaseDoes(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.t
 				start := time.Now()
-				done := w.startCutOff(m, func(ctx context.Context) (*dedup.Reply, error) {
+				done := w.startCutOff(m, func(ctx context.Context) (*record.Reply, error) {
 					<-ctx.Done()
 					return nil, context.Cause(ctx)
 				})
@@ -132,7 +132,7 @@ func TestAnExtensionWhoseAnswerWasLostCountsAsItWasStored(t *testing.T) {
 			}
 			return none
 		})
-		done := w.startOn(g, leased, func(ctx context.Context) (*dedup.Reply, error) {
+		done := w.startOn(g, leased, func(ctx context.Context) (*record.Reply, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		})
@@ -164,7 +164,7 @@ func TestAHandlerThatEndsWhileAnExtensionIsInDoubtCompletes(t *testing.T) {
 func TestAHeartbeatThatFindsAnotherOwnerEndsTheHandler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t := w.t
-		done := w.start(leased, func(ctx context.Context) (*dedup.Reply, error) {
+		done := w.start(leased, func(ctx context.Context) (*record.Reply, error) {
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		})
@@ -189,7 +189,7 @@ func TestALeaseThatWasExtendedIsNotTakenOverOnAnOldView(t *testing.T) {
 		old := w.token()
 		time.Sleep(testLease / 2)
 		_, err := w.store.SwapToken(t.Context(), old, w.guard(nil).leased(old, w.id, "other", time.Now().Add(time.Hour)))
-		if !errors.Is(err, dedup.ErrConflict) {
+		if !errors.Is(err, record.ErrConflict) {
 			t.Errorf("got %v, want a conflict", err)
 		}
 		<-first
@@ -203,9 +203,9 @@ func TestCancellingTheCallerStillSettles(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.t
 				ctx, cancel := context.WithCancel(t.Context())
-				_, err := m.call(w.guard(nil), ctx, w.id, func(context.Context) (*dedup.Reply, error) {
+				_, err := m.call(w.guard(nil), ctx, w.id, func(context.Context) (*record.Reply, error) {
 					cancel()
-					return &dedup.Reply{Body: []byte("first")}, nil
+					return &record.Reply{Body: []byte("first")}, nil
 				})
 				if err != nil {
 					t.Error(err)
@@ -217,7 +217,7 @@ func TestCancellingTheCallerStillSettles(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.t
 				ctx, cancel := context.WithCancel(t.Context())
-				_, err := m.call(w.guard(nil), ctx, w.id, func(ctx context.Context) (*dedup.Reply, error) {
+				_, err := m.call(w.guard(nil), ctx, w.id, func(ctx context.Context) (*record.Reply, error) {
 					cancel()
 					return nil, ctx.Err()
 				})

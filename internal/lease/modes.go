@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Lazy looks, runs and stores. Attempts at once all run the handler; the first to store wins, and the others give its reply.
@@ -84,7 +84,7 @@ func (a *attempt) remaining() time.Duration {
 // later than the one that is stored.
 func (a *attempt) beat(ctx context.Context, lost context.CancelCauseFunc) {
 	wait := a.Heartbeat
-	var unsure *dedup.Token
+	var unsure *record.Token
 	for pause(ctx, wait) == nil {
 		next := a.leased(a.held, a.id, a.owner, a.Now().Add(a.Lease))
 		if unsure != nil {

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
@@ -45,21 +45,21 @@ func (s *faulty) next() fault {
 	return s.fault(s.calls)
 }
 
-func (s *faulty) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+func (s *faulty) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if s.next() != none {
 		return nil, nil, errStore
 	}
 	return s.Store.Load(ctx, g, t)
 }
 
-func (s *faulty) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+func (s *faulty) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	f := s.next()
 	if f == before {
-		return dedup.Token{}, errStore
+		return record.Token{}, errStore
 	}
 	stored, err := s.Store.SwapToken(ctx, old, next)
 	if f == after {
-		return dedup.Token{}, errStore
+		return record.Token{}, errStore
 	}
 	return stored, err
 }
@@ -107,7 +107,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 		test(&world{
 			t:     t,
 			store: memstore.New(time.Now),
-			id:    Identity{Key: dedup.NewTokenKey("", "orders", "1"), Fingerprint: dedup.Fingerprint{1}},
+			id:    Identity{Key: record.NewTokenKey("", "orders", "1"), Fingerprint: record.Fingerprint{1}},
 		})
 	})
 }
@@ -129,16 +129,16 @@ func (w *world) dying(m mode, fault func(int) fault, f Func) {
 
 // answers is a handler that takes a time, however its context ends, and replies.
 func (w *world) answers(reply string, takes time.Duration) Func {
-	return func(context.Context) (*dedup.Reply, error) {
+	return func(context.Context) (*record.Reply, error) {
 		defer w.enter()()
 		time.Sleep(takes)
-		return &dedup.Reply{Body: []byte(reply)}, nil
+		return &record.Reply{Body: []byte(reply)}, nil
 	}
 }
 
 // fails is a handler that takes a time and returns an error.
 func (w *world) fails(err error, takes time.Duration) Func {
-	return func(context.Context) (*dedup.Reply, error) {
+	return func(context.Context) (*record.Reply, error) {
 		defer w.enter()()
 		time.Sleep(takes)
 		return nil, err

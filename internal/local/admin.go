@@ -8,6 +8,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var _ admin.Admin = (*System)(nil)
@@ -24,7 +25,7 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	for _, st := range s.streams() {
 		of(st)
 	}
-	err := s.eachGroup(ctx, "", func(g *dedup.Group) error {
+	err := s.eachGroup(ctx, "", func(g *record.Group) error {
 		st := of(g.Key.Stream)
 		st.Groups++
 		st.Held += heldCount(g)
@@ -49,7 +50,7 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 }
 
 func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamStats) error {
-	for after := (dedup.TokenKey{}); ; {
+	for after := (record.TokenKey{}); ; {
 		tokens, err := s.store.Tokens(ctx, after, listBatch)
 		if err != nil {
 			return fmt.Errorf("list tokens: %w", err)
@@ -59,15 +60,15 @@ func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamS
 		}
 		for _, t := range tokens {
 			switch st := of(t.Stream); t.State {
-			case dedup.Issued:
+			case record.Issued:
 				st.Issued++
-			case dedup.Leased:
+			case record.Leased:
 				if t.Lease.After(s.options.Now()) {
 					st.Leased++
 				}
-			case dedup.Done:
+			case record.Done:
 				st.Done++
-			case dedup.Absent:
+			case record.Absent:
 			}
 		}
 		after = tokens[len(tokens)-1].Key
@@ -93,7 +94,7 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 	if o.Limit == 0 {
 		o.Limit = admin.DefaultLimit
 	}
-	groups, err := s.store.Groups(ctx, o.Stream, dedup.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
+	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 
 // Group gives one group.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
-	groups, _, err := s.store.Load(ctx, []dedup.GroupKey{{Stream: stream, Group: group}}, nil)
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
 	if err != nil {
 		return admin.GroupInfo{}, err
 	}
@@ -116,7 +117,7 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 	return groupInfo(&groups[0]), nil
 }
 
-func groupInfo(g *dedup.Group) admin.GroupInfo {
+func groupInfo(g *record.Group) admin.GroupInfo {
 	info := admin.GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []admin.Pending{}, Sources: []admin.SourceInfo{}}
 	for _, p := range g.Pending {
 		info.Pending = append(info.Pending, admin.Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
@@ -140,7 +141,7 @@ func groupInfo(g *dedup.Group) admin.GroupInfo {
 	return info
 }
 
-func ranges(r dedup.Ranges) []admin.Range {
+func ranges(r record.Ranges) []admin.Range {
 	out := make([]admin.Range, len(r))
 	for i, x := range r {
 		out[i] = admin.Range(x)
@@ -148,7 +149,7 @@ func ranges(r dedup.Ranges) []admin.Range {
 	return out
 }
 
-func heldCount(g *dedup.Group) int {
+func heldCount(g *record.Group) int {
 	n := 0
 	for _, src := range g.Sources {
 		n += src.Held.Len()
@@ -158,8 +159,8 @@ func heldCount(g *dedup.Group) int {
 
 // Message gives what is known of one message.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
-	state, err := s.engine.Status(ctx, dedup.Message{Stream: stream, ID: id})
-	if errors.Is(err, dedup.ErrNoStream) || err == nil && state.Status == dedup.StatusUnknown {
+	state, err := s.engine.Status(ctx, record.Message{Stream: stream, ID: id})
+	if errors.Is(err, record.ErrNoStream) || err == nil && state.Status == dedup.StatusUnknown {
 		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
 	}
 	if err != nil {
@@ -179,14 +180,14 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 // Sweep looks at every group that has something under way, publishes what is pending, and forgets what has expired.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
-	err := s.eachGroup(ctx, "", func(g *dedup.Group) error {
+	err := s.eachGroup(ctx, "", func(g *record.Group) error {
 		info.Groups++
 		if len(g.Pending) == 0 && !g.HasHeld() {
 			return nil
 		}
 		err := s.engine.Sweep(ctx, g.Key)
 		if err == nil {
-			err = s.engine.Publish(ctx, []dedup.GroupKey{g.Key})[0]
+			err = s.engine.Publish(ctx, []record.GroupKey{g.Key})[0]
 		}
 		if err != nil {
 			info.Failed++

@@ -2,7 +2,7 @@
 
 package local
 
-import "github.com/effectively-once/once/internal/dedup"
+import "github.com/effectively-once/once/internal/record"
 
 // The crash points exist in test builds only, see crash_on.go.
 
@@ -10,4 +10,4 @@ func crash(string) {}
 
 func crashing(s store) store { return s }
 
-type crashingSender struct{ dedup.Sender }
+type crashingSender struct{ record.Sender }

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // crashPoints are the boundaries of the protocol's steps. ONCE_CRASH_AT=point:n kills the process when it passes the point for the n-th time.
@@ -50,39 +50,39 @@ type crashingStore struct{ store }
 
 func crashing(s store) store { return crashingStore{s} }
 
-func (s crashingStore) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+func (s crashingStore) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
 	crash("before-load")
 	defer crash("after-load")
 	return s.store.Load(ctx, g, t)
 }
 
-func (s crashingStore) Commit(ctx context.Context, c dedup.Commit) error {
+func (s crashingStore) Commit(ctx context.Context, c record.Commit) error {
 	crash("before-commit")
 	defer crash("after-commit")
 	return s.store.Commit(ctx, c)
 }
 
-func (s crashingStore) Clear(ctx context.Context, c dedup.Clear) error {
+func (s crashingStore) Clear(ctx context.Context, c record.Clear) error {
 	crash("before-clear")
 	defer crash("after-clear")
 	return s.store.Clear(ctx, c)
 }
 
-func (s crashingStore) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+func (s crashingStore) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	crash("before-issue")
 	defer crash("after-issue")
 	return s.store.SwapToken(ctx, old, next)
 }
 
-func (s crashingStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+func (s crashingStore) MarkDone(ctx context.Context, tokens []record.Token) error {
 	crash("before-mark-done")
 	defer crash("after-mark-done")
 	return s.store.MarkDone(ctx, tokens)
 }
 
-type crashingSender struct{ dedup.Sender }
+type crashingSender struct{ record.Sender }
 
-func (s crashingSender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
+func (s crashingSender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	crash("before-send")
 	defer crash("after-send")
 	return s.Sender.Send(ctx, deliveries)

@@ -7,15 +7,15 @@ import (
 	"slices"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/destination/stream"
 	"github.com/effectively-once/once/internal/destination/webhook"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // openDestinations opens the configured destinations. Destinations of the same file share one sender.
-func (s *System) openDestinations(streams []dedup.Stream) (map[string]dedup.Sender, error) {
-	senders := map[string]dedup.Sender{}
+func (s *System) openDestinations(streams []record.Stream) (map[string]record.Sender, error) {
+	senders := map[string]record.Sender{}
 	byPath := map[string]*file.Sender{}
 	for _, name := range s.options.Config.DestinationNames() {
 		d := s.options.Config.Destinations[name]
@@ -28,7 +28,7 @@ func (s *System) openDestinations(streams []dedup.Stream) (map[string]dedup.Send
 	return senders, nil
 }
 
-func (s *System) openDestination(name string, d config.Destination, streams []dedup.Stream, byPath map[string]*file.Sender) (dedup.Sender, error) {
+func (s *System) openDestination(name string, d config.Destination, streams []record.Stream, byPath map[string]*file.Sender) (record.Sender, error) {
 	switch d.Kind() {
 	case config.KindFile:
 		if d.Target() == "-" {
@@ -49,7 +49,7 @@ func (s *System) openDestination(name string, d config.Destination, streams []de
 		}
 		return webhook.New(d.Target(), options)
 	case config.KindStream:
-		i := slices.IndexFunc(streams, func(t dedup.Stream) bool { return t.Name == d.Target() })
+		i := slices.IndexFunc(streams, func(t record.Stream) bool { return t.Name == d.Target() })
 		if i < 0 {
 			return nil, fmt.Errorf("no stream is named %q", d.Target())
 		}
@@ -61,7 +61,7 @@ func (s *System) openDestination(name string, d config.Destination, streams []de
 	}
 }
 
-func (s *System) openFile(path string, byPath map[string]*file.Sender) (dedup.Sender, error) {
+func (s *System) openFile(path string, byPath map[string]*file.Sender) (record.Sender, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find path: %w", err)
@@ -81,6 +81,6 @@ func (s *System) openFile(path string, byPath map[string]*file.Sender) (dedup.Se
 // An issuer issues tokens with the engine, which is made after the destinations.
 type issuer struct{ *System }
 
-func (i issuer) Issue(ctx context.Context, m dedup.Message) (dedup.Token, bool, error) {
+func (i issuer) Issue(ctx context.Context, m record.Message) (record.Token, bool, error) {
 	return i.engine.Issue(ctx, m)
 }

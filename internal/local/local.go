@@ -27,6 +27,7 @@ import (
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/lease"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -134,7 +135,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	s.queues.byNumber = map[string]bool{}
 	for _, st := range streams {
-		s.queues.byNumber[st.Name] = st.Admission == dedup.BySequence
+		s.queues.byNumber[st.Name] = st.Admission == record.BySequence
 	}
 	s.engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: s.watch, Queues: s.queues, Senders: senders, Sequenced: sequenced(s.options.Config),

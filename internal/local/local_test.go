@@ -20,8 +20,8 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -167,14 +167,14 @@ func TestAPoisonMessageEndsAsADeadLetterWithItsReasonAndComesBackByRedrive(t *te
 	t.Parallel()
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	var healed atomic.Bool
-	handler := func(_ context.Context, a *dedup.Attempt, m dedup.Message) error {
+	handler := func(_ context.Context, a *record.Attempt, m record.Message) error {
 		if string(m.Body) == `"poison"` && !healed.Load() {
 			panic("poison")
 		}
-		a.Send(dedup.Effect{To: []string{"ledger"}, ID: m.ID, ContentType: m.ContentType, Body: m.Body})
+		a.Send(record.Effect{To: []string{"ledger"}, ID: m.ID, ContentType: m.ContentType, Body: m.Body})
 		return nil
 	}
-	r := p.start(system.Stream{Stream: dedup.Stream{Name: "orders", Handler: handler}})
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: handler}})
 	defer r.stop()
 	r.send(t, client.Message{Stream: "orders", Key: "bad", Group: "a", ContentType: "application/json", Body: []byte(`"poison"`)})
 	r.send(t, client.Message{Stream: "orders", Key: "good", Group: "b", ContentType: "application/json", Body: []byte(`1`)})
@@ -303,8 +303,8 @@ func TestASweepOfAStoppedFolderPublishesWhatIsPending(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := engine.Process(t.Context(), []dedup.Message{{Stream: "orders", ID: "a", Group: "g", Body: []byte("x")}})[0]
-	if o.Kind != dedup.Processed {
+	o := engine.Process(t.Context(), []record.Message{{Stream: "orders", ID: "a", Group: "g", Body: []byte("x")}})[0]
+	if o.Kind != record.Processed {
 		t.Fatalf("outcome %+v", o)
 	}
 	if info, err := s.Sweep(t.Context()); err != nil || info.Finished != 1 {

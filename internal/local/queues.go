@@ -8,9 +8,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -87,7 +87,7 @@ func (q *queues) Close() error {
 }
 
 // entrance is the ingress queue for a message: first-in-first-out, but for numbered messages, which would block their own predecessors in it.
-func (q *queues) entrance(m *dedup.Message) *pebblequeue.Queue {
+func (q *queues) entrance(m *record.Message) *pebblequeue.Queue {
 	if q.byNumber[m.Stream] && m.Route == "" {
 		return q.ingress
 	}
@@ -95,7 +95,7 @@ func (q *queues) entrance(m *dedup.Message) *pebblequeue.Queue {
 }
 
 // Enqueue puts a message on its ingress queue, durably.
-func (q *queues) Enqueue(ctx context.Context, m dedup.Message) error {
+func (q *queues) Enqueue(ctx context.Context, m record.Message) error {
 	crash("before-enqueue")
 	x := q.entrance(&m)
 	result := x.Send(ctx, []queue.Message{inbound(x, m)})[0]
@@ -104,7 +104,7 @@ func (q *queues) Enqueue(ctx context.Context, m dedup.Message) error {
 }
 
 // inbound is a message as the queue takes it.
-func inbound(x *pebblequeue.Queue, m dedup.Message) queue.Message {
+func inbound(x *pebblequeue.Queue, m record.Message) queue.Message {
 	out := wire.ToQueue(m)
 	if !queue.FIFO(x.Name()) {
 		out.Group, out.DedupID = "", ""
@@ -117,9 +117,9 @@ func inbound(x *pebblequeue.Queue, m dedup.Message) queue.Message {
 type ordered struct{ *queues }
 
 // Enqueue puts messages on their ingress queues, no later than anything that is written afterwards.
-func (q ordered) Enqueue(ctx context.Context, messages []dedup.Message) []error {
+func (q ordered) Enqueue(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
-	stopped := map[dedup.GroupKey]error{}
+	stopped := map[record.GroupKey]error{}
 	for i, m := range messages {
 		if errs[i] = stopped[m.GroupKey()]; errs[i] != nil {
 			continue
@@ -131,8 +131,8 @@ func (q ordered) Enqueue(ctx context.Context, messages []dedup.Message) []error 
 	return errs
 }
 
-// Trigger asks for publishing. See [dedup.Queues].
-func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay time.Duration) error {
+// Trigger asks for publishing. See [record.Queues].
+func (q *queues) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
 	crash("before-trigger")
 	x := q.publishFIFO
 	if delay > 0 {
@@ -152,16 +152,16 @@ func (q *queues) Trigger(ctx context.Context, groups []dedup.GroupKey, delay tim
 }
 
 // Return puts messages back on the ingress queue.
-func (q *queues) Return(ctx context.Context, messages []dedup.Message) error {
+func (q *queues) Return(ctx context.Context, messages []record.Message) error {
 	return q.later(ctx, messages, 0)
 }
 
 // Defer puts messages back on the ingress queue for later.
-func (q *queues) Defer(ctx context.Context, messages []dedup.Message) error {
+func (q *queues) Defer(ctx context.Context, messages []record.Message) error {
 	return q.later(ctx, messages, time.Second)
 }
 
-func (q *queues) later(ctx context.Context, messages []dedup.Message, delay time.Duration) error {
+func (q *queues) later(ctx context.Context, messages []record.Message, delay time.Duration) error {
 	out := make([]queue.Message, len(messages))
 	for i, m := range messages {
 		out[i] = inbound(q.ingress, m)
@@ -171,7 +171,7 @@ func (q *queues) later(ctx context.Context, messages []dedup.Message, delay time
 }
 
 // DeadLetter puts refused messages and effects on their dead-letter queues.
-func (q *queues) DeadLetter(ctx context.Context, refused []dedup.Refused) error {
+func (q *queues) DeadLetter(ctx context.Context, refused []record.Refused) error {
 	for _, r := range refused {
 		x := q.dead
 		if r.Delivery != nil {

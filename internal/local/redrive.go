@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -63,7 +63,7 @@ func deadLetter(queueName string, d queue.Delivery) admin.DeadLetter {
 	return letter
 }
 
-func fromDeadLetter(d queue.Delivery) (dedup.Refused, error) {
+func fromDeadLetter(d queue.Delivery) (record.Refused, error) {
 	return wire.FromDeadLetter(wire.Event("", []queue.Delivery{d}).Records[0], trusting())
 }
 
@@ -148,7 +148,7 @@ func (s *System) wayBack(q *pebblequeue.Queue, d queue.Delivery) (*pebblequeue.Q
 		m.Sender, m.Group, m.DedupID = wire.Sender, "", ""
 		return s.queues.publish, m, nil
 	}
-	if r.Reason == dedup.ReasonExpired {
+	if r.Reason == record.ReasonExpired {
 		r.Message.Accepted = s.options.Now() // whoever redrives it has decided that it was not processed
 	}
 	to := s.queues.entrance(&r.Message)

@@ -13,11 +13,11 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/publish"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/sqsapi"
 	"github.com/effectively-once/once/internal/wire"
 )
@@ -101,7 +101,7 @@ func (s *System) poller(q *pebblequeue.Queue, handle func(context.Context, event
 func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
 
 // decode reads a message off an ingress queue.
-func (s *System) decode(m events.SQSMessage) (dedup.Message, error) {
+func (s *System) decode(m events.SQSMessage) (record.Message, error) {
 	decoded, origin, err := wire.FromSQS(m, trusting())
 	if err == nil && origin == wire.FromMessageID {
 		s.options.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)

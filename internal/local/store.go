@@ -1,6 +1,6 @@
 package local
 
-import "github.com/effectively-once/once/internal/dedup"
+import "github.com/effectively-once/once/internal/record"
 
 // store is the engine's store.
-type store = dedup.Store
+type store = record.Store

@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/process"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
 // mergeStreams puts together what the configuration and the code say of each stream; the code's word counts where both speak.
-func mergeStreams(c *config.Config, declared []system.Stream) ([]dedup.Stream, error) {
+func mergeStreams(c *config.Config, declared []system.Stream) ([]record.Stream, error) {
 	byName := map[string]system.Stream{}
 	for name, s := range c.Streams {
 		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
@@ -21,7 +21,7 @@ func mergeStreams(c *config.Config, declared []system.Stream) ([]dedup.Stream, e
 	for _, d := range declared {
 		byName[d.Name] = overlay(byName[d.Name], d)
 	}
-	out := make([]dedup.Stream, 0, len(byName))
+	out := make([]record.Stream, 0, len(byName))
 	for name, s := range byName {
 		for _, to := range s.Destinations {
 			if _, ok := c.Destinations[to]; !ok {
@@ -34,7 +34,7 @@ func mergeStreams(c *config.Config, declared []system.Stream) ([]dedup.Stream, e
 		}
 		out = append(out, s.Stream)
 	}
-	slices.SortFunc(out, func(a, b dedup.Stream) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b record.Stream) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 
@@ -53,10 +53,10 @@ func overlay(s, d system.Stream) system.Stream {
 	if d.GroupRetention != 0 {
 		s.GroupRetention = d.GroupRetention
 	}
-	if d.Gap != (dedup.Gap{}) {
+	if d.Gap != (record.Gap{}) {
 		s.Gap = d.Gap
 	}
-	if d.Bounds != (dedup.Bounds{}) {
+	if d.Bounds != (record.Bounds{}) {
 		s.Bounds = d.Bounds
 	}
 	if d.Destinations != nil {

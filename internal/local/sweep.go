@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // recall finds the groups that had something under way when the last process ended. They are due at once: what would have gone on with them may have ended with it.
 func (s *System) recall(ctx context.Context) error {
-	return s.eachGroup(ctx, "", func(g *dedup.Group) error {
+	return s.eachGroup(ctx, "", func(g *record.Group) error {
 		if len(g.Pending) > 0 || g.HasHeld() {
 			s.watch.note(g, time.Time{})
 		}
@@ -29,8 +29,8 @@ func (s *System) recall(ctx context.Context) error {
 	})
 }
 
-func (s *System) eachGroup(ctx context.Context, stream string, do func(*dedup.Group) error) error {
-	for after := (dedup.GroupKey{}); ; {
+func (s *System) eachGroup(ctx context.Context, stream string, do func(*record.Group) error) error {
+	for after := (record.GroupKey{}); ; {
 		groups, err := s.store.Groups(ctx, stream, after, listBatch)
 		if err != nil {
 			return fmt.Errorf("list groups: %w", err)

@@ -5,16 +5,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them.
 type watch struct {
-	dedup.Store
+	record.Store
 	now func() time.Time
 
 	mu     sync.Mutex
-	active map[dedup.GroupKey]activity
+	active map[record.GroupKey]activity
 }
 
 // activity is what is under way in a group.
@@ -24,12 +24,12 @@ type activity struct {
 	since time.Time // when it was last committed to, or swept
 }
 
-func newWatch(store dedup.Store, now func() time.Time) *watch {
-	return &watch{Store: store, now: now, active: map[dedup.GroupKey]activity{}}
+func newWatch(store record.Store, now func() time.Time) *watch {
+	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
 }
 
 // Commit notes the group before it commits: the answer may be lost.
-func (w *watch) Commit(ctx context.Context, c dedup.Commit) error {
+func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	if c.Next.HasEffects() || c.Next.HasHeld() {
 		w.note(&c.Next, w.now())
 	}
@@ -41,7 +41,7 @@ func (w *watch) Commit(ctx context.Context, c dedup.Commit) error {
 }
 
 // Clear forgets the group when the last of its entries is cleared.
-func (w *watch) Clear(ctx context.Context, c dedup.Clear) error {
+func (w *watch) Clear(ctx context.Context, c record.Clear) error {
 	if err := w.Store.Clear(ctx, c); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (w *watch) Clear(ctx context.Context, c dedup.Clear) error {
 }
 
 // note takes a group up, as one that was last touched then.
-func (w *watch) note(g *dedup.Group, since time.Time) {
+func (w *watch) note(g *record.Group, since time.Time) {
 	a := activity{held: g.HasHeld(), since: since}
 	if len(g.Pending) > 0 {
 		a.last = g.Pending[len(g.Pending)-1].Number
@@ -67,16 +67,16 @@ func (w *watch) note(g *dedup.Group, since time.Time) {
 	w.active[g.Key] = a
 }
 
-func (w *watch) forget(key dedup.GroupKey) {
+func (w *watch) forget(key record.GroupKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.active, key)
 }
 
 // due takes the groups that nobody has touched for so long; they are due again after as long.
-func (w *watch) due(patience time.Duration) []dedup.GroupKey {
+func (w *watch) due(patience time.Duration) []record.GroupKey {
 	now := w.now()
-	var keys []dedup.GroupKey
+	var keys []record.GroupKey
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, a := range w.active {
@@ -90,8 +90,8 @@ func (w *watch) due(patience time.Duration) []dedup.GroupKey {
 }
 
 // held lists the groups that have messages held.
-func (w *watch) held() []dedup.GroupKey {
-	var keys []dedup.GroupKey
+func (w *watch) held() []record.GroupKey {
+	var keys []record.GroupKey
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, a := range w.active {

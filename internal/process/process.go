@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // DeadlineMargin is how long before the function's deadline its work is cancelled, so that the answer still reaches the queue.
@@ -22,15 +23,15 @@ const DefaultMaxReceives = 5
 
 // Engine is what the function asks of the engine.
 type Engine interface {
-	Process(ctx context.Context, messages []dedup.Message) []dedup.Outcome
-	Refuse(ctx context.Context, refused []dedup.Refused) error
+	Process(ctx context.Context, messages []record.Message) []record.Outcome
+	Refuse(ctx context.Context, refused []record.Refused) error
 }
 
-// Decode reads a message off the queue. With an error that is a [*dedup.InvalidError] it gives as much of the message as it could read.
-type Decode func(events.SQSMessage) (dedup.Message, error)
+// Decode reads a message off the queue. With an error that is a [*record.InvalidError] it gives as much of the message as it could read.
+type Decode func(events.SQSMessage) (record.Message, error)
 
 // Defer puts a message back on a queue for later, under its identity and with its deliveries counted anew.
-type Defer func(ctx context.Context, messages []dedup.Message) error
+type Defer func(ctx context.Context, messages []record.Message) error
 
 // Options are the function's settings. Zero fields take their defaults.
 type Options struct {
@@ -62,8 +63,8 @@ func New(engine Engine, decode Decode, deferal Defer, options Options) *Handler 
 // delivery is one record of an event on its way through the function.
 type delivery struct {
 	record   *events.SQSMessage
-	message  dedup.Message
-	outcome  dedup.Outcome
+	message  record.Message
+	outcome  record.Outcome
 	receives int
 	failed   bool
 }
@@ -87,7 +88,7 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 		}
 		valid = append(valid, d)
 	}
-	messages := make([]dedup.Message, len(valid))
+	messages := make([]record.Message, len(valid))
 	for i, d := range valid {
 		messages[i] = d.message
 	}
@@ -100,17 +101,17 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 }
 
 // unreadable is the fate of a message that could not be decoded: the dead-letter queue when it is the message's fault.
-func unreadable(err error) dedup.Outcome {
-	var invalid *dedup.InvalidError
+func unreadable(err error) record.Outcome {
+	var invalid *record.InvalidError
 	if errors.As(err, &invalid) {
-		return dedup.Outcome{Kind: dedup.Rejected, Reason: dedup.ReasonInvalid, Detail: invalid.Error()}
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: invalid.Error()}
 	}
-	return dedup.Outcome{Kind: dedup.Retry, Err: err}
+	return record.Outcome{Kind: record.Retry, Err: err}
 }
 
 // refuse sends what was rejected, and what its handler failed on too often, to the dead-letter queue. What does not get there stays with its queue.
 func (h *Handler) refuse(ctx context.Context, all []delivery) {
-	var refused []dedup.Refused
+	var refused []record.Refused
 	var whose []*delivery
 	for i := range all {
 		d := &all[i]
@@ -119,7 +120,7 @@ func (h *Handler) refuse(ctx context.Context, all []delivery) {
 		if !ok {
 			continue
 		}
-		refused = append(refused, dedup.Refused{Message: d.message, Reason: reason, Detail: detail})
+		refused = append(refused, record.Refused{Message: d.message, Reason: reason, Detail: detail})
 		whose = append(whose, d)
 		h.options.Log.Warn("message refused", "stream", d.message.Stream, "reason", reason, "receives", d.receives, "message_id", d.record.MessageId)
 	}
@@ -134,20 +135,20 @@ func (h *Handler) refuse(ctx context.Context, all []delivery) {
 	}
 }
 
-func (h *Handler) refusal(d *delivery) (dedup.Reason, string, bool) {
-	var failed *dedup.HandlerError
+func (h *Handler) refusal(d *delivery) (record.Reason, string, bool) {
+	var failed *record.HandlerError
 	switch {
-	case d.outcome.Kind == dedup.Rejected:
+	case d.outcome.Kind == record.Rejected:
 		return d.outcome.Reason, d.outcome.Detail, true
 	case errors.As(d.outcome.Err, &failed) && d.receives >= h.options.MaxReceives:
-		return dedup.ReasonAttempts, failed.Error(), true
+		return record.ReasonAttempts, failed.Error(), true
 	}
 	return "", "", false
 }
 
 // postpone moves messages that are too far ahead out of the way of those that they wait for.
 func (h *Handler) postpone(ctx context.Context, all []delivery) {
-	var ahead []dedup.Message
+	var ahead []record.Message
 	var whose []*delivery
 	for i := range all {
 		d := &all[i]

@@ -10,7 +10,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -20,8 +20,8 @@ const DeadlineMargin = 2 * time.Second
 
 // Engine is what the function asks of the engine.
 type Engine interface {
-	Publish(ctx context.Context, groups []dedup.GroupKey) []error
-	Deliver(ctx context.Context, to string, d dedup.Delivery) error
+	Publish(ctx context.Context, groups []record.GroupKey) []error
+	Deliver(ctx context.Context, to string, d record.Delivery) error
 }
 
 // A Handler serves the publish function.
@@ -75,8 +75,8 @@ func (h *Handler) deliver(ctx context.Context, all []work) {
 
 // publish publishes each group once, however many triggers name it.
 func (h *Handler) publish(ctx context.Context, all []work) {
-	var groups []dedup.GroupKey
-	place := map[dedup.GroupKey]int{}
+	var groups []record.GroupKey
+	place := map[record.GroupKey]int{}
 	for i := range all {
 		w := &all[i]
 		if w.err != nil || w.trigger.Delivery != nil {
@@ -119,7 +119,7 @@ func (h *Handler) logFailure(w *work) {
 	id := slog.String("message_id", w.record.MessageId)
 	reason := slog.Any("error", w.err)
 	stream := slog.String("stream", w.trigger.Group.Stream)
-	var invalid *dedup.InvalidError
+	var invalid *record.InvalidError
 	switch {
 	case w.err == nil: // only behind a failure, which was logged
 	case errors.As(w.err, &invalid) && w.trigger == wire.Trigger{}:

@@ -13,8 +13,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -25,7 +25,7 @@ type stub struct {
 	ctx   context.Context //nolint:containedctx // to look at its deadline
 }
 
-func (s *stub) Publish(ctx context.Context, groups []dedup.GroupKey) []error {
+func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
 	s.ctx = ctx
 	call := "publish"
 	errs := make([]error, len(groups))
@@ -37,7 +37,7 @@ func (s *stub) Publish(ctx context.Context, groups []dedup.GroupKey) []error {
 	return errs
 }
 
-func (s *stub) Deliver(_ context.Context, to string, d dedup.Delivery) error {
+func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
 	s.calls = append(s.calls, "deliver "+d.Identity+" to "+to)
 	return s.fails[d.Identity]
 }
@@ -52,13 +52,13 @@ func event(messages ...queue.Message) events.SQSEvent {
 }
 
 func trigger(group string) queue.Message {
-	m := wire.ToTrigger(dedup.GroupKey{Stream: "orders", Group: group})
+	m := wire.ToTrigger(record.GroupKey{Stream: "orders", Group: group})
 	m.Group = ""
 	return m
 }
 
 func effect(identity string) queue.Message {
-	m := wire.ToRedelivery("shop", dedup.Delivery{Identity: identity, Stream: "orders", Group: "a", Number: 1})
+	m := wire.ToRedelivery("shop", record.Delivery{Identity: identity, Stream: "orders", Group: "a", Number: 1})
 	m.Group = ""
 	return m
 }

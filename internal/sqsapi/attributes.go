@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // validAttributes checks message attributes as SQS does.
@@ -66,7 +66,7 @@ func (h *Handler) attributes(in *attributesInput) (any, error) {
 		"ApproximateNumberOfMessagesNotVisible": strconv.Itoa(inFlight),
 		"ApproximateNumberOfMessagesDelayed":    strconv.Itoa(delayed),
 		"DelaySeconds":                          "0",
-		"MaximumMessageSize":                    strconv.Itoa(dedup.MaxBody),
+		"MaximumMessageSize":                    strconv.Itoa(record.MaxBody),
 	}
 	if t.fifo() {
 		all["FifoQueue"], all["ContentBasedDeduplication"] = "true", "false"

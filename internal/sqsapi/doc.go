@@ -11,6 +11,6 @@
 //
 // # Limits
 //
-// A body may have as many bytes as a message of the engine ([dedup.MaxBody]), a quarter of what SQS takes; it is refused here rather than after it was
+// A body may have as many bytes as a message of the engine ([record.MaxBody]), a quarter of what SQS takes; it is refused here rather than after it was
 // accepted. Binary attributes count into the checksum and are dropped, as the engine would. The query protocol of older SDKs is refused.
 package sqsapi

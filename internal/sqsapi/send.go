@@ -8,8 +8,8 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -191,8 +191,8 @@ func (e *entry) message(t target) (queue.Message, error) {
 		return m, failure(shapeMissing, "The request must contain the parameter MessageBody.")
 	case !queue.ValidText(m.Body):
 		return m, failure(shapeContents, "The message contains characters outside the allowed set.")
-	case len(m.Body) > dedup.MaxBody || e.size() > queue.MaxSize:
-		return m, failure(shapeParameter, fmt.Sprintf("One or more parameters are invalid. Reason: Message body must be at most %d bytes.", dedup.MaxBody))
+	case len(m.Body) > record.MaxBody || e.size() > queue.MaxSize:
+		return m, failure(shapeParameter, fmt.Sprintf("One or more parameters are invalid. Reason: Message body must be at most %d bytes.", record.MaxBody))
 	case e.DelaySeconds < 0 || e.DelaySeconds > int64(queue.MaxDelay/time.Second):
 		return m, failure(shapeParameter, fmt.Sprintf("Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", e.DelaySeconds))
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
 
@@ -218,7 +218,7 @@ func TestErrorsAreThoseOfSQS(t *testing.T) {
 	entries := func(n int, entry string) string {
 		return `{"QueueUrl":"orders","Entries":[` + strings.TrimSuffix(strings.Repeat(entry+",", n), ",") + `]}`
 	}
-	big := strings.Repeat("x", dedup.MaxBody)
+	big := strings.Repeat("x", record.MaxBody)
 	var five []string
 	for _, id := range []string{"1", "2", "3", "4", "5"} {
 		five = append(five, `{"Id":"`+id+`","MessageBody":"`+big+`"}`)

@@ -5,8 +5,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A Backend is a store with the queues, destinations and listeners around it.
@@ -29,12 +29,12 @@ type Backend interface {
 
 // An Engine is what a started system does for its callers; *dedup.Engine is one.
 type Engine interface {
-	Process(ctx context.Context, messages []dedup.Message) []dedup.Outcome
-	Call(ctx context.Context, m dedup.Message) dedup.Outcome
+	Process(ctx context.Context, messages []record.Message) []record.Outcome
+	Call(ctx context.Context, m record.Message) record.Outcome
 }
 
 // A Stream is what code declared of a stream. A zero field means what the backend's configuration says, and the default where it says nothing.
 type Stream struct {
-	dedup.Stream // a nil Handler forwards to Destinations
-	Destinations []string
+	record.Stream // a nil Handler forwards to Destinations
+	Destinations  []string
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Defaults is what the receiver of a queue knows about it.
@@ -40,11 +40,11 @@ const (
 	FromMessageID
 )
 
-// FromSQS reads a message off an ingress queue. The error is a [*dedup.InvalidError]; what could be read of the message comes with it.
-func FromSQS(record events.SQSMessage, d Defaults) (dedup.Message, Origin, error) {
-	r := reader{record: &record, trusted: d.trusts(record.Attributes["SenderId"])}
-	r.message.Retention = dedup.DefaultRetention
-	r.message.Accepted = millis(record.Attributes["SentTimestamp"])
+// FromSQS reads a message off an ingress queue. The error is a [*record.InvalidError]; what could be read of the message comes with it.
+func FromSQS(received events.SQSMessage, d Defaults) (record.Message, Origin, error) {
+	r := reader{record: &received, trusted: d.trusts(received.Attributes["SenderId"])}
+	r.message.Retention = record.DefaultRetention
+	r.message.Accepted = millis(received.Attributes["SentTimestamp"])
 	r.foreign()
 	own := r.meta()
 	r.names(d.Stream, own)
@@ -52,7 +52,7 @@ func FromSQS(record events.SQSMessage, d Defaults) (dedup.Message, Origin, error
 	origin := r.identity()
 	for name := range r.message.Headers {
 		if reserved(name) {
-			r.fail(&dedup.InvalidError{Field: name, Rule: "was malformed when it was first received"})
+			r.fail(&record.InvalidError{Field: name, Rule: "was malformed when it was first received"})
 		}
 	}
 	if r.err == nil {
@@ -65,7 +65,7 @@ func FromSQS(record events.SQSMessage, d Defaults) (dedup.Message, Origin, error
 type reader struct {
 	record  *events.SQSMessage
 	trusted bool
-	message dedup.Message
+	message record.Message
 	err     error
 }
 
@@ -78,7 +78,7 @@ func (r *reader) fail(err error) {
 // malformed notes an attribute that can't be read and keeps it where it stays visible, and invalid.
 func (r *reader) malformed(name, rule string) {
 	r.header(name, r.text(name))
-	r.fail(&dedup.InvalidError{Field: name, Rule: rule})
+	r.fail(&record.InvalidError{Field: name, Rule: rule})
 }
 
 func (r *reader) header(name, value string) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // largestInteger is the largest integer of a structured field; larger numbers are written as strings.
@@ -19,11 +19,11 @@ const dependsRule = "must be a structured-field dictionary (RFC 9651) of sources
 
 // ParseDependsOn reads dependencies as a structured-field dictionary, from an attribute or from the lines of a header: a=3, b=7. Keys of dictionaries are lower
 // case; a byte of a source that a key can't hold is written as an asterisk and two lower-case hexadecimal digits (Source 1 is *53ource*201). A number
-// above 999999999999999 is written as a string. The error is a [*dedup.InvalidError]; no dependencies are nil.
+// above 999999999999999 is written as a string. The error is a [*record.InvalidError]; no dependencies are nil.
 func ParseDependsOn(lines []string) (map[string]uint64, error) {
 	dictionary, err := httpsfv.UnmarshalDictionary(lines)
 	if err != nil {
-		return nil, &dedup.InvalidError{Field: "depends-on", Rule: dependsRule}
+		return nil, &record.InvalidError{Field: "depends-on", Rule: dependsRule}
 	}
 	var out map[string]uint64
 	for _, key := range dictionary.Names() {
@@ -31,7 +31,7 @@ func ParseDependsOn(lines []string) (map[string]uint64, error) {
 		source, ok := unescapeKey(key)
 		n, isNumber := dependency(member)
 		if !ok || !isNumber {
-			return nil, &dedup.InvalidError{Field: "depends-on", Rule: dependsRule}
+			return nil, &record.InvalidError{Field: "depends-on", Rule: dependsRule}
 		}
 		if out == nil {
 			out = map[string]uint64{}

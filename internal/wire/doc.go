@@ -22,7 +22,7 @@
 //
 // # Errors
 //
-// A message that breaks the contract is a [*dedup.InvalidError], and as much of it as can be read comes with the error. What could not be read is
+// A message that breaks the contract is a [*record.InvalidError], and as much of it as can be read comes with the error. What could not be read is
 // kept among its headers, under the attribute's name: such a message stays invalid on its way through the dead-letter queue and back.
 //
 // # Limits

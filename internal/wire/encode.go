@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Sender is whom the embedded queues name as the sender of what ToQueue and its like have made: the trusted sender of an embedded system.
@@ -19,7 +19,7 @@ const Sender = "once"
 // ToQueue gives a message for the ingress queue. Its FIFO group is the message's group within its stream. Its deduplication id is random: a queue that
 // took the message's identity for it would silently drop what is sent again for a good reason within five minutes, such as a redriven dead letter, or key
 // reuse that is to be refused aloud.
-func ToQueue(m dedup.Message) queue.Message {
+func ToQueue(m record.Message) queue.Message {
 	body, encoding := encodeBody(m.Body)
 	x := meta{
 		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
@@ -53,7 +53,7 @@ func ToQueue(m dedup.Message) queue.Message {
 	return envelope(body, attributes, m.GroupKey())
 }
 
-func envelope(body string, attributes map[string]string, key dedup.GroupKey) queue.Message {
+func envelope(body string, attributes map[string]string, key record.GroupKey) queue.Message {
 	return queue.Message{Body: body, Attributes: attributes, Group: fifoGroup(key), DedupID: uuid.NewString(), Sender: Sender}
 }
 
@@ -66,7 +66,7 @@ func number(n uint64) string {
 
 // fifoGroup names a group of a stream as a message group: stream/group, or stream/~hash where SQS would not take that. No stream has a slash in
 // its name, so groups of two streams never meet.
-func fifoGroup(key dedup.GroupKey) string {
+func fifoGroup(key record.GroupKey) string {
 	group := key.Stream + "/" + key.Group
 	if !strings.HasPrefix(key.Group, "~") && queue.ValidGroup(group) {
 		return group
@@ -81,13 +81,13 @@ func fifoGroup(key dedup.GroupKey) string {
 }
 
 // ToTrigger gives a message for the publish queue: publish what is pending in the group.
-func ToTrigger(key dedup.GroupKey) queue.Message {
+func ToTrigger(key record.GroupKey) queue.Message {
 	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), form(formTrigger), key)
 }
 
 // ToRedelivery gives a message for the publish queue: send this effect, which its destination refused before.
-func ToRedelivery(to string, d dedup.Delivery) queue.Message {
-	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), dedup.GroupKey{Stream: d.Stream, Group: d.Group})
+func ToRedelivery(to string, d record.Delivery) queue.Message {
+	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), record.GroupKey{Stream: d.Stream, Group: d.Group})
 }
 
 func form(name string) map[string]string {
@@ -99,7 +99,7 @@ const maxReason = 1024
 
 // ToDeadLetter gives a message for the dead-letter queue. It is what ToQueue, or ToRedelivery for an effect, gives, and the reason: redriving it loses
 // nothing and changes no identity.
-func ToDeadLetter(r dedup.Refused) queue.Message {
+func ToDeadLetter(r record.Refused) queue.Message {
 	var m queue.Message
 	if r.Delivery != nil {
 		m = ToRedelivery(r.To, *r.Delivery)
@@ -110,7 +110,7 @@ func ToDeadLetter(r dedup.Refused) queue.Message {
 	return m
 }
 
-func formatReason(reason dedup.Reason, detail string) string {
+func formatReason(reason record.Reason, detail string) string {
 	text := strings.Map(func(r rune) rune {
 		if queue.ValidText(string(r)) {
 			return r
@@ -123,12 +123,12 @@ func formatReason(reason dedup.Reason, detail string) string {
 	return text
 }
 
-func parseReason(text string) (dedup.Reason, string) {
+func parseReason(text string) (record.Reason, string) {
 	reason, detail, _ := strings.Cut(text, ": ")
 	if reason == "" {
-		return dedup.ReasonAttempts, detail
+		return record.ReasonAttempts, detail
 	}
-	return dedup.Reason(reason), detail
+	return record.Reason(reason), detail
 }
 
 // millis reads a time that AWS wrote.

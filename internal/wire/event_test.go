@@ -11,8 +11,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -44,9 +44,9 @@ func TestAnEventHasTheFormInWhichLambdaHandsItOver(t *testing.T) {
 	var deliveries []queue.Delivery
 	for i, m := range []queue.Message{
 		ToQueue(full()),
-		ToQueue(dedup.Message{Stream: "orders", ID: "1", Body: []byte{0xff}, Accepted: at, Retention: 24 * time.Hour}),
-		ToTrigger(dedup.GroupKey{Stream: "orders", Group: "customer 7"}),
-		ToDeadLetter(dedup.Refused{Message: dedup.Message{Stream: "orders", ID: "2", Body: []byte("x")}, Reason: dedup.ReasonUnknown, Detail: "never issued"}),
+		ToQueue(record.Message{Stream: "orders", ID: "1", Body: []byte{0xff}, Accepted: at, Retention: 24 * time.Hour}),
+		ToTrigger(record.GroupKey{Stream: "orders", Group: "customer 7"}),
+		ToDeadLetter(record.Refused{Message: record.Message{Stream: "orders", ID: "2", Body: []byte("x")}, Reason: record.ReasonUnknown, Detail: "never issued"}),
 		{Body: "plain", Sender: "sqs", Group: "g"},
 	} {
 		m.DedupID = "d" + string(rune('0'+i))
@@ -68,7 +68,7 @@ func TestAnEventFromAWSIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	type answer struct {
-		Message dedup.Message
+		Message record.Message
 		Body    string
 		Origin  Origin
 		Err     string

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// record makes a record out of fuzzed JSON of attributes; ok tells whether the JSON is one.
-func record(body, attributes, sender string) (m events.SQSMessage, ok bool) {
+// received makes a record out of fuzzed JSON of attributes; ok tells whether the JSON is one.
+func received(body, attributes, sender string) (m events.SQSMessage, ok bool) {
 	var values map[string]string
 	if json.Unmarshal([]byte(attributes), &values) != nil {
 		return m, false
@@ -38,15 +38,15 @@ func seed(f *testing.F, messages ...queue.Message) {
 }
 
 func FuzzFromSQS(f *testing.F) {
-	seed(f, ToQueue(full()), ToQueue(dedup.Message{}))
+	seed(f, ToQueue(full()), ToQueue(record.Message{}))
 	f.Fuzz(func(t *testing.T, body, attributes, sender string) {
-		r, ok := record(body, attributes, sender)
+		r, ok := received(body, attributes, sender)
 		if !ok {
 			return
 		}
 		m, _, err := FromSQS(r, trusted)
 		if err != nil {
-			var invalid *dedup.InvalidError
+			var invalid *record.InvalidError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("not the sender's fault: %v", err)
 			}
@@ -61,7 +61,7 @@ func FuzzFromSQS(f *testing.F) {
 		}
 		maps.DeleteFunc(m.DependsOn, func(source string, _ uint64) bool { return source == "" })
 		if m.Retention == 0 {
-			m.Retention = dedup.DefaultRetention
+			m.Retention = record.DefaultRetention
 		}
 		if m.Accepted.IsZero() {
 			m.Accepted = sentAt
@@ -73,8 +73,8 @@ func FuzzFromSQS(f *testing.F) {
 }
 
 func FuzzFromTrigger(f *testing.F) {
-	f.Add(ToTrigger(dedup.GroupKey{Stream: "s", Group: "g"}).Body)
-	f.Add(ToRedelivery("shop", dedup.Delivery{Identity: "s/g/1", Effect: dedup.Effect{Body: []byte("x")}}).Body)
+	f.Add(ToTrigger(record.GroupKey{Stream: "s", Group: "g"}).Body)
+	f.Add(ToRedelivery("shop", record.Delivery{Identity: "s/g/1", Effect: record.Effect{Body: []byte("x")}}).Body)
 	f.Fuzz(func(t *testing.T, body string) {
 		x, err := FromTrigger(events.SQSMessage{Body: body})
 		if err != nil {
@@ -95,10 +95,10 @@ func FuzzFromTrigger(f *testing.F) {
 }
 
 func FuzzFromDeadLetter(f *testing.F) {
-	seed(f, ToDeadLetter(dedup.Refused{Message: full(), Reason: "r", Detail: "d"}),
-		ToDeadLetter(dedup.Refused{Delivery: &dedup.Delivery{Identity: "s/g/1"}, To: "shop"}), ToTrigger(dedup.GroupKey{Stream: "s"}))
+	seed(f, ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: "d"}),
+		ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1"}, To: "shop"}), ToTrigger(record.GroupKey{Stream: "s"}))
 	f.Fuzz(func(t *testing.T, body, attributes, sender string) {
-		r, ok := record(body, attributes, sender)
+		r, ok := received(body, attributes, sender)
 		if !ok {
 			return
 		}

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The attributes of the contract.
@@ -97,5 +97,5 @@ func decodeBody(text, encoding string) ([]byte, error) {
 			return body, nil
 		}
 	}
-	return []byte(text), &dedup.InvalidError{Field: "body", Rule: "must be encoded as " + AttrMeta + " says: base64, or not at all"}
+	return []byte(text), &record.InvalidError{Field: "body", Rule: "must be encoded as " + AttrMeta + " says: base64, or not at all"}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // trigger is the body of a message on the publish queue: one of its fields is set.
@@ -51,7 +51,7 @@ type effectJSON struct {
 	BlobStaged  string            `json:"blob_staged,omitempty"`
 }
 
-func toDeliveryJSON(d dedup.Delivery) deliveryJSON {
+func toDeliveryJSON(d record.Delivery) deliveryJSON {
 	e := d.Effect
 	out := deliveryJSON{
 		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence, Target: d.Target,
@@ -66,63 +66,63 @@ func toDeliveryJSON(d dedup.Delivery) deliveryJSON {
 	return out
 }
 
-func (j deliveryJSON) delivery() dedup.Delivery {
+func (j deliveryJSON) delivery() record.Delivery {
 	e := j.Effect
-	d := dedup.Delivery{
+	d := record.Delivery{
 		Identity: j.Identity, Stream: j.Stream, Group: j.Group, Number: j.Number, Incarnation: j.Incarnation, Sequence: j.Sequence, Target: j.Target,
-		Effect: dedup.Effect{
+		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
 		},
 	}
 	if e.BlobKey != "" {
-		d.Effect.Blob = &dedup.Blob{Key: e.BlobKey, Staged: e.BlobStaged}
+		d.Effect.Blob = &record.Blob{Key: e.BlobKey, Staged: e.BlobStaged}
 	}
 	return d
 }
 
 // A Trigger is what a message on the publish queue asks for: to publish a group, or, where Delivery is set, to send one effect to a destination.
 type Trigger struct {
-	Group    dedup.GroupKey
-	Delivery *dedup.Delivery
+	Group    record.GroupKey
+	Delivery *record.Delivery
 	To       string
 }
 
-// FromTrigger reads a message off the publish queue. The error is a [*dedup.InvalidError].
-func FromTrigger(record events.SQSMessage) (Trigger, error) {
+// FromTrigger reads a message off the publish queue. The error is a [*record.InvalidError].
+func FromTrigger(received events.SQSMessage) (Trigger, error) {
 	var x trigger
-	if err := json.Unmarshal([]byte(record.Body), &x); err != nil {
-		return Trigger{}, &dedup.InvalidError{Field: "body", Rule: "must be a trigger in JSON"}
+	if err := json.Unmarshal([]byte(received.Body), &x); err != nil {
+		return Trigger{}, &record.InvalidError{Field: "body", Rule: "must be a trigger in JSON"}
 	}
 	switch {
 	case x.Publish != nil && x.Deliver == nil:
-		if err := dedup.ValidStream(x.Publish.Stream); err != nil {
+		if err := record.ValidStream(x.Publish.Stream); err != nil {
 			return Trigger{}, err
 		}
-		return Trigger{Group: dedup.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}}, nil
+		return Trigger{Group: record.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}}, nil
 	case x.Deliver != nil && x.Publish == nil && x.Deliver.To != "" && x.Deliver.Delivery.Identity != "":
 		d := x.Deliver.Delivery.delivery()
-		return Trigger{Group: dedup.GroupKey{Stream: d.Stream, Group: d.Group}, Delivery: &d, To: x.Deliver.To}, nil
+		return Trigger{Group: record.GroupKey{Stream: d.Stream, Group: d.Group}, Delivery: &d, To: x.Deliver.To}, nil
 	}
-	return Trigger{}, &dedup.InvalidError{Field: "body", Rule: "must be a trigger with either publish or deliver"}
+	return Trigger{}, &record.InvalidError{Field: "body", Rule: "must be a trigger with either publish or deliver"}
 }
 
 // ErrTrigger says that a dead letter is a trigger to publish a group: it has lost its way between the publish queue and its dead-letter queue, and goes back as it is.
 var ErrTrigger = errors.New("dead letter is a trigger")
 
 // FromDeadLetter reads a dead letter, one that ToDeadLetter made or one that a queue moved by itself after too many deliveries. The reason is set also when
-// there is an error: a [*dedup.InvalidError] with what could be read, or [ErrTrigger].
-func FromDeadLetter(record events.SQSMessage, d Defaults) (dedup.Refused, error) {
-	r := reader{record: &record}
+// there is an error: a [*record.InvalidError] with what could be read, or [ErrTrigger].
+func FromDeadLetter(received events.SQSMessage, d Defaults) (record.Refused, error) {
+	r := reader{record: &received}
 	reason, detail := parseReason(r.text(AttrReason))
-	out := dedup.Refused{Reason: reason, Detail: detail}
+	out := record.Refused{Reason: reason, Detail: detail}
 	var x meta
-	if d.trusts(record.Attributes["SenderId"]) && json.Unmarshal([]byte(r.text(AttrMeta)), &x) == nil {
+	if d.trusts(received.Attributes["SenderId"]) && json.Unmarshal([]byte(r.text(AttrMeta)), &x) == nil {
 		switch x.Form {
 		case formTrigger:
 			return out, ErrTrigger
 		case formEffect:
-			t, err := FromTrigger(record)
+			t, err := FromTrigger(received)
 			out.Delivery, out.To = t.Delivery, t.To
 			if err == nil && t.Delivery == nil {
 				err = ErrTrigger
@@ -131,6 +131,6 @@ func FromDeadLetter(record events.SQSMessage, d Defaults) (dedup.Refused, error)
 		}
 	}
 	var err error
-	out.Message, _, err = FromSQS(record, d)
+	out.Message, _, err = FromSQS(received, d)
 	return out, err
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var sentAt = time.UnixMilli(1770000000123).UTC()
@@ -43,8 +43,8 @@ func foreign(body string, attributes map[string]string, system map[string]string
 
 var trusted = Defaults{Trusted: []string{Sender}}
 
-func full() dedup.Message {
-	return dedup.Message{
+func full() record.Message {
+	return record.Message{
 		Principal: "alice", Stream: "orders", ID: "käse \uFFFF", Group: "gr\uFFFEoup/ü", Source: "sensor", Epoch: 3, Sequence: 18446744073709551615,
 		DependsOn: map[string]uint64{"Other Source": 7, "b": 1 << 60}, ContentType: "application/json",
 		Headers: map[string]string{"traceparent": "00-é", "x": "line\nbreak"}, Body: []byte(`{"a":1}`),
@@ -53,13 +53,13 @@ func full() dedup.Message {
 }
 
 func TestAMessageComesBackFromTheQueueAsItWas(t *testing.T) {
-	for name, m := range map[string]dedup.Message{
+	for name, m := range map[string]record.Message{
 		"everything": full(),
 		"bare":       {Stream: "s", ID: "1", Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
 		"numbered":   {Stream: "s", Source: "a", Sequence: 1, Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
 		"empty body": {Stream: "s", ID: "1", Accepted: sentAt, Retention: time.Hour},
 		"binary":     {Stream: "s", ID: "1", Body: []byte{0, 1, 255}, Accepted: sentAt, Retention: time.Hour},
-		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", dedup.MaxBody)), Accepted: sentAt, Retention: time.Hour},
+		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", record.MaxBody)), Accepted: sentAt, Retention: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := ToQueue(m)
@@ -78,10 +78,10 @@ func TestAMessageComesBackFromTheQueueAsItWas(t *testing.T) {
 }
 
 func TestGroupsOfTwoStreamsNeverShareAMessageGroup(t *testing.T) {
-	seen := map[string]dedup.GroupKey{}
-	for _, stream := range []string{"a", "a.b", strings.Repeat("s", dedup.MaxStreamName)} {
-		for _, group := range []string{"", "g", "b/g", "~g", "ü", strings.Repeat("x", 256), strings.Repeat("x", 255), fifoGroup(dedup.GroupKey{Stream: "a", Group: "ü"})[2:]} {
-			key := dedup.GroupKey{Stream: stream, Group: group}
+	seen := map[string]record.GroupKey{}
+	for _, stream := range []string{"a", "a.b", strings.Repeat("s", record.MaxStreamName)} {
+		for _, group := range []string{"", "g", "b/g", "~g", "ü", strings.Repeat("x", 256), strings.Repeat("x", 255), fifoGroup(record.GroupKey{Stream: "a", Group: "ü"})[2:]} {
+			key := record.GroupKey{Stream: stream, Group: group}
 			name := fifoGroup(key)
 			if !queue.ValidGroup(name) {
 				t.Errorf("no queue takes %q", name)
@@ -125,41 +125,41 @@ func TestIdentityComesFromTheSenderThenTheDeduplicationIDThenTheQueue(t *testing
 }
 
 func TestAForeignMessageIsReadByItsAttributesAndItsQueue(t *testing.T) {
-	record := foreign("hello", map[string]string{AttrID: "1", "Content-Type": "text/plain", "trace": "t1"}, map[string]string{"MessageGroupId": "g"})
-	record.MessageAttributes["picture"] = events.SQSMessageAttribute{BinaryValue: []byte{1}, DataType: "Binary"}
+	received := foreign("hello", map[string]string{AttrID: "1", "Content-Type": "text/plain", "trace": "t1"}, map[string]string{"MessageGroupId": "g"})
+	received.MessageAttributes["picture"] = events.SQSMessageAttribute{BinaryValue: []byte{1}, DataType: "Binary"}
 	number := "12"
-	record.MessageAttributes["count"] = events.SQSMessageAttribute{StringValue: &number, DataType: "Number"}
-	got, _, err := FromSQS(record, Defaults{Stream: "orders"})
+	received.MessageAttributes["count"] = events.SQSMessageAttribute{StringValue: &number, DataType: "Number"}
+	got, _, err := FromSQS(received, Defaults{Stream: "orders"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := dedup.Message{
+	want := record.Message{
 		Stream: "orders", ID: "1", Group: "g", ContentType: "text/plain", Headers: map[string]string{"trace": "t1", "count": "12"},
-		Body: []byte("hello"), Accepted: sentAt, Retention: dedup.DefaultRetention,
+		Body: []byte("hello"), Accepted: sentAt, Retention: record.DefaultRetention,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
 	}
-	record = foreign("hello", map[string]string{AttrStream: "named", AttrGroup: "mine", AttrID: "1"}, map[string]string{"MessageGroupId": "g"})
-	if got, _, err = FromSQS(record, Defaults{Stream: "orders"}); err != nil || got.Stream != "named" || got.Group != "mine" {
+	received = foreign("hello", map[string]string{AttrStream: "named", AttrGroup: "mine", AttrID: "1"}, map[string]string{"MessageGroupId": "g"})
+	if got, _, err = FromSQS(received, Defaults{Stream: "orders"}); err != nil || got.Stream != "named" || got.Group != "mine" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
-	record := through(t, ToQueue(full()))
+	received := through(t, ToQueue(full()))
 	for _, sender := range []string{"", "AIDA:once", "once2", "AIDA:x:once"} {
-		record.Attributes["SenderId"] = sender
-		got, _, err := FromSQS(record, trusted)
+		received.Attributes["SenderId"] = sender
+		got, _, err := FromSQS(received, trusted)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) || got.Retention != dedup.DefaultRetention {
+		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) || got.Retention != record.DefaultRetention {
 			t.Errorf("believed of %q: %+v", sender, got)
 		}
 	}
-	record.Attributes["SenderId"] = "AROAXYZ:ingest-function"
-	if got, _, _ := FromSQS(record, Defaults{Trusted: []string{"AROAXYZ"}}); got.Principal != "alice" {
+	received.Attributes["SenderId"] = "AROAXYZ:ingest-function"
+	if got, _, _ := FromSQS(received, Defaults{Trusted: []string{"AROAXYZ"}}); got.Principal != "alice" {
 		t.Error("a session of a trusted role was not believed")
 	}
 }
@@ -172,38 +172,38 @@ func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *test
 			attributes := map[string]string{AttrStream: "orders", AttrSource: "s", AttrSequence: "1"}
 			attributes[name] = value
 			m, _, err := FromSQS(foreign("x", attributes, nil), trusted)
-			var invalid *dedup.InvalidError
+			var invalid *record.InvalidError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("%v", err)
 			}
-			letter := through(t, ToDeadLetter(dedup.Refused{Message: m, Reason: dedup.ReasonInvalid, Detail: invalid.Error()}))
+			letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: invalid.Error()}))
 			r, err := FromDeadLetter(letter, trusted)
-			if !errors.As(err, &invalid) || r.Reason != dedup.ReasonInvalid || string(r.Message.Body) != "x" {
+			if !errors.As(err, &invalid) || r.Reason != record.ReasonInvalid || string(r.Message.Body) != "x" {
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
 	}
-	for name, record := range map[string]events.SQSMessage{
-		"body too large": foreign(strings.Repeat("x", dedup.MaxBody+1), map[string]string{AttrID: "1"}, nil),
+	for name, received := range map[string]events.SQSMessage{
+		"body too large": foreign(strings.Repeat("x", record.MaxBody+1), map[string]string{AttrID: "1"}, nil),
 		"no stream":      foreign("x", map[string]string{AttrID: "1"}, nil),
 		"bad base64":     foreign("ä", map[string]string{AttrStream: "s", AttrID: "1", AttrMeta: `{"encoding":"base64"}`}, nil),
 		"odd encoding":   foreign("x", map[string]string{AttrStream: "s", AttrID: "1", AttrMeta: `{"encoding":"zip"}`}, nil),
 	} {
-		var invalid *dedup.InvalidError
-		if m, _, err := FromSQS(record, trusted); !errors.As(err, &invalid) || len(m.Body) == 0 {
+		var invalid *record.InvalidError
+		if m, _, err := FromSQS(received, trusted); !errors.As(err, &invalid) || len(m.Body) == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
 func TestADeadLetterComesBackUnderItsIdentityWithItsReason(t *testing.T) {
-	for name, want := range map[string]dedup.Refused{
-		"message": {Message: full(), Reason: dedup.ReasonHandler, Detail: "not a transfer: bad: colon\x00"},
-		"effect": {Reason: dedup.ReasonGone, Detail: "410", To: "shop", Delivery: &dedup.Delivery{
+	for name, want := range map[string]record.Refused{
+		"message": {Message: full(), Reason: record.ReasonHandler, Detail: "not a transfer: bad: colon\x00"},
+		"effect": {Reason: record.ReasonGone, Detail: "410", To: "shop", Delivery: &record.Delivery{
 			Identity: "orders/g/7", Stream: "orders", Group: "g", Number: 7, Incarnation: 1 << 63, Sequence: 2, Target: "t\uFFFF",
-			Effect: dedup.Effect{
+			Effect: record.Effect{
 				To: []string{"shop", "ledger"}, Group: "x", ID: "i", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
-				Headers: map[string]string{"a": "b"}, Body: []byte{0, 255}, Chain: map[string]uint64{"ledger": 3}, Blob: &dedup.Blob{Key: "k", Staged: "s"},
+				Headers: map[string]string{"a": "b"}, Body: []byte{0, 255}, Chain: map[string]uint64{"ledger": 3}, Blob: &record.Blob{Key: "k", Staged: "s"},
 			},
 		}},
 	} {
@@ -222,13 +222,13 @@ func TestADeadLetterComesBackUnderItsIdentityWithItsReason(t *testing.T) {
 
 func TestWhatAQueueDeadLetteredByItselfSaysSo(t *testing.T) {
 	r, err := FromDeadLetter(through(t, ToQueue(full())), trusted)
-	if err != nil || r.Reason != dedup.ReasonAttempts || r.Message.Principal != "alice" {
+	if err != nil || r.Reason != record.ReasonAttempts || r.Message.Principal != "alice" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := FromDeadLetter(through(t, ToTrigger(dedup.GroupKey{Stream: "s", Group: "g"})), trusted); !errors.Is(err, ErrTrigger) {
+	if _, err := FromDeadLetter(through(t, ToTrigger(record.GroupKey{Stream: "s", Group: "g"})), trusted); !errors.Is(err, ErrTrigger) {
 		t.Errorf("trigger: %v", err)
 	}
-	effect := through(t, ToRedelivery("shop", dedup.Delivery{Identity: "s/g/1", Stream: "s", Group: "g"}))
+	effect := through(t, ToRedelivery("shop", record.Delivery{Identity: "s/g/1", Stream: "s", Group: "g"}))
 	if r, err := FromDeadLetter(effect, trusted); err != nil || r.Delivery == nil || r.To != "shop" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -239,7 +239,7 @@ func TestWhatAQueueDeadLetteredByItselfSaysSo(t *testing.T) {
 }
 
 func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
-	m := ToDeadLetter(dedup.Refused{Message: full(), Reason: "r", Detail: strings.Repeat("ü", 2000)})
+	m := ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: strings.Repeat("ü", 2000)})
 	through(t, m)
 	if n := len(m.Attributes[AttrReason]); n > maxReason || n < maxReason-4 {
 		t.Errorf("%d bytes", n)
@@ -248,14 +248,14 @@ func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
 
 func TestATriggerComesBack(t *testing.T) {
 	for _, group := range []string{"", "g", "ü \uFFFF/~", strings.Repeat("x", 256)} {
-		key := dedup.GroupKey{Stream: "orders", Group: group}
+		key := record.GroupKey{Stream: "orders", Group: group}
 		got, err := FromTrigger(through(t, ToTrigger(key)))
 		if err != nil || got != (Trigger{Group: key}) {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
 	for _, body := range []string{"", "{}", "null", "[]", `{"publish":{"stream":""}}`, `{"deliver":{}}`, `{"publish":{"stream":"s"},"deliver":{"to":"x"}}`} {
-		var invalid *dedup.InvalidError
+		var invalid *record.InvalidError
 		if _, err := FromTrigger(events.SQSMessage{Body: body}); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v", body, err)
 		}
@@ -283,7 +283,7 @@ func TestDependenciesAreAStructuredFieldDictionary(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"a", "a=0", "a=-1", "a=1.0", "A=1", "a=(1 2)", "a=x", "a=1,", "*5=1", "*=1", "*zz=1", `a="x"`, "a=?1", "a=1000000000000000"} {
-		var invalid *dedup.InvalidError
+		var invalid *record.InvalidError
 		if got, err := ParseDependsOn([]string{text}); !errors.As(err, &invalid) {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The stored format, version 1. Whatever changes the meaning of an attribute changes the format, and an item of a format that this program does not know is
@@ -85,29 +85,29 @@ const stateKey = "STATE"
 // item is a stored item.
 type item = map[string]types.AttributeValue
 
-func partition(k dedup.GroupKey) string { return k.Stream + "#" + k.Group }
+func partition(k record.GroupKey) string { return k.Stream + "#" + k.Group }
 
 // parsePartition takes a partition key apart. No stream has the separator in its name.
-func parsePartition(pk string) (dedup.GroupKey, bool) {
+func parsePartition(pk string) (record.GroupKey, bool) {
 	stream, group, ok := strings.Cut(pk, "#")
-	return dedup.GroupKey{Stream: stream, Group: group}, ok
+	return record.GroupKey{Stream: stream, Group: group}, ok
 }
 
-func groupItemKey(k dedup.GroupKey) item {
+func groupItemKey(k record.GroupKey) item {
 	return item{attrPK: str(partition(k)), attrSK: str(stateKey)}
 }
 
-func heldItemKey(k dedup.HeldKey) item {
+func heldItemKey(k record.HeldKey) item {
 	return item{attrPK: str(partition(k.Group)), attrSK: str(heldSortKey(k))}
 }
 
 // heldSortKey sorts by number within a source and epoch. A separator within the source's name is replaced by a control character, which no name holds: otherwise
 // the numbers of a source named "a#1#2" would lie among those of "a".
-func heldSortKey(k dedup.HeldKey) string {
+func heldSortKey(k record.HeldKey) string {
 	return fmt.Sprintf("HELD#%s#%020d#%020d", strings.ReplaceAll(k.Source, "#", "\x1e"), k.Epoch, k.Sequence)
 }
 
-func tokenItemKey(k dedup.TokenKey) item { return item{attrPK: str(k.String())} }
+func tokenItemKey(k record.TokenKey) item { return item{attrPK: str(k.String())} }
 
 func str(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 

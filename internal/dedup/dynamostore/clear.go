@@ -9,25 +9,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var errContended = errors.New("met other writers in every try")
 
-// Clear implements dedup.Store. A clear of many numbers is several writes.
-func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+// Clear implements record.Store. A clear of many numbers is several writes.
+func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 	if err := s.clear(ctx, c); err != nil {
 		return fmt.Errorf("clear group %s: %w", c.Group, err)
 	}
 	return nil
 }
 
-func (s *Store) clear(ctx context.Context, c dedup.Clear) error {
+func (s *Store) clear(ctx context.Context, c record.Clear) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for len(c.Numbers) > maxChanges {
-		first := dedup.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: c.Numbers[:maxChanges]}
+		first := record.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: c.Numbers[:maxChanges]}
 		if err := s.settle(ctx, &first); err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ type sight struct {
 }
 
 // guess is what is nearly always there: exactly what is to be cleared, with nothing marked as sent before.
-func guess(c *dedup.Clear) *sight {
+func guess(c *record.Clear) *sight {
 	g := &sight{pending: slices.Clone(c.Numbers)}
 	for n := range c.Sent {
 		if !slices.Contains(g.pending, n) {
@@ -56,7 +56,7 @@ func guess(c *dedup.Clear) *sight {
 }
 
 // settle writes on a guess first; a failed condition brings the item back, and the next write is made from that.
-func (s *Store) settle(ctx context.Context, c *dedup.Clear) error {
+func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 	g := guess(c)
 	for range rounds {
 		x, err := s.clearing(c, g)
@@ -80,7 +80,7 @@ func (s *Store) settle(ctx context.Context, c *dedup.Clear) error {
 }
 
 // look reads what a clear needs of an item; nil where there is nothing to clear.
-func (s *Store) look(c *dedup.Clear, it item) (*sight, error) {
+func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	stored, err := s.decodeGroup(c.Group, it, s.nowMillis())
 	if err != nil || stored.Version == 0 || stored.Incarnation != c.Incarnation {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *Store) look(c *dedup.Clear, it item) (*sight, error) {
 }
 
 // clearing makes the update that takes what is seen to what a clear wants; nil where that is nothing.
-func (s *Store) clearing(c *dedup.Clear, g *sight) (*expression, error) {
+func (s *Store) clearing(c *record.Clear, g *sight) (*expression, error) {
 	x := newExpression()
 	x.equal(number(c.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
@@ -122,7 +122,7 @@ func (s *Store) clearing(c *dedup.Clear, g *sight) (*expression, error) {
 }
 
 // expire lets an idle record expire, if what was seen of it is true: that the clear leaves nothing.
-func expire(x *expression, c *dedup.Clear, gone []uint64) {
+func expire(x *expression, c *record.Clear, gone []uint64) {
 	x.size(len(gone), attrPending)
 	for _, n := range gone {
 		x.exists(attrPending, numberName(n))
@@ -134,7 +134,7 @@ func expire(x *expression, c *dedup.Clear, gone []uint64) {
 }
 
 // markSent adds what was sent of an entry, if the entry is there and its marks are those that were seen.
-func (s *Store) markSent(x *expression, n string, seen types.AttributeValue, add []dedup.Sent) error {
+func (s *Store) markSent(x *expression, n string, seen types.AttributeValue, add []record.Sent) error {
 	var records []sentRecord
 	r := &reader{item: item{n: seen}}
 	if seen != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Commit implements dedup.Store. Entries that were loaded are not written again, so what a Clear has removed or marked since stays so.
-func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+// Commit implements record.Store. Entries that were loaded are not written again, so what a Clear has removed or marked since stays so.
+func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	if err := s.commit(ctx, &c); err != nil {
 		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
 	}
 	return nil
 }
 
-func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
+func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
 	case d.exists():
 		return errOverwritten
 	default:
-		return dedup.ErrConflict
+		return record.ErrConflict
 	}
 }
 
@@ -58,7 +58,7 @@ type write struct {
 }
 
 // groupWrite makes the write of a commit's group record.
-func (s *Store) groupWrite(c *dedup.Commit) (write, error) {
+func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	it, err := s.encodeGroup(&c.Next, c.Attempt)
 	if err != nil {
 		return write{}, err
@@ -95,7 +95,7 @@ func (s *Store) groupWrite(c *dedup.Commit) (write, error) {
 const maxChanges = 50
 
 // setPending adds the new entries and removes those that the commit leaves out, each by its number.
-func setPending(x *expression, c *dedup.Commit, it item) {
+func setPending(x *expression, c *record.Commit, it item) {
 	added, dropped := differ(c)
 	if len(added)+len(dropped) > maxChanges {
 		replacePending(x, c, it)
@@ -116,7 +116,7 @@ func setPending(x *expression, c *dedup.Commit, it item) {
 
 // replacePending writes the map as a whole, because its changes do not fit into an expression, and on the condition that no Clear has removed an entry since the load:
 // then it has as many entries as were loaded, because only commits add some. What is marked as sent is elsewhere and stays.
-func replacePending(x *expression, c *dedup.Commit, it item) {
+func replacePending(x *expression, c *record.Commit, it item) {
 	x.size(len(c.Loaded.Pending), attrPending)
 	x.set(it[attrPending], attrPending)
 }
@@ -124,7 +124,7 @@ func replacePending(x *expression, c *dedup.Commit, it item) {
 func entries(it item, name string) item { return (&reader{item: it}).object(name) }
 
 // differ names the entries that a commit adds and drops.
-func differ(c *dedup.Commit) (added, dropped []string) {
+func differ(c *record.Commit) (added, dropped []string) {
 	loaded, next := numbers(c.Loaded.Pending), numbers(c.Next.Pending)
 	for n := range next {
 		if !loaded[n] {
@@ -141,7 +141,7 @@ func differ(c *dedup.Commit) (added, dropped []string) {
 	return added, dropped
 }
 
-func numbers(pending []dedup.Pending) map[uint64]bool {
+func numbers(pending []record.Pending) map[uint64]bool {
 	out := make(map[uint64]bool, len(pending))
 	for _, p := range pending {
 		out[p.Number] = true
@@ -167,8 +167,8 @@ func (w write) send(ctx context.Context, client Client, d *doubt) error {
 }
 
 // transact makes the write together with those of held messages.
-func (s *Store) transact(ctx context.Context, c *dedup.Commit, w write, d *doubt) error {
-	changes := make(map[dedup.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold)) // no item twice in one transaction
+func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doubt) error {
+	changes := make(map[record.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold)) // no item twice in one transaction
 	for i := range c.Hold {
 		key := heldKey(&c.Hold[i].Message)
 		it, err := s.encodeHeld(key, &c.Hold[i])
@@ -190,7 +190,7 @@ func (s *Store) transact(ctx context.Context, c *dedup.Commit, w write, d *doubt
 }
 
 // requestToken names a try of a commit, in the 36 characters that DynamoDB takes.
-func requestToken(c *dedup.Commit) string {
+func requestToken(c *record.Commit) string {
 	sum := sha256.Sum256([]byte(c.Attempt))
 	return hex.EncodeToString(sum[:16])
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
@@ -29,13 +29,13 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 		"endless expiry":     func(it item) { it[attrExpires] = &types.AttributeValueMemberN{Value: "1e99"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			it, err := s.encodeGroup(&dedup.Group{Version: 1, Incarnation: 1, Pending: []dedup.Pending{{Number: 1}}}, "attempt")
+			it, err := s.encodeGroup(&record.Group{Version: 1, Incarnation: 1, Pending: []record.Pending{{Number: 1}}}, "attempt")
 			if err != nil {
 				t.Fatal(err)
 			}
 			damage(it)
-			if g, err := s.decodeGroup(dedup.GroupKey{}, it, 0); !errors.Is(err, dedup.ErrCorrupt) {
-				t.Errorf("got version %d and %v, want %v", g.Version, err, dedup.ErrCorrupt)
+			if g, err := s.decodeGroup(record.GroupKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("got version %d and %v, want %v", g.Version, err, record.ErrCorrupt)
 			}
 		})
 	}
@@ -46,18 +46,18 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 		"token's half a reply":  {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrReply: binary([]byte{0xa2})},
 		"token's short hash":    {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrFingerprint: binary(make([]byte, 33))},
 	} {
-		if _, err := s.decodeToken(dedup.TokenKey{}, it, 0); !errors.Is(err, dedup.ErrCorrupt) {
-			t.Errorf("%s: got %v, want %v", name, err, dedup.ErrCorrupt)
+		if _, err := s.decodeToken(record.TokenKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", name, err, record.ErrCorrupt)
 		}
 	}
-	if _, err := s.decodeHeld(item{attrFormat: number(format)}); !errors.Is(err, dedup.ErrCorrupt) {
-		t.Errorf("held message without its record: got %v, want %v", err, dedup.ErrCorrupt)
+	if _, err := s.decodeHeld(item{attrFormat: number(format)}); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("held message without its record: got %v, want %v", err, record.ErrCorrupt)
 	}
 }
 
 func TestANumberOfOneSourceIsNotAmongThoseOfAnother(t *testing.T) {
-	inside := heldSortKey(dedup.HeldKey{Source: "a#00000000000000000001#00000000000000000002", Epoch: 1, Sequence: 1})
-	from, to := heldSortKey(dedup.HeldKey{Source: "a", Epoch: 1}), heldSortKey(dedup.HeldKey{Source: "a", Epoch: 1, Sequence: 1<<64 - 1})
+	inside := heldSortKey(record.HeldKey{Source: "a#00000000000000000001#00000000000000000002", Epoch: 1, Sequence: 1})
+	from, to := heldSortKey(record.HeldKey{Source: "a", Epoch: 1}), heldSortKey(record.HeldKey{Source: "a", Epoch: 1, Sequence: 1<<64 - 1})
 	if from <= inside && inside <= to {
 		t.Errorf("%q lies between %q and %q", inside, from, to)
 	}

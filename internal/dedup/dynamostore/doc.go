@@ -8,11 +8,11 @@
 //
 // The SDK repeats a request whose answer was lost, and so meets its own write. A failed condition brings the stored item back: if it shows the commit's attempt, or
 // the token that was to be written, the write had been applied and the call succeeds. If it does not, and an earlier try of the same call may have been applied and
-// written over since, the error is ambiguous; only otherwise is it dedup.ErrConflict.
+// written over since, the error is ambiguous; only otherwise is it record.ErrConflict.
 //
 // # Errors
 //
-// dedup.ErrConflict and dedup.ErrCorrupt as the port defines them; ErrTooLarge for an item above DynamoDB's limit, of which nothing was sent. Any other error
+// record.ErrConflict and record.ErrCorrupt as the port defines them; ErrTooLarge for an item above DynamoDB's limit, of which nothing was sent. Any other error
 // leaves a write applied or not.
 //
 // # Limits

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Client is what the store asks of DynamoDB; *dynamodb.Client is one.
@@ -35,7 +35,7 @@ type Options struct {
 	Pause func(ctx context.Context, n int) error
 }
 
-// A Store is a dedup.Store and a dedup.Lister. It keeps nothing between calls.
+// A Store is a record.Store and a record.Lister. It keeps nothing between calls.
 type Store struct {
 	client  Client
 	tables  Tables
@@ -44,8 +44,8 @@ type Store struct {
 }
 
 var (
-	_ dedup.Store  = (*Store)(nil)
-	_ dedup.Lister = (*Store)(nil)
+	_ record.Store  = (*Store)(nil)
+	_ record.Lister = (*Store)(nil)
 )
 
 // New makes the store of two tables. It does no call.

@@ -10,9 +10,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
@@ -65,7 +65,7 @@ func TestStore(t *testing.T) {
 	client := connect(t)
 	storetest.Run(t, storetest.Harness{
 		RecognisesCommit: true,
-		Open: func(t *testing.T, now func() time.Time) dedup.Store {
+		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
 			return open(t, client, createTables(t, client), now)
 		},

@@ -16,11 +16,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var key = dedup.GroupKey{Stream: "orders", Group: "a"}
+var key = record.GroupKey{Stream: "orders", Group: "a"}
 
 // A lossy client loses the answer of the next request of one operation, after the request was applied, and calls meanwhile before the client tries again.
 type lossy struct {
@@ -64,9 +64,9 @@ func newWorld(t *testing.T) *world {
 	return &world{Store: open(t, dynamodb.New(options), tables, time.Now), beside: open(t, client, tables, time.Now), net: l}
 }
 
-func (w *world) group(t *testing.T) dedup.Group {
+func (w *world) group(t *testing.T) record.Group {
 	t.Helper()
-	groups, _, err := w.beside.Load(t.Context(), []dedup.GroupKey{key}, nil)
+	groups, _, err := w.beside.Load(t.Context(), []record.GroupKey{key}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,22 +74,22 @@ func (w *world) group(t *testing.T) dedup.Group {
 }
 
 // following is a commit that adds pending entries.
-func following(loaded dedup.Group, attempt string, numbers ...uint64) dedup.Commit {
-	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: attempt}
+func following(loaded record.Group, attempt string, numbers ...uint64) record.Commit {
+	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: attempt}
 	c.Next.Version++
 	c.Next.Incarnation = 1000
 	c.Next.Pending = slices.Clone(loaded.Pending)
 	for _, n := range numbers {
-		c.Next.Pending = append(c.Next.Pending, dedup.Pending{Number: n, Attempt: attempt})
+		c.Next.Pending = append(c.Next.Pending, record.Pending{Number: n, Attempt: attempt})
 	}
 	return c
 }
 
-func held(sequence uint64) dedup.Held {
-	return dedup.Held{Message: dedup.Message{Stream: key.Stream, Group: key.Group, Source: "s", Epoch: 1, Sequence: sequence}}
+func held(sequence uint64) record.Held {
+	return record.Held{Message: record.Message{Stream: key.Stream, Group: key.Group, Source: "s", Epoch: 1, Sequence: sequence}}
 }
 
-func (w *world) commit(t *testing.T, c dedup.Commit) dedup.Group {
+func (w *world) commit(t *testing.T, c record.Commit) record.Group {
 	t.Helper()
 	if err := w.beside.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func TestACommitWhoseAnswerIsLostSucceeds(t *testing.T) {
 	for _, c := range []struct {
 		operation string
 		version   uint64
-		hold      []dedup.Held
-	}{{"PutItem", 0, nil}, {"UpdateItem", 1, nil}, {"TransactWriteItems", 1, []dedup.Held{held(5)}}} {
+		hold      []record.Held
+	}{{"PutItem", 0, nil}, {"UpdateItem", 1, nil}, {"TransactWriteItems", 1, []record.Held{held(5)}}} {
 		t.Run(c.operation, func(t *testing.T) {
 			w := newWorld(t)
 			loaded := w.group(t)
@@ -131,7 +131,7 @@ func TestACommitThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
 	w.net.operation = "UpdateItem"
 	w.net.meanwhile = func() { w.commit(t, following(w.group(t), "theirs", 3)) }
 	err := w.Commit(t.Context(), following(loaded, "mine", 2))
-	if err == nil || errors.Is(err, dedup.ErrConflict) {
+	if err == nil || errors.Is(err, record.ErrConflict) {
 		t.Errorf("got %v, want an ambiguous error: the commit was applied", err)
 	}
 	if g := w.group(t); g.Version != 3 || len(g.Pending) != 3 {
@@ -140,14 +140,14 @@ func TestACommitThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
 }
 
 func TestASwapWhoseAnswerIsLostSucceeds(t *testing.T) {
-	token := dedup.NewTokenKey("", "orders", "1")
-	issued := dedup.Token{Key: token, State: dedup.Issued, Owner: "a"}
-	leased := dedup.Token{Key: token, State: dedup.Leased, Owner: "b", Epoch: 1}
+	token := record.NewTokenKey("", "orders", "1")
+	issued := record.Token{Key: token, State: record.Issued, Owner: "a"}
+	leased := record.Token{Key: token, State: record.Leased, Owner: "b", Epoch: 1}
 	w := newWorld(t)
 	for _, step := range []struct {
 		operation string
-		old, next dedup.Token
-	}{{"PutItem", dedup.Token{Key: token}, issued}, {"PutItem", issued, leased}, {"DeleteItem", leased, dedup.Token{Key: token}}} {
+		old, next record.Token
+	}{{"PutItem", record.Token{Key: token}, issued}, {"PutItem", issued, leased}, {"DeleteItem", leased, record.Token{Key: token}}} {
 		w.net.operation = step.operation
 		if got, err := w.SwapToken(t.Context(), step.old, step.next); err != nil || got != step.next {
 			t.Fatalf("%v to %v: %v, %v", step.old.State, step.next.State, got.State, err)
@@ -156,16 +156,16 @@ func TestASwapWhoseAnswerIsLostSucceeds(t *testing.T) {
 }
 
 func TestASwapThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
-	token := dedup.NewTokenKey("", "orders", "1")
+	token := record.NewTokenKey("", "orders", "1")
 	w := newWorld(t)
-	mine := dedup.Token{Key: token, State: dedup.Leased, Owner: "mine", Epoch: 1}
+	mine := record.Token{Key: token, State: record.Leased, Owner: "mine", Epoch: 1}
 	w.net.operation = "PutItem"
 	w.net.meanwhile = func() {
-		if _, err := w.beside.SwapToken(t.Context(), mine, dedup.Token{Key: token, State: dedup.Leased, Owner: "theirs", Epoch: 2}); err != nil {
+		if _, err := w.beside.SwapToken(t.Context(), mine, record.Token{Key: token, State: record.Leased, Owner: "theirs", Epoch: 2}); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := w.SwapToken(t.Context(), dedup.Token{Key: token}, mine); err == nil || errors.Is(err, dedup.ErrConflict) {
+	if _, err := w.SwapToken(t.Context(), record.Token{Key: token}, mine); err == nil || errors.Is(err, record.ErrConflict) {
 		t.Errorf("got %v, want an ambiguous error: the swap was applied", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestAClearWhoseAnswerIsLostSucceeds(t *testing.T) {
 	w.commit(t, following(w.group(t), "first", 1, 2))
 	w.net.operation = "UpdateItem"
 	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: at}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: at}); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.group(t); len(g.Pending) != 0 || !g.Expires.Equal(at) {
@@ -186,7 +186,7 @@ func TestAClearWhoseAnswerIsLostSucceeds(t *testing.T) {
 func TestAClearOfAllThatIsPendingIsOneRequest(t *testing.T) {
 	w := newWorld(t)
 	w.commit(t, following(w.group(t), "first", 1, 2))
-	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: time.Now().Add(time.Hour)}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"UpdateItem"}; !slices.Equal(w.net.requests, want) {
@@ -205,22 +205,22 @@ func many(from, to uint64) []uint64 {
 func TestACommitOfMoreEntriesThanAnExpressionNames(t *testing.T) {
 	w := newWorld(t)
 	loaded := w.commit(t, following(w.group(t), "first", many(1, 400)...))
-	if err := w.beside.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{7}}); err != nil {
+	if err := w.beside.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{7}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Commit(t.Context(), following(loaded, "mine", many(401, 800)...)); !errors.Is(err, dedup.ErrConflict) {
+	if err := w.Commit(t.Context(), following(loaded, "mine", many(401, 800)...)); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("got %v, want a conflict: the map would bring the cleared entry back", err)
 	}
 	loaded = w.group(t)
-	sent := map[uint64][]dedup.Sent{8: {{Effect: 1, To: "ledger"}}}
-	if err := w.beside.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Sent: sent}); err != nil {
+	sent := map[uint64][]record.Sent{8: {{Effect: 1, To: "ledger"}}}
+	if err := w.beside.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Sent: sent}); err != nil {
 		t.Fatal(err)
 	}
 	g := w.commit(t, following(loaded, "mine", many(401, 800)...))
 	if len(g.Pending) != 799 || !slices.Equal(g.Pending[6].Sent, sent[8]) {
 		t.Errorf("%d entries, want 799; entry %d has %v sent", len(g.Pending), g.Pending[6].Number, g.Pending[6].Sent)
 	}
-	if err := w.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: many(1, 800), Expires: time.Now().Add(time.Hour)}); err != nil {
+	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: many(1, 800), Expires: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	if g := w.group(t); len(g.Pending) != 0 || g.Expires.IsZero() {
@@ -233,16 +233,16 @@ func TestARecordAboveTheLimitIsRefused(t *testing.T) {
 	large := bytes.Repeat([]byte("x"), dynamostore.MaxItem)
 	c := following(w.group(t), "mine")
 	c.Next.State = large
-	_, swapErr := w.SwapToken(t.Context(), dedup.Token{}, dedup.Token{State: dedup.Done, Reply: &dedup.Reply{Body: large}})
+	_, swapErr := w.SwapToken(t.Context(), record.Token{}, record.Token{State: record.Done, Reply: &record.Reply{Body: large}})
 	h := held(2)
 	h.Message.Body = large
 	for name, err := range map[string]error{
 		"commit": w.Commit(t.Context(), c),
 		"swap":   swapErr,
-		"mark":   w.MarkDone(t.Context(), []dedup.Token{{State: dedup.Done, Reply: &dedup.Reply{Body: large}}}),
-		"hold":   w.Commit(t.Context(), dedup.Commit{Loaded: w.group(t), Next: dedup.Group{Key: key, Version: 1}, Hold: []dedup.Held{h}}),
+		"mark":   w.MarkDone(t.Context(), []record.Token{{State: record.Done, Reply: &record.Reply{Body: large}}}),
+		"hold":   w.Commit(t.Context(), record.Commit{Loaded: w.group(t), Next: record.Group{Key: key, Version: 1}, Hold: []record.Held{h}}),
 	} {
-		if !errors.Is(err, dynamostore.ErrTooLarge) || errors.Is(err, dedup.ErrConflict) {
+		if !errors.Is(err, dynamostore.ErrTooLarge) || errors.Is(err, record.ErrConflict) {
 			t.Errorf("%s: got %v, want %v", name, err, dynamostore.ErrTooLarge)
 		}
 	}
@@ -300,11 +300,11 @@ func TestWhatABatchLeavesUndoneIsDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var keys []dedup.TokenKey
-	var done []dedup.Token
+	var keys []record.TokenKey
+	var done []record.Token
 	for i := range 60 {
-		keys = append(keys, dedup.NewTokenKey("", "orders", string(rune('A'+i))))
-		done = append(done, dedup.Token{Key: keys[i], State: dedup.Done})
+		keys = append(keys, record.NewTokenKey("", "orders", string(rune('A'+i))))
+		done = append(done, record.Token{Key: keys[i], State: record.Done})
 	}
 	if err := store.MarkDone(t.Context(), done); err != nil {
 		t.Fatal(err)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // encodeGroup gives the whole item of a group.
-func (s *Store) encodeGroup(g *dedup.Group, attempt string) (item, error) {
+func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
 	it := groupItemKey(g.Key)
 	it[attrFormat] = number(format)
 	it[attrIncarnation], it[attrVersion], it[attrLast] = number(g.Incarnation), number(g.Version), number(g.Last)
@@ -64,8 +64,8 @@ func (s *Store) encodeParts(parts []part) error {
 func numberName(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // decodeGroup reads an item; a missing or an expired one is a group of version 0.
-func (s *Store) decodeGroup(key dedup.GroupKey, it item, now int64) (dedup.Group, error) {
-	g := dedup.Group{Key: key}
+func (s *Store) decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) {
+	g := record.Group{Key: key}
 	r := &reader{item: it}
 	if len(it) == 0 || expired(r, now) {
 		return g, r.err
@@ -80,23 +80,23 @@ func (s *Store) decodeGroup(key dedup.GroupKey, it item, now int64) (dedup.Group
 	r.record(s.codec, attrChained, &g.Chained)
 	g.Pending = s.decodePending(r)
 	if r.err != nil {
-		return dedup.Group{Key: key}, r.err
+		return record.Group{Key: key}, r.err
 	}
 	return g, nil
 }
 
-func (s *Store) decodePending(r *reader) []dedup.Pending {
+func (s *Store) decodePending(r *reader) []record.Pending {
 	entries, marks := &reader{item: r.object(attrPending)}, &reader{item: r.object(attrSent)}
-	var out []dedup.Pending
+	var out []record.Pending
 	for name := range entries.item {
 		n, err := strconv.ParseUint(name, 10, 64)
 		if err != nil {
 			entries.fail(attrPending, "has an entry without a number")
 			break
 		}
-		var record pendingRecord
-		entries.record(s.codec, name, &record)
-		p := record.pending(n)
+		var entry pendingRecord
+		entries.record(s.codec, name, &entry)
+		p := entry.pending(n)
 		var sent []sentRecord
 		if marks.record(s.codec, name, &sent) {
 			p.Sent = fromSent(sent)
@@ -104,7 +104,7 @@ func (s *Store) decodePending(r *reader) []dedup.Pending {
 		out = append(out, p)
 	}
 	r.err = cmp.Or(r.err, entries.err, marks.err)
-	slices.SortFunc(out, func(a, b dedup.Pending) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(out, func(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) })
 	return out
 }
 
@@ -117,7 +117,7 @@ func expired(r *reader, now int64) bool {
 func (s *Store) nowMillis() int64 { return s.options.Now().UnixMilli() }
 
 // ours tells whether an item is what a commit wrote, unless somebody has committed after it.
-func ours(it item, c *dedup.Commit) bool {
+func ours(it item, c *record.Commit) bool {
 	r := &reader{item: it}
 	return len(it) > 0 && r.number(attrIncarnation) == c.Next.Incarnation && r.number(attrVersion) == c.Next.Version && r.text(attrAttempt) == c.Attempt && r.err == nil
 }

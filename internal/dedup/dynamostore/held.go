@@ -9,11 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Held implements dedup.Store.
-func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+// Held implements record.Store.
+func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	held, err := s.heldFrom(ctx, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)
@@ -21,7 +21,7 @@ func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedu
 	return held, nil
 }
 
-func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+func (s *Store) heldFrom(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) ([]
 			":pk": str(partition(from.Group)), ":from": str(heldSortKey(from)), ":last": str(heldSortKey(last)),
 		},
 	}
-	var held []dedup.Held
+	var held []record.Held
 	for {
 		in.Limit = aws.Int32(int32(min(limit-len(held), math.MaxInt32))) //nolint:gosec // bounded
 		out, err := s.client.Query(ctx, in)
@@ -55,7 +55,7 @@ func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) ([]
 	}
 }
 
-func (s *Store) encodeHeld(key dedup.HeldKey, h *dedup.Held) (item, error) {
+func (s *Store) encodeHeld(key record.HeldKey, h *record.Held) (item, error) {
 	it := heldItemKey(key)
 	it[attrFormat] = number(format)
 	err := s.encodeParts([]part{{it, attrMessage, heldRecord{Message: messageRecord(h.Message), At: millis(h.At)}}})
@@ -65,24 +65,24 @@ func (s *Store) encodeHeld(key dedup.HeldKey, h *dedup.Held) (item, error) {
 	return it, fits(it)
 }
 
-func (s *Store) decodeHeld(it item) (dedup.Held, error) {
+func (s *Store) decodeHeld(it item) (record.Held, error) {
 	r := &reader{item: it}
 	r.checkFormat()
-	var record heldRecord
-	if !r.record(s.codec, attrMessage, &record) {
+	var held heldRecord
+	if !r.record(s.codec, attrMessage, &held) {
 		r.fail(attrMessage, "is missing")
 	}
 	if r.err != nil {
-		return dedup.Held{}, fmt.Errorf("%s: %w", (&reader{item: it}).text(attrSK), r.err)
+		return record.Held{}, fmt.Errorf("%s: %w", (&reader{item: it}).text(attrSK), r.err)
 	}
-	return dedup.Held{Message: dedup.Message(record.Message), At: fromMillis(record.At)}, nil
+	return record.Held{Message: record.Message(held.Message), At: fromMillis(held.At)}, nil
 }
 
-func heldKey(m *dedup.Message) dedup.HeldKey {
-	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+func heldKey(m *record.Message) record.HeldKey {
+	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
 
-func compareHelds(a, b dedup.HeldKey) int {
+func compareHelds(a, b record.HeldKey) int {
 	return cmp.Or(
 		cmp.Compare(a.Group.Stream, b.Group.Stream), cmp.Compare(a.Group.Group, b.Group.Group),
 		cmp.Compare(a.Source, b.Source), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Sequence, b.Sequence),

@@ -10,11 +10,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Groups implements dedup.Lister. It reads the whole table, a part at a time; the order is DynamoDB's. A key without a group stands before all others.
-func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey, limit int) ([]dedup.Group, error) {
+// Groups implements record.Lister. It reads the whole table, a part at a time; the order is DynamoDB's. A key without a group stands before all others.
+func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error) {
 	now := s.nowMillis()
 	x := newExpression()
 	x.equal(str(stateKey), attrSK)
@@ -26,11 +26,11 @@ func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey,
 	if after.Group != "" {
 		start = groupItemKey(after)
 	}
-	var out []dedup.Group
+	var out []record.Group
 	err := s.scan(ctx, s.tables.Groups, x, start, limit, func(it item) error {
 		key, ok := parsePartition(partitionOf(it))
 		if !ok {
-			return fmt.Errorf("%w: partition without a stream", dedup.ErrCorrupt)
+			return fmt.Errorf("%w: partition without a stream", record.ErrCorrupt)
 		}
 		g, err := s.decodeGroup(key, it, now)
 		if err != nil {
@@ -45,16 +45,16 @@ func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey,
 	return out, nil
 }
 
-// Tokens implements dedup.Lister, as Groups does.
-func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]dedup.Token, error) {
+// Tokens implements record.Lister, as Groups does.
+func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	now := s.nowMillis()
 	x := newExpression()
 	x.live(now)
 	var start item
-	if after != (dedup.TokenKey{}) {
+	if after != (record.TokenKey{}) {
 		start = tokenItemKey(after)
 	}
-	var out []dedup.Token
+	var out []record.Token
 	err := s.scan(ctx, s.tables.Tokens, x, start, limit, func(it item) error {
 		key, err := parseTokenKey(partitionOf(it))
 		if err != nil {
@@ -73,9 +73,9 @@ func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]
 	return out, nil
 }
 
-func parseTokenKey(pk string) (key dedup.TokenKey, err error) {
+func parseTokenKey(pk string) (key record.TokenKey, err error) {
 	if n, err := hex.Decode(key[:], []byte(pk)[:min(len(pk), hex.EncodedLen(len(key)))]); err != nil || n != len(key) {
-		return key, fmt.Errorf("%w: %q is no token's key", dedup.ErrCorrupt, pk)
+		return key, fmt.Errorf("%w: %q is no token's key", record.ErrCorrupt, pk)
 	}
 	return key, nil
 }
@@ -106,7 +106,7 @@ func (s *Store) scan(ctx context.Context, table string, x *expression, start ite
 	return nil
 }
 
-// Expire implements dedup.Lister. Where the tables' time-to-live is on, DynamoDB does it by itself, later and without a charge.
+// Expire implements record.Lister. Where the tables' time-to-live is on, DynamoDB does it by itself, later and without a charge.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	n := 0
 	for _, table := range []string{s.tables.Groups, s.tables.Tokens} {

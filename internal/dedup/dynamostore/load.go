@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // batchGet is how many items DynamoDB reads at once.
@@ -18,8 +18,8 @@ const batchGet = 100
 
 var errLeft = errors.New("DynamoDB left a part undone")
 
-// Load implements dedup.Store.
-func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+// Load implements record.Store.
+func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	gs, err := s.loadGroups(ctx, groups)
 	if err != nil {
 		return nil, nil, fmt.Errorf("load groups: %w", err)
@@ -31,7 +31,7 @@ func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedu
 	return gs, ts, nil
 }
 
-func (s *Store) loadGroups(ctx context.Context, keys []dedup.GroupKey) ([]dedup.Group, error) {
+func (s *Store) loadGroups(ctx context.Context, keys []record.GroupKey) ([]record.Group, error) {
 	now := s.nowMillis()
 	itemKeys := make([]item, len(keys))
 	for i, key := range keys {
@@ -41,7 +41,7 @@ func (s *Store) loadGroups(ctx context.Context, keys []dedup.GroupKey) ([]dedup.
 	if err != nil {
 		return nil, err
 	}
-	out := make([]dedup.Group, len(keys))
+	out := make([]record.Group, len(keys))
 	for i, key := range keys {
 		if out[i], err = s.decodeGroup(key, items[partition(key)], now); err != nil {
 			return nil, fmt.Errorf("group %s: %w", key, err)
@@ -50,7 +50,7 @@ func (s *Store) loadGroups(ctx context.Context, keys []dedup.GroupKey) ([]dedup.
 	return out, nil
 }
 
-func (s *Store) loadTokens(ctx context.Context, keys []dedup.TokenKey) ([]dedup.Token, error) {
+func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey) ([]record.Token, error) {
 	now := s.nowMillis()
 	itemKeys := make([]item, len(keys))
 	for i, key := range keys {
@@ -60,7 +60,7 @@ func (s *Store) loadTokens(ctx context.Context, keys []dedup.TokenKey) ([]dedup.
 	if err != nil {
 		return nil, err
 	}
-	out := make([]dedup.Token, len(keys))
+	out := make([]record.Token, len(keys))
 	for i, key := range keys {
 		if out[i], err = s.decodeToken(key, items[key.String()], now); err != nil {
 			return nil, fmt.Errorf("token %s: %w", key, err)

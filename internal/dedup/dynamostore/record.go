@@ -6,22 +6,22 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The records within binary attributes: CBOR maps of numbered fields. The numbers are the format: names may change, numbers may not, and a number is never used
 // again.
 
 type pendingRecord struct {
-	Identity    string            `cbor:"1,keyasint,omitempty"`
-	Principal   string            `cbor:"2,keyasint,omitempty"`
-	Token       dedup.TokenKey    `cbor:"3,keyasint"`
-	Fingerprint dedup.Fingerprint `cbor:"4,keyasint"`
-	Attempt     string            `cbor:"5,keyasint,omitempty"`
-	Effects     []effectRecord    `cbor:"6,keyasint,omitempty"`
-	Reply       *replyRecord      `cbor:"7,keyasint,omitempty"`
-	Marks       bool              `cbor:"8,keyasint,omitempty"`
-	Retention   time.Duration     `cbor:"9,keyasint,omitempty"`
+	Identity    string             `cbor:"1,keyasint,omitempty"`
+	Principal   string             `cbor:"2,keyasint,omitempty"`
+	Token       record.TokenKey    `cbor:"3,keyasint"`
+	Fingerprint record.Fingerprint `cbor:"4,keyasint"`
+	Attempt     string             `cbor:"5,keyasint,omitempty"`
+	Effects     []effectRecord     `cbor:"6,keyasint,omitempty"`
+	Reply       *replyRecord       `cbor:"7,keyasint,omitempty"`
+	Marks       bool               `cbor:"8,keyasint,omitempty"`
+	Retention   time.Duration      `cbor:"9,keyasint,omitempty"`
 }
 
 type effectRecord struct {
@@ -124,12 +124,12 @@ func (c codec) encode(v any) ([]byte, error) {
 
 func (c codec) decode(b []byte, v any) error {
 	if err := c.dec.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: %w", dedup.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", record.ErrCorrupt, err)
 	}
 	return nil
 }
 
-func toPending(p *dedup.Pending) pendingRecord {
+func toPending(p *record.Pending) pendingRecord {
 	r := pendingRecord{
 		Identity: p.Identity, Principal: p.Principal, Token: p.Token, Fingerprint: p.Fingerprint, Attempt: p.Attempt,
 		Reply: (*replyRecord)(p.Reply), Marks: p.Marks, Retention: p.Retention,
@@ -143,21 +143,21 @@ func toPending(p *dedup.Pending) pendingRecord {
 	return r
 }
 
-func (r *pendingRecord) pending(number uint64) dedup.Pending {
-	p := dedup.Pending{
+func (r *pendingRecord) pending(number uint64) record.Pending {
+	p := record.Pending{
 		Number: number, Identity: r.Identity, Principal: r.Principal, Token: r.Token, Fingerprint: r.Fingerprint, Attempt: r.Attempt,
-		Reply: (*dedup.Reply)(r.Reply), Marks: r.Marks, Retention: r.Retention,
+		Reply: (*record.Reply)(r.Reply), Marks: r.Marks, Retention: r.Retention,
 	}
 	for _, e := range r.Effects {
-		p.Effects = append(p.Effects, dedup.Effect{
+		p.Effects = append(p.Effects, record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
-			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, Blob: (*dedup.Blob)(e.Blob),
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, Blob: (*record.Blob)(e.Blob),
 		})
 	}
 	return p
 }
 
-func toSent(sent []dedup.Sent) []sentRecord {
+func toSent(sent []record.Sent) []sentRecord {
 	var out []sentRecord
 	for _, s := range sent {
 		out = append(out, sentRecord{Effect: s.Effect, To: s.To})
@@ -165,15 +165,15 @@ func toSent(sent []dedup.Sent) []sentRecord {
 	return out
 }
 
-func fromSent(records []sentRecord) []dedup.Sent {
-	var out []dedup.Sent
+func fromSent(records []sentRecord) []record.Sent {
+	var out []record.Sent
 	for _, r := range records {
-		out = append(out, dedup.Sent{Effect: r.Effect, To: r.To})
+		out = append(out, record.Sent{Effect: r.Effect, To: r.To})
 	}
 	return out
 }
 
-func toSources(sources map[string]dedup.Source) map[string]sourceRecord {
+func toSources(sources map[string]record.Source) map[string]sourceRecord {
 	out := make(map[string]sourceRecord, len(sources))
 	for key, s := range sources {
 		out[key] = sourceRecord{
@@ -183,17 +183,17 @@ func toSources(sources map[string]dedup.Source) map[string]sourceRecord {
 	return out
 }
 
-func fromSources(records map[string]sourceRecord) map[string]dedup.Source {
-	out := make(map[string]dedup.Source, len(records))
+func fromSources(records map[string]sourceRecord) map[string]record.Source {
+	out := make(map[string]record.Source, len(records))
 	for key, r := range records {
-		out[key] = dedup.Source{
+		out[key] = record.Source{
 			Epoch: r.Epoch, Next: r.Next, Held: fromRanges(r.Held), Skipped: fromRanges(r.Skipped), HeldBytes: r.HeldBytes, GapSince: fromMillis(r.GapSince),
 		}
 	}
 	return out
 }
 
-func toRanges(ranges dedup.Ranges) []rangeRecord {
+func toRanges(ranges record.Ranges) []rangeRecord {
 	var out []rangeRecord
 	for _, r := range ranges {
 		out = append(out, rangeRecord{First: r.First, Last: r.Last})
@@ -201,10 +201,10 @@ func toRanges(ranges dedup.Ranges) []rangeRecord {
 	return out
 }
 
-func fromRanges(records []rangeRecord) dedup.Ranges {
-	var out dedup.Ranges
+func fromRanges(records []rangeRecord) record.Ranges {
+	var out record.Ranges
 	for _, r := range records {
-		out = append(out, dedup.Range{First: r.First, Last: r.Last})
+		out = append(out, record.Range{First: r.First, Last: r.Last})
 	}
 	return out
 }

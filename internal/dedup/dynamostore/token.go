@@ -9,11 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
-func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+// SwapToken implements record.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	t, err := s.swapToken(ctx, &old, &next)
 	if err != nil {
 		return t, fmt.Errorf("swap token %s: %w", next.Key, err)
@@ -21,13 +21,13 @@ func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Tok
 	return t, nil
 }
 
-func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.Token, error) {
+func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.Token, error) {
 	if err := ctx.Err(); err != nil {
-		return dedup.Token{}, err
+		return record.Token{}, err
 	}
 	now := s.nowMillis()
 	x := newExpression()
-	if old.State == dedup.Absent {
+	if old.State == record.Absent {
 		x.absent(now)
 	} else {
 		x.equal(number(uint64(old.State)), attrTokenState)
@@ -42,24 +42,24 @@ func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.To
 		return *next, nil
 	}
 	if !failed {
-		return dedup.Token{}, err
+		return record.Token{}, err
 	}
 	stored, err := s.decodeToken(next.Key, it, now)
 	switch {
 	case err != nil:
-		return dedup.Token{}, err
+		return record.Token{}, err
 	case same(&stored, next):
 		return *next, nil
 	case d.exists():
-		return dedup.Token{}, errOverwritten
+		return record.Token{}, errOverwritten
 	default:
-		return stored, dedup.ErrConflict
+		return stored, record.ErrConflict
 	}
 }
 
 // putToken writes a token, or deletes it, on a condition.
-func (s *Store) putToken(ctx context.Context, t *dedup.Token, x *expression, d *doubt) error {
-	if t.State == dedup.Absent {
+func (s *Store) putToken(ctx context.Context, t *record.Token, x *expression, d *doubt) error {
+	if t.State == record.Absent {
 		_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 			TableName: &s.tables.Tokens, Key: tokenItemKey(t.Key), ConditionExpression: x.condition(), ExpressionAttributeNames: x.names,
 			ExpressionAttributeValues: x.values, ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
@@ -78,9 +78,9 @@ func (s *Store) putToken(ctx context.Context, t *dedup.Token, x *expression, d *
 }
 
 // same compares what the condition of a swap is on.
-func same(a, b *dedup.Token) bool {
-	if a.State == dedup.Absent {
-		return b.State == dedup.Absent
+func same(a, b *record.Token) bool {
+	if a.State == record.Absent {
+		return b.State == record.Absent
 	}
 	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
 }
@@ -88,15 +88,15 @@ func same(a, b *dedup.Token) bool {
 // batchWrite is how many items DynamoDB writes at once.
 const batchWrite = 25
 
-// MarkDone implements dedup.Store.
-func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+// MarkDone implements record.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	if err := s.markDone(ctx, tokens); err != nil {
 		return fmt.Errorf("mark %d tokens done: %w", len(tokens), err)
 	}
 	return nil
 }
 
-func (s *Store) markDone(ctx context.Context, tokens []dedup.Token) error {
+func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -140,18 +140,18 @@ func (s *Store) writeBatch(ctx context.Context, writes []types.WriteRequest) err
 }
 
 // owner is always there, so that conditions can compare it.
-func owner(t *dedup.Token) types.AttributeValue {
+func owner(t *record.Token) types.AttributeValue {
 	if v := text(t.Owner); v != nil {
 		return v
 	}
 	return str("")
 }
 
-func (s *Store) encodeToken(t *dedup.Token) (item, error) {
+func (s *Store) encodeToken(t *record.Token) (item, error) {
 	it := tokenItemKey(t.Key)
 	it[attrFormat] = number(format)
 	it[attrTokenState], it[attrOwner], it[attrEpoch] = number(uint64(t.State)), owner(t), number(t.Epoch)
-	if t.Fingerprint != (dedup.Fingerprint{}) {
+	if t.Fingerprint != (record.Fingerprint{}) {
 		it[attrFingerprint] = binary(t.Fingerprint[:])
 	}
 	put(it, attrStream, text(t.Stream))
@@ -174,38 +174,38 @@ func (s *Store) encodeToken(t *dedup.Token) (item, error) {
 }
 
 // decodeToken reads an item; a missing or an expired one is absent.
-func (s *Store) decodeToken(key dedup.TokenKey, it item, now int64) (dedup.Token, error) {
+func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (record.Token, error) {
 	r := &reader{item: it}
 	if len(it) == 0 || expired(r, now) {
-		return dedup.Token{Key: key}, r.err
+		return record.Token{Key: key}, r.err
 	}
 	r.checkFormat()
-	t := dedup.Token{
+	t := record.Token{
 		Key: key, State: r.state(), Stream: r.text(attrStream), Group: r.text(attrGroup), Owner: r.text(attrOwner), Epoch: r.number(attrEpoch),
-		Lease: r.instant(attrLease), Reason: dedup.Reason(r.text(attrReason)), Expires: r.instant(attrExpires),
+		Lease: r.instant(attrLease), Reason: record.Reason(r.text(attrReason)), Expires: r.instant(attrExpires),
 	}
 	if fp := r.binary(attrFingerprint); fp != nil && copy(t.Fingerprint[:], fp) != len(fp) {
 		r.fail(attrFingerprint, "is no hash")
 	}
 	var reply replyRecord
 	if r.record(s.codec, attrReply, &reply) {
-		t.Reply = (*dedup.Reply)(&reply)
+		t.Reply = (*record.Reply)(&reply)
 	}
 	var request messageRecord
 	if r.record(s.codec, attrRequest, &request) {
-		t.Request = (*dedup.Message)(&request)
+		t.Request = (*record.Message)(&request)
 	}
 	if r.err != nil {
-		return dedup.Token{Key: key}, r.err
+		return record.Token{Key: key}, r.err
 	}
 	return t, nil
 }
 
-func (r *reader) state() dedup.TokenState {
+func (r *reader) state() record.TokenState {
 	n := r.number(attrTokenState)
-	if n == uint64(dedup.Absent) || n > uint64(dedup.Done) {
+	if n == uint64(record.Absent) || n > uint64(record.Done) {
 		r.fail(attrTokenState, "is none")
-		return dedup.Absent
+		return record.Absent
 	}
-	return dedup.TokenState(n)
+	return record.TokenState(n)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // text is a string as an attribute: binary where it is no UTF-8, which a string attribute can't hold, and nothing where it is empty.
@@ -54,7 +54,7 @@ type reader struct {
 
 func (r *reader) fail(name, what string) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%w: attribute %s %s", dedup.ErrCorrupt, name, what)
+		r.err = fmt.Errorf("%w: attribute %s %s", record.ErrCorrupt, name, what)
 	}
 }
 

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The functions of this file copy records deeply: a caller may change what it passed in or got out.
 
-func cloneGroup(g dedup.Group) dedup.Group {
+func cloneGroup(g record.Group) record.Group {
 	g.State = bytes.Clone(g.State)
 	g.Pending = slices.Clone(g.Pending)
 	for i, p := range g.Pending {
@@ -25,7 +25,7 @@ func cloneGroup(g dedup.Group) dedup.Group {
 	return g
 }
 
-func clonePending(p dedup.Pending) dedup.Pending {
+func clonePending(p record.Pending) record.Pending {
 	p.Effects = slices.Clone(p.Effects)
 	for i, e := range p.Effects {
 		p.Effects[i] = cloneEffect(e)
@@ -35,7 +35,7 @@ func clonePending(p dedup.Pending) dedup.Pending {
 	return p
 }
 
-func cloneEffect(e dedup.Effect) dedup.Effect {
+func cloneEffect(e record.Effect) record.Effect {
 	e.To = slices.Clone(e.To)
 	e.Headers = maps.Clone(e.Headers)
 	e.Body = bytes.Clone(e.Body)
@@ -47,7 +47,7 @@ func cloneEffect(e dedup.Effect) dedup.Effect {
 	return e
 }
 
-func cloneReply(r *dedup.Reply) *dedup.Reply {
+func cloneReply(r *record.Reply) *record.Reply {
 	if r == nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func cloneReply(r *dedup.Reply) *dedup.Reply {
 	return &c
 }
 
-func cloneToken(t dedup.Token) dedup.Token {
+func cloneToken(t record.Token) record.Token {
 	t.Reply = cloneReply(t.Reply)
 	if t.Request != nil {
 		m := cloneMessage(*t.Request)
@@ -69,12 +69,12 @@ func cloneToken(t dedup.Token) dedup.Token {
 	return t
 }
 
-func cloneHeld(h dedup.Held) dedup.Held {
+func cloneHeld(h record.Held) record.Held {
 	h.Message = cloneMessage(h.Message)
 	return h
 }
 
-func cloneMessage(m dedup.Message) dedup.Message {
+func cloneMessage(m record.Message) record.Message {
 	m.DependsOn = maps.Clone(m.DependsOn)
 	m.Headers = maps.Clone(m.Headers)
 	m.Body = bytes.Clone(m.Body)

@@ -8,17 +8,17 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Groups implements dedup.Lister; the order is by stream, then group.
-func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey, limit int) ([]dedup.Group, error) {
+// Groups implements record.Lister; the order is by stream, then group.
+func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []dedup.Group
+	var out []record.Group
 	for _, key := range slices.SortedFunc(maps.Keys(s.groups), compareGroups) {
 		if compareGroups(key, after) <= 0 || stream != "" && key.Stream != stream || len(out) >= limit {
 			continue
@@ -30,32 +30,32 @@ func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey,
 	return out, nil
 }
 
-func compareGroups(a, b dedup.GroupKey) int {
+func compareGroups(a, b record.GroupKey) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Group, b.Group))
 }
 
-// Tokens implements dedup.Lister; the order is that of the keys' bytes.
-func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]dedup.Token, error) {
+// Tokens implements record.Lister; the order is that of the keys' bytes.
+func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []dedup.Token
+	var out []record.Token
 	for _, key := range slices.SortedFunc(maps.Keys(s.tokens), compareTokens) {
 		if compareTokens(key, after) <= 0 || len(out) >= limit {
 			continue
 		}
-		if t := s.token(key); t.State != dedup.Absent {
+		if t := s.token(key); t.State != record.Absent {
 			out = append(out, cloneToken(t))
 		}
 	}
 	return out, nil
 }
 
-func compareTokens(a, b dedup.TokenKey) int { return bytes.Compare(a[:], b[:]) }
+func compareTokens(a, b record.TokenKey) int { return bytes.Compare(a[:], b[:]) }
 
-// Expire implements dedup.Lister.
+// Expire implements record.Lister.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("expire records: %w", err)

@@ -9,54 +9,54 @@ import (
 	"sync"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// A Store is a dedup.Store and a dedup.Lister in memory. One mutex makes every call atomic; nothing survives the process.
+// A Store is a record.Store and a record.Lister in memory. One mutex makes every call atomic; nothing survives the process.
 type Store struct {
 	now func() time.Time
 
 	mu     sync.Mutex
-	groups map[dedup.GroupKey]dedup.Group
-	helds  map[dedup.HeldKey]dedup.Held
-	tokens map[dedup.TokenKey]dedup.Token
+	groups map[record.GroupKey]record.Group
+	helds  map[record.HeldKey]record.Held
+	tokens map[record.TokenKey]record.Token
 }
 
 var (
-	_ dedup.Store  = (*Store)(nil)
-	_ dedup.Lister = (*Store)(nil)
+	_ record.Store  = (*Store)(nil)
+	_ record.Lister = (*Store)(nil)
 )
 
 // New makes an empty store that decides expiry by the clock.
 func New(now func() time.Time) *Store {
 	return &Store{
 		now:    now,
-		groups: make(map[dedup.GroupKey]dedup.Group),
-		helds:  make(map[dedup.HeldKey]dedup.Held),
-		tokens: make(map[dedup.TokenKey]dedup.Token),
+		groups: make(map[record.GroupKey]record.Group),
+		helds:  make(map[record.HeldKey]record.Held),
+		tokens: make(map[record.TokenKey]record.Token),
 	}
 }
 
-// Load implements dedup.Store.
-func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+// Load implements record.Store.
+func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("load: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gs := make([]dedup.Group, len(groups))
+	gs := make([]record.Group, len(groups))
 	for i, key := range groups {
 		gs[i] = cloneGroup(s.group(key))
 	}
-	ts := make([]dedup.Token, len(tokens))
+	ts := make([]record.Token, len(tokens))
 	for i, key := range tokens {
 		ts[i] = cloneToken(s.token(key))
 	}
 	return gs, ts, nil
 }
 
-// Commit implements dedup.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
-func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+// Commit implements record.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	key := c.Next.Key
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("commit group %s: %w", key, err)
@@ -65,7 +65,7 @@ func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
 	defer s.mu.Unlock()
 	stored := s.group(key)
 	if stored.Version != c.Loaded.Version || stored.Incarnation != c.Loaded.Incarnation && stored.Version != 0 {
-		return fmt.Errorf("commit group %s: %w", key, dedup.ErrConflict)
+		return fmt.Errorf("commit group %s: %w", key, record.ErrConflict)
 	}
 	next := c.Next
 	next.Pending = carry(c, stored.Pending)
@@ -81,8 +81,8 @@ func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
 
 // carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
 // may have removed or marked them since.
-func carry(c dedup.Commit, stored []dedup.Pending) []dedup.Pending {
-	var out []dedup.Pending
+func carry(c record.Commit, stored []record.Pending) []record.Pending {
+	var out []record.Pending
 	for _, p := range c.Next.Pending {
 		if index(c.Loaded.Pending, p.Number) >= 0 {
 			i := index(stored, p.Number)
@@ -96,12 +96,12 @@ func carry(c dedup.Commit, stored []dedup.Pending) []dedup.Pending {
 	return out
 }
 
-func index(pending []dedup.Pending, number uint64) int {
-	return slices.IndexFunc(pending, func(p dedup.Pending) bool { return p.Number == number })
+func index(pending []record.Pending, number uint64) int {
+	return slices.IndexFunc(pending, func(p record.Pending) bool { return p.Number == number })
 }
 
-// Clear implements dedup.Store.
-func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+// Clear implements record.Store.
+func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("clear group %s: %w", c.Group, err)
 	}
@@ -111,7 +111,7 @@ func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
 	if g.Version == 0 || g.Incarnation != c.Incarnation {
 		return nil
 	}
-	g.Pending = slices.DeleteFunc(g.Pending, func(p dedup.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
 	for i := range g.Pending {
 		p := &g.Pending[i]
 		for _, sent := range c.Sent[p.Number] {
@@ -127,27 +127,27 @@ func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
 	return nil
 }
 
-// Held implements dedup.Store.
-func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+// Held implements record.Store.
+func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []dedup.Held
+	var out []record.Held
 	for k, h := range s.helds {
 		if k.Group == from.Group && k.Source == from.Source && k.Epoch == from.Epoch && k.Sequence >= from.Sequence {
 			out = append(out, cloneHeld(h))
 		}
 	}
-	slices.SortFunc(out, func(a, b dedup.Held) int { return cmp.Compare(a.Message.Sequence, b.Message.Sequence) })
+	slices.SortFunc(out, func(a, b record.Held) int { return cmp.Compare(a.Message.Sequence, b.Message.Sequence) })
 	return out[:min(len(out), max(limit, 0))], nil
 }
 
-// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
-func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+// SwapToken implements record.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	if err := ctx.Err(); err != nil {
-		return dedup.Token{}, fmt.Errorf("swap token %s: %w", next.Key, err)
+		return record.Token{}, fmt.Errorf("swap token %s: %w", next.Key, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,25 +155,25 @@ func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Tok
 	switch {
 	case same(stored, old):
 		s.tokens[next.Key] = cloneToken(next)
-		if next.State == dedup.Absent {
+		if next.State == record.Absent {
 			delete(s.tokens, next.Key)
 		}
 	case !same(stored, next):
-		return cloneToken(stored), fmt.Errorf("swap token %s: %w", next.Key, dedup.ErrConflict)
+		return cloneToken(stored), fmt.Errorf("swap token %s: %w", next.Key, record.ErrConflict)
 	}
 	return cloneToken(next), nil
 }
 
 // same compares what the condition of SwapToken is on.
-func same(a, b dedup.Token) bool {
-	if a.State == dedup.Absent {
-		return b.State == dedup.Absent
+func same(a, b record.Token) bool {
+	if a.State == record.Absent {
+		return b.State == record.Absent
 	}
 	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
 }
 
-// MarkDone implements dedup.Store.
-func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+// MarkDone implements record.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("mark tokens done: %w", err)
 	}
@@ -186,25 +186,25 @@ func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
 }
 
 // group gives the stored record, or one of version 0; the caller must hold the mutex and must not change what it gets.
-func (s *Store) group(key dedup.GroupKey) dedup.Group {
+func (s *Store) group(key record.GroupKey) record.Group {
 	g, ok := s.groups[key]
 	if !ok || s.expired(g.Expires) {
-		return dedup.Group{Key: key}
+		return record.Group{Key: key}
 	}
 	return g
 }
 
 // token gives the stored record, or an absent one; as group does.
-func (s *Store) token(key dedup.TokenKey) dedup.Token {
+func (s *Store) token(key record.TokenKey) record.Token {
 	t, ok := s.tokens[key]
 	if !ok || s.expired(t.Expires) {
-		return dedup.Token{Key: key}
+		return record.Token{Key: key}
 	}
 	return t
 }
 
 func (s *Store) expired(at time.Time) bool { return !at.IsZero() && !at.After(s.now()) }
 
-func heldKey(m dedup.Message) dedup.HeldKey {
-	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+func heldKey(m record.Message) record.HeldKey {
+	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }

@@ -12,21 +12,21 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const writers = 256
 
 // smallGroup is a group with a small state and one pending entry with one effect of 200 bytes.
-func smallGroup(key dedup.GroupKey) dedup.Group {
-	return dedup.Group{
+func smallGroup(key record.GroupKey) record.Group {
+	return record.Group{
 		Key: key, Incarnation: 1, Version: 1, State: []byte(`{"cents":1200}`), Last: 1,
-		Pending: []dedup.Pending{{
+		Pending: []record.Pending{{
 			Number: 1, Identity: "0123456789abcdef", Principal: "tenant", Attempt: "0123456789abcdef0123456789abcdef",
-			Token: dedup.NewTokenKey("tenant", "orders", "1"), Fingerprint: dedup.Fingerprint{1, 2, 3}, Marks: true, Retention: time.Hour,
-			Effects: []dedup.Effect{{
+			Token: record.NewTokenKey("tenant", "orders", "1"), Fingerprint: record.Fingerprint{1, 2, 3}, Marks: true, Retention: time.Hour,
+			Effects: []record.Effect{{
 				To: []string{"ledger", "shop"}, ID: "0123456789abcdef", ContentType: "application/json",
 				Headers: map[string]string{"traceparent": "00-1-2-01"}, Body: bytes.Repeat([]byte("x"), 200),
 			}},
@@ -85,12 +85,12 @@ func at(b *testing.B, n int, f func(writer, i int) error) cost {
 func BenchmarkCommit(b *testing.B) {
 	db, store := openBench(b)
 	ctx := context.Background()
-	keys, next, raw := make([]dedup.GroupKey, writers), make([]dedup.Group, writers), make([][]byte, writers)
+	keys, next, raw := make([]record.GroupKey, writers), make([]record.Group, writers), make([][]byte, writers)
 	for w := range writers {
-		keys[w] = dedup.GroupKey{Stream: "orders", Group: fmt.Sprintf("customer-%06d", w)}
+		keys[w] = record.GroupKey{Stream: "orders", Group: fmt.Sprintf("customer-%06d", w)}
 		raw[w] = []byte("raw " + keys[w].String())
 		next[w] = smallGroup(keys[w])
-		if err := store.Commit(ctx, dedup.Commit{Loaded: dedup.Group{Key: keys[w]}, Next: next[w]}); err != nil {
+		if err := store.Commit(ctx, record.Commit{Loaded: record.Group{Key: keys[w]}, Next: next[w]}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func BenchmarkCommit(b *testing.B) {
 		}
 		next[w].Version++
 		next[w].Pending[0].Number++
-		return store.Commit(ctx, dedup.Commit{Loaded: groups[0], Next: next[w]})
+		return store.Commit(ctx, record.Commit{Loaded: groups[0], Next: next[w]})
 	})
 	b.StopTimer()
 	puts := at(b, b.N, func(w, _ int) error { return db.Set(raw[w], value, pebble.Sync) })
@@ -130,16 +130,16 @@ func mustGet(b *testing.B, db *pebble.DB, key []byte) []byte {
 
 func BenchmarkLoad(b *testing.B) {
 	_, store := openBench(b)
-	key, token := dedup.GroupKey{Stream: "orders", Group: "customer"}, dedup.NewTokenKey("", "orders", "1")
-	if err := store.Commit(b.Context(), dedup.Commit{Loaded: dedup.Group{Key: key}, Next: smallGroup(key)}); err != nil {
+	key, token := record.GroupKey{Stream: "orders", Group: "customer"}, record.NewTokenKey("", "orders", "1")
+	if err := store.Commit(b.Context(), record.Commit{Loaded: record.Group{Key: key}, Next: smallGroup(key)}); err != nil {
 		b.Fatal(err)
 	}
-	if err := store.MarkDone(b.Context(), []dedup.Token{{Key: token, State: dedup.Done, Expires: time.Now().Add(time.Hour)}}); err != nil {
+	if err := store.MarkDone(b.Context(), []record.Token{{Key: token, State: record.Done, Expires: time.Now().Add(time.Hour)}}); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := store.Load(b.Context(), []dedup.GroupKey{key}, []dedup.TokenKey{token}); err != nil {
+		if _, _, err := store.Load(b.Context(), []record.GroupKey{key}, []record.TokenKey{token}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Records are CBOR (RFC 8949, core deterministic encoding), read and written by hand: decoding and encoding by reflection cost as much processor
@@ -155,7 +155,7 @@ type decoder struct {
 
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: %s", dedup.ErrCorrupt, fmt.Sprintf(format, args...))
+		d.err = fmt.Errorf("%w: %s", record.ErrCorrupt, fmt.Sprintf(format, args...))
 	}
 	d.b = nil
 }

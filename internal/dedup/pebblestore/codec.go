@@ -9,7 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A stored record is
@@ -30,33 +30,33 @@ const (
 	checksumSize = 4
 )
 
-// A record is a stored value whose checksum is right. It shares the value's memory.
-type record struct {
+// A checked value is a stored one whose checksum is right. It shares the value's memory.
+type checked struct {
 	expires int64
 	body    []byte
 }
 
 // open checks a stored value.
-func open(key, value []byte) (record, error) {
+func open(key, value []byte) (checked, error) {
 	if len(value) < headerSize+checksumSize {
-		return record{}, fmt.Errorf("%w: %d bytes are too few", dedup.ErrCorrupt, len(value))
+		return checked{}, fmt.Errorf("%w: %d bytes are too few", record.ErrCorrupt, len(value))
 	}
 	if value[0] != format {
-		return record{}, fmt.Errorf("%w: format %d, where this program knows %d", dedup.ErrCorrupt, value[0], format)
+		return checked{}, fmt.Errorf("%w: format %d, where this program knows %d", record.ErrCorrupt, value[0], format)
 	}
 	end := len(value) - checksumSize
 	if checksum(key, value[:end]) != binary.BigEndian.Uint32(value[end:]) {
-		return record{}, fmt.Errorf("%w: wrong checksum", dedup.ErrCorrupt)
+		return checked{}, fmt.Errorf("%w: wrong checksum", record.ErrCorrupt)
 	}
-	return record{expires: expiry(value), body: value[headerSize:end]}, nil
+	return checked{expires: expiry(value), body: value[headerSize:end]}, nil
 }
 
 // peek reads the expiry of a stored value without checking it.
-func peek(value []byte) (record, bool) {
+func peek(value []byte) (checked, bool) {
 	if len(value) < headerSize || value[0] != format {
-		return record{}, false
+		return checked{}, false
 	}
-	return record{expires: expiry(value)}, true
+	return checked{expires: expiry(value)}, true
 }
 
 func expiry(value []byte) int64 {
@@ -72,9 +72,9 @@ func checksum(key, content []byte) uint32 {
 func expired(at int64, now time.Time) bool { return at != 0 && !fromMicros(at).After(now) }
 
 // identity gives a group's incarnation and version.
-func (r record) identity() (incarnation, version uint64, err error) {
+func (r checked) identity() (incarnation, version uint64, err error) {
 	if len(r.body) < identitySize {
-		return 0, 0, fmt.Errorf("%w: a group of %d bytes", dedup.ErrCorrupt, len(r.body))
+		return 0, 0, fmt.Errorf("%w: a group of %d bytes", record.ErrCorrupt, len(r.body))
 	}
 	return binary.BigEndian.Uint64(r.body), binary.BigEndian.Uint64(r.body[8:]), nil
 }
@@ -128,43 +128,43 @@ func seal(key, content []byte) []byte {
 	return binary.BigEndian.AppendUint32(content, checksum(key, content))
 }
 
-func encodeGroup(e *encoder, g *dedup.Group) {
+func encodeGroup(e *encoder, g *record.Group) {
 	e.begin(g.Expires)
 	e.b = binary.BigEndian.AppendUint64(e.b, g.Incarnation)
 	e.b = binary.BigEndian.AppendUint64(e.b, g.Version)
 	writeGroup(e, g)
 }
 
-func encodeHeld(e *encoder, h *dedup.Held) {
+func encodeHeld(e *encoder, h *record.Held) {
 	e.begin(time.Time{})
 	writeHeld(e, h)
 }
 
-func encodeToken(e *encoder, t *dedup.Token) {
+func encodeToken(e *encoder, t *record.Token) {
 	e.begin(t.Expires)
 	writeToken(e, t)
 }
 
-func decodeGroup(r record, key dedup.GroupKey) (dedup.Group, error) {
-	g := dedup.Group{Key: key, Expires: fromMicros(r.expires)}
+func decodeGroup(r checked, key record.GroupKey) (record.Group, error) {
+	g := record.Group{Key: key, Expires: fromMicros(r.expires)}
 	var err error
 	if g.Incarnation, g.Version, err = r.identity(); err != nil {
-		return dedup.Group{Key: key}, err
+		return record.Group{Key: key}, err
 	}
 	d := &decoder{b: r.body[identitySize:]}
 	readGroup(d, &g)
 	return g, d.end()
 }
 
-func decodeHeld(r record) (dedup.Held, error) {
-	var h dedup.Held
+func decodeHeld(r checked) (record.Held, error) {
+	var h record.Held
 	d := &decoder{b: r.body}
 	readHeld(d, &h)
 	return h, d.end()
 }
 
-func decodeToken(r record, key dedup.TokenKey) (dedup.Token, error) {
-	t := dedup.Token{Key: key, Expires: fromMicros(r.expires)}
+func decodeToken(r checked, key record.TokenKey) (record.Token, error) {
+	t := record.Token{Key: key, Expires: fromMicros(r.expires)}
 	d := &decoder{b: r.body}
 	readToken(d, &t)
 	return t, d.end()

@@ -3,16 +3,16 @@ package pebblestore
 import (
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func benchGroup() dedup.Group {
-	return dedup.Group{
-		Key: dedup.GroupKey{Stream: "orders", Group: "customer-000001"}, Incarnation: 1, Version: 1, State: []byte(`{"cents":1200}`), Last: 1,
-		Pending: []dedup.Pending{{
+func benchGroup() record.Group {
+	return record.Group{
+		Key: record.GroupKey{Stream: "orders", Group: "customer-000001"}, Incarnation: 1, Version: 1, State: []byte(`{"cents":1200}`), Last: 1,
+		Pending: []record.Pending{{
 			Number: 1, Identity: "0123456789abcdef", Attempt: "0123456789abcdef0123456789abcdef",
-			Token: dedup.TokenKey{1}, Fingerprint: dedup.Fingerprint{1}, Marks: true, Retention: 1 << 40,
-			Effects: []dedup.Effect{{To: []string{"ledger"}, ID: "0123456789abcdef", ContentType: "application/json", Body: make([]byte, 200)}},
+			Token: record.TokenKey{1}, Fingerprint: record.Fingerprint{1}, Marks: true, Retention: 1 << 40,
+			Effects: []record.Effect{{To: []string{"ledger"}, ID: "0123456789abcdef", ContentType: "application/json", Body: make([]byte, 200)}},
 		}},
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -26,7 +26,7 @@ type kind struct {
 	key    []byte
 	record any
 	encode func(record any) []byte
-	decode func(r record) (any, error)
+	decode func(r checked) (any, error)
 }
 
 // read decodes a stored value.
@@ -50,63 +50,63 @@ func kinds() []kind {
 		{
 			name: "group", key: groupK, record: group,
 			encode: func(x any) []byte {
-				g := x.(dedup.Group)
+				g := x.(record.Group)
 				return encode(groupK, func(e *encoder) { encodeGroup(e, &g) })
 			},
-			decode: func(r record) (any, error) { return decodeGroup(r, group.Key) },
+			decode: func(r checked) (any, error) { return decodeGroup(r, group.Key) },
 		},
 		{
 			name: "token", key: tokenK, record: token,
 			encode: func(x any) []byte {
-				t := x.(dedup.Token)
+				t := x.(record.Token)
 				return encode(tokenK, func(e *encoder) { encodeToken(e, &t) })
 			},
-			decode: func(r record) (any, error) { return decodeToken(r, token.Key) },
+			decode: func(r checked) (any, error) { return decodeToken(r, token.Key) },
 		},
 		{
 			name: "held", key: heldK, record: held,
 			encode: func(x any) []byte {
-				h := x.(dedup.Held)
+				h := x.(record.Held)
 				return encode(heldK, func(e *encoder) { encodeHeld(e, &h) })
 			},
-			decode: func(r record) (any, error) { return decodeHeld(r) },
+			decode: func(r checked) (any, error) { return decodeHeld(r) },
 		},
 	}
 }
 
-func exampleGroup() dedup.Group {
+func exampleGroup() record.Group {
 	at := time.UnixMicro(1767225600_000001).UTC()
-	return dedup.Group{
-		Key: dedup.GroupKey{Stream: "orders", Group: "customer-1"}, Incarnation: 1767225600000, Version: 3, State: []byte("state"), Last: 7, Expires: at,
-		Pending: []dedup.Pending{{
-			Number: 6, Identity: "id", Principal: "tenant", Token: dedup.TokenKey{1}, Fingerprint: dedup.Fingerprint{2}, Attempt: "attempt",
-			Effects: []dedup.Effect{{
+	return record.Group{
+		Key: record.GroupKey{Stream: "orders", Group: "customer-1"}, Incarnation: 1767225600000, Version: 3, State: []byte("state"), Last: 7, Expires: at,
+		Pending: []record.Pending{{
+			Number: 6, Identity: "id", Principal: "tenant", Token: record.TokenKey{1}, Fingerprint: record.Fingerprint{2}, Attempt: "attempt",
+			Effects: []record.Effect{{
 				To: []string{"ledger"}, Group: "g", ID: "id", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
 				Headers: map[string]string{"a": "1", "b": "2"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9},
-			}, {Blob: &dedup.Blob{Key: "k", Staged: "staged"}}},
-			Sent:  []dedup.Sent{{Effect: 0, To: "ledger"}},
-			Reply: &dedup.Reply{Status: 201, Header: map[string][]string{"Etag": {"x"}}, Body: []byte("reply")},
+			}, {Blob: &record.Blob{Key: "k", Staged: "staged"}}},
+			Sent:  []record.Sent{{Effect: 0, To: "ledger"}},
+			Reply: &record.Reply{Status: 201, Header: map[string][]string{"Etag": {"x"}}, Body: []byte("reply")},
 			Marks: true, Retention: time.Hour,
 		}},
-		Sources: map[string]dedup.Source{"s": {
-			Epoch: 1, Next: 3, Held: dedup.Ranges{{First: 5, Last: 6}}, Skipped: dedup.Ranges{{First: 2, Last: 2}}, HeldBytes: 10, GapSince: at,
+		Sources: map[string]record.Source{"s": {
+			Epoch: 1, Next: 3, Held: record.Ranges{{First: 5, Last: 6}}, Skipped: record.Ranges{{First: 2, Last: 2}}, HeldBytes: 10, GapSince: at,
 		}},
 		Chained: map[string]uint64{"next/g": 9},
 	}
 }
 
-func exampleToken() dedup.Token {
+func exampleToken() record.Token {
 	at := time.UnixMicro(1767225600_000001).UTC()
 	request := exampleHeld().Message
-	return dedup.Token{
-		Key: dedup.TokenKey{1, 2, 3}, State: dedup.Leased, Fingerprint: dedup.Fingerprint{4}, Stream: "orders", Group: "customer-1",
-		Owner: "attempt", Epoch: 2, Lease: at, Reply: &dedup.Reply{Status: 204}, Reason: dedup.ReasonGap, Request: &request, Expires: at,
+	return record.Token{
+		Key: record.TokenKey{1, 2, 3}, State: record.Leased, Fingerprint: record.Fingerprint{4}, Stream: "orders", Group: "customer-1",
+		Owner: "attempt", Epoch: 2, Lease: at, Reply: &record.Reply{Status: 204}, Reason: record.ReasonGap, Request: &request, Expires: at,
 	}
 }
 
-func exampleHeld() dedup.Held {
+func exampleHeld() record.Held {
 	at := time.UnixMicro(1767225600_000001).UTC()
-	return dedup.Held{At: at, Message: dedup.Message{
+	return record.Held{At: at, Message: record.Message{
 		Principal: "tenant", Stream: "orders", ID: "id", Group: "customer-1", Source: "s", Epoch: 1, Sequence: 5, DependsOn: map[string]uint64{"t": 4},
 		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: at, Retention: time.Hour,
 	}}
@@ -142,13 +142,13 @@ func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
 	for _, k := range kinds() {
 		value := k.encode(k.record)
 		for i := range value {
-			if _, err := k.read(k.key, value[:i]); !errors.Is(err, dedup.ErrCorrupt) {
-				t.Errorf("%s cut to %d bytes: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
+			if _, err := k.read(k.key, value[:i]); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("%s cut to %d bytes: got %v, want %v", k.name, i, err, record.ErrCorrupt)
 			}
 			damaged := bytes.Clone(value)
 			damaged[i] ^= 1 << (i % 8)
-			if _, err := k.read(k.key, damaged); !errors.Is(err, dedup.ErrCorrupt) {
-				t.Errorf("%s with a bit of byte %d flipped: got %v, want %v", k.name, i, err, dedup.ErrCorrupt)
+			if _, err := k.read(k.key, damaged); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("%s with a bit of byte %d flipped: got %v, want %v", k.name, i, err, record.ErrCorrupt)
 			}
 		}
 	}
@@ -156,8 +156,8 @@ func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
 
 func TestARecordUnderAnotherKeyIsCorrupt(t *testing.T) {
 	for _, k := range kinds() {
-		if _, err := k.read(append(bytes.Clone(k.key), 'x'), k.encode(k.record)); !errors.Is(err, dedup.ErrCorrupt) {
-			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+		if _, err := k.read(append(bytes.Clone(k.key), 'x'), k.encode(k.record)); !errors.Is(err, record.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", k.name, err, record.ErrCorrupt)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestARecordOfANewerFormatIsNamedAsSuch(t *testing.T) {
 		value := k.encode(k.record)
 		value[0] = format + 1
 		_, err := k.read(k.key, value)
-		if !errors.Is(err, dedup.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
+		if !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
 			t.Errorf("%s: got %v", k.name, err)
 		}
 	}
@@ -214,8 +214,8 @@ func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
 		if k.name == "group" {
 			body = append(make([]byte, identitySize), body...)
 		}
-		if _, err := k.read(k.key, sealed(k.key, body)); !errors.Is(err, dedup.ErrCorrupt) {
-			t.Errorf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+		if _, err := k.read(k.key, sealed(k.key, body)); !errors.Is(err, record.ErrCorrupt) {
+			t.Errorf("%s: got %v, want %v", k.name, err, record.ErrCorrupt)
 		}
 		body = bytes.TrimLeft(body, "\x00")
 	}
@@ -234,8 +234,8 @@ func fuzz(f *testing.F, name string) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		first, err := k.read(k.key, sealed(k.key, body))
 		if err != nil {
-			if !errors.Is(err, dedup.ErrCorrupt) {
-				t.Fatalf("got %v, want %v", err, dedup.ErrCorrupt)
+			if !errors.Is(err, record.ErrCorrupt) {
+				t.Fatalf("got %v, want %v", err, record.ErrCorrupt)
 			}
 			return
 		}
@@ -260,8 +260,8 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for _, k := range kinds() {
-			if _, err := k.read(k.key, value); err != nil && !errors.Is(err, dedup.ErrCorrupt) {
-				t.Fatalf("%s: got %v, want %v", k.name, err, dedup.ErrCorrupt)
+			if _, err := k.read(k.key, value); err != nil && !errors.Is(err, record.ErrCorrupt) {
+				t.Fatalf("%s: got %v, want %v", k.name, err, record.ErrCorrupt)
 			}
 		}
 	})

@@ -14,9 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A gate lets syncs of the write-ahead log through while it is open, and tells when one waits at it.
@@ -70,22 +70,22 @@ func openStore(t *testing.T, fs vfs.FS) *pebblestore.Store {
 	return pebblestore.New(db, pebblestore.Options{Now: func() time.Time { return time.Unix(1e9, 0) }})
 }
 
-func load(t *testing.T, s *pebblestore.Store, group dedup.GroupKey, token dedup.TokenKey) (dedup.Group, dedup.Token) {
+func load(t *testing.T, s *pebblestore.Store, group record.GroupKey, token record.TokenKey) (record.Group, record.Token) {
 	t.Helper()
-	groups, tokens, err := s.Load(t.Context(), []dedup.GroupKey{group}, []dedup.TokenKey{token})
+	groups, tokens, err := s.Load(t.Context(), []record.GroupKey{group}, []record.TokenKey{token})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return groups[0], tokens[0]
 }
 
-func groupKey(i int) dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(i)} }
-func tokenKey(i int) dedup.TokenKey { return dedup.NewTokenKey("", "orders", fmt.Sprint(i)) }
+func groupKey(i int) record.GroupKey { return record.GroupKey{Stream: "orders", Group: fmt.Sprint(i)} }
+func tokenKey(i int) record.TokenKey { return record.NewTokenKey("", "orders", fmt.Sprint(i)) }
 
 // first is the commit that makes a group, with one pending entry.
-func first(i int) dedup.Commit {
+func first(i int) record.Commit {
 	key := groupKey(i)
-	return dedup.Commit{Loaded: dedup.Group{Key: key}, Next: dedup.Group{Key: key, Incarnation: 1, Version: 1, Pending: []dedup.Pending{{Number: 1}}}}
+	return record.Commit{Loaded: record.Group{Key: key}, Next: record.Group{Key: key, Incarnation: 1, Version: 1, Pending: []record.Pending{{Number: 1}}}}
 }
 
 func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
@@ -99,15 +99,15 @@ func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
 		},
 		"lease": {
 			write: func(s *pebblestore.Store) error {
-				_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(1)}, dedup.Token{Key: tokenKey(1), State: dedup.Leased})
+				_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(1)}, record.Token{Key: tokenKey(1), State: record.Leased})
 				return err
 			},
 			key: tokenKey(1),
 		},
 		"stored request": {
 			write: func(s *pebblestore.Store) error {
-				issued := dedup.Token{Key: tokenKey(1), State: dedup.Issued, Request: &dedup.Message{}}
-				_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(1)}, issued)
+				issued := record.Token{Key: tokenKey(1), State: record.Issued, Request: &record.Message{}}
+				_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(1)}, issued)
 				return err
 			},
 			key: tokenKey(1),
@@ -128,7 +128,7 @@ func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
 			}
 
 			crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-			if group, token := load(t, crashed, groupKey(1), tokenKey(1)); group.Version != 0 || token.State != dedup.Absent {
+			if group, token := load(t, crashed, groupKey(1), tokenKey(1)); group.Version != 0 || token.State != record.Absent {
 				t.Error("the write survives a crash before its sync: this test tests nothing")
 			}
 			if pebblestore.Readable(s, c.key) {
@@ -154,10 +154,10 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 	t.Cleanup(g.shut())
 	written := make(chan error, 1)
 	go func() {
-		_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(2)}, dedup.Token{Key: tokenKey(2), State: dedup.Issued})
+		_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(2)}, record.Token{Key: tokenKey(2), State: record.Issued})
 		written <- errors.Join(err,
-			s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(1), State: dedup.Done}}),
-			s.Clear(t.Context(), dedup.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}))
+			s.MarkDone(t.Context(), []record.Token{{Key: tokenKey(1), State: record.Done}}),
+			s.Clear(t.Context(), record.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}))
 	}()
 	select {
 	case <-g.waiting:
@@ -167,7 +167,7 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != dedup.Done {
+	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != record.Done {
 		t.Error("what was written can't be read")
 	}
 }
@@ -204,7 +204,7 @@ func TestWhatWasReadOrAcknowledgedSurvivesACrash(t *testing.T) {
 }
 
 func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, acknowledged *atomic.Uint64) {
-	g := dedup.Group{Key: groupKey(i)}
+	g := record.Group{Key: groupKey(i)}
 	for {
 		select {
 		case <-stop:
@@ -213,7 +213,7 @@ func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}
 		}
 		next := g
 		next.Version, next.Incarnation = g.Version+1, 1
-		if err := s.Commit(t.Context(), dedup.Commit{Loaded: g, Next: next}); err != nil {
+		if err := s.Commit(t.Context(), record.Commit{Loaded: g, Next: next}); err != nil {
 			t.Error(err)
 			return
 		}
@@ -229,7 +229,7 @@ func readUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, 
 			return
 		default:
 		}
-		groups, _, err := s.Load(t.Context(), []dedup.GroupKey{groupKey(i)}, nil)
+		groups, _, err := s.Load(t.Context(), []record.GroupKey{groupKey(i)}, nil)
 		if err != nil {
 			t.Error(err)
 			return
@@ -247,21 +247,21 @@ type step struct {
 
 // steps are those of message i: each kind of write that there is.
 func steps(i int) []step {
-	state := func(want dedup.TokenState, key int) func(t *testing.T, s *pebblestore.Store) bool {
+	state := func(want record.TokenState, key int) func(t *testing.T, s *pebblestore.Store) bool {
 		return func(t *testing.T, s *pebblestore.Store) bool {
 			_, token := load(t, s, groupKey(i), tokenKey(key))
 			return token.State >= want
 		}
 	}
-	swap := func(from, to dedup.TokenState) func(t *testing.T, s *pebblestore.Store) error {
+	swap := func(from, to record.TokenState) func(t *testing.T, s *pebblestore.Store) error {
 		return func(t *testing.T, s *pebblestore.Store) error {
-			_, err := s.SwapToken(t.Context(), dedup.Token{Key: tokenKey(i), State: from}, dedup.Token{Key: tokenKey(i), State: to})
+			_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(i), State: from}, record.Token{Key: tokenKey(i), State: to})
 			return err
 		}
 	}
 	return []step{
-		{write: swap(dedup.Absent, dedup.Issued), there: state(dedup.Issued, i)},
-		{write: swap(dedup.Issued, dedup.Leased), there: state(dedup.Leased, i), sync: true},
+		{write: swap(record.Absent, record.Issued), there: state(record.Issued, i)},
+		{write: swap(record.Issued, record.Leased), there: state(record.Leased, i), sync: true},
 		{
 			write: func(t *testing.T, s *pebblestore.Store) error { return s.Commit(t.Context(), first(i)) },
 			there: func(t *testing.T, s *pebblestore.Store) bool {
@@ -272,13 +272,13 @@ func steps(i int) []step {
 		},
 		{
 			write: func(t *testing.T, s *pebblestore.Store) error {
-				return s.MarkDone(t.Context(), []dedup.Token{{Key: tokenKey(i), State: dedup.Done}})
+				return s.MarkDone(t.Context(), []record.Token{{Key: tokenKey(i), State: record.Done}})
 			},
-			there: state(dedup.Done, i),
+			there: state(record.Done, i),
 		},
 		{
 			write: func(t *testing.T, s *pebblestore.Store) error {
-				return s.Clear(t.Context(), dedup.Clear{Group: groupKey(i), Incarnation: 1, Numbers: []uint64{1}})
+				return s.Clear(t.Context(), record.Clear{Group: groupKey(i), Incarnation: 1, Numbers: []uint64{1}})
 			},
 			there: func(t *testing.T, s *pebblestore.Store) bool {
 				g, _ := load(t, s, groupKey(i), tokenKey(i))

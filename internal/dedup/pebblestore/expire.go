@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/pebbledb"
 )
 
-// Expire implements dedup.Lister. It reads the whole store until it has found limit records, about a second for a million. Corrupt records stay.
+// Expire implements record.Lister. It reads the whole store until it has found limit records, about a second for a million. Corrupt records stay.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	n := 0
 	for _, kind := range []struct {

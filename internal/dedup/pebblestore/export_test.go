@@ -3,17 +3,17 @@ package pebblestore
 import (
 	"fmt"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Key gives the database key of a record, for tests that damage it.
 func Key(key any) []byte {
 	switch k := key.(type) {
-	case dedup.GroupKey:
+	case record.GroupKey:
 		return groupKey(k)
-	case dedup.HeldKey:
+	case record.HeldKey:
 		return heldKey(k)
-	case dedup.TokenKey:
+	case record.TokenKey:
 		return tokenKey(k)
 	}
 	panic(fmt.Sprintf("no record has a %T", key))
@@ -22,7 +22,7 @@ func Key(key any) []byte {
 // Readable reports whether a reader of a record would not have to wait.
 func Readable(s *Store, key any) bool {
 	latches := s.tokens
-	if _, ok := key.(dedup.GroupKey); ok {
+	if _, ok := key.(record.GroupKey); ok {
 		latches = s.groups
 	}
 	latch := &latches.locks[latches.stripe(Key(key))]

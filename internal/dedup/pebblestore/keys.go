@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The keys. Names hold no control characters but the 0x1f in a source, so a zero byte ends each:
@@ -17,11 +17,11 @@ import (
 //
 // Numbers are big-endian: the order of keys is the order of numbers.
 
-func groupKey(k dedup.GroupKey) []byte {
+func groupKey(k record.GroupKey) []byte {
 	return appendGroup(make([]byte, 0, 2+len(k.Stream)+len(k.Group)), pebbledb.Groups, k)
 }
 
-func appendGroup(b []byte, prefix byte, k dedup.GroupKey) []byte {
+func appendGroup(b []byte, prefix byte, k record.GroupKey) []byte {
 	b = append(b, prefix)
 	b = append(b, k.Stream...)
 	b = append(b, 0)
@@ -29,20 +29,20 @@ func appendGroup(b []byte, prefix byte, k dedup.GroupKey) []byte {
 }
 
 // parseGroupKey takes a group's key apart.
-func parseGroupKey(key []byte) (dedup.GroupKey, bool) {
+func parseGroupKey(key []byte) (record.GroupKey, bool) {
 	stream, group, ok := bytes.Cut(key[1:], []byte{0})
-	return dedup.GroupKey{Stream: string(stream), Group: string(group)}, ok
+	return record.GroupKey{Stream: string(stream), Group: string(group)}, ok
 }
 
 // streamBounds are the keys of a stream's groups: what lies between its zero byte and the next byte.
 func streamBounds(stream string) bounds {
-	lower := groupKey(dedup.GroupKey{Stream: stream})
+	lower := groupKey(record.GroupKey{Stream: stream})
 	upper := bytes.Clone(lower)
 	upper[len(upper)-1]++
 	return bounds{lower: lower, upper: upper}
 }
 
-func heldKey(k dedup.HeldKey) []byte {
+func heldKey(k record.HeldKey) []byte {
 	b := make([]byte, 0, 19+len(k.Group.Stream)+len(k.Group.Group)+len(k.Source))
 	b = appendGroup(b, pebbledb.Helds, k.Group)
 	b = append(b, 0)
@@ -53,7 +53,7 @@ func heldKey(k dedup.HeldKey) []byte {
 }
 
 // heldBounds are the keys of a source and epoch from a number on. The last number's key is made the upper bound, which is excluded, by a further byte.
-func heldBounds(from dedup.HeldKey) bounds {
+func heldBounds(from record.HeldKey) bounds {
 	last := from
 	last.Sequence = math.MaxUint64
 	return bounds{lower: heldKey(from), upper: append(heldKey(last), 0)}
@@ -63,19 +63,19 @@ func heldBounds(from dedup.HeldKey) bounds {
 func sequenceOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
 
 // keyOf names a held message.
-func keyOf(m *dedup.Message) dedup.HeldKey {
-	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+func keyOf(m *record.Message) record.HeldKey {
+	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
 
-func tokenKey(k dedup.TokenKey) []byte {
+func tokenKey(k record.TokenKey) []byte {
 	return append([]byte{pebbledb.Tokens}, k[:]...)
 }
 
 // parseTokenKey takes a token's key apart.
-func parseTokenKey(key []byte) (dedup.TokenKey, bool) {
-	var k dedup.TokenKey
+func parseTokenKey(key []byte) (record.TokenKey, bool) {
+	var k record.TokenKey
 	if len(key) != 1+len(k) {
 		return k, false
 	}
-	return dedup.TokenKey(key[1:]), true
+	return record.TokenKey(key[1:]), true
 }

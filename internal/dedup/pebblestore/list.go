@@ -8,18 +8,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Groups implements dedup.Lister; the order is by stream, then group. Corrupt records are passed over, so that they do not keep a sweep from all
+// Groups implements record.Lister; the order is by stream, then group. Corrupt records are passed over, so that they do not keep a sweep from all
 // others; the error then names the first, and the groups that could be read are valid.
-func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey, limit int) ([]dedup.Group, error) {
+func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error) {
 	from := bounds{lower: []byte{pebbledb.Groups}, upper: []byte{pebbledb.Groups + 1}}
 	if stream != "" {
 		from = streamBounds(stream)
 	}
-	if after != (dedup.GroupKey{}) {
+	if after != (record.GroupKey{}) {
 		from.after(groupKey(after))
 	}
 	groups, err := list(ctx, s, from, limit, s.listGroup)
@@ -30,10 +30,10 @@ func (s *Store) Groups(ctx context.Context, stream string, after dedup.GroupKey,
 }
 
 // listGroup reads a record under its latch: what the iterator shows may not be durable yet.
-func (s *Store) listGroup(ctx context.Context, dbKey []byte) (dedup.Group, bool, error) {
+func (s *Store) listGroup(ctx context.Context, dbKey []byte) (record.Group, bool, error) {
 	key, ok := parseGroupKey(dbKey)
 	if !ok {
-		return dedup.Group{}, false, fmt.Errorf("key %q: %w", dbKey, dedup.ErrCorrupt)
+		return record.Group{}, false, fmt.Errorf("key %q: %w", dbKey, record.ErrCorrupt)
 	}
 	g, err := s.loadGroup(ctx, key)
 	if err != nil {
@@ -42,10 +42,10 @@ func (s *Store) listGroup(ctx context.Context, dbKey []byte) (dedup.Group, bool,
 	return g, g.Version != 0, nil
 }
 
-// Tokens implements dedup.Lister; the order is that of the keys' bytes. Corrupt records are passed over and reported as Groups does.
-func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]dedup.Token, error) {
+// Tokens implements record.Lister; the order is that of the keys' bytes. Corrupt records are passed over and reported as Groups does.
+func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	from := bounds{lower: []byte{pebbledb.Tokens}, upper: []byte{pebbledb.Tokens + 1}}
-	if after != (dedup.TokenKey{}) {
+	if after != (record.TokenKey{}) {
 		from.after(tokenKey(after))
 	}
 	tokens, err := list(ctx, s, from, limit, s.listToken)
@@ -55,16 +55,16 @@ func (s *Store) Tokens(ctx context.Context, after dedup.TokenKey, limit int) ([]
 	return tokens, nil
 }
 
-func (s *Store) listToken(ctx context.Context, dbKey []byte) (dedup.Token, bool, error) {
+func (s *Store) listToken(ctx context.Context, dbKey []byte) (record.Token, bool, error) {
 	key, ok := parseTokenKey(dbKey)
 	if !ok {
-		return dedup.Token{}, false, fmt.Errorf("key %x: %w", dbKey, dedup.ErrCorrupt)
+		return record.Token{}, false, fmt.Errorf("key %x: %w", dbKey, record.ErrCorrupt)
 	}
 	t, err := s.loadToken(ctx, key)
 	if err != nil {
 		return t, false, fmt.Errorf("token %s: %w", key, err)
 	}
-	return t, t.State != dedup.Absent, nil
+	return t, t.State != record.Absent, nil
 }
 
 // bounds are a range of keys, the upper one excluded.
@@ -85,16 +85,16 @@ func list[T any](ctx context.Context, s *Store, from bounds, limit int, read fun
 		if len(page) >= limit {
 			return false, nil
 		}
-		record, there, err := read(ctx, key)
+		found, there, err := read(ctx, key)
 		switch {
-		case errors.Is(err, dedup.ErrCorrupt):
+		case errors.Is(err, record.ErrCorrupt):
 			if corrupt == nil {
 				corrupt = err
 			}
 		case err != nil:
 			return false, err
 		case there:
-			page = append(page, record)
+			page = append(page, found)
 		}
 		return true, nil
 	})

@@ -3,10 +3,10 @@ package pebblestore
 import (
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func writeMessage(e *encoder, m *dedup.Message) {
+func writeMessage(e *encoder, m *record.Message) {
 	at := e.object()
 	e.textField(at, 1, m.Principal)
 	e.textField(at, 2, m.Stream)
@@ -24,7 +24,7 @@ func writeMessage(e *encoder, m *dedup.Message) {
 	e.intField(at, 14, int64(m.Retention))
 }
 
-func readMessage(d *decoder, m *dedup.Message) {
+func readMessage(d *decoder, m *record.Message) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:

@@ -6,7 +6,7 @@
 // synced; a reader who saw it then could publish effects of a commit that a crash takes back. So the latch is held until the sync has finished, and
 // readers take it too. Writers of different keys do not wait for each other: they sync together.
 //
-// Writes that may be lost (see dedup.Store, Durability) are not synced. They share the write-ahead log with all others, so a crash loses one only
+// Writes that may be lost (see record.Store, Durability) are not synced. They share the write-ahead log with all others, so a crash loses one only
 // together with everything written after it.
 //
 // # Limits
@@ -22,7 +22,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Options are what a store can be told. Zero fields take the defaults in their comments.
@@ -31,7 +31,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// A Store is a dedup.Store and a dedup.Lister. It keeps to its own keys of the database, so that others can share it.
+// A Store is a record.Store and a record.Lister. It keeps to its own keys of the database, so that others can share it.
 type Store struct {
 	db     *pebble.DB
 	now    func() time.Time
@@ -41,8 +41,8 @@ type Store struct {
 }
 
 var (
-	_ dedup.Store  = (*Store)(nil)
-	_ dedup.Lister = (*Store)(nil)
+	_ record.Store  = (*Store)(nil)
+	_ record.Lister = (*Store)(nil)
 )
 
 // New makes the store of a database that the caller opened, and closes after the last call.
@@ -53,9 +53,9 @@ func New(db *pebble.DB, options Options) *Store {
 	return &Store{db: db, now: options.Now, encode: newBuffers(), groups: newLatches(), tokens: newLatches()}
 }
 
-// Load implements dedup.Store. Each record is read by itself: the caller's conditions are on single records too.
-func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
-	gs := make([]dedup.Group, len(groups))
+// Load implements record.Store. Each record is read by itself: the caller's conditions are on single records too.
+func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	gs := make([]record.Group, len(groups))
 	for i, key := range groups {
 		g, err := s.loadGroup(ctx, key)
 		if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedu
 		}
 		gs[i] = g
 	}
-	ts := make([]dedup.Token, len(tokens))
+	ts := make([]record.Token, len(tokens))
 	for i, key := range tokens {
 		t, err := s.loadToken(ctx, key)
 		if err != nil {
@@ -74,9 +74,9 @@ func (s *Store) Load(ctx context.Context, groups []dedup.GroupKey, tokens []dedu
 	return gs, ts, nil
 }
 
-func (s *Store) loadGroup(ctx context.Context, key dedup.GroupKey) (dedup.Group, error) {
+func (s *Store) loadGroup(ctx context.Context, key record.GroupKey) (record.Group, error) {
 	if err := ctx.Err(); err != nil {
-		return dedup.Group{}, err
+		return record.Group{}, err
 	}
 	dbKey := groupKey(key)
 	latch := s.groups.lock(dbKey)
@@ -84,28 +84,28 @@ func (s *Store) loadGroup(ctx context.Context, key dedup.GroupKey) (dedup.Group,
 	latch.forget()
 	g, err := s.group(key, dbKey)
 	if err != nil {
-		return dedup.Group{}, err
+		return record.Group{}, err
 	}
 	latch.remember(dbKey, headOf(&g))
 	return g, nil
 }
 
 // group reads a record, or one of version 0; the caller must hold the latch.
-func (s *Store) group(key dedup.GroupKey, dbKey []byte) (dedup.Group, error) {
-	g := dedup.Group{Key: key}
-	err := s.view(dbKey, func(r record) (err error) {
+func (s *Store) group(key record.GroupKey, dbKey []byte) (record.Group, error) {
+	g := record.Group{Key: key}
+	err := s.view(dbKey, func(r checked) (err error) {
 		g, err = decodeGroup(r, key)
 		return err
 	})
 	return g, err
 }
 
-func headOf(g *dedup.Group) head {
+func headOf(g *record.Group) head {
 	return head{incarnation: g.Incarnation, version: g.Version, expires: micros(g.Expires)}
 }
 
 // view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
-func (s *Store) view(key []byte, f func(record) error) error {
+func (s *Store) view(key []byte, f func(checked) error) error {
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
@@ -120,15 +120,15 @@ func (s *Store) view(key []byte, f func(record) error) error {
 	return errors.Join(err, closer.Close())
 }
 
-// Commit implements dedup.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
-func (s *Store) Commit(ctx context.Context, c dedup.Commit) error {
+// Commit implements record.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	if err := s.commit(ctx, &c); err != nil {
 		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
 	}
 	return nil
 }
 
-func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
+func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Store) commit(ctx context.Context, c *dedup.Commit) error {
 }
 
 // condition checks a commit against the stored record, and gives the pending entries to write.
-func (s *Store) condition(latch *latch, key []byte, c *dedup.Commit) ([]dedup.Pending, error) {
+func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.Pending, error) {
 	pending := c.Next.Pending
 	stored, known := latch.recall(key)
 	if !known || carries(c) {
@@ -164,13 +164,13 @@ func (s *Store) condition(latch *latch, key []byte, c *dedup.Commit) ([]dedup.Pe
 	}
 	stored = stored.at(s.now())
 	if stored.version != c.Loaded.Version || stored.version != 0 && stored.incarnation != c.Loaded.Incarnation {
-		return nil, dedup.ErrConflict
+		return nil, record.ErrConflict
 	}
 	return pending, nil
 }
 
 // fill puts a commit into a batch.
-func (s *Store) fill(batch *pebble.Batch, key []byte, c *dedup.Commit, pending []dedup.Pending) error {
+func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending []record.Pending) error {
 	next := c.Next
 	next.Pending = pending
 	if err := s.encode.put(batch, key, func(e *encoder) { encodeGroup(e, &next) }); err != nil {
@@ -198,15 +198,15 @@ func (s *Store) apply(batch *pebble.Batch, sync *pebble.WriteOptions) error {
 	return batch.Close()
 }
 
-// Clear implements dedup.Store.
-func (s *Store) Clear(ctx context.Context, c dedup.Clear) error {
+// Clear implements record.Store.
+func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 	if err := s.clear(ctx, &c); err != nil {
 		return fmt.Errorf("clear group %s: %w", c.Group, err)
 	}
 	return nil
 }
 
-func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
+func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -229,8 +229,8 @@ func (s *Store) clear(ctx context.Context, c *dedup.Clear) error {
 	return nil
 }
 
-// Held implements dedup.Store. It takes the group's latch: held messages are committed with the group.
-func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedup.Held, error) {
+// Held implements record.Store. It takes the group's latch: held messages are committed with the group.
+func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	defer s.groups.lock(groupKey(from.Group)).Unlock()
 	held, err := s.heldFrom(ctx, from, limit)
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Store) Held(ctx context.Context, from dedup.HeldKey, limit int) ([]dedu
 	return held, nil
 }
 
-func (s *Store) heldFrom(ctx context.Context, from dedup.HeldKey, limit int) (held []dedup.Held, err error) {
+func (s *Store) heldFrom(ctx context.Context, from record.HeldKey, limit int) (held []record.Held, err error) {
 	err = s.walk(ctx, heldBounds(from), func(key, value []byte) (bool, error) {
 		if len(held) >= limit {
 			return false, nil

@@ -8,20 +8,20 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A disk is what survives of the stores that a test opens: a file system in memory that forgets what was not synced.
 type disk struct {
 	now   func() time.Time
-	files map[dedup.Store]*vfs.MemFS
-	dbs   map[dedup.Store]*pebble.DB
+	files map[record.Store]*vfs.MemFS
+	dbs   map[record.Store]*pebble.DB
 }
 
-func (d *disk) open(t *testing.T, fs *vfs.MemFS) dedup.Store {
+func (d *disk) open(t *testing.T, fs *vfs.MemFS) record.Store {
 	t.Helper()
 	db, err := pebbledb.Open("data", &pebble.Options{FS: fs})
 	if err != nil {
@@ -38,16 +38,16 @@ func (d *disk) open(t *testing.T, fs *vfs.MemFS) dedup.Store {
 }
 
 func TestStore(t *testing.T) {
-	d := &disk{files: map[dedup.Store]*vfs.MemFS{}, dbs: map[dedup.Store]*pebble.DB{}}
+	d := &disk{files: map[record.Store]*vfs.MemFS{}, dbs: map[record.Store]*pebble.DB{}}
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T, now func() time.Time) dedup.Store {
+		Open: func(t *testing.T, now func() time.Time) record.Store {
 			d.now = now
 			return d.open(t, vfs.NewCrashableMem())
 		},
-		Reopen: func(t *testing.T, s dedup.Store) dedup.Store {
+		Reopen: func(t *testing.T, s record.Store) record.Store {
 			return d.open(t, d.files[s].CrashClone(vfs.CrashCloneCfg{}))
 		},
-		Corrupt: func(t *testing.T, s dedup.Store, key any) { corrupt(t, d.dbs[s], key) },
+		Corrupt: func(t *testing.T, s record.Store, key any) { corrupt(t, d.dbs[s], key) },
 	})
 }
 

@@ -3,18 +3,18 @@ package pebblestore
 import (
 	"slices"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // carries reports whether a commit takes over entries that were loaded.
-func carries(c *dedup.Commit) bool {
-	return slices.ContainsFunc(c.Next.Pending, func(p dedup.Pending) bool { return index(c.Loaded.Pending, p.Number) >= 0 })
+func carries(c *record.Commit) bool {
+	return slices.ContainsFunc(c.Next.Pending, func(p record.Pending) bool { return index(c.Loaded.Pending, p.Number) >= 0 })
 }
 
 // carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
 // may have removed or marked them since.
-func carry(c *dedup.Commit, stored []dedup.Pending) []dedup.Pending {
-	out := make([]dedup.Pending, 0, len(c.Next.Pending))
+func carry(c *record.Commit, stored []record.Pending) []record.Pending {
+	out := make([]record.Pending, 0, len(c.Next.Pending))
 	for _, p := range c.Next.Pending {
 		if index(c.Loaded.Pending, p.Number) >= 0 {
 			i := index(stored, p.Number)
@@ -29,8 +29,8 @@ func carry(c *dedup.Commit, stored []dedup.Pending) []dedup.Pending {
 }
 
 // index finds an entry. Entries are in number order.
-func index(pending []dedup.Pending, number uint64) int {
-	i, ok := slices.BinarySearchFunc(pending, number, func(p dedup.Pending, n uint64) int {
+func index(pending []record.Pending, number uint64) int {
+	i, ok := slices.BinarySearchFunc(pending, number, func(p record.Pending, n uint64) int {
 		switch {
 		case p.Number < n:
 			return -1
@@ -46,9 +46,9 @@ func index(pending []dedup.Pending, number uint64) int {
 }
 
 // settle does to a record what a clear says, and reports whether that changed it.
-func settle(g *dedup.Group, c *dedup.Clear) bool {
+func settle(g *record.Group, c *record.Clear) bool {
 	before := len(g.Pending)
-	g.Pending = slices.DeleteFunc(g.Pending, func(p dedup.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
 	changed := len(g.Pending) != before
 	for number, sent := range c.Sent {
 		i := index(g.Pending, number)

@@ -3,13 +3,13 @@ package pebblestore
 import (
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The fields of the stored records. Their numbers are the format: names may change, numbers may not, and a number is never used again. What is in
 // the key or in front of the body is not repeated. Each record is written and read side by side.
 
-func writeGroup(e *encoder, g *dedup.Group) {
+func writeGroup(e *encoder, g *record.Group) {
 	at := e.object()
 	e.bytesField(at, 1, g.State)
 	listField(e, at, 2, g.Pending, writePending)
@@ -18,7 +18,7 @@ func writeGroup(e *encoder, g *dedup.Group) {
 	mapField(e, at, 5, g.Chained, writeUint)
 }
 
-func readGroup(d *decoder, g *dedup.Group) {
+func readGroup(d *decoder, g *record.Group) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -43,7 +43,7 @@ func writeText(e *encoder, s string)    { e.text(s) }
 func writeTextAt(e *encoder, s *string) { e.text(*s) }
 func readText(d *decoder, s *string)    { *s = d.text() }
 
-func writeSource(e *encoder, s dedup.Source) {
+func writeSource(e *encoder, s record.Source) {
 	at := e.object()
 	e.uintField(at, 1, s.Epoch)
 	e.uintField(at, 2, s.Next)
@@ -53,7 +53,7 @@ func writeSource(e *encoder, s dedup.Source) {
 	e.intField(at, 6, micros(s.GapSince))
 }
 
-func readSource(d *decoder) (s dedup.Source) {
+func readSource(d *decoder) (s record.Source) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -76,19 +76,19 @@ func readSource(d *decoder) (s dedup.Source) {
 	return s
 }
 
-func writeRange(e *encoder, r *dedup.Range) {
+func writeRange(e *encoder, r *record.Range) {
 	e.head(array, 2)
 	e.head(unsigned, r.First)
 	e.head(unsigned, r.Last)
 }
 
-func readRange(d *decoder, r *dedup.Range) {
+func readRange(d *decoder, r *record.Range) {
 	d.pair()
 	r.First = d.uint()
 	r.Last = d.uint()
 }
 
-func writePending(e *encoder, p *dedup.Pending) {
+func writePending(e *encoder, p *record.Pending) {
 	at := e.object()
 	e.uintField(at, 1, p.Number)
 	e.textField(at, 2, p.Identity)
@@ -103,7 +103,7 @@ func writePending(e *encoder, p *dedup.Pending) {
 	e.intField(at, 11, int64(p.Retention))
 }
 
-func readPending(d *decoder, p *dedup.Pending) {
+func readPending(d *decoder, p *record.Pending) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -135,19 +135,19 @@ func readPending(d *decoder, p *dedup.Pending) {
 	})
 }
 
-func writeSent(e *encoder, s *dedup.Sent) {
+func writeSent(e *encoder, s *record.Sent) {
 	e.head(array, 2)
 	e.int(int64(s.Effect))
 	e.text(s.To)
 }
 
-func readSent(d *decoder, s *dedup.Sent) {
+func readSent(d *decoder, s *record.Sent) {
 	d.pair()
 	s.Effect = int(d.int())
 	s.To = d.text()
 }
 
-func writeEffect(e *encoder, x *dedup.Effect) {
+func writeEffect(e *encoder, x *record.Effect) {
 	at := e.object()
 	listField(e, at, 1, x.To, writeTextAt)
 	e.textField(at, 2, x.Group)
@@ -167,7 +167,7 @@ func writeEffect(e *encoder, x *dedup.Effect) {
 	}
 }
 
-func readEffect(d *decoder, x *dedup.Effect) {
+func readEffect(d *decoder, x *record.Effect) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -192,7 +192,7 @@ func readEffect(d *decoder, x *dedup.Effect) {
 			x.Chain = mapOf(d, (*decoder).uint)
 		case 11:
 			d.pair()
-			x.Blob = &dedup.Blob{Key: d.text(), Staged: d.text()}
+			x.Blob = &record.Blob{Key: d.text(), Staged: d.text()}
 		default:
 			return false
 		}
@@ -200,7 +200,7 @@ func readEffect(d *decoder, x *dedup.Effect) {
 	})
 }
 
-func writeReply(e *encoder, within int, number uint64, r *dedup.Reply) {
+func writeReply(e *encoder, within int, number uint64, r *record.Reply) {
 	if r == nil {
 		return
 	}
@@ -211,8 +211,8 @@ func writeReply(e *encoder, within int, number uint64, r *dedup.Reply) {
 	e.bytesField(at, 3, r.Body)
 }
 
-func readReply(d *decoder) *dedup.Reply {
-	r := &dedup.Reply{}
+func readReply(d *decoder) *record.Reply {
+	r := &record.Reply{}
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -238,7 +238,7 @@ func writeTexts(e *encoder, list []string) {
 
 func readTexts(d *decoder) []string { return listOf(d, readText) }
 
-func writeToken(e *encoder, t *dedup.Token) {
+func writeToken(e *encoder, t *record.Token) {
 	at := e.object()
 	e.uintField(at, 1, uint64(t.State))
 	e.hashField(at, 2, (*[32]byte)(&t.Fingerprint))
@@ -255,7 +255,7 @@ func writeToken(e *encoder, t *dedup.Token) {
 	}
 }
 
-func readToken(d *decoder, t *dedup.Token) {
+func readToken(d *decoder, t *record.Token) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -275,37 +275,37 @@ func readToken(d *decoder, t *dedup.Token) {
 		case 8:
 			t.Reply = readReply(d)
 		case 9:
-			t.Reason = dedup.Reason(d.text())
+			t.Reason = record.Reason(d.text())
 		case 10:
-			t.Request = &dedup.Message{}
+			t.Request = &record.Message{}
 			readMessage(d, t.Request)
 		default:
 			return false
 		}
 		return true
 	})
-	if t.State == dedup.Absent {
+	if t.State == record.Absent {
 		d.fail("a token without a state")
 	}
 }
 
-func readState(d *decoder) dedup.TokenState {
+func readState(d *decoder) record.TokenState {
 	n := d.uint()
-	if n > uint64(dedup.Done) {
+	if n > uint64(record.Done) {
 		d.fail("a token with state %d", n)
-		return dedup.Absent
+		return record.Absent
 	}
-	return dedup.TokenState(n)
+	return record.TokenState(n)
 }
 
-func writeHeld(e *encoder, h *dedup.Held) {
+func writeHeld(e *encoder, h *record.Held) {
 	at := e.object()
 	e.field(at, 1)
 	writeMessage(e, &h.Message)
 	e.intField(at, 2, micros(h.At))
 }
 
-func readHeld(d *decoder, h *dedup.Held) {
+func readHeld(d *decoder, h *record.Held) {
 	d.fields(func(number uint64) bool {
 		switch number {
 		case 1:

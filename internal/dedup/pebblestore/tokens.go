@@ -7,12 +7,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func (s *Store) loadToken(ctx context.Context, key dedup.TokenKey) (dedup.Token, error) {
+func (s *Store) loadToken(ctx context.Context, key record.TokenKey) (record.Token, error) {
 	if err := ctx.Err(); err != nil {
-		return dedup.Token{}, err
+		return record.Token{}, err
 	}
 	dbKey := tokenKey(key)
 	defer s.tokens.lock(dbKey).Unlock()
@@ -20,17 +20,17 @@ func (s *Store) loadToken(ctx context.Context, key dedup.TokenKey) (dedup.Token,
 }
 
 // token reads a record, or an absent one; the caller must hold the latch.
-func (s *Store) token(key dedup.TokenKey, dbKey []byte) (dedup.Token, error) {
-	t := dedup.Token{Key: key}
-	err := s.view(dbKey, func(r record) (err error) {
+func (s *Store) token(key record.TokenKey, dbKey []byte) (record.Token, error) {
+	t := record.Token{Key: key}
+	err := s.view(dbKey, func(r checked) (err error) {
 		t, err = decodeToken(r, key)
 		return err
 	})
 	return t, err
 }
 
-// SwapToken implements dedup.Store. A next token that is Absent deletes the record.
-func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+// SwapToken implements record.Store. A next token that is Absent deletes the record.
+func (s *Store) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	t, err := s.swapToken(ctx, &old, &next)
 	if err != nil {
 		return t, fmt.Errorf("swap token %s: %w", next.Key, err)
@@ -38,43 +38,43 @@ func (s *Store) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Tok
 	return t, nil
 }
 
-func (s *Store) swapToken(ctx context.Context, old, next *dedup.Token) (dedup.Token, error) {
+func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.Token, error) {
 	if err := ctx.Err(); err != nil {
-		return dedup.Token{}, err
+		return record.Token{}, err
 	}
 	key := tokenKey(next.Key)
 	defer s.tokens.lock(key).Unlock()
 	stored, err := s.token(next.Key, key)
 	switch {
 	case err != nil:
-		return dedup.Token{}, err
+		return record.Token{}, err
 	case same(&stored, old):
 		err = s.putTokens(durability(next), *next)
 	case !same(&stored, next):
-		return stored, dedup.ErrConflict
+		return stored, record.ErrConflict
 	}
 	return *next, err
 }
 
 // durability says whether a swap must be synced. An issued token need not be: what follows it, the message on its queue, is. An issued
 // token that carries the request itself must be.
-func durability(next *dedup.Token) *pebble.WriteOptions {
-	if next.State == dedup.Issued && next.Request == nil {
+func durability(next *record.Token) *pebble.WriteOptions {
+	if next.State == record.Issued && next.Request == nil {
 		return pebble.NoSync
 	}
 	return pebble.Sync
 }
 
 // same compares what the condition of a swap is on.
-func same(a, b *dedup.Token) bool {
-	if a.State == dedup.Absent {
-		return b.State == dedup.Absent
+func same(a, b *record.Token) bool {
+	if a.State == record.Absent {
+		return b.State == record.Absent
 	}
 	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
 }
 
-// MarkDone implements dedup.Store.
-func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+// MarkDone implements record.Store.
+func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	if len(tokens) == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (s *Store) MarkDone(ctx context.Context, tokens []dedup.Token) error {
 }
 
 // markDone takes the latches although it has no condition: a swap that has read a token must not write over a mark that came after.
-func (s *Store) markDone(ctx context.Context, tokens []dedup.Token) error {
+func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Store) markDone(ctx context.Context, tokens []dedup.Token) error {
 	return s.putTokens(pebble.NoSync, tokens...)
 }
 
-func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...dedup.Token) error {
+func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...record.Token) error {
 	batch := s.db.NewBatch()
 	for i := range tokens {
 		t := &tokens[i]
@@ -109,9 +109,9 @@ func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...dedup.Token) erro
 	return s.apply(batch, sync)
 }
 
-func (s *Store) putToken(batch *pebble.Batch, t *dedup.Token) error {
+func (s *Store) putToken(batch *pebble.Batch, t *record.Token) error {
 	key := tokenKey(t.Key)
-	if t.State == dedup.Absent {
+	if t.State == record.Absent {
 		return batch.Delete(key, nil)
 	}
 	return s.encode.put(batch, key, func(e *encoder) { encodeToken(e, t) })

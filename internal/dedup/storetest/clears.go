@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func clearCases() []testCase {
@@ -19,7 +19,7 @@ func clearCases() []testCase {
 	}
 }
 
-func (s *suite) clear(t *testing.T, c dedup.Clear) {
+func (s *suite) clear(t *testing.T, c record.Clear) {
 	t.Helper()
 	if err := s.Clear(t.Context(), c); err != nil {
 		t.Fatalf("clear: %v", err)
@@ -27,12 +27,12 @@ func (s *suite) clear(t *testing.T, c dedup.Clear) {
 }
 
 func testClear(t *testing.T, s *suite) {
-	want := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) {
+	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) {
 		c.Next = fullGroup(groupA())
 		c.Next.Pending = pending(1, 3, 5)
 	})
 	for range 2 {
-		s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{5, 1}, Expires: s.clock.In(time.Hour)})
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{5, 1}, Expires: s.clock.In(time.Hour)})
 		want.Pending = pending(3)
 		same(t, "record", s.group(t, groupA()), want)
 	}
@@ -40,23 +40,23 @@ func testClear(t *testing.T, s *suite) {
 }
 
 func testClearMissing(t *testing.T, s *suite) {
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
-	same(t, "missing record", s.group(t, groupA()), dedup.Group{Key: groupA()})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	same(t, "missing record", s.group(t, groupA()), record.Group{Key: groupA()})
 
-	want := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1) })
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]dedup.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]dedup.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]record.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
 	same(t, "record", s.group(t, groupA()), want)
 }
 
 func testClearExpires(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
-	first := dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
+	s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	first := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)}
 	s.clear(t, first)
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s while an entry is pending", g.Expires)
 	}
-	last := dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(2 * time.Hour)}
+	last := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(2 * time.Hour)}
 	s.clear(t, last)
 	want := last.Expires
 	last.Expires = s.clock.In(3 * time.Hour)
@@ -65,15 +65,15 @@ func testClearExpires(t *testing.T, s *suite) {
 		t.Errorf("expires %s, want %s as the clear that emptied it said", g.Expires, want)
 	}
 	s.clock.Advance(2 * time.Hour)
-	same(t, "record after its expiry", s.group(t, groupA()), dedup.Group{Key: groupA()})
+	same(t, "record after its expiry", s.group(t, groupA()), record.Group{Key: groupA()})
 }
 
 func testClearHeld(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) {
 		c.Next.Pending = pending(1)
-		c.Next.Sources = map[string]dedup.Source{"s": {Next: 2, Held: dedup.Ranges{{First: 5, Last: 5}}}}
+		c.Next.Sources = map[string]record.Source{"s": {Next: 2, Held: record.Ranges{{First: 5, Last: 5}}}}
 	})
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
 	g.Pending = nil
 	same(t, "record", s.group(t, groupA()), g)
 }
@@ -81,24 +81,24 @@ func testClearHeld(t *testing.T, s *suite) {
 func testClearIdle(t *testing.T, s *suite) {
 	want := s.commit(t, s.group(t, groupA()), nil)
 	want.Expires = s.clock.In(time.Hour)
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000})
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s by a clear without an expiry", g.Expires)
 	}
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Expires: want.Expires})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: want.Expires})
 	same(t, "record", s.group(t, groupA()), want)
 }
 
 func testClearSent(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
-	sent := []dedup.Sent{{Effect: 0, To: "ledger"}, {Effect: 1, To: "shop"}}
-	for _, part := range [][]dedup.Sent{sent[:1], sent[:1], sent} {
-		s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]dedup.Sent{2: part}, Expires: s.clock.In(time.Hour)})
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	sent := []record.Sent{{Effect: 0, To: "ledger"}, {Effect: 1, To: "shop"}}
+	for _, part := range [][]record.Sent{sent[:1], sent[:1], sent} {
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{2: part}, Expires: s.clock.In(time.Hour)})
 	}
 	g.Pending[1].Sent = sent
 	same(t, "record", s.group(t, groupA()), g)
 
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Sent: map[uint64][]dedup.Sent{2: {{Effect: 9}}, 1: sent[1:]}})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Sent: map[uint64][]record.Sent{2: {{Effect: 9}}, 1: sent[1:]}})
 	g.Pending = g.Pending[:1]
 	g.Pending[0].Sent = sent[1:]
 	same(t, "record after a clear and a mark in one", s.group(t, groupA()), g)
@@ -106,8 +106,8 @@ func testClearSent(t *testing.T, s *suite) {
 
 func testClearExpired(t *testing.T, s *suite) {
 	// An engine never lets a record with pending entries expire; a store must still not revive one.
-	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending, c.Next.Expires = pending(1), s.clock.In(time.Minute) })
+	s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending, c.Next.Expires = pending(1), s.clock.In(time.Minute) })
 	s.clock.Advance(time.Minute)
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
-	same(t, "record", s.group(t, groupA()), dedup.Group{Key: groupA()})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	same(t, "record", s.group(t, groupA()), record.Group{Key: groupA()})
 }

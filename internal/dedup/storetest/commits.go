@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func commitCases() []testCase {
@@ -22,9 +22,9 @@ func commitCases() []testCase {
 }
 
 func testConditions(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.State = []byte("1") })
-	g = s.commit(t, g, func(c *dedup.Commit) { c.Next.State = []byte("2") })
-	for name, loaded := range map[string]dedup.Group{
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.State = []byte("1") })
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.State = []byte("2") })
+	for name, loaded := range map[string]record.Group{
 		"an older version":                     {Key: groupA(), Incarnation: 1000, Version: 1},
 		"a newer version":                      {Key: groupA(), Incarnation: 1000, Version: 3},
 		"version 0 on an existing record":      {Key: groupA()},
@@ -33,25 +33,25 @@ func testConditions(t *testing.T, s *suite) {
 		"the version of no incarnation":        {Key: groupA(), Version: 2},
 		"a version of a record that is absent": {Key: groupB(), Incarnation: 1000, Version: 1},
 	} {
-		c := following(loaded, func(c *dedup.Commit) { c.Next.State, c.Next.Incarnation = []byte("lost"), 1000 })
-		if err := s.Commit(t.Context(), c); !errors.Is(err, dedup.ErrConflict) {
+		c := following(loaded, func(c *record.Commit) { c.Next.State, c.Next.Incarnation = []byte("lost"), 1000 })
+		if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
 			t.Errorf("%s: got %v, want a conflict", name, err)
 		}
 	}
 	same(t, "record after the conflicts", s.group(t, groupA()), g)
-	same(t, "absent record after the conflicts", s.group(t, groupB()), dedup.Group{Key: groupB()})
+	same(t, "absent record after the conflicts", s.group(t, groupB()), record.Group{Key: groupB()})
 }
 
 func testCommitExpired(t *testing.T, s *suite) {
-	old := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
-	fresh := following(dedup.Group{Key: groupA()}, func(c *dedup.Commit) { c.Next.Incarnation = 2000 })
+	old := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
+	fresh := following(record.Group{Key: groupA()}, func(c *record.Commit) { c.Next.Incarnation = 2000 })
 
 	s.clock.Advance(time.Minute - time.Millisecond)
-	if err := s.Commit(t.Context(), fresh); !errors.Is(err, dedup.ErrConflict) {
+	if err := s.Commit(t.Context(), fresh); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("version 0 just before the expiry: got %v, want a conflict", err)
 	}
 	s.clock.Advance(time.Millisecond)
-	if err := s.Commit(t.Context(), following(old, nil)); !errors.Is(err, dedup.ErrConflict) {
+	if err := s.Commit(t.Context(), following(old, nil)); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("the expired version: got %v, want a conflict", err)
 	}
 	if err := s.Commit(t.Context(), fresh); err != nil {
@@ -61,55 +61,55 @@ func testCommitExpired(t *testing.T, s *suite) {
 }
 
 func testIncarnations(t *testing.T, s *suite) {
-	old := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
+	old := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
 	s.clock.Advance(time.Minute)
-	now := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Incarnation = 2000 })
-	if err := s.Commit(t.Context(), following(old, nil)); !errors.Is(err, dedup.ErrConflict) {
+	now := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Incarnation = 2000 })
+	if err := s.Commit(t.Context(), following(old, nil)); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("commit on version 1 of the expired incarnation: got %v, want a conflict", err)
 	}
 	same(t, "record", s.group(t, groupA()), now)
 }
 
 func testCommitAfterClear(t *testing.T, s *suite) {
-	loaded := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2, 3) })
-	if err := s.Clear(t.Context(), dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 3}}); err != nil {
+	loaded := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2, 3) })
+	if err := s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 3}}); err != nil {
 		t.Fatal(err)
 	}
-	s.commit(t, loaded, func(c *dedup.Commit) { c.Next.Pending = pending(1, 2, 3, 4) })
+	s.commit(t, loaded, func(c *record.Commit) { c.Next.Pending = pending(1, 2, 3, 4) })
 	same(t, "pending", numbers(s.group(t, groupA())), []uint64{2, 4})
 }
 
 func testCommitAfterSent(t *testing.T, s *suite) {
-	loaded := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1) })
-	sent := []dedup.Sent{{Effect: 0, To: "ledger"}}
-	if err := s.Clear(t.Context(), dedup.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]dedup.Sent{1: sent}}); err != nil {
+	loaded := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
+	sent := []record.Sent{{Effect: 0, To: "ledger"}}
+	if err := s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: sent}}); err != nil {
 		t.Fatal(err)
 	}
-	s.commit(t, loaded, func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
+	s.commit(t, loaded, func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
 	g := s.group(t, groupA())
 	same(t, "pending", numbers(g), []uint64{1, 2})
 	same(t, "sent", g.Pending[0].Sent, sent)
 }
 
 func testCommitRemoves(t *testing.T, s *suite) {
-	loaded := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
-	s.commit(t, loaded, func(c *dedup.Commit) { c.Next.Pending = pending(2, 3) })
+	loaded := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	s.commit(t, loaded, func(c *record.Commit) { c.Next.Pending = pending(2, 3) })
 	same(t, "pending", numbers(s.group(t, groupA())), []uint64{2, 3})
 }
 
 func testRepeatedCommit(t *testing.T, s *suite) {
-	c := following(s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1) })
+	c := following(s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
 	if err := s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Commit(t.Context(), c); !errors.Is(err, dedup.ErrConflict) {
+	if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	same(t, "record", s.group(t, groupA()), c.Next)
 }
 
 func testRecognisedCommit(t *testing.T, s *suite) {
-	c := following(s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1); c.Attempt = "mine" })
+	c := following(s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1); c.Attempt = "mine" })
 	for range 2 {
 		if err := s.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -118,11 +118,11 @@ func testRecognisedCommit(t *testing.T, s *suite) {
 	same(t, "record", s.group(t, groupA()), c.Next)
 	other := c
 	other.Attempt = "another"
-	if err := s.Commit(t.Context(), other); !errors.Is(err, dedup.ErrConflict) {
+	if err := s.Commit(t.Context(), other); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("another attempt of the same content: got %v, want a conflict", err)
 	}
-	s.commit(t, c.Next, func(c *dedup.Commit) { c.Attempt = "a third" })
-	if err := s.Commit(t.Context(), c); !errors.Is(err, dedup.ErrConflict) {
+	s.commit(t, c.Next, func(c *record.Commit) { c.Attempt = "a third" })
+	if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("repeated after another commit: got %v, want a conflict", err)
 	}
 }

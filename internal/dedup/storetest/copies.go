@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func copyCases() []testCase {
@@ -17,20 +17,20 @@ func copyCases() []testCase {
 }
 
 func testCommitCopies(t *testing.T, s *suite) {
-	c := following(s.group(t, groupA()), func(c *dedup.Commit) {
+	c := following(s.group(t, groupA()), func(c *record.Commit) {
 		c.Next = fullGroup(groupA())
-		c.Hold = []dedup.Held{fullHeld(2)}
+		c.Hold = []record.Held{fullHeld(2)}
 	})
 	if err := s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
 	scribble(&c)
 	same(t, "record", s.group(t, groupA()), fullGroup(groupA()))
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []dedup.Held{fullHeld(2)})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []record.Held{fullHeld(2)})
 }
 
 func testLoadCopies(t *testing.T, s *suite) {
-	s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next = fullGroup(groupA()) })
+	s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next = fullGroup(groupA()) })
 	g := s.group(t, groupA())
 	scribble(&g)
 	same(t, "record", s.group(t, groupA()), fullGroup(groupA()))
@@ -40,32 +40,32 @@ func testHeldCopies(t *testing.T, s *suite) {
 	s.commit(t, s.group(t, groupA()), hold(fullHeld(2)))
 	held := s.held(t, keyOf(fullHeld(1)), 1)
 	scribble(&held)
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []dedup.Held{fullHeld(2)})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1), []record.Held{fullHeld(2)})
 }
 
 func testTokenCopies(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	next := fullToken(key, dedup.Leased)
-	answer := s.swap(t, dedup.Token{Key: key}, next)
+	next := fullToken(key, record.Leased)
+	answer := s.swap(t, record.Token{Key: key}, next)
 	scribble(&next)
 	scribble(&answer)
-	same(t, "token after a swap", s.token(t, key), fullToken(key, dedup.Leased))
+	same(t, "token after a swap", s.token(t, key), fullToken(key, record.Leased))
 
-	current, err := s.SwapToken(t.Context(), dedup.Token{Key: key}, dedup.Token{Key: key, State: dedup.Issued})
+	current, err := s.SwapToken(t.Context(), record.Token{Key: key}, record.Token{Key: key, State: record.Issued})
 	if err == nil {
 		t.Fatal("swap from absent succeeded")
 	}
 	scribble(&current)
 	loaded := s.token(t, key)
 	scribble(&loaded)
-	same(t, "token after a conflict", s.token(t, key), fullToken(key, dedup.Leased))
+	same(t, "token after a conflict", s.token(t, key), fullToken(key, record.Leased))
 
-	done := []dedup.Token{fullToken(key, dedup.Done)}
+	done := []record.Token{fullToken(key, record.Done)}
 	if err := s.MarkDone(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
 	scribble(&done)
-	same(t, "token after it was marked", s.token(t, key), fullToken(key, dedup.Done))
+	same(t, "token after it was marked", s.token(t, key), fullToken(key, record.Done))
 }
 
 // scribble overwrites all memory that can be reached through what v points to.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func durabilityCases() []testCase {
@@ -21,24 +21,24 @@ func reopens(h Harness) bool  { return h.Reopen != nil }
 func corrupts(h Harness) bool { return h.Corrupt != nil }
 
 func testRestart(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next, c.Hold = fullGroup(groupA()), []dedup.Held{fullHeld(2)} })
-	leased := s.swap(t, dedup.Token{Key: tokenKey(1)}, fullToken(tokenKey(1), dedup.Leased))
-	asked := s.swap(t, dedup.Token{Key: tokenKey(2)}, fullToken(tokenKey(2), dedup.Issued))
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next, c.Hold = fullGroup(groupA()), []record.Held{fullHeld(2)} })
+	leased := s.swap(t, record.Token{Key: tokenKey(1)}, fullToken(tokenKey(1), record.Leased))
+	asked := s.swap(t, record.Token{Key: tokenKey(2)}, fullToken(tokenKey(2), record.Issued))
 	s.Store = s.harness.Reopen(t, s.Store)
 	same(t, "group", s.group(t, groupA()), g)
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{fullHeld(2)})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []record.Held{fullHeld(2)})
 	same(t, "leased token", s.token(t, leased.Key), leased)
 	same(t, "stored request", s.token(t, asked.Key), asked)
 }
 
 func testRestartOrder(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next.Pending = pending(1, 2) })
-	issued := s.swap(t, dedup.Token{Key: tokenKey(1)}, dedup.Token{Key: tokenKey(1), State: dedup.Issued})
-	done := fullToken(tokenKey(2), dedup.Done)
-	if err := s.MarkDone(t.Context(), []dedup.Token{done}); err != nil {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	issued := s.swap(t, record.Token{Key: tokenKey(1)}, record.Token{Key: tokenKey(1), State: record.Issued})
+	done := fullToken(tokenKey(2), record.Done)
+	if err := s.MarkDone(t.Context(), []record.Token{done}); err != nil {
 		t.Fatal(err)
 	}
-	s.clear(t, dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}})
 	s.commit(t, s.group(t, groupB()), nil)
 	s.Store = s.harness.Reopen(t, s.Store)
 	g.Pending = pending(2)
@@ -49,32 +49,32 @@ func testRestartOrder(t *testing.T, s *suite) {
 
 func wantCorrupt(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, dedup.ErrCorrupt) {
-		t.Errorf("%s: got %v, want %v", what, err, dedup.ErrCorrupt)
+	if !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("%s: got %v, want %v", what, err, record.ErrCorrupt)
 	}
 }
 
 func testCorruptGroup(t *testing.T, s *suite) {
-	g := s.commit(t, s.group(t, groupA()), func(c *dedup.Commit) { c.Next = fullGroup(groupA()) })
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next = fullGroup(groupA()) })
 	s.commit(t, s.group(t, groupB()), nil)
 	s.harness.Corrupt(t, s.Store, groupA())
-	_, _, err := s.Load(t.Context(), []dedup.GroupKey{groupB(), groupA()}, nil)
+	_, _, err := s.Load(t.Context(), []record.GroupKey{groupB(), groupA()}, nil)
 	wantCorrupt(t, "load", err)
-	wantCorrupt(t, "clear", s.Clear(t.Context(), dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}}))
+	wantCorrupt(t, "clear", s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}}))
 	wantCorrupt(t, "commit", s.Commit(t.Context(), following(g, nil)))
-	wantCorrupt(t, "commit of a new record", s.Commit(t.Context(), following(dedup.Group{Key: groupA()}, nil)))
+	wantCorrupt(t, "commit of a new record", s.Commit(t.Context(), following(record.Group{Key: groupA()}, nil)))
 	same(t, "the other group", s.group(t, groupB()).Version, uint64(1))
 }
 
 func testCorruptToken(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	token := s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+	token := s.swap(t, record.Token{Key: key}, fullToken(key, record.Leased))
 	s.harness.Corrupt(t, s.Store, key)
-	_, _, err := s.Load(t.Context(), nil, []dedup.TokenKey{key})
+	_, _, err := s.Load(t.Context(), nil, []record.TokenKey{key})
 	wantCorrupt(t, "load", err)
-	_, err = s.SwapToken(t.Context(), token, fullToken(key, dedup.Done))
+	_, err = s.SwapToken(t.Context(), token, fullToken(key, record.Done))
 	wantCorrupt(t, "swap", err)
-	_, err = s.SwapToken(t.Context(), dedup.Token{Key: key}, fullToken(key, dedup.Done))
+	_, err = s.SwapToken(t.Context(), record.Token{Key: key}, fullToken(key, record.Done))
 	wantCorrupt(t, "swap from absent", err)
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func heldCases() []testCase {
@@ -19,51 +19,51 @@ func heldCases() []testCase {
 	}
 }
 
-func hold(held ...dedup.Held) func(c *dedup.Commit) {
-	return func(c *dedup.Commit) { c.Hold = held }
+func hold(held ...record.Held) func(c *record.Commit) {
+	return func(c *record.Commit) { c.Hold = held }
 }
 
 func testHoldUnhold(t *testing.T, s *suite) {
 	two, three := fullHeld(2), fullHeld(3)
 	g := s.commit(t, s.group(t, groupA()), hold(two, three))
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{two, three})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []record.Held{two, three})
 
-	s.commit(t, g, func(c *dedup.Commit) { c.Unhold = []dedup.HeldKey{keyOf(two)} })
-	same(t, "held after the unhold", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{three})
+	s.commit(t, g, func(c *record.Commit) { c.Unhold = []record.HeldKey{keyOf(two)} })
+	same(t, "held after the unhold", s.held(t, keyOf(fullHeld(1)), 10), []record.Held{three})
 }
 
 func testHoldConflict(t *testing.T, s *suite) {
 	stale := s.group(t, groupA())
 	s.commit(t, stale, hold(fullHeld(2)))
-	c := following(stale, func(c *dedup.Commit) {
-		c.Hold, c.Unhold = []dedup.Held{fullHeld(3)}, []dedup.HeldKey{keyOf(fullHeld(2))}
+	c := following(stale, func(c *record.Commit) {
+		c.Hold, c.Unhold = []record.Held{fullHeld(3)}, []record.HeldKey{keyOf(fullHeld(2))}
 	})
-	if err := s.Commit(t.Context(), c); !errors.Is(err, dedup.ErrConflict) {
+	if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
 		t.Fatalf("got %v, want a conflict", err)
 	}
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{fullHeld(2)})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []record.Held{fullHeld(2)})
 }
 
 func testHoldMany(t *testing.T, s *suite) {
-	var held []dedup.Held
-	var keys []dedup.HeldKey
-	for i := range dedup.MaxCommitItems {
+	var held []record.Held
+	var keys []record.HeldKey
+	for i := range record.MaxCommitItems {
 		held = append(held, fullHeld(uint64(i+2)))
 		keys = append(keys, keyOf(held[i]))
 	}
 	g := s.commit(t, s.group(t, groupA()), hold(held...))
 	same(t, "held", s.held(t, keyOf(fullHeld(1)), 1000), held)
-	s.commit(t, g, func(c *dedup.Commit) { c.Unhold = keys })
-	same(t, "held after the unhold", s.held(t, keyOf(fullHeld(1)), 1000), []dedup.Held(nil))
+	s.commit(t, g, func(c *record.Commit) { c.Unhold = keys })
+	same(t, "held after the unhold", s.held(t, keyOf(fullHeld(1)), 1000), []record.Held(nil))
 }
 
 func testHeldOrder(t *testing.T, s *suite) {
-	ordered := []dedup.Held{fullHeld(2), fullHeld(9), fullHeld(10), fullHeld(255), fullHeld(256), fullHeld(math.MaxUint64)}
+	ordered := []record.Held{fullHeld(2), fullHeld(9), fullHeld(10), fullHeld(255), fullHeld(256), fullHeld(math.MaxUint64)}
 	s.commit(t, s.group(t, groupA()), hold(ordered[3], ordered[1], ordered[5], ordered[0], ordered[4], ordered[2]))
 	for _, c := range []struct {
 		from  uint64
 		limit int
-		want  []dedup.Held
+		want  []record.Held
 	}{
 		{0, 100, ordered},
 		{9, 100, ordered[1:]},
@@ -88,12 +88,12 @@ func testHeldIsolation(t *testing.T, s *suite) {
 	elsewhere := mine
 	elsewhere.Message.Group = "a2"
 	s.commit(t, s.group(t, elsewhere.Message.GroupKey()), hold(elsewhere))
-	for name, h := range map[string]dedup.Held{
+	for name, h := range map[string]record.Held{
 		"mine": mine, "older epoch": older, "newer epoch": newer, "longer source": colleague, "no principal": stranger, "longer group": elsewhere,
 	} {
 		from := keyOf(h)
 		from.Sequence = 0
-		same(t, name, s.held(t, from, 10), []dedup.Held{h})
+		same(t, name, s.held(t, from, 10), []record.Held{h})
 	}
 }
 
@@ -101,8 +101,8 @@ func testHoldAgain(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), hold(fullHeld(2)))
 	again := fullHeld(2)
 	again.Message.Body = []byte("again")
-	s.commit(t, g, func(c *dedup.Commit) {
-		c.Hold, c.Unhold = []dedup.Held{again}, []dedup.HeldKey{keyOf(fullHeld(5))}
+	s.commit(t, g, func(c *record.Commit) {
+		c.Hold, c.Unhold = []record.Held{again}, []record.HeldKey{keyOf(fullHeld(5))}
 	})
-	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []dedup.Held{again})
+	same(t, "held", s.held(t, keyOf(fullHeld(1)), 10), []record.Held{again})
 }

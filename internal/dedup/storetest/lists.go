@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func listerCases() []testCase {
@@ -19,24 +19,24 @@ func listerCases() []testCase {
 	}
 }
 
-// withLister runs a case where the store is a dedup.Lister.
-func withLister(f func(t *testing.T, s *suite, l dedup.Lister)) func(t *testing.T, s *suite) {
+// withLister runs a case where the store is a record.Lister.
+func withLister(f func(t *testing.T, s *suite, l record.Lister)) func(t *testing.T, s *suite) {
 	return func(t *testing.T, s *suite) {
-		if l, ok := s.Store.(dedup.Lister); ok {
+		if l, ok := s.Store.(record.Lister); ok {
 			f(t, s, l)
 		}
 	}
 }
 
-func testGroupPages(t *testing.T, s *suite, l dedup.Lister) {
+func testGroupPages(t *testing.T, s *suite, l record.Lister) {
 	count := map[string]int{"a": 10, "a-b": 10, "b": 10, "": 30, "none": 0}
 	for i := range 30 {
-		key := dedup.GroupKey{Stream: []string{"a-b", "a", "b"}[i%3], Group: fmt.Sprint("g", i)}
-		s.commit(t, s.group(t, key), func(c *dedup.Commit) { c.Next.State = []byte(key.String()) })
+		key := record.GroupKey{Stream: []string{"a-b", "a", "b"}[i%3], Group: fmt.Sprint("g", i)}
+		s.commit(t, s.group(t, key), func(c *record.Commit) { c.Next.State = []byte(key.String()) })
 	}
 	for stream, want := range count {
-		seen := map[dedup.GroupKey]bool{}
-		var after dedup.GroupKey
+		seen := map[record.GroupKey]bool{}
+		var after record.GroupKey
 		for {
 			page, err := l.Groups(t.Context(), stream, after, 7)
 			if err != nil || len(page) > 7 {
@@ -59,14 +59,14 @@ func testGroupPages(t *testing.T, s *suite, l dedup.Lister) {
 	}
 }
 
-func testTokenPages(t *testing.T, s *suite, l dedup.Lister) {
-	var want []dedup.TokenKey
+func testTokenPages(t *testing.T, s *suite, l record.Lister) {
+	var want []record.TokenKey
 	for i := range 30 {
 		want = append(want, tokenKey(i))
-		s.swap(t, dedup.Token{Key: want[i]}, dedup.Token{Key: want[i], State: dedup.Issued})
+		s.swap(t, record.Token{Key: want[i]}, record.Token{Key: want[i], State: record.Issued})
 	}
-	var got []dedup.TokenKey
-	var after dedup.TokenKey
+	var got []record.TokenKey
+	var after record.TokenKey
 	for {
 		page, err := l.Tokens(t.Context(), after, 7)
 		if err != nil || len(page) > 7 {
@@ -80,8 +80,8 @@ func testTokenPages(t *testing.T, s *suite, l dedup.Lister) {
 		}
 		after = got[len(got)-1]
 	}
-	for _, keys := range [][]dedup.TokenKey{got, want} { // a store may list in an order of its own
-		slices.SortFunc(keys, func(a, b dedup.TokenKey) int { return bytes.Compare(a[:], b[:]) })
+	for _, keys := range [][]record.TokenKey{got, want} { // a store may list in an order of its own
+		slices.SortFunc(keys, func(a, b record.TokenKey) int { return bytes.Compare(a[:], b[:]) })
 	}
 	same(t, "tokens", got, want)
 }
@@ -90,26 +90,26 @@ func testTokenPages(t *testing.T, s *suite, l dedup.Lister) {
 func age(t *testing.T, s *suite) {
 	t.Helper()
 	for i, expires := range []time.Time{s.clock.In(time.Minute), s.clock.In(2 * time.Minute), {}} {
-		key := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(i)}
-		s.commit(t, s.group(t, key), func(c *dedup.Commit) { c.Next.Expires = expires })
-		s.swap(t, dedup.Token{Key: tokenKey(i)}, dedup.Token{Key: tokenKey(i), State: dedup.Done, Expires: expires})
+		key := record.GroupKey{Stream: "orders", Group: fmt.Sprint(i)}
+		s.commit(t, s.group(t, key), func(c *record.Commit) { c.Next.Expires = expires })
+		s.swap(t, record.Token{Key: tokenKey(i)}, record.Token{Key: tokenKey(i), State: record.Done, Expires: expires})
 	}
 }
 
-func listed(t *testing.T, l dedup.Lister) (groups, tokens int) {
+func listed(t *testing.T, l record.Lister) (groups, tokens int) {
 	t.Helper()
-	gs, err := l.Groups(t.Context(), "", dedup.GroupKey{}, 100)
+	gs, err := l.Groups(t.Context(), "", record.GroupKey{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts, err := l.Tokens(t.Context(), dedup.TokenKey{}, 100)
+	ts, err := l.Tokens(t.Context(), record.TokenKey{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return len(gs), len(ts)
 }
 
-func testListExpired(t *testing.T, s *suite, l dedup.Lister) {
+func testListExpired(t *testing.T, s *suite, l record.Lister) {
 	age(t, s)
 	for _, c := range []struct {
 		advance time.Duration
@@ -122,7 +122,7 @@ func testListExpired(t *testing.T, s *suite, l dedup.Lister) {
 	}
 }
 
-func testExpire(t *testing.T, s *suite, l dedup.Lister) {
+func testExpire(t *testing.T, s *suite, l record.Lister) {
 	age(t, s)
 	for _, c := range []struct {
 		advance time.Duration
@@ -137,7 +137,7 @@ func testExpire(t *testing.T, s *suite, l dedup.Lister) {
 	if groups, tokens := listed(t, l); groups != 1 || tokens != 1 {
 		t.Errorf("%d groups and %d tokens are left, want 1", groups, tokens)
 	}
-	if g := s.group(t, dedup.GroupKey{Stream: "orders", Group: "2"}); g.Version != 1 {
+	if g := s.group(t, record.GroupKey{Stream: "orders", Group: "2"}); g.Version != 1 {
 		t.Error("a record that never expires is gone")
 	}
 }

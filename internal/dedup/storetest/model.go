@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func modelCases() []testCase {
@@ -48,25 +48,25 @@ type machine struct {
 	stores []*suite
 	stream string
 	// groups and tokens are those that were seen, for conditions that hold or no longer hold.
-	groups []dedup.Group
-	tokens []dedup.Token
+	groups []record.Group
+	tokens []record.Token
 	last   uint64
 }
 
-func (m *machine) groupKeys() []dedup.GroupKey {
-	return []dedup.GroupKey{{Stream: m.stream, Group: "a"}, {Stream: m.stream, Group: "b"}}
+func (m *machine) groupKeys() []record.GroupKey {
+	return []record.GroupKey{{Stream: m.stream, Group: "a"}, {Stream: m.stream, Group: "b"}}
 }
 
-func (m *machine) tokenKeys() []dedup.TokenKey {
-	return []dedup.TokenKey{dedup.NewTokenKey("", m.stream, "1"), dedup.NewTokenKey("", m.stream, "2")}
+func (m *machine) tokenKeys() []record.TokenKey {
+	return []record.TokenKey{record.NewTokenKey("", m.stream, "1"), record.NewTokenKey("", m.stream, "2")}
 }
 
 // compare loads everything from each store.
 func (m *machine) compare(rt *rapid.T) {
 	type view struct {
-		Groups []dedup.Group
-		Tokens []dedup.Token
-		Held   [][]dedup.Held
+		Groups []record.Group
+		Tokens []record.Token
+		Held   [][]record.Held
 	}
 	var views []view
 	for _, s := range m.stores {
@@ -76,7 +76,7 @@ func (m *machine) compare(rt *rapid.T) {
 			rt.Fatal(err)
 		}
 		for _, key := range m.groupKeys() {
-			v.Held = append(v.Held, s.held(m.t, dedup.HeldKey{Group: key, Source: "s", Epoch: 1}, 100))
+			v.Held = append(v.Held, s.held(m.t, record.HeldKey{Group: key, Source: "s", Epoch: 1}, 100))
 		}
 		views = append(views, v)
 	}
@@ -86,17 +86,17 @@ func (m *machine) compare(rt *rapid.T) {
 
 // list compares listings, where the store lists.
 func (m *machine) list(rt *rapid.T) {
-	var pages [][]dedup.Group
+	var pages [][]record.Group
 	for _, s := range m.stores {
-		l, ok := s.Store.(dedup.Lister)
+		l, ok := s.Store.(record.Lister)
 		if !ok {
 			return
 		}
-		groups, err := l.Groups(m.t.Context(), m.stream, dedup.GroupKey{}, 100)
+		groups, err := l.Groups(m.t.Context(), m.stream, record.GroupKey{}, 100)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		slices.SortFunc(groups, func(a, b dedup.Group) int { return cmp.Compare(a.Key.Group, b.Key.Group) }) // a store may list in an order of its own
+		slices.SortFunc(groups, func(a, b record.Group) int { return cmp.Compare(a.Key.Group, b.Key.Group) }) // a store may list in an order of its own
 		pages = append(pages, groups)
 	}
 	m.agree(rt, "list", pages[0], pages[1])
@@ -123,7 +123,7 @@ func (m *machine) expires(rt *rapid.T) time.Time {
 }
 
 func (m *machine) commit(rt *rapid.T) {
-	c := dedup.Commit{Loaded: recent(rt, m.groups), Attempt: rand.Text()}
+	c := record.Commit{Loaded: recent(rt, m.groups), Attempt: rand.Text()}
 	c.Next = c.Loaded
 	c.Next.Version++
 	if c.Loaded.Version == 0 {
@@ -131,18 +131,18 @@ func (m *machine) commit(rt *rapid.T) {
 	}
 	c.Next.State = rapid.SliceOfN(rapid.Byte(), 0, 10).Draw(rt, "state")
 	c.Next.Expires = m.expires(rt)
-	c.Next.Pending = slices.DeleteFunc(slices.Clone(c.Next.Pending), func(dedup.Pending) bool { return rapid.IntRange(0, 3).Draw(rt, "drop") == 0 })
+	c.Next.Pending = slices.DeleteFunc(slices.Clone(c.Next.Pending), func(record.Pending) bool { return rapid.IntRange(0, 3).Draw(rt, "drop") == 0 })
 	for range rapid.IntRange(0, 2).Draw(rt, "entries") {
 		m.last++
-		c.Next.Pending = append(c.Next.Pending, dedup.Pending{Number: m.last, Identity: "m"})
+		c.Next.Pending = append(c.Next.Pending, record.Pending{Number: m.last, Identity: "m"})
 	}
-	h := dedup.Held{Message: dedup.Message{Stream: m.stream, Group: c.Next.Key.Group, Source: "s", Epoch: 1, Sequence: rapid.Uint64Range(1, 9).Draw(rt, "sequence")}}
+	h := record.Held{Message: record.Message{Stream: m.stream, Group: c.Next.Key.Group, Source: "s", Epoch: 1, Sequence: rapid.Uint64Range(1, 9).Draw(rt, "sequence")}}
 	switch rapid.SampledFrom([]string{"", "hold", "unhold"}).Draw(rt, "held") {
 	case "hold":
-		c.Hold = []dedup.Held{h}
-		c.Next.Sources = map[string]dedup.Source{"s": {Epoch: 1, Held: dedup.Ranges{{First: h.Message.Sequence, Last: h.Message.Sequence}}}}
+		c.Hold = []record.Held{h}
+		c.Next.Sources = map[string]record.Source{"s": {Epoch: 1, Held: record.Ranges{{First: h.Message.Sequence, Last: h.Message.Sequence}}}}
 	case "unhold":
-		c.Unhold = []dedup.HeldKey{keyOf(h)}
+		c.Unhold = []record.HeldKey{keyOf(h)}
 		c.Next.Sources = nil
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Commit(m.t.Context(), c) })
@@ -150,13 +150,13 @@ func (m *machine) commit(rt *rapid.T) {
 
 func (m *machine) clear(rt *rapid.T) {
 	g := recent(rt, m.groups)
-	c := dedup.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: m.expires(rt), Sent: map[uint64][]dedup.Sent{}}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: m.expires(rt), Sent: map[uint64][]record.Sent{}}
 	for _, p := range g.Pending {
 		switch rapid.IntRange(0, 2).Draw(rt, "clear") {
 		case 0:
 			c.Numbers = append(c.Numbers, p.Number)
 		case 1:
-			c.Sent[p.Number] = []dedup.Sent{{Effect: rapid.IntRange(0, 2).Draw(rt, "effect"), To: "ledger"}}
+			c.Sent[p.Number] = []record.Sent{{Effect: rapid.IntRange(0, 2).Draw(rt, "effect"), To: "ledger"}}
 		}
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Clear(m.t.Context(), c) })
@@ -165,7 +165,7 @@ func (m *machine) clear(rt *rapid.T) {
 func (m *machine) swap(rt *rapid.T) {
 	old := recent(rt, m.tokens)
 	next := m.next(rt, old.Key)
-	answers := make([]dedup.Token, len(m.stores))
+	answers := make([]record.Token, len(m.stores))
 	i := 0
 	m.agreeOnErrors(rt, func(s *suite) (err error) {
 		answers[i], err = s.SwapToken(m.t.Context(), old, next)
@@ -175,18 +175,18 @@ func (m *machine) swap(rt *rapid.T) {
 	m.agree(rt, "answer of the swap", answers[0], answers[1])
 }
 
-func (m *machine) next(rt *rapid.T, key dedup.TokenKey) dedup.Token {
-	next := dedup.Token{Key: key, State: rapid.SampledFrom([]dedup.TokenState{dedup.Absent, dedup.Issued, dedup.Leased, dedup.Done}).Draw(rt, "state")}
-	if next.State != dedup.Absent {
+func (m *machine) next(rt *rapid.T, key record.TokenKey) record.Token {
+	next := record.Token{Key: key, State: rapid.SampledFrom([]record.TokenState{record.Absent, record.Issued, record.Leased, record.Done}).Draw(rt, "state")}
+	if next.State != record.Absent {
 		next.Owner, next.Epoch, next.Expires = rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "owner"), rapid.Uint64Range(0, 2).Draw(rt, "epoch"), m.expires(rt)
 	}
 	return next
 }
 
 func (m *machine) mark(rt *rapid.T) {
-	var done []dedup.Token
+	var done []record.Token
 	for _, key := range m.tokenKeys()[:rapid.IntRange(1, 2).Draw(rt, "tokens")] {
-		done = append(done, dedup.Token{Key: key, State: dedup.Done, Expires: m.expires(rt)})
+		done = append(done, record.Token{Key: key, State: record.Done, Expires: m.expires(rt)})
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.MarkDone(m.t.Context(), done) })
 }
@@ -194,7 +194,7 @@ func (m *machine) mark(rt *rapid.T) {
 // agreeOnErrors makes a call on each store.
 func (m *machine) agreeOnErrors(rt *rapid.T, call func(s *suite) error) {
 	got, want := call(m.stores[0]), call(m.stores[1])
-	if (got == nil) != (want == nil) || errors.Is(got, dedup.ErrConflict) != errors.Is(want, dedup.ErrConflict) {
+	if (got == nil) != (want == nil) || errors.Is(got, record.ErrConflict) != errors.Is(want, record.ErrConflict) {
 		rt.Fatalf("the store says %v, the model %v", got, want)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func raceCases() []testCase {
@@ -40,7 +40,7 @@ func race(t *testing.T, n int, f func(i int) error) int {
 		switch {
 		case err == nil:
 			won++
-		case !errors.Is(err, dedup.ErrConflict):
+		case !errors.Is(err, record.ErrConflict):
 			t.Errorf("got %v, want a conflict", err)
 		}
 	}
@@ -51,7 +51,7 @@ func testCommitRace(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), nil)
 	for round := range 20 {
 		won := race(t, 16, func(i int) error {
-			return s.Commit(t.Context(), following(g, func(c *dedup.Commit) { c.Next.State = []byte{byte(i)} }))
+			return s.Commit(t.Context(), following(g, func(c *record.Commit) { c.Next.State = []byte{byte(i)} }))
 		})
 		g = s.group(t, groupA())
 		if won != 1 || g.Version != uint64(round+2) {
@@ -62,9 +62,9 @@ func testCommitRace(t *testing.T, s *suite) {
 
 func testCreateRace(t *testing.T, s *suite) {
 	for round := range 20 {
-		key := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}
+		key := record.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}
 		won := race(t, 16, func(i int) error {
-			return s.Commit(t.Context(), following(dedup.Group{Key: key}, func(c *dedup.Commit) { c.Next.Incarnation = uint64(i + 1) }))
+			return s.Commit(t.Context(), following(record.Group{Key: key}, func(c *record.Commit) { c.Next.Incarnation = uint64(i + 1) }))
 		})
 		if won != 1 {
 			t.Fatalf("round %d: %d commits won", round, won)
@@ -81,7 +81,7 @@ func testClearRace(t *testing.T, s *suite) {
 			return commitEach(t, s, last, odd)
 		}
 		for n := range odd {
-			if err := s.Clear(t.Context(), dedup.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{n}}); err != nil {
+			if err := s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{n}}); err != nil {
 				return err
 			}
 		}
@@ -101,9 +101,11 @@ func testClearRace(t *testing.T, s *suite) {
 // clear must not make its next commit conflict.
 func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
 	t.Helper()
-	g := dedup.Group{Key: groupA()}
+	g := record.Group{Key: groupA()}
 	for n := uint64(1); n <= last; n++ {
-		c := following(g, func(c *dedup.Commit) { c.Next.Pending = append(slices.Clone(c.Next.Pending), dedup.Pending{Number: n}) })
+		c := following(g, func(c *record.Commit) {
+			c.Next.Pending = append(slices.Clone(c.Next.Pending), record.Pending{Number: n})
+		})
 		if err := s.Commit(t.Context(), c); err != nil {
 			return err
 		}
@@ -118,12 +120,12 @@ func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
 func testClaimRace(t *testing.T, s *suite) {
 	for round := range 20 {
 		key := tokenKey(round)
-		old := dedup.Token{Key: key}
+		old := record.Token{Key: key}
 		if round%2 == 1 {
-			old = s.swap(t, old, dedup.Token{Key: key, State: dedup.Issued, Owner: "front door"})
+			old = s.swap(t, old, record.Token{Key: key, State: record.Issued, Owner: "front door"})
 		}
 		won := race(t, 16, func(i int) error {
-			_, err := s.SwapToken(t.Context(), old, dedup.Token{Key: key, State: dedup.Leased, Owner: fmt.Sprint(i), Epoch: 1})
+			_, err := s.SwapToken(t.Context(), old, record.Token{Key: key, State: record.Leased, Owner: fmt.Sprint(i), Epoch: 1})
 			return err
 		})
 		if won != 1 {
@@ -135,23 +137,23 @@ func testClaimRace(t *testing.T, s *suite) {
 func testMarkDoneRace(t *testing.T, s *suite) {
 	for round := range 20 {
 		key := tokenKey(round)
-		token := s.swap(t, dedup.Token{Key: key}, dedup.Token{Key: key, State: dedup.Leased})
+		token := s.swap(t, record.Token{Key: key}, record.Token{Key: key, State: record.Leased})
 		half := make(chan struct{})
 		race(t, 2, func(i int) error {
 			if i == 0 {
 				<-half
-				return s.MarkDone(t.Context(), []dedup.Token{{Key: key, State: dedup.Done}})
+				return s.MarkDone(t.Context(), []record.Token{{Key: key, State: record.Done}})
 			}
 			return leaseAgain(t, s, token, half)
 		})
-		if got := s.token(t, key); got.State != dedup.Done {
+		if got := s.token(t, key); got.State != record.Done {
 			t.Fatalf("round %d: token is %v", round, got.State)
 		}
 	}
 }
 
 // leaseAgain takes a token over and over, until somebody else writes it; it closes half on the way.
-func leaseAgain(t *testing.T, s *suite, token dedup.Token, half chan<- struct{}) error {
+func leaseAgain(t *testing.T, s *suite, token record.Token, half chan<- struct{}) error {
 	t.Helper()
 	for n := uint64(1); n <= 200; n++ {
 		next := token
@@ -169,33 +171,33 @@ func leaseAgain(t *testing.T, s *suite, token dedup.Token, half chan<- struct{})
 
 func testTokenAfterGroup(t *testing.T, s *suite) {
 	for round := range 100 {
-		key, token := dedup.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}, tokenKey(round)
+		key, token := record.GroupKey{Stream: "orders", Group: fmt.Sprint(round)}, tokenKey(round)
 		race(t, 2, func(i int) error {
 			if i == 1 {
 				return seesFate(t, s, key, token)
 			}
-			c := following(dedup.Group{Key: key}, func(c *dedup.Commit) { c.Next.Pending = []dedup.Pending{{Number: 1}} })
+			c := following(record.Group{Key: key}, func(c *record.Commit) { c.Next.Pending = []record.Pending{{Number: 1}} })
 			if err := s.Commit(t.Context(), c); err != nil {
 				return err
 			}
-			if err := s.MarkDone(t.Context(), []dedup.Token{{Key: token, State: dedup.Done}}); err != nil {
+			if err := s.MarkDone(t.Context(), []record.Token{{Key: token, State: record.Done}}); err != nil {
 				return err
 			}
-			return s.Clear(t.Context(), dedup.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}})
+			return s.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{1}})
 		})
 	}
 }
 
 // seesFate loads until the message was committed, marked and cleared: who does not see it pending must see its token done.
-func seesFate(t *testing.T, s *suite, key dedup.GroupKey, token dedup.TokenKey) error {
+func seesFate(t *testing.T, s *suite, key record.GroupKey, token record.TokenKey) error {
 	t.Helper()
 	for {
-		groups, tokens, err := s.Load(t.Context(), []dedup.GroupKey{key}, []dedup.TokenKey{token})
+		groups, tokens, err := s.Load(t.Context(), []record.GroupKey{key}, []record.TokenKey{token})
 		switch {
 		case err != nil:
 			return err
 		case groups[0].Version == 0 || len(groups[0].Pending) > 0:
-		case tokens[0].State != dedup.Done:
+		case tokens[0].State != record.Done:
 			return fmt.Errorf("group %s is cleared and its token %v", key, tokens[0].State)
 		default:
 			return nil

@@ -5,52 +5,52 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func groupA() dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: "a"} }
-func groupB() dedup.GroupKey { return dedup.GroupKey{Stream: "orders", Group: "b"} }
+func groupA() record.GroupKey { return record.GroupKey{Stream: "orders", Group: "a"} }
+func groupB() record.GroupKey { return record.GroupKey{Stream: "orders", Group: "b"} }
 
 // fullGroup sets every field that there is, also those that will be added later: a store that forgets one does not pass.
-func fullGroup(key dedup.GroupKey) dedup.Group {
-	g := filled[dedup.Group]()
+func fullGroup(key record.GroupKey) record.Group {
+	g := filled[record.Group]()
 	g.Key, g.Incarnation, g.Version, g.Expires = key, 1000, 1, time.Time{}
 	return g
 }
 
-func fullToken(key dedup.TokenKey, state dedup.TokenState) dedup.Token {
-	t := filled[dedup.Token]()
+func fullToken(key record.TokenKey, state record.TokenState) record.Token {
+	t := filled[record.Token]()
 	t.Key, t.State, t.Expires = key, state, time.Time{}
 	return t
 }
 
 // fullHeld is a held message of group "a" whose principal and source share a record key.
-func fullHeld(sequence uint64) dedup.Held {
-	h := filled[dedup.Held]()
+func fullHeld(sequence uint64) record.Held {
+	h := filled[record.Held]()
 	h.Message.Stream, h.Message.Group = groupA().Stream, groupA().Group
 	h.Message.Principal, h.Message.Source = "tenant", "sender"
 	h.Message.Epoch, h.Message.Sequence = 7, sequence
 	return h
 }
 
-func keyOf(h dedup.Held) dedup.HeldKey {
+func keyOf(h record.Held) record.HeldKey {
 	m := h.Message
-	return dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
+	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
 
-func tokenKey(i int) dedup.TokenKey { return dedup.NewTokenKey("tenant", "orders", fmt.Sprint(i)) }
+func tokenKey(i int) record.TokenKey { return record.NewTokenKey("tenant", "orders", fmt.Sprint(i)) }
 
-func pending(numbers ...uint64) []dedup.Pending {
-	var out []dedup.Pending
+func pending(numbers ...uint64) []record.Pending {
+	var out []record.Pending
 	for _, n := range numbers {
-		p := filled[dedup.Pending]()
+		p := filled[record.Pending]()
 		p.Number, p.Sent = n, nil
 		out = append(out, p)
 	}
 	return out
 }
 
-func numbers(g dedup.Group) []uint64 {
+func numbers(g record.Group) []uint64 {
 	var out []uint64
 	for _, p := range g.Pending {
 		out = append(out, p.Number)

@@ -13,17 +13,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// A Harness opens the store under test and says what more than the port it can do. Where the store is a dedup.Lister too, that is tested as well.
+// A Harness opens the store under test and says what more than the port it can do. Where the store is a record.Lister too, that is tested as well.
 type Harness struct {
 	// Open makes an empty store that decides expiry by the clock; what it needs to close it registers with t.Cleanup. Required.
-	Open func(t *testing.T, now func() time.Time) dedup.Store
+	Open func(t *testing.T, now func() time.Time) record.Store
 	// Reopen ends the process that holds the store, as hard as it can, and opens what is left, on the clock of before. Nil where nothing is.
-	Reopen func(t *testing.T, s dedup.Store) dedup.Store
-	// Corrupt damages the stored record of a dedup.GroupKey, dedup.HeldKey or dedup.TokenKey. Nil where the store has no bytes of its own.
-	Corrupt func(t *testing.T, s dedup.Store, key any)
+	Reopen func(t *testing.T, s record.Store) record.Store
+	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey. Nil where the store has no bytes of its own.
+	Corrupt func(t *testing.T, s record.Store, key any)
 	// RecognisesCommit tells that the store recognises its own commit by the name of the attempt, as those must whose client library repeats requests.
 	RecognisesCommit bool
 }
@@ -66,7 +66,7 @@ type testCase struct {
 
 // A suite is what one case works with: an empty store, and its clock.
 type suite struct {
-	dedup.Store
+	record.Store
 	harness Harness
 	clock   *clock
 }
@@ -100,18 +100,18 @@ func (c *clock) Advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-func (s *suite) group(t *testing.T, key dedup.GroupKey) dedup.Group {
+func (s *suite) group(t *testing.T, key record.GroupKey) record.Group {
 	t.Helper()
-	groups, _, err := s.Load(t.Context(), []dedup.GroupKey{key}, nil)
+	groups, _, err := s.Load(t.Context(), []record.GroupKey{key}, nil)
 	if err != nil || len(groups) != 1 {
 		t.Fatalf("load group: %d records, %v", len(groups), err)
 	}
 	return groups[0]
 }
 
-func (s *suite) token(t *testing.T, key dedup.TokenKey) dedup.Token {
+func (s *suite) token(t *testing.T, key record.TokenKey) record.Token {
 	t.Helper()
-	_, tokens, err := s.Load(t.Context(), nil, []dedup.TokenKey{key})
+	_, tokens, err := s.Load(t.Context(), nil, []record.TokenKey{key})
 	if err != nil || len(tokens) != 1 {
 		t.Fatalf("load token: %d records, %v", len(tokens), err)
 	}
@@ -119,7 +119,7 @@ func (s *suite) token(t *testing.T, key dedup.TokenKey) dedup.Token {
 }
 
 // commit writes what follows a loaded record, and fails the test where it can't; it gives the record as written.
-func (s *suite) commit(t *testing.T, loaded dedup.Group, change func(c *dedup.Commit)) dedup.Group {
+func (s *suite) commit(t *testing.T, loaded record.Group, change func(c *record.Commit)) record.Group {
 	t.Helper()
 	c := following(loaded, change)
 	if err := s.Commit(t.Context(), c); err != nil {
@@ -129,8 +129,8 @@ func (s *suite) commit(t *testing.T, loaded dedup.Group, change func(c *dedup.Co
 }
 
 // following is the commit that changes a loaded record.
-func following(loaded dedup.Group, change func(c *dedup.Commit)) dedup.Commit {
-	c := dedup.Commit{Loaded: loaded, Next: loaded, Attempt: rand.Text()}
+func following(loaded record.Group, change func(c *record.Commit)) record.Commit {
+	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: rand.Text()}
 	c.Next.Version++
 	if c.Loaded.Version == 0 {
 		c.Next.Incarnation = 1000
@@ -141,7 +141,7 @@ func following(loaded dedup.Group, change func(c *dedup.Commit)) dedup.Commit {
 	return c
 }
 
-func (s *suite) swap(t *testing.T, old, next dedup.Token) dedup.Token {
+func (s *suite) swap(t *testing.T, old, next record.Token) record.Token {
 	t.Helper()
 	got, err := s.SwapToken(t.Context(), old, next)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *suite) swap(t *testing.T, old, next dedup.Token) dedup.Token {
 	return got
 }
 
-func (s *suite) held(t *testing.T, from dedup.HeldKey, limit int) []dedup.Held {
+func (s *suite) held(t *testing.T, from record.HeldKey, limit int) []record.Held {
 	t.Helper()
 	held, err := s.Held(t.Context(), from, limit)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func tokenCases() []testCase {
@@ -23,13 +23,13 @@ func tokenCases() []testCase {
 }
 
 func testTokenSteps(t *testing.T, s *suite) {
-	states := []dedup.TokenState{dedup.Issued, dedup.Leased, dedup.Done}
-	for i, from := range append([]dedup.TokenState{dedup.Absent}, states...) {
+	states := []record.TokenState{record.Issued, record.Leased, record.Done}
+	for i, from := range append([]record.TokenState{record.Absent}, states...) {
 		for j, to := range states {
 			t.Run(fmt.Sprintf("%v to %v", from, to), func(t *testing.T) {
 				key := tokenKey(i*10 + j)
-				old := dedup.Token{Key: key}
-				if from != dedup.Absent {
+				old := record.Token{Key: key}
+				if from != record.Absent {
 					old = s.swap(t, old, fullToken(key, from))
 				}
 				next := fullToken(key, to)
@@ -43,24 +43,24 @@ func testTokenSteps(t *testing.T, s *suite) {
 
 func testTokenConflicts(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	stored := s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
-	with := func(change func(*dedup.Token)) dedup.Token {
+	stored := s.swap(t, record.Token{Key: key}, fullToken(key, record.Leased))
+	with := func(change func(*record.Token)) record.Token {
 		old := stored
 		change(&old)
 		return old
 	}
-	next := dedup.Token{Key: key, State: dedup.Done, Owner: "next", Epoch: 1}
-	for name, old := range map[string]dedup.Token{
+	next := record.Token{Key: key, State: record.Done, Owner: "next", Epoch: 1}
+	for name, old := range map[string]record.Token{
 		"absent":          {Key: key},
-		"another state":   with(func(t *dedup.Token) { t.State = dedup.Issued }),
-		"a later state":   with(func(t *dedup.Token) { t.State = dedup.Done }),
-		"another owner":   with(func(t *dedup.Token) { t.Owner += "x" }),
-		"an older epoch":  with(func(t *dedup.Token) { t.Epoch-- }),
-		"a newer epoch":   with(func(t *dedup.Token) { t.Epoch++ }),
-		"no owner at all": with(func(t *dedup.Token) { t.Owner = "" }),
+		"another state":   with(func(t *record.Token) { t.State = record.Issued }),
+		"a later state":   with(func(t *record.Token) { t.State = record.Done }),
+		"another owner":   with(func(t *record.Token) { t.Owner += "x" }),
+		"an older epoch":  with(func(t *record.Token) { t.Epoch-- }),
+		"a newer epoch":   with(func(t *record.Token) { t.Epoch++ }),
+		"no owner at all": with(func(t *record.Token) { t.Owner = "" }),
 	} {
 		current, err := s.SwapToken(t.Context(), old, next)
-		if !errors.Is(err, dedup.ErrConflict) {
+		if !errors.Is(err, record.ErrConflict) {
 			t.Errorf("%s: got %v, want a conflict", name, err)
 		}
 		same(t, name+": current token", current, stored)
@@ -68,23 +68,23 @@ func testTokenConflicts(t *testing.T, s *suite) {
 	same(t, "token", s.token(t, key), stored)
 
 	missing := tokenKey(2)
-	old := fullToken(missing, dedup.Leased)
-	current, err := s.SwapToken(t.Context(), old, dedup.Token{Key: missing, State: dedup.Done})
-	if !errors.Is(err, dedup.ErrConflict) {
+	old := fullToken(missing, record.Leased)
+	current, err := s.SwapToken(t.Context(), old, record.Token{Key: missing, State: record.Done})
+	if !errors.Is(err, record.ErrConflict) {
 		t.Errorf("swap of a missing token: got %v, want a conflict", err)
 	}
-	same(t, "current token where none is", current, dedup.Token{Key: missing})
+	same(t, "current token where none is", current, record.Token{Key: missing})
 }
 
 func testTokenRepeated(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	leased := dedup.Token{Key: key, State: dedup.Leased, Owner: "a", Epoch: 1, Lease: s.clock.In(time.Minute)}
+	leased := record.Token{Key: key, State: record.Leased, Owner: "a", Epoch: 1, Lease: s.clock.In(time.Minute)}
 	for range 3 {
-		same(t, "answer", s.swap(t, dedup.Token{Key: key}, leased), leased)
+		same(t, "answer", s.swap(t, record.Token{Key: key}, leased), leased)
 	}
 	rival := leased
 	rival.Owner = "b"
-	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: key}, rival); !errors.Is(err, dedup.ErrConflict) {
+	if _, err := s.SwapToken(t.Context(), record.Token{Key: key}, rival); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("another owner: got %v, want a conflict", err)
 	}
 	longer := leased
@@ -95,35 +95,35 @@ func testTokenRepeated(t *testing.T, s *suite) {
 
 func testTokenExpiry(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	stored := fullToken(key, dedup.Done)
+	stored := fullToken(key, record.Done)
 	stored.Expires = s.clock.In(time.Minute)
-	s.swap(t, dedup.Token{Key: key}, stored)
-	next := dedup.Token{Key: key, State: dedup.Leased, Owner: "next"}
+	s.swap(t, record.Token{Key: key}, stored)
+	next := record.Token{Key: key, State: record.Leased, Owner: "next"}
 
 	s.clock.Advance(time.Minute - time.Millisecond)
 	same(t, "token before its expiry", s.token(t, key), stored)
-	if _, err := s.SwapToken(t.Context(), dedup.Token{Key: key}, next); !errors.Is(err, dedup.ErrConflict) {
+	if _, err := s.SwapToken(t.Context(), record.Token{Key: key}, next); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("swap from absent before the expiry: got %v, want a conflict", err)
 	}
 	s.clock.Advance(time.Millisecond)
-	same(t, "token at its expiry", s.token(t, key), dedup.Token{Key: key})
+	same(t, "token at its expiry", s.token(t, key), record.Token{Key: key})
 	current, err := s.SwapToken(t.Context(), stored, next)
-	if !errors.Is(err, dedup.ErrConflict) {
+	if !errors.Is(err, record.ErrConflict) {
 		t.Errorf("swap from the expired token: got %v, want a conflict", err)
 	}
-	same(t, "current token", current, dedup.Token{Key: key})
-	s.swap(t, dedup.Token{Key: key}, next)
+	same(t, "current token", current, record.Token{Key: key})
+	s.swap(t, record.Token{Key: key}, next)
 	same(t, "token after it was taken anew", s.token(t, key), next)
 }
 
 func testMarkDone(t *testing.T, s *suite) {
-	var done []dedup.Token
+	var done []record.Token
 	for i := range 20 {
 		key := tokenKey(i)
 		if i%2 == 0 {
-			s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+			s.swap(t, record.Token{Key: key}, fullToken(key, record.Leased))
 		}
-		token := fullToken(key, dedup.Done)
+		token := fullToken(key, record.Done)
 		token.Owner, token.Request, token.Expires = "publisher", nil, s.clock.In(time.Hour)
 		done = append(done, token)
 	}
@@ -142,11 +142,11 @@ func testMarkDone(t *testing.T, s *suite) {
 
 func testMarkDoneExpired(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	issued := dedup.Token{Key: key, State: dedup.Issued, Expires: s.clock.In(time.Minute)}
-	s.swap(t, dedup.Token{Key: key}, issued)
+	issued := record.Token{Key: key, State: record.Issued, Expires: s.clock.In(time.Minute)}
+	s.swap(t, record.Token{Key: key}, issued)
 	s.clock.Advance(time.Minute)
-	done := dedup.Token{Key: key, State: dedup.Done, Expires: s.clock.In(time.Minute)}
-	if err := s.MarkDone(t.Context(), []dedup.Token{done}); err != nil {
+	done := record.Token{Key: key, State: record.Done, Expires: s.clock.In(time.Minute)}
+	if err := s.MarkDone(t.Context(), []record.Token{done}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "token", s.token(t, key), done)
@@ -154,21 +154,21 @@ func testMarkDoneExpired(t *testing.T, s *suite) {
 
 func testTokenRelease(t *testing.T, s *suite) {
 	key := tokenKey(1)
-	leased := s.swap(t, dedup.Token{Key: key}, fullToken(key, dedup.Leased))
+	leased := s.swap(t, record.Token{Key: key}, fullToken(key, record.Leased))
 	late := leased
 	late.Epoch--
-	if _, err := s.SwapToken(t.Context(), late, dedup.Token{Key: key}); !errors.Is(err, dedup.ErrConflict) {
+	if _, err := s.SwapToken(t.Context(), late, record.Token{Key: key}); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("release by a late owner: got %v, want a conflict", err)
 	}
 	for range 2 {
-		same(t, "answer", s.swap(t, leased, dedup.Token{Key: key}), dedup.Token{Key: key})
-		same(t, "token", s.token(t, key), dedup.Token{Key: key})
+		same(t, "answer", s.swap(t, leased, record.Token{Key: key}), record.Token{Key: key})
+		same(t, "token", s.token(t, key), record.Token{Key: key})
 	}
 }
 
 func testLargeReply(t *testing.T, s *suite) {
-	want := fullToken(tokenKey(1), dedup.Done)
+	want := fullToken(tokenKey(1), record.Done)
 	want.Reply.Body = make([]byte, 200<<10)
-	s.swap(t, dedup.Token{Key: want.Key}, want)
+	s.swap(t, record.Token{Key: want.Key}, want)
 	same(t, "token", s.token(t, want.Key), want)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // What the killed process has to write: groups of numbered deliveries and as many without a number.
@@ -135,7 +135,7 @@ func publishGroup(db *pebble.DB, s *Sender, g int) error {
 	steps := bufio.NewWriterSize(os.Stdout, 1)
 	done, err := load(db, key)
 	for n := done + 1; n <= crashNumbers && err == nil; {
-		batch := []dedup.Delivery{}
+		batch := []record.Delivery{}
 		last := min(n+rand.Uint64N(4), crashNumbers)
 		for ; n <= last; n++ {
 			batch = append(batch, named(fmt.Sprintf("g%d/%d", g, n)), named(fmt.Sprintf("x%d-%d", g, n)))

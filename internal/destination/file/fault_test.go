@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A faulty handle fails at the calls that its test chose.
@@ -60,7 +60,7 @@ func TestATornWriteFailsTheRoundAndLeavesNothing(t *testing.T) {
 		n, _ := h.WriteAt(p[:len(p)/2], at)
 		return n, syscall.ENOSPC
 	}
-	errs := s.Send(t.Context(), []dedup.Delivery{named("a/1"), named("a/2"), named("a/2"), named("x")})
+	errs := s.Send(t.Context(), []record.Delivery{named("a/1"), named("a/2"), named("a/2"), named("x")})
 	failed := make([]bool, len(errs))
 	for i, err := range errs {
 		failed[i] = errors.Is(err, syscall.ENOSPC)
@@ -86,7 +86,7 @@ func TestAfterAFailedSyncTheFileIsOpenedAnewAndTheLinesAreWrittenAgain(t *testin
 		}
 		return h.Sync()
 	}
-	if errs := s.Send(t.Context(), []dedup.Delivery{named("a/2")}); !errors.Is(errs[0], syscall.EIO) {
+	if errs := s.Send(t.Context(), []record.Delivery{named("a/2")}); !errors.Is(errs[0], syscall.EIO) {
 		t.Errorf("got %v", errs)
 	}
 	b.want("a/1")
@@ -110,7 +110,7 @@ func TestASenderRecoversWhenItsFileCouldNotBeOpened(t *testing.T) {
 	broken = true
 	f.sync = func(handle) error { return syscall.EIO }
 	for range 2 {
-		if errs := s.Send(t.Context(), []dedup.Delivery{named("a/1")}); errs[0] == nil {
+		if errs := s.Send(t.Context(), []record.Delivery{named("a/1")}); errs[0] == nil {
 			t.Error("sent")
 		}
 	}

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // appendLine appends a delivery as one line of JSON. Fields that are empty are left out.
-func appendLine(dst []byte, d *dedup.Delivery) []byte {
+func appendLine(dst []byte, d *record.Delivery) []byte {
 	e := &d.Effect
 	dst = append(dst, `{"stream":`...)
 	dst = appendString(dst, d.Stream)
@@ -57,7 +57,7 @@ func appendHeaders(dst []byte, headers map[string]string) []byte {
 }
 
 // appendBody writes JSON as itself on one line, other text as a string, and anything else in base64.
-func appendBody(dst []byte, e *dedup.Effect) []byte {
+func appendBody(dst []byte, e *record.Effect) []byte {
 	if len(e.Body) == 0 {
 		return dst
 	}

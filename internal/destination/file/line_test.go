@@ -10,20 +10,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestALineHasTheFieldsInTheirOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		give dedup.Delivery
+		give record.Delivery
 		want string
 	}{
 		{
 			"everything",
-			dedup.Delivery{
+			record.Delivery{
 				Identity: "orders/eve/7", Stream: "orders", Group: "eve", Number: 7, Incarnation: 9, Sequence: 3, Target: "x",
-				Effect: dedup.Effect{
+				Effect: record.Effect{
 					ID: "a", Source: "s", Epoch: 2, Sequence: 5, ContentType: "application/json",
 					Headers: map[string]string{"b": "2", "a": "<1>"}, Body: []byte("{\n \"x\": [1, \"<&> \u2028\"]\n}\n"),
 				},
@@ -31,7 +31,7 @@ func TestALineHasTheFieldsInTheirOrder(t *testing.T) {
 			`{"stream":"orders","group":"eve","number":7,"id":"a","source":"s","epoch":2,"sequence":5,"content_type":"application/json",` +
 				`"headers":{"a":"<1>","b":"2"},"body":{"x":[1,"<&> ` + "\u2028" + `"]}}`,
 		},
-		{"relayed", dedup.Delivery{Stream: "s", Effect: dedup.Effect{ID: "a"}}, `{"stream":"s","id":"a"}`},
+		{"relayed", record.Delivery{Stream: "s", Effect: record.Effect{ID: "a"}}, `{"stream":"s","id":"a"}`},
 		{"text", body("text/plain", "a \"b\"\n\x01\\é"), `{"stream":"s","content_type":"text/plain","body":"a \"b\"\n\u0001\\é"}`},
 		{"JSON of another type", body("application/cloudevents+JSON; charset=utf-8", " 1e5 "),
 			`{"stream":"s","content_type":"application/cloudevents+JSON; charset=utf-8","body":1e5}`},
@@ -51,8 +51,8 @@ func TestALineHasTheFieldsInTheirOrder(t *testing.T) {
 	}
 }
 
-func body(contentType, content string) dedup.Delivery {
-	return dedup.Delivery{Stream: "s", Effect: dedup.Effect{ContentType: contentType, Body: []byte(content)}}
+func body(contentType, content string) record.Delivery {
+	return record.Delivery{Stream: "s", Effect: record.Effect{ContentType: contentType, Body: []byte(content)}}
 }
 
 func FuzzCompactAgreesWithTheStandardLibrary(f *testing.F) {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // The kinds of record; the byte after the hash of the path. All marks lie between marksFrom and marksTo.
@@ -54,7 +54,7 @@ func (m *marks) identityKey(identity string) string {
 	return string(append(m.prefix(singulars), hash[:]...))
 }
 
-func (m *marks) groupKey(d *dedup.Delivery) string {
+func (m *marks) groupKey(d *record.Delivery) string {
 	key := m.prefix(numbered)
 	key = binary.AppendUvarint(key, uint64(len(d.Stream)))
 	key = append(key, d.Stream...)
@@ -89,7 +89,7 @@ func (m *marks) length() (n int64, known bool, err error) {
 	}
 	defer closer.Close()
 	if len(value) != 8 {
-		return 0, false, fmt.Errorf("read committed length: %w", dedup.ErrCorrupt)
+		return 0, false, fmt.Errorf("read committed length: %w", record.ErrCorrupt)
 	}
 	return int64(binary.BigEndian.Uint64(value)), true, nil //nolint:gosec // written from an int64
 }
@@ -105,7 +105,7 @@ func markValue(number uint64, expires time.Time) []byte {
 
 func parseMark(value []byte) (number uint64, expires time.Time, err error) {
 	if len(value) != 16 {
-		return 0, time.Time{}, fmt.Errorf("read mark: %w", dedup.ErrCorrupt)
+		return 0, time.Time{}, fmt.Errorf("read mark: %w", record.ErrCorrupt)
 	}
 	millis := int64(binary.BigEndian.Uint64(value)) //nolint:gosec // written from an int64
 	return binary.BigEndian.Uint64(value[8:]), time.UnixMilli(millis), nil

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A machine loses its power at a chosen step: of the database and of the file that remains which was synced, and any part of what was not.
@@ -96,7 +96,7 @@ func (m *machine) run(numbers uint64) bool {
 	key := []byte{pebbledb.Groups}
 	done, err := load(db, key)
 	for done < numbers && err == nil && m.remains == nil {
-		batch := []dedup.Delivery{named(fmt.Sprintf("g/%d", done+1)), named(fmt.Sprintf("x%d", done+1))}
+		batch := []record.Delivery{named(fmt.Sprintf("g/%d", done+1)), named(fmt.Sprintf("x%d", done+1))}
 		err = errors.Join(s.Send(m.t.Context(), batch)...)
 		m.step()
 		if err == nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // keptBuffer is the largest buffer, in bytes, that is kept between rounds.
@@ -29,7 +29,7 @@ type request struct {
 	forgot  error // of an Expire
 }
 
-func (s *Sender) newRequest(deliveries []dedup.Delivery) *request {
+func (s *Sender) newRequest(deliveries []record.Delivery) *request {
 	r := &request{
 		marks: make([]mark, len(deliveries)),
 		ends:  make([]int, len(deliveries)),
@@ -49,7 +49,7 @@ func (s *Sender) newRequest(deliveries []dedup.Delivery) *request {
 	return r
 }
 
-func (s *Sender) mark(d *dedup.Delivery) mark {
+func (s *Sender) mark(d *record.Delivery) mark {
 	if d.Number == 0 {
 		// Kept longer, the mark would leave out a new message under an identity that may be used again; shorter, it would repeat the line of a message
 		// that is delivered again after a crash.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // ErrClosed says that a sender was used after Close.
@@ -21,7 +21,7 @@ var ErrClosed = errors.New("file destination is closed")
 // Options of a sender. Zero fields take the defaults in their comments.
 type Options struct {
 	// Retention is how long the mark of a group is kept after its last delivery, and that of a delivery without a number that says no retention itself.
-	// Defaults to dedup.DefaultGroupRetention, 30 days.
+	// Defaults to record.DefaultGroupRetention, 30 days.
 	Retention time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -34,7 +34,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Retention == 0 {
-		o.Retention = dedup.DefaultGroupRetention
+		o.Retention = record.DefaultGroupRetention
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -68,7 +68,7 @@ type Sender struct {
 	buf    []byte // lines of a round, kept between rounds
 }
 
-var _ dedup.Sender = (*Sender)(nil)
+var _ record.Sender = (*Sender)(nil)
 
 // Open opens or creates the file and its folders, and cuts off what a crash left behind its committed length. A file that is missing although lines
 // were written to it begins anew; one that is shorter than what was committed is a [*ShortError]. The database must stay open until Close has returned.
@@ -97,7 +97,7 @@ func (s *Sender) Path() string { return s.path }
 
 // Send appends the deliveries that were not written before. A round writes all its lines or none, so a failure
 // settles none of its deliveries but those that were written before. If ctx ends first the lines may still be written; sent again, they are left out.
-func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
+func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	if len(deliveries) == 0 {
 		return nil
 	}

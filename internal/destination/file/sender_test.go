@@ -16,8 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A bench is a database and a path in a folder of its own.
@@ -58,7 +58,7 @@ func (b *bench) close(s *Sender) {
 	}
 }
 
-func (b *bench) send(s *Sender, deliveries ...dedup.Delivery) {
+func (b *bench) send(s *Sender, deliveries ...record.Delivery) {
 	b.t.Helper()
 	for i, err := range s.Send(b.t.Context(), deliveries) {
 		if err != nil {
@@ -101,8 +101,8 @@ func line(name string) string {
 }
 
 // named makes the delivery group/number, or one without a number.
-func named(name string) dedup.Delivery {
-	d := dedup.Delivery{Identity: "s/" + name, Stream: "s", Effect: dedup.Effect{ID: name, Body: []byte("content of " + name)}}
+func named(name string) record.Delivery {
+	d := record.Delivery{Identity: "s/" + name, Stream: "s", Effect: record.Effect{ID: name, Body: []byte("content of " + name)}}
 	if group, number, ok := strings.Cut(name, "/"); ok {
 		d.Group, d.Incarnation = group, 1
 		if _, err := fmt.Sscan(number, &d.Number); err != nil {
@@ -212,7 +212,7 @@ func TestAShortenedFileIsAnErrorThatSaysWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var short *ShortError
-	if errs := s.Send(t.Context(), []dedup.Delivery{named("a/2")}); !errors.As(errs[0], &short) {
+	if errs := s.Send(t.Context(), []record.Delivery{named("a/2")}); !errors.As(errs[0], &short) {
 		t.Errorf("got %v", errs[0])
 	}
 	b.close(s)
@@ -325,7 +325,7 @@ func TestConcurrentSendsOfTheSameDeliveriesWriteEachOnce(t *testing.T) {
 	for range 8 {
 		senders.Go(func() {
 			for n := range numbers {
-				var batch []dedup.Delivery
+				var batch []record.Delivery
 				for g := range groups {
 					batch = append(batch, named(fmt.Sprintf("g%d/%d", g, n+1)), named(fmt.Sprintf("x%d-%d", g, n)))
 				}
@@ -363,7 +363,7 @@ func TestAClosedSenderRefuses(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.close(s)
-	if errs := s.Send(t.Context(), []dedup.Delivery{named("x"), named("y")}); len(errs) != 2 || !errors.Is(errs[1], ErrClosed) {
+	if errs := s.Send(t.Context(), []record.Delivery{named("x"), named("y")}); len(errs) != 2 || !errors.Is(errs[1], ErrClosed) {
 		t.Errorf("got %v", errs)
 	}
 }
@@ -381,7 +381,7 @@ func TestAFullRoundLeavesTheRestToTheNext(t *testing.T) {
 func TestStdoutWritesTheSameLines(t *testing.T) {
 	var out bytes.Buffer
 	s := NewStdout(&out)
-	for _, err := range s.Send(t.Context(), []dedup.Delivery{named("a/1"), named("x")}) {
+	for _, err := range s.Send(t.Context(), []record.Delivery{named("a/1"), named("x")}) {
 		if err != nil {
 			t.Error(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Stdout writes the same lines to a stream that nothing can be cut from, such as standard output: at least once. A delivery is
@@ -17,13 +17,13 @@ type Stdout struct {
 	buf []byte
 }
 
-var _ dedup.Sender = (*Stdout)(nil)
+var _ record.Sender = (*Stdout)(nil)
 
 // NewStdout gives a sender that writes to w. It writes the lines of one Send in one call, and calls of w never overlap.
 func NewStdout(w io.Writer) *Stdout { return &Stdout{w: w} }
 
 // Send writes the deliveries. After an error all of them count as not written.
-func (s *Stdout) Send(_ context.Context, deliveries []dedup.Delivery) []error {
+func (s *Stdout) Send(_ context.Context, deliveries []record.Delivery) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.buf = s.buf[:0]

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Principal is whose messages these are. No sender outside can be it: front doors refuse principals that start with a tilde.
@@ -33,12 +33,12 @@ type Queue interface {
 	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller makes afterwards, and gives an
 	// error for each. Messages of one group are put in their order, and after one that failed no later one of its group. Repeating a
 	// message is harmless.
-	Enqueue(ctx context.Context, messages []dedup.Message) []error
+	Enqueue(ctx context.Context, messages []record.Message) []error
 }
 
 // An Issuer writes tokens, as dedup.Engine does. It may be called concurrently.
 type Issuer interface {
-	Issue(ctx context.Context, m dedup.Message) (token dedup.Token, fresh bool, err error)
+	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
 }
 
 // issuing is how many tokens of one Send are issued at once.
@@ -47,32 +47,32 @@ const issuing = 16
 // A Sender sends to one stream.
 type Sender struct {
 	target    string
-	admission dedup.Admission
+	admission record.Admission
 	queue     Queue
 	issuer    Issuer
 }
 
-var _ dedup.Sender = (*Sender)(nil)
+var _ record.Sender = (*Sender)(nil)
 
 // New makes a sender to a stream, of which only name and admission matter. The issuer is used under token admission only and may be nil otherwise.
-func New(target dedup.Stream, queue Queue, issuer Issuer) (*Sender, error) {
-	if err := dedup.ValidStream(target.Name); err != nil {
+func New(target record.Stream, queue Queue, issuer Issuer) (*Sender, error) {
+	if err := record.ValidStream(target.Name); err != nil {
 		return nil, fmt.Errorf("send to stream %q: %w", target.Name, err)
 	}
-	if target.Admission == dedup.ByToken && issuer == nil {
+	if target.Admission == record.ByToken && issuer == nil {
 		return nil, fmt.Errorf("send to stream %s: token admission needs an issuer", target.Name)
 	}
 	return &Sender{target: target.Name, admission: target.Admission, queue: queue, issuer: issuer}, nil
 }
 
 // Send issues tokens where the stream wants them, then enqueues. A delivery whose token is done already was processed before and is settled.
-func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
-	messages := make([]dedup.Message, len(deliveries))
+func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
+	messages := make([]record.Message, len(deliveries))
 	fates := make([]fate, len(deliveries))
 	for i := range deliveries {
 		messages[i], fates[i].err = s.message(&deliveries[i])
 	}
-	if s.admission == dedup.ByToken {
+	if s.admission == record.ByToken {
 		s.issue(ctx, messages, fates)
 	}
 	s.enqueue(ctx, deliveries, messages, fates)
@@ -92,24 +92,24 @@ type fate struct {
 }
 
 // message translates a delivery.
-func (s *Sender) message(d *dedup.Delivery) (dedup.Message, error) {
-	m := dedup.Message{
+func (s *Sender) message(d *record.Delivery) (record.Message, error) {
+	m := record.Message{
 		Principal: Principal, Stream: s.target, ID: fit(d.Identity), Group: d.Target,
 		ContentType: d.Effect.ContentType, Headers: d.Effect.Headers, Body: d.Effect.Body,
 	}
 	if d.Sequence > 0 {
 		m.Source, m.Epoch, m.Sequence = fit(d.Stream+"/"+d.Group), d.Incarnation, d.Sequence
-	} else if s.admission == dedup.BySequence {
+	} else if s.admission == record.BySequence {
 		return m, ErrUnnumbered
 	}
 	if err := m.Validate(); err != nil {
-		return m, &dedup.RefusedError{Reason: dedup.ReasonInvalid, Detail: err.Error()}
+		return m, &record.RefusedError{Reason: record.ReasonInvalid, Detail: err.Error()}
 	}
 	return m, nil
 }
 
 // issue writes the tokens. Tokens carry no order, so the groups' order does not matter here.
-func (s *Sender) issue(ctx context.Context, messages []dedup.Message, fates []fate) {
+func (s *Sender) issue(ctx context.Context, messages []record.Message, fates []fate) {
 	var g errgroup.Group
 	g.SetLimit(issuing)
 	for i := range messages {
@@ -118,7 +118,7 @@ func (s *Sender) issue(ctx context.Context, messages []dedup.Message, fates []fa
 		}
 		g.Go(func() error {
 			token, _, err := s.issuer.Issue(ctx, messages[i])
-			fates[i] = fate{done: err == nil && token.State == dedup.Done, err: err}
+			fates[i] = fate{done: err == nil && token.State == record.Done, err: err}
 			return nil
 		})
 	}
@@ -126,9 +126,9 @@ func (s *Sender) issue(ctx context.Context, messages []dedup.Message, fates []fa
 }
 
 // enqueue puts what is neither settled nor behind a failure of its group, and then fails what is behind one.
-func (s *Sender) enqueue(ctx context.Context, deliveries []dedup.Delivery, messages []dedup.Message, fates []fate) {
+func (s *Sender) enqueue(ctx context.Context, deliveries []record.Delivery, messages []record.Message, fates []fate) {
 	stop(deliveries, fates)
-	var put []dedup.Message
+	var put []record.Message
 	var index []int
 	for i := range messages {
 		if !fates[i].done && fates[i].err == nil {
@@ -146,14 +146,14 @@ func (s *Sender) enqueue(ctx context.Context, deliveries []dedup.Delivery, messa
 }
 
 // stop fails the deliveries that follow a failed one of their group. A refused one is settled and stops nothing.
-func stop(deliveries []dedup.Delivery, fates []fate) {
-	failed := map[dedup.GroupKey]error{}
+func stop(deliveries []record.Delivery, fates []fate) {
+	failed := map[record.GroupKey]error{}
 	for i := range deliveries {
 		d := &deliveries[i]
 		if d.Number == 0 {
 			continue
 		}
-		key := dedup.GroupKey{Stream: d.Stream, Group: d.Group}
+		key := record.GroupKey{Stream: d.Stream, Group: d.Group}
 		if before := failed[key]; before != nil {
 			if fates[i].err == nil {
 				fates[i].err = fmt.Errorf("an earlier delivery of the group failed: %w", before)
@@ -164,18 +164,18 @@ func stop(deliveries []dedup.Delivery, fates []fate) {
 	}
 }
 
-func isRefused(err error) bool { return errors.As(err, new(*dedup.RefusedError)) }
+func isRefused(err error) bool { return errors.As(err, new(*record.RefusedError)) }
 
 // fit makes a name short enough for a message, and keeps different names different: one that is too long, or that looks as if it
 // had been, is cut and gets the hash of all of it.
 func fit(name string) string {
 	const digits = 2 * sha256.Size
 	tail := len(name) - digits - 1
-	if len(name) <= dedup.MaxName && (tail < 0 || name[tail] != '~' || strings.Trim(name[tail+1:], "0123456789abcdef") != "") {
+	if len(name) <= record.MaxName && (tail < 0 || name[tail] != '~' || strings.Trim(name[tail+1:], "0123456789abcdef") != "") {
 		return name
 	}
 	hash := sha256.Sum256([]byte(name))
-	cut := min(len(name), dedup.MaxName-digits-1)
+	cut := min(len(name), record.MaxName-digits-1)
 	for cut > 0 && cut < len(name) && !utf8.RuneStart(name[cut]) {
 		cut--
 	}

@@ -11,19 +11,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A recorder is a queue and an issuer that keep what they got, in order, and fail as they are told.
 type recorder struct {
 	mu     sync.Mutex
 	steps  []string
-	got    []dedup.Message
+	got    []record.Message
 	fails  map[string]error // by step
-	tokens map[string]dedup.Token
+	tokens map[string]record.Token
 }
 
-func (r *recorder) Enqueue(_ context.Context, messages []dedup.Message) []error {
+func (r *recorder) Enqueue(_ context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
 	for i, m := range messages {
 		step := "enqueue " + m.ID
@@ -34,7 +34,7 @@ func (r *recorder) Enqueue(_ context.Context, messages []dedup.Message) []error 
 	return errs
 }
 
-func (r *recorder) Issue(_ context.Context, m dedup.Message) (dedup.Token, bool, error) {
+func (r *recorder) Issue(_ context.Context, m record.Message) (record.Token, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	step := "issue " + m.ID
@@ -42,19 +42,19 @@ func (r *recorder) Issue(_ context.Context, m dedup.Message) (dedup.Token, bool,
 	return r.tokens[m.ID], true, r.fails[step]
 }
 
-func newSender(t *testing.T, admission dedup.Admission, r *recorder) *Sender {
+func newSender(t *testing.T, admission record.Admission, r *recorder) *Sender {
 	t.Helper()
-	s, err := New(dedup.Stream{Name: "payments", Admission: admission}, r, r)
+	s, err := New(record.Stream{Name: "payments", Admission: admission}, r, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func numbered(group string, number uint64) dedup.Delivery {
-	return dedup.Delivery{
+func numbered(group string, number uint64) record.Delivery {
+	return record.Delivery{
 		Identity: fmt.Sprintf("orders/%s/%d", group, number), Stream: "orders", Group: group, Number: number, Incarnation: 9, Sequence: number,
-		Target: "account", Effect: dedup.Effect{Body: []byte("b")},
+		Target: "account", Effect: record.Effect{Body: []byte("b")},
 	}
 }
 
@@ -70,14 +70,14 @@ func TestADeliveryBecomesANumberedMessage(t *testing.T) {
 	r := &recorder{}
 	d := numbered("eve", 7)
 	d.Sequence = 3
-	d.Effect = dedup.Effect{
+	d.Effect = record.Effect{
 		To: []string{"next"}, ID: "a", Source: "outside", Epoch: 1, Sequence: 5,
 		ContentType: "text/plain", Headers: map[string]string{"h": "v"}, Body: []byte("b"),
 	}
-	if errs := newSender(t, dedup.BySequence, r).Send(t.Context(), []dedup.Delivery{d}); errs[0] != nil {
+	if errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
-	want := []dedup.Message{{
+	want := []record.Message{{
 		Principal: "~stream", Stream: "payments", ID: "orders/eve/7", Group: "account", Source: "orders/eve", Epoch: 9, Sequence: 3,
 		ContentType: "text/plain", Headers: map[string]string{"h": "v"}, Body: []byte("b"),
 	}}
@@ -87,21 +87,21 @@ func TestADeliveryBecomesANumberedMessage(t *testing.T) {
 }
 
 func TestADeliveryWithoutANumberGoesToStreamsThatNeedNone(t *testing.T) {
-	d := dedup.Delivery{Identity: "orders/x", Stream: "orders", Effect: dedup.Effect{Body: []byte("b")}}
+	d := record.Delivery{Identity: "orders/x", Stream: "orders", Effect: record.Effect{Body: []byte("b")}}
 	r := &recorder{}
-	if errs := newSender(t, dedup.ByKey, r).Send(t.Context(), []dedup.Delivery{d}); errs[0] != nil || r.got[0].Source != "" {
+	if errs := newSender(t, record.ByKey, r).Send(t.Context(), []record.Delivery{d}); errs[0] != nil || r.got[0].Source != "" {
 		t.Errorf("%v, %+v", errs, r.got)
 	}
 	r = &recorder{}
-	errs := newSender(t, dedup.BySequence, r).Send(t.Context(), []dedup.Delivery{d})
+	errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d})
 	if !errors.Is(errs[0], ErrUnnumbered) || isRefused(errs[0]) || len(r.got) != 0 {
 		t.Errorf("%v, %+v", errs, r.got)
 	}
 }
 
 func TestATokenIsIssuedBeforeItsMessageIsEnqueued(t *testing.T) {
-	r := &recorder{tokens: map[string]dedup.Token{"orders/a/1": {State: dedup.Done}, "orders/a/2": {State: dedup.Issued}}}
-	errs := newSender(t, dedup.ByToken, r).Send(t.Context(), []dedup.Delivery{numbered("a", 1), numbered("a", 2)})
+	r := &recorder{tokens: map[string]record.Token{"orders/a/1": {State: record.Done}, "orders/a/2": {State: record.Issued}}}
+	errs := newSender(t, record.ByToken, r).Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)})
 	if diff := cmp.Diff([]bool{true, true}, settled(errs)); diff != "" {
 		t.Error(errs)
 	}
@@ -111,11 +111,11 @@ func TestATokenIsIssuedBeforeItsMessageIsEnqueued(t *testing.T) {
 }
 
 func TestAFailureStopsItsGroupOnly(t *testing.T) {
-	deliveries := []dedup.Delivery{numbered("a", 1), numbered("b", 1), numbered("a", 2), numbered("a", 3), numbered("b", 2)}
+	deliveries := []record.Delivery{numbered("a", 1), numbered("b", 1), numbered("a", 2), numbered("a", 3), numbered("b", 2)}
 	want := []bool{true, true, false, false, true}
 	for _, failing := range []string{"issue orders/a/2", "enqueue orders/a/2"} {
 		r := &recorder{fails: map[string]error{failing: errors.New("away")}}
-		errs := newSender(t, dedup.ByToken, r).Send(t.Context(), deliveries)
+		errs := newSender(t, record.ByToken, r).Send(t.Context(), deliveries)
 		if diff := cmp.Diff(want, settled(errs)); diff != "" {
 			t.Error(failing, diff)
 		}
@@ -132,15 +132,15 @@ func TestAFailureStopsItsGroupOnly(t *testing.T) {
 func TestARefusedDeliveryStopsNothing(t *testing.T) {
 	r := &recorder{}
 	big := numbered("a", 1)
-	big.Effect.Body = make([]byte, dedup.MaxBody+1)
-	errs := newSender(t, dedup.ByKey, r).Send(t.Context(), []dedup.Delivery{big, numbered("a", 2)})
-	var refused *dedup.RefusedError
-	if !errors.As(errs[0], &refused) || refused.Reason != dedup.ReasonInvalid || errs[1] != nil || len(r.got) != 1 {
+	big.Effect.Body = make([]byte, record.MaxBody+1)
+	errs := newSender(t, record.ByKey, r).Send(t.Context(), []record.Delivery{big, numbered("a", 2)})
+	var refused *record.RefusedError
+	if !errors.As(errs[0], &refused) || refused.Reason != record.ReasonInvalid || errs[1] != nil || len(r.got) != 1 {
 		t.Errorf("%v, %+v", errs, r.got)
 	}
-	reuse := &dedup.RefusedError{Reason: dedup.ReasonKeyReuse}
+	reuse := &record.RefusedError{Reason: record.ReasonKeyReuse}
 	r = &recorder{fails: map[string]error{"issue orders/a/1": reuse}}
-	errs = newSender(t, dedup.ByToken, r).Send(t.Context(), []dedup.Delivery{numbered("a", 1), numbered("a", 2)})
+	errs = newSender(t, record.ByToken, r).Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)})
 	if !errors.Is(errs[0], reuse) || errs[1] != nil {
 		t.Errorf("%v", errs)
 	}
@@ -148,11 +148,11 @@ func TestARefusedDeliveryStopsNothing(t *testing.T) {
 
 func TestLongNamesFitAndStayDifferent(t *testing.T) {
 	long := strings.Repeat("é", 150)
-	names := []string{"short", long, long + "/1", long + "/2", fit(long), fit(fit(long)), strings.Repeat("x", dedup.MaxName)}
+	names := []string{"short", long, long + "/1", long + "/2", fit(long), fit(fit(long)), strings.Repeat("x", record.MaxName)}
 	seen := map[string]string{}
 	for _, name := range names {
 		got := fit(name)
-		if len(got) > dedup.MaxName || !utf8.ValidString(got) {
+		if len(got) > record.MaxName || !utf8.ValidString(got) {
 			t.Errorf("%q does not fit", got)
 		}
 		if other, ok := seen[got]; ok {
@@ -163,18 +163,18 @@ func TestLongNamesFitAndStayDifferent(t *testing.T) {
 	if fit("short") != "short" || fit(names[6]) != names[6] {
 		t.Error("a name that fits was changed")
 	}
-	d := numbered(strings.Repeat("g", dedup.MaxName), 1)
+	d := numbered(strings.Repeat("g", record.MaxName), 1)
 	r := &recorder{}
-	if errs := newSender(t, dedup.BySequence, r).Send(t.Context(), []dedup.Delivery{d}); errs[0] != nil {
+	if errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Error(errs[0])
 	}
 }
 
 func TestTokenAdmissionNeedsAnIssuer(t *testing.T) {
-	if _, err := New(dedup.Stream{Name: "payments", Admission: dedup.ByToken}, &recorder{}, nil); err == nil {
+	if _, err := New(record.Stream{Name: "payments", Admission: record.ByToken}, &recorder{}, nil); err == nil {
 		t.Error("made a sender without one")
 	}
-	if _, err := New(dedup.Stream{Name: "-"}, &recorder{}, nil); err == nil {
+	if _, err := New(record.Stream{Name: "-"}, &recorder{}, nil); err == nil {
 		t.Error("made a sender to a stream without a valid name")
 	}
 }

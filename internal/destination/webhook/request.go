@@ -14,7 +14,7 @@ import (
 	"github.com/dunglas/httpsfv"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A signer signs one request; nil does not sign.
@@ -52,7 +52,7 @@ func ValidSecret(secret string) error {
 	return nil
 }
 
-func (t *turn) request(ctx context.Context, d *dedup.Delivery) (*http.Request, error) {
+func (t *turn) request(ctx context.Context, d *record.Delivery) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(d.Effect.Body))
 	if err != nil {
 		return nil, errors.New("make request") // the error would repeat the URL
@@ -83,7 +83,7 @@ func (t *turn) request(ctx context.Context, d *dedup.Delivery) (*http.Request, e
 }
 
 // setOrigin tells where the delivery comes from.
-func setOrigin(h http.Header, d *dedup.Delivery) {
+func setOrigin(h http.Header, d *record.Delivery) {
 	number := ""
 	if d.Number > 0 {
 		number = strconv.FormatUint(d.Number, 10)

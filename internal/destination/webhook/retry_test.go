@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A script answers with one status after the other, the last one for ever; "429 7" has a Retry-After; a status of 0 is a broken connection.
@@ -54,7 +54,7 @@ func play(t *testing.T, options Options, steps []step, then func(t *testing.T, s
 func TestWhatMayPassIsTriedAgainWithinTheBudget(t *testing.T) {
 	for _, code := range []int{0, 408, 425, 429, 500, 503} {
 		play(t, Options{}, []step{{code: code}, {code: code}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
-			errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+			errs := s.Send(t.Context(), []record.Delivery{single("x")})
 			if errs[0] != nil || len(transport.at) != 3 {
 				t.Errorf("%d: %v after %v", code, errs[0], transport.at)
 			}
@@ -65,8 +65,8 @@ func TestWhatMayPassIsTriedAgainWithinTheBudget(t *testing.T) {
 func TestWhatDoesNotPassFailsAtOnce(t *testing.T) {
 	for _, code := range []int{301, 400, 401, 404, 422} {
 		play(t, Options{}, []step{{code: code}}, func(t *testing.T, s *Sender, transport *script) {
-			errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
-			if errs[0] == nil || errors.As(errs[0], new(*dedup.RefusedError)) || len(transport.at) != 1 {
+			errs := s.Send(t.Context(), []record.Delivery{single("x")})
+			if errs[0] == nil || errors.As(errs[0], new(*record.RefusedError)) || len(transport.at) != 1 {
 				t.Errorf("%d: %v after %v", code, errs[0], transport.at)
 			}
 		})
@@ -75,7 +75,7 @@ func TestWhatDoesNotPassFailsAtOnce(t *testing.T) {
 
 func TestNoTryBeginsAfterTheBudget(t *testing.T) {
 	play(t, Options{Budget: 3 * time.Second}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
-		errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+		errs := s.Send(t.Context(), []record.Delivery{single("x")})
 		last := transport.at[len(transport.at)-1]
 		if errs[0] == nil || last > 3*time.Second || len(transport.at) < 3 {
 			t.Errorf("%v after %v", errs[0], transport.at)
@@ -85,7 +85,7 @@ func TestNoTryBeginsAfterTheBudget(t *testing.T) {
 
 func TestRetryAfterIsHonoured(t *testing.T) {
 	play(t, Options{}, []step{{429, "7"}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
-		errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+		errs := s.Send(t.Context(), []record.Delivery{single("x")})
 		if errs[0] != nil {
 			t.Error(errs[0])
 		}
@@ -98,12 +98,12 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 func TestARetryAfterBeyondTheBudgetKeepsLaterSendsAway(t *testing.T) {
 	play(t, Options{}, []step{{503, "60"}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
 		for range 2 {
-			if errs := s.Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] == nil {
+			if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] == nil {
 				t.Error("settled")
 			}
 		}
 		time.Sleep(55 * time.Second)
-		if errs := s.Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] != nil {
+		if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] != nil {
 			t.Error(errs[0])
 		}
 		if diff := cmp.Diff([]time.Duration{0, 60 * time.Second}, transport.at); diff != "" {
@@ -116,7 +116,7 @@ func TestTheContextEndsTheTries(t *testing.T) {
 	play(t, Options{}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		errs := s.Send(ctx, []dedup.Delivery{numbered("a", 1), numbered("a", 2)})
+		errs := s.Send(ctx, []record.Delivery{numbered("a", 1), numbered("a", 2)})
 		if !errors.Is(errs[0], context.DeadlineExceeded) || errs[1] == nil || time.Since(transport.start) > time.Second {
 			t.Errorf("%v after %v", errs, time.Since(transport.start))
 		}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // Options of a sender. Zero fields take the defaults in their comments.
@@ -57,7 +57,7 @@ type Sender struct {
 	silent  atomic.Int64 // Unix milliseconds until which the destination asked to be left alone
 }
 
-var _ dedup.Sender = (*Sender)(nil)
+var _ record.Sender = (*Sender)(nil)
 
 // New checks the URL, see [ValidURL]. It sends nothing.
 func New(target string, options Options) (*Sender, error) {
@@ -112,7 +112,7 @@ func ValidURL(text string) error {
 }
 
 // Send posts deliveries: those of a group one after the other, groups in parallel.
-func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error {
+func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
 	sign, err := s.signer()
 	if err != nil {
@@ -131,12 +131,12 @@ func (s *Sender) Send(ctx context.Context, deliveries []dedup.Delivery) []error 
 }
 
 // laneOrder divides deliveries into those that must follow each other, by index.
-func laneOrder(deliveries []dedup.Delivery) [][]int {
+func laneOrder(deliveries []record.Delivery) [][]int {
 	var lanes [][]int
-	of := map[dedup.GroupKey]int{}
+	of := map[record.GroupKey]int{}
 	for i := range deliveries {
 		d := &deliveries[i]
-		key := dedup.GroupKey{Stream: d.Stream, Group: d.Group}
+		key := record.GroupKey{Stream: d.Stream, Group: d.Group}
 		lane, ok := of[key]
 		if d.Number == 0 || !ok {
 			lane = len(lanes)
@@ -158,7 +158,7 @@ type turn struct {
 }
 
 // sendLane posts one delivery after the other, and none after one that failed.
-func (t *turn) sendLane(ctx context.Context, deliveries []dedup.Delivery, lane []int, errs []error) {
+func (t *turn) sendLane(ctx context.Context, deliveries []record.Delivery, lane []int, errs []error) {
 	var before error
 	for _, i := range lane {
 		if before != nil {
@@ -166,7 +166,7 @@ func (t *turn) sendLane(ctx context.Context, deliveries []dedup.Delivery, lane [
 			continue
 		}
 		errs[i] = t.deliver(ctx, &deliveries[i])
-		if errors.As(errs[i], new(*dedup.RefusedError)) {
+		if errors.As(errs[i], new(*record.RefusedError)) {
 			continue // settled: the next one may go
 		}
 		before = errs[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const testSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -79,15 +79,15 @@ func newSender(t *testing.T, url string, options Options) *Sender {
 	return s
 }
 
-func numbered(group string, number uint64) dedup.Delivery {
-	return dedup.Delivery{
+func numbered(group string, number uint64) record.Delivery {
+	return record.Delivery{
 		Identity: fmt.Sprintf("orders/%s/%d", group, number), Stream: "orders", Group: group, Number: number,
-		Effect: dedup.Effect{ID: fmt.Sprintf("m-%s-%d", group, number), ContentType: "application/json", Body: []byte(`{"n": 1}`)},
+		Effect: record.Effect{ID: fmt.Sprintf("m-%s-%d", group, number), ContentType: "application/json", Body: []byte(`{"n": 1}`)},
 	}
 }
 
-func single(id string) dedup.Delivery {
-	return dedup.Delivery{Identity: "orders/" + id, Stream: "orders", Effect: dedup.Effect{ID: id, Body: []byte(id)}}
+func single(id string) record.Delivery {
+	return record.Delivery{Identity: "orders/" + id, Stream: "orders", Effect: record.Effect{ID: id, Body: []byte(id)}}
 }
 
 func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
@@ -98,7 +98,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 		"X-Trace": "abc", "webhook-id": "forged", "Once-Stream": "forged", "idempotency-key": "forged", "Connection": "close",
 		"bad name": "x", "X-Bad": "a\r\nX-Injected: b", "Content-Type": "forged", "Host": "forged",
 	}
-	if errs := s.Send(t.Context(), []dedup.Delivery{d}); errs[0] != nil {
+	if errs := s.Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	got := rc.got[0]
@@ -123,7 +123,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 
 func TestWithoutASecretARequestIsNotSigned(t *testing.T) {
 	rc := newReceiver(t, nil)
-	errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")})
+	errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []record.Delivery{single("x")})
 	if errs[0] != nil || rc.got[0].header.Get("webhook-signature") != "" || rc.got[0].header.Get("webhook-timestamp") == "" {
 		t.Errorf("%v, %v", errs[0], rc.got[0].header)
 	}
@@ -132,7 +132,7 @@ func TestWithoutASecretARequestIsNotSigned(t *testing.T) {
 func TestAnIdentityThatHeadersCannotCarryIsEscapedAndStillVerifies(t *testing.T) {
 	rc := newReceiver(t, nil)
 	s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return testSecret, nil }})
-	if errs := s.Send(t.Context(), []dedup.Delivery{single("café ")}); errs[0] != nil {
+	if errs := s.Send(t.Context(), []record.Delivery{single("café ")}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	if diff := cmp.Diff([]string{"~orders%2Fcaf%C3%A9%20"}, rc.ids()); diff != "" {
@@ -148,14 +148,14 @@ func TestABadSecretFailsWithoutARequestAndIsNotRepeated(t *testing.T) {
 	rc := newReceiver(t, nil)
 	for _, secret := range []string{"not base64!", "", "whsec_"} {
 		s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return secret, nil }})
-		errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+		errs := s.Send(t.Context(), []record.Delivery{single("x")})
 		if errs[0] == nil || strings.Contains(errs[0].Error(), "not base64!") {
 			t.Errorf("%q: got %v", secret, errs[0])
 		}
 	}
 	lost := errors.New("no such variable")
 	s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return "", lost }})
-	if errs := s.Send(t.Context(), []dedup.Delivery{single("x"), single("y")}); !errors.Is(errs[1], lost) {
+	if errs := s.Send(t.Context(), []record.Delivery{single("x"), single("y")}); !errors.Is(errs[1], lost) {
 		t.Errorf("got %v", errs)
 	}
 	if len(rc.ids()) != 0 {
@@ -170,7 +170,7 @@ func TestAFailureStopsItsGroupOnly(t *testing.T) {
 		}
 	})
 	s := newSender(t, rc.URL, Options{})
-	errs := s.Send(t.Context(), []dedup.Delivery{
+	errs := s.Send(t.Context(), []record.Delivery{
 		numbered("a", 1), numbered("b", 1), numbered("a", 2), single("x"), numbered("a", 3), numbered("b", 2), single("y"), numbered("a", 4),
 	})
 	var settled []bool
@@ -199,7 +199,7 @@ func TestDeliveriesOfAGroupArriveInNumberOrderWhileGroupsRunInParallel(t *testin
 			<-meet
 		}
 	})
-	var deliveries []dedup.Delivery
+	var deliveries []record.Delivery
 	for n := range numbers {
 		for g := range groups {
 			deliveries = append(deliveries, numbered(fmt.Sprint(g), uint64(n+1)))
@@ -239,7 +239,7 @@ func TestAtMostTheConfiguredNumberOfRequestsIsUnderWay(t *testing.T) {
 		now--
 		mu.Unlock()
 	})
-	var deliveries []dedup.Delivery
+	var deliveries []record.Delivery
 	for i := range 8 {
 		deliveries = append(deliveries, single(fmt.Sprint(i)))
 	}
@@ -257,9 +257,9 @@ func TestGoneStopsTheDestinationForTheLifeOfTheProcess(t *testing.T) {
 	rc := newReceiver(t, status(http.StatusGone))
 	s := newSender(t, rc.URL, Options{})
 	for range 2 {
-		for _, err := range s.Send(t.Context(), []dedup.Delivery{numbered("a", 1), numbered("a", 2)}) {
-			var refused *dedup.RefusedError
-			if !errors.As(err, &refused) || refused.Reason != dedup.ReasonGone {
+		for _, err := range s.Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)}) {
+			var refused *record.RefusedError
+			if !errors.As(err, &refused) || refused.Reason != record.ReasonGone {
 				t.Errorf("got %v", err)
 			}
 		}
@@ -274,7 +274,7 @@ func TestARedirectIsAFailureAndIsNotFollowed(t *testing.T) {
 	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 	})
-	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] == nil {
+	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []record.Delivery{single("x")}); errs[0] == nil {
 		t.Error("settled")
 	}
 	if len(rc.ids()) != 1 || len(other.ids()) != 0 {
@@ -286,7 +286,7 @@ func TestAnErrorDoesNotRepeatTheURL(t *testing.T) {
 	rc := newReceiver(t, nil)
 	rc.Close()
 	s := newSender(t, rc.URL+"/hook?token=hidden", Options{Budget: time.Nanosecond})
-	errs := s.Send(t.Context(), []dedup.Delivery{single("x")})
+	errs := s.Send(t.Context(), []record.Delivery{single("x")})
 	if errs[0] == nil || strings.Contains(errs[0].Error(), "hidden") {
 		t.Errorf("got %v", errs[0])
 	}
@@ -303,7 +303,7 @@ func TestALongAnswerIsNotReadToItsEnd(t *testing.T) {
 			}
 		}
 	})
-	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []dedup.Delivery{single("x")}); errs[0] != nil {
+	if errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []record.Delivery{single("x")}); errs[0] != nil {
 		t.Error(errs[0])
 	}
 	<-stopped

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // maxAnswer is how much of an answer is read, in bytes.
@@ -22,7 +22,7 @@ const maxAnswer = 64 << 10
 const maxSilence = time.Hour
 
 // deliver tries until the delivery is done or refused, or the budget has ended. There is at least one try.
-func (t *turn) deliver(ctx context.Context, d *dedup.Delivery) error {
+func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
 	left := time.Until(t.until)
 	try := func() (struct{}, error) { return struct{}{}, t.try(ctx, d) }
 	// A limit of 0 would mean none.
@@ -31,7 +31,7 @@ func (t *turn) deliver(ctx context.Context, d *dedup.Delivery) error {
 	if errors.As(err, &later) {
 		err = later.Err
 	}
-	if err != nil && !errors.As(err, new(*dedup.RefusedError)) {
+	if err != nil && !errors.As(err, new(*record.RefusedError)) {
 		return fmt.Errorf("post to %s: %w", t.host, err)
 	}
 	return err
@@ -54,7 +54,7 @@ func (e *laterError) Error() string   { return e.Err.Error() }
 func (e *laterError) Unwrap() []error { return []error{e.Err, &e.wait} }
 
 // try posts once. An error that no further try within this Send would change is a *backoff.PermanentError.
-func (t *turn) try(ctx context.Context, d *dedup.Delivery) error {
+func (t *turn) try(ctx context.Context, d *record.Delivery) error {
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
@@ -101,8 +101,8 @@ func (t *turn) judge(response *http.Response) error {
 	return backoff.Permanent(err)
 }
 
-func (s *Sender) refused() *dedup.RefusedError {
-	return &dedup.RefusedError{Reason: dedup.ReasonGone, Detail: s.host + " answered 410 Gone"}
+func (s *Sender) refused() *record.RefusedError {
+	return &record.RefusedError{Reason: record.ReasonGone, Detail: s.host + " answered 410 Gone"}
 }
 
 // silence is how long the destination still wants to be left alone.

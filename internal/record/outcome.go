@@ -1,4 +1,4 @@
-package dedup
+package record
 
 // Kind is what became of a message.
 type Kind uint8
@@ -51,3 +51,21 @@ type Outcome struct {
 
 // Settled reports whether the delivery may be acknowledged.
 func (o Outcome) Settled() bool { return o.Kind != Retry }
+
+// Event is what an observer is told of the outcome.
+func (o Outcome) Event(stream string) Event {
+	ev := Event{Stream: stream, Count: 1, Reason: o.Reason}
+	switch o.Kind {
+	case Processed:
+		ev.Name = EventProcessed
+	case Duplicate:
+		ev.Name = EventDuplicate
+	case HeldBack:
+		ev.Name = EventHeld
+	case Rejected:
+		ev.Name = EventRejected
+	case Retry:
+		ev.Name = EventRetried
+	}
+	return ev
+}

@@ -1,4 +1,4 @@
-package dedup
+package record
 
 import "slices"
 
@@ -80,4 +80,12 @@ func (r Ranges) First() uint64 {
 		return 0
 	}
 	return r[0].First
+}
+
+// From counts the numbers from n on that follow without a gap, as far as one commit takes them: up to [MaxCommitItems].
+func (r Ranges) From(n uint64) int {
+	if i := r.search(n); i < len(r) && r[i].First <= n {
+		return int(min(r[i].Last-n+1, MaxCommitItems))
+	}
+	return 0
 }

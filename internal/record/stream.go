@@ -1,7 +1,8 @@
-package dedup
+package record
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -77,25 +78,6 @@ func (b Bounds) withDefaults() Bounds {
 	return b
 }
 
-// A Handler processes one message by changing the attempt: its state, effects, reply and blobs. An error that is a [*RejectError] refuses the message for
-// good; any other error, and a panic, means try again. Nothing of a failed attempt becomes visible.
-type Handler func(ctx context.Context, a *Attempt, m Message) error
-
-// A RejectError refuses a message for good.
-type RejectError struct {
-	Detail string
-	Err    error
-}
-
-func (e *RejectError) Error() string {
-	if e.Err == nil {
-		return e.Detail
-	}
-	return e.Detail + ": " + e.Err.Error()
-}
-
-func (e *RejectError) Unwrap() error { return e.Err }
-
 func (s Stream) withDefaults() Stream {
 	if s.Admission == "" {
 		s.Admission = ByKey
@@ -108,4 +90,45 @@ func (s Stream) withDefaults() Stream {
 	}
 	s.Bounds = s.Bounds.withDefaults()
 	return s
+}
+
+// RetentionOf is how long the message's token remembers that it is done.
+func (s Stream) RetentionOf(m *Message) time.Duration {
+	switch {
+	case s.Retention != 0:
+		return s.Retention
+	case m.Retention != 0:
+		return m.Retention
+	default:
+		return DefaultRetention
+	}
+}
+
+// Streams are configured streams by name, with their defaults filled in.
+type Streams map[string]Stream
+
+// ErrNoStream says that a message names a stream that is not configured.
+var ErrNoStream = errors.New("no such stream")
+
+// NewStreams checks streams and fills in their defaults. An error names the stream and the rule.
+func NewStreams(streams []Stream) (Streams, error) {
+	byName := make(Streams, len(streams))
+	for _, s := range streams {
+		if err := ValidStream(s.Name); err != nil {
+			return nil, fmt.Errorf("stream %q: %w", s.Name, err)
+		}
+		if _, twice := byName[s.Name]; twice || s.Handler == nil {
+			return nil, fmt.Errorf("stream %q: needs one handler and a name of its own", s.Name)
+		}
+		byName[s.Name] = s.withDefaults()
+	}
+	return byName, nil
+}
+
+// GroupRetention is how long a group record of a stream outlives its last message, also of a stream that is not configured any more.
+func (s Streams) GroupRetention(name string) time.Duration {
+	if known, ok := s[name]; ok {
+		return known.GroupRetention
+	}
+	return DefaultGroupRetention
 }
