@@ -2,6 +2,7 @@ package lambda
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +22,7 @@ func environment(changes map[string]string) func(string) string {
 		EnvPublishFIFOQueue: "https://q/1/publish.fifo", EnvDeadQueue: "https://q/1/dead", EnvDeadPublishQueue: "https://q/1/dead-publish",
 		EnvTrustedSenders: "AROA1,AROA2",
 	}
-	for name, value := range changes {
-		env[name] = value
-	}
+	maps.Copy(env, changes)
 	return func(name string) string { return env[name] }
 }
 
