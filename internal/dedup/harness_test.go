@@ -105,7 +105,10 @@ func (l *lab) workerOf(cfg dedup.Config) *worker {
 			s.Handler = w.handle(s.Stateless)
 		}
 	}
-	cfg.Store, cfg.Queues, cfg.Blobs, cfg.Now, cfg.NewID = portStore{w}, w, blobPort{w}, l.clock, l.name
+	if cfg.Store == nil {
+		cfg.Store = portStore{w}
+	}
+	cfg.Queues, cfg.Blobs, cfg.Now, cfg.NewID = w, blobPort{w}, l.clock, l.name
 	if cfg.Senders == nil {
 		cfg.Senders = map[string]dedup.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}}
 		cfg.Sequenced = map[string]bool{"next": true}

@@ -1,0 +1,222 @@
+package dedup_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+var update = flag.Bool("update", false, "write docs/costs.md")
+
+// cost is what a batch asks of the store, until its effects are published.
+type cost struct {
+	reads, calls int
+	writes       int // records written
+	requests     int // to DynamoDB
+}
+
+// meter counts the calls to a store.
+type meter struct {
+	portStore
+	cost
+}
+
+// The items that one request of DynamoDB takes.
+const (
+	batchGet   = 100
+	batchWrite = 25
+)
+
+func ceil(n, by int) int { return (n + by - 1) / by }
+
+func (m *meter) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+	m.calls++
+	m.reads++
+	m.requests += ceil(len(g), batchGet) + ceil(len(t), batchGet)
+	return m.portStore.Load(ctx, g, t)
+}
+
+func (m *meter) Commit(ctx context.Context, c dedup.Commit) error {
+	m.calls++
+	m.requests++
+	m.writes += 1 + len(c.Hold) + len(c.Unhold)
+	return m.portStore.Commit(ctx, c)
+}
+
+func (m *meter) Clear(ctx context.Context, c dedup.Clear) error {
+	m.calls++
+	m.requests++
+	m.writes++
+	return m.portStore.Clear(ctx, c)
+}
+
+func (m *meter) Held(ctx context.Context, k dedup.HeldKey, n int) ([]dedup.Held, error) {
+	m.calls++
+	m.reads++
+	m.requests++
+	return m.portStore.Held(ctx, k, n)
+}
+
+func (m *meter) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+	m.calls++
+	m.requests++
+	m.writes++
+	return m.portStore.SwapToken(ctx, old, next)
+}
+
+func (m *meter) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+	m.calls++
+	m.requests += ceil(len(tokens), batchWrite)
+	m.writes += len(tokens)
+	return m.portStore.MarkDone(ctx, tokens)
+}
+
+// A bill is one row of the table.
+type bill struct {
+	stream, effects, batch string
+	messages               int
+	cost
+}
+
+// hold is a limit of the design on a row: requests and records written for each message; 0 for none.
+type hold struct{ requests, writes float64 }
+
+func holds() map[string]hold {
+	return map[string]hold{
+		"key no alone": {4, 2}, "key yes alone": {0, 3},
+		"key no ten of ten groups": {1.5, 2}, "token no ten of ten groups": {1.5, 2},
+		"sequence yes alone": {0, 2}, "sequence no alone": {0, 1}, "sequence yes ten of one group": {0, 0.2}, "sequence no ten of one group": {0, 0.1},
+	}
+}
+
+func TestTheCostOfAMessage(t *testing.T) {
+	bills := bills(t)
+	limits := holds()
+	for _, b := range bills {
+		name := strings.Join([]string{b.stream, b.effects, b.batch}, " ")
+		n := float64(b.messages)
+		limit := limits[name]
+		delete(limits, name)
+		if limit.requests > 0 && float64(b.requests)/n > limit.requests || limit.writes > 0 && float64(b.writes)/n > limit.writes {
+			t.Errorf("%s: %+v for %d messages is more than %+v each", name, b.cost, b.messages, limit)
+		}
+		if b.batch == "a duplicate" && (b.cost.calls != 1 || b.cost.reads != 1 || b.cost.writes != 0) {
+			t.Errorf("%s: %+v is more than one read", name, b.cost)
+		}
+	}
+	if len(limits) > 0 {
+		t.Errorf("no rows for %v", limits)
+	}
+	page := filepath.Join("..", "..", "docs", "costs.md")
+	if *update {
+		if err := os.WriteFile(page, []byte(costPage(bills)), 0o644); err != nil { //nolint:gosec // a page for everybody
+			t.Fatal(err)
+		}
+	}
+	written, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(written), costPage(bills)); diff != "" {
+		t.Errorf("docs/costs.md is not up to date, see -update (-written +counted):\n%s", diff)
+	}
+}
+
+// bills counts every row.
+func bills(t *testing.T) []bill {
+	t.Helper()
+	var out []bill
+	for _, s := range []struct {
+		name   string
+		stream dedup.Stream
+	}{{"key", byKey}, {"token", byToken}, {"sequence", bySequence}, {"key, no group record", relay}} {
+		for _, effects := range []string{"no", "yes"} {
+			for _, batch := range []string{"alone", "after another of its group", "a duplicate", "ten of one group", "ten of ten groups"} {
+				out = append(out, count(t, s.stream, bill{stream: s.name, effects: effects, batch: batch}))
+			}
+		}
+	}
+	return out
+}
+
+// count runs one row: the batch, and the publishing that it triggers.
+func count(t *testing.T, stream dedup.Stream, b bill) bill {
+	t.Helper()
+	l := newLab(t)
+	w := l.worker(stream)
+	m := &meter{portStore: portStore{w}}
+	metered := l.workerOf(dedup.Config{Streams: []dedup.Stream{stream}, Store: m})
+	message := func(group string, n int) dedup.Message {
+		out := dedup.Message{Stream: "s", Group: group, ID: fmt.Sprintf("%s%d", group, n)}
+		if stream.Admission == dedup.BySequence {
+			out.Source, out.Sequence = "p", uint64(n)
+		}
+		if b.effects == "yes" {
+			out.Body = []byte("send")
+		}
+		if stream.Admission == dedup.ByToken {
+			w.issue(out)
+		}
+		return out
+	}
+	batch := []dedup.Message{message("g", 1)}
+	switch b.batch {
+	case "a duplicate":
+		w.process(batch...)
+		l.publish(stream)
+	case "after another of its group":
+		w.process(batch...)
+		l.publish(stream)
+		batch = []dedup.Message{message("g", 2)}
+	case "ten of one group":
+		for n := 2; n <= 10; n++ {
+			batch = append(batch, message("g", n))
+		}
+	case "ten of ten groups":
+		for n := 2; n <= 10; n++ {
+			batch = append(batch, message(fmt.Sprintf("g%d", n), 1))
+		}
+	}
+	metered.process(batch...)
+	var keys []dedup.GroupKey
+	for _, x := range l.triggers {
+		keys = append(keys, x.Key)
+	}
+	if len(keys) > 0 {
+		if err := metered.Publish(t.Context(), keys)[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.messages, b.cost = len(batch), m.cost
+	return b
+}
+
+func costPage(bills []bill) string {
+	var b strings.Builder
+	b.WriteString(`# What a message costs
+
+Counted by a test of the engine (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page), for each message of a batch, until its effects are
+published: calls to the store; requests, as DynamoDB counts them (a call that reads groups and tokens is two, a write of marks is one for 25); records written.
+Messages by HTTP on a stream that admits by key or token cost one call, one request and one write more, at the door. Held messages cost two writes more, and their
+commits are transactions. Nobody else is at work: a lost race costs a load and a commit more.
+
+| admission | effects | batch | store calls | requests | writes |
+|---|---|---|---|---|---|
+`)
+	for _, x := range bills {
+		n := float64(x.messages)
+		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.1f | %.1f |\n", x.stream, x.effects, x.batch, float64(x.calls)/n, float64(x.requests)/n, float64(x.writes)/n)
+	}
+	b.WriteString(`
+"After another of its group", a message by key or token without effects looks up the token of the one before it, to take its entry out of the record: that is the fifth request.
+`)
+	return b.String()
+}
