@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // An empty client has empty tables, and notes each read and whether it was to be strongly consistent.
@@ -54,18 +54,18 @@ func TestReadsAreStronglyConsistentAndGroupsComeBeforeTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := []dedup.GroupKey{{Stream: "orders", Group: "a"}, {Stream: "orders", Group: "b"}}
-	tokens := []dedup.TokenKey{{1}, {2}}
+	groups := []record.GroupKey{{Stream: "orders", Group: "a"}, {Stream: "orders", Group: "b"}}
+	tokens := []record.TokenKey{{1}, {2}}
 	for range 2 {
 		if _, _, err := store.Load(t.Context(), groups, tokens); err != nil {
 			t.Fatal(err)
 		}
 		groups, tokens = groups[:1], tokens[:1]
 	}
-	if _, err := store.Held(t.Context(), dedup.HeldKey{Group: groups[0]}, 1); err != nil {
+	if _, err := store.Held(t.Context(), record.HeldKey{Group: groups[0]}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Groups(t.Context(), "", dedup.GroupKey{}, 1); err != nil {
+	if _, err := store.Groups(t.Context(), "", record.GroupKey{}, 1); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"batch groups", "batch tokens", "get groups", "get tokens", "query groups", "scan groups"}
