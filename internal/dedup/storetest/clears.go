@@ -45,6 +45,7 @@ func testClearMissing(t *testing.T, s *suite) {
 
 	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(time.Hour)}) // as many as are pending
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]record.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
 	same(t, "record", s.group(t, groupA()), want)
 }
