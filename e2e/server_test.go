@@ -40,6 +40,28 @@ type process struct {
 	gone chan struct{}
 }
 
+// run starts the process; gone is closed when it has ended.
+func (p *process) run() error {
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	go func() {
+		_ = p.cmd.Wait() // its state tells
+		close(p.gone)
+	}()
+	return nil
+}
+
+// over reports whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // newServer prepares a server with a configuration; it does not start it. When the test ends the process is killed, and its folder is kept if the test
 // failed.
 func newServer(t *testing.T, binary func() (string, error), configuration string) *server {
@@ -86,10 +108,8 @@ func (s *server) start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
 	return poll(ctx, 5*time.Millisecond, func() (bool, error) {
-		select {
-		case <-p.gone:
+		if p.over() {
 			return false, fmt.Errorf("server ended by itself (%v):\n%s", p.cmd.ProcessState, s.lastWords())
-		default:
 		}
 		return healthy(ctx, s.url()), nil
 	})
@@ -110,13 +130,9 @@ func (s *server) launch() (*process, error) {
 	p := &process{cmd: exec.Command(s.binary, "dev", "--listen", s.address), gone: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
 	p.cmd.Env = append(os.Environ(), s.env...)
-	if err := p.cmd.Start(); err != nil {
+	if err := p.run(); err != nil {
 		return nil, err
 	}
-	go func() {
-		_ = p.cmd.Wait() // its state tells
-		close(p.gone)
-	}()
 	s.process = p
 	return p, nil
 }

@@ -99,15 +99,20 @@ func (s *step) background() bool { return strings.HasSuffix(strings.TrimSpace(s.
 // A session runs the steps of one page.
 type session struct {
 	dir      string
-	running  []*exec.Cmd
+	running  []*process
 	patience time.Duration
 }
 
-// close ends what runs in the background.
+// close ends what runs in the background, with all that it has started: go run has a child.
 func (s *session) close() {
-	for _, cmd := range s.running {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) // its whole group: go run has a child
-		_ = cmd.Wait()
+	for _, p := range s.running {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+			_ = syscall.Kill(-p.cmd.Process.Pid, signal) // it may have ended by itself
+			select {
+			case <-p.gone:
+			case <-time.After(drainTime):
+			}
+		}
 	}
 }
 
@@ -134,16 +139,19 @@ func (s *session) start(ctx context.Context, st step) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("bash", "-c", strings.TrimSuffix(strings.TrimSpace(st.command), "&"))
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, log, log, &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
+	p := &process{cmd: exec.Command("bash", "-c", strings.TrimSuffix(strings.TrimSpace(st.command), "&")), gone: make(chan struct{})}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = s.dir, log, log, &syscall.SysProcAttr{Setpgid: true}
+	if err := p.run(); err != nil {
 		return err
 	}
-	s.running = append(s.running, cmd)
+	s.running = append(s.running, p)
 	var last error
 	err = poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		over := p.over()
 		out, err := os.ReadFile(log.Name())
-		last = st.compare(out)
+		if last = st.compare(out); last != nil && over {
+			return false, errors.New("the command has ended")
+		}
 		return last == nil, err
 	})
 	if err != nil {
@@ -153,6 +161,7 @@ func (s *session) start(ctx context.Context, st step) error {
 }
 
 func (s *step) compare(out []byte) error {
+	out = bytes.ReplaceAll(out, []byte("\r\n"), []byte("\n")) // as HTTP headers end
 	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
 		out = append(out, '\n')
 	}
@@ -181,7 +190,7 @@ func TestEverySessionOnEveryPagePrintsWhatThePageSays(t *testing.T) {
 		sessions++
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			needPort(t, "127.0.0.1:8080")
-			s := &session{dir: copyProject(t), patience: 5 * time.Minute}
+			s := &session{dir: copyProject(t), patience: 3 * time.Minute}
 			defer s.close()
 			for _, st := range steps {
 				must(t, s.run(t.Context(), st))
