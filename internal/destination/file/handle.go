@@ -27,6 +27,9 @@ func openFile(path string, flag int) (handle, error) {
 	if err != nil {
 		return nil, err // not a nil *os.File in a handle
 	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
+	}
 	return f, nil
 }
 
@@ -111,9 +114,12 @@ func (s *Sender) reopen() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f, err = s.create(length)
-		length = 0
+		length, known = 0, false
 	case err == nil && !known:
 		length, err = s.adopt(f)
+	}
+	if err == nil {
+		err = s.own(known)
 	}
 	if err != nil {
 		if f != nil {
