@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -172,6 +173,22 @@ func TestASweepOfBlobsThatFailsSaysSo(t *testing.T) {
 		}
 		same(t, "staged", len(l.staged), 1)
 	}
+}
+
+// listless can't list.
+type listless struct{ dedup.Lister }
+
+func (listless) Groups(context.Context, string, dedup.GroupKey, int) ([]dedup.Group, error) {
+	return nil, errInjected
+}
+
+func TestASweepThatCanNotTellStraysDeletesNothing(t *testing.T) {
+	l := newLab(t)
+	l.worker(byKey).process(keyed("a: blob=k")...)
+	if _, err := l.worker(byKey).SweepBlobs(t.Context(), listless{}, l.clock()); !errors.Is(err, errInjected) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "staged", len(l.staged), 1)
 }
 
 func TestABlobThatCouldNotBeDeletedIsLeftForTheSweep(t *testing.T) {

@@ -216,6 +216,12 @@ func TestAFailingNumberStopsTheOnesBehindItAndNotTheOnesHeldOfOthers(t *testing.
 	same(t, "record", summary(w.group()), "v2 state=p/0/1,q/0/1, pending= p/0 next=2 q/0 next=2")
 }
 
+func TestAFailingNumberIsNotPassedByOneThatWaitsForIt(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	same(t, "fates", w.process(numbered("2", "1: fail")...), []string{"retry", "retry"})
+	same(t, "version", w.group().Version, 0)
+}
+
 func TestAMessageWaitsForWhatItDependsOn(t *testing.T) {
 	after := func(source string, n uint64) dedup.Message { return depending(numbered("q/0/1")[0], source, n)[0] }
 	t.Run("in its batch", func(t *testing.T) {
@@ -331,13 +337,32 @@ func TestAFailureToReadHeldMessagesSettlesNothing(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2")...)
 	w.at = always("held", failsBefore)
-	for _, text := range []string{"1", "2"} {
-		o := w.Process(t.Context(), numbered(text))[0]
-		if o.Settled() || !errors.Is(o.Err, errInjected) {
-			t.Errorf("%s: got %+v", text, o)
+	for _, batch := range [][]dedup.Message{numbered("1"), numbered("2"), numbered("1", "2"), numbered("p/1/1")} {
+		for i, o := range w.Process(t.Context(), batch) {
+			if o.Settled() || !errors.Is(o.Err, errInjected) {
+				t.Errorf("%s: got %+v", batch[i].Identity(), o)
+			}
 		}
 	}
 	same(t, "record", summary(w.group()), "v1 state= pending= p/0 next=1 held=[{2 2}]")
+}
+
+func TestAHeldMessageThatBreaksARuleOfTodayIsCorruptAndNotLost(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("2")...)
+	loaded := w.group()
+	next := loaded
+	next.Version++
+	m := numbered("2")[0]
+	m.Headers = map[string]string{"": "x"}
+	if err := w.store.Commit(t.Context(), dedup.Commit{Loaded: loaded, Next: next, Hold: []dedup.Held{{Message: m}}}); err != nil {
+		t.Fatal(err)
+	}
+	o := w.Process(t.Context(), numbered("1"))[0]
+	if o.Settled() || !errors.Is(o.Err, dedup.ErrCorrupt) {
+		t.Errorf("got %+v", o)
+	}
+	same(t, "record", summary(w.group()), "v2 state= pending= p/0 next=1 held=[{2 2}]")
 }
 
 func TestANumberedStreamRefusesMessagesWithoutANumber(t *testing.T) {

@@ -1,0 +1,64 @@
+package dedup_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/effectively-once/once/internal/dedup"
+)
+
+func TestRangesAreASetOfNumbers(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var ranges dedup.Ranges
+		set := map[uint64]bool{}
+		for range 60 {
+			before := append(dedup.Ranges{}, ranges...)
+			n := rnd.Uint64N(30) + 1
+			var after dedup.Ranges
+			if rnd.IntN(3) > 0 {
+				last := n + rnd.Uint64N(4)
+				after = ranges.Add(n, last)
+				for k := n; k <= last; k++ {
+					set[k] = true
+				}
+			} else {
+				after = ranges.Remove(n)
+				delete(set, n)
+			}
+			if len(before) > 0 {
+				same(t, "the receiver", ranges, before)
+			}
+			ranges = after
+			compare(t, ranges, set)
+		}
+	}
+}
+
+// compare checks ranges against a set, and that they are as few as can be.
+func compare(t *testing.T, ranges dedup.Ranges, set map[uint64]bool) {
+	t.Helper()
+	got := map[uint64]bool{}
+	last := uint64(0)
+	for i, r := range ranges {
+		if r.First > r.Last || i > 0 && r.First <= last+1 {
+			t.Fatalf("not canonical: %v", ranges)
+		}
+		for n := r.First; n <= r.Last; n++ {
+			got[n] = true
+		}
+		last = r.Last
+	}
+	if !maps.Equal(got, set) || ranges.Len() != len(set) {
+		t.Fatalf("got %v, want %v", ranges, set)
+	}
+	for n := range uint64(40) {
+		if ranges.Contains(n) != set[n] {
+			t.Fatalf("%v contains %d: %v", ranges, n, ranges.Contains(n))
+		}
+	}
+	if first := ranges.First(); len(set) == 0 && first != 0 || len(set) > 0 && !set[first] {
+		t.Fatalf("first of %v is %d", ranges, first)
+	}
+}
