@@ -1,0 +1,128 @@
+package dynamostore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// sink takes whatever is sent, and notes the groups to publish.
+type sink struct{ triggered []record.GroupKey }
+
+func (s *sink) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
+	s.triggered = append(s.triggered, groups...)
+	return nil
+}
+func (s *sink) Return(context.Context, []record.Message) error     { return nil }
+func (s *sink) DeadLetter(context.Context, []record.Refused) error { return nil }
+func (s *sink) Send(_ context.Context, deliveries []record.Delivery) []error {
+	return make([]error, len(deliveries))
+}
+
+// handler changes the state of the group, and sends where it is told a destination.
+func handler(to ...string) record.Handler {
+	return func(_ context.Context, a *record.Attempt, m record.Message) error {
+		a.State = append([]byte("state after "), m.Body...)
+		if len(to) > 0 {
+			a.Send(record.Effect{To: to, Body: m.Body})
+		}
+		return nil
+	}
+}
+
+// batch makes n messages, in one group or each in its own.
+func batch(stream string, n int, together bool) []record.Message {
+	out := make([]record.Message, n)
+	for i := range out {
+		m := record.Message{Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", i), Body: []byte(fmt.Sprint("body-", i)), Accepted: time.Now()}
+		if together {
+			m.Group = "group"
+		}
+		if stream == "numbered" || stream == "numbered-effects" {
+			m.ID, m.Source, m.Sequence = "", "sender", uint64(i+1)
+			if !together {
+				m.Sequence = 1
+			}
+		}
+		out[i] = m
+	}
+	return out
+}
+
+// TestWhatAMessageCosts holds the figures of docs: requests of the process function, and write units with those of the publish function.
+func TestWhatAMessageCosts(t *testing.T) {
+	var meter dynamostore.Meter
+	options := connect(t).Options()
+	meter.Attach(&options)
+	client := dynamodb.New(options)
+	for _, c := range []struct {
+		stream      string
+		n           int
+		together    bool
+		writes      float64 // a message, at most
+		requests    float64 // of processing a message, at most
+		repetitions float64 // requests of a duplicate, at most
+	}{
+		{"key", 1, false, 2, 4, 2},
+		{"key", 10, false, 2, 1.5, 0.2},
+		{"key-effects", 1, false, 3, 4, 2},
+		{"numbered", 1, false, 1, 2, 2},
+		{"numbered", 10, true, 0.2, 0.4, 0.2},
+		{"numbered-effects", 10, true, 0.4, 0.4, 0.2}, // ten entries are between 1 and 2 KB, for the commit and for the clear
+	} {
+		t.Run(fmt.Sprintf("%s, %d at once", c.stream, c.n), func(t *testing.T) {
+			queues := &sink{}
+			engine, err := dedup.New(dedup.Config{
+				Streams: []record.Stream{
+					{Name: "key", Handler: handler()},
+					{Name: "key-effects", Handler: handler("sink")},
+					{Name: "numbered", Admission: record.BySequence, Handler: handler()},
+					{Name: "numbered-effects", Admission: record.BySequence, Handler: handler("sink")},
+				},
+				Store: open(t, client, createTables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			messages := batch(c.stream, c.n, c.together)
+			meter.Reset()
+			processed := process(t, engine, messages, record.Processed, &meter)
+			for _, err := range engine.Publish(t.Context(), queues.triggered) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			published := meter.Reset()
+			repeated := process(t, engine, messages, record.Duplicate, &meter)
+
+			each := func(total float64) float64 { return total / float64(c.n) }
+			t.Logf("processed %+v, published %+v, repeated %+v", processed, published, repeated)
+			if got := each(processed.WriteUnits + published.WriteUnits); got > c.writes {
+				t.Errorf("%.2f write units a message, want at most %.2f", got, c.writes)
+			}
+			if got := each(float64(processed.Requests)); got > c.requests {
+				t.Errorf("%.2f requests a message, want at most %.2f", got, c.requests)
+			}
+			if got := each(float64(repeated.Requests)); got > c.repetitions || repeated.WriteUnits > 0 {
+				t.Errorf("a duplicate costs %.2f requests, want at most %.2f, and %.2f write units", got, c.repetitions, repeated.WriteUnits)
+			}
+		})
+	}
+}
+
+func process(t *testing.T, engine *dedup.Engine, messages []record.Message, want record.Kind, meter *dynamostore.Meter) dynamostore.Cost {
+	t.Helper()
+	for i, o := range engine.Process(t.Context(), messages) {
+		if o.Kind != want {
+			t.Fatalf("message %d: %v %v %v", i, o.Kind, o.Reason, o.Err)
+		}
+	}
+	return meter.Reset()
+}
