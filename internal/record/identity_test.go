@@ -1,0 +1,99 @@
+package record_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+func TestTheRulesForMessages(t *testing.T) {
+	long := strings.Repeat("x", record.MaxName+1)
+	for _, c := range []struct {
+		name   string
+		change func(m *record.Message)
+		field  string
+	}{
+		{"fine", func(*record.Message) {}, ""},
+		{"numbered without id", func(m *record.Message) { m.ID, m.Source, m.Sequence = "", "p", 1 }, ""},
+		{"no stream", func(m *record.Message) { m.Stream = "" }, "stream"},
+		{"stream that starts with a dot", func(m *record.Message) { m.Stream = ".s" }, "stream"},
+		{"stream with a slash", func(m *record.Message) { m.Stream = "a/b" }, "stream"},
+		{"stream that is too long", func(m *record.Message) { m.Stream = strings.Repeat("s", record.MaxStreamName+1) }, "stream"},
+		{"no id", func(m *record.Message) { m.ID = "" }, "id"},
+		{"long id", func(m *record.Message) { m.ID = long }, "id"},
+		{"control character", func(m *record.Message) { m.Group = "a\x1fb" }, "group"},
+		{"no text", func(m *record.Message) { m.Principal = "\xff" }, "principal"},
+		{"sequence without source", func(m *record.Message) { m.Sequence = 1 }, "source"},
+		{"epoch without source", func(m *record.Message) { m.Epoch = 1 }, "source"},
+		{"source without sequence", func(m *record.Message) { m.Source = "p" }, "sequence"},
+		{"dependency without number", func(m *record.Message) { m.DependsOn = map[string]uint64{"p": 1} }, "depends-on"},
+		{"dependency with a bad name", func(m *record.Message) { m.Source, m.Sequence, m.DependsOn = "p", 1, map[string]uint64{"\x00": 1} }, "depends-on"},
+		{"large body", func(m *record.Message) { m.Body = make([]byte, record.MaxBody+1) }, "body"},
+		{"largest body", func(m *record.Message) { m.Body = make([]byte, record.MaxBody) }, ""},
+		{"header without name", func(m *record.Message) { m.Headers = map[string]string{"": "x"} }, "headers"},
+		{"header that is no text", func(m *record.Message) { m.Headers = map[string]string{"a": "\xff"} }, "headers"},
+		{"large headers", func(m *record.Message) { m.Headers = map[string]string{"a": strings.Repeat("x", record.MaxHeaders)} }, "headers"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := record.Message{Stream: "s", ID: "a"}
+			c.change(&m)
+			err := m.Validate()
+			var broken *record.InvalidError
+			if c.field == "" && err != nil || c.field != "" && (!errors.As(err, &broken) || broken.Field != c.field || !strings.HasPrefix(err.Error(), c.field+" ")) {
+				t.Errorf("got %v, want %q", err, c.field)
+			}
+		})
+	}
+}
+
+func TestDefaultsOfGroupAndIdentity(t *testing.T) {
+	for _, c := range []struct {
+		m               record.Message
+		group, identity string
+	}{
+		{record.Message{ID: "a"}, "a", "a"},
+		{record.Message{ID: "a", Group: "g"}, "g", "a"},
+		{record.Message{Source: "p", Epoch: 2, Sequence: 3}, "p", "p/2/3"},
+		{record.Message{Source: "p", Sequence: 3, ID: "a"}, "p", "a"},
+	} {
+		if c.m.GroupName() != c.group || c.m.Identity() != c.identity {
+			t.Errorf("%+v: got group %q and identity %q", c.m, c.m.GroupName(), c.m.Identity())
+		}
+	}
+}
+
+func TestAFingerprintCoversWhatTheSenderMeant(t *testing.T) {
+	base := record.Message{Stream: "s", ID: "a", Group: "g", Body: []byte("body"), Headers: map[string]string{"trace": "1"}}
+	for _, c := range []struct {
+		name   string
+		change func(m *record.Message)
+		same   bool
+	}{
+		{"the same", func(*record.Message) {}, true},
+		{"other headers", func(m *record.Message) { m.Headers = nil }, true},
+		{"other body", func(m *record.Message) { m.Body = []byte("Body") }, false},
+		{"other group", func(m *record.Message) { m.Group = "h" }, false},
+		{"other route", func(m *record.Message) { m.Route = "POST /" }, false},
+		{"a border elsewhere", func(m *record.Message) { m.Group, m.Body = "gb", []byte("ody") }, false},
+	} {
+		m := base
+		c.change(&m)
+		if got := m.Fingerprint() == base.Fingerprint(); got != c.same {
+			t.Errorf("%s: same is %v", c.name, got)
+		}
+	}
+}
+
+func TestATokenKeyIsTheHashOfAReadableText(t *testing.T) {
+	if got := record.TokenText("al\"ice", "s", "a b"); got != `once token principal="al\"ice" stream="s" id="a b"` {
+		t.Errorf("got %s", got)
+	}
+	if record.NewTokenKey("a", "b", "c") == record.NewTokenKey("a", "b", "d") || len(record.NewTokenKey("", "", "").String()) != 64 {
+		t.Error("not a hash")
+	}
+	if got := (record.GroupKey{Stream: "s", Group: "g"}).String(); got != "s/g" {
+		t.Errorf("got %s", got)
+	}
+}
