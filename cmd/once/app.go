@@ -23,8 +23,12 @@ type app struct {
 	env      func(string) string
 
 	openServer func(serverOptions) (server, error)
-	openFolder func(ctx context.Context, dataDir string, c *config.Config) (folder, error)
+	// inspectFolder opens a folder to look at, repairFolder to mend what is in it: it opens the destinations too.
+	inspectFolder, repairFolder opening
 }
+
+// opening opens a data folder that no server runs on.
+type opening func(ctx context.Context, dataDir string, c *config.Config) (folder, error)
 
 // serverOptions are what a server is opened with.
 type serverOptions struct {

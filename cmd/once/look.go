@@ -14,7 +14,7 @@ import (
 )
 
 // look calls f with the system on a data folder: through the server that runs on it, or else by opening the folder.
-func (a *app) look(cmd *cobra.Command, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
+func look(cmd *cobra.Command, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
 	ctx := cmd.Context()
 	client, err := admin.Dial(ctx, admin.Socket(data))
 	switch {
@@ -32,7 +32,7 @@ func (a *app) look(cmd *cobra.Command, data, configPath string, f func(context.C
 	if err != nil {
 		return err
 	}
-	opened, err := a.openFolder(ctx, data, c.Config)
+	opened, err := open(ctx, data, c.Config)
 	if err != nil {
 		return err
 	}

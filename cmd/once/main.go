@@ -16,11 +16,12 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		terminal:   term.IsTerminal(int(os.Stderr.Fd())),
-		typed:      term.IsTerminal(int(os.Stdin.Fd())),
-		env:        os.Getenv,
-		openServer: openServer,
-		openFolder: openFolder,
+		terminal:      term.IsTerminal(int(os.Stderr.Fd())),
+		typed:         term.IsTerminal(int(os.Stdin.Fd())),
+		env:           os.Getenv,
+		openServer:    openServer,
+		inspectFolder: inspectFolder,
+		repairFolder:  repairFolder,
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }

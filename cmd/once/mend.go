@@ -21,7 +21,7 @@ server does this by itself from time to time. Repeating it is harmless. It exits
 	}
 	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return a.look(cmd, *data, *path, func(ctx context.Context, s admin.Admin) error {
+		return look(cmd, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Sweep(ctx)
 			if err != nil {
 				return err
@@ -57,7 +57,7 @@ once show --dead-letters. It exits with 5 when something could not be put back.`
 		if o.Max < 0 {
 			return usageError(cmd, fmt.Errorf("--max must be at least 0"))
 		}
-		return a.look(cmd, *data, *path, func(ctx context.Context, s admin.Admin) error {
+		return look(cmd, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
 			if err != nil {
 				return err

@@ -50,7 +50,7 @@ true when nothing is pending, held, leased or queued.`,
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		return a.look(cmd, *data, *path, ask)
+		return look(cmd, a.inspectFolder, *data, *path, ask)
 	}
 	return cmd
 }

@@ -32,7 +32,11 @@ func (e *embedded) Run(ctx context.Context, ready func(address string)) error {
 	return e.System.Run(ctx)
 }
 
-func openFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
+func inspectFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
+	return openStarted(local.Options{Config: c, DataDir: dir, Inspect: true})
+}
+
+func repairFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
 	return openStarted(local.Options{Config: c, DataDir: dir})
 }
 

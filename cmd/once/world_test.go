@@ -115,7 +115,8 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 		openServer: func(serverOptions) (server, error) {
 			return w.server, w.openErr
 		},
-		openFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
+		inspectFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
+		repairFolder:  func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
 	}
 	return a.run(ctx, args)
 }

@@ -13,13 +13,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// openDestinations opens the configured destinations. Destinations of the same file share one sender.
+// openDestinations opens the configured destinations.
 func (s *System) openDestinations(streams []record.Stream) (map[string]record.Sender, error) {
 	senders := map[string]record.Sender{}
-	byPath := map[string]*file.Sender{}
+	if s.options.Inspect {
+		return senders, nil
+	}
 	for _, name := range s.options.Config.DestinationNames() {
 		d := s.options.Config.Destinations[name]
-		sender, err := s.openDestination(name, d, streams, byPath)
+		sender, err := s.openDestination(name, d, streams)
 		if err != nil {
 			return nil, fmt.Errorf("open destination %s: %w", name, err)
 		}
@@ -28,13 +30,13 @@ func (s *System) openDestinations(streams []record.Stream) (map[string]record.Se
 	return senders, nil
 }
 
-func (s *System) openDestination(name string, d config.Destination, streams []record.Stream, byPath map[string]*file.Sender) (record.Sender, error) {
+func (s *System) openDestination(name string, d config.Destination, streams []record.Stream) (record.Sender, error) {
 	switch d.Kind() {
 	case config.KindFile:
 		if d.Target() == "-" {
-			return file.NewStdout(s.options.Stdout), nil
+			return s.stdout, nil
 		}
-		return s.openFile(d.Target(), byPath)
+		return s.openFile(d.Target())
 	case config.KindWebhook:
 		options := webhook.Options{Now: s.options.Now}
 		if d.Secret != "" {
@@ -57,24 +59,16 @@ func (s *System) openDestination(name string, d config.Destination, streams []re
 	default:
 		path := filepath.Join(s.options.DataDir, "destinations", name+".jsonl")
 		s.options.Log.Warn("destination needs AWS; its messages are written to a file here", "destination", name, "kind", string(d.Kind()), "path", path)
-		return s.openFile(path, byPath)
+		return s.openFile(path)
 	}
 }
 
-func (s *System) openFile(path string, byPath map[string]*file.Sender) (record.Sender, error) {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("find path: %w", err)
-	}
-	if open := byPath[absolute]; open != nil {
-		return open, nil
-	}
-	f, err := file.Open(s.db, absolute, file.Options{Now: s.options.Now, Log: s.options.Log})
+func (s *System) openFile(path string) (record.Sender, error) {
+	f, err := file.Open(s.db, path, file.Options{Now: s.options.Now, Log: s.options.Log})
 	if err != nil {
 		return nil, err
 	}
-	byPath[absolute] = f
-	s.files = append(slices.Clip(s.files), f)
+	s.files = append(s.files, f)
 	return f, nil
 }
 

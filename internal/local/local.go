@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -37,6 +38,8 @@ type Options struct {
 	Config *config.Config
 	// DataDir defaults to ".once". It is made if it is not there.
 	DataDir string
+	// Inspect opens no destinations: nothing can be published, and nothing is made where they would be.
+	Inspect bool
 	// Listen is the address of the HTTP listener that Run opens; empty opens none.
 	Listen string
 	// Ready is called once by Run, with the address that it listens on, when it serves. Defaults to nothing.
@@ -85,10 +88,15 @@ type System struct {
 
 	engine  *dedup.Engine
 	files   []*file.Sender
+	stdout  *file.Stdout
 	handler http.Handler
 
-	mu    sync.Mutex
-	ready bool
+	dirty atomic.Bool // something was written without waiting for the disk
+
+	mu       sync.Mutex
+	ready    bool
+	draining chan struct{}  // closed when Run begins to end
+	requests sync.WaitGroup // under way at the front door
 }
 
 var _ system.Backend = (*System)(nil)
@@ -106,7 +114,7 @@ func Open(options Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{options: options, db: db}
+	s := &System{options: options, db: db, stdout: file.NewStdout(options.Stdout), draining: make(chan struct{})}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -147,7 +155,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
-	return s.engine, nil
+	return durable{s.engine, s}, nil
 }
 
 // Handler serves HTTP and the sending part of the SQS JSON protocol.
@@ -176,7 +184,7 @@ func (s *System) Ready(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready {
-		return errors.New("not running")
+		return errors.New("not running, or about to end")
 	}
 	return nil
 }

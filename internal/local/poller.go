@@ -26,6 +26,7 @@ type poller struct {
 	event  func([]queue.Delivery) events.SQSEvent
 	handle func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 	log    *slog.Logger
+	wrote  func() // is told that something was written
 }
 
 // run polls until the context ends. A batch that is under way then is finished.
@@ -65,6 +66,7 @@ func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
 		}
 		settled = append(settled, d.Receipt)
 	}
+	defer p.wrote()
 	crash("before-acknowledge")
 	errs := p.queue.Delete(ctx, settled)
 	crash("after-acknowledge")

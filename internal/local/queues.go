@@ -14,50 +14,28 @@ import (
 	"github.com/effectively-once/once/internal/wire"
 )
 
-// How often a message is received before the queue itself moves it to its dead-letter queue. That comes without a reason, so it is only the last resort: the
-// functions refuse messages long before, with one.
-const (
-	ingressReceives = 50
-	publishReceives = 100
-)
-
 // queues are the queues of a deployment. They share the store's database and so its write-ahead log, which is why most writes need not wait
 // for the disk: one is lost only together with everything that was written after it.
 type queues struct {
-	ingress, ingressFIFO         *pebblequeue.Queue
-	publish, publishFIFO         *pebblequeue.Queue // delayed triggers, and the others: one publisher a group
-	dead, deadFIFO               *pebblequeue.Queue
-	deadPublish, deadPublishFIFO *pebblequeue.Queue
+	ingress, ingressFIFO *pebblequeue.Queue
+	publish, publishFIFO *pebblequeue.Queue // delayed triggers, and the others: one publisher a group
+	dead, deadPublish    *pebblequeue.Queue // refused messages and refused effects
 
 	byNumber map[string]bool // the streams whose order comes from numbers
 }
 
+// openQueues opens them without a limit on receives: the functions refuse what is hopeless, with a reason, and what waits for a destination may wait as long as that takes.
 func openQueues(db *pebble.DB, now func() time.Time) (*queues, error) {
 	q := &queues{}
-	for _, o := range []struct {
-		at       **pebblequeue.Queue
-		name     string
-		dead     **pebblequeue.Queue
-		receives int
-	}{
-		{at: &q.dead, name: "ingress-dead"},
-		{at: &q.deadFIFO, name: "ingress-dead.fifo"},
-		{at: &q.deadPublish, name: "publish-dead"},
-		{at: &q.deadPublishFIFO, name: "publish-dead.fifo"},
-		{&q.ingress, "ingress", &q.dead, ingressReceives},
-		{&q.ingressFIFO, "ingress.fifo", &q.deadFIFO, ingressReceives},
-		{&q.publish, "publish", &q.deadPublish, publishReceives},
-		{&q.publishFIFO, "publish.fifo", &q.deadPublishFIFO, publishReceives},
+	for name, at := range map[string]**pebblequeue.Queue{
+		"ingress": &q.ingress, "ingress.fifo": &q.ingressFIFO, "publish": &q.publish, "publish.fifo": &q.publishFIFO,
+		"ingress-dead": &q.dead, "publish-dead": &q.deadPublish,
 	} {
-		options := pebblequeue.Options{Now: now, MaxReceives: o.receives}
-		if o.dead != nil {
-			options.DeadLetter = *o.dead
-		}
-		opened, err := pebblequeue.Open(db, o.name, options)
+		opened, err := pebblequeue.Open(db, name, pebblequeue.Options{Now: now})
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("open queue %s: %w", o.name, err), q.Close())
+			return nil, errors.Join(fmt.Errorf("open queue %s: %w", name, err), q.Close())
 		}
-		*o.at = opened
+		*at = opened
 	}
 	return q, nil
 }
@@ -74,7 +52,7 @@ func (q *queues) all() []*pebblequeue.Queue {
 }
 
 func (q *queues) deads() []*pebblequeue.Queue {
-	return []*pebblequeue.Queue{q.dead, q.deadFIFO, q.deadPublish, q.deadPublishFIFO}
+	return []*pebblequeue.Queue{q.dead, q.deadPublish}
 }
 
 // Close wakes whoever waits on a queue.

@@ -94,6 +94,10 @@ func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o admin
 		}
 	}()
 	for seen, all := 0, q.Len(); seen < all; {
+		if o.Max > 0 && info.Redriven >= o.Max {
+			info.Left += all - seen
+			return nil
+		}
 		batch, err := q.Receive(ctx, pollBatch, redriveVisibility, 0)
 		if err != nil {
 			return fmt.Errorf("receive dead letters: %w", err)
@@ -121,7 +125,7 @@ func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o admin
 }
 
 func (s *System) redriveOne(ctx context.Context, q *pebblequeue.Queue, d queue.Delivery) error {
-	to, m, err := s.wayBack(q, d)
+	to, m, err := s.wayBack(d)
 	if err != nil {
 		return err
 	}
@@ -132,13 +136,7 @@ func (s *System) redriveOne(ctx context.Context, q *pebblequeue.Queue, d queue.D
 }
 
 // wayBack is the queue that a dead letter goes back to, and how it looks there.
-func (s *System) wayBack(q *pebblequeue.Queue, d queue.Delivery) (*pebblequeue.Queue, queue.Message, error) {
-	switch q {
-	case s.queues.deadPublishFIFO: // a trigger that the queue gave up on
-		return s.queues.publishFIFO, d.Message, nil
-	case s.queues.deadFIFO: // a message that the queue gave up on, as it was sent
-		return s.queues.ingressFIFO, d.Message, nil
-	}
+func (s *System) wayBack(d queue.Delivery) (*pebblequeue.Queue, queue.Message, error) {
 	r, err := fromDeadLetter(d)
 	if err != nil {
 		return nil, queue.Message{}, fmt.Errorf("read dead letter: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/api"
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/publish"
 	"github.com/effectively-once/once/internal/queue"
@@ -30,7 +31,10 @@ const drainTime = 10 * time.Second
 
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
 func (s *System) frontDoor() (http.Handler, error) {
-	contract := api.New(api.Options{Engine: s.engine, Queue: s.queues, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log})
+	engine := durable{s.engine, s}
+	contract := api.New(api.Options{
+		Engine: engine, Queue: s.queues, Await: s.untilDrained(api.Poll(engine)), Ready: s.Ready, Now: s.options.Now, Log: s.options.Log,
+	})
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
@@ -43,6 +47,8 @@ func (s *System) frontDoor() (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		defer s.requests.Done()
 		if sqsapi.Handles(r) {
 			sending.ServeHTTP(w, r)
 			return
@@ -50,6 +56,24 @@ func (s *System) frontDoor() (http.Handler, error) {
 		contract.ServeHTTP(w, r)
 	}), nil
 }
+
+// untilDrained ends the waiting of callers when the system is about to end: their messages are accepted, and they are told so.
+func (s *System) untilDrained(await awaiting) awaiting {
+	return func(ctx context.Context, m record.Message) (dedup.State, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.draining:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		return await(ctx, m)
+	}
+}
+
+type awaiting = func(context.Context, record.Message) (dedup.State, error)
 
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes what is under way.
 func (s *System) Run(ctx context.Context) error {
@@ -59,20 +83,18 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.recall(ctx); err != nil {
 		return fmt.Errorf("run system: %w", err)
 	}
-	stopAdmin, err := s.serveAdmin(ctx)
-	if err != nil {
-		return fmt.Errorf("run system: %w", err)
-	}
-	defer stopAdmin()
-	working, stop := context.WithCancel(ctx)
+	defer s.serveAdmin(ctx)()
+	working, stop := context.WithCancel(context.WithoutCancel(ctx)) // callers may wait for what is processed
 	var wg sync.WaitGroup
 	for _, p := range s.pollers() {
 		wg.Go(func() { p.run(working) })
 	}
 	wg.Go(func() { s.sweepForever(working) })
-	err = s.serve(ctx)
-	stop() // it may have ended by itself, on a port that is taken
+	err := s.serve(ctx)
+	stop()
 	wg.Wait()
+	s.requests.Wait()
+	s.flush()
 	return err
 }
 
@@ -94,7 +116,7 @@ func (s *System) pollers() []*poller {
 
 func (s *System) poller(q *pebblequeue.Queue, handle func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)) *poller {
 	arn := "arn:aws:sqs:local:000000000000:" + q.Name()
-	return &poller{queue: q, handle: handle, log: s.options.Log, event: func(batch []queue.Delivery) events.SQSEvent { return wire.Event(arn, batch) }}
+	return &poller{queue: q, handle: handle, log: s.options.Log, wrote: func() { s.dirty.Store(true) }, event: func(batch []queue.Delivery) events.SQSEvent { return wire.Event(arn, batch) }}
 }
 
 // trusting believes what the system's own parts have put on its queues. No front door lets anybody else send under their name.
@@ -114,6 +136,7 @@ func (s *System) serve(ctx context.Context) error {
 	if s.options.Listen == "" {
 		s.up("")
 		<-ctx.Done()
+		s.down()
 		return nil
 	}
 	var config net.ListenConfig
@@ -130,6 +153,7 @@ func (s *System) serve(ctx context.Context) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
+	s.down()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
@@ -145,13 +169,26 @@ func (s *System) up(address string) {
 	s.options.Ready(address)
 }
 
-// serveAdmin answers the command line through the socket in the data folder.
-func (s *System) serveAdmin(ctx context.Context) (stop func(), err error) {
+// down says that the system is about to end.
+func (s *System) down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = false
+	close(s.draining)
+}
+
+// serveAdmin answers the command line through the socket in the data folder. Without the socket, where its path is too long for example, everything else works.
+func (s *System) serveAdmin(ctx context.Context) (stop func()) {
 	listener, err := admin.Listen(ctx, s.options.DataDir)
 	if err != nil {
-		return nil, err
+		s.options.Log.Warn("the command line cannot ask this process", "error", err)
+		return func() {}
 	}
 	server := &http.Server{Handler: admin.Handler(s), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // ends with Close, and says so
-	return func() { _ = server.Close() }, nil
+	go func() { _ = server.Serve(listener) }() // ends with Shutdown, and says so
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		_ = server.Shutdown(ctx) // whoever still asks then gets no answer
+	}
 }

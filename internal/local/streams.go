@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/process"
+	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
@@ -30,7 +30,7 @@ func mergeStreams(c *config.Config, declared []system.Stream) ([]record.Stream, 
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
-			s.Handler, s.Stateless = process.Forward(s.Destinations), true
+			s.Handler, s.Stateless = forward.To(s.Destinations), true
 		}
 		out = append(out, s.Stream)
 	}

@@ -2,8 +2,11 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -32,10 +35,12 @@ func (s *System) recall(ctx context.Context) error {
 func (s *System) eachGroup(ctx context.Context, stream string, do func(*record.Group) error) error {
 	for after := (record.GroupKey{}); ; {
 		groups, err := s.store.Groups(ctx, stream, after, listBatch)
-		if err != nil {
+		switch {
+		case err != nil && (!errors.Is(err, record.ErrCorrupt) || len(groups) == 0):
 			return fmt.Errorf("list groups: %w", err)
-		}
-		if len(groups) == 0 {
+		case err != nil: // those that can be read must not wait for those that can't
+			s.options.Log.Error("groups passed over", "error", err)
+		case len(groups) == 0:
 			return nil
 		}
 		for i := range groups {
@@ -59,6 +64,7 @@ func (s *System) sweepForever(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.sweep(ctx)
+		s.flush()
 		if now := s.options.Now(); now.Sub(expired) >= expireEvery {
 			expired = now
 			if _, _, err := s.expire(ctx); err != nil && ctx.Err() == nil {
@@ -68,10 +74,24 @@ func (s *System) sweepForever(ctx context.Context) {
 	}
 }
 
+// flush makes durable what was written without waiting, so that an idle process has nothing to lose.
+func (s *System) flush() {
+	if !s.dirty.Swap(false) {
+		return
+	}
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+		s.options.Log.Error("writes not synced", "error", err)
+	}
+}
+
 // sweep acts on gaps, and on what nobody has touched for long.
 func (s *System) sweep(ctx context.Context) {
 	for _, key := range s.watch.held() {
-		if err := s.engine.CloseGaps(ctx, key); err != nil && ctx.Err() == nil {
+		err := s.engine.CloseGaps(ctx, key)
+		if err == nil {
+			err = s.look(ctx, key)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.options.Log.Error("gaps not closed", "stream", key.Stream, "error", err)
 		}
 	}
@@ -80,6 +100,16 @@ func (s *System) sweep(ctx context.Context) {
 			s.options.Log.Error("group not swept", "stream", key.Stream, "error", err)
 		}
 	}
+}
+
+// look notes a group as it is now: a commit that failed may have made the watch expect more.
+func (s *System) look(ctx context.Context, key record.GroupKey) error {
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return err
+	}
+	s.watch.note(&groups[0], s.options.Now())
+	return nil
 }
 
 // expire deletes what has expired: records, marks of file destinations, stray blobs.

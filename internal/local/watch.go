@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,7 +9,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them.
+// A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them. It may note a group too many, never
+// one too few.
 type watch struct {
 	record.Store
 	now func() time.Time
@@ -17,27 +19,28 @@ type watch struct {
 	active map[record.GroupKey]activity
 }
 
-// activity is what is under way in a group.
+// activity is what is under way in a group, as of one version of its record.
 type activity struct {
-	last  uint64    // number of the last pending entry
-	held  bool      // messages are held
-	since time.Time // when it was last committed to, or swept
+	incarnation, version uint64
+	last                 uint64    // number of the last pending entry
+	held                 bool      // messages are held
+	since                time.Time // when it was last committed to, or swept
 }
 
 func newWatch(store record.Store, now func() time.Time) *watch {
 	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
 }
 
-// Commit notes the group before it commits: the answer may be lost.
+// Commit notes what the commit would bring before it commits, because the answer may be lost, and what is so after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	if c.Next.HasEffects() || c.Next.HasHeld() {
-		w.note(&c.Next, w.now())
+		w.expect(&c.Next)
 	}
-	err := w.Store.Commit(ctx, c)
-	if err == nil && !c.Next.HasEffects() && !c.Next.HasHeld() {
-		w.forget(c.Next.Key)
+	if err := w.Store.Commit(ctx, c); err != nil {
+		return err
 	}
-	return err
+	w.note(&c.Next, w.now())
+	return nil
 }
 
 // Clear forgets the group when the last of its entries is cleared.
@@ -56,21 +59,37 @@ func (w *watch) Clear(ctx context.Context, c record.Clear) error {
 	return nil
 }
 
-// note takes a group up, as one that was last touched then.
-func (w *watch) note(g *record.Group, since time.Time) {
-	a := activity{held: g.HasHeld(), since: since}
-	if len(g.Pending) > 0 {
-		a.last = g.Pending[len(g.Pending)-1].Number
-	}
+// expect adds what a commit may bring to what is known.
+func (w *watch) expect(g *record.Group) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	a := w.active[g.Key]
+	a.held = a.held || g.HasHeld()
+	a.last = max(a.last, lastPending(g))
+	a.since = w.now()
 	w.active[g.Key] = a
 }
 
-func (w *watch) forget(key record.GroupKey) {
+// note takes a group up as it is, last touched then, if nothing newer is known.
+func (w *watch) note(g *record.Group, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.active, key)
+	a := w.active[g.Key]
+	if cmp.Or(cmp.Compare(a.incarnation, g.Incarnation), cmp.Compare(a.version, g.Version)) > 0 {
+		return
+	}
+	if len(g.Pending) == 0 && !g.HasHeld() {
+		delete(w.active, g.Key)
+		return
+	}
+	w.active[g.Key] = activity{incarnation: g.Incarnation, version: g.Version, last: lastPending(g), held: g.HasHeld(), since: since}
+}
+
+func lastPending(g *record.Group) uint64 {
+	if len(g.Pending) == 0 {
+		return 0
+	}
+	return g.Pending[len(g.Pending)-1].Number
 }
 
 // due takes the groups that nobody has touched for so long; they are due again after as long.
