@@ -70,7 +70,7 @@ func TestQueue(t *testing.T) {
 			return create(t, client, o)
 		},
 		Advance: wait,
-		Unit:    3 * time.Second, Patience: time.Second, Parallel: true,
+		Unit:    5 * time.Second, Patience: time.Second, Parallel: true, // units long enough for a busy machine
 		// It takes five minutes; the test below does what can be done without waiting.
 		NoDeduplication:   true,
 		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, // as ElasticMQ has it
