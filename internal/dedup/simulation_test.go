@@ -2,342 +2,555 @@ package dedup_test
 
 import (
 	"context"
-	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
-	"github.com/effectively-once/once/internal/dedup/memstore"
 )
 
-// A world is everything around the engine: queues that deliver at least once, destinations, and a store whose answers get lost.
+var long = flag.Bool("long", false, "simulate twenty times as long")
+
+// seeds is how many simulations of a kind are run.
+func seeds(n uint64) uint64 {
+	if *long {
+		return 20 * n
+	}
+	return n
+}
+
+// A world is a lab in which everything goes wrong now and then: queues deliver again, out of order and to several workers at once, answers get lost, workers die.
 type world struct {
-	mu       sync.Mutex
-	rnd      *rand.Rand
-	store    *memstore.Store
-	ingress  []dedup.Message
-	dead     []dedup.Refused
-	triggers []dedup.GroupKey
-	sent     map[string]dedup.Delivery
-	order    map[string][]uint64 // first copies, by stream/group
-	repeats  int
-	faults   float64
-	now      time.Time
+	*lab
+	stream dedup.Stream
+
+	rmu    sync.Mutex
+	rnd    *rand.Rand
+	faults float64
+	queue  []*entry
+	// messages came from outside; by group and identity.
+	messages map[string]dedup.Message
 }
 
-// A worker is one process: its ports stop answering when it dies.
-type simWorker struct {
-	*world
-	dead bool
+// entry is a message on the ingress queue. Its acknowledgement takes it away from whoever else has it.
+type entry struct {
+	m    dedup.Message
+	gone bool
 }
 
-// fault decides what happens at a port call: the call is made or not, and its answer arrives or not.
-func (w *simWorker) fault() (apply, answer bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.dead {
-		return false, false
-	}
-	switch f := w.rnd.Float64(); {
-	case f < w.faults*0.2:
-		w.dead = true
-		return w.rnd.IntN(2) == 0, false
-	case f < w.faults*0.6:
-		return true, false
-	case f < w.faults:
-		return false, false
-	}
-	return true, true
-}
-
-func (w *simWorker) call(do func() error) error {
-	apply, answer := w.fault()
-	var err error
-	if apply {
-		err = do()
-	}
-	if !answer {
-		return errInjected
-	}
-	return err
-}
-
-type faultyStore struct{ w *simWorker }
-
-func (s faultyStore) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) (groups []dedup.Group, tokens []dedup.Token, err error) {
-	err = s.w.call(func() error { groups, tokens, err = s.w.store.Load(ctx, g, t); return err })
-	return groups, tokens, err
-}
-
-func (s faultyStore) Commit(ctx context.Context, c dedup.Commit) error {
-	return s.w.call(func() error { return s.w.store.Commit(ctx, c) })
-}
-
-func (s faultyStore) Clear(ctx context.Context, c dedup.Clear) error {
-	return s.w.call(func() error { return s.w.store.Clear(ctx, c) })
-}
-
-func (s faultyStore) Held(ctx context.Context, k dedup.HeldKey, n int) (held []dedup.Held, err error) {
-	err = s.w.call(func() error { held, err = s.w.store.Held(ctx, k, n); return err })
-	return held, err
-}
-
-func (s faultyStore) SwapToken(ctx context.Context, old, next dedup.Token) (t dedup.Token, err error) {
-	err = s.w.call(func() error { t, err = s.w.store.SwapToken(ctx, old, next); return err })
-	return t, err
-}
-
-func (s faultyStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
-	return s.w.call(func() error { return s.w.store.MarkDone(ctx, tokens) })
-}
-
-func (w *simWorker) locked(do func()) error {
-	return w.call(func() error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		do()
-		return nil
-	})
-}
-
-func (w *simWorker) Trigger(_ context.Context, keys []dedup.GroupKey, _ time.Duration) error {
-	return w.locked(func() { w.triggers = append(w.triggers, keys...) })
-}
-
-func (w *simWorker) Return(_ context.Context, ms []dedup.Message) error {
-	return w.locked(func() { w.ingress = append(w.ingress, ms...) })
-}
-
-func (w *simWorker) DeadLetter(_ context.Context, refused []dedup.Refused) error {
-	return w.locked(func() { w.world.dead = append(w.world.dead, refused...) })
-}
-
-func (w *simWorker) Send(_ context.Context, ds []dedup.Delivery) []error {
-	errs := make([]error, len(ds))
-	blocked := map[string]error{}
-	for i, d := range ds {
-		if errs[i] = blocked[d.Group]; errs[i] == nil {
-			errs[i] = w.locked(func() { w.receive(d) })
-			blocked[d.Group] = errs[i]
-		}
-	}
-	return errs
-}
-
-func (w *world) receive(d dedup.Delivery) {
-	if before, twice := w.sent[d.Identity]; twice {
-		if string(before.Effect.Body) != string(d.Effect.Body) {
-			panic("one identity, two contents: " + d.Identity)
-		}
-		w.repeats++
-		return
-	}
-	w.sent[d.Identity] = d
-	key := d.Stream + "/" + d.Group
-	w.order[key] = append(w.order[key], d.Number)
-}
-
-// list is the handler's state: what was applied, in order.
-type list struct{ IDs []string }
-
-// record notes the message in the state and sends one effect, none, or two.
-func record(_ context.Context, a *dedup.Attempt, m dedup.Message) error {
-	var l list
-	if len(a.State) > 0 {
-		if err := json.Unmarshal(a.State, &l); err != nil {
-			return err
-		}
-	}
-	l.IDs = append(l.IDs, m.Identity())
-	a.State, _ = json.Marshal(l)
-	for range len(m.Body) % 3 {
-		a.Send(dedup.Effect{To: []string{"out"}, Body: []byte(m.Identity())})
-	}
-	return nil
-}
-
-func (w *world) worker(t *testing.T, streams []dedup.Stream) (*simWorker, *dedup.Engine) {
+func newWorld(t *testing.T, seed uint64, stream dedup.Stream) *world {
 	t.Helper()
-	wk := &simWorker{world: w}
-	e, err := dedup.New(dedup.Config{
-		Streams: streams, Store: faultyStore{wk}, Queues: wk, Senders: map[string]dedup.Sender{"out": wk},
-		Now: func() time.Time { return w.now }, Pause: func(context.Context, int) error { return nil },
-	})
-	if err != nil {
-		t.Fatal(err)
+	return &world{
+		lab: newLab(t), stream: stream, rnd: rand.New(rand.NewPCG(seed, 1)), faults: 0.15, messages: map[string]dedup.Message{},
 	}
-	return wk, e
 }
 
-// take removes up to n messages at random places, as a standard queue would deliver them; sometimes it delivers one again.
-func (w *world) take(n int) []dedup.Message {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out []dedup.Message
-	for len(out) < n && len(w.ingress) > 0 {
-		i := w.rnd.IntN(len(w.ingress))
-		out = append(out, w.ingress[i])
-		if w.rnd.Float64() > w.faults {
-			w.ingress = slices.Delete(w.ingress, i, i+1)
+func (w *world) float() float64 {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	return w.rnd.Float64()
+}
+
+func (w *world) pick(n int) int {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	return w.rnd.IntN(n)
+}
+
+// send puts a message on the queue.
+func (w *world) send(m dedup.Message) {
+	w.messages[m.Group+" "+m.Identity()] = m
+	w.queue = append(w.queue, &entry{m: m})
+}
+
+// unreliable starts a worker that dies, and whose calls fail before and after. The destination "side" is away half of the time.
+func (w *world) unreliable() (k *worker, dead func() bool) {
+	k = w.worker(w.stream)
+	var mu sync.Mutex
+	died := false
+	k.at = func(call string) fault {
+		mu.Lock()
+		defer mu.Unlock()
+		f := w.float()
+		switch {
+		case died:
+			return failsBefore
+		case f < w.faults/5:
+			died = true
+			return fault(1 + w.pick(2))
+		case f < w.faults, w.faults > 0 && strings.HasPrefix(call, "send side") && f < 0.5:
+			return fault(1 + w.pick(2))
 		}
+		return works
 	}
-	return out
+	return k, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return died
+	}
 }
 
-func (w *world) process(t *testing.T, streams []dedup.Stream) {
-	ctx := t.Context()
-	for range 4000 {
+// take receives up to n messages. What was received before and not acknowledged yet may come again at the same time.
+func (w *world) take(n int) []*entry {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	w.queue = slices.DeleteFunc(w.queue, func(e *entry) bool { return e.gone })
+	w.mu.Lock()
+	for _, m := range w.returned {
+		w.queue = append(w.queue, &entry{m: m})
+	}
+	w.returned = nil
+	w.mu.Unlock()
+	w.rnd.Shuffle(len(w.queue), func(i, j int) { w.queue[i], w.queue[j] = w.queue[j], w.queue[i] })
+	return slices.Clone(w.queue[:min(n, len(w.queue))])
+}
+
+// serve processes batches until the queue is empty.
+func (w *world) serve(turns int) {
+	for range turns {
 		batch := w.take(1 + w.pick(5))
 		if len(batch) == 0 {
 			return
 		}
-		wk, e := w.worker(t, streams)
-		outcomes := e.Process(ctx, batch)
-		w.mu.Lock()
+		messages := make([]dedup.Message, len(batch))
+		for i, e := range batch {
+			messages[i] = e.m
+		}
+		k, dead := w.unreliable()
+		var outcomes []dedup.Outcome
+		if len(messages) == 1 && w.pick(2) == 0 {
+			outcomes = []dedup.Outcome{k.Call(context.Background(), messages[0])}
+		} else {
+			outcomes = k.Process(context.Background(), messages)
+		}
 		for i, o := range outcomes {
-			switch {
-			case wk.dead || !o.Settled():
-				w.ingress = append(w.ingress, batch[i])
-			case o.Kind == dedup.Rejected:
-				w.dead = append(w.dead, dedup.Refused{Message: batch[i], Reason: o.Reason})
+			refused := o.Kind == dedup.Rejected && k.Refuse(context.Background(), []dedup.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
+			if o.Settled() && !refused && !dead() {
+				w.acknowledge(batch[i])
 			}
 		}
-		w.mu.Unlock()
 	}
 }
 
-func (w *world) pick(n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rnd.IntN(n)
+func (w *world) acknowledge(e *entry) {
+	w.rmu.Lock()
+	defer w.rmu.Unlock()
+	e.gone = true
 }
 
-func (w *world) publish(t *testing.T, streams []dedup.Stream) {
-	for range 4000 {
+// publishing serves triggers until there are none.
+func (w *world) publishing(turns int) {
+	for range turns {
 		w.mu.Lock()
 		if len(w.triggers) == 0 {
 			w.mu.Unlock()
 			return
 		}
-		key := w.triggers[0]
+		x := w.triggers[0]
 		w.triggers = w.triggers[1:]
 		w.mu.Unlock()
-		wk, e := w.worker(t, streams)
-		err := e.Publish(t.Context(), []dedup.GroupKey{key})[0]
-		w.mu.Lock()
-		if err != nil || wk.dead {
-			w.triggers = append(w.triggers, key)
+		k, dead := w.unreliable()
+		if k.Publish(context.Background(), []dedup.GroupKey{x.Key})[0] != nil || dead() {
+			w.mu.Lock()
+			w.triggers = append(w.triggers, x)
+			w.mu.Unlock()
 		}
-		w.mu.Unlock()
 	}
 }
 
-// drained runs workers until the queues are empty, under faults and then without.
-func (w *world) drained(t *testing.T, streams []dedup.Stream) {
-	for _, faults := range []float64{w.faults, w.faults, 0} {
-		w.faults = faults
-		for range 20 {
-			var wg sync.WaitGroup
-			for range 3 {
-				wg.Go(func() { w.process(t, streams) })
-				wg.Go(func() { w.publish(t, streams) })
+// sweeping closes gaps and sweeps now and then, while time goes by.
+func (w *world) sweeping(groups []string) {
+	for range 3 {
+		w.pass(20 * time.Second)
+		for _, g := range groups {
+			k, _ := w.unreliable()
+			key := dedup.GroupKey{Stream: "s", Group: g}
+			if w.pick(4) == 0 {
+				_ = k.Sweep(context.Background(), key)
+			} else {
+				_ = k.CloseGaps(context.Background(), key)
 			}
-			wg.Wait()
 		}
-	}
-	if len(w.ingress)+len(w.triggers) > 0 {
-		t.Fatalf("queues are not empty: %d messages, %d triggers", len(w.ingress), len(w.triggers))
 	}
 }
 
-func newWorld(seed uint64, faults float64) *world {
-	w := &world{
-		rnd: rand.New(rand.NewPCG(seed, 1)), sent: map[string]dedup.Delivery{}, order: map[string][]uint64{}, faults: faults,
-		now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+// run lets three processors, three publishers and a sweeper work side by side until everything is done: with faults, and then without.
+func (w *world) run(groups []string) {
+	w.t.Helper()
+	for _, faults := range []float64{w.faults, w.faults, 0, 0} {
+		w.faults = faults
+		for range 8 {
+			var all sync.WaitGroup
+			for range 3 {
+				all.Go(func() { w.serve(40) })
+				all.Go(func() { w.publishing(40) })
+			}
+			all.Go(func() { w.sweeping(groups) })
+			all.Wait()
+		}
 	}
-	w.store = memstore.New(func() time.Time { return w.now })
-	return w
+	for turn := 0; w.open(groups); turn++ {
+		if turn > 200 {
+			w.t.Fatalf("it does not end: %d messages, %d triggers", len(w.queue), len(w.triggers))
+		}
+		w.serve(100)
+		w.publishing(100)
+		w.sweeping(groups)
+	}
+}
+
+// open reports whether anything is left to do.
+func (w *world) open(groups []string) bool {
+	for _, name := range groups {
+		if g := w.record(name); g.HasHeld() {
+			return true
+		}
+	}
+	return len(w.take(1)) > 0 || len(w.triggers) > 0
+}
+
+// applied lists what the state of a group has seen, in order.
+func (w *world) applied(group string) []string {
+	g := w.record(group)
+	return strings.FieldsFunc(string(g.State), func(r rune) bool { return r == ',' })
+}
+
+// check compares effects, objects and records with what was applied.
+func (w *world) check(groups []string) {
+	w.t.Helper()
+	want, blobs := map[string]int{}, []string{}
+	for _, group := range groups {
+		if g := w.record(group); g.HasEffects() || g.HasHeld() {
+			w.t.Errorf("left: %s", summary(g))
+		}
+		seen := map[string]bool{}
+		for _, id := range w.applied(group) {
+			if seen[id] {
+				w.t.Errorf("%s: %s applied twice", group, id)
+			}
+			seen[id] = true
+			m := w.messages[group+" "+id]
+			for word := range strings.FieldsSeq(string(m.Body)) {
+				verb, value, _ := strings.Cut(word, "=")
+				switch verb {
+				case "send":
+					for to := range strings.SplitSeq(value, "+") {
+						want[to+" "+group+" "+id]++
+					}
+				case "blob":
+					blobs = append(blobs, value+"="+id)
+				}
+			}
+		}
+	}
+	same(w.t, "effects", w.effects(), want)
+	if _, err := w.worker(w.stream).SweepBlobs(context.Background(), w.store, w.clock()); err != nil {
+		w.t.Error(err)
+	}
+	slices.Sort(blobs)
+	same(w.t, "objects", w.objects(), blobs)
+	same(w.t, "staged objects", len(w.staged), 0)
+}
+
+// effects counts the effects that arrived, by destination, group and message, each identity once; the first copies have to be in the order of their numbers.
+func (w *world) effects() map[string]int {
+	w.t.Helper()
+	got := map[string]int{}
+	content, last := map[string]string{}, map[string]uint64{}
+	for _, d := range w.sent {
+		if d.Effect.Headers["once-event"] != "" {
+			continue
+		}
+		lane := d.To + " " + d.Group
+		before, twice := content[d.To+" "+d.Identity]
+		if twice {
+			if before != string(d.Effect.Body) {
+				w.t.Errorf("%s stands for two contents: %s and %s", d.Identity, before, d.Effect.Body)
+			}
+			continue
+		}
+		content[d.To+" "+d.Identity] = string(d.Effect.Body)
+		if d.Number != 0 && d.Number <= last[lane] {
+			w.t.Errorf("first copy of %s at %s after number %d", d.Identity, d.To, last[lane])
+		}
+		last[lane] = d.Number
+		got[lane+" "+string(d.Effect.Body)]++
+	}
+	return got
+}
+
+// letters gives the reasons why each message was refused.
+func (w *world) letters() map[string]map[dedup.Reason]bool {
+	out := map[string]map[dedup.Reason]bool{}
+	for _, r := range w.dead {
+		key := r.Message.Group + " " + r.Message.Identity()
+		if out[key] == nil {
+			out[key] = map[dedup.Reason]bool{}
+		}
+		out[key][r.Reason] = true
+	}
+	return out
+}
+
+// body is what the n-th message does.
+func body(n int, key string) []byte {
+	return []byte([]string{
+		"", "send=out", "send=side", "send=out+side reply", "send=out send=side send=out", "reply", "blob=" + key, "send=side blob=" + key + " reply",
+	}[n%8])
+}
+
+var groupNames = []string{"g0", "g1", "g2"}
+
+// simulate runs a world of a stream for each seed.
+func simulate(t *testing.T, stream dedup.Stream, n uint64, do func(w *world)) {
+	t.Helper()
+	for seed := range seeds(n) {
+		t.Run(fmt.Sprintf("%s %s %d", stream.Admission, stream.Gap.Policy, seed), func(t *testing.T) {
+			t.Parallel()
+			do(newWorld(t, seed, stream))
+		})
+	}
 }
 
 func TestUnderFaultsEachMessageIsAppliedOnceAndEachEffectSentUnderOneIdentity(t *testing.T) {
-	for _, admission := range []dedup.Admission{dedup.ByKey, dedup.ByToken, dedup.BySequence} {
-		for seed := range uint64(25) {
-			t.Run(fmt.Sprintf("%s/%d", admission, seed), func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(seed, 0.15)
-				streams := []dedup.Stream{{Name: "s", Admission: admission, Handler: record}}
-				const groups, each = 3, 12
-				effects := 0
-				for g := range groups {
-					for n := uint64(1); n <= each; n++ {
-						m := dedup.Message{Stream: "s", Group: fmt.Sprintf("g%d", g), Body: make([]byte, n)}
-						if admission == dedup.BySequence {
-							m.Source, m.Sequence = "src", n
-						} else {
-							m.ID = fmt.Sprintf("g%d-%d", g, n)
-						}
-						if admission == dedup.ByToken {
-							w.issue(t, m)
-						}
-						effects += int(n % 3)
-						w.ingress = append(w.ingress, m, m)
-					}
+	for _, stream := range []dedup.Stream{byKey, byToken} {
+		simulate(t, stream, 10, func(w *world) {
+			for n := range 36 {
+				m := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: body(n/3, fmt.Sprintf("k%d", n))}
+				if stream.Admission == dedup.ByToken {
+					w.worker(stream).issue(m)
 				}
-				w.drained(t, streams)
-				w.check(t, groups, each, effects, admission == dedup.BySequence)
-			})
-		}
+				w.send(m)
+				w.send(m)
+			}
+			w.run(groupNames)
+			w.check(groupNames)
+			for _, group := range groupNames {
+				same(w.t, "applied", len(w.applied(group)), 12)
+			}
+			for _, m := range w.messages {
+				if token := w.token(m); token.State != dedup.Done || (token.Reply != nil) != strings.Contains(string(m.Body), "reply") {
+					w.t.Errorf("%s: token %+v", m.ID, token)
+				}
+			}
+			same(w.t, "dead letters", len(w.dead), 0)
+		})
 	}
 }
 
-func (w *world) issue(t *testing.T, m dedup.Message) {
-	t.Helper()
-	faults := w.faults
-	w.faults = 0
-	_, e := w.worker(t, []dedup.Stream{{Name: "s", Admission: dedup.ByToken, Handler: record}})
-	if _, fresh, err := e.Issue(t.Context(), m); err != nil || !fresh {
-		t.Fatalf("issue: fresh %v, %v", fresh, err)
-	}
-	w.faults = faults
+func TestUnderFaultsRelayedMessagesArriveUnderOneIdentity(t *testing.T) {
+	simulate(t, relay, 5, func(w *world) {
+		want := map[string]int{}
+		for n := range 24 {
+			m := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: []byte("send=out+side")}
+			want["out "+m.Group+" "+m.ID], want["side "+m.Group+" "+m.ID] = 1, 1
+			w.send(m)
+			w.send(m)
+		}
+		w.run(nil)
+		same(w.t, "effects", w.effects(), want)
+	})
 }
 
-func (w *world) check(t *testing.T, groups, each, effects int, ordered bool) {
-	t.Helper()
-	if len(w.sent) != effects {
-		t.Errorf("sent %d effects, want %d", len(w.sent), effects)
-	}
-	if len(w.dead) > 0 {
-		t.Errorf("dead letters: %v", w.dead)
-	}
-	for key, numbers := range w.order {
-		if !slices.IsSorted(numbers) {
-			t.Errorf("first copies of %s out of order: %v", key, numbers)
-		}
-	}
-	for g := range groups {
-		found, _, err := w.store.Load(t.Context(), []dedup.GroupKey{{Stream: "s", Group: fmt.Sprintf("g%d", g)}}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found[0].HasEffects() || found[0].HasHeld() {
-			t.Errorf("something is left: %+v", found[0])
-		}
-		var l list
-		if err := json.Unmarshal(found[0].State, &l); err != nil {
-			t.Fatal(err)
-		}
-		sorted := slices.Sorted(slices.Values(l.IDs))
-		if len(l.IDs) != each || len(slices.Compact(sorted)) != each {
-			t.Errorf("applied %v, want each of %d messages once", l.IDs, each)
-		}
-		for i, id := range l.IDs {
-			if want := fmt.Sprintf("src/0/%d", i+1); ordered && id != want {
-				t.Errorf("applied %s in place of %s", id, want)
+func TestUnderFaultsEachSourceIsProcessedInOrder(t *testing.T) {
+	simulate(t, bySequence, 15, func(w *world) {
+		for n := range uint64(12) {
+			for i, group := range groupNames {
+				a := dedup.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n)+i, fmt.Sprintf("a%s%d", group, n))}
+				b := dedup.Message{Stream: "s", Group: group, Source: "b", Sequence: n + 1, Body: body(int(n)+i+3, fmt.Sprintf("b%s%d", group, n))}
+				if n%2 == 0 {
+					b.DependsOn = map[string]uint64{"a": n + 1, "b": n, "nobody": 0}
+				}
+				for range 2 {
+					w.send(a)
+					w.send(b)
+				}
 			}
 		}
+		w.run(groupNames)
+		w.check(groupNames)
+		for _, group := range groupNames {
+			inOrder(w.t, w.applied(group), 12)
+		}
+		same(w.t, "dead letters", len(w.dead), 0)
+	})
+}
+
+// inOrder checks that the sources a and b were processed 1 to n, and each even message of b (counted from 0) after that of a.
+func inOrder(t *testing.T, applied []string, n int) {
+	t.Helper()
+	next := map[string]int{"a": 1, "b": 1}
+	for _, id := range applied {
+		source, _, _ := strings.Cut(id, "/")
+		if want := fmt.Sprintf("%s/0/%d", source, next[source]); id != want {
+			t.Errorf("applied %s in place of %s", id, want)
+		}
+		if source == "b" && next["b"]%2 == 1 && next["a"] <= next["b"] {
+			t.Errorf("applied %s before what it depends on", id)
+		}
+		next[source]++
+	}
+	same(t, "next", next, map[string]int{"a": n + 1, "b": n + 1})
+}
+
+func TestUnderFaultsANewEpochFencesTheOldOne(t *testing.T) {
+	simulate(t, bySequence, 10, func(w *world) {
+		for n := range uint64(8) {
+			for _, group := range groupNames {
+				for epoch := range uint64(2) {
+					m := dedup.Message{Stream: "s", Group: group, Source: "a", Epoch: epoch, Sequence: n + 1, Body: body(int(n+epoch), fmt.Sprintf("%s%d-%d", group, epoch, n))}
+					w.send(m)
+					w.send(m)
+				}
+			}
+		}
+		w.run(groupNames)
+		w.check(groupNames)
+		letters := w.letters()
+		for _, group := range groupNames {
+			var old, latest []string
+			for _, id := range w.applied(group) {
+				if strings.HasPrefix(id, "a/0/") && len(latest) == 0 {
+					old = append(old, id)
+				} else {
+					latest = append(latest, id)
+				}
+			}
+			for n := range 8 {
+				if want := fmt.Sprintf("a/1/%d", n+1); len(latest) != 8 || latest[n] != want {
+					w.t.Fatalf("new epoch: %v", latest)
+				}
+				id := fmt.Sprintf("a/0/%d", n+1)
+				if n < len(old) && old[n] != id || n >= len(old) && !letters[group+" "+id][dedup.ReasonStaleEpoch] {
+					w.t.Errorf("%s is lost: applied %v", id, old)
+				}
+			}
+		}
+	})
+}
+
+func TestUnderFaultsNumbersAreSkippedOnceAndNothingIsLost(t *testing.T) {
+	for _, policy := range []dedup.GapPolicy{dedup.GapSkip, dedup.GapFail} {
+		simulate(t, gapped(policy, "side"), 10, func(w *world) {
+			late := map[string]bool{}
+			for n := range uint64(15) {
+				for _, group := range groupNames {
+					m := dedup.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
+					if n%5 == 3 { // comes when its gap was acted on, perhaps
+						late[group+" "+m.Identity()] = true
+						w.messages[group+" "+m.Identity()] = m
+						continue
+					}
+					w.send(m)
+				}
+			}
+			for _, faults := range []float64{w.faults, 0} {
+				w.faults = faults
+				w.run(groupNames)
+				for key := range late {
+					w.send(w.messages[key])
+				}
+				clear(late)
+			}
+			w.run(groupNames)
+			w.check(groupNames)
+			w.accounted(policy)
+		})
+	}
+}
+
+// accounted checks that every message was applied in the order of its number, or refused because of a gap.
+func (w *world) accounted(policy dedup.GapPolicy) {
+	w.t.Helper()
+	letters := w.letters()
+	reason := map[dedup.GapPolicy]dedup.Reason{dedup.GapSkip: dedup.ReasonSkipped, dedup.GapFail: dedup.ReasonGap}[policy]
+	applied := map[string]bool{}
+	for _, group := range groupNames {
+		last := 0
+		for _, id := range w.applied(group) {
+			var n int
+			if _, err := fmt.Sscanf(id, "a/0/%d", &n); err != nil || n <= last {
+				w.t.Errorf("%s: %s after %d", group, id, last)
+			}
+			last = n
+			applied[group+" "+id] = true
+		}
+	}
+	for key := range w.messages {
+		if !applied[key] && !letters[key][reason] {
+			w.t.Errorf("%s is lost", key)
+		}
+		if applied[key] && policy == dedup.GapSkip && len(letters[key]) > 0 {
+			w.t.Errorf("%s was applied and refused: %v", key, letters[key])
+		}
+	}
+}
+
+func TestUnderFaultsOneTimeRequestsRunAtMostOnceAndADeleteLasts(t *testing.T) {
+	simulate(t, byKey, 10, func(w *world) {
+		var all sync.WaitGroup
+		answered := make([]bool, 12)
+		for n := range 12 {
+			r := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("r%d", n), Route: "POST /", Body: body(n, fmt.Sprintf("k%d", n))}
+			w.messages[r.Group+" "+r.ID] = r
+			w.stubborn(func(k *worker) bool { _, _, err := k.Issue(w.t.Context(), r); return err == nil })
+			for range 2 {
+				all.Go(func() {
+					w.stubborn(func(k *worker) bool {
+						o := k.Call(w.t.Context(), r)
+						if o.Kind == dedup.Processed || o.Kind == dedup.Duplicate {
+							w.rmu.Lock()
+							answered[n] = true
+							w.rmu.Unlock()
+						}
+						return o.Settled()
+					})
+				})
+			}
+			if n%2 == 0 {
+				all.Go(func() { w.stubborn(func(k *worker) bool { return k.Forget(w.t.Context(), r) == nil }) })
+			}
+			all.Go(func() { w.publishing(10) })
+		}
+		all.Wait()
+		w.faults = 0
+		w.run(groupNames)
+		w.check(groupNames)
+		w.settledRequests(answered)
+	})
+}
+
+// stubborn repeats a request with other workers until it is answered.
+func (w *world) stubborn(do func(k *worker) bool) {
+	for range 200 {
+		k, dead := w.unreliable()
+		if do(k) && !dead() {
+			return
+		}
+	}
+	w.t.Error("no answer")
+}
+
+func (w *world) settledRequests(answered []bool) {
+	w.t.Helper()
+	for key, r := range w.messages {
+		var n int
+		if _, err := fmt.Sscanf(r.ID, "r%d", &n); err != nil {
+			w.t.Fatal(err)
+		}
+		ran := slices.Contains(w.applied(r.Group), r.ID)
+		if answered[n] && !ran {
+			w.t.Errorf("%s was answered and is not applied", key)
+		}
+		want := "rejected deleted"
+		if n%2 != 0 {
+			want = strings.TrimSuffix("duplicate with "+r.ID, map[bool]string{false: " with " + r.ID}[strings.Contains(string(r.Body), "reply")])
+		}
+		same(w.t, key, w.worker(w.stream).call1(r), want)
 	}
 }
