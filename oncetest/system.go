@@ -15,6 +15,7 @@ import (
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/lease"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -115,26 +116,13 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
-			s.Handler, s.Stateless = forward(s.Destinations), true
+			s.Handler, s.Stateless = forward.To(s.Destinations), true
 		}
 		cfg.Streams = append(cfg.Streams, s.Stream)
 	}
 	engine, err := dedup.New(cfg)
 	b.engine = engine
 	return b, err
-}
-
-// forward sends a message on as it is.
-func forward(to []string) record.Handler {
-	return func(_ context.Context, a *record.Attempt, m record.Message) error {
-		if len(to) > 0 {
-			a.Send(record.Effect{
-				To: to, ID: m.ID, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence,
-				ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
-			})
-		}
-		return nil
-	}
 }
 
 // Process and Call publish what was committed before they return.

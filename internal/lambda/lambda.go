@@ -18,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/apigw"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/publish"
 	"github.com/effectively-once/once/internal/record"
@@ -60,7 +61,7 @@ func (s *System) streams() []record.Stream {
 	for _, name := range s.settings.Config.StreamNames() {
 		c := s.settings.Config.Streams[name]
 		stream := c.Settings(name)
-		stream.Events, stream.Stateless, stream.Handler = c.Destinations, true, process.Forward(c.Destinations)
+		stream.Events, stream.Stateless, stream.Handler = c.Destinations, true, forward.To(c.Destinations)
 		s.queues.byNumber[name] = stream.Admission == record.BySequence
 		out = append(out, stream)
 	}

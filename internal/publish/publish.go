@@ -61,7 +61,7 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 	}
 	h.deliver(ctx, all)
 	h.publish(ctx, all)
-	return h.report(all), nil
+	return h.report(event.Records, all), nil
 }
 
 // deliver sends effects that were refused before. They are older than anything that is pending in their groups, so they go first.
@@ -99,18 +99,13 @@ func (h *Handler) publish(ctx context.Context, all []work) {
 }
 
 // report lists and logs the failures.
-func (h *Handler) report(all []work) events.SQSEventResponse {
+func (h *Handler) report(batch []events.SQSMessage, all []work) events.SQSEventResponse {
 	var response events.SQSEventResponse
-	stopped := map[string]bool{}
-	for i := range all {
-		w := &all[i]
-		group := w.record.Attributes["MessageGroupId"]
-		if w.err == nil && (group == "" || !stopped[group]) {
-			continue
+	for i, behind := range wire.Behind(batch, func(i int) bool { return all[i].err != nil }) {
+		if w := &all[i]; w.err != nil || behind {
+			response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: w.record.MessageId})
+			h.logFailure(w)
 		}
-		stopped[group] = true
-		response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: w.record.MessageId})
-		h.logFailure(w)
 	}
 	return response
 }

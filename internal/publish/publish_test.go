@@ -43,12 +43,14 @@ func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
 }
 
 // event makes an event of queue messages; their ids are "0", "1", …
-func event(messages ...queue.Message) events.SQSEvent {
+func event(messages ...queue.Message) events.SQSEvent { return eventOf("publish", messages...) }
+
+func eventOf(name string, messages ...queue.Message) events.SQSEvent {
 	deliveries := make([]queue.Delivery, len(messages))
 	for i, m := range messages {
 		deliveries[i] = queue.Delivery{Message: m, ID: string(rune('0' + i)), Receives: 1}
 	}
-	return wire.Event("arn:aws:sqs:eu-central-1:123456789012:publish", deliveries)
+	return wire.Event("arn:aws:sqs:eu-central-1:123456789012:"+name, deliveries)
 }
 
 func trigger(group string) queue.Message {
@@ -122,9 +124,12 @@ func TestARedrivenEffectIsDeliveredBeforeItsGroupIsPublished(t *testing.T) {
 func TestAFailureStopsItsMessageGroup(t *testing.T) {
 	in := func(m queue.Message, group string) queue.Message { m.Group = group; return m }
 	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
-	e := event(in(trigger("b"), "one"), in(trigger("a"), "one"), in(trigger("c"), "one"), in(trigger("d"), "two"))
-	if got := failures(t, New(s, nil), e); got != "1 2" {
+	batch := []queue.Message{in(trigger("b"), "one"), in(trigger("a"), "one"), in(trigger("c"), "one"), in(trigger("d"), "two")}
+	if got := failures(t, New(s, nil), eventOf("publish.fifo", batch...)); got != "1 2" {
 		t.Errorf("failed %q", got)
+	}
+	if got := failures(t, New(s, nil), eventOf("publish", batch...)); got != "1" {
+		t.Errorf("a standard queue, whose groups promise no order: failed %q", got)
 	}
 }
 

@@ -1,4 +1,5 @@
-package process
+// Package forward is the built-in handler of streams that no code handles.
+package forward
 
 import (
 	"context"
@@ -6,8 +7,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Forward is the built-in handler: it sends each message to the destinations of its stream, as it came, and keeps no state.
-func Forward(destinations []string) record.Handler {
+// To makes a handler that sends each message to destinations, as it came, and keeps no state.
+func To(destinations []string) record.Handler {
 	return func(_ context.Context, a *record.Attempt, m record.Message) error {
 		if len(destinations) == 0 {
 			return nil
