@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -160,7 +160,7 @@ func heldCount(g *record.Group) int {
 // Message gives what is known of one message.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
 	state, err := s.engine.Status(ctx, record.Message{Stream: stream, ID: id})
-	if errors.Is(err, record.ErrNoStream) || err == nil && state.Status == dedup.StatusUnknown {
+	if errors.Is(err, record.ErrNoStream) || err == nil && state.Status == admission.StatusUnknown {
 		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
 	}
 	if err != nil {

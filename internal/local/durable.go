@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -54,7 +55,7 @@ func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, boo
 }
 
 // Status is the engine's. A reply that it found is durable.
-func (d durable) Status(ctx context.Context, m record.Message) (dedup.State, error) {
+func (d durable) Status(ctx context.Context, m record.Message) (admission.State, error) {
 	state, err := d.Engine.Status(ctx, m)
 	if err == nil && state.Reply != nil {
 		err = d.sync()

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -334,5 +336,75 @@ func TestAPortThatIsTakenIsAnErrorAtOnce(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAWaitingCallerIsToldWhenTheSystemEndsThatItsMessageIsAccepted(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: `
+streams:
+  chat: {admission: sequence, destinations: [ledger]}
+destinations:
+  ledger: {file: DIR/ledger.jsonl}
+`}
+	r := p.start()
+	answered := make(chan error, 1)
+	go func() {
+		receipt, err := r.client.Send(context.Background(), client.Message{Stream: "chat", Source: "ann", Sequence: 2, Body: []byte("2"), Wait: time.Minute})
+		if err == nil && receipt.Status != "accepted" {
+			err = fmt.Errorf("status %s", receipt.Status)
+		}
+		answered <- err
+	}()
+	for held := 0; held == 0; {
+		stats, err := r.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = stats.Held
+	}
+	r.stop()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// callAndDie is what the child process of the test below does.
+func callAndDie(dir string) {
+	p := &place{t: &testing.T{}, dir: dir, config: forwarding}
+	c, err := config.Parse("test", []byte(strings.ReplaceAll(p.config, "DIR", dir)))
+	if err != nil {
+		panic(err)
+	}
+	s, err := local.Open(local.Options{Config: c, DataDir: filepath.Join(dir, "data")})
+	if err != nil {
+		panic(err)
+	}
+	engine, err := s.Start(nil)
+	if err != nil {
+		panic(err)
+	}
+	if o := engine.Call(context.Background(), record.Message{Stream: "orders", ID: "a", Body: []byte("x")}); o.Kind != record.Processed {
+		panic(fmt.Sprintf("%+v", o))
+	}
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func TestWhatACallerWasToldIsDoneSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv("ONCE_TEST_CALL_AND_DIE"); dir != "" {
+		callAndDie(dir)
+	}
+	p := &place{t: t, dir: t.TempDir(), config: forwarding}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWhatACallerWasTold") //nolint:gosec // this very test
+	child.Env = append(os.Environ(), "ONCE_TEST_CALL_AND_DIE="+p.dir)
+	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the child: %v\n%s", err, out)
+	}
+	r := p.start()
+	r.stop()
+	if lines := p.lines("ledger.jsonl"); len(lines) != 1 || lines[0].ID != "a" {
+		t.Errorf("lines: %+v", lines)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/publish"
 	"github.com/effectively-once/once/internal/queue"
@@ -59,7 +59,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 
 // untilDrained ends the waiting of callers when the system is about to end: their messages are accepted, and they are told so.
 func (s *System) untilDrained(await awaiting) awaiting {
-	return func(ctx context.Context, m record.Message) (dedup.State, error) {
+	return func(ctx context.Context, m record.Message) (admission.State, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
@@ -73,7 +73,7 @@ func (s *System) untilDrained(await awaiting) awaiting {
 	}
 }
 
-type awaiting = func(context.Context, record.Message) (dedup.State, error)
+type awaiting = func(context.Context, record.Message) (admission.State, error)
 
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes what is under way.
 func (s *System) Run(ctx context.Context) error {
