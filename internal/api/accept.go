@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -45,13 +45,13 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error
 	}
 	state := s.await(r, a)
 	switch state.Status {
-	case dedup.StatusDone:
+	case admission.StatusDone:
 		return a.done(w, state.Reply)
-	case dedup.StatusRejected:
+	case admission.StatusRejected:
 		return a.refused(w, rejection(state.Reason, ""))
-	case dedup.StatusDeleted:
+	case admission.StatusDeleted:
 		return a.refused(w, rejection(record.ReasonDeleted, ""))
-	case dedup.StatusUnknown, dedup.StatusAccepted, dedup.StatusHeld, dedup.StatusCommitted:
+	case admission.StatusUnknown, admission.StatusAccepted, admission.StatusHeld, admission.StatusCommitted:
 	}
 	return a.accepted(w)
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -21,7 +21,7 @@ type Engine interface {
 	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
 	Call(ctx context.Context, m record.Message) record.Outcome
 	Forget(ctx context.Context, m record.Message) error
-	Status(ctx context.Context, m record.Message) (dedup.State, error)
+	Status(ctx context.Context, m record.Message) (admission.State, error)
 }
 
 // Queue is the ingress queue.
@@ -40,7 +40,7 @@ type Options struct {
 	Engine Engine // required
 	Queue  Queue  // required
 	// Await waits until a message is done, rejected or deleted, or the context ends. Defaults to [Poll] with the engine's Status.
-	Await func(ctx context.Context, m record.Message) (dedup.State, error)
+	Await func(ctx context.Context, m record.Message) (admission.State, error)
 	// Principal tells who sends a request, as something in front of the handler authenticated it; never from a header that a caller could set. It
 	// scopes identities. An error is answered with 403. Defaults to "": nobody is authenticated.
 	Principal func(*http.Request) (string, error)

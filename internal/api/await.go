@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -18,11 +18,11 @@ const (
 
 // Poll makes an Await that looks the message up again and again, at first after 5 ms, at last every 250 ms. An error of one look is not the end: the
 // message is on the queue, and the next look may find it done.
-func Poll(e Engine) func(context.Context, record.Message) (dedup.State, error) {
-	return func(ctx context.Context, m record.Message) (dedup.State, error) {
+func Poll(e Engine) func(context.Context, record.Message) (admission.State, error) {
+	return func(ctx context.Context, m record.Message) (admission.State, error) {
 		for pause := shortestPoll; ; pause = min(2*pause, longestPoll) {
 			if err := sleep(ctx, pause); err != nil {
-				return dedup.State{}, err
+				return admission.State{}, err
 			}
 			if state, err := e.Status(ctx, m); err == nil && settled(state.Status) {
 				return state, nil
@@ -31,8 +31,8 @@ func Poll(e Engine) func(context.Context, record.Message) (dedup.State, error) {
 	}
 }
 
-func settled(status dedup.Status) bool {
-	return status == dedup.StatusDone || status == dedup.StatusRejected || status == dedup.StatusDeleted
+func settled(status admission.Status) bool {
+	return status == admission.StatusDone || status == admission.StatusRejected || status == admission.StatusDeleted
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -47,7 +47,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // await waits as long as the caller prefers. Whatever goes wrong while it waits, the message is accepted: the zero State says no more than that.
-func (s *server) await(r *http.Request, a *answer) dedup.State {
+func (s *server) await(r *http.Request, a *answer) admission.State {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(a.wait)*time.Second)
 	defer cancel()
 	state, err := s.Await(ctx, *a.message)
@@ -57,5 +57,5 @@ func (s *server) await(r *http.Request, a *answer) dedup.State {
 	if ctx.Err() == nil {
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "wait for message ended early", slog.String("stream", a.message.Stream), slog.Any("error", err))
 	}
-	return dedup.State{}
+	return admission.State{}
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -23,28 +23,28 @@ type answer struct {
 
 // receipt is the body that acknowledges a message.
 type receipt struct {
-	ID     string       `json:"id"`
-	Stream string       `json:"stream"`
-	Group  string       `json:"group"`
-	Status dedup.Status `json:"status"`
+	ID     string           `json:"id"`
+	Stream string           `json:"stream"`
+	Group  string           `json:"group"`
+	Status admission.Status `json:"status"`
 }
 
 // accepted answers 202: the message is durable, its processing is to come or may be over.
 func (a *answer) accepted(w http.ResponseWriter) error {
 	w.Header()["Location"] = []string{a.location("messages")}
-	return a.receipt(w, http.StatusAccepted, dedup.StatusAccepted)
+	return a.receipt(w, http.StatusAccepted, admission.StatusAccepted)
 }
 
 // done answers with the handler's reply, or with a receipt where it replied nothing.
 func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
 	if reply == nil {
-		return a.receipt(w, http.StatusOK, dedup.StatusDone)
+		return a.receipt(w, http.StatusOK, admission.StatusDone)
 	}
 	a.mark(w.Header())
 	return writeReply(w, reply)
 }
 
-func (a *answer) receipt(w http.ResponseWriter, code int, status dedup.Status) error {
+func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Status) error {
 	a.mark(w.Header())
 	return writeJSON(w, code, receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status})
 }

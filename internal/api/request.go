@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -46,23 +46,23 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, m record.Message)
 	a := answer{message: &m, replayed: !fresh}
 	w.Header()["Location"] = []string{a.location("requests")}
 	if fresh {
-		return a.receipt(w, http.StatusCreated, dedup.StatusAccepted)
+		return a.receipt(w, http.StatusCreated, admission.StatusAccepted)
 	}
-	return a.receipt(w, http.StatusOK, dedup.StatusAccepted)
+	return a.receipt(w, http.StatusOK, admission.StatusAccepted)
 }
 
 // request looks a one-time request up. The ids of messages and of requests are one space: a message that is not done is no request. (A token that is
 // done has dropped its request, so a message's is taken for one; it belongs to the same caller.)
-func (s *server) request(r *http.Request) (record.Message, dedup.State, error) {
+func (s *server) request(r *http.Request) (record.Message, admission.State, error) {
 	m, err := s.addressed(r)
 	if err != nil {
-		return m, dedup.State{}, err
+		return m, admission.State{}, err
 	}
 	state, err := s.lookUp(r, m)
 	if err != nil {
 		return m, state, err
 	}
-	if state.Status != dedup.StatusDone && state.Token.Request == nil {
+	if state.Status != admission.StatusDone && state.Token.Request == nil {
 		return m, state, &problem.Problem{Type: problem.UnknownMessage}
 	}
 	if state.Token.State == record.Leased {
@@ -85,7 +85,7 @@ func (s *server) postRequest(w http.ResponseWriter, r *http.Request) error {
 	if len(body) > 0 {
 		return problem.New(problem.MalformedRequest, "The content of a one-time request is stored by PUT; POST has no body.")
 	}
-	if state.Status == dedup.StatusDone {
+	if state.Status == admission.StatusDone {
 		a := answer{message: &m, replayed: true}
 		return a.done(w, state.Reply)
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -52,24 +52,24 @@ func (s *server) getMessage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // tell answers with what became of a message or of a one-time request.
-func tell(w http.ResponseWriter, m record.Message, state dedup.State) error {
+func tell(w http.ResponseWriter, m record.Message, state admission.State) error {
 	view := found{receipt: receipt{m.Identity(), m.Stream, state.Group, state.Status}, Reason: state.Reason, Reply: newStoredReply(state.Reply)}
 	return writeJSON(w, http.StatusOK, view)
 }
 
 // lookUp finds a message; that it is unknown or deleted is a problem.
-func (s *server) lookUp(r *http.Request, m record.Message) (dedup.State, error) {
+func (s *server) lookUp(r *http.Request, m record.Message) (admission.State, error) {
 	// A name that no message can have is as unknown as any other.
 	if err := m.Validate(); err != nil {
-		return dedup.State{}, &problem.Problem{Type: problem.UnknownMessage}
+		return admission.State{}, &problem.Problem{Type: problem.UnknownMessage}
 	}
 	state, err := s.Engine.Status(r.Context(), m)
 	switch {
 	case err != nil:
 		return state, refusal(err)
-	case state.Status == dedup.StatusUnknown:
+	case state.Status == admission.StatusUnknown:
 		return state, &problem.Problem{Type: problem.UnknownMessage}
-	case state.Status == dedup.StatusDeleted:
+	case state.Status == admission.StatusDeleted:
 		return state, &problem.Problem{Type: problem.Deleted}
 	}
 	return state, nil

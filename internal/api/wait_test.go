@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -52,8 +52,8 @@ func TestANumberedCallerCanWait(t *testing.T) {
 
 func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Await = func(context.Context, record.Message) (dedup.State, error) {
-			return dedup.State{}, context.DeadlineExceeded
+		o.Await = func(context.Context, record.Message) (admission.State, error) {
+			return admission.State{}, context.DeadlineExceeded
 		}
 	})
 	want(t, w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=1"), 202,
@@ -62,7 +62,7 @@ func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 
 func TestAFaultWhileWaitingLeavesTheMessageAccepted(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Await = func(context.Context, record.Message) (dedup.State, error) { return dedup.State{}, errAway }
+		o.Await = func(context.Context, record.Message) (admission.State, error) { return admission.State{}, errAway }
 	})
 	got := w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=10")
 	if got.status != 202 || w.queue.taken.Load() != 1 {
@@ -122,12 +122,12 @@ func TestWaitingEndsBeforeTheRequestsDeadline(t *testing.T) {
 // looks answers Status from a list, the last one for ever.
 type looks struct {
 	api.Engine
-	states []dedup.State
+	states []admission.State
 	at     []time.Duration
 	start  time.Time
 }
 
-func (l *looks) Status(context.Context, record.Message) (dedup.State, error) {
+func (l *looks) Status(context.Context, record.Message) (admission.State, error) {
 	l.at = append(l.at, time.Since(l.start))
 	next := l.states[0]
 	if len(l.states) > 1 {
@@ -141,7 +141,7 @@ func (l *looks) Status(context.Context, record.Message) (dedup.State, error) {
 
 func TestPollLooksLessAndLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusAccepted}}}
+		l := &looks{start: time.Now(), states: []admission.State{{Status: admission.StatusAccepted}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := api.Poll(l)(ctx, record.Message{}); !errors.Is(err, context.DeadlineExceeded) {
@@ -155,8 +155,8 @@ func TestPollLooksLessAndLessOften(t *testing.T) {
 
 func TestPollGoesOnAfterAFaultUntilTheMessageIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, last := range []dedup.Status{dedup.StatusDone, dedup.StatusRejected, dedup.StatusDeleted} {
-			l := &looks{start: time.Now(), states: []dedup.State{{Status: dedup.StatusUnknown}, {}, {Status: dedup.StatusHeld}, {Status: dedup.StatusCommitted}, {Status: last}}}
+		for _, last := range []admission.Status{admission.StatusDone, admission.StatusRejected, admission.StatusDeleted} {
+			l := &looks{start: time.Now(), states: []admission.State{{Status: admission.StatusUnknown}, {}, {Status: admission.StatusHeld}, {Status: admission.StatusCommitted}, {Status: last}}}
 			state, err := api.Poll(l)(t.Context(), record.Message{})
 			if err != nil || state.Status != last || len(l.at) != 5 {
 				t.Errorf("got %v, %v after %d looks", state.Status, err, len(l.at))

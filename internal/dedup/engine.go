@@ -9,7 +9,10 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/relay"
 )
 
 // Config is what an engine is made of. Zero fields take the defaults in their comments.
@@ -39,8 +42,11 @@ type Config struct {
 
 // An Engine runs the protocol. It keeps nothing between calls; any number of engines may share a store.
 type Engine struct {
-	cfg     Config
-	streams record.Streams
+	cfg       Config
+	streams   record.Streams
+	publisher *outbox.Publisher
+	relay     *relay.Relay
+	desk      *admission.Desk
 }
 
 // New checks the configuration. It does no work.
@@ -48,29 +54,43 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Queues == nil {
 		return nil, errors.New("make engine: a store and queues are required")
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now //nolint:forbidigo // the one default clock
-	}
-	if cfg.NewID == nil {
-		cfg.NewID = rand.Text
-	}
-	if cfg.Pause == nil {
-		cfg.Pause = pause
-	}
-	if cfg.CallDelay == 0 {
-		cfg.CallDelay = 15 * time.Minute
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Observe == nil {
-		cfg.Observe = func(record.Event) {}
-	}
+	cfg = cfg.withDefaults()
 	streams, err := record.NewStreams(cfg.Streams)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
-	return &Engine{cfg: cfg, streams: streams}, nil
+	publisher := outbox.New(outbox.Config{
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
+	})
+	return &Engine{
+		cfg: cfg, streams: streams, publisher: publisher,
+		relay: relay.New(relay.Config{
+			Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log,
+		}),
+		desk: admission.New(admission.Config{Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log}),
+	}, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now //nolint:forbidigo // the one default clock
+	}
+	if c.NewID == nil {
+		c.NewID = rand.Text
+	}
+	if c.Pause == nil {
+		c.Pause = pause
+	}
+	if c.CallDelay == 0 {
+		c.CallDelay = 15 * time.Minute
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Observe == nil {
+		c.Observe = func(record.Event) {}
+	}
+	return c
 }
 
 // pause waits with full jitter, so that the losers of a conditional write do not meet again at once.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -42,7 +43,7 @@ func (pl *plan) bySequence(ctx context.Context) error {
 }
 
 func (pl *plan) undecided(it *item) bool {
-	return it.byNumber && it.open() && it.plan != pl
+	return it.ByNumber && it.open() && it.plan != pl
 }
 
 // arrive decides a delivered message that is not ahead of its turn, and reports whether the sequence moved.
@@ -50,10 +51,10 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	pl.part.trigger, pl.part.numbered = true, true
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
-	entry, pending := it.entry(&pl.next)
+	entry, pending := it.Entry(&pl.next)
 	switch {
 	case pl.failed:
-		pl.decide(it, record.Outcome{Err: errBlocked})
+		pl.decide(it, record.Outcome{Err: record.ErrBlocked})
 		return false, nil
 	case pending:
 		pl.committed(it, entry)
@@ -108,8 +109,8 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src record.Sourc
 		if m, err = pl.heldCopy(ctx, it, key); err != nil {
 			return false, err
 		}
-		if m.Fingerprint() != it.print() {
-			pl.decide(it, keyReuse())
+		if m.Fingerprint() != it.Fingerprint() {
+			pl.decide(it, admission.KeyReuse())
 			return false, nil
 		}
 	}
@@ -193,8 +194,8 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 	if m.Sequence != src.Next || !pl.next.Ready(&m) || pl.more {
 		return false, nil
 	}
-	it := &item{Message: m}
-	if _, err := pl.admissible(it); err != nil {
+	it := &item{Arrival: admission.Arrival{Message: m}}
+	if _, err := it.Check(pl.streams); err != nil {
 		return false, fmt.Errorf("load held messages: %w: %w", record.ErrCorrupt, err)
 	}
 	fate, err := pl.run(ctx, it)
@@ -266,7 +267,7 @@ func (pl *plan) holdRest(ctx context.Context) error {
 			continue
 		}
 		if pl.failed {
-			pl.decide(it, record.Outcome{Err: errBlocked})
+			pl.decide(it, record.Outcome{Err: record.ErrBlocked})
 			continue
 		}
 		if err := pl.holdOne(ctx, it); err != nil {
@@ -317,8 +318,8 @@ func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 		return err
 	}
 	pl.decide(it, record.Outcome{Kind: record.HeldBack})
-	if m.Fingerprint() != it.print() {
-		pl.decide(it, keyReuse())
+	if m.Fingerprint() != it.Fingerprint() {
+		pl.decide(it, admission.KeyReuse())
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -16,9 +17,8 @@ import (
 const MaxPending = 256 << 10
 
 var (
-	errFull    = errors.New("pending effects fill the group record")
-	errReload  = errors.New("the view of the group is stale")
-	errBlocked = errors.New("an earlier message of the group failed")
+	errFull   = errors.New("pending effects fill the group record")
+	errReload = errors.New("the view of the group is stale")
 )
 
 // A plan is what one commit of a group would make real. Until it is committed, all of it is in memory, but for staged blobs.
@@ -51,7 +51,7 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	}
 	for _, it := range p.items {
 		pl.failed = pl.failed || it.stops()
-		if it.open() && !it.byNumber && !pl.more {
+		if it.open() && !it.ByNumber && !pl.more {
 			if err := pl.byToken(ctx, it); err != nil {
 				return pl, pl.abandon(ctx, err)
 			}
@@ -79,14 +79,14 @@ func (pl *plan) abandon(ctx context.Context, err error) error {
 
 func (pl *plan) byToken(ctx context.Context, it *item) error {
 	if pl.failed {
-		pl.decide(it, record.Outcome{Err: errBlocked})
+		pl.decide(it, record.Outcome{Err: record.ErrBlocked})
 		return nil
 	}
-	if entry, ok := it.entry(&pl.next); ok {
+	if entry, ok := it.Entry(&pl.next); ok {
 		pl.committed(it, entry)
 		return nil
 	}
-	fate, fresh := admit(pl.part.stream, it, pl.part.tokens[it.token()], pl.now)
+	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, pl.part.tokens[it.Token()], pl.now)
 	if !fresh {
 		pl.decide(it, fate)
 		return nil
@@ -102,8 +102,8 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 
 // committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
 func (pl *plan) committed(it *item, entry record.Pending) {
-	if entry.Fingerprint != it.print() {
-		pl.decide(it, keyReuse())
+	if entry.Fingerprint != it.Fingerprint() {
+		pl.decide(it, admission.KeyReuse())
 		return
 	}
 	fate := record.Outcome{Kind: record.Duplicate, Reply: entry.Reply}
@@ -113,7 +113,7 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 	pl.decide(it, fate)
 	pl.part.trigger = true
 	// An entry of this very plan is not committed yet; the commit marks it.
-	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.token()].State != record.Done {
+	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.Token()].State != record.Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
@@ -129,13 +129,13 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		a.ID += record.RequestAttempt
 	}
 	if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
-		return pl.failure(it, err), nil
+		return it.Failed(pl.cfg.Log, err), nil
 	}
 	effects := a.Effects()
-	if err := pl.feasible(effects); err != nil {
-		return pl.failure(it, err), nil
+	if err := pl.publisher.Feasible(effects); err != nil {
+		return it.Failed(pl.cfg.Log, err), nil
 	}
-	if it.byNumber && len(effects) == 0 && a.Answer() == nil { // its number says that it is committed
+	if it.ByNumber && len(effects) == 0 && a.Answer() == nil { // its number says that it is committed
 		pl.changed, pl.next.State = true, a.State
 		return record.Outcome{Kind: record.Processed}, nil
 	}
@@ -156,44 +156,11 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
 }
 
-// feasible refuses effects that could never be published, while nothing depends on them yet.
-func (e *Engine) feasible(effects []record.Effect) error {
-	for _, f := range effects {
-		for _, to := range f.To {
-			if e.cfg.Senders[to] == nil {
-				return fmt.Errorf("send to %q: %w", to, errNoDestination)
-			}
-		}
-		if f.Blob == nil {
-			continue
-		}
-		if e.cfg.Blobs == nil {
-			return errors.New("stage blob: no blob store is configured")
-		}
-		if err := e.cfg.Blobs.Check(f.Blob.Key); err != nil {
-			return fmt.Errorf("stage blob: %w", err)
-		}
-	}
-	return nil
-}
-
-func (e *Engine) failure(it *item, err error) record.Outcome {
-	if reject, ok := errors.AsType[*record.RejectError](err); ok {
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
-	}
-	var failed *record.HandlerError
-	if !errors.As(err, &failed) {
-		failed = &record.HandlerError{Err: err}
-	}
-	e.cfg.Log.Warn("handler failed", "stream", it.Stream, "token", it.token().String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
-	return record.Outcome{Err: failed}
-}
-
 // entry is the pending entry of an attempt.
 func (pl *plan) entry(it *item, a *record.Attempt, effects []record.Effect) record.Pending {
 	return record.Pending{
-		Number: pl.next.Last + 1, Identity: it.identity(), Principal: it.Principal, Token: it.token(), Fingerprint: it.print(),
-		Attempt: a.ID, Effects: effects, Reply: a.Answer(), Marks: !it.byNumber || a.Answer() != nil, Retention: pl.part.stream.RetentionOf(&it.Message),
+		Number: pl.next.Last + 1, Identity: it.Name(), Principal: it.Principal, Token: it.Token(), Fingerprint: it.Fingerprint(),
+		Attempt: a.ID, Effects: effects, Reply: a.Answer(), Marks: !it.ByNumber || a.Answer() != nil, Retention: pl.part.stream.RetentionOf(&it.Message),
 	}
 }
 
@@ -240,28 +207,13 @@ func (pl *plan) chain(f *record.Effect) {
 	}
 }
 
-// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done. One that is not, because its worker died or because
-// it is long ago, is marked first: what is pending is committed.
+// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
 	left := pl.loaded.Leftovers()
 	if len(left) == 0 {
 		return nil
 	}
-	byToken := make(map[record.TokenKey]record.Pending, len(left))
-	for _, p := range left {
-		byToken[p.Token] = p
-	}
-	_, tokens, err := pl.cfg.Store.Load(ctx, nil, slices.Collect(maps.Keys(byToken)))
-	if err != nil {
-		return fmt.Errorf("load tokens of leftovers: %w", err)
-	}
-	var marks []record.Token
-	for _, t := range tokens {
-		if p := byToken[t.Key]; t.State != record.Done {
-			marks = append(marks, p.DoneToken(pl.next.Key, pl.now))
-		}
-	}
-	if err := pl.markDone(ctx, marks); err != nil {
+	if err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now); err != nil {
 		return err
 	}
 	pl.next.Pending = slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p record.Pending) bool {

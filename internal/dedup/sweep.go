@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -18,7 +17,7 @@ func (e *Engine) Sweep(ctx context.Context, key record.GroupKey) error {
 	if !ok {
 		return fmt.Errorf("sweep group %s: %w", key, record.ErrNoStream)
 	}
-	if err := e.clearLeftovers(ctx, key); err != nil {
+	if err := e.publisher.ClearLeftovers(ctx, key); err != nil {
 		return fmt.Errorf("sweep group %s: %w", key, err)
 	}
 	p := newPart(key, s)
@@ -41,20 +40,6 @@ func (e *Engine) visit(ctx context.Context, p *part) error {
 	e.settleAll(ctx, []*part{p})
 	if p.err != nil {
 		return fmt.Errorf("sweep group %s: %w", p.key, p.err)
-	}
-	return nil
-}
-
-// clearLeftovers clears the entries without effects, done first, and gives an idle record the end that a lost race kept from it.
-func (e *Engine) clearLeftovers(ctx context.Context, key record.GroupKey) error {
-	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
-	if err != nil {
-		return fmt.Errorf("load group: %w", err)
-	}
-	g := groups[0]
-	if left := g.Leftovers(); len(left) > 0 || g.Endless() {
-		g.Pending = left
-		return e.finish(ctx, []*publication{{group: g}})[0]
 	}
 	return nil
 }
@@ -114,36 +99,4 @@ func (pl *plan) skip(key string, src record.Source) error {
 	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
 	pl.take(a, record.Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
 	return nil
-}
-
-// SweepBlobs deletes objects that were staged before a time by attempts that no group knows: they lost, or crashed.
-func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {
-	if e.cfg.Blobs == nil {
-		return 0, nil
-	}
-	staged, err := e.cfg.Blobs.Staged(ctx, before)
-	if err != nil || len(staged) == 0 {
-		return 0, err
-	}
-	known := map[string]bool{}
-	for after := (record.GroupKey{}); ; {
-		groups, err := lister.Groups(ctx, "", after, 100)
-		if err != nil {
-			return 0, fmt.Errorf("list groups: %w", err)
-		}
-		if len(groups) == 0 {
-			break
-		}
-		for _, g := range groups {
-			for _, b := range g.Blobs() {
-				known[b.Staged] = true
-			}
-		}
-		after = groups[len(groups)-1].Key
-	}
-	strays := slices.DeleteFunc(staged, func(name string) bool { return known[name] })
-	if err := e.cfg.Blobs.Discard(ctx, strays); err != nil {
-		return 0, fmt.Errorf("discard staged blobs: %w", err)
-	}
-	return len(strays), nil
 }

@@ -1,10 +1,27 @@
 package dedup
 
 import (
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
 // The words of the protocol under the engine's name, for the tests of the engine.
+
+type (
+	State  = admission.State
+	Status = admission.Status
+)
+
+const (
+	IssuedRetention = admission.IssuedRetention
+	StatusAccepted  = admission.StatusAccepted
+	StatusCommitted = admission.StatusCommitted
+	StatusDeleted   = admission.StatusDeleted
+	StatusDone      = admission.StatusDone
+	StatusHeld      = admission.StatusHeld
+	StatusRejected  = admission.StatusRejected
+	StatusUnknown   = admission.StatusUnknown
+)
 
 type (
 	Admission    = record.Admission

@@ -1,5 +1,7 @@
 package record
 
+import "errors"
+
 // Kind is what became of a message.
 type Kind uint8
 
@@ -69,3 +71,6 @@ func (o Outcome) Event(stream string) Event {
 	}
 	return ev
 }
+
+// ErrBlocked is the error of a message that waits for another try because an earlier one of its group failed.
+var ErrBlocked = errors.New("an earlier message of the group failed")

@@ -1,0 +1,99 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Config is what a desk is made of. All fields are required.
+type Config struct {
+	Streams record.Streams
+	Store   record.Store
+	Queues  record.Queues
+	Now     func() time.Time
+	// NewID makes unique names for the owners of tokens.
+	NewID func() string
+	Log   *slog.Logger
+}
+
+// A Desk is asked about messages before and after the engine runs them. It keeps nothing between calls; any number of desks may share a store.
+type Desk struct{ cfg Config }
+
+// New makes a desk. It does no work.
+func New(cfg Config) *Desk { return &Desk{cfg} }
+
+// IssuedRetention is how long an issued token waits for its message: longer than 14 days in a queue and 14 in its dead-letter queue.
+const IssuedRetention = 30 * 24 * time.Hour
+
+// Issue writes the token of a message before the message is put on a queue. fresh says that this call made it. Otherwise the token is as
+// found: Issued (the first try may have died before it could enqueue: enqueue again) or Done. Reuse of the identity for another content, and a
+// deleted request, are a [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
+func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
+	a := &Arrival{Message: m}
+	if _, err := a.Check(d.cfg.Streams); err != nil {
+		return record.Token{}, false, err
+	}
+	next := record.Token{
+		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: m.Stream, Group: m.GroupName(), Owner: d.cfg.NewID(),
+		Expires: d.cfg.Now().Add(IssuedRetention),
+	}
+	if m.Route != "" {
+		next.Request = &m
+	}
+	found, err := d.cfg.Store.SwapToken(ctx, record.Token{Key: a.Token()}, next)
+	switch {
+	case err == nil:
+		return found, true, nil
+	case !errors.Is(err, record.ErrConflict):
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
+	if fate, _ := Admit(record.Stream{}, a, found, d.cfg.Now()); fate.Kind == record.Rejected {
+		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
+	}
+	return found, false, nil
+}
+
+// Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.
+func (d *Desk) Refuse(ctx context.Context, refused []record.Refused) error {
+	if err := d.cfg.Queues.DeadLetter(ctx, refused); err != nil {
+		return fmt.Errorf("dead-letter messages: %w", err)
+	}
+	for _, r := range refused {
+		if r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
+			continue // the token is another message's, or there is none to write
+		}
+		if err := d.note(ctx, r); err != nil {
+			d.cfg.Log.Warn("refusal not noted", "stream", r.Message.Stream, "reason", r.Reason, "error", err)
+		}
+	}
+	return nil
+}
+
+// note writes the reason into an issued token. A conflict means that the message has moved on; then there is nothing to say.
+func (d *Desk) note(ctx context.Context, r record.Refused) error {
+	a := &Arrival{Message: r.Message}
+	s, err := a.Check(d.cfg.Streams)
+	if err != nil || a.ByNumber {
+		return err
+	}
+	_, tokens, err := d.cfg.Store.Load(ctx, nil, []record.TokenKey{a.Token()})
+	if err != nil {
+		return err
+	}
+	old := tokens[0]
+	if _, fresh := Admit(s, a, old, d.cfg.Now()); !fresh {
+		return nil
+	}
+	next := old
+	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = a.Token(), record.Issued, a.Fingerprint(), a.Stream, a.GroupName()
+	next.Owner, next.Reason, next.Expires = d.cfg.NewID(), r.Reason, d.cfg.Now().Add(IssuedRetention)
+	if _, err := d.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, record.ErrConflict) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Status of a message as people see it.
+type Status string
+
+// The statuses.
+const (
+	StatusUnknown   Status = "unknown"
+	StatusAccepted  Status = "accepted"
+	StatusHeld      Status = "held"
+	StatusCommitted Status = "committed"
+	StatusDone      Status = "done"
+	StatusRejected  Status = "rejected"
+	StatusDeleted   Status = "deleted"
+)
+
+// A State is what Status found out about a message.
+type State struct {
+	Status Status
+	Reason record.Reason // of StatusRejected
+	Group  string
+	Reply  *record.Reply
+	Token  record.Token
+}
+
+// Status looks a message up by its identity. A numbered message is named by its source, epoch and sequence, or by the id source/epoch/sequence; its m.Group must be given
+// unless it is the default. Other messages' groups are known by their tokens.
+func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
+	s, ok := d.cfg.Streams[m.Stream]
+	if !ok {
+		return State{}, fmt.Errorf("%w: %q", record.ErrNoStream, m.Stream)
+	}
+	if s.Admission == record.BySequence && m.Route == "" && m.Source == "" {
+		m.Source, m.Epoch, m.Sequence, ok = record.ParseNumber(m.ID)
+		if !ok {
+			return State{Status: StatusUnknown}, nil
+		}
+	}
+	a := &Arrival{Message: m}
+	if _, err := a.Check(d.cfg.Streams); err != nil {
+		return State{}, err
+	}
+	_, tokens, err := d.cfg.Store.Load(ctx, nil, []record.TokenKey{a.Token()})
+	if err != nil {
+		return State{}, fmt.Errorf("load token: %w", err)
+	}
+	t := tokens[0]
+	if m.Group == "" && t.Group != "" {
+		a.Group = t.Group
+	}
+	st := State{Status: StatusUnknown, Group: a.GroupName(), Token: t, Reply: t.Reply}
+	if t.State == record.Done && t.Reason != record.ReasonDeleted {
+		st.Status = StatusDone
+		return st, nil
+	}
+	if t.Reason == record.ReasonDeleted {
+		st.Status = StatusDeleted
+		return st, nil
+	}
+	groups, _, err := d.cfg.Store.Load(ctx, []record.GroupKey{a.GroupKey()}, nil)
+	if err != nil {
+		return State{}, fmt.Errorf("load group: %w", err)
+	}
+	st.look(&groups[0], a)
+	return st, nil
+}
+
+// look finds the status of a message that is not done by its token.
+func (st *State) look(g *record.Group, a *Arrival) {
+	entry, pending := a.Entry(g)
+	src := g.Sources[a.SourceKey()]
+	switch {
+	case pending:
+		st.Status, st.Reply = StatusCommitted, entry.Reply
+	case a.ByNumber && src.Epoch == a.Epoch && src.Held.Contains(a.Sequence):
+		st.Status = StatusHeld
+	case a.ByNumber && src.Epoch == a.Epoch && src.Skipped.Contains(a.Sequence):
+		st.Status, st.Reason = StatusRejected, record.ReasonSkipped
+	case a.ByNumber && src.Epoch == a.Epoch && a.Sequence < src.Next:
+		st.Status = StatusDone
+	case st.Token.Reason != "":
+		st.Status, st.Reason = StatusRejected, st.Token.Reason
+	case st.Token.State != record.Absent:
+		st.Status = StatusAccepted
+	}
+}

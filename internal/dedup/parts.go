@@ -1,0 +1,41 @@
+package dedup
+
+import (
+	"context"
+	"time"
+
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// The engine's parts do their work by themselves; these are their doors.
+
+// Publish sends the pending effects of groups. See [outbox.Publisher.Publish].
+func (e *Engine) Publish(ctx context.Context, groups []record.GroupKey) []error {
+	return e.publisher.Publish(ctx, groups)
+}
+
+// Deliver sends one effect that was refused before. See [outbox.Publisher.Deliver].
+func (e *Engine) Deliver(ctx context.Context, to string, d record.Delivery) error {
+	return e.publisher.Deliver(ctx, to, d)
+}
+
+// SweepBlobs deletes objects that were staged by attempts that no group knows. See [outbox.Publisher.SweepBlobs].
+func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {
+	return e.publisher.SweepBlobs(ctx, lister, before)
+}
+
+// Issue writes the token of a message before the message is put on a queue. See [admission.Desk.Issue].
+func (e *Engine) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
+	return e.desk.Issue(ctx, m)
+}
+
+// Refuse puts messages on the dead-letter queue and notes the reason. See [admission.Desk.Refuse].
+func (e *Engine) Refuse(ctx context.Context, refused []record.Refused) error {
+	return e.desk.Refuse(ctx, refused)
+}
+
+// Status looks a message up by its identity. See [admission.Desk.Status].
+func (e *Engine) Status(ctx context.Context, m record.Message) (admission.State, error) {
+	return e.desk.Status(ctx, m)
+}

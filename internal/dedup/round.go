@@ -1,0 +1,152 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// maxRounds is how often a contended group is loaded anew before its messages are given back to their queue.
+const maxRounds = 12
+
+// maxParallel bounds the groups of one batch that are worked on at once.
+const maxParallel = 64
+
+// settleAll works on parts in rounds, until each is settled or was contended too often.
+func (e *Engine) settleAll(ctx context.Context, parts []*part) {
+	for n := 1; len(parts) > 0; n++ {
+		e.round(ctx, parts)
+		parts = unsettled(parts)
+		if len(parts) == 0 {
+			return
+		}
+		if n == maxRounds {
+			giveUp(parts, nil)
+			return
+		}
+		if err := e.cfg.Pause(ctx, n); err != nil {
+			giveUp(parts, err)
+			return
+		}
+	}
+}
+
+// round loads the parts, advances each, and settles those that went well.
+func (e *Engine) round(ctx context.Context, parts []*part) {
+	if err := e.load(ctx, parts); err != nil {
+		for _, p := range parts {
+			p.err = err
+		}
+		return
+	}
+	each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+	e.settle(ctx, parts)
+}
+
+// load reads the groups and then, in the same call, the tokens of the messages: never the other way round.
+func (e *Engine) load(ctx context.Context, parts []*part) error {
+	keys := make([]record.GroupKey, len(parts))
+	var tokens []record.TokenKey
+	asked := map[record.TokenKey]bool{}
+	for i, p := range parts {
+		keys[i] = p.key
+		for _, it := range p.items {
+			if !it.ByNumber && it.open() && !asked[it.Token()] {
+				asked[it.Token()] = true
+				tokens = append(tokens, it.Token())
+			}
+		}
+	}
+	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
+	if err != nil {
+		return fmt.Errorf("load groups: %w", err)
+	}
+	byKey := make(map[record.TokenKey]record.Token, len(found))
+	for _, t := range found {
+		byKey[t.Key] = t
+	}
+	for i, p := range parts {
+		p.view, p.tokens = groups[i], byKey
+		e.resolveDoubts(ctx, p)
+	}
+	return nil
+}
+
+// advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a
+// commit of its own, so each turn gets on.
+func (e *Engine) advance(ctx context.Context, p *part) error {
+	for published := false; ; {
+		pl, err := e.plan(ctx, p)
+		if errors.Is(err, errFull) && !published { // nothing is changed yet: what is decided, the view decided
+			p.accept(pl)
+			if err := e.publishFirst(ctx, p); err != nil {
+				return err
+			}
+			published = true
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if pl.changed {
+			if err := e.commit(ctx, p, pl); err != nil {
+				return err
+			}
+			published = false
+		}
+		p.accept(pl)
+		if !pl.more {
+			return nil
+		}
+	}
+}
+
+// publishFirst makes room in a group record that is full, and looks at it anew.
+func (e *Engine) publishFirst(ctx context.Context, p *part) error {
+	if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
+		return fmt.Errorf("%w: %w", errFull, err)
+	}
+	return e.load(ctx, []*part{p})
+}
+
+func each(parts []*part, do func(*part)) {
+	if len(parts) == 1 {
+		do(parts[0])
+		return
+	}
+	var wg sync.WaitGroup
+	places := make(chan struct{}, maxParallel)
+	for _, p := range parts {
+		places <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-places }()
+			do(p)
+		})
+	}
+	wg.Wait()
+}
+
+func unsettled(parts []*part) []*part {
+	var open []*part
+	for _, p := range parts {
+		if p.err != nil {
+			open = append(open, p)
+		}
+	}
+	return open
+}
+
+func giveUp(parts []*part, cause error) {
+	for _, p := range parts {
+		err := p.err
+		if cause != nil {
+			err = errors.Join(cause, err)
+		}
+		for _, it := range p.items {
+			*it.out = record.Outcome{Kind: record.Retry, Err: err}
+		}
+	}
+}

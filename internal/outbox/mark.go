@@ -1,0 +1,76 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// MarkDone marks the tokens of committed messages.
+func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	latest := make(map[record.TokenKey]record.Token, len(marks)) // no key twice in one batch write
+	for _, t := range marks {
+		latest[t.Key] = t
+	}
+	var messages, requests []record.Token
+	for _, t := range slices.SortedFunc(maps.Values(latest), func(a, b record.Token) int { return slices.Compare(a.Key[:], b.Key[:]) }) {
+		if t.OfRequest() {
+			requests = append(requests, t)
+		} else {
+			messages = append(messages, t)
+		}
+	}
+	if len(messages) > 0 {
+		if err := p.cfg.Store.MarkDone(ctx, messages); err != nil {
+			return fmt.Errorf("mark tokens done: %w", err)
+		}
+	}
+	for _, t := range requests {
+		if err := p.markRequest(ctx, t); err != nil {
+			return fmt.Errorf("mark request done: %w", err)
+		}
+	}
+	return nil
+}
+
+// markRequest marks a request's token done, if it is not, nor deleted.
+func (p *Publisher) markRequest(ctx context.Context, done record.Token) error {
+	_, found, err := p.cfg.Store.Load(ctx, nil, []record.TokenKey{done.Key})
+	if err != nil {
+		return err
+	}
+	for old := found[0]; old.State != record.Done; {
+		if old, err = p.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, record.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// MarkLeftovers sees to it that the tokens of entries without effects are done. One that is not, because its worker died or because it is long ago, is marked: what is
+// pending is committed.
+func (p *Publisher) MarkLeftovers(ctx context.Context, key record.GroupKey, left []record.Pending, now time.Time) error {
+	byToken := make(map[record.TokenKey]record.Pending, len(left))
+	for _, entry := range left {
+		byToken[entry.Token] = entry
+	}
+	_, tokens, err := p.cfg.Store.Load(ctx, nil, slices.Collect(maps.Keys(byToken)))
+	if err != nil {
+		return fmt.Errorf("load tokens of leftovers: %w", err)
+	}
+	var marks []record.Token
+	for _, t := range tokens {
+		if entry := byToken[t.Key]; t.State != record.Done {
+			marks = append(marks, entry.DoneToken(key, now))
+		}
+	}
+	return p.MarkDone(ctx, marks)
+}

@@ -1,0 +1,168 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Config is what a publisher is made of. All fields are required, but Blobs.
+type Config struct {
+	Streams record.Streams
+	Store   record.Store
+	Queues  record.Queues
+	// Senders are the destinations, by name.
+	Senders map[string]record.Sender
+	// Blobs may be nil where no handler makes blobs.
+	Blobs   record.Blobs
+	Now     func() time.Time
+	Observe func(record.Event)
+}
+
+// A Publisher sends pending effects. It keeps nothing between calls; any number of publishers may share a store.
+type Publisher struct{ cfg Config }
+
+// New makes a publisher. It does no work.
+func New(cfg Config) *Publisher { return &Publisher{cfg} }
+
+// Publish sends the pending effects of groups, marks their messages done and clears them, and tells for each group whether nothing is left.
+// Any worker may publish any group any number of times.
+func (p *Publisher) Publish(ctx context.Context, groups []record.GroupKey) []error {
+	byKey := make(map[record.GroupKey]error, len(groups))
+	var keys []record.GroupKey
+	for _, key := range groups {
+		if _, twice := byKey[key]; !twice {
+			byKey[key] = nil
+			keys = append(keys, key)
+		}
+	}
+	for i, err := range p.publishGroups(ctx, keys) {
+		byKey[keys[i]] = err
+	}
+	errs := make([]error, len(groups))
+	for i, key := range groups {
+		errs[i] = byKey[key]
+	}
+	return errs
+}
+
+// A publication is one group on its way to its destinations.
+type publication struct {
+	group record.Group
+	list  []*Shipment
+	clear record.Clear
+	stop  uint64 // a blob of this entry failed: what it and later ones hold is not published; 0 for none
+	err   error
+}
+
+func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) []error {
+	groups, _, err := p.cfg.Store.Load(ctx, keys, nil)
+	if err != nil {
+		errs := make([]error, len(keys))
+		for i := range errs {
+			errs[i] = fmt.Errorf("load groups: %w", err)
+		}
+		return errs
+	}
+	publications := make([]*publication, len(groups))
+	var all []*Shipment
+	for i, g := range groups {
+		publications[i] = &publication{group: g}
+		p.prepare(ctx, publications[i])
+		all = append(all, publications[i].list...)
+	}
+	p.Ship(ctx, all)
+	return p.finish(ctx, publications)
+}
+
+// prepare lists what is to be sent of a group, in number order. Blobs are published on the way; after one that fails nothing more of the group is sent.
+func (p *Publisher) prepare(ctx context.Context, pub *publication) {
+	for _, entry := range pub.group.Pending {
+		for i, f := range entry.Effects {
+			if err := p.publishBlob(ctx, f.Blob); err != nil {
+				pub.stop, pub.err = entry.Number, fmt.Errorf("publish blob: %w", err)
+				return
+			}
+			for _, to := range f.To {
+				if !slices.Contains(entry.Sent, record.Sent{Effect: i, To: to}) {
+					pub.list = append(pub.list, newShipment(&pub.group, entry.Number, i, f, to))
+				}
+			}
+		}
+	}
+}
+
+func (p *Publisher) publishBlob(ctx context.Context, b *record.Blob) error {
+	switch {
+	case b == nil:
+		return nil
+	case p.cfg.Blobs == nil:
+		return errNoDestination
+	default:
+		return p.cfg.Blobs.Publish(ctx, *b)
+	}
+}
+
+// finish marks the messages of what is published done, and then clears it: never the other way round.
+func (p *Publisher) finish(ctx context.Context, publications []*publication) []error {
+	var marks []record.Token
+	for _, pub := range publications {
+		marks = append(marks, p.published(pub)...)
+	}
+	marked := p.MarkDone(ctx, marks)
+	errs := make([]error, len(publications))
+	for i, pub := range publications {
+		err := marked
+		if err == nil {
+			err = p.clear(ctx, pub)
+		}
+		errs[i] = errors.Join(pub.err, err)
+	}
+	return errs
+}
+
+// published works out what of a group is settled: the entries to clear, and the tokens to mark done before.
+func (p *Publisher) published(pub *publication) []record.Token {
+	now, g := p.cfg.Now(), &pub.group
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(p.cfg.Streams.GroupRetention(g.Key.Stream))}
+	for _, s := range pub.list {
+		if s.Err != nil {
+			pub.err = errors.Join(pub.err, s.Err)
+			continue
+		}
+		c.Sent[s.number] = append(c.Sent[s.number], record.Sent{Effect: s.effect, To: s.To})
+	}
+	var done []record.Token
+	for i := range g.Pending {
+		entry := &g.Pending[i]
+		stopped := pub.stop != 0 && entry.Number >= pub.stop && len(entry.Effects) > 0
+		if stopped || entry.Unsent(c.Sent[entry.Number]) {
+			continue
+		}
+		delete(c.Sent, entry.Number)
+		c.Numbers = append(c.Numbers, entry.Number)
+		if entry.Marks {
+			done = append(done, entry.DoneToken(g.Key, now))
+		}
+	}
+	pub.clear = c
+	return done
+}
+
+func (p *Publisher) clear(ctx context.Context, pub *publication) error {
+	c := pub.clear
+	if len(c.Numbers)+len(c.Sent) == 0 && !pub.group.Endless() {
+		return nil
+	}
+	if err := p.cfg.Store.Clear(ctx, c); err != nil {
+		return fmt.Errorf("clear group: %w", err)
+	}
+	if n := len(c.Numbers); n > 0 {
+		p.cfg.Observe(record.Event{Name: record.EventPublished, Stream: c.Group.Stream, Count: n})
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package relay forwards messages that need no group record: their handlers keep no state, and nobody asks for an order or for numbers.
+//
+// The protocol is the engine's without the group: token, effects under the message's own identity, done. What a crash leaves undone the redelivered message repeats,
+// under the same identity.
+//
+// # Errors
+//
+// A message's fate is a value, a [record.Outcome]; errors of the ports surface as outcomes of the kind [record.Retry].
+//
+// # Limits
+//
+// The package imports the standard library and its siblings only. It keeps neither state nor blobs, and numbers nothing.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Config is what a relay is made of. All fields are required, but Sequenced.
+type Config struct {
+	Streams record.Streams
+	// Sequenced names the destinations whose deliveries are numbered without gaps for each group.
+	Sequenced map[string]bool
+	Store     record.Store
+	Publisher *outbox.Publisher
+	Now       func() time.Time
+	// NewID makes unique names for attempts.
+	NewID func() string
+	Log   *slog.Logger
+}
+
+// A Relay forwards messages. It keeps nothing between calls; any number of relays may share a store.
+type Relay struct{ cfg Config }
+
+// New makes a relay. It does no work.
+func New(cfg Config) *Relay { return &Relay{cfg} }
+
+// Takes reports whether a checked message of a stream needs no group record. A one-time request always has one: DELETE and POST meet there.
+func (r *Relay) Takes(s record.Stream, a *admission.Arrival) bool {
+	free := s.Stateless && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
+	return free && !r.chains(s)
+}
+
+// chains reports whether the stream feeds a destination that needs numbers without gaps; those live in the group record.
+func (r *Relay) chains(s record.Stream) bool {
+	return slices.ContainsFunc(s.Events, func(to string) bool { return r.cfg.Sequenced[to] })
+}
+
+// A turn is one message of a batch.
+type turn struct {
+	*admission.Arrival
+	fate record.Outcome
+	list []*outbox.Shipment
+	done record.Token // to be written once all of list is sent
+}
+
+// Process runs a batch of messages and tells each one's fate, in their order.
+func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []record.Outcome {
+	turns := make([]*turn, len(arrivals))
+	for i, a := range arrivals {
+		turns[i] = &turn{Arrival: a}
+	}
+	err := r.process(ctx, turns)
+	fates := make([]record.Outcome, len(turns))
+	for i, t := range turns {
+		if fates[i] = t.fate; err != nil {
+			fates[i] = record.Outcome{Kind: record.Retry, Err: err}
+		}
+	}
+	return fates
+}
+
+func (r *Relay) process(ctx context.Context, turns []*turn) error {
+	tokens, err := r.tokens(ctx, turns)
+	if err != nil {
+		return err
+	}
+	first := map[record.TokenKey]*turn{} // the one that stands for its identity in this batch
+	var followers []*turn
+	var all []*outbox.Shipment
+	for _, t := range turns {
+		s := r.cfg.Streams[t.Stream]
+		fate, fresh := admission.Admit(s, t.Arrival, tokens[t.Token()], r.cfg.Now())
+		switch {
+		case !fresh:
+			t.fate = fate
+		case first[t.Token()] != nil:
+			followers = append(followers, t)
+		default:
+			first[t.Token()] = t
+			r.run(ctx, s, t)
+			all = append(all, t.list...)
+		}
+	}
+	r.cfg.Publisher.Ship(ctx, all)
+	var done []record.Token
+	for _, t := range turns {
+		if first[t.Token()] == t && t.settled() {
+			done = append(done, t.done)
+		}
+	}
+	if err := r.cfg.Publisher.MarkDone(ctx, done); err != nil {
+		return err
+	}
+	for _, t := range followers {
+		t.follow(first[t.Token()])
+	}
+	return nil
+}
+
+func (r *Relay) tokens(ctx context.Context, turns []*turn) (map[record.TokenKey]record.Token, error) {
+	byKey := make(map[record.TokenKey]record.Token, len(turns))
+	var keys []record.TokenKey
+	for _, t := range turns {
+		if _, asked := byKey[t.Token()]; !asked {
+			byKey[t.Token()] = record.Token{}
+			keys = append(keys, t.Token())
+		}
+	}
+	_, tokens, err := r.cfg.Store.Load(ctx, nil, keys)
+	if err != nil {
+		return nil, fmt.Errorf("load tokens: %w", err)
+	}
+	for _, t := range tokens {
+		byKey[t.Key] = t
+	}
+	return byKey, nil
+}
+
+// settled reports whether the message is processed, now that its effects were sent.
+func (t *turn) settled() bool {
+	for _, s := range t.list {
+		if s.Err != nil {
+			t.fate = record.Outcome{Err: s.Err}
+		}
+	}
+	return t.fate.Kind == record.Processed
+}
+
+// follow gives the fate to another message of the same identity in the batch.
+func (t *turn) follow(first *turn) {
+	same := t.Fingerprint() == first.Fingerprint()
+	switch {
+	case first.fate.Kind == record.Processed && same:
+		t.fate = record.Outcome{Kind: record.Duplicate, Reply: first.fate.Reply}
+	case first.fate.Kind == record.Processed:
+		t.fate = admission.KeyReuse()
+	case first.fate.Kind == record.Rejected && same:
+		t.fate = first.fate
+	default:
+		t.fate = record.Outcome{Err: record.ErrBlocked} // it has a turn of its own, later
+	}
+}
+
+// run runs one new message; its effects are not sent yet.
+func (r *Relay) run(ctx context.Context, s record.Stream, t *turn) {
+	if err := context.Cause(ctx); err != nil {
+		t.fate = record.Outcome{Err: fmt.Errorf("run handler: %w", err)}
+		return
+	}
+	a := &record.Attempt{ID: r.cfg.NewID()}
+	err := s.Handler.Run(ctx, a, t.Message)
+	effects := a.Effects()
+	if err == nil {
+		err = r.cfg.Publisher.Feasible(effects)
+	}
+	if err == nil && (a.State != nil || slices.ContainsFunc(effects, func(f record.Effect) bool { return f.Blob != nil })) {
+		err = errors.New("a stateless handler can keep neither state nor blobs")
+	}
+	if err != nil {
+		t.fate = t.Failed(r.cfg.Log, err)
+		return
+	}
+	retention := s.RetentionOf(&t.Message)
+	for i, f := range effects {
+		for _, to := range f.To {
+			t.list = append(t.list, &outbox.Shipment{To: to, Delivery: record.Delivery{
+				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Target: f.Target(t.GroupKey()), Effect: f, Retention: retention,
+			}})
+		}
+	}
+	t.fate = record.Outcome{Kind: record.Processed, Reply: a.Answer()}
+	p := record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
+	t.done = p.DoneToken(t.GroupKey(), r.cfg.Now())
+}
+
+// identity is stream/id for the first effect of a message without a group record. Slashes in the id are escaped: stream/group/number belongs to the others.
+func identity(a *admission.Arrival, i int) string {
+	escape := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40")
+	id := a.Stream + "/" + escape.Replace(a.Name())
+	if a.Principal != "" || i > 0 {
+		id += "@" + escape.Replace(a.Principal)
+	}
+	if i > 0 {
+		id += "@" + strconv.Itoa(i+1)
+	}
+	return id
+}
