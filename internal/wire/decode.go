@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,10 +97,15 @@ func (r *reader) text(name string) string {
 	return ""
 }
 
-// foreign takes over the attributes that are not of the contract.
+// foreign takes over the attributes that are not of the contract. One that looks like one of it is malformed: a misspelt group would break an order in silence.
 func (r *reader) foreign() {
-	for name, a := range r.record.MessageAttributes {
+	for _, name := range slices.Sorted(maps.Keys(r.record.MessageAttributes)) {
+		a := r.record.MessageAttributes[name]
 		switch {
+		case reserved(name) && !known(name):
+			r.malformed(name, "is not an attribute of this contract")
+		case reserved(name) && a.StringValue == nil:
+			r.malformed(name, "must be of the type String or Number")
 		case reserved(name) || a.StringValue == nil:
 		case strings.EqualFold(name, "content-type"):
 			r.message.ContentType = *a.StringValue
@@ -177,16 +183,17 @@ func (r *reader) names(bound string, own bool) {
 
 func (r *reader) numbers() {
 	for _, n := range []struct {
-		name string
-		to   *uint64
-	}{{AttrEpoch, &r.message.Epoch}, {AttrSequence, &r.message.Sequence}} {
+		name  string
+		to    *uint64
+		least uint64
+	}{{AttrEpoch, &r.message.Epoch, 0}, {AttrSequence, &r.message.Sequence, 1}} {
 		text := r.text(n.name)
 		if text == "" {
 			continue
 		}
-		value, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			r.malformed(n.name, "must be a whole number that is not negative")
+		value, ok := parseNumber(text)
+		if !ok || value < n.least {
+			r.malformed(n.name, "must be a decimal number of at least "+strconv.FormatUint(n.least, 10)+", without sign or leading zeros")
 			continue
 		}
 		*n.to = value
@@ -199,6 +206,12 @@ func (r *reader) numbers() {
 		}
 		r.message.DependsOn = depends
 	}
+}
+
+// parseNumber reads a decimal number without sign or leading zeros.
+func parseNumber(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == text
 }
 
 // identity names the message where its sender did not.

@@ -48,8 +48,8 @@ func dependency(member httpsfv.Member) (uint64, bool) {
 	case int64:
 		return uint64(v), v > 0
 	case string:
-		n, err := strconv.ParseUint(v, 10, 64)
-		return n, err == nil && n > 0
+		n, ok := parseNumber(v)
+		return n, ok && n > 0
 	}
 	return 0, false
 }

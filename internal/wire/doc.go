@@ -7,13 +7,14 @@
 //	once-id          the identity; else the MessageDeduplicationId, else the messageId, which a retry by the sender does not repeat
 //	once-group       the group; else the MessageGroupId
 //	once-source      a numbered sender, with
-//	once-epoch       its incarnation, a whole number
+//	once-epoch       its incarnation, a decimal number without sign or leading zeros
 //	once-sequence    and the message's number, 1 or more
 //	once-depends-on  a structured-field dictionary (RFC 9651) source=number, see [ParseDependsOn]
 //	once-meta        JSON: content_type, headers, encoding; and, from trusted senders, principal, route, accepted, retention
 //	once-reason      on a dead letter, "reason: detail"
 //
-// Other attributes of the types String and Number become headers, except that Content-Type becomes the content type; binary ones are dropped.
+// Other attributes of the types String and Number become headers, except that Content-Type becomes the content type; binary ones are dropped. Names that start with
+// once-, in any case, are the contract's: one that is not above makes the message invalid, because a misspelt group would break an order in silence.
 //
 // # Trust
 //

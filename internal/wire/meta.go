@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/queue"
@@ -23,13 +24,20 @@ const (
 	AttrReason    = "once-reason"
 )
 
-// reserved reports whether an attribute belongs to the contract.
-func reserved(name string) bool {
+// known reports whether an attribute is one of the contract's.
+func known(name string) bool {
 	switch name {
 	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrMeta, AttrReason:
 		return true
 	}
 	return false
+}
+
+const prefix = "once-"
+
+// reserved reports whether an attribute's name is the contract's to give: all that start with once-, in any case.
+func reserved(name string) bool {
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // The encodings of a body.

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -33,7 +34,21 @@ type deliveryJSON struct {
 	Incarnation uint64     `json:"incarnation,omitempty"`
 	Sequence    uint64     `json:"sequence,omitempty"`
 	Target      string     `json:"target,omitempty"`
+	Retention   duration   `json:"retention,omitempty"`
 	Effect      effectJSON `json:"effect"`
+}
+
+// A duration is written as Go does: 36h0m0s.
+type duration time.Duration
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
 }
 
 type effectJSON struct {
@@ -55,6 +70,7 @@ func toDeliveryJSON(d record.Delivery) deliveryJSON {
 	e := d.Effect
 	out := deliveryJSON{
 		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence, Target: d.Target,
+		Retention: duration(d.Retention),
 		Effect: effectJSON{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
@@ -70,6 +86,7 @@ func (j deliveryJSON) delivery() record.Delivery {
 	e := j.Effect
 	d := record.Delivery{
 		Identity: j.Identity, Stream: j.Stream, Group: j.Group, Number: j.Number, Incarnation: j.Incarnation, Sequence: j.Sequence, Target: j.Target,
+		Retention: time.Duration(j.Retention),
 		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
 			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,

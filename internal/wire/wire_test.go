@@ -2,6 +2,8 @@ package wire
 
 import (
 	"errors"
+	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +168,7 @@ func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
 
 func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *testing.T) {
 	for name, value := range map[string]string{
+		"once-gruop": "g", "Once-Group": "g", "ONCE-": "x",
 		AttrEpoch: "-1", AttrSequence: "1.5", AttrDependsOn: "A=1", AttrMeta: "{", AttrSource: "control\u0085", AttrStream: "no such/name",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,6 +196,109 @@ func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *test
 		if m, _, err := FromSQS(received, trusted); !errors.As(err, &invalid) || len(m.Body) == 0 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestNumbersAreAsStrictAsTheyAreByHTTP(t *testing.T) {
+	for _, name := range []string{AttrEpoch, AttrSequence} {
+		for _, value := range []string{"01", "+1", "-0", " 1", "1 ", "0x1", "1e3", "18446744073709551616", "00"} {
+			attributes := map[string]string{AttrSource: "s", AttrSequence: "1", AttrEpoch: "1"}
+			attributes[name] = value
+			var invalid *record.InvalidError
+			if _, _, err := FromSQS(foreign("x", attributes, nil), Defaults{Stream: "orders"}); !errors.As(err, &invalid) || invalid.Field != name {
+				t.Errorf("%s %q: %v", name, value, err)
+			}
+		}
+	}
+	var invalid *record.InvalidError
+	if _, _, err := FromSQS(foreign("x", map[string]string{AttrID: "1", AttrSequence: "0"}, nil), Defaults{Stream: "orders"}); !errors.As(err, &invalid) {
+		t.Errorf("sequence 0: %v", err)
+	}
+}
+
+func TestAnAttributeOfTheContractThatIsBinaryIsInvalid(t *testing.T) {
+	received := foreign("x", map[string]string{AttrID: "1"}, nil)
+	received.MessageAttributes[AttrGroup] = events.SQSMessageAttribute{BinaryValue: []byte("g"), DataType: "Binary"}
+	var invalid *record.InvalidError
+	if _, _, err := FromSQS(received, Defaults{Stream: "orders"}); !errors.As(err, &invalid) || invalid.Field != AttrGroup {
+		t.Errorf("%v", err)
+	}
+}
+
+// fill sets every field to a value that is not zero, and each to another one.
+func fill(t *testing.T, v reflect.Value, n *int) {
+	t.Helper()
+	*n++
+	switch v.Kind() {
+	case reflect.Struct:
+		if at, ok := v.Addr().Interface().(*time.Time); ok {
+			*at = sentAt.Add(time.Duration(*n) * time.Second)
+			return
+		}
+		for i := range v.NumField() {
+			fill(t, v.Field(i), n)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(t, v.Index(0), n)
+		fill(t, v.Index(1), n)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key, n)
+		fill(t, value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("text-" + strconv.Itoa(*n))
+	case reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint64, reflect.Uint8:
+		v.SetUint(uint64(*n % 256))
+	default:
+		t.Fatalf("no value for a %s", v.Type())
+	}
+}
+
+func TestEveryFieldOfAnEffectSurvivesItsQueues(t *testing.T) {
+	var sent record.Delivery
+	n := 0
+	fill(t, reflect.ValueOf(&sent).Elem(), &n)
+	trigger, err := FromTrigger(through(t, ToRedelivery("shop", sent)))
+	if err != nil || trigger.To != "shop" {
+		t.Fatalf("%+v, %v", trigger, err)
+	}
+	if diff := cmp.Diff(&sent, trigger.Delivery); diff != "" {
+		t.Errorf("redelivery (-sent +received):\n%s", diff)
+	}
+	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Delivery: &sent, To: "shop", Reason: record.ReasonGone})), trusted)
+	if err != nil || letter.To != "shop" {
+		t.Fatalf("%+v, %v", letter, err)
+	}
+	if diff := cmp.Diff(&sent, letter.Delivery); diff != "" {
+		t.Errorf("dead letter (-sent +received):\n%s", diff)
+	}
+}
+
+func TestEveryFieldOfAMessageSurvivesItsQueues(t *testing.T) {
+	var sent record.Message
+	n := 0
+	fill(t, reflect.ValueOf(&sent).Elem(), &n)
+	got, _, err := FromSQS(through(t, ToQueue(sent)), trusted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Errorf("message (-sent +received):\n%s", diff)
+	}
+	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Message: sent, Reason: record.ReasonHandler})), trusted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, letter.Message); diff != "" {
+		t.Errorf("dead letter (-sent +received):\n%s", diff)
 	}
 }
 
