@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,11 @@ type deployment struct {
 	env     []string
 }
 
-func deploy(t *testing.T) *deployment {
+// An invoker invokes a function.
+type invoker func(context.Context, []byte) ([]byte, error)
+
+// deploy starts a deployment; between stands between the queues and the functions.
+func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
@@ -87,7 +92,7 @@ func deploy(t *testing.T) *deployment {
 		d.queues[variable] = sqsqueue.New(clients.SQS, url)
 		d.env = append(d.env, variable+"="+url)
 	}
-	d.run(t)
+	d.run(t, between)
 	return d
 }
 
@@ -137,7 +142,7 @@ func createQueue(t *testing.T, client *sqs.Client, name string) string {
 }
 
 // run starts the front and the event source mappings, two of each queue, and stops them before the test ends.
-func (d *deployment) run(t *testing.T) {
+func (d *deployment) run(t *testing.T, between func(invoker) invoker) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var pollers sync.WaitGroup
@@ -148,7 +153,7 @@ func (d *deployment) run(t *testing.T) {
 	} {
 		for range 2 {
 			source := lambdahost.Source{Queue: d.queues[variable], Visibility: visibility, Wait: time.Second}
-			invoke := d.instance(t, function).Invoke
+			invoke := between(d.instance(t, function).Invoke)
 			pollers.Go(func() { source.Poll(ctx, invoke) })
 		}
 	}
@@ -266,8 +271,49 @@ func (d *deployment) settled(t *testing.T) {
 	t.Error("something stays pending or held")
 }
 
+// peace leaves the functions alone.
+func peace(invoke invoker) invoker { return invoke }
+
+// war hands every fourth batch out twice, and kills every fourth function at some time within its work, or before it has begun; killed counts those.
+func war(killed *atomic.Int64) func(invoker) invoker {
+	return func(invoke invoker) invoker {
+		var n atomic.Int64
+		return func(ctx context.Context, event []byte) ([]byte, error) {
+			i := n.Add(1)
+			switch i % 4 {
+			case 0:
+				if _, err := invoke(ctx, event); err != nil {
+					return nil, err
+				}
+			case 2:
+				limited, cancel := context.WithTimeout(ctx, time.Duration(10+i*13%80)*time.Millisecond)
+				defer cancel()
+				answer, err := invoke(limited, event)
+				if err != nil {
+					killed.Add(1)
+				}
+				return answer, err
+			}
+			return invoke(ctx, event)
+		}
+	}
+}
+
 func TestTheDeployedFunctionsDeliverEachMessageOnce(t *testing.T) {
-	d := deploy(t)
+	deliverOnce(t, deploy(t, peace))
+}
+
+func TestKillsAndDuplicatesChangeNothing(t *testing.T) {
+	var killed atomic.Int64
+	deliverOnce(t, deploy(t, war(&killed)))
+	if killed.Load() == 0 {
+		t.Error("nothing was killed")
+	}
+	t.Logf("%d functions killed", killed.Load())
+}
+
+func deliverOnce(t *testing.T, d *deployment) {
+	t.Helper()
 	const messages = 10
 	want := map[string][]string{}
 	for round := range 3 { // each message three times
@@ -309,7 +355,7 @@ func TestTheDeployedFunctionsDeliverEachMessageOnce(t *testing.T) {
 }
 
 func TestWhatTheFunctionsRefuseGoesToTheDeadLetterQueue(t *testing.T) {
-	d := deploy(t)
+	d := deploy(t, peace)
 	sent := d.queues[EnvIngressQueue].Send(t.Context(), []queue.Message{{Body: "lost", Attributes: map[string]string{"once-stream": "unknown", "once-id": "1"}}})
 	if sent[0].Err != nil {
 		t.Fatal(sent[0].Err)
