@@ -32,3 +32,26 @@ func TestTheRootPackageBringsNoStore(t *testing.T) {
 		}
 	}
 }
+
+// TestTheFunctionsBringWhatTheyUseOnly keeps the deployed binaries small: the embedded system and the command line are not in them.
+func TestTheFunctionsBringWhatTheyUseOnly(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./functions/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	const module = "github.com/effectively-once/once/"
+	for _, used := range []string{module + "functions/ingest", module + "functions/process", module + "functions/publish", module + "internal/dedup/dynamostore"} {
+		if !slices.Contains(deps, used) {
+			t.Fatalf("go list does not name %s", used)
+		}
+	}
+	for _, not := range []string{
+		"github.com/cockroachdb/pebble", "github.com/spf13/cobra", "github.com/aws/aws-cdk-go", "github.com/aws/jsii-runtime-go", module + "embedded",
+		module + "internal/local", module + "internal/pebbledb", module + "internal/dedup/pebblestore", module + "internal/queue/pebblequeue", module + "internal/lambdahost",
+	} {
+		if i := slices.IndexFunc(deps, func(dep string) bool { return dep == not || strings.HasPrefix(dep, not+"/") }); i >= 0 {
+			t.Errorf("the functions import %s", deps[i])
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/effectively-once/once/internal/process"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
@@ -17,6 +18,7 @@ type queues struct {
 	dead, deadPublish    queue.Queue
 
 	byNumber map[string]bool // the streams whose order comes from numbers
+	now      func() time.Time
 }
 
 // entrance is the ingress queue for a message: first-in-first-out, but for numbered messages, which would block their own predecessors in it.
@@ -48,19 +50,20 @@ func (q *queues) Trigger(ctx context.Context, groups []record.GroupKey, delay ti
 
 // Return puts messages back on the ingress queue. See record.Queues.
 func (q *queues) Return(ctx context.Context, messages []record.Message) error {
-	return q.later(ctx, messages, 0)
+	return q.later(ctx, messages, func(*record.Message) time.Duration { return 0 })
 }
 
-// Defer puts messages back on the ingress queue for later. See process.Defer.
+// Defer puts messages back on the ingress queue for later, the older the longer. See process.Defer.
 func (q *queues) Defer(ctx context.Context, messages []record.Message) error {
-	return q.later(ctx, messages, time.Second)
+	now := q.now()
+	return q.later(ctx, messages, func(m *record.Message) time.Duration { return process.Backoff(m, now) })
 }
 
-func (q *queues) later(ctx context.Context, messages []record.Message, delay time.Duration) error {
+func (q *queues) later(ctx context.Context, messages []record.Message, delay func(*record.Message) time.Duration) error {
 	out := make([]queue.Message, len(messages))
 	for i, m := range messages {
 		out[i] = wire.ToQueue(m)
-		out[i].Delay = delay
+		out[i].Delay = delay(&m)
 	}
 	return send(ctx, q.ingress, out)
 }

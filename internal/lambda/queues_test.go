@@ -13,6 +13,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
+
 // A tape is a queue that notes what is sent to it, a line a call, and fails the bodies that start with "bad".
 type tape struct {
 	queue.Queue
@@ -49,7 +51,7 @@ func newTapes() (*queues, *[]string) {
 	q := func(name string) queue.Queue { return tape{name: name, calls: calls} }
 	return &queues{
 		ingress: q("ingress"), ingressFIFO: q("ingress.fifo"), publish: q("publish"), publishFIFO: q("publish.fifo"), dead: q("dead"), deadPublish: q("dead-publish"),
-		byNumber: map[string]bool{"numbers": true},
+		byNumber: map[string]bool{"numbers": true}, now: func() time.Time { return noon },
 	}, calls
 }
 
@@ -97,4 +99,15 @@ func TestMessagesOfOneGroupAreEnqueuedOneAfterTheOther(t *testing.T) {
 			t.Errorf("message %d: %v", i, errs[i])
 		}
 	}
+}
+
+func TestAMessageThatIsTooFarAheadComesBackLaterTheOlderItIs(t *testing.T) {
+	q, calls := newTapes()
+	aged := func(body string, age time.Duration) record.Message {
+		return record.Message{Stream: "numbers", Source: "s", Sequence: 9, Body: []byte(body), Accepted: noon.Add(-age)}
+	}
+	if err := q.Defer(t.Context(), []record.Message{aged("new", 0), aged("old", time.Minute), aged("ancient", 48*time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	wantCalls(t, calls, "ingress: new+1s old+15s ancient+15m0s")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 )
 
-// The environment of the functions. All three have all of it; what is not marked as optional is required.
+// The environment of the functions. All three have all of it, and all of it is required.
 const (
 	// EnvConfig is the configuration: a path, or the text itself, which then has more than one line. See package config.
 	EnvConfig = "ONCE_CONFIG"
@@ -24,8 +24,8 @@ const (
 	EnvDeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
 	EnvDeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
 
-	// EnvTrustedSenders lists, with commas, the role ids of the system's own functions: who may say under which principal a message was accepted. Optional; empty
-	// trusts nobody, and then principals do not scope what comes by the queues.
+	// EnvTrustedSenders lists, with commas, the role ids of the system's own functions: who may say under which principal a message was accepted. Without it every
+	// message that came by HTTP would be processed under another identity than the one that its token was issued for.
 	EnvTrustedSenders = "ONCE_TRUSTED_SENDERS"
 )
 
@@ -67,11 +67,11 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 			errs = append(errs, fmt.Errorf("%s is not set", v.name))
 		}
 	}
-	if list := getenv(EnvTrustedSenders); list != "" {
-		s.Trusted = strings.Split(list, ",")
+	var err error
+	if s.Trusted, err = trusted(getenv(EnvTrustedSenders)); err != nil {
+		errs = append(errs, err)
 	}
 	if text != "" {
-		var err error
 		if s.Config, err = readConfig(text); err != nil {
 			errs = append(errs, err)
 		}
@@ -80,6 +80,21 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 		return Settings{}, fmt.Errorf("read environment: %w", err)
 	}
 	return s, nil
+}
+
+// trusted reads a list of role ids. One that is empty is a mistake, such as a variable of a template that had no value.
+func trusted(list string) ([]string, error) {
+	if list == "" {
+		return nil, fmt.Errorf("%s is not set", EnvTrustedSenders)
+	}
+	var out []string
+	for item := range strings.SplitSeq(list, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			return nil, fmt.Errorf("%s has an empty item", EnvTrustedSenders)
+		}
+		out = append(out, item)
+	}
+	return out, nil
 }
 
 func readConfig(text string) (*config.Config, error) {

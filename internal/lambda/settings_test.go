@@ -20,7 +20,7 @@ func environment(changes map[string]string) func(string) string {
 		EnvConfig: webhookConfig, EnvGroupsTable: "groups", EnvTokensTable: "tokens",
 		EnvIngressQueue: "https://q/1/ingress", EnvIngressFIFOQueue: "https://q/1/ingress.fifo", EnvPublishQueue: "https://q/1/publish",
 		EnvPublishFIFOQueue: "https://q/1/publish.fifo", EnvDeadQueue: "https://q/1/dead", EnvDeadPublishQueue: "https://q/1/dead-publish",
-		EnvTrustedSenders: "AROA1,AROA2",
+		EnvTrustedSenders: "AROA1, AROA2",
 	}
 	maps.Copy(env, changes)
 	return func(name string) string { return env[name] }
@@ -58,6 +58,14 @@ func TestWhatIsWrongWithTheEnvironmentIsNamed(t *testing.T) {
 	for _, part := range []string{EnvGroupsTable, EnvDeadQueue, EnvConfig} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v, which does not name %s", err, part)
+		}
+	}
+}
+
+func TestWithoutTrustedSendersNothingStarts(t *testing.T) {
+	for _, list := range []string{"", ",", "AROA1,", "AROA1, ,AROA2", " "} {
+		if _, err := ReadSettings(environment(map[string]string{EnvTrustedSenders: list})); err == nil || !strings.Contains(err.Error(), EnvTrustedSenders) {
+			t.Errorf("%q: got %v", list, err)
 		}
 	}
 }
