@@ -262,6 +262,10 @@ func TestACancelledBatchIsGivenBackAndBlamesNoHandler(t *testing.T) {
 		w := l.worker(stream)
 		l.scripts["a"] = func(context.Context, *dedup.Attempt, dedup.Message) error { cancel(); return nil }
 		for i, o := range w.Process(ctx, keyed("a", "b")) {
+			if stream.Stateless && i == 0 {
+				same(t, "the one that was sent", o.Kind, dedup.Processed) // noted, or it would be sent again
+				continue
+			}
 			if o.Settled() || errors.As(o.Err, new(*dedup.HandlerError)) {
 				t.Errorf("message %d: got %+v", i, o)
 			}

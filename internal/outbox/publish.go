@@ -76,7 +76,9 @@ func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) [
 		all = append(all, publications[i].list...)
 	}
 	p.Ship(ctx, all)
-	return p.finish(ctx, publications)
+	noting, cancel := Noting(ctx)
+	defer cancel()
+	return p.finish(noting, publications)
 }
 
 // prepare lists what is to be sent of a group, in number order. Blobs are published on the way; after one that fails nothing more of the group is sent.

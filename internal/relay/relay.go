@@ -110,7 +110,9 @@ func (r *Relay) process(ctx context.Context, turns []*turn) error {
 			done = append(done, t.done)
 		}
 	}
-	if err := r.cfg.Publisher.MarkDone(ctx, done); err != nil {
+	noting, cancel := outbox.Noting(ctx)
+	defer cancel()
+	if err := r.cfg.Publisher.MarkDone(noting, done); err != nil {
 		return err
 	}
 	for _, t := range followers {

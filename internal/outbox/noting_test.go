@@ -1,0 +1,60 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// slow takes 200 ms for each delivery.
+type slow struct{ posted map[string]int }
+
+func (s *slow) Send(ctx context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	for i, d := range deliveries {
+		select {
+		case <-time.After(200 * time.Millisecond):
+			s.posted[d.Identity]++
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+		}
+	}
+	return errs
+}
+
+func TestAPublisherThatRunsOutOfTimeGetsOnAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, sender := memstore.New(time.Now), &slow{posted: map[string]int{}}
+		p := outbox.New(outbox.Config{Store: store, Senders: map[string]record.Sender{"out": sender}, Now: time.Now, Observe: func(record.Event) {}})
+		g := record.Group{Key: record.GroupKey{Stream: "s", Group: "g"}, Incarnation: 1, Version: 1, Last: 10}
+		for n := uint64(1); n <= 10; n++ {
+			g.Pending = append(g.Pending, record.Pending{Number: n, Identity: fmt.Sprint(n), Effects: []record.Effect{{To: []string{"out"}}}})
+		}
+		if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: g.Key}, Next: g}); err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		for err := error(context.DeadlineExceeded); err != nil; tries++ {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Millisecond)
+			err = p.Publish(ctx, []record.GroupKey{g.Key})[0]
+			cancel()
+			if tries > 10 {
+				t.Fatalf("no end: %v", sender.posted)
+			}
+		}
+		for identity, n := range sender.posted {
+			if n > 1 {
+				t.Errorf("%s was posted %d times", identity, n)
+			}
+		}
+		if len(sender.posted) != 10 {
+			t.Errorf("posted %v", sender.posted)
+		}
+	})
+}
