@@ -276,8 +276,8 @@ func peace(invoke invoker) invoker { return invoke }
 
 // war hands every fourth batch out twice, and kills every fourth function at some time within its work, or before it has begun; killed counts those.
 func war(killed *atomic.Int64) func(invoker) invoker {
+	var n atomic.Int64
 	return func(invoke invoker) invoker {
-		var n atomic.Int64
 		return func(ctx context.Context, event []byte) ([]byte, error) {
 			i := n.Add(1)
 			switch i % 4 {
@@ -286,7 +286,7 @@ func war(killed *atomic.Int64) func(invoker) invoker {
 					return nil, err
 				}
 			case 2:
-				limited, cancel := context.WithTimeout(ctx, time.Duration(10+i*13%80)*time.Millisecond)
+				limited, cancel := context.WithTimeout(ctx, time.Duration(1+i*7%20)*time.Millisecond)
 				defer cancel()
 				answer, err := invoke(limited, event)
 				if err != nil {

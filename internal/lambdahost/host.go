@@ -38,6 +38,8 @@ type Options struct {
 	Timeout time.Duration
 	// Output gets what the function writes and logs. Defaults to discarding.
 	Output io.Writer
+	// Now defaults to time.Now.
+	Now func() time.Time
 }
 
 // The ways in which an invocation fails.
@@ -71,10 +73,14 @@ func New(bootstrap string, o Options) *Instance {
 	if o.Output == nil {
 		o.Output = io.Discard
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Instance{bootstrap: bootstrap, options: o}
 }
 
-// Invoke hands an event to the function and gives its answer. Beside the errors above there is that of the context, which ends the process.
+// Invoke hands an event to the function and gives its answer. Beside the errors above there is that of the context: where it ends, the process is killed, which the
+// function does not see coming; its own deadline is the timeout's.
 func (i *Instance) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	i.turn.Lock()
 	defer i.turn.Unlock()
@@ -85,9 +91,10 @@ func (i *Instance) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 		}
 		i.process = p
 	}
+	deadline := i.options.Now().Add(i.options.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, i.options.Timeout, ErrTimeout)
 	defer cancel()
-	answer, err := i.process.invoke(ctx, event)
+	answer, err := i.process.invoke(ctx, event, deadline)
 	if _, returned := errors.AsType[*FunctionError](err); err != nil && !returned {
 		i.process.kill()
 		i.process = nil
@@ -165,8 +172,7 @@ func (p *process) kill() {
 	_ = p.server.Close() // nobody is there any more
 }
 
-func (p *process) invoke(ctx context.Context, event []byte) ([]byte, error) {
-	deadline, _ := ctx.Deadline()
+func (p *process) invoke(ctx context.Context, event []byte, deadline time.Time) ([]byte, error) {
 	in := &invocation{id: uuid.NewString(), event: event, deadline: deadline, answer: make(chan answer, 1)}
 	next := p.next
 	for {
