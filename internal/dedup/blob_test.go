@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // objects lists the objects that readers see, as key=content.
@@ -118,7 +118,7 @@ func TestABlobThatCanNotBePublishedKeepsItsEntryAndWhatFollows(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		same(t, "left", summary(l.group()), "v1 state=a,b,c,d,e, pending=[2 b 1 effects][3 c 1 effects][5 e 1 effects]")
-		same(t, "b is done", l.token(keyed("b")[0]).State, dedup.Absent)
+		same(t, "b is done", l.token(keyed("b")[0]).State, record.Absent)
 		l.publish(byKey)
 		same(t, "objects", l.objects(), []string{"k=b", "l=e"})
 		same(t, "arrived", l.arrived("out"), []string{"s/g/1", "s/g/3"})
@@ -176,9 +176,9 @@ func TestASweepOfBlobsThatFailsSaysSo(t *testing.T) {
 }
 
 // listless can't list.
-type listless struct{ dedup.Lister }
+type listless struct{ record.Lister }
 
-func (listless) Groups(context.Context, string, dedup.GroupKey, int) ([]dedup.Group, error) {
+func (listless) Groups(context.Context, string, record.GroupKey, int) ([]record.Group, error) {
 	return nil, errInjected
 }
 

@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestBeyondTheBoundsAMessageStaysWithItsQueue(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		bounds      dedup.Bounds
-		fits, fails []dedup.Message
+		bounds      record.Bounds
+		fits, fails []record.Message
 	}{
-		{"count", dedup.Bounds{Count: 2}, numbered("2", "3"), numbered("4")},
-		{"distance", dedup.Bounds{Distance: 5}, numbered("6"), numbered("7")},
-		{"bytes", dedup.Bounds{Bytes: 10}, numbered("2: 12345", "3: 12345"), numbered("4: 1")},
-		{"count of one source", dedup.Bounds{Count: 1}, numbered("2", "q/0/2"), numbered("3", "q/0/3")},
+		{"count", record.Bounds{Count: 2}, numbered("2", "3"), numbered("4")},
+		{"distance", record.Bounds{Distance: 5}, numbered("6"), numbered("7")},
+		{"bytes", record.Bounds{Bytes: 10}, numbered("2: 12345", "3: 12345"), numbered("4: 1")},
+		{"count of one source", record.Bounds{Count: 1}, numbered("2", "q/0/2"), numbered("3", "q/0/3")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stream := bySequence
@@ -45,9 +46,9 @@ func TestAMessageBeyondTheBoundsStopsNobody(t *testing.T) {
 
 func TestTheBoundsAreFreeAgainAfterADrain(t *testing.T) {
 	stream := bySequence
-	stream.Bounds = dedup.Bounds{Count: 2, Bytes: 20}
+	stream.Bounds = record.Bounds{Count: 2, Bytes: 20}
 	w := newLab(t).worker(stream)
-	for _, batch := range [][]dedup.Message{numbered("2: 1234567890", "3: 1234567890"), numbered("1"), numbered("5: 1234567890", "6: 1234567890"), numbered("4")} {
+	for _, batch := range [][]record.Message{numbered("2: 1234567890", "3: 1234567890"), numbered("1"), numbered("5: 1234567890", "6: 1234567890"), numbered("4")} {
 		if got := w.process(batch...); slices.Contains(got, "retry") {
 			t.Errorf("got %v", got)
 		}
@@ -68,13 +69,13 @@ func TestMoreEffectsThanARecordTakesArePublishedFirst(t *testing.T) {
 
 func TestABatchOfLargeEffectsIsProcessedInOneGo(t *testing.T) {
 	for _, body := range []string{": kb=200 send", ": kb=200 reply"} {
-		var batch []dedup.Message
+		var batch []record.Message
 		for id := 'a'; id < 'a'+20; id++ {
 			batch = append(batch, keyed(string(id)+body)...)
 		}
 		l := newLab(t)
 		got := l.worker(byKey).Process(t.Context(), batch)
-		if slices.ContainsFunc(got, func(o dedup.Outcome) bool { return o.Kind != dedup.Processed }) {
+		if slices.ContainsFunc(got, func(o record.Outcome) bool { return o.Kind != record.Processed }) {
 			t.Fatalf("got %+v", got)
 		}
 		l.publish(byKey)
@@ -124,16 +125,16 @@ func TestAGroupExpiresOnlyWhenItIsIdle(t *testing.T) {
 		return l.group().Expires.Sub(l.clock())
 	}
 	w.process(numbered("1")...)
-	same(t, "idle", after(), dedup.DefaultGroupRetention)
+	same(t, "idle", after(), record.DefaultGroupRetention)
 	w.process(numbered("2: send")...)
 	same(t, "pending", after(), 0)
 	l.publish(bySequence)
-	same(t, "published", after(), dedup.DefaultGroupRetention)
+	same(t, "published", after(), record.DefaultGroupRetention)
 	w.process(numbered("4")...)
 	same(t, "held", after(), 0)
 	w.process(numbered("3: send")...)
 	l.publish(bySequence)
-	same(t, "drained", after(), dedup.DefaultGroupRetention)
+	same(t, "drained", after(), record.DefaultGroupRetention)
 }
 
 func TestAGroupWhoseClearAndCommitPassedEachOtherExpiresAllTheSame(t *testing.T) {
@@ -152,13 +153,13 @@ func TestAGroupWhoseClearAndCommitPassedEachOtherExpiresAllTheSame(t *testing.T)
 	t.Run("by its trigger", func(t *testing.T) {
 		l := lost(t)
 		l.publish(bySequence)
-		same(t, "expires", l.group().Expires, l.clock().Add(dedup.DefaultGroupRetention))
+		same(t, "expires", l.group().Expires, l.clock().Add(record.DefaultGroupRetention))
 	})
 	t.Run("by a sweep", func(t *testing.T) {
 		l := lost(t)
 		if err := l.worker(bySequence).Sweep(t.Context(), groupG); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "expires", l.group().Expires, l.clock().Add(dedup.DefaultGroupRetention))
+		same(t, "expires", l.group().Expires, l.clock().Add(record.DefaultGroupRetention))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var update = flag.Bool("update", false, "write docs/costs.md")
@@ -37,42 +38,42 @@ const (
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-func (m *meter) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) ([]dedup.Group, []dedup.Token, error) {
+func (m *meter) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
 	m.calls++
 	m.reads++
 	m.requests += ceil(len(g), batchGet) + ceil(len(t), batchGet)
 	return m.portStore.Load(ctx, g, t)
 }
 
-func (m *meter) Commit(ctx context.Context, c dedup.Commit) error {
+func (m *meter) Commit(ctx context.Context, c record.Commit) error {
 	m.calls++
 	m.requests++
 	m.writes += 1 + len(c.Hold) + len(c.Unhold)
 	return m.portStore.Commit(ctx, c)
 }
 
-func (m *meter) Clear(ctx context.Context, c dedup.Clear) error {
+func (m *meter) Clear(ctx context.Context, c record.Clear) error {
 	m.calls++
 	m.requests++
 	m.writes++
 	return m.portStore.Clear(ctx, c)
 }
 
-func (m *meter) Held(ctx context.Context, k dedup.HeldKey, n int) ([]dedup.Held, error) {
+func (m *meter) Held(ctx context.Context, k record.HeldKey, n int) ([]record.Held, error) {
 	m.calls++
 	m.reads++
 	m.requests++
 	return m.portStore.Held(ctx, k, n)
 }
 
-func (m *meter) SwapToken(ctx context.Context, old, next dedup.Token) (dedup.Token, error) {
+func (m *meter) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	m.calls++
 	m.requests++
 	m.writes++
 	return m.portStore.SwapToken(ctx, old, next)
 }
 
-func (m *meter) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+func (m *meter) MarkDone(ctx context.Context, tokens []record.Token) error {
 	m.calls++
 	m.requests += ceil(len(tokens), batchWrite)
 	m.writes += len(tokens)
@@ -136,7 +137,7 @@ func bills(t *testing.T) []bill {
 	var out []bill
 	for _, s := range []struct {
 		name   string
-		stream dedup.Stream
+		stream record.Stream
 	}{{"key", byKey}, {"token", byToken}, {"sequence", bySequence}, {"key, no group record", relay}} {
 		for _, effects := range []string{"no", "yes"} {
 			for _, batch := range []string{"alone", "after another of its group", "a duplicate", "ten of one group", "ten of ten groups"} {
@@ -148,26 +149,26 @@ func bills(t *testing.T) []bill {
 }
 
 // count runs one row: the batch, and the publishing that it triggers.
-func count(t *testing.T, stream dedup.Stream, b bill) bill {
+func count(t *testing.T, stream record.Stream, b bill) bill {
 	t.Helper()
 	l := newLab(t)
 	w := l.worker(stream)
 	m := &meter{portStore: portStore{w}}
-	metered := l.workerOf(dedup.Config{Streams: []dedup.Stream{stream}, Store: m})
-	message := func(group string, n int) dedup.Message {
-		out := dedup.Message{Stream: "s", Group: group, ID: fmt.Sprintf("%s%d", group, n)}
-		if stream.Admission == dedup.BySequence {
+	metered := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: m})
+	message := func(group string, n int) record.Message {
+		out := record.Message{Stream: "s", Group: group, ID: fmt.Sprintf("%s%d", group, n)}
+		if stream.Admission == record.BySequence {
 			out.Source, out.Sequence = "p", uint64(n)
 		}
 		if b.effects == "yes" {
 			out.Body = []byte("send")
 		}
-		if stream.Admission == dedup.ByToken {
+		if stream.Admission == record.ByToken {
 			w.issue(out)
 		}
 		return out
 	}
-	batch := []dedup.Message{message("g", 1)}
+	batch := []record.Message{message("g", 1)}
 	switch b.batch {
 	case "a duplicate":
 		w.process(batch...)
@@ -175,7 +176,7 @@ func count(t *testing.T, stream dedup.Stream, b bill) bill {
 	case "after another of its group":
 		w.process(batch...)
 		l.publish(stream)
-		batch = []dedup.Message{message("g", 2)}
+		batch = []record.Message{message("g", 2)}
 	case "ten of one group":
 		for n := 2; n <= 10; n++ {
 			batch = append(batch, message("g", n))
@@ -186,7 +187,7 @@ func count(t *testing.T, stream dedup.Stream, b bill) bill {
 		}
 	}
 	metered.process(batch...)
-	var keys []dedup.GroupKey
+	var keys []record.GroupKey
 	for _, x := range l.triggers {
 		keys = append(keys, x.Key)
 	}

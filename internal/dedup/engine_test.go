@@ -12,12 +12,13 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestAnEngineNeedsAStoreQueuesAndStreamsWithOneHandlerEach(t *testing.T) {
 	w := &worker{}
 	store := memstore.New(time.Now)
-	stream := func(name string) dedup.Stream { return dedup.Stream{Name: name, Handler: succeed} }
+	stream := func(name string) record.Stream { return record.Stream{Name: name, Handler: succeed} }
 	for _, c := range []struct {
 		name string
 		cfg  dedup.Config
@@ -25,9 +26,9 @@ func TestAnEngineNeedsAStoreQueuesAndStreamsWithOneHandlerEach(t *testing.T) {
 	}{
 		{"nothing", dedup.Config{}, "a store and queues are required"},
 		{"no queues", dedup.Config{Store: store}, "a store and queues are required"},
-		{"a bad name", dedup.Config{Store: store, Queues: w, Streams: []dedup.Stream{stream("-")}}, `stream "-": stream must be`},
-		{"no handler", dedup.Config{Store: store, Queues: w, Streams: []dedup.Stream{{Name: "s"}}}, "needs one handler"},
-		{"a name twice", dedup.Config{Store: store, Queues: w, Streams: []dedup.Stream{stream("s"), stream("s")}}, "a name of its own"},
+		{"a bad name", dedup.Config{Store: store, Queues: w, Streams: []record.Stream{stream("-")}}, `stream "-": stream must be`},
+		{"no handler", dedup.Config{Store: store, Queues: w, Streams: []record.Stream{{Name: "s"}}}, "needs one handler"},
+		{"a name twice", dedup.Config{Store: store, Queues: w, Streams: []record.Stream{stream("s"), stream("s")}}, "a name of its own"},
 	} {
 		if _, err := dedup.New(c.cfg); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", c.name, err)
@@ -36,15 +37,15 @@ func TestAnEngineNeedsAStoreQueuesAndStreamsWithOneHandlerEach(t *testing.T) {
 }
 
 func TestAStreamHasDefaults(t *testing.T) {
-	e, err := dedup.New(dedup.Config{Store: memstore.New(time.Now), Queues: &worker{}, Streams: []dedup.Stream{{Name: "s", Handler: succeed}}})
+	e, err := dedup.New(dedup.Config{Store: memstore.New(time.Now), Queues: &worker{}, Streams: []record.Stream{{Name: "s", Handler: succeed}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, known := e.Stream("s")
 	s.Handler = nil
-	want := dedup.Stream{
-		Name: "s", Admission: dedup.ByKey, GroupRetention: 30 * 24 * time.Hour, Gap: dedup.Gap{Policy: dedup.GapWait},
-		Bounds: dedup.Bounds{Count: 1000, Bytes: 8 << 20, Distance: 10000},
+	want := record.Stream{
+		Name: "s", Admission: record.ByKey, GroupRetention: 30 * 24 * time.Hour, Gap: record.Gap{Policy: record.GapWait},
+		Bounds: record.Bounds{Count: 1000, Bytes: 8 << 20, Distance: 10000},
 	}
 	if diff := cmp.Diff(want, s); diff != "" || !known {
 		t.Error(diff)
@@ -55,20 +56,20 @@ func TestAStreamHasDefaults(t *testing.T) {
 }
 
 // contended is a store whose conditions always fail.
-type contended struct{ dedup.Store }
+type contended struct{ record.Store }
 
-func (contended) Commit(context.Context, dedup.Commit) error { return dedup.ErrConflict }
+func (contended) Commit(context.Context, record.Commit) error { return record.ErrConflict }
 
 func TestAContendedGroupIsTriedAgainWithBackoffUntilTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := dedup.Config{Store: contended{memstore.New(time.Now)}, Queues: &worker{}, Streams: []dedup.Stream{{Name: "s", Handler: succeed}}}
+		cfg := dedup.Config{Store: contended{memstore.New(time.Now)}, Queues: &worker{}, Streams: []record.Stream{{Name: "s", Handler: succeed}}}
 		e, err := dedup.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
 		o := e.Process(t.Context(), keyed("a"))[0]
-		if !errors.Is(o.Err, dedup.ErrConflict) {
+		if !errors.Is(o.Err, record.ErrConflict) {
 			t.Errorf("got %+v", o)
 		}
 		if took := time.Since(begin); took == 0 || took > 5*time.Second {
@@ -86,15 +87,15 @@ func TestAnEngineWithoutBlobsPublishesNone(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: blob=k")...)
 	w := l.worker(byKey)
-	e, err := dedup.New(dedup.Config{Streams: []dedup.Stream{{Name: "s", Handler: w.handle(false)}}, Store: portStore{w}, Queues: w, Now: l.clock})
+	e, err := dedup.New(dedup.Config{Streams: []record.Stream{{Name: "s", Handler: w.handle(false)}}, Store: portStore{w}, Queues: w, Now: l.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Publish(t.Context(), []dedup.GroupKey{groupG})[0]; err == nil {
+	if err := e.Publish(t.Context(), []record.GroupKey{groupG})[0]; err == nil {
 		t.Error("published")
 	}
 	same(t, "left", len(l.group().Pending), 1)
-	if o := e.Process(t.Context(), keyed("b: blob=k"))[0]; !errors.As(o.Err, new(*dedup.HandlerError)) {
+	if o := e.Process(t.Context(), keyed("b: blob=k"))[0]; !errors.As(o.Err, new(*record.HandlerError)) {
 		t.Errorf("got %+v", o)
 	}
 	if n, err := e.SweepBlobs(t.Context(), l.store, l.clock()); n != 0 || err != nil {
@@ -103,28 +104,28 @@ func TestAnEngineWithoutBlobsPublishesNone(t *testing.T) {
 }
 
 func TestEachOutcomeIsReported(t *testing.T) {
-	w := newLab(t).worker(byKey, dedup.Stream{Name: "n", Admission: dedup.BySequence})
-	w.process(append(keyed("a", "a", "b: reject", "c: fail", ""), dedup.Message{Stream: "n", Source: "p", Sequence: 2})...)
-	counts := map[dedup.EventName]int{}
+	w := newLab(t).worker(byKey, record.Stream{Name: "n", Admission: record.BySequence})
+	w.process(append(keyed("a", "a", "b: reject", "c: fail", ""), record.Message{Stream: "n", Source: "p", Sequence: 2})...)
+	counts := map[record.EventName]int{}
 	for _, e := range w.events {
 		counts[e.Name] += e.Count
 	}
-	same(t, "events", counts, map[dedup.EventName]int{
-		dedup.EventProcessed: 1, dedup.EventDuplicate: 1, dedup.EventRejected: 2, dedup.EventRetried: 1, dedup.EventHeld: 1,
+	same(t, "events", counts, map[record.EventName]int{
+		record.EventProcessed: 1, record.EventDuplicate: 1, record.EventRejected: 2, record.EventRetried: 1, record.EventHeld: 1,
 	})
 }
 
 func TestWordsOfOutcomesAndStates(t *testing.T) {
 	var words []string
-	for k := dedup.Retry; k <= dedup.Rejected; k++ {
+	for k := record.Retry; k <= record.Rejected; k++ {
 		words = append(words, k.String())
 	}
-	for s := dedup.Absent; s <= dedup.Done+1; s++ {
+	for s := record.Absent; s <= record.Done+1; s++ {
 		words = append(words, s.String())
 	}
 	same(t, "words", words, []string{"retry", "processed", "duplicate", "held", "rejected", "absent", "issued", "leased", "done", "TokenState(4)"})
-	err := &dedup.RejectError{Detail: "no", Err: errHandler}
-	if !errors.Is(err, errHandler) || err.Error() != "no: the handler fails" || (&dedup.RejectError{Detail: "no"}).Error() != "no" {
+	err := &record.RejectError{Detail: "no", Err: errHandler}
+	if !errors.Is(err, errHandler) || err.Error() != "no: the handler fails" || (&record.RejectError{Detail: "no"}).Error() != "no" {
 		t.Errorf("got %v", err)
 	}
 }

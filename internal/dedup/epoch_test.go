@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestAHigherEpochStartsAtOneAndFencesTheOldOne(t *testing.T) {
@@ -16,7 +16,7 @@ func TestAHigherEpochStartsAtOneAndFencesTheOldOne(t *testing.T) {
 }
 
 func TestAHigherEpochFencesTheOldOneAlsoBeforeItsFirstMessage(t *testing.T) {
-	for _, batch := range [][]dedup.Message{numbered("p/2/2", "p/1/2"), numbered("p/1/2", "p/2/2")} {
+	for _, batch := range [][]record.Message{numbered("p/2/2", "p/1/2"), numbered("p/1/2", "p/2/2")} {
 		w := newLab(t).worker(bySequence)
 		w.process(numbered("p/1/1")...)
 		for i, fate := range w.process(batch...) {
@@ -30,7 +30,7 @@ func TestAHigherEpochFencesTheOldOneAlsoBeforeItsFirstMessage(t *testing.T) {
 func TestMessagesOfTwoEpochsAheadOfTheirTurnDoNotMix(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		batch []dedup.Message
+		batch []record.Message
 		want  []string
 	}{
 		{"old one first", numbered("p/1/3", "p/2/5"), []string{"rejected stale-epoch", "held"}},
@@ -83,9 +83,9 @@ func TestAnEvictedMessageThatComesAgainInTheSameBatchIsRefused(t *testing.T) {
 
 func TestMoreHeldMessagesOfAnOldEpochThanATransactionTakesAreEvictedInTurns(t *testing.T) {
 	w := newLab(t).worker(bySequence)
-	var old []dedup.Message
+	var old []record.Message
 	for n := uint64(2); n < 202; n++ {
-		old = append(old, dedup.Message{Stream: "s", Group: "g", Source: "p", Epoch: 1, Sequence: n})
+		old = append(old, record.Message{Stream: "s", Group: "g", Source: "p", Epoch: 1, Sequence: n})
 	}
 	w.process(old...)
 	same(t, "fates", w.process(numbered("p/2/1")...), []string{"processed"})
@@ -118,10 +118,10 @@ func TestACommittedMessageOfAnOldEpochIsADuplicateWhileItIsPending(t *testing.T)
 func TestASourceIsForgottenWithItsGroup(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("1", "2")...)
-	l.pass(dedup.DefaultGroupRetention)
+	l.pass(record.DefaultGroupRetention)
 	w := l.worker(bySequence)
 	same(t, "fates", w.process(numbered("2")...), []string{"held"})
-	l.pass(2 * dedup.DefaultGroupRetention) // what holds a message does not expire
+	l.pass(2 * record.DefaultGroupRetention) // what holds a message does not expire
 	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
 }
 
@@ -130,18 +130,18 @@ func TestAGroupThatIsCreatedAnewSpeaksToSequencedDestinationsInANewEpoch(t *test
 	w := l.worker(byKey)
 	w.process(keyed("a: send=next", "b: send=next+out")...)
 	l.publish(byKey)
-	l.pass(dedup.DefaultGroupRetention)
+	l.pass(record.DefaultGroupRetention)
 	w.process(keyed("c: send=next")...)
 	l.publish(byKey)
-	var got []dedup.Delivery
+	var got []record.Delivery
 	for _, d := range l.sent {
 		if d.To == "next" {
-			got = append(got, dedup.Delivery{Identity: d.Identity, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence})
+			got = append(got, record.Delivery{Identity: d.Identity, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence})
 		}
 	}
 	born := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	first, second := uint64(born.UnixMilli()), uint64(born.Add(dedup.DefaultGroupRetention).UnixMilli())
-	same(t, "deliveries", got, []dedup.Delivery{
+	first, second := uint64(born.UnixMilli()), uint64(born.Add(record.DefaultGroupRetention).UnixMilli())
+	same(t, "deliveries", got, []record.Delivery{
 		{Identity: "s/g/1", Number: 1, Incarnation: first, Sequence: 1},
 		{Identity: "s/g/2", Number: 2, Incarnation: first, Sequence: 2},
 		{Identity: "s/g/1", Number: 1, Incarnation: second, Sequence: 1},
@@ -153,7 +153,7 @@ func TestAnExpiredGroupIsACondition(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a")...)
 	w := l.worker(byKey)
-	w.at = between("commit", func() { l.pass(dedup.DefaultGroupRetention) })
+	w.at = between("commit", func() { l.pass(record.DefaultGroupRetention) })
 	same(t, "fates", w.process(keyed("b")...), []string{"processed"})
 	same(t, "record", summary(l.group()), "v1 state=b, pending=[1 b 0 effects]")
 }

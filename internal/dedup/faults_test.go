@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A scenario is work that must come out the same whatever happens at any one call.
 type scenario struct {
 	name    string
-	stream  dedup.Stream
-	batches [][]dedup.Message
+	stream  record.Stream
+	batches [][]record.Message
 	issued  bool // tokens are issued first
 	call    bool // straight through, one message at a time
 	sweeps  bool // gaps are closed once everything else is done
@@ -31,69 +31,69 @@ type scenario struct {
 }
 
 func scenarios() []scenario {
-	key, token, sequence := dedup.Stream{Name: "s"}, dedup.Stream{Name: "s", Admission: dedup.ByToken}, dedup.Stream{Name: "s", Admission: dedup.BySequence}
-	relay := dedup.Stream{Name: "s", Stateless: true, Unordered: true}
+	key, token, sequence := record.Stream{Name: "s"}, record.Stream{Name: "s", Admission: record.ByToken}, record.Stream{Name: "s", Admission: record.BySequence}
+	relay := record.Stream{Name: "s", Stateless: true, Unordered: true}
 	skip := sequence
-	skip.Gap, skip.Events = dedup.Gap{Policy: dedup.GapSkip, After: time.Minute}, []string{"side"}
+	skip.Gap, skip.Events = record.Gap{Policy: record.GapSkip, After: time.Minute}, []string{"side"}
 	failing := sequence
-	failing.Gap = dedup.Gap{Policy: dedup.GapFail, After: time.Minute}
+	failing.Gap = record.Gap{Policy: record.GapFail, After: time.Minute}
 	const big = ": kb=100 send"
 	return []scenario{
-		{name: "a key, no effects", stream: key, batches: [][]dedup.Message{keyed("a")}, state: "a,"},
-		{name: "a key with an effect and a reply", stream: key, batches: [][]dedup.Message{keyed("a: send reply")}, state: "a,", out: []string{"s/g/1"}},
+		{name: "a key, no effects", stream: key, batches: [][]record.Message{keyed("a")}, state: "a,"},
+		{name: "a key with an effect and a reply", stream: key, batches: [][]record.Message{keyed("a: send reply")}, state: "a,", out: []string{"s/g/1"}},
 		{
-			name: "a batch of one group", stream: key, batches: [][]dedup.Message{keyed("a: send", "b", "a: send", "c: send=out+side")},
+			name: "a batch of one group", stream: key, batches: [][]record.Message{keyed("a: send", "b", "a: send", "c: send=out+side")},
 			state: "a,b,c,", out: []string{"s/g/1", "s/g/3"}, side: []string{"s/g/3"},
 		},
 		{
-			name: "two batches of one group", stream: key, batches: [][]dedup.Message{keyed("a", "b: send"), keyed("c: send", "b: send")},
+			name: "two batches of one group", stream: key, batches: [][]record.Message{keyed("a", "b: send"), keyed("c: send", "b: send")},
 			state: "a,b,c,", out: []string{"s/g/2", "s/g/3"},
 		},
 		{
-			name: "a refusal within a batch", stream: key, batches: [][]dedup.Message{keyed("a: send", "b: reject", "c: send")},
+			name: "a refusal within a batch", stream: key, batches: [][]record.Message{keyed("a: send", "b: reject", "c: send")},
 			state: "a,c,", out: []string{"s/g/1", "s/g/2"}, dead: []string{"b rejected"},
 		},
 		{
-			name: "blobs", stream: key, batches: [][]dedup.Message{keyed("a: blob=k send", "b: blob=l")}, state: "a,b,",
+			name: "blobs", stream: key, batches: [][]record.Message{keyed("a: blob=k send", "b: blob=l")}, state: "a,b,",
 			out: []string{"s/g/1"}, blobs: "k=a l=b",
 		},
-		{name: "a token", stream: token, issued: true, batches: [][]dedup.Message{keyed("a: send", "b")}, state: "a,b,", out: []string{"s/g/1"}},
-		{name: "straight through", stream: key, call: true, batches: [][]dedup.Message{keyed("a: send reply"), keyed("b: reply")}, state: "a,b,", out: []string{"s/g/1"}},
-		{name: "a relay", stream: relay, batches: [][]dedup.Message{keyed("a: send=out+side", "b", "a: send=out+side")}, out: []string{"s/a"}, side: []string{"s/a"}},
+		{name: "a token", stream: token, issued: true, batches: [][]record.Message{keyed("a: send", "b")}, state: "a,b,", out: []string{"s/g/1"}},
+		{name: "straight through", stream: key, call: true, batches: [][]record.Message{keyed("a: send reply"), keyed("b: reply")}, state: "a,b,", out: []string{"s/g/1"}},
+		{name: "a relay", stream: relay, batches: [][]record.Message{keyed("a: send=out+side", "b", "a: send=out+side")}, out: []string{"s/a"}, side: []string{"s/a"}},
 		{
-			name: "a sequence in order", stream: sequence, batches: [][]dedup.Message{numbered("1: send", "2", "3: send reply")},
+			name: "a sequence in order", stream: sequence, batches: [][]record.Message{numbered("1: send", "2", "3: send reply")},
 			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/2"},
 		},
 		{
-			name: "a sequence backwards", stream: sequence, batches: [][]dedup.Message{numbered("3: send"), numbered("2: reply"), numbered("1: send"), numbered("3: send")},
+			name: "a sequence backwards", stream: sequence, batches: [][]record.Message{numbered("3: send"), numbered("2: reply"), numbered("1: send"), numbered("3: send")},
 			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/3"},
 		},
 		{
-			name: "two sources with a dependency", stream: sequence, batches: [][]dedup.Message{depending(numbered("q/0/1: send")[0], "p", 2), numbered("2: send"), numbered("1")},
+			name: "two sources with a dependency", stream: sequence, batches: [][]record.Message{depending(numbered("q/0/1: send")[0], "p", 2), numbered("2: send"), numbered("1")},
 			state: "p/0/1,p/0/2,q/0/1,", out: []string{"s/g/1", "s/g/2"},
 		},
 		{
-			name: "a newer epoch", stream: sequence, batches: [][]dedup.Message{numbered("p/1/1: send", "p/1/3"), numbered("p/2/2: send", "p/2/1"), numbered("p/1/2")},
+			name: "a newer epoch", stream: sequence, batches: [][]record.Message{numbered("p/1/1: send", "p/1/3"), numbered("p/2/2: send", "p/2/1"), numbered("p/1/2")},
 			state: "p/1/1,p/2/1,p/2/2,", out: []string{"s/g/1", "s/g/2"}, dead: []string{"p/1/2 stale-epoch", "p/1/3 stale-epoch"},
 		},
 		{
-			name: "a gap to be skipped", stream: skip, sweeps: true, batches: [][]dedup.Message{numbered("1", "3: send", "6: send")},
+			name: "a gap to be skipped", stream: skip, sweeps: true, batches: [][]record.Message{numbered("1", "3: send", "6: send")},
 			state: "p/0/1,p/0/3,p/0/6,", out: []string{"s/g/2", "s/g/4"}, side: []string{"s/g/1", "s/g/3"},
 		},
 		{
-			name: "a gap that fails", stream: failing, sweeps: true, batches: [][]dedup.Message{numbered("1: send", "3", "6")},
+			name: "a gap that fails", stream: failing, sweeps: true, batches: [][]record.Message{numbered("1: send", "3", "6")},
 			state: "p/0/1,", out: []string{"s/g/1"}, dead: []string{"p/0/3 gap", "p/0/6 gap"},
 		},
 		{
-			name: "more effects than a record takes", stream: key, batches: [][]dedup.Message{keyed("a"+big, "b"+big, "c"+big, "d"+big)},
+			name: "more effects than a record takes", stream: key, batches: [][]record.Message{keyed("a"+big, "b"+big, "c"+big, "d"+big)},
 			state: "a,b,c,d,", out: []string{"s/g/1", "s/g/2", "s/g/3", "s/g/4"},
 		},
 	}
 }
 
-func depending(m dedup.Message, source string, n uint64) []dedup.Message {
+func depending(m record.Message, source string, n uint64) []record.Message {
 	m.DependsOn = map[string]uint64{source: n}
-	return []dedup.Message{m}
+	return []record.Message{m}
 }
 
 // A run is a scenario on its way, with one or two bad moments.
@@ -104,7 +104,7 @@ type run struct {
 	// moments are what happens at the calls of these numbers, counted over all workers.
 	moments map[int64]moment
 	nested  atomic.Bool
-	current []dedup.Message
+	current []record.Message
 	// acked are messages that another worker has acknowledged: their queue does not deliver them again.
 	acked map[string]bool
 }
@@ -167,13 +167,13 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 }
 
 // deliver gives messages to a worker once, and returns those that are to be delivered again.
-func (r *run) deliver(batch []dedup.Message) (again []dedup.Message) {
+func (r *run) deliver(batch []record.Message) (again []record.Message) {
 	w, dead := r.process()
 	nested := r.nested.Load()
 	if !nested {
 		r.current = batch
 	}
-	var outcomes []dedup.Outcome
+	var outcomes []record.Outcome
 	if r.call {
 		for _, m := range batch {
 			outcomes = append(outcomes, w.Call(context.Background(), m))
@@ -182,7 +182,7 @@ func (r *run) deliver(batch []dedup.Message) (again []dedup.Message) {
 		outcomes = w.Process(context.Background(), batch)
 	}
 	for i, o := range outcomes {
-		refused := o.Kind == dedup.Rejected && w.Refuse(context.Background(), []dedup.Refused{{Message: batch[i], Reason: o.Reason}}) != nil
+		refused := o.Kind == record.Rejected && w.Refuse(context.Background(), []record.Refused{{Message: batch[i], Reason: o.Reason}}) != nil
 		switch open := dead.Load() || refused || !o.Settled(); {
 		case !open && nested && !r.call:
 			r.acked[batch[i].Identity()] = true
@@ -205,7 +205,7 @@ func (r *run) serve() {
 			continue
 		}
 		w, dead := r.process()
-		if err := w.Publish(context.Background(), []dedup.GroupKey{x.Key})[0]; err != nil || dead.Load() {
+		if err := w.Publish(context.Background(), []record.GroupKey{x.Key})[0]; err != nil || dead.Load() {
 			r.mu.Lock()
 			r.triggers = append(r.triggers, x)
 			r.mu.Unlock()
@@ -240,7 +240,7 @@ func (r *run) finish(t *testing.T) {
 			t.Fatal("gaps stay open")
 		}
 		r.pass(2 * time.Minute)
-		for w, dead := r.process(); w.CloseGaps(context.Background(), dedup.GroupKey{Stream: "s", Group: "g"}) != nil || dead.Load(); {
+		for w, dead := r.process(); w.CloseGaps(context.Background(), record.GroupKey{Stream: "s", Group: "g"}) != nil || dead.Load(); {
 			w, dead = r.process()
 		}
 		for len(r.triggers) > 0 {
@@ -272,7 +272,7 @@ func (r *run) wrong() string {
 	for _, m := range slices.Concat(r.batches...) {
 		refused := slices.ContainsFunc(r.scenario.dead, func(letter string) bool { return strings.HasPrefix(letter, m.Identity()+" ") })
 		if m.Source == "" && !refused {
-			differ("token of "+m.ID, r.token(m).State, dedup.Done)
+			differ("token of "+m.ID, r.token(m).State, record.Done)
 		}
 	}
 	_, err := r.worker(r.stream).SweepBlobs(context.Background(), r.store, r.clock())

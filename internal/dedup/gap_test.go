@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var groupG = dedup.GroupKey{Stream: "s", Group: "g"}
+var groupG = record.GroupKey{Stream: "s", Group: "g"}
 
-func gapped(policy dedup.GapPolicy, events ...string) dedup.Stream {
+func gapped(policy record.GapPolicy, events ...string) record.Stream {
 	s := bySequence
-	s.Gap, s.Events = dedup.Gap{Policy: policy, After: time.Minute}, events
+	s.Gap, s.Events = record.Gap{Policy: policy, After: time.Minute}, events
 	return s
 }
 
@@ -32,12 +33,12 @@ func TestAGapIsWaitedForByDefaultAndReported(t *testing.T) {
 	w.events = nil
 	w.closeGaps()
 	same(t, "record", summary(w.group()), "v1 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
-	same(t, "events", w.events, []dedup.Event{{Name: dedup.EventGap, Stream: "s", Count: 1, Age: 100 * time.Hour}})
+	same(t, "events", w.events, []record.Event{{Name: record.EventGap, Stream: "s", Count: 1, Age: 100 * time.Hour}})
 }
 
 func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	l := newLab(t)
-	stream := gapped(dedup.GapSkip, "side")
+	stream := gapped(record.GapSkip, "side")
 	w := l.worker(stream)
 	w.process(numbered("1", "4", "5", "7: send")...)
 	l.pass(time.Minute - 1)
@@ -65,12 +66,12 @@ func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	same(t, "next gap", l.group().Sources["p"].Next, 6)
 	l.pass(time.Minute)
 	w.closeGaps()
-	same(t, "skipped", l.group().Sources["p"].Skipped, dedup.Ranges{{First: 2, Last: 3}, {First: 6, Last: 6}})
+	same(t, "skipped", l.group().Sources["p"].Skipped, record.Ranges{{First: 2, Last: 3}, {First: 6, Last: 6}})
 }
 
 func TestAGapEventNamesTheSourceAsItsSenderDoes(t *testing.T) {
 	l := newLab(t)
-	w := l.worker(gapped(dedup.GapSkip, "side"))
+	w := l.worker(gapped(record.GapSkip, "side"))
 	m := numbered("p/7/3")[0]
 	m.Principal = "alice"
 	w.process(m)
@@ -84,7 +85,7 @@ func TestAGapEventNamesTheSourceAsItsSenderDoes(t *testing.T) {
 }
 
 func TestASkippedNumberIsRefusedAndNeverDroppedAsADuplicate(t *testing.T) {
-	w := newLab(t).worker(gapped(dedup.GapSkip))
+	w := newLab(t).worker(gapped(record.GapSkip))
 	w.process(numbered("3")...)
 	w.pass(time.Minute)
 	w.closeGaps()
@@ -92,7 +93,7 @@ func TestASkippedNumberIsRefusedAndNeverDroppedAsADuplicate(t *testing.T) {
 }
 
 func TestWhatIsBehindAGapThatFailsGoesToTheDeadLetterQueue(t *testing.T) {
-	w := newLab(t).worker(gapped(dedup.GapFail))
+	w := newLab(t).worker(gapped(record.GapFail))
 	w.process(numbered("1", "3", "5", "q/0/1")...)
 	w.pass(time.Minute)
 	w.closeGaps()
@@ -102,10 +103,10 @@ func TestWhatIsBehindAGapThatFailsGoesToTheDeadLetterQueue(t *testing.T) {
 }
 
 func TestMoreThanATransactionTakesIsFailedInTurns(t *testing.T) {
-	w := newLab(t).worker(gapped(dedup.GapFail))
-	var behind []dedup.Message
+	w := newLab(t).worker(gapped(record.GapFail))
+	var behind []record.Message
 	for n := uint64(2); n < 152; n++ {
-		behind = append(behind, dedup.Message{Stream: "s", Group: "g", Source: "p", Sequence: n}, dedup.Message{Stream: "s", Group: "g", Source: "q", Sequence: n})
+		behind = append(behind, record.Message{Stream: "s", Group: "g", Source: "p", Sequence: n}, record.Message{Stream: "s", Group: "g", Source: "q", Sequence: n})
 	}
 	w.process(behind...)
 	w.pass(time.Minute)
@@ -117,7 +118,7 @@ func TestMoreThanATransactionTakesIsFailedInTurns(t *testing.T) {
 
 func TestAGapStaysWhereTheDeadLetterQueueIsAway(t *testing.T) {
 	for _, f := range []fault{failsBefore, failsAfter} {
-		w := newLab(t).worker(gapped(dedup.GapFail))
+		w := newLab(t).worker(gapped(record.GapFail))
 		w.process(numbered("2")...)
 		w.pass(time.Minute)
 		w.at = always("dead", f)
@@ -130,24 +131,24 @@ func TestAGapStaysWhereTheDeadLetterQueueIsAway(t *testing.T) {
 
 func TestAMessageThatComesWhileItsNumberIsSkippedIsEitherRunOrRefused(t *testing.T) {
 	l := newLab(t)
-	l.worker(gapped(dedup.GapSkip)).process(numbered("2")...)
+	l.worker(gapped(record.GapSkip)).process(numbered("2")...)
 	l.pass(time.Minute)
-	w := l.worker(gapped(dedup.GapSkip))
-	w.at = between("commit", func() { l.worker(gapped(dedup.GapSkip)).process(numbered("1")...) })
+	w := l.worker(gapped(record.GapSkip))
+	w.at = between("commit", func() { l.worker(gapped(record.GapSkip)).process(numbered("1")...) })
 	w.closeGaps()
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
 }
 
 func TestWhatIsNotCommittedIsNotReported(t *testing.T) {
 	l := newLab(t)
-	l.worker(gapped(dedup.GapSkip)).process(numbered("2")...)
+	l.worker(gapped(record.GapSkip)).process(numbered("2")...)
 	l.pass(time.Minute)
 	l.events = nil
-	w := l.worker(gapped(dedup.GapSkip))
+	w := l.worker(gapped(record.GapSkip))
 	w.at = once("commit", failsBefore)
 	w.closeGaps()
-	l.events = slices.DeleteFunc(l.events, func(e dedup.Event) bool { return e.Name == dedup.EventGap })
-	same(t, "events", l.events, []dedup.Event{{Name: dedup.EventSkipped, Stream: "s", Count: 1}, {Name: dedup.EventProcessed, Stream: "s", Count: 1}})
+	l.events = slices.DeleteFunc(l.events, func(e record.Event) bool { return e.Name == record.EventGap })
+	same(t, "events", l.events, []record.Event{{Name: record.EventSkipped, Stream: "s", Count: 1}, {Name: record.EventProcessed, Stream: "s", Count: 1}})
 }
 
 func TestASweepLeavesALiveGroupAlone(t *testing.T) {
@@ -160,7 +161,7 @@ func TestASweepLeavesALiveGroupAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "calls of Sweep", w.calls(), []string{"load g", "load g", "trigger g"})
-	if err := w.Sweep(t.Context(), dedup.GroupKey{Stream: "s", Group: "none"}); err != nil {
+	if err := w.Sweep(t.Context(), record.GroupKey{Stream: "s", Group: "none"}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "of no group", w.calls(), []string{"load none", "load none"})
@@ -169,14 +170,14 @@ func TestASweepLeavesALiveGroupAlone(t *testing.T) {
 func TestASweepTriggersAheadOfItsCommitBecauseNobodyWouldDeliverItAgain(t *testing.T) {
 	for _, body := range []string{": send", ": reply"} {
 		l := newLab(t)
-		l.worker(gapped(dedup.GapSkip)).process(numbered("2" + body)...)
+		l.worker(gapped(record.GapSkip)).process(numbered("2" + body)...)
 		l.pass(time.Minute)
-		dead := l.worker(gapped(dedup.GapSkip))
+		dead := l.worker(gapped(record.GapSkip))
 		dead.at = dies("commit", failsAfter)
 		if err := dead.CloseGaps(t.Context(), groupG); err == nil {
 			t.Error("no error")
 		}
-		l.publish(gapped(dedup.GapSkip))
+		l.publish(gapped(record.GapSkip))
 		same(t, "pending", len(l.group().Pending), 0)
 	}
 }
@@ -191,7 +192,7 @@ func TestASweepFinishesEntriesWithoutEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "calls", w.calls(), []string{"load g", "mark 1", "clear g 1", "load g", "trigger g"})
-	same(t, "token", l.token(keyed("a: reply")[0]).State, dedup.Done)
+	same(t, "token", l.token(keyed("a: reply")[0]).State, record.Done)
 }
 
 func TestASweepThatFailsSaysSo(t *testing.T) {
@@ -205,7 +206,7 @@ func TestASweepThatFailsSaysSo(t *testing.T) {
 		}
 	}
 	w := newLab(t).worker(byKey)
-	none := dedup.GroupKey{Stream: "none", Group: "g"}
+	none := record.GroupKey{Stream: "none", Group: "g"}
 	if w.Sweep(t.Context(), none) == nil || w.CloseGaps(t.Context(), none) == nil {
 		t.Error("no error for an unknown stream")
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A lab is everything that outlives a process: the store, the queues, the destinations, the blobs and the clock.
@@ -29,30 +30,30 @@ type lab struct {
 	now      time.Time
 	names    int
 	triggers []trigger
-	returned []dedup.Message
-	dead     []dedup.Refused
+	returned []record.Message
+	dead     []record.Refused
 	sent     []arrival // every copy, in the order of arrival
 	staged   map[string][]byte
 	blobs    map[string][]byte
-	events   []dedup.Event
-	scripts  map[string]dedup.Handler // by identity, in place of what the body says
+	events   []record.Event
+	scripts  map[string]record.Handler // by identity, in place of what the body says
 }
 
 type trigger struct {
-	Key   dedup.GroupKey
+	Key   record.GroupKey
 	Delay time.Duration
 }
 
 type arrival struct {
 	To string
-	dedup.Delivery
+	record.Delivery
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		staged: map[string][]byte{}, blobs: map[string][]byte{}, scripts: map[string]dedup.Handler{},
+		staged: map[string][]byte{}, blobs: map[string][]byte{}, scripts: map[string]record.Handler{},
 	}
 	l.store = memstore.New(l.clock)
 	return l
@@ -93,7 +94,7 @@ type worker struct {
 }
 
 // worker starts a process that serves streams.
-func (l *lab) worker(streams ...dedup.Stream) *worker {
+func (l *lab) worker(streams ...record.Stream) *worker {
 	l.t.Helper()
 	return l.workerOf(dedup.Config{Streams: streams})
 }
@@ -111,11 +112,11 @@ func (l *lab) workerOf(cfg dedup.Config) *worker {
 	}
 	cfg.Queues, cfg.Blobs, cfg.Now, cfg.NewID = w, blobPort{w}, l.clock, l.name
 	if cfg.Senders == nil {
-		cfg.Senders = map[string]dedup.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}}
+		cfg.Senders = map[string]record.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}}
 		cfg.Sequenced = map[string]bool{"next": true}
 	}
 	cfg.Pause = func(ctx context.Context, _ int) error { return ctx.Err() }
-	cfg.Observe = func(e dedup.Event) {
+	cfg.Observe = func(e record.Event) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.events = append(l.events, e)
@@ -228,8 +229,8 @@ func (w *worker) calls() []string {
 //	fail reject panic
 //
 // Unless the stream is stateless, it adds the identity to the state.
-func (w *worker) handle(stateless bool) dedup.Handler {
-	return func(ctx context.Context, a *dedup.Attempt, m dedup.Message) error {
+func (w *worker) handle(stateless bool) record.Handler {
+	return func(ctx context.Context, a *record.Attempt, m record.Message) error {
 		w.mu.Lock()
 		w.trace = append(w.trace, "run "+m.Identity())
 		w.mu.Unlock()
@@ -248,7 +249,7 @@ func (w *worker) handle(stateless bool) dedup.Handler {
 
 var errHandler = errors.New("the handler fails")
 
-func follow(a *dedup.Attempt, m dedup.Message) error {
+func follow(a *record.Attempt, m record.Message) error {
 	body := []byte(m.Identity())
 	for word := range strings.FieldsSeq(string(m.Body)) {
 		verb, value, _ := strings.Cut(word, "=")
@@ -263,15 +264,15 @@ func follow(a *dedup.Attempt, m dedup.Message) error {
 			if value == "" {
 				value = "out"
 			}
-			a.Send(dedup.Effect{To: strings.Split(value, "+"), Body: body})
+			a.Send(record.Effect{To: strings.Split(value, "+"), Body: body})
 		case "reply":
-			a.Reply(dedup.Reply{Status: 200, Body: body})
+			a.Reply(record.Reply{Status: 200, Body: body})
 		case "blob":
 			a.Blob(value, []byte(m.Identity()))
 		case "fail":
 			return errHandler
 		case "reject":
-			return &dedup.RejectError{Detail: "no"}
+			return &record.RejectError{Detail: "no"}
 		case "panic":
 			panic("the handler panics")
 		}
@@ -280,18 +281,18 @@ func follow(a *dedup.Attempt, m dedup.Message) error {
 }
 
 // keyed makes messages of group g for stream s: "id" or "id: body".
-func keyed(texts ...string) []dedup.Message {
-	out := make([]dedup.Message, len(texts))
+func keyed(texts ...string) []record.Message {
+	out := make([]record.Message, len(texts))
 	for i, text := range texts {
 		id, body, _ := strings.Cut(text, ": ")
-		out[i] = dedup.Message{Stream: "s", Group: "g", ID: id, Body: []byte(body)}
+		out[i] = record.Message{Stream: "s", Group: "g", ID: id, Body: []byte(body)}
 	}
 	return out
 }
 
 // numbered makes messages of group g for stream s: "sequence" or "source/epoch/sequence", each with ": body" where it has one.
-func numbered(texts ...string) []dedup.Message {
-	out := make([]dedup.Message, len(texts))
+func numbered(texts ...string) []record.Message {
+	out := make([]record.Message, len(texts))
 	for i, text := range texts {
 		id, body, _ := strings.Cut(text, ": ")
 		if !strings.Contains(id, "/") {
@@ -303,17 +304,17 @@ func numbered(texts ...string) []dedup.Message {
 		if err := errors.Join(err1, err2); err != nil {
 			panic(err)
 		}
-		out[i] = dedup.Message{Stream: "s", Group: "g", Source: parts[0], Epoch: epoch, Sequence: sequence, Body: []byte(body)}
+		out[i] = record.Message{Stream: "s", Group: "g", Source: parts[0], Epoch: epoch, Sequence: sequence, Body: []byte(body)}
 	}
 	return out
 }
 
 // process runs a batch and gives the fates as text: the kind, the reason, the reply.
-func (w *worker) process(messages ...dedup.Message) []string {
+func (w *worker) process(messages ...record.Message) []string {
 	return fates(w.Process(context.Background(), messages))
 }
 
-func fates(outcomes []dedup.Outcome) []string {
+func fates(outcomes []record.Outcome) []string {
 	out := make([]string, len(outcomes))
 	for i, o := range outcomes {
 		out[i] = strings.TrimSpace(o.Kind.String() + " " + string(o.Reason))
@@ -325,11 +326,11 @@ func fates(outcomes []dedup.Outcome) []string {
 }
 
 // group gives the record of group g of stream s.
-func (l *lab) group() dedup.Group { return l.record("g") }
+func (l *lab) group() record.Group { return l.record("g") }
 
-func (l *lab) record(name string) dedup.Group {
+func (l *lab) record(name string) record.Group {
 	l.t.Helper()
-	groups, _, err := l.store.Load(context.Background(), []dedup.GroupKey{{Stream: "s", Group: name}}, nil)
+	groups, _, err := l.store.Load(context.Background(), []record.GroupKey{{Stream: "s", Group: name}}, nil)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -337,9 +338,9 @@ func (l *lab) record(name string) dedup.Group {
 }
 
 // token gives the token of a message without number.
-func (l *lab) token(m dedup.Message) dedup.Token {
+func (l *lab) token(m record.Message) record.Token {
 	l.t.Helper()
-	_, tokens, err := l.store.Load(context.Background(), nil, []dedup.TokenKey{m.TokenKey()})
+	_, tokens, err := l.store.Load(context.Background(), nil, []record.TokenKey{m.TokenKey()})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -347,7 +348,7 @@ func (l *lab) token(m dedup.Message) dedup.Token {
 }
 
 // publish serves the triggers that are due, until there are none, with a process that nothing happens to.
-func (l *lab) publish(streams ...dedup.Stream) {
+func (l *lab) publish(streams ...record.Stream) {
 	l.t.Helper()
 	for {
 		l.mu.Lock()
@@ -358,7 +359,7 @@ func (l *lab) publish(streams ...dedup.Stream) {
 			return
 		}
 		for _, x := range triggers {
-			if err := l.worker(streams...).Publish(context.Background(), []dedup.GroupKey{x.Key})[0]; err != nil {
+			if err := l.worker(streams...).Publish(context.Background(), []record.GroupKey{x.Key})[0]; err != nil {
 				l.t.Fatal(err)
 			}
 		}
@@ -401,7 +402,7 @@ func same[T any](t *testing.T, what string, got, want T) {
 }
 
 // summary tells what a record holds, in one line.
-func summary(g dedup.Group) string {
+func summary(g record.Group) string {
 	text := fmt.Sprintf("v%d state=%s pending=", g.Version, g.State)
 	for _, p := range g.Pending {
 		text += fmt.Sprintf("[%d %s %d effects]", p.Number, p.Identity, len(p.Effects))

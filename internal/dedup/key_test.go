@@ -8,23 +8,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var byKey = dedup.Stream{Name: "s"}
+var byKey = record.Stream{Name: "s"}
 
 func TestANewMessageIsLoadedRunCommittedMarkedAndThenAcknowledged(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: reply")...), []string{"processed with a"})
 	same(t, "calls", w.calls(), []string{"load g +1 tokens", "run a", "commit g v1", "mark 1"})
-	same(t, "token", w.token(keyed("a")[0]).State, dedup.Done)
+	same(t, "token", w.token(keyed("a")[0]).State, record.Done)
 }
 
 func TestAMessageWithEffectsTriggersPublishingBeforeItIsAcknowledged(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: send")...), []string{"processed"})
 	same(t, "calls", w.calls(), []string{"load g +1 tokens", "run a", "commit g v1", "trigger g"})
-	same(t, "token", w.token(keyed("a")[0]).State, dedup.Absent)
+	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
 func TestADuplicateCostsOneReadAndGetsTheSameReply(t *testing.T) {
@@ -69,7 +69,7 @@ func TestAFailingHandlerCommitsThePrefixAndStopsItsGroup(t *testing.T) {
 		outcomes := w.Process(t.Context(), keyed("a: send", "b: send "+failure, "c: send"))
 		same(t, "fates", fates(outcomes), []string{"processed", "retry", "retry"})
 		same(t, "record", summary(w.group()), "v1 state=a, pending=[1 a 1 effects]")
-		if !errors.As(outcomes[1].Err, new(*dedup.HandlerError)) || errors.As(outcomes[2].Err, new(*dedup.HandlerError)) {
+		if !errors.As(outcomes[1].Err, new(*record.HandlerError)) || errors.As(outcomes[2].Err, new(*record.HandlerError)) {
 			t.Errorf("errors: %v, then %v", outcomes[1].Err, outcomes[2].Err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestAHandlersErrorIsFoundUnderItsName(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	o = w.Process(t.Context(), keyed("a: panic"))[0]
-	var failed *dedup.HandlerError
+	var failed *record.HandlerError
 	if !errors.As(o.Err, &failed) || len(failed.Stack) == 0 || failed.Error() != "handle message: panic: the handler panics" {
 		t.Errorf("got %+v", o)
 	}
@@ -146,13 +146,13 @@ func TestTheSameKeyOfAnotherPrincipalIsAnotherMessage(t *testing.T) {
 func TestAKeyIsNewAgainAfterItsRetention(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		stream dedup.Stream
-		set    func(m *dedup.Message)
+		stream record.Stream
+		set    func(m *record.Message)
 		after  time.Duration
 	}{
-		{"of the stream", dedup.Stream{Name: "s", Retention: time.Hour}, func(m *dedup.Message) { m.Retention = time.Minute }, time.Hour},
-		{"of the message", byKey, func(m *dedup.Message) { m.Retention = time.Minute }, time.Minute},
-		{"by default", byKey, func(*dedup.Message) {}, dedup.DefaultRetention},
+		{"of the stream", record.Stream{Name: "s", Retention: time.Hour}, func(m *record.Message) { m.Retention = time.Minute }, time.Hour},
+		{"of the message", byKey, func(m *record.Message) { m.Retention = time.Minute }, time.Minute},
+		{"by default", byKey, func(*record.Message) {}, record.DefaultRetention},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
@@ -255,18 +255,18 @@ func TestNothingIsSettledWhileAMarkOrATriggerFails(t *testing.T) {
 }
 
 func TestACancelledBatchIsGivenBackAndBlamesNoHandler(t *testing.T) {
-	for _, stream := range []dedup.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
+	for _, stream := range []record.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		l := newLab(t)
 		w := l.worker(stream)
-		l.scripts["a"] = func(context.Context, *dedup.Attempt, dedup.Message) error { cancel(); return nil }
+		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { cancel(); return nil }
 		for i, o := range w.Process(ctx, keyed("a", "b")) {
 			if stream.Stateless && i == 0 {
-				same(t, "the one that was sent", o.Kind, dedup.Processed) // noted, or it would be sent again
+				same(t, "the one that was sent", o.Kind, record.Processed) // noted, or it would be sent again
 				continue
 			}
-			if o.Settled() || errors.As(o.Err, new(*dedup.HandlerError)) {
+			if o.Settled() || errors.As(o.Err, new(*record.HandlerError)) {
 				t.Errorf("message %d: got %+v", i, o)
 			}
 		}
@@ -289,7 +289,7 @@ func TestALeftoverThatIsNotMarkedIsMarkedBeforeItIsRemoved(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		wait time.Duration
-	}{{"because its worker died", 0}, {"because it is long ago", dedup.DefaultRetention + time.Hour}} {
+	}{{"because its worker died", 0}, {"because it is long ago", record.DefaultRetention + time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			dead := l.worker(byKey)
@@ -322,11 +322,11 @@ func TestAMessageThatBreaksARuleIsRefused(t *testing.T) {
 }
 
 func TestAnEffectThatNoDestinationCouldTakeFailsTheHandler(t *testing.T) {
-	for _, stream := range []dedup.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
+	for _, stream := range []record.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
 		for _, body := range []string{": send=nowhere", ": blob=bad"} {
 			w := newLab(t).worker(stream)
 			o := w.Process(t.Context(), keyed("a"+body))[0]
-			if !errors.As(o.Err, new(*dedup.HandlerError)) {
+			if !errors.As(o.Err, new(*record.HandlerError)) {
 				t.Errorf("%s: got %+v", body, o)
 			}
 		}

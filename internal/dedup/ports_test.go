@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func groupsText(keys []dedup.GroupKey) string {
+func groupsText(keys []record.GroupKey) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Group
@@ -22,7 +22,7 @@ func groupsText(keys []dedup.GroupKey) string {
 
 type portStore struct{ w *worker }
 
-func (s portStore) Load(ctx context.Context, g []dedup.GroupKey, t []dedup.TokenKey) (groups []dedup.Group, tokens []dedup.Token, err error) {
+func (s portStore) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) (groups []record.Group, tokens []record.Token, err error) {
 	if repeats(g) || repeats(t) {
 		panic("a load repeats a key")
 	}
@@ -45,7 +45,7 @@ func repeats[K comparable](keys []K) bool {
 	return len(seen) != len(keys)
 }
 
-func (s portStore) Commit(ctx context.Context, c dedup.Commit) error {
+func (s portStore) Commit(ctx context.Context, c record.Commit) error {
 	checkCommit(c)
 	text := fmt.Sprintf("commit %s v%d", c.Next.Key.Group, c.Next.Version)
 	for _, h := range c.Hold {
@@ -58,29 +58,29 @@ func (s portStore) Commit(ctx context.Context, c dedup.Commit) error {
 }
 
 // checkCommit panics at what no store would have to take.
-func checkCommit(c dedup.Commit) {
-	items := map[dedup.HeldKey]bool{}
+func checkCommit(c record.Commit) {
+	items := map[record.HeldKey]bool{}
 	for _, h := range c.Hold {
 		m := h.Message
-		items[dedup.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}] = true
+		items[record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}] = true
 	}
 	for _, k := range c.Unhold {
 		items[k] = true
 	}
 	switch n := len(c.Hold) + len(c.Unhold); {
-	case n > dedup.MaxCommitItems:
+	case n > record.MaxCommitItems:
 		panic(fmt.Sprintf("a commit of %d items", n))
 	case n != len(items):
 		panic("a commit puts and deletes one item")
 	case c.Next.Version != c.Loaded.Version+1:
 		panic("a commit skips a version")
 	}
-	if !slices.IsSortedFunc(c.Next.Pending, func(a, b dedup.Pending) int { return int(a.Number) - int(b.Number) }) {
+	if !slices.IsSortedFunc(c.Next.Pending, func(a, b record.Pending) int { return int(a.Number) - int(b.Number) }) {
 		panic("pending entries out of order")
 	}
 }
 
-func (s portStore) Clear(ctx context.Context, c dedup.Clear) error {
+func (s portStore) Clear(ctx context.Context, c record.Clear) error {
 	text := fmt.Sprintf("clear %s", c.Group.Group)
 	for _, n := range c.Numbers {
 		text += fmt.Sprintf(" %d", n)
@@ -93,7 +93,7 @@ func (s portStore) Clear(ctx context.Context, c dedup.Clear) error {
 	return s.w.call(text, func() error { return s.w.store.Clear(ctx, c) })
 }
 
-func (s portStore) Held(ctx context.Context, k dedup.HeldKey, n int) (held []dedup.Held, err error) {
+func (s portStore) Held(ctx context.Context, k record.HeldKey, n int) (held []record.Held, err error) {
 	text := fmt.Sprintf("held %s %d/%d x%d", k.Group.Group, k.Epoch, k.Sequence, n)
 	err = s.w.call(text, func() error { held, err = s.w.store.Held(ctx, k, n); return err })
 	if err != nil {
@@ -102,13 +102,13 @@ func (s portStore) Held(ctx context.Context, k dedup.HeldKey, n int) (held []ded
 	return held, nil
 }
 
-func (s portStore) SwapToken(ctx context.Context, old, next dedup.Token) (t dedup.Token, err error) {
+func (s portStore) SwapToken(ctx context.Context, old, next record.Token) (t record.Token, err error) {
 	text := fmt.Sprintf("swap %s %s %s", old.State, next.State, next.Reason)
 	err = s.w.call(strings.TrimSpace(text), func() error { t, err = s.w.store.SwapToken(ctx, old, next); return err })
 	return t, err
 }
 
-func (s portStore) MarkDone(ctx context.Context, tokens []dedup.Token) error {
+func (s portStore) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return s.w.call(fmt.Sprintf("mark %d", len(tokens)), func() error { return s.w.store.MarkDone(ctx, tokens) })
 }
 
@@ -122,7 +122,7 @@ func (w *worker) change(text string, do func(l *lab)) error {
 	})
 }
 
-func (w *worker) Trigger(ctx context.Context, keys []dedup.GroupKey, delay time.Duration) error {
+func (w *worker) Trigger(ctx context.Context, keys []record.GroupKey, delay time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ func (w *worker) Trigger(ctx context.Context, keys []dedup.GroupKey, delay time.
 	})
 }
 
-func (w *worker) Return(_ context.Context, ms []dedup.Message) error {
+func (w *worker) Return(_ context.Context, ms []record.Message) error {
 	return w.change("return "+ms[0].Identity(), func(l *lab) { l.returned = append(l.returned, ms...) })
 }
 
-func (w *worker) DeadLetter(_ context.Context, refused []dedup.Refused) error {
+func (w *worker) DeadLetter(_ context.Context, refused []record.Refused) error {
 	text := "dead"
 	for _, r := range refused {
 		if r.Delivery != nil {
@@ -160,7 +160,7 @@ type destination struct {
 	name string
 }
 
-func (d destination) Send(ctx context.Context, ds []dedup.Delivery) []error {
+func (d destination) Send(ctx context.Context, ds []record.Delivery) []error {
 	errs := make([]error, len(ds))
 	blocked := map[string]error{}
 	for i, x := range ds {
@@ -193,7 +193,7 @@ func (b blobPort) Stage(ctx context.Context, staged string, body []byte) error {
 	return b.w.change("stage "+staged, func(l *lab) { l.staged[staged] = body })
 }
 
-func (b blobPort) Publish(_ context.Context, blob dedup.Blob) error {
+func (b blobPort) Publish(_ context.Context, blob record.Blob) error {
 	return b.w.change("publish "+blob.Key, func(l *lab) {
 		if body, ok := l.staged[blob.Staged]; ok {
 			l.blobs[blob.Key] = body

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // publishOnce publishes group g.
 func (w *worker) publishOnce() error {
-	return w.Publish(w.t.Context(), []dedup.GroupKey{groupG})[0]
+	return w.Publish(w.t.Context(), []record.GroupKey{groupG})[0]
 }
 
 func TestEffectsAreSentThenMarkedDoneThenCleared(t *testing.T) {
@@ -56,8 +57,8 @@ func TestWhatOneDestinationRefusesForNowTheOthersGet(t *testing.T) {
 	}
 	same(t, "out", l.arrived("out"), []string{"s/g/1", "s/g/2"})
 	same(t, "left", summary(l.group()), "v1 state=a,b,c, pending=[1 a 1 effects][3 c 1 effects]")
-	same(t, "a is done", l.token(keyed("a")[0]).State, dedup.Absent)
-	same(t, "b is done", l.token(keyed("b")[0]).State, dedup.Done)
+	same(t, "a is done", l.token(keyed("a")[0]).State, record.Absent)
+	same(t, "b is done", l.token(keyed("b")[0]).State, record.Done)
 	w = l.worker(byKey)
 	if err := w.publishOnce(); err != nil {
 		t.Fatal(err)
@@ -163,8 +164,8 @@ func TestGroupsArePublishedTogetherAndFailApart(t *testing.T) {
 	l.worker(byKey).process(batch...)
 	w := l.worker(byKey)
 	w.at = always("send side", failsBefore)
-	groupH := dedup.GroupKey{Stream: "s", Group: "h"}
-	errs := w.Publish(t.Context(), []dedup.GroupKey{groupG, groupH, groupG})
+	groupH := record.GroupKey{Stream: "s", Group: "h"}
+	errs := w.Publish(t.Context(), []record.GroupKey{groupG, groupH, groupG})
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil {
 		t.Errorf("got %v", errs)
 	}
@@ -175,17 +176,17 @@ func TestGroupsArePublishedTogetherAndFailApart(t *testing.T) {
 // refuser never takes anything.
 type refuser struct{}
 
-func (refuser) Send(_ context.Context, ds []dedup.Delivery) []error {
+func (refuser) Send(_ context.Context, ds []record.Delivery) []error {
 	errs := make([]error, len(ds))
 	for i := range errs {
-		errs[i] = &dedup.RefusedError{Reason: dedup.ReasonGone, Detail: "410"}
+		errs[i] = &record.RefusedError{Reason: record.ReasonGone, Detail: "410"}
 	}
 	return errs
 }
 
 func TestAnEffectThatItsDestinationRefusesGoesToTheDeadLetterQueueAndCountsAsSent(t *testing.T) {
 	l := newLab(t)
-	w := l.workerOf(dedup.Config{Streams: []dedup.Stream{byKey}, Senders: map[string]dedup.Sender{"out": refuser{}}})
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Senders: map[string]record.Sender{"out": refuser{}}})
 	w.process(keyed("a: send")...)
 	w.at = always("dead", failsAfter)
 	if err := w.publishOnce(); !errors.Is(err, errInjected) {
@@ -214,11 +215,11 @@ func TestAnEffectThatItsDestinationRefusesGoesToTheDeadLetterQueueAndCountsAsSen
 // silent answers for fewer deliveries than it got.
 type silent struct{}
 
-func (silent) Send(context.Context, []dedup.Delivery) []error { return nil }
+func (silent) Send(context.Context, []record.Delivery) []error { return nil }
 
 func TestADestinationThatDoesNotAnswerHasNotSent(t *testing.T) {
 	l := newLab(t)
-	w := l.workerOf(dedup.Config{Streams: []dedup.Stream{byKey}, Senders: map[string]dedup.Sender{"out": silent{}}})
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Senders: map[string]record.Sender{"out": silent{}}})
 	w.process(keyed("a: send")...)
 	if err := w.publishOnce(); err == nil {
 		t.Error("no error")
@@ -229,7 +230,7 @@ func TestADestinationThatDoesNotAnswerHasNotSent(t *testing.T) {
 func TestAnEffectWaitsForADestinationThatIsNotConfiguredAnyMore(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send=out+side", "b: blob=k")...)
-	w := l.workerOf(dedup.Config{Streams: []dedup.Stream{byKey}, Senders: map[string]dedup.Sender{"out": silent{}}})
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Senders: map[string]record.Sender{"out": silent{}}})
 	if err := w.publishOnce(); err == nil || !strings.Contains(err.Error(), "send to side: no such destination") {
 		t.Errorf("got %v", err)
 	}
@@ -239,9 +240,9 @@ func TestAnEffectWaitsForADestinationThatIsNotConfiguredAnyMore(t *testing.T) {
 
 func TestASequencedDestinationSeesOneTwoThreeForEachTarget(t *testing.T) {
 	l := newLab(t)
-	l.scripts["b"] = func(_ context.Context, a *dedup.Attempt, _ dedup.Message) error {
-		a.Send(dedup.Effect{To: []string{"next"}, Group: "other"})
-		a.Send(dedup.Effect{To: []string{"next", "next", "out"}})
+	l.scripts["b"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Send(record.Effect{To: []string{"next"}, Group: "other"})
+		a.Send(record.Effect{To: []string{"next", "next", "out"}})
 		return nil
 	}
 	l.worker(byKey).process(keyed("a: send=next", "b", "c: send=out")...)
@@ -266,11 +267,14 @@ func TestASequencedDestinationSeesOneTwoThreeForEachTarget(t *testing.T) {
 
 func TestAnEffectForNobodyIsDoneAtOnce(t *testing.T) {
 	l := newLab(t)
-	l.scripts["a"] = func(_ context.Context, a *dedup.Attempt, _ dedup.Message) error { a.Send(dedup.Effect{}); return nil }
+	l.scripts["a"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Send(record.Effect{})
+		return nil
+	}
 	l.worker(byKey).process(keyed("a")...)
 	l.publish(byKey)
 	same(t, "left", summary(l.group()), "v1 state=a, pending=")
-	same(t, "token", l.token(keyed("a")[0]).State, dedup.Done)
+	same(t, "token", l.token(keyed("a")[0]).State, record.Done)
 }
 
 func TestAGroupOfAStreamThatIsNotConfiguredAnyMoreIsStillPublished(t *testing.T) {
@@ -281,5 +285,5 @@ func TestAGroupOfAStreamThatIsNotConfiguredAnyMoreIsStillPublished(t *testing.T)
 	if err := l.worker(other).publishOnce(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "expires", l.group().Expires, l.clock().Add(dedup.DefaultGroupRetention))
+	same(t, "expires", l.group().Expires, l.clock().Add(record.DefaultGroupRetention))
 }

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var relay = dedup.Stream{Name: "s", Stateless: true, Unordered: true}
+var relay = record.Stream{Name: "s", Stateless: true, Unordered: true}
 
 func TestAMessageWithoutAGroupRecordIsSentUnderItsOwnIdentityAndMarked(t *testing.T) {
 	w := newLab(t).worker(relay)
@@ -22,27 +22,27 @@ func TestAMessageWithoutAGroupRecordIsSentUnderItsOwnIdentityAndMarked(t *testin
 }
 
 func TestWhichMessagesNeedAGroupRecord(t *testing.T) {
-	with := func(change func(s *dedup.Stream)) dedup.Stream {
-		s := dedup.Stream{Name: "s", Stateless: true}
+	with := func(change func(s *record.Stream)) record.Stream {
+		s := record.Stream{Name: "s", Stateless: true}
 		change(&s)
 		return s
 	}
-	keep := func(*dedup.Message) {}
-	ungrouped := func(m *dedup.Message) { m.Group = "" }
+	keep := func(*record.Message) {}
+	ungrouped := func(m *record.Message) { m.Group = "" }
 	for _, c := range []struct {
 		name   string
-		stream dedup.Stream
-		change func(m *dedup.Message)
+		stream record.Stream
+		change func(m *record.Message)
 		want   bool
 	}{
-		{"ordered, with a group", with(func(*dedup.Stream) {}), keep, true},
-		{"ordered, without a group", with(func(*dedup.Stream) {}), ungrouped, false},
+		{"ordered, with a group", with(func(*record.Stream) {}), keep, true},
+		{"ordered, without a group", with(func(*record.Stream) {}), ungrouped, false},
 		{"unordered, with a group", relay, keep, false},
-		{"with state", with(func(s *dedup.Stream) { s.Stateless, s.Unordered = false, true }), ungrouped, true},
-		{"numbered", with(func(s *dedup.Stream) { s.Admission, s.Unordered = dedup.BySequence, true }), func(m *dedup.Message) { m.Source, m.Sequence = "p", 1 }, true},
-		{"a one-time request", relay, func(m *dedup.Message) { m.Route = "POST /" }, true},
-		{"to a destination that counts", with(func(s *dedup.Stream) { s.Events = []string{"out", "next"} }), ungrouped, true},
-		{"to one that does not", with(func(s *dedup.Stream) { s.Events = []string{"out"} }), ungrouped, false},
+		{"with state", with(func(s *record.Stream) { s.Stateless, s.Unordered = false, true }), ungrouped, true},
+		{"numbered", with(func(s *record.Stream) { s.Admission, s.Unordered = record.BySequence, true }), func(m *record.Message) { m.Source, m.Sequence = "p", 1 }, true},
+		{"a one-time request", relay, func(m *record.Message) { m.Route = "POST /" }, true},
+		{"to a destination that counts", with(func(s *record.Stream) { s.Events = []string{"out", "next"} }), ungrouped, true},
+		{"to one that does not", with(func(s *record.Stream) { s.Events = []string{"out"} }), ungrouped, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newLab(t).worker(c.stream)
@@ -63,7 +63,7 @@ func TestADestinationThatFailsIsTriedAgainUnderTheSameIdentity(t *testing.T) {
 	w := newLab(t).worker(relay)
 	w.at = once("send side", failsAfter)
 	same(t, "fates", w.process(keyed("a: send=out+side", "b: send", "c: send=side")...), []string{"retry", "processed", "processed"})
-	same(t, "a", w.token(keyed("a")[0]).State, dedup.Absent)
+	same(t, "a", w.token(keyed("a")[0]).State, record.Absent)
 	same(t, "fates", w.process(keyed("a: send=out+side")...), []string{"processed"})
 	same(t, "out", w.arrived("out"), []string{"s/a", "s/b"})
 	same(t, "side", w.arrived("side"), []string{"s/a", "s/c"})
@@ -81,9 +81,9 @@ func TestIdentitiesOfRelayedMessagesNeverMeet(t *testing.T) {
 func TestARelayedKeyIsRefusedForAnotherContent(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		before []dedup.Message
-		issued []dedup.Message
-		batch  []dedup.Message
+		before []record.Message
+		issued []record.Message
+		batch  []record.Message
 		want   []string
 	}{
 		{"within a batch", nil, nil, keyed("a: reply", "a", "a: reply"), []string{"processed with a", "rejected key-reuse", "duplicate with a"}},
@@ -124,10 +124,10 @@ func TestARelayThatFailsSettlesNothing(t *testing.T) {
 
 func TestAStatelessHandlerCanKeepNothing(t *testing.T) {
 	l := newLab(t)
-	l.scripts["a"] = func(_ context.Context, a *dedup.Attempt, _ dedup.Message) error { a.State = []byte("x"); return nil }
+	l.scripts["a"] = func(_ context.Context, a *record.Attempt, _ record.Message) error { a.State = []byte("x"); return nil }
 	w := l.worker(relay)
 	for i, o := range w.Process(t.Context(), keyed("a", "b: blob=k")) {
-		if !errors.As(o.Err, new(*dedup.HandlerError)) {
+		if !errors.As(o.Err, new(*record.HandlerError)) {
 			t.Errorf("message %d: got %+v", i, o)
 		}
 	}
@@ -145,7 +145,7 @@ func TestARelayedDeliverySaysHowLongItsIdentityStands(t *testing.T) {
 
 func TestARelayByTokensRefusesWhatWasNeverIssued(t *testing.T) {
 	s := relay
-	s.Admission = dedup.ByToken
+	s.Admission = record.ByToken
 	w := newLab(t).worker(s)
 	same(t, "fates", w.process(keyed("a: send")...), []string{"rejected unknown"})
 	same(t, "sent", len(w.sent), 0)

@@ -8,20 +8,21 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/record"
 )
 
-func succeed(context.Context, *dedup.Attempt, dedup.Message) error { return nil }
+func succeed(context.Context, *record.Attempt, record.Message) error { return nil }
 
 // request makes a one-time request of group g.
-func request(text string) dedup.Message {
+func request(text string) record.Message {
 	m := keyed(text)[0]
 	m.Route = "POST /requests"
 	return m
 }
 
-func (w *worker) call1(m dedup.Message) string {
-	return fates([]dedup.Outcome{w.Call(context.Background(), m)})[0]
+func (w *worker) call1(m record.Message) string {
+	return fates([]record.Outcome{w.Call(context.Background(), m)})[0]
 }
 
 func TestACallTriggersAheadOfACommitWithEffectsAndOnlyThen(t *testing.T) {
@@ -92,11 +93,11 @@ func TestADeletedRequestIsGone(t *testing.T) {
 			}
 			same(t, "call", w.call1(r), "rejected deleted")
 			state, err := w.Status(t.Context(), r)
-			if err != nil || state.Status != dedup.StatusDeleted || state.Reply != nil {
+			if err != nil || state.Status != admission.StatusDeleted || state.Reply != nil {
 				t.Errorf("got %+v, %v", state, err)
 			}
-			var refused *dedup.RefusedError
-			if _, _, err := w.Issue(t.Context(), r); !errors.As(err, &refused) || refused.Reason != dedup.ReasonDeleted {
+			var refused *record.RefusedError
+			if _, _, err := w.Issue(t.Context(), r); !errors.As(err, &refused) || refused.Reason != record.ReasonDeleted {
 				t.Errorf("issue: got %v", err)
 			}
 			same(t, "left", len(l.group().Pending), 0)
@@ -109,11 +110,11 @@ func TestADeletedRequestIsGone(t *testing.T) {
 
 func TestDeletingWhatIsUnknownIsRefused(t *testing.T) {
 	w := newLab(t).worker(byKey)
-	var refused *dedup.RefusedError
-	if err := w.Forget(t.Context(), request("a")); !errors.As(err, &refused) || refused.Reason != dedup.ReasonUnknown {
+	var refused *record.RefusedError
+	if err := w.Forget(t.Context(), request("a")); !errors.As(err, &refused) || refused.Reason != record.ReasonUnknown {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Forget(t.Context(), dedup.Message{Stream: "none", ID: "a"}); !errors.Is(err, dedup.ErrNoStream) {
+	if err := w.Forget(t.Context(), record.Message{Stream: "none", ID: "a"}); !errors.Is(err, record.ErrNoStream) {
 		t.Errorf("got %v", err)
 	}
 	w.at = always("load", failsBefore)
@@ -128,7 +129,7 @@ func TestDeletingWhatIsUnknownIsRefused(t *testing.T) {
 }
 
 // deletes runs a DELETE in another process, and fails the test if that is refused.
-func (l *lab) deletes(r dedup.Message) func() {
+func (l *lab) deletes(r record.Message) func() {
 	return func() {
 		l.t.Helper()
 		if err := l.worker(byKey).Forget(l.t.Context(), r); err != nil {
@@ -236,7 +237,7 @@ func TestAMarkOfARequestThatFailsSettlesNothing(t *testing.T) {
 		same(t, "fate", w.call1(r), "retry")
 		w.at = nil
 		same(t, "fate", w.call1(r), "duplicate with a")
-		same(t, "token", l.token(r).State, dedup.Done)
+		same(t, "token", l.token(r).State, record.Done)
 	}
 }
 

@@ -9,10 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var bySequence = dedup.Stream{Name: "s", Admission: dedup.BySequence}
+var bySequence = record.Stream{Name: "s", Admission: record.BySequence}
 
 func TestANumberedMessageNeedsNoToken(t *testing.T) {
 	l := newLab(t)
@@ -53,8 +54,8 @@ func TestADuplicateDrainsWhatItSees(t *testing.T) {
 	w.process(numbered("2")...)
 	loaded := l.group()
 	next := loaded
-	next.Version, next.Sources = 2, map[string]dedup.Source{"p": {Next: 2, Held: dedup.Ranges{{First: 2, Last: 2}}}}
-	if err := l.store.Commit(t.Context(), dedup.Commit{Loaded: loaded, Next: next}); err != nil {
+	next.Version, next.Sources = 2, map[string]record.Source{"p": {Next: 2, Held: record.Ranges{{First: 2, Last: 2}}}}
+	if err := l.store.Commit(t.Context(), record.Commit{Loaded: loaded, Next: next}); err != nil {
 		t.Fatal(err)
 	}
 	w.calls()
@@ -94,7 +95,7 @@ func TestAnAcknowledgementWaitsForTheReplyOfAMessageThatWasHeld(t *testing.T) {
 	same(t, "fates", w.process(numbered("1")...), []string{"duplicate"})
 	l.publish(bySequence)
 	state, err := w.Status(t.Context(), numbered("2")[0])
-	if err != nil || state.Status != dedup.StatusDone || state.Reply == nil {
+	if err != nil || state.Status != admission.StatusDone || state.Reply == nil {
 		t.Errorf("got %+v, %v", state, err)
 	}
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
@@ -129,7 +130,7 @@ func TestASourceCountsInEachOfItsGroups(t *testing.T) {
 	batch[1].Group = "h"
 	same(t, "fates", w.process(batch...), []string{"processed with p/0/1", "processed with p/0/1"})
 	for _, m := range batch {
-		if state, err := w.Status(t.Context(), m); err != nil || state.Status != dedup.StatusDone || state.Token.Fingerprint != m.Fingerprint() {
+		if state, err := w.Status(t.Context(), m); err != nil || state.Status != admission.StatusDone || state.Token.Fingerprint != m.Fingerprint() {
 			t.Errorf("%s: got %+v, %v", m.Group, state, err)
 		}
 	}
@@ -223,10 +224,10 @@ func TestAFailingNumberIsNotPassedByOneThatWaitsForIt(t *testing.T) {
 }
 
 func TestAMessageWaitsForWhatItDependsOn(t *testing.T) {
-	after := func(source string, n uint64) dedup.Message { return depending(numbered("q/0/1")[0], source, n)[0] }
+	after := func(source string, n uint64) record.Message { return depending(numbered("q/0/1")[0], source, n)[0] }
 	t.Run("in its batch", func(t *testing.T) {
 		w := newLab(t).worker(bySequence)
-		same(t, "fates", w.process(append([]dedup.Message{after("p", 2)}, numbered("1", "2")...)...), []string{"processed", "processed", "processed"})
+		same(t, "fates", w.process(append([]record.Message{after("p", 2)}, numbered("1", "2")...)...), []string{"processed", "processed", "processed"})
 		same(t, "state", string(w.group().State), "p/0/1,p/0/2,q/0/1,")
 	})
 	t.Run("across batches", func(t *testing.T) {
@@ -267,13 +268,13 @@ func TestAMessageHeldForADependencyIsRunWithTheHeldOnesBehindIt(t *testing.T) {
 }
 
 func TestACommitTakesNoMoreHeldMessagesThanATransaction(t *testing.T) {
-	var behind []dedup.Message
+	var behind []record.Message
 	for n := 2; n <= 250; n++ {
 		behind = append(behind, numbered(fmt.Sprint(n))...)
 	}
 	for _, c := range []struct {
 		name string
-		last []dedup.Message
+		last []record.Message
 	}{
 		{"drained", numbered("1")},
 		{"delivered again with their predecessor", append(numbered("1"), behind...)},
@@ -326,8 +327,8 @@ func TestAHeldMessageIsReadAsItWasSent(t *testing.T) {
 	m.Principal, m.Headers, m.ContentType = "alice", map[string]string{"a": "b"}, "text/plain"
 	first := numbered("1")[0]
 	first.Principal = "alice"
-	var got dedup.Message
-	l.scripts["p/0/2"] = func(_ context.Context, _ *dedup.Attempt, m dedup.Message) error { got = m; return nil }
+	var got record.Message
+	l.scripts["p/0/2"] = func(_ context.Context, _ *record.Attempt, m record.Message) error { got = m; return nil }
 	w.process(m)
 	w.process(first)
 	same(t, "message", got, m)
@@ -337,7 +338,7 @@ func TestAFailureToReadHeldMessagesSettlesNothing(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2")...)
 	w.at = always("held", failsBefore)
-	for _, batch := range [][]dedup.Message{numbered("1"), numbered("2"), numbered("1", "2"), numbered("p/1/1")} {
+	for _, batch := range [][]record.Message{numbered("1"), numbered("2"), numbered("1", "2"), numbered("p/1/1")} {
 		for i, o := range w.Process(t.Context(), batch) {
 			if o.Settled() || !errors.Is(o.Err, errInjected) {
 				t.Errorf("%s: got %+v", batch[i].Identity(), o)
@@ -355,11 +356,11 @@ func TestAHeldMessageThatBreaksARuleOfTodayIsCorruptAndNotLost(t *testing.T) {
 	next.Version++
 	m := numbered("2")[0]
 	m.Headers = map[string]string{"": "x"}
-	if err := w.store.Commit(t.Context(), dedup.Commit{Loaded: loaded, Next: next, Hold: []dedup.Held{{Message: m}}}); err != nil {
+	if err := w.store.Commit(t.Context(), record.Commit{Loaded: loaded, Next: next, Hold: []record.Held{{Message: m}}}); err != nil {
 		t.Fatal(err)
 	}
 	o := w.Process(t.Context(), numbered("1"))[0]
-	if o.Settled() || !errors.Is(o.Err, dedup.ErrCorrupt) {
+	if o.Settled() || !errors.Is(o.Err, record.ErrCorrupt) {
 		t.Errorf("got %+v", o)
 	}
 	same(t, "record", summary(w.group()), "v2 state= pending= p/0 next=1 held=[{2 2}]")

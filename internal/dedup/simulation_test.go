@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
 )
 
 var long = flag.Bool("long", false, "simulate twenty times as long")
@@ -27,26 +27,26 @@ func seeds(n uint64) uint64 {
 // A world is a lab in which everything goes wrong now and then: queues deliver again, out of order and to several workers at once, answers get lost, workers die.
 type world struct {
 	*lab
-	stream dedup.Stream
+	stream record.Stream
 
 	rmu    sync.Mutex
 	rnd    *rand.Rand
 	faults float64
 	queue  []*entry
 	// messages came from outside; by group and identity.
-	messages map[string]dedup.Message
+	messages map[string]record.Message
 }
 
 // entry is a message on the ingress queue. Its acknowledgement takes it away from whoever else has it.
 type entry struct {
-	m    dedup.Message
+	m    record.Message
 	gone bool
 }
 
-func newWorld(t *testing.T, seed uint64, stream dedup.Stream) *world {
+func newWorld(t *testing.T, seed uint64, stream record.Stream) *world {
 	t.Helper()
 	return &world{
-		lab: newLab(t), stream: stream, rnd: rand.New(rand.NewPCG(seed, 1)), faults: 0.15, messages: map[string]dedup.Message{},
+		lab: newLab(t), stream: stream, rnd: rand.New(rand.NewPCG(seed, 1)), faults: 0.15, messages: map[string]record.Message{},
 	}
 }
 
@@ -63,7 +63,7 @@ func (w *world) pick(n int) int {
 }
 
 // send puts a message on the queue.
-func (w *world) send(m dedup.Message) {
+func (w *world) send(m record.Message) {
 	w.messages[m.Group+" "+m.Identity()] = m
 	w.queue = append(w.queue, &entry{m: m})
 }
@@ -117,19 +117,19 @@ func (w *world) serve(turns int) {
 		if len(batch) == 0 {
 			return
 		}
-		messages := make([]dedup.Message, len(batch))
+		messages := make([]record.Message, len(batch))
 		for i, e := range batch {
 			messages[i] = e.m
 		}
 		k, dead := w.unreliable()
-		var outcomes []dedup.Outcome
+		var outcomes []record.Outcome
 		if len(messages) == 1 && w.pick(2) == 0 {
-			outcomes = []dedup.Outcome{k.Call(context.Background(), messages[0])}
+			outcomes = []record.Outcome{k.Call(context.Background(), messages[0])}
 		} else {
 			outcomes = k.Process(context.Background(), messages)
 		}
 		for i, o := range outcomes {
-			refused := o.Kind == dedup.Rejected && k.Refuse(context.Background(), []dedup.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
+			refused := o.Kind == record.Rejected && k.Refuse(context.Background(), []record.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
 			if o.Settled() && !refused && !dead() {
 				w.acknowledge(batch[i])
 			}
@@ -155,7 +155,7 @@ func (w *world) publishing(turns int) {
 		w.triggers = w.triggers[1:]
 		w.mu.Unlock()
 		k, dead := w.unreliable()
-		if k.Publish(context.Background(), []dedup.GroupKey{x.Key})[0] != nil || dead() {
+		if k.Publish(context.Background(), []record.GroupKey{x.Key})[0] != nil || dead() {
 			w.mu.Lock()
 			w.triggers = append(w.triggers, x)
 			w.mu.Unlock()
@@ -169,7 +169,7 @@ func (w *world) sweeping(groups []string) {
 		w.pass(20 * time.Second)
 		for _, g := range groups {
 			k, _ := w.unreliable()
-			key := dedup.GroupKey{Stream: "s", Group: g}
+			key := record.GroupKey{Stream: "s", Group: g}
 			if w.pick(4) == 0 {
 				_ = k.Sweep(context.Background(), key)
 			} else {
@@ -285,12 +285,12 @@ func (w *world) effects() map[string]int {
 }
 
 // letters gives the reasons why each message was refused.
-func (w *world) letters() map[string]map[dedup.Reason]bool {
-	out := map[string]map[dedup.Reason]bool{}
+func (w *world) letters() map[string]map[record.Reason]bool {
+	out := map[string]map[record.Reason]bool{}
 	for _, r := range w.dead {
 		key := r.Message.Group + " " + r.Message.Identity()
 		if out[key] == nil {
-			out[key] = map[dedup.Reason]bool{}
+			out[key] = map[record.Reason]bool{}
 		}
 		out[key][r.Reason] = true
 	}
@@ -307,7 +307,7 @@ func body(n int, key string) []byte {
 var groupNames = []string{"g0", "g1", "g2"}
 
 // simulate runs a world of a stream for each seed.
-func simulate(t *testing.T, stream dedup.Stream, n uint64, do func(w *world)) {
+func simulate(t *testing.T, stream record.Stream, n uint64, do func(w *world)) {
 	t.Helper()
 	for seed := range seeds(n) {
 		t.Run(fmt.Sprintf("%s %s %d", stream.Admission, stream.Gap.Policy, seed), func(t *testing.T) {
@@ -318,11 +318,11 @@ func simulate(t *testing.T, stream dedup.Stream, n uint64, do func(w *world)) {
 }
 
 func TestUnderFaultsEachMessageIsAppliedOnceAndEachEffectSentUnderOneIdentity(t *testing.T) {
-	for _, stream := range []dedup.Stream{byKey, byToken} {
+	for _, stream := range []record.Stream{byKey, byToken} {
 		simulate(t, stream, 10, func(w *world) {
 			for n := range 36 {
-				m := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: body(n/3, fmt.Sprintf("k%d", n))}
-				if stream.Admission == dedup.ByToken {
+				m := record.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: body(n/3, fmt.Sprintf("k%d", n))}
+				if stream.Admission == record.ByToken {
 					w.worker(stream).issue(m)
 				}
 				w.send(m)
@@ -334,7 +334,7 @@ func TestUnderFaultsEachMessageIsAppliedOnceAndEachEffectSentUnderOneIdentity(t 
 				same(w.t, "applied", len(w.applied(group)), 12)
 			}
 			for _, m := range w.messages {
-				if token := w.token(m); token.State != dedup.Done || (token.Reply != nil) != strings.Contains(string(m.Body), "reply") {
+				if token := w.token(m); token.State != record.Done || (token.Reply != nil) != strings.Contains(string(m.Body), "reply") {
 					w.t.Errorf("%s: token %+v", m.ID, token)
 				}
 			}
@@ -347,7 +347,7 @@ func TestUnderFaultsRelayedMessagesArriveUnderOneIdentity(t *testing.T) {
 	simulate(t, relay, 5, func(w *world) {
 		want := map[string]int{}
 		for n := range 24 {
-			m := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: []byte("send=out+side")}
+			m := record.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("m%d", n), Body: []byte("send=out+side")}
 			want["out "+m.Group+" "+m.ID], want["side "+m.Group+" "+m.ID] = 1, 1
 			w.send(m)
 			w.send(m)
@@ -361,8 +361,8 @@ func TestUnderFaultsEachSourceIsProcessedInOrder(t *testing.T) {
 	simulate(t, bySequence, 15, func(w *world) {
 		for n := range uint64(12) {
 			for i, group := range groupNames {
-				a := dedup.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n)+i, fmt.Sprintf("a%s%d", group, n))}
-				b := dedup.Message{Stream: "s", Group: group, Source: "b", Sequence: n + 1, Body: body(int(n)+i+3, fmt.Sprintf("b%s%d", group, n))}
+				a := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n)+i, fmt.Sprintf("a%s%d", group, n))}
+				b := record.Message{Stream: "s", Group: group, Source: "b", Sequence: n + 1, Body: body(int(n)+i+3, fmt.Sprintf("b%s%d", group, n))}
 				if n%2 == 0 {
 					b.DependsOn = map[string]uint64{"a": n + 1, "b": n, "nobody": 0}
 				}
@@ -403,7 +403,7 @@ func TestUnderFaultsANewEpochFencesTheOldOne(t *testing.T) {
 		for n := range uint64(8) {
 			for _, group := range groupNames {
 				for epoch := range uint64(2) {
-					m := dedup.Message{Stream: "s", Group: group, Source: "a", Epoch: epoch, Sequence: n + 1, Body: body(int(n+epoch), fmt.Sprintf("%s%d-%d", group, epoch, n))}
+					m := record.Message{Stream: "s", Group: group, Source: "a", Epoch: epoch, Sequence: n + 1, Body: body(int(n+epoch), fmt.Sprintf("%s%d-%d", group, epoch, n))}
 					w.send(m)
 					w.send(m)
 				}
@@ -426,7 +426,7 @@ func TestUnderFaultsANewEpochFencesTheOldOne(t *testing.T) {
 					w.t.Fatalf("new epoch: %v", latest)
 				}
 				id := fmt.Sprintf("a/0/%d", n+1)
-				if n < len(old) && old[n] != id || n >= len(old) && !letters[group+" "+id][dedup.ReasonStaleEpoch] {
+				if n < len(old) && old[n] != id || n >= len(old) && !letters[group+" "+id][record.ReasonStaleEpoch] {
 					w.t.Errorf("%s is lost: applied %v", id, old)
 				}
 			}
@@ -435,12 +435,12 @@ func TestUnderFaultsANewEpochFencesTheOldOne(t *testing.T) {
 }
 
 func TestUnderFaultsNumbersAreSkippedOnceAndNothingIsLost(t *testing.T) {
-	for _, policy := range []dedup.GapPolicy{dedup.GapSkip, dedup.GapFail} {
+	for _, policy := range []record.GapPolicy{record.GapSkip, record.GapFail} {
 		simulate(t, gapped(policy, "side"), 10, func(w *world) {
 			late := map[string]bool{}
 			for n := range uint64(15) {
 				for _, group := range groupNames {
-					m := dedup.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
+					m := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
 					if n%5 == 3 { // comes when its gap was acted on, perhaps
 						late[group+" "+m.Identity()] = true
 						w.messages[group+" "+m.Identity()] = m
@@ -465,10 +465,10 @@ func TestUnderFaultsNumbersAreSkippedOnceAndNothingIsLost(t *testing.T) {
 }
 
 // accounted checks that every message was applied in the order of its number, or refused because of a gap.
-func (w *world) accounted(policy dedup.GapPolicy) {
+func (w *world) accounted(policy record.GapPolicy) {
 	w.t.Helper()
 	letters := w.letters()
-	reason := map[dedup.GapPolicy]dedup.Reason{dedup.GapSkip: dedup.ReasonSkipped, dedup.GapFail: dedup.ReasonGap}[policy]
+	reason := map[record.GapPolicy]record.Reason{record.GapSkip: record.ReasonSkipped, record.GapFail: record.ReasonGap}[policy]
 	applied := map[string]bool{}
 	for _, group := range groupNames {
 		last := 0
@@ -485,7 +485,7 @@ func (w *world) accounted(policy dedup.GapPolicy) {
 		if !applied[key] && !letters[key][reason] {
 			w.t.Errorf("%s is lost", key)
 		}
-		if applied[key] && policy == dedup.GapSkip && len(letters[key]) > 0 {
+		if applied[key] && policy == record.GapSkip && len(letters[key]) > 0 {
 			w.t.Errorf("%s was applied and refused: %v", key, letters[key])
 		}
 	}
@@ -496,14 +496,14 @@ func TestUnderFaultsOneTimeRequestsRunAtMostOnceAndADeleteLasts(t *testing.T) {
 		var all sync.WaitGroup
 		answered := make([]bool, 12)
 		for n := range 12 {
-			r := dedup.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("r%d", n), Route: "POST /", Body: body(n, fmt.Sprintf("k%d", n))}
+			r := record.Message{Stream: "s", Group: groupNames[n%3], ID: fmt.Sprintf("r%d", n), Route: "POST /", Body: body(n, fmt.Sprintf("k%d", n))}
 			w.messages[r.Group+" "+r.ID] = r
 			w.stubborn(func(k *worker) bool { _, _, err := k.Issue(w.t.Context(), r); return err == nil })
 			for range 2 {
 				all.Go(func() {
 					w.stubborn(func(k *worker) bool {
 						o := k.Call(w.t.Context(), r)
-						if o.Kind == dedup.Processed || o.Kind == dedup.Duplicate {
+						if o.Kind == record.Processed || o.Kind == record.Duplicate {
 							w.rmu.Lock()
 							answered[n] = true
 							w.rmu.Unlock()

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/record"
 )
 
-var byToken = dedup.Stream{Name: "s", Admission: dedup.ByToken}
+var byToken = record.Stream{Name: "s", Admission: record.ByToken}
 
-func (w *worker) issue(messages ...dedup.Message) {
+func (w *worker) issue(messages ...record.Message) {
 	w.t.Helper()
 	for _, m := range messages {
 		if _, _, err := w.Issue(w.t.Context(), m); err != nil {
@@ -42,7 +43,7 @@ func TestADoneTokenThatIsForgottenIsUnknown(t *testing.T) {
 	w.issue(keyed("a", "b")...)
 	w.process(keyed("a")...)
 	w.process(keyed("b")...)
-	l.pass(dedup.DefaultRetention)
+	l.pass(record.DefaultRetention)
 	same(t, "fates", w.process(keyed("a")...), []string{"rejected unknown"})
 }
 
@@ -50,7 +51,7 @@ func TestAnIssuedTokenWaitsForItsMessage(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byToken)
 	w.issue(keyed("a")...)
-	l.pass(dedup.IssuedRetention - 1)
+	l.pass(admission.IssuedRetention - 1)
 	same(t, "fates", w.process(keyed("a")...), []string{"processed"})
 }
 
@@ -60,8 +61,8 @@ func TestIssuingAgainFindsTheTokenAsItIs(t *testing.T) {
 	m := keyed("a: reply")[0]
 	for i, want := range []struct {
 		fresh bool
-		state dedup.TokenState
-	}{{true, dedup.Issued}, {false, dedup.Issued}} {
+		state record.TokenState
+	}{{true, record.Issued}, {false, record.Issued}} {
 		token, fresh, err := w.Issue(t.Context(), m)
 		if err != nil || fresh != want.fresh || token.State != want.state {
 			t.Errorf("time %d: got %v, %v, %v", i, token.State, fresh, err)
@@ -69,7 +70,7 @@ func TestIssuingAgainFindsTheTokenAsItIs(t *testing.T) {
 	}
 	w.process(m)
 	token, fresh, err := w.Issue(t.Context(), m)
-	if err != nil || fresh || token.State != dedup.Done || string(token.Reply.Body) != "a" {
+	if err != nil || fresh || token.State != record.Done || string(token.Reply.Body) != "a" {
 		t.Errorf("when done: got %+v, %v, %v", token, fresh, err)
 	}
 }
@@ -78,8 +79,8 @@ func TestIssuingForAnotherContentIsRefused(t *testing.T) {
 	w := newLab(t).worker(byToken)
 	w.issue(keyed("a")...)
 	_, _, err := w.Issue(t.Context(), keyed("a: other")[0])
-	var refused *dedup.RefusedError
-	if !errors.As(err, &refused) || refused.Reason != dedup.ReasonKeyReuse || err.Error() != "key-reuse: the same identity was used for another content" {
+	var refused *record.RefusedError
+	if !errors.As(err, &refused) || refused.Reason != record.ReasonKeyReuse || err.Error() != "key-reuse: the same identity was used for another content" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -92,51 +93,51 @@ func TestIssuingThatFailsIsNotIssued(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		token, _, err := w.Issue(t.Context(), keyed("a")[0])
-		if err != nil || token.State != dedup.Issued {
+		if err != nil || token.State != record.Issued {
 			t.Errorf("again: got %v, %v", token.State, err)
 		}
 	}
 	w := newLab(t).worker(byToken)
-	if _, _, err := w.Issue(t.Context(), dedup.Message{Stream: "s"}); !errors.As(err, new(*dedup.InvalidError)) {
+	if _, _, err := w.Issue(t.Context(), record.Message{Stream: "s"}); !errors.As(err, new(*record.InvalidError)) {
 		t.Errorf("invalid: got %v", err)
 	}
 }
 
 func TestARefusalIsNotedInTheTokenAndTheMessageCanComeAgain(t *testing.T) {
-	for _, stream := range []dedup.Stream{byKey, byToken} {
+	for _, stream := range []record.Stream{byKey, byToken} {
 		l := newLab(t)
 		w := l.worker(stream)
 		m := keyed("a: reject")[0]
-		if stream.Admission == dedup.ByToken {
+		if stream.Admission == record.ByToken {
 			w.issue(m)
 		}
 		same(t, "fates", w.process(m), []string{"rejected rejected"})
-		if err := w.Refuse(t.Context(), []dedup.Refused{{Message: m, Reason: dedup.ReasonHandler}}); err != nil {
+		if err := w.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
 			t.Fatal(err)
 		}
 		state, err := w.Status(t.Context(), m)
-		if err != nil || state.Status != dedup.StatusRejected || state.Reason != dedup.ReasonHandler {
+		if err != nil || state.Status != admission.StatusRejected || state.Reason != record.ReasonHandler {
 			t.Errorf("got %+v, %v", state, err)
 		}
 		l.scripts["a"] = succeed
 		same(t, "redriven", w.process(m), []string{"processed"})
 		state, err = w.Status(t.Context(), m)
-		if err != nil || state.Status != dedup.StatusDone || state.Reason != "" {
+		if err != nil || state.Status != admission.StatusDone || state.Reason != "" {
 			t.Errorf("redriven: got %+v, %v", state, err)
 		}
 	}
 }
 
 func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
-	w := newLab(t).worker(byKey, dedup.Stream{Name: "n", Admission: dedup.BySequence})
-	number := dedup.Message{Stream: "n", Source: "p", Sequence: 1}
+	w := newLab(t).worker(byKey, record.Stream{Name: "n", Admission: record.BySequence})
+	number := record.Message{Stream: "n", Source: "p", Sequence: 1}
 	invalid := keyed("a")[0]
 	invalid.Stream = "none"
-	refused := []dedup.Refused{
-		{Message: keyed("b")[0], Reason: dedup.ReasonKeyReuse},
-		{Message: number, Reason: dedup.ReasonHandler},
-		{Message: invalid, Reason: dedup.ReasonAttempts},
-		{Delivery: &dedup.Delivery{}, Reason: dedup.ReasonAttempts},
+	refused := []record.Refused{
+		{Message: keyed("b")[0], Reason: record.ReasonKeyReuse},
+		{Message: number, Reason: record.ReasonHandler},
+		{Message: invalid, Reason: record.ReasonAttempts},
+		{Delivery: &record.Delivery{}, Reason: record.ReasonAttempts},
 	}
 	if err := w.Refuse(t.Context(), refused); err != nil {
 		t.Fatal(err)
@@ -148,31 +149,31 @@ func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
 func TestARefusalThatDoesNotReachTheDeadLetterQueueIsNone(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.at = always("dead", failsAfter)
-	if err := w.Refuse(t.Context(), []dedup.Refused{{Message: keyed("a")[0], Reason: dedup.ReasonHandler}}); !errors.Is(err, errInjected) {
+	if err := w.Refuse(t.Context(), []record.Refused{{Message: keyed("a")[0], Reason: record.ReasonHandler}}); !errors.Is(err, errInjected) {
 		t.Errorf("got %v", err)
 	}
-	same(t, "token", w.token(keyed("a")[0]).State, dedup.Absent)
+	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
 func TestARefusalThatCanNotBeNotedIsStillOne(t *testing.T) {
 	for _, call := range []string{"load", "swap"} {
 		w := newLab(t).worker(byKey)
 		w.at = always(call, failsBefore)
-		if err := w.Refuse(t.Context(), []dedup.Refused{{Message: keyed("a")[0], Reason: dedup.ReasonHandler}}); err != nil {
+		if err := w.Refuse(t.Context(), []record.Refused{{Message: keyed("a")[0], Reason: record.ReasonHandler}}); err != nil {
 			t.Errorf("%s: got %v", call, err)
 		}
 	}
 }
 
 func TestARefusalIsNotNotedOverWhatIsDone(t *testing.T) {
-	refusal := []dedup.Refused{{Message: keyed("a: reply")[0], Reason: dedup.ReasonAttempts}}
+	refusal := []record.Refused{{Message: keyed("a: reply")[0], Reason: record.ReasonAttempts}}
 	t.Run("before", func(t *testing.T) {
 		w := newLab(t).worker(byKey)
 		w.process(keyed("a: reply")...)
 		if err := w.Refuse(t.Context(), refusal); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "token", w.token(keyed("a")[0]).State, dedup.Done)
+		same(t, "token", w.token(keyed("a")[0]).State, record.Done)
 	})
 	t.Run("meanwhile", func(t *testing.T) {
 		l := newLab(t)
@@ -181,7 +182,7 @@ func TestARefusalIsNotNotedOverWhatIsDone(t *testing.T) {
 		if err := w.Refuse(t.Context(), refusal); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "token", w.token(keyed("a")[0]).State, dedup.Done)
+		same(t, "token", w.token(keyed("a")[0]).State, record.Done)
 	})
 }
 
@@ -189,52 +190,52 @@ func TestTheStatusOfAMessage(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byKey)
 	m := keyed("a: send reply")[0]
-	id := dedup.Message{Stream: "s", ID: "a"}
-	status := func(want dedup.Status, group, reply string) {
+	id := record.Message{Stream: "s", ID: "a"}
+	status := func(want admission.Status, group, reply string) {
 		t.Helper()
 		state, err := w.Status(t.Context(), id)
 		if err != nil || state.Status != want || state.Group != group || reply != "" && (state.Reply == nil || string(state.Reply.Body) != reply) {
 			t.Errorf("got %+v, %v, want %s", state, err, want)
 		}
 	}
-	status(dedup.StatusUnknown, "a", "")
+	status(admission.StatusUnknown, "a", "")
 	w.issue(m)
-	status(dedup.StatusAccepted, "g", "")
+	status(admission.StatusAccepted, "g", "")
 	w.process(m)
-	status(dedup.StatusCommitted, "g", "a")
+	status(admission.StatusCommitted, "g", "a")
 	l.publish(byKey)
-	status(dedup.StatusDone, "g", "a")
-	l.pass(dedup.DefaultRetention)
-	status(dedup.StatusUnknown, "a", "")
+	status(admission.StatusDone, "g", "a")
+	l.pass(record.DefaultRetention)
+	status(admission.StatusUnknown, "a", "")
 }
 
 func TestTheStatusOfANumber(t *testing.T) {
 	l := newLab(t)
-	w := l.worker(gapped(dedup.GapSkip))
-	status := func(id string, want dedup.Status) {
+	w := l.worker(gapped(record.GapSkip))
+	status := func(id string, want admission.Status) {
 		t.Helper()
-		state, err := w.Status(t.Context(), dedup.Message{Stream: "s", Group: "g", ID: id})
+		state, err := w.Status(t.Context(), record.Message{Stream: "s", Group: "g", ID: id})
 		if err != nil || state.Status != want {
 			t.Errorf("%s: got %+v, %v, want %s", id, state, err, want)
 		}
 	}
 	w.process(numbered("1", "2: send", "4: reply")...)
-	status("p/0/1", dedup.StatusDone)
-	status("p/0/2", dedup.StatusCommitted)
-	status("p/0/3", dedup.StatusUnknown)
-	status("p/0/4", dedup.StatusHeld)
-	status("p/1/1", dedup.StatusUnknown)
+	status("p/0/1", admission.StatusDone)
+	status("p/0/2", admission.StatusCommitted)
+	status("p/0/3", admission.StatusUnknown)
+	status("p/0/4", admission.StatusHeld)
+	status("p/1/1", admission.StatusUnknown)
 	l.pass(time.Minute)
 	w.closeGaps()
-	status("p/0/3", dedup.StatusRejected)
-	status("p/0/4", dedup.StatusDone)
+	status("p/0/3", admission.StatusRejected)
+	status("p/0/4", admission.StatusDone)
 	for _, id := range []string{"p", "p/1", "p/x/1", "p/1/x", "/1/1"} {
-		if state, err := w.Status(t.Context(), dedup.Message{Stream: "s", Group: "g", ID: id}); err == nil && state.Status != dedup.StatusUnknown {
+		if state, err := w.Status(t.Context(), record.Message{Stream: "s", Group: "g", ID: id}); err == nil && state.Status != admission.StatusUnknown {
 			t.Errorf("%s: got %+v", id, state)
 		}
 	}
 	state, err := w.Status(t.Context(), numbered("4")[0])
-	if err != nil || state.Status != dedup.StatusDone || string(state.Reply.Body) != "p/0/4" {
+	if err != nil || state.Status != admission.StatusDone || string(state.Reply.Body) != "p/0/4" {
 		t.Errorf("by number: got %+v, %v", state, err)
 	}
 }
@@ -247,10 +248,10 @@ func TestAStatusThatCanNotBeReadIsAnError(t *testing.T) {
 			t.Errorf("load %d: got %v", n, err)
 		}
 	}
-	if _, err := w.Status(t.Context(), dedup.Message{Stream: "none", ID: "a"}); !errors.Is(err, dedup.ErrNoStream) {
+	if _, err := w.Status(t.Context(), record.Message{Stream: "none", ID: "a"}); !errors.Is(err, record.ErrNoStream) {
 		t.Errorf("stream: got %v", err)
 	}
-	if _, err := w.Status(t.Context(), dedup.Message{Stream: "s"}); !errors.As(err, new(*dedup.InvalidError)) {
+	if _, err := w.Status(t.Context(), record.Message{Stream: "s"}); !errors.As(err, new(*record.InvalidError)) {
 		t.Errorf("id: got %v", err)
 	}
 }
