@@ -8,11 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// commit makes a plan real, or finds out that another attempt was first.
+// commit makes a plan real, or finds out that another attempt was first. It outlives ctx by a moment: a handler that runs until the end would else undo those before it in
+// its batch, each time anew, and never be blamed.
 func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
+	ctx, cancel := outbox.Noting(ctx)
+	defer cancel()
 	pl.next.Version = p.view.Version + 1
 	if p.view.Version == 0 {
 		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli()))

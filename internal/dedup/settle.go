@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -14,8 +15,10 @@ func (p *part) mark(entry record.Pending, now time.Time) {
 	p.marks = append(p.marks, entry.DoneToken(p.key, now))
 }
 
-// settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out.
+// settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out. It outlives ctx by a moment, as commit does.
 func (e *Engine) settle(ctx context.Context, parts []*part) {
+	ctx, cancel := outbox.Noting(ctx)
+	defer cancel()
 	var marks []record.Token
 	var groups []record.GroupKey
 	for _, p := range parts {
