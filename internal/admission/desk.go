@@ -31,7 +31,7 @@ func New(cfg Config) *Desk { return &Desk{cfg} }
 const IssuedRetention = 30 * 24 * time.Hour
 
 // Issue writes the token of a message before the message is put on a queue. fresh says that this call made it. Otherwise the token is as
-// found: Issued (the first try may have died before it could enqueue: enqueue again) or Done. Reuse of the identity for another content, and a
+// found: Issued (the first try may have died before it could enqueue, or was refused: enqueue again) or Done. Reuse of the identity for another content, and a
 // deleted request, are a [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
 func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
 	a := &Arrival{Message: m}
@@ -52,10 +52,28 @@ func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token,
 	case !errors.Is(err, record.ErrConflict):
 		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
 	}
+	if found, err = d.forgive(ctx, a, found); err != nil {
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
 	if fate, _ := Admit(record.Stream{}, a, found, d.cfg.Now()); fate.Kind == record.Rejected {
 		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
 	}
 	return found, false, nil
+}
+
+// forgive takes the reason of an earlier refusal off the token of a message that comes again: whoever waits for it would be told the old fate in place of the new one. On a
+// conflict the message has moved on, and the token is as found then.
+func (d *Desk) forgive(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
+	if found.State != record.Issued || found.Reason == "" || found.Fingerprint != a.Fingerprint() {
+		return found, nil
+	}
+	next := found
+	next.Owner, next.Reason, next.Expires = d.cfg.NewID(), "", d.cfg.Now().Add(IssuedRetention)
+	stored, err := d.cfg.Store.SwapToken(ctx, found, next)
+	if errors.Is(err, record.ErrConflict) {
+		return stored, nil
+	}
+	return stored, err
 }
 
 // Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.

@@ -181,3 +181,11 @@ func TestALookTellsWhatBecameOfAMessage(t *testing.T) {
 		t.Errorf("HEAD: got %d %q", got.status, got.body)
 	}
 }
+
+func TestAMessageNamedByItsNumberOnAStreamOfKeysCanBeLookedUp(t *testing.T) {
+	w := newWorld(t)
+	got := w.send("POST", orders, "x", "Once-Source: till", "Once-Epoch: 2", "Once-Sequence: 7")
+	want(t, got, 202, `{"id":"till/2/7","stream":"orders","group":"till","status":"accepted"}`+"\n", "Location: "+orders+"/till%2F2%2F7")
+	w.settled()
+	want(t, w.send("GET", got.header.Get("Location"), ""), 200, `{"id":"till/2/7","stream":"orders","group":"till","status":"done"}`+"\n")
+}

@@ -69,7 +69,7 @@ func (a *answer) location(kind string) string {
 	m := a.message
 	at := "/v1/streams/" + m.Stream + "/" + kind + "/"
 	if !a.numbered {
-		return at + escapeID(m.ID)
+		return at + escapeID(m.Identity())
 	}
 	number := record.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
 	return at + escapeID(number.Identity()) + "?group=" + url.QueryEscape(m.GroupName())

@@ -88,6 +88,9 @@ func rejection(reason record.Reason, detail string) *problem.Problem {
 	case record.ReasonUnknown:
 		return &problem.Problem{Type: problem.UnknownMessage}
 	case record.ReasonHandler:
+		if detail == "" { // of a message that was refused behind the queue: its token keeps the reason only
+			detail = "The handler refused the message; its words are in the dead letter."
+		}
 		return problem.New(problem.Rejected, detail)
 	default:
 		return problem.New(problem.Rejected, "The message was rejected: "+string(reason)+".")

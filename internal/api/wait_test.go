@@ -43,6 +43,27 @@ func TestAWaitingCallerIsToldOfARejection(t *testing.T) {
 	wantProblem(t, got, problem.Rejected)
 }
 
+func TestACallerWhoRepeatsARefusedMessageIsNotToldTheOldRefusal(t *testing.T) {
+	w := newWorld(t, func(w *world, o *api.Options) {
+		o.Await = func(ctx context.Context, m record.Message) (admission.State, error) { // one look
+			state, err := w.engine.Status(ctx, m)
+			if state.Status == admission.StatusAccepted {
+				err = context.DeadlineExceeded
+			}
+			return state, err
+		}
+	})
+	w.send("POST", orders, "refuse", "Idempotency-Key: a")
+	w.settled()
+	want(t, w.send("GET", orders+"/a", ""), 200, `{"id":"a","stream":"orders","group":"a","status":"rejected","reason":"rejected"}`+"\n")
+	w.queue.set(func(q *ingress) { q.paused = true })
+	want(t, w.send("POST", orders, "refuse", "Idempotency-Key: a", "Prefer: wait=10"), 202,
+		`{"id":"a","stream":"orders","group":"a","status":"accepted"}`+"\n", "Idempotent-Replayed: true")
+	if n := w.queue.taken.Load(); n != 2 {
+		t.Errorf("enqueued %d times", n)
+	}
+}
+
 func TestANumberedCallerCanWait(t *testing.T) {
 	w := newWorld(t)
 	want(t, w.send("POST", chat, "reply", "Once-Source: alice", "Once-Sequence: 1", "Prefer: wait=10"), 409, "not enough money\x00")

@@ -128,6 +128,42 @@ func TestARefusalIsNotedInTheTokenAndTheMessageCanComeAgain(t *testing.T) {
 	}
 }
 
+func TestIssuingAgainAfterARefusalForgetsTheOldReason(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   func(l *lab) func(string) fault
+		want admission.Status
+		fail bool
+	}{
+		{"alone", func(*lab) func(string) fault { return nil }, admission.StatusAccepted, false},
+		{"while the message is redriven", func(l *lab) func(string) fault {
+			return nth(2, "swap", func() fault { l.scripts["a"] = succeed; l.worker(byToken).process(keyed("a: reject")...); return works })
+		}, admission.StatusDone, false},
+		{"when the store is away", func(*lab) func(string) fault { return nth(2, "swap", func() fault { return failsBefore }) }, admission.StatusRejected, true},
+		{"when the answer is lost", func(*lab) func(string) fault { return nth(2, "swap", func() fault { return failsAfter }) }, admission.StatusAccepted, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLab(t)
+			w := l.worker(byToken)
+			m := keyed("a: reject")[0]
+			w.issue(m)
+			w.process(m)
+			if err := w.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+				t.Fatal(err)
+			}
+			w.at = c.at(l)
+			token, fresh, err := w.Issue(t.Context(), m)
+			if fresh || c.fail != errors.Is(err, errInjected) || !c.fail && token.Reason != "" {
+				t.Errorf("got %+v, %v, %v", token, fresh, err)
+			}
+			state, err := w.Status(t.Context(), m)
+			if err != nil || state.Status != c.want {
+				t.Errorf("got %+v, %v, want %s", state, err, c.want)
+			}
+		})
+	}
+}
+
 func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
 	w := newLab(t).worker(byKey, record.Stream{Name: "n", Admission: record.BySequence})
 	number := record.Message{Stream: "n", Source: "p", Sequence: 1}
