@@ -196,8 +196,8 @@ func TestAStateThatTheTypeCannotHoldIsNeverZero(t *testing.T) {
 			if first.Kind != once.Processed {
 				t.Fatalf("got %+v", first)
 			}
-			if second.Kind != once.Retry || !strings.Contains(second.Err.Error(), "old/g") {
-				t.Errorf("got %+v, want an error that names the group", second)
+			if second.Kind != once.Retry || !strings.Contains(second.Err.Error(), "old#cd0aa9") {
+				t.Errorf("got %+v, want an error that names the stream and a hash of the group", second)
 			}
 			if ran {
 				t.Error("the handler ran")

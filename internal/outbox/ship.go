@@ -31,7 +31,7 @@ func newShipment(g *record.Group, number uint64, i int, f record.Effect, to stri
 	return &Shipment{
 		To: to, number: number, effect: i,
 		Delivery: record.Delivery{
-			Identity: g.Key.String() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation,
+			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation,
 			Sequence: f.Chain[to], Target: f.Target(g.Key), Effect: f,
 		},
 	}

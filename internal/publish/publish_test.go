@@ -30,8 +30,8 @@ func (s *stub) Publish(ctx context.Context, groups []record.GroupKey) []error {
 	call := "publish"
 	errs := make([]error, len(groups))
 	for i, g := range groups {
-		call += " " + g.String()
-		errs[i] = s.fails[g.String()]
+		call += " " + g.Path()
+		errs[i] = s.fails[g.Path()]
 	}
 	s.calls = append(s.calls, call)
 	return errs

@@ -85,8 +85,15 @@ func (m *Message) Fingerprint() Fingerprint {
 // A GroupKey names a group of a stream: the unit of state, order and concurrency.
 type GroupKey struct{ Stream, Group string }
 
-// String gives stream/group, for people and logs.
-func (k GroupKey) String() string { return k.Stream + "/" + k.Group }
+// Path gives stream/group, with which the identities of the group's effects begin. Not for errors and logs: see String.
+func (k GroupKey) Path() string { return k.Stream + "/" + k.Group }
+
+// String gives the stream and the beginning of a hash of the group, such as orders#3f2a9c, for errors and logs: by default a group is named by its message's id, and that is the
+// sender's key. It is no identity: groups may share it.
+func (k GroupKey) String() string {
+	sum := sha256.Sum256([]byte(k.Group))
+	return k.Stream + "#" + hex.EncodeToString(sum[:3])
+}
 
 // A TokenKey is the scoped identity of a message, hashed: no raw key is stored where listings could show it.
 type TokenKey [sha256.Size]byte

@@ -2,6 +2,7 @@ package record_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -93,7 +94,16 @@ func TestATokenKeyIsTheHashOfAReadableText(t *testing.T) {
 	if record.NewTokenKey("a", "b", "c") == record.NewTokenKey("a", "b", "d") || len(record.NewTokenKey("", "", "").String()) != 64 {
 		t.Error("not a hash")
 	}
-	if got := (record.GroupKey{Stream: "s", Group: "g"}).String(); got != "s/g" {
+	if got := (record.GroupKey{Stream: "s", Group: "g"}).Path(); got != "s/g" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestAGroupIsNamedInErrorsWithoutItsKey(t *testing.T) {
+	key := record.GroupKey{Stream: "orders", Group: "secretkey"}
+	for _, got := range []string{key.String(), fmt.Sprint(key), fmt.Sprintf("%v %+v", key, &key)} {
+		if strings.Contains(got, "secretkey") || !strings.Contains(got, "orders#ad165b") {
+			t.Errorf("got %s", got)
+		}
 	}
 }

@@ -46,7 +46,7 @@ func dependency(member httpsfv.Member) (uint64, bool) {
 	item, _ := member.(httpsfv.Item)
 	switch v := item.Value.(type) {
 	case int64:
-		return uint64(v), v > 0
+		return uint64(v), v > 0 //nolint:gosec // positive where it counts
 	case string:
 		n, ok := parseNumber(v)
 		return n, ok && n > 0

@@ -76,7 +76,7 @@ func fifoGroup(key record.GroupKey) string {
 	if queue.ValidGroup(group) {
 		return group
 	}
-	sum = sha256.Sum256([]byte(key.String())) // of an invalid message that goes to the dead-letter queue
+	sum = sha256.Sum256([]byte(key.Path())) // of an invalid message that goes to the dead-letter queue
 	return "~" + hex.EncodeToString(sum[:16])
 }
 

@@ -70,7 +70,7 @@ func MD5OfAttributes(attributes map[string]events.SQSMessageAttribute) string {
 	}
 	var b []byte
 	put := func(value string) {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(value)))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(value))) //nolint:gosec // at most 1 MiB
 		b = append(b, value...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(attributes)) {

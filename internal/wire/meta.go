@@ -35,9 +35,12 @@ func known(name string) bool {
 
 const prefix = "once-"
 
+// headerEvent is the header of messages that the system itself makes up: a stream may send them to another one.
+const headerEvent = "once-event"
+
 // reserved reports whether an attribute's name is the contract's to give: all that start with once-, in any case.
 func reserved(name string) bool {
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+	return name != headerEvent && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // The encodings of a body.

@@ -199,6 +199,15 @@ func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *test
 	}
 }
 
+func TestAnEventOfTheSystemItselfIsAMessageLikeAnyOther(t *testing.T) {
+	m := full()
+	m.Headers = map[string]string{headerEvent: "gap"}
+	got, _, err := FromSQS(through(t, ToQueue(m)), trusted)
+	if err != nil || got.Headers[headerEvent] != "gap" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestNumbersAreAsStrictAsTheyAreByHTTP(t *testing.T) {
 	for _, name := range []string{AttrEpoch, AttrSequence} {
 		for _, value := range []string{"01", "+1", "-0", " 1", "1 ", "0x1", "1e3", "18446744073709551616", "00"} {

@@ -73,7 +73,7 @@ func (s *Store) decodeHeld(it item) (record.Held, error) {
 		r.fail(attrMessage, "is missing")
 	}
 	if r.err != nil {
-		return record.Held{}, fmt.Errorf("%s: %w", (&reader{item: it}).text(attrSK), r.err)
+		return record.Held{}, fmt.Errorf("held message: %w", r.err)
 	}
 	return record.Held{Message: record.Message(held.Message), At: fromMillis(held.At)}, nil
 }

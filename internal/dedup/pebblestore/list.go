@@ -33,7 +33,7 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 func (s *Store) listGroup(ctx context.Context, dbKey []byte) (record.Group, bool, error) {
 	key, ok := parseGroupKey(dbKey)
 	if !ok {
-		return record.Group{}, false, fmt.Errorf("key %q: %w", dbKey, record.ErrCorrupt)
+		return record.Group{}, false, fmt.Errorf("key of %d bytes: %w", len(dbKey), record.ErrCorrupt)
 	}
 	g, err := s.loadGroup(ctx, key)
 	if err != nil {
