@@ -148,7 +148,7 @@ func (m *Message) own(h http.Header) error {
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !letter && !(r >= '0' && r <= '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 

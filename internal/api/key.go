@@ -11,8 +11,7 @@ import (
 // idempotencyKey gives the value of the Idempotency-Key header, empty where there is none.
 func idempotencyKey(h http.Header) (string, error) {
 	key, err := idempotency.Key(h)
-	var malformed *idempotency.MalformedError
-	if errors.As(err, &malformed) {
+	if malformed, ok := errors.AsType[*idempotency.MalformedError](err); ok {
 		return "", problem.New(problem.MalformedKey, malformed.Detail)
 	}
 	return key, err

@@ -40,6 +40,6 @@ func newQueues(client *sqs.Client, urls QueueURLs) *queues {
 	return &queues{
 		ingress: port(urls.Ingress), ingressFIFO: port(urls.IngressFIFO), publish: port(urls.Publish), publishFIFO: port(urls.PublishFIFO),
 		dead: port(urls.Dead), deadPublish: port(urls.DeadPublish), byNumber: map[string]bool{},
-		now: time.Now, //nolint:forbidigo // the one clock of the functions
+		now: time.Now,
 	}
 }

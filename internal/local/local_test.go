@@ -113,9 +113,9 @@ type line struct {
 	Body     any
 }
 
-func (p *place) lines(name string) []line {
+func (p *place) lines() []line {
 	p.t.Helper()
-	content, err := os.ReadFile(filepath.Join(p.dir, name)) //nolint:gosec // the test's own
+	content, err := os.ReadFile(filepath.Join(p.dir, "ledger.jsonl"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestWhatWasAcceptedIsProcessedAfterARestart(t *testing.T) {
 		r.stop()
 	}
 	numbers := map[string]uint64{}
-	lines := p.lines("ledger.jsonl")
+	lines := p.lines()
 	for _, l := range lines {
 		if l.Number != numbers[l.Group]+1 {
 			t.Errorf("group %s: number %d after %d", l.Group, l.Number, numbers[l.Group])
@@ -197,7 +197,7 @@ func TestAPoisonMessageEndsAsADeadLetterWithItsReasonAndComesBackByRedrive(t *te
 	}
 	r.idle(t)
 	var ids []string
-	for _, l := range p.lines("ledger.jsonl") {
+	for _, l := range p.lines() {
 		ids = append(ids, l.ID)
 	}
 	if d := cmp.Diff([]string{"good", "bad"}, ids); d != "" {
@@ -221,9 +221,9 @@ destinations:
 	}
 	r.idle(t)
 	r.stop()
-	lines := p.lines("ledger.jsonl")
+	lines := p.lines()
 	for i, l := range lines {
-		if l.Body != float64(i) || l.Sequence != uint64(i+1) || l.Source != "orders/g" || l.Group != "g" { //nolint:gosec // an index
+		if l.Body != float64(i) || l.Sequence != uint64(i+1) || l.Source != "orders/g" || l.Group != "g" {
 			t.Errorf("line %d is %+v", i, l)
 		}
 	}
@@ -255,7 +255,7 @@ destinations:
 		t.Errorf("dead letters %+v, %v", letters, err)
 	}
 	var bodies []any
-	for _, l := range p.lines("ledger.jsonl") {
+	for _, l := range p.lines() {
 		bodies = append(bodies, l.Body)
 	}
 	gap := map[string]any{"source": "ann", "epoch": 0.0, "first": 2.0, "last": 3.0}
@@ -315,7 +315,7 @@ func TestASweepOfAStoppedFolderPublishesWhatIsPending(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if lines := p.lines("ledger.jsonl"); len(lines) != 1 {
+	if lines := p.lines(); len(lines) != 1 {
 		t.Errorf("lines: %+v", lines)
 	}
 }
@@ -397,14 +397,14 @@ func TestWhatACallerWasToldIsDoneSurvivesAKill(t *testing.T) {
 		callAndDie(dir)
 	}
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWhatACallerWasTold") //nolint:gosec // this very test
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWhatACallerWasTold")
 	child.Env = append(os.Environ(), "ONCE_TEST_CALL_AND_DIE="+p.dir)
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the child: %v\n%s", err, out)
 	}
 	r := p.start()
 	r.stop()
-	if lines := p.lines("ledger.jsonl"); len(lines) != 1 || lines[0].ID != "a" {
+	if lines := p.lines(); len(lines) != 1 || lines[0].ID != "a" {
 		t.Errorf("lines: %+v", lines)
 	}
 }

@@ -39,7 +39,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
 		Counts: func(q queue.Queue) (visible, inFlight, delayed int) {
-			st := q.(*pebblequeue.Queue).Stats() //nolint:errcheck,forcetypeassert // they are the two above
+			st := q.(*pebblequeue.Queue).Stats()
 			return st.Ready, st.InFlight, st.Delayed
 		},
 	})

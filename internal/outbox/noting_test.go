@@ -40,7 +40,7 @@ func TestAPublisherThatRunsOutOfTimeGetsOnAllTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		tries := 0
-		for err := error(context.DeadlineExceeded); err != nil; tries++ {
+		for err := context.DeadlineExceeded; err != nil; tries++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second-time.Millisecond)
 			err = p.Publish(ctx, []record.GroupKey{g.Key})[0]
 			cancel()

@@ -21,7 +21,7 @@ func TestADatabaseThatAnotherProcessHasOpenIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADatabase") //nolint:gosec // this very test
+	other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADatabase")
 	other.Env = append(os.Environ(), "ONCE_TEST_LOCKED_DATABASE="+dir)
 	if out, err := other.CombinedOutput(); err != nil {
 		t.Errorf("in the other process: %v\n%s", err, out)

@@ -44,8 +44,7 @@ func receives(m *events.SQSMessage) int {
 
 // unreadable is the outcome of a message that could not be decoded: the dead-letter queue when it is the message's fault.
 func unreadable(err error) record.Outcome {
-	var invalid *record.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: invalid.Error()}
 	}
 	return record.Outcome{Kind: record.Retry, Err: err}

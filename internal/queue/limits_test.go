@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,7 +9,7 @@ import (
 
 func TestAMessageIsCheckedAgainstTheLimitsOfSQS(t *testing.T) {
 	many := map[string]string{}
-	for _, n := range strings.Split("a b c d e f g h i j k", " ") {
+	for n := range strings.SplitSeq("a b c d e f g h i j k", " ") {
 		many[n] = "x"
 	}
 	for _, c := range []struct {
@@ -41,7 +42,11 @@ func TestAMessageIsCheckedAgainstTheLimitsOfSQS(t *testing.T) {
 			err := c.m.Validate(c.queue)
 			got := ""
 			if err != nil {
-				got = err.(*InvalidError).Field
+				got = func() *InvalidError {
+					target := &InvalidError{}
+					_ = errors.As(err, &target)
+					return target
+				}().Field
 			}
 			if got != c.field {
 				t.Errorf("field %q, want %q (%v)", got, c.field, err)

@@ -87,7 +87,7 @@ func (h *Handler) attributes(in *attributesInput) (any, error) {
 }
 
 // knownAttributes are all that SQS knows; those that mean nothing here are left out of the answer, as SQS leaves out what is not set.
-var knownAttributes = []string{
+var knownAttributes = []string{ //nolint:gochecknoglobals // a table
 	"Policy", "VisibilityTimeout", "MaximumMessageSize", "MessageRetentionPeriod", "ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
 	"CreatedTimestamp", "LastModifiedTimestamp", "QueueArn", "ApproximateNumberOfMessagesDelayed", "DelaySeconds", "ReceiveMessageWaitTimeSeconds",
 	"RedrivePolicy", "FifoQueue", "ContentBasedDeduplication", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "DeduplicationScope", "FifoThroughputLimit",

@@ -55,11 +55,11 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	switch {
 	case c.Ingress == nil || c.IngressFIFO == nil || c.Stream == nil:
-		return errors.New("Ingress, IngressFIFO and Stream are required")
+		return errors.New("both ingress queues and Stream are required")
 	case queue.FIFO(c.Ingress.Name()) || !queue.FIFO(c.IngressFIFO.Name()):
 		return errors.New("IngressFIFO must be first-in-first-out, and Ingress must not")
 	case slices.Contains(c.Trusted, Sender):
-		return fmt.Errorf("Trusted must not hold %q: anybody could take on another's identity", Sender)
+		return fmt.Errorf("trusted senders must not include %q: anybody could take on another's identity", Sender)
 	}
 	return nil
 }
@@ -118,8 +118,7 @@ func (h *Handler) answer(r *http.Request, w http.ResponseWriter) (any, error) {
 		return nil, failure(shapeUnsupported, "The header X-Amz-Target must be AmazonSQS. and an action. Only the JSON protocol of SQS is supported.")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, failure(shapeTooLong, fmt.Sprintf("The request must be at most %d bytes.", maxRequest))
 	}
 	if err != nil {

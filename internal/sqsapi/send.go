@@ -114,8 +114,7 @@ func (h *Handler) sendBatch(r *http.Request, in *batchInput) (any, error) {
 
 // sendError tells a message that no queue takes from a queue that is away.
 func sendError(err error) error {
-	var invalid *queue.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*queue.InvalidError](err); ok {
 		return failure(shapeParameter, "The message is not valid: "+invalid.Error()+".")
 	}
 	return err
@@ -161,7 +160,7 @@ func validEntryID(id string) bool {
 	}
 	for i := range len(id) {
 		c := id[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
 			return false
 		}
 	}

@@ -46,8 +46,7 @@ func FuzzFromSQS(f *testing.F) {
 		}
 		m, _, err := FromSQS(r, trusted)
 		if err != nil {
-			var invalid *record.InvalidError
-			if !errors.As(err, &invalid) {
+			if _, ok := errors.AsType[*record.InvalidError](err); !ok {
 				t.Fatalf("not the sender's fault: %v", err)
 			}
 			return

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
@@ -33,9 +34,7 @@ func through(t testing.TB, m queue.Message) events.SQSMessage {
 // foreign makes a record as another sender's SDK would have sent it.
 func foreign(body string, attributes map[string]string, system map[string]string) events.SQSMessage {
 	m := events.SQSMessage{MessageId: "message-id", Body: body, Attributes: map[string]string{"SenderId": "AIDA:somebody", "SentTimestamp": "1770000000123"}}
-	for name, value := range system {
-		m.Attributes[name] = value
-	}
+	maps.Copy(m.Attributes, system)
 	m.MessageAttributes = map[string]events.SQSMessageAttribute{}
 	for name, value := range attributes {
 		m.MessageAttributes[name] = events.SQSMessageAttribute{StringValue: &value, DataType: "String"}
@@ -240,12 +239,12 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
 	case reflect.Struct:
-		if at, ok := v.Addr().Interface().(*time.Time); ok {
+		if at, ok := reflect.TypeAssert[*time.Time](v.Addr()); ok {
 			*at = sentAt.Add(time.Duration(*n) * time.Second)
 			return
 		}
-		for i := range v.NumField() {
-			fill(t, v.Field(i), n)
+		for _, field := range v.Fields() {
+			fill(t, field, n)
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

@@ -4,7 +4,7 @@ package file
 const maxDepth = 10000
 
 // plain tells the bytes that stand for themselves in a JSON string of ASCII: not control characters, quote, or backslash.
-var plain = func() (t [256]bool) {
+var plain = func() (t [256]bool) { //nolint:gochecknoglobals // a table
 	for b := 0x20; b < 0x80; b++ {
 		t[b] = b != '"' && b != '\\'
 	}
@@ -53,7 +53,7 @@ func (c *compactor) space() {
 		return
 	}
 	c.dst = append(c.dst, c.src[c.from:c.pos]...)
-	for c.take(' ') || c.take('\n') || c.take('\t') || c.take('\r') {
+	for c.take(' ') || c.take('\n') || c.take('\t') || c.take('\r') { //nolint:revive // the condition does the work
 	}
 	c.from = c.pos
 }

@@ -82,7 +82,7 @@ func TestEachLineIsThereOnceAfterKillsAtRandomMoments(t *testing.T) {
 // killed runs the publisher, kills it after some of its steps, and reports false when it had finished before.
 func killed(t *testing.T, dir string) bool {
 	t.Helper()
-	c := exec.Command(os.Args[0]) //nolint:gosec // this test
+	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), crashFolder+"="+dir)
 	c.Stderr = os.Stderr
 	steps, err := c.StdoutPipe()

@@ -33,8 +33,10 @@ func TestALineHasTheFieldsInTheirOrder(t *testing.T) {
 		},
 		{"relayed", record.Delivery{Stream: "s", Effect: record.Effect{ID: "a"}}, `{"stream":"s","id":"a"}`},
 		{"text", body("text/plain", "a \"b\"\n\x01\\é"), `{"stream":"s","content_type":"text/plain","body":"a \"b\"\n\u0001\\é"}`},
-		{"JSON of another type", body("application/cloudevents+JSON; charset=utf-8", " 1e5 "),
-			`{"stream":"s","content_type":"application/cloudevents+JSON; charset=utf-8","body":1e5}`},
+		{
+			"JSON of another type", body("application/cloudevents+JSON; charset=utf-8", " 1e5 "),
+			`{"stream":"s","content_type":"application/cloudevents+JSON; charset=utf-8","body":1e5}`,
+		},
 		{"not JSON although it says so", body("application/json", "{"), `{"stream":"s","content_type":"application/json","body":"{"}`},
 		{"JSON although it does not say so", body("", "{}"), `{"stream":"s","body":"{}"}`},
 		{"binary", body("application/json", "\"\xff\""), `{"stream":"s","content_type":"application/json","body_base64":"Iv8i"}`},

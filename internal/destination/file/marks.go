@@ -99,7 +99,7 @@ func lengthValue(n int64) []byte {
 }
 
 func markValue(number uint64, expires time.Time) []byte {
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli())) //nolint:gosec // after 1970
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli()))
 	return binary.BigEndian.AppendUint64(value, number)
 }
 

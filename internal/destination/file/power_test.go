@@ -123,7 +123,7 @@ func TestEachLineIsThereOnceAfterPowerFailures(t *testing.T) {
 	const numbers = 60
 	for seed := range uint64(10) {
 		m := &machine{
-			t: t, random: rand.New(rand.NewPCG(seed, 1)), disk: vfs.NewCrashableMem(), //nolint:gosec // a test that can be repeated
+			t: t, random: rand.New(rand.NewPCG(seed, 1)), disk: vfs.NewCrashableMem(),
 			path: filepath.Join(t.TempDir(), "out.jsonl"),
 		}
 		if err := os.WriteFile(m.path, nil, 0o644); err != nil { // a file's name is durable before anything is written to it

@@ -121,7 +121,7 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 		}
 		return errs
 	}
-	t := &turn{Sender: s, sign: sign, until: time.Now().Add(s.options.Budget)}
+	t := &turn{Sender: s, sign: sign, until: time.Now().Add(s.options.Budget)} //nolint:forbidigo // contexts and timers run on this clock, whatever signs the request
 	var lanes sync.WaitGroup
 	for _, lane := range laneOrder(deliveries) {
 		lanes.Go(func() { t.sendLane(ctx, deliveries, lane, errs) })

@@ -294,7 +294,7 @@ func TestAnErrorDoesNotRepeatTheURL(t *testing.T) {
 
 func TestALongAnswerIsNotReadToItsEnd(t *testing.T) {
 	stopped := make(chan bool, 1)
-	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+	rc := newReceiver(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		chunk := make([]byte, 32<<10)
 		for {
 			if _, err := w.Write(chunk); err != nil {

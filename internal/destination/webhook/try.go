@@ -27,8 +27,7 @@ func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
 	try := func() (struct{}, error) { return struct{}{}, t.try(ctx, d) }
 	// A limit of 0 would mean none.
 	_, err := backoff.Retry(ctx, try, backoff.WithBackOff(newBackOff()), backoff.WithMaxElapsedTime(max(left, 1)))
-	var later *laterError
-	if errors.As(err, &later) {
+	if later, ok := errors.AsType[*laterError](err); ok {
 		err = later.Err
 	}
 	if err != nil && !errors.As(err, new(*record.RefusedError)) {
@@ -117,7 +116,7 @@ func later(err error, wait time.Duration) error {
 // retryAfter reads seconds or a date; what is neither, or in the past, is 0.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, maxSilence) //nolint:gosec // 32 bits
+		return min(time.Duration(seconds)*time.Second, maxSilence)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, min(at.Sub(now), maxSilence))
@@ -127,8 +126,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 
 // withoutURL drops the URL from an error of net/http: it may hold secrets.
 func withoutURL(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

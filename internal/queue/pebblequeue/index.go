@@ -264,11 +264,11 @@ func (t timers) Less(i, j int) bool {
 
 func (t timers) Swap(i, j int) {
 	t[i], t[j] = t[j], t[i]
-	t[i].timer, t[j].timer = int32(i), int32(j)
+	t[i].timer, t[j].timer = int32(i), int32(j) //nolint:gosec // places in a heap that fits into memory
 }
 
 func (t *timers) Push(e any) {
-	e.(*entry).timer = int32(len(*t))
+	e.(*entry).timer = int32(len(*t)) //nolint:gosec // a place in a heap that fits into memory
 	*t = append(*t, e.(*entry))
 }
 

@@ -48,7 +48,7 @@ func (o Options) validate(db *pebble.DB, name string) error {
 	case o.DeadLetter != nil && queue.FIFO(o.DeadLetter.name) != queue.FIFO(name):
 		return errors.New("DeadLetter must be first-in-first-out if and only if the queue is")
 	case o.Deduplicate < 0:
-		return errors.New("Deduplicate must not be negative")
+		return errors.New("the time to deduplicate must not be negative")
 	}
 	return nil
 }

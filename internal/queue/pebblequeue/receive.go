@@ -60,7 +60,7 @@ func (q *Queue) take(max int, visibility time.Duration, wait bool) (taken []taki
 	}
 	now := q.options.Now()
 	q.index.expire(now.UnixNano())
-	entries, dead := q.index.take(max, now.Add(visibility).UnixNano(), uint32(q.options.MaxReceives))
+	entries, dead := q.index.take(max, now.Add(visibility).UnixNano(), uint32(q.options.MaxReceives)) //nolint:gosec // validated when the queue was opened
 	for _, e := range entries {
 		taken = append(taken, taking{e, e.receives})
 	}

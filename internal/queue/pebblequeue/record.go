@@ -86,7 +86,7 @@ func keySeq(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key[len(key)-8:])
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a table
 
 // encode frames a record: version, CBOR, checksum of both.
 func encode(record any) ([]byte, error) {
