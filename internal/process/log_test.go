@@ -45,15 +45,19 @@ func (f *failing) Load(ctx context.Context, groups []record.GroupKey, tokens []r
 func (f *failing) Commit(ctx context.Context, c record.Commit) error {
 	return f.Store.Commit(f.context(ctx), c)
 }
+
 func (f *failing) Clear(ctx context.Context, c record.Clear) error {
 	return f.Store.Clear(f.context(ctx), c)
 }
+
 func (f *failing) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return f.Store.MarkDone(f.context(ctx), tokens)
 }
+
 func (f *failing) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	return f.Store.Held(f.context(ctx), from, limit)
 }
+
 func (f *failing) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
 	return f.Store.SwapToken(f.context(ctx), old, next)
 }
@@ -141,9 +145,12 @@ func run(t *testing.T, store record.Store) string {
 	processing := process.New(engine, decode, later, process.Options{Log: log, MaxReceives: 2})
 	publishing := publish.New(engine, log)
 	messages := []record.Message{
-		{Stream: "orders", ID: secretKey}, {Stream: "orders", ID: secretKey + "-refused", Headers: map[string]string{"do": "refuse"}},
+		{Stream: "orders", ID: secretKey},
+		{Stream: "orders", ID: secretKey + "-refused", Headers: map[string]string{"do": "refuse"}},
 		{Stream: "orders", ID: secretKey + "-failed", Headers: map[string]string{"do": "fail"}},
-		{Stream: "chat", Source: secretKey, Sequence: 3}, {Stream: "chat", Source: secretKey, Sequence: 90_000}, {Stream: "chat", Source: secretKey, Sequence: 1},
+		{Stream: "chat", Source: secretKey, Sequence: 3},
+		{Stream: "chat", Source: secretKey, Sequence: 90_000},
+		{Stream: "chat", Source: secretKey, Sequence: 1},
 		{Stream: "nowhere", ID: secretKey},
 	}
 	var batch, triggers []queue.Delivery
