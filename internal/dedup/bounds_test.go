@@ -56,6 +56,18 @@ func TestTheBoundsAreFreeAgainAfterADrain(t *testing.T) {
 	same(t, "record", summary(w.group()), "v4 state=p/0/1,p/0/2,p/0/3,p/0/4,p/0/5,p/0/6, pending= p/0 next=7")
 }
 
+func TestTheBoundsCountWhatIsStillHeld(t *testing.T) {
+	stream := bySequence
+	stream.Bounds = record.Bounds{Bytes: 20}
+	w := newLab(t).worker(stream)
+	for _, c := range []struct{ message, fate string }{
+		{"2: 1234567890", "held"}, {"4: 1234567890", "held"}, {"5: 1234567890", "retry"}, {"1", "processed"}, {"5: 1234567890", "held"}, {"6: 1", "retry"},
+	} {
+		same(t, c.message, w.process(numbered(c.message)...), []string{c.fate})
+	}
+	same(t, "bytes", w.group().Sources["p"].HeldBytes, 20)
+}
+
 func TestMoreEffectsThanARecordTakesArePublishedFirst(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: kb=200 send", "b: kb=200 send")...), []string{"processed", "processed"})

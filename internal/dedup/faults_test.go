@@ -69,6 +69,18 @@ func scenarios() []scenario {
 			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/3"},
 		},
 		{
+			name: "a handler that fails once", stream: key, batches: [][]record.Message{keyed("a: send", "b: flaky send", "c: send")},
+			state: "a,b,c,", out: []string{"s/g/1", "s/g/2", "s/g/3"},
+		},
+		{
+			name: "a handler that fails once for a held message", stream: sequence, batches: [][]record.Message{numbered("2: flaky send", "3: send"), numbered("1: send")},
+			state: "p/0/1,p/0/2,p/0/3,", out: []string{"s/g/1", "s/g/2", "s/g/3"},
+		},
+		{
+			name: "a refusal of a held message", stream: sequence, batches: [][]record.Message{numbered("2: reject"), numbered("1: send")},
+			state: "p/0/1,", out: []string{"s/g/1"}, dead: []string{"p/0/2 rejected"},
+		},
+		{
 			name: "two sources with a dependency", stream: sequence, batches: [][]record.Message{depending(numbered("q/0/1: send")[0], "p", 2), numbered("2: send"), numbered("1")},
 			state: "p/0/1,p/0/2,q/0/1,", out: []string{"s/g/1", "s/g/2"},
 		},
@@ -104,9 +116,8 @@ type run struct {
 	// moments are what happens at the calls of these numbers, counted over all workers.
 	moments map[int64]moment
 	nested  atomic.Bool
-	current []record.Message
-	// acked are messages that another worker has acknowledged: their queue does not deliver them again.
-	acked map[string]bool
+	queue   [][]*entry
+	current []*entry
 }
 
 type moment int
@@ -155,7 +166,7 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 			defer r.nested.Store(false)
 			batch := r.current
 			if m == another {
-				batch = slices.Concat(r.batches...)
+				batch = slices.Concat(r.queue...)
 			}
 			r.deliver(batch)
 			r.serve()
@@ -166,31 +177,46 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 	return w, dead
 }
 
-// deliver gives messages to a worker once, and returns those that are to be delivered again.
-func (r *run) deliver(batch []record.Message) (again []record.Message) {
+// deliver gives messages to a worker once. What it acknowledges is gone from the queue, for all who have it at the moment.
+func (r *run) deliver(batch []*entry) {
 	w, dead := r.process()
-	nested := r.nested.Load()
-	if !nested {
+	if !r.nested.Load() {
 		r.current = batch
+	}
+	messages := make([]record.Message, len(batch))
+	for i, d := range batch {
+		messages[i] = d.m
 	}
 	var outcomes []record.Outcome
 	if r.call {
-		for _, m := range batch {
+		for _, m := range messages {
 			outcomes = append(outcomes, w.Call(context.Background(), m))
 		}
 	} else {
-		outcomes = w.Process(context.Background(), batch)
+		outcomes = w.Process(context.Background(), messages)
 	}
 	for i, o := range outcomes {
-		refused := o.Kind == record.Rejected && w.Refuse(context.Background(), []record.Refused{{Message: batch[i], Reason: o.Reason}}) != nil
-		switch open := dead.Load() || refused || !o.Settled(); {
-		case !open && nested && !r.call:
-			r.acked[batch[i].Identity()] = true
-		case open && !r.acked[batch[i].Identity()]:
-			again = append(again, batch[i])
+		refused := o.Kind == record.Rejected && w.Refuse(context.Background(), []record.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
+		if o.Settled() && !refused && !dead.Load() && !(r.call && r.nested.Load()) {
+			batch[i].gone = true
 		}
 	}
-	return again
+}
+
+// next gives the batch that is to be delivered next: a batch is delivered again before another one comes.
+func (r *run) next() []*entry {
+	for len(r.returned) > 0 {
+		r.queue = append(r.queue, []*entry{{m: r.returned[0]}})
+		r.returned = r.returned[1:]
+	}
+	for len(r.queue) > 0 {
+		r.queue[0] = slices.DeleteFunc(r.queue[0], func(e *entry) bool { return e.gone })
+		if len(r.queue[0]) > 0 {
+			return slices.Clone(r.queue[0])
+		}
+		r.queue = r.queue[1:]
+	}
+	return nil
 }
 
 // serve publishes what was triggered once, and puts back what failed. While another worker is at work, a delayed trigger is not due.
@@ -213,22 +239,26 @@ func (r *run) serve() {
 	}
 }
 
-// finish delivers, publishes and sweeps until nothing is left to do. A batch is delivered again before the next one comes.
+// finish delivers, publishes and sweeps until nothing is left to do.
 func (r *run) finish(t *testing.T) {
 	t.Helper()
-	queue := slices.Clone(r.batches)
-	for turn := 0; len(queue)+len(r.triggers) > 0; turn++ {
+	for _, batch := range r.batches {
+		entries := make([]*entry, len(batch))
+		for i, m := range batch {
+			entries[i] = &entry{m: m}
+		}
+		r.queue = append(r.queue, entries)
+	}
+	for turn := 0; ; turn++ {
 		if turn > 50 {
 			t.Fatal("it does not end")
 		}
-		if len(queue) > 0 {
-			if queue[0] = r.deliver(queue[0]); len(queue[0]) == 0 {
-				queue = queue[1:]
-			}
+		batch := r.next()
+		if len(batch)+len(r.triggers) == 0 {
+			break
 		}
-		if len(r.returned) > 0 {
-			queue = append(queue, r.returned)
-			r.returned = nil
+		if len(batch) > 0 {
+			r.deliver(batch)
 		}
 		r.serve()
 	}
@@ -289,7 +319,7 @@ func (r *run) wrong() string {
 // play runs a scenario with bad moments to its end.
 func (s scenario) play(t *testing.T, bad map[int64]moment) (calls int64) {
 	t.Helper()
-	r := &run{lab: newLab(t), scenario: s, moments: bad, acked: map[string]bool{}}
+	r := &run{lab: newLab(t), scenario: s, moments: bad}
 	for _, m := range slices.Concat(s.batches...) {
 		if s.issued {
 			if _, _, err := r.worker(s.stream).Issue(t.Context(), m); err != nil {

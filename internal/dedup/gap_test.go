@@ -69,6 +69,19 @@ func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	same(t, "skipped", l.group().Sources["p"].Skipped, record.Ranges{{First: 2, Last: 3}, {First: 6, Last: 6}})
 }
 
+func TestTheTimeOfAGapBeginsWhenItsNumberIsNext(t *testing.T) {
+	w := newLab(t).worker(gapped(record.GapSkip))
+	w.process(numbered("2", "4")...)
+	w.pass(50 * time.Second)
+	w.process(numbered("1")...)
+	w.pass(20 * time.Second)
+	w.closeGaps()
+	same(t, "after 20 s", w.group().Sources["p"].Next, 3)
+	w.pass(40 * time.Second)
+	w.closeGaps()
+	same(t, "after 60 s", w.group().Sources["p"].Next, 5)
+}
+
 func TestAGapEventNamesTheSourceAsItsSenderDoes(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(gapped(record.GapSkip, "side"))

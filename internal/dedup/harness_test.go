@@ -37,6 +37,7 @@ type lab struct {
 	blobs    map[string][]byte
 	events   []record.Event
 	scripts  map[string]record.Handler // by identity, in place of what the body says
+	tried    map[string]bool           // identities of flaky messages
 }
 
 type trigger struct {
@@ -53,7 +54,7 @@ func newLab(t *testing.T) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		staged: map[string][]byte{}, blobs: map[string][]byte{}, scripts: map[string]record.Handler{},
+		staged: map[string][]byte{}, blobs: map[string][]byte{}, scripts: map[string]record.Handler{}, tried: map[string]bool{},
 	}
 	l.store = memstore.New(l.clock)
 	return l
@@ -226,7 +227,7 @@ func (w *worker) calls() []string {
 //	send        one effect to "out"; send=a+b to those destinations
 //	reply       answers with the identity
 //	blob=K      makes an object under the key
-//	fail reject panic
+//	fail reject panic flaky, which fails once
 //
 // Unless the stream is stateless, it adds the identity to the state.
 func (w *worker) handle(stateless bool) record.Handler {
@@ -243,13 +244,13 @@ func (w *worker) handle(stateless bool) record.Handler {
 		if script != nil {
 			return script(ctx, a, m)
 		}
-		return follow(a, m)
+		return w.follow(a, m)
 	}
 }
 
 var errHandler = errors.New("the handler fails")
 
-func follow(a *record.Attempt, m record.Message) error {
+func (l *lab) follow(a *record.Attempt, m record.Message) error {
 	body := []byte(m.Identity())
 	for word := range strings.FieldsSeq(string(m.Body)) {
 		verb, value, _ := strings.Cut(word, "=")
@@ -273,6 +274,14 @@ func follow(a *record.Attempt, m record.Message) error {
 			return errHandler
 		case "reject":
 			return &record.RejectError{Detail: "no"}
+		case "flaky":
+			l.mu.Lock()
+			tried := l.tried[m.Identity()]
+			l.tried[m.Identity()] = true
+			l.mu.Unlock()
+			if !tried {
+				return errHandler
+			}
 		case "panic":
 			panic("the handler panics")
 		}

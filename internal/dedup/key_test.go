@@ -75,6 +75,30 @@ func TestAFailingHandlerCommitsThePrefixAndStopsItsGroup(t *testing.T) {
 	}
 }
 
+func TestAFailedAttemptLeavesNoTraceInTheState(t *testing.T) {
+	l := newLab(t)
+	l.scripts["b"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.State[0] = 'X'
+		return errHandler
+	}
+	w := l.worker(byKey)
+	w.process(keyed("a")...)
+	same(t, "fates", w.process(keyed("c", "b")...), []string{"processed", "retry"})
+	same(t, "state", string(w.group().State), "a,c,")
+}
+
+func TestWhatIsNotCommittedIsNotMarked(t *testing.T) {
+	// The twin is decided by an entry of the plan itself, whose commit does not land; then the handler fails.
+	l := newLab(t)
+	w := l.worker(byKey)
+	w.at = both(once("commit", failsBefore), nth(2, "load", func() fault {
+		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { return errHandler }
+		return works
+	}))
+	same(t, "fates", w.process(keyed("a", "a")...), []string{"retry", "retry"})
+	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
+}
+
 func TestAHandlersErrorIsFoundUnderItsName(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	o := w.Process(t.Context(), keyed("a: fail"))[0]

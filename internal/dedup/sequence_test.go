@@ -198,8 +198,9 @@ func TestADeliveryOfAHeldMessageThatFailsGivesTheHeldOneBack(t *testing.T) {
 	// Its own delivery may be acknowledged by another worker that still saw it held.
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2: fail")...)
+	w.calls()
 	same(t, "fates", w.process(numbered("1", "2: fail")...), []string{"processed", "retry"})
-	same(t, "returned", len(w.returned), 1)
+	same(t, "calls", w.calls(), []string{"load g", "run p/0/1", "held g 0/2 x1", "run p/0/2", "return p/0/2", "commit g v2 unhold 0/2"})
 	same(t, "record", summary(w.group()), "v2 state=p/0/1, pending= p/0 next=2")
 }
 
