@@ -51,8 +51,7 @@ func (s *server) store(w http.ResponseWriter, r *http.Request, m record.Message)
 	return a.receipt(w, http.StatusOK, admission.StatusAccepted)
 }
 
-// request looks a one-time request up. The ids of messages and of requests are one space: a message that is not done is no request. (A token that is
-// done has dropped its request, so a message's is taken for one; it belongs to the same caller.)
+// request looks a one-time request up. The ids of messages and of requests are one space, but a message is no request.
 func (s *server) request(r *http.Request) (record.Message, admission.State, error) {
 	m, err := s.addressed(r)
 	if err != nil {
@@ -62,7 +61,7 @@ func (s *server) request(r *http.Request) (record.Message, admission.State, erro
 	if err != nil {
 		return m, state, err
 	}
-	if state.Status != admission.StatusDone && state.Token.Request == nil {
+	if state.Token.Request == nil && !state.Token.OfRequest() {
 		return m, state, &problem.Problem{Type: problem.UnknownMessage}
 	}
 	if state.Token.State == record.Leased {

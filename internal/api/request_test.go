@@ -212,3 +212,13 @@ func TestEveryOutcomeOfARunHasItsAnswer(t *testing.T) {
 	engine.next = record.Outcome{Kind: record.Duplicate}
 	want(t, w.send("POST", request+"a", ""), 200, `{"id":"a","stream":"orders","group":"a","status":"done"}`+"\n", "Idempotent-Replayed: true")
 }
+
+func TestAMessageIsNoOneTimeRequest(t *testing.T) {
+	w := newWorld(t)
+	w.send("POST", orders, "reply", "Idempotency-Key: m", "Once-Group: g", "Prefer: wait=10")
+	at := "/v1/streams/orders/requests/m"
+	for _, method := range []string{"GET", "POST", "DELETE"} {
+		wantProblem(t, w.send(method, at, ""), problem.UnknownMessage)
+	}
+	want(t, w.send("POST", orders, "reply", "Idempotency-Key: m", "Once-Group: g", "Prefer: wait=10"), 409, "not enough money\x00", "Idempotent-Replayed: true")
+}

@@ -20,7 +20,7 @@ func (e *Engine) Forget(ctx context.Context, m record.Message) error {
 	for n := 1; ; n++ {
 		err := e.forget(ctx, s, it)
 		var refused *record.RefusedError
-		if err == nil || errors.As(err, &refused) || n == maxRounds {
+		if err == nil || errors.As(err, &refused) || errors.Is(err, errUnpublished) || n == maxRounds {
 			return err
 		}
 		if err := e.cfg.Pause(ctx, n); err != nil {
@@ -28,6 +28,9 @@ func (e *Engine) Forget(ctx context.Context, m record.Message) error {
 		}
 	}
 }
+
+// errUnpublished says that a request was run and its effects can't be sent now. A caller does not wait for a destination that is away.
+var errUnpublished = errors.New("the request's effects are not published yet")
 
 func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	p := newPart(it.GroupKey(), s)
@@ -40,7 +43,10 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "no such request"}
 	}
 	if _, ok := it.Entry(&p.view); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
-		return errors.Join(errReload, e.publisher.Publish(ctx, []record.GroupKey{p.key})[0])
+		if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
+			return fmt.Errorf("%w: %w", errUnpublished, err)
+		}
+		return errReload
 	}
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()}
 	if old.State != record.Done || old.Reason != record.ReasonDeleted {

@@ -142,9 +142,7 @@ func (s *System) wayBack(d queue.Delivery) (*pebblequeue.Queue, queue.Message, e
 		return nil, queue.Message{}, fmt.Errorf("read dead letter: %w", err)
 	}
 	if r.Delivery != nil {
-		m := wire.ToRedelivery(r.To, *r.Delivery)
-		m.Sender, m.Group, m.DedupID = wire.Sender, "", ""
-		return s.queues.publish, m, nil
+		return s.queues.publishFIFO, wire.ToRedelivery(r.To, *r.Delivery), nil // one at a time of its group, in order
 	}
 	if r.Reason == record.ReasonExpired {
 		r.Message.Accepted = s.options.Now() // whoever redrives it has decided that it was not processed

@@ -15,8 +15,9 @@ const (
 	sweepEvery  = time.Second
 	expireEvery = time.Minute
 	expireBatch = 1000
-	// lostAfter is when something pending that nobody has touched is taken for stranded. It is longer than any retry of a publisher waits.
-	lostAfter = 5 * time.Minute
+	// lostAfter is when something pending that nobody has touched is taken for stranded. That is a precaution: its trigger is in the queue for as long as it fails, and what
+	// a crash has stranded is due at the next start.
+	lostAfter = time.Hour
 	// stagedAfter is when a staged blob that no group knows is taken for a stray. It is longer than any attempt runs.
 	stagedAfter = time.Hour
 	listBatch   = 500

@@ -6,6 +6,7 @@ package pebbledb
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -62,5 +63,9 @@ type quiet struct{}
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 
-// Fatalf reports corruption that Pebble can't go on after.
-func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
+// Fatalf ends the process, as Pebble asks for: a log that can't be written, on a full disk for example, leaves the database unable to go on, and whatever recovered from a panic
+// would hang on its locks. Nothing acknowledged is lost; the next start goes on.
+func (quiet) Fatalf(format string, args ...any) {
+	_, _ = fmt.Fprintf(os.Stderr, "once: the database can't go on: "+format+"\n", args...)
+	os.Exit(1)
+}
