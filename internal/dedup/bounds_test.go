@@ -44,6 +44,19 @@ func TestAMessageBeyondTheBoundsStopsNobody(t *testing.T) {
 	same(t, "fates", w.process(numbered("10003", "1", "3", "10002")...), []string{"retry", "processed", "held", "held"})
 }
 
+func TestTheNearestMessagesAreHeldAndTheFurthestGivesItsPlace(t *testing.T) {
+	stream := bySequence
+	stream.Bounds = record.Bounds{Count: 2}
+	l := newLab(t)
+	w := l.worker(stream)
+	same(t, "fates", w.process(numbered("5", "6")...), []string{"held", "held"})
+	same(t, "fates", w.process(numbered("3")...), []string{"held"})
+	same(t, "fates", w.process(numbered("2")...), []string{"held"})
+	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
+	same(t, "fates", w.process(numbered("4", "5", "6")...), []string{"processed", "processed", "processed"}) // two of them came back
+	same(t, "state", string(w.group().State), "p/0/1,p/0/2,p/0/3,p/0/4,p/0/5,p/0/6,")
+}
+
 func TestTheBoundsAreFreeAgainAfterADrain(t *testing.T) {
 	stream := bySequence
 	stream.Bounds = record.Bounds{Count: 2, Bytes: 20}
