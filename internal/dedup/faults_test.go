@@ -197,7 +197,7 @@ func (r *run) deliver(batch []*entry) {
 	}
 	for i, o := range outcomes {
 		refused := o.Kind == record.Rejected && w.Refuse(context.Background(), []record.Refused{{Message: messages[i], Reason: o.Reason}}) != nil
-		if o.Settled() && !refused && !dead.Load() && !(r.call && r.nested.Load()) {
+		if o.Settled() && !refused && !dead.Load() && (!r.call || !r.nested.Load()) {
 			batch[i].gone = true
 		}
 	}
