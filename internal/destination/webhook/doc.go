@@ -23,10 +23,15 @@
 // tried again with the next trigger. 410 Gone is final: this delivery and all later ones are refused, without a request, until the
 // process is started anew.
 //
+// A destination is failing when a delivery failed so until the end of its Send's budget, and nothing else succeeded meanwhile. From then on one
+// request at a time probes it, with growing pauses from half a second to half a minute and not before what Retry-After names; the Send
+// that probes does not try again, and every other one fails at once, without a request, so that nobody waits for what does not answer. The first
+// success ends that.
+//
 // Within a group the next delivery is posted only after the one before it was done; different groups, and deliveries without a number, run in parallel.
 //
 // # Limits
 //
 // Answers are read up to 64 KiB, to use the connection again, and not kept. A Retry-After of more than an hour counts as an hour. What Retry-After says
-// holds for the whole destination, and is forgotten when the process ends.
+// holds for the whole destination; it, and that a destination is failing, are forgotten when the process ends.
 package webhook

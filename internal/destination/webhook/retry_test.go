@@ -102,7 +102,7 @@ func TestARetryAfterBeyondTheBudgetKeepsLaterSendsAway(t *testing.T) {
 				t.Error("settled")
 			}
 		}
-		time.Sleep(55 * time.Second)
+		time.Sleep(60 * time.Second)
 		if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] != nil {
 			t.Error(errs[0])
 		}

@@ -20,7 +20,7 @@ type Options struct {
 	Secret func() (string, error)
 	// Budget is how long after its start a Send may begin another try of a delivery that failed. Defaults to 10 seconds.
 	Budget time.Duration
-	// Timeout is how long one request may take. Defaults to 15 seconds.
+	// Timeout is how long one request may take. Defaults to 10 seconds.
 	Timeout time.Duration
 	// Concurrency is how many requests may be under way to this destination. Defaults to 16.
 	Concurrency int
@@ -35,7 +35,7 @@ func (o Options) withDefaults() Options {
 		o.Budget = 10 * time.Second
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 15 * time.Second
+		o.Timeout = 10 * time.Second
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = 16
@@ -55,6 +55,7 @@ type Sender struct {
 	slots   chan struct{} // one for each request under way
 	gone    atomic.Bool
 	silent  atomic.Int64 // Unix milliseconds until which the destination asked to be left alone
+	breaker *breaker
 }
 
 var _ record.Sender = (*Sender)(nil)
@@ -82,6 +83,7 @@ func New(target string, options Options) (*Sender, error) {
 		},
 		options: options,
 		slots:   make(chan struct{}, options.Concurrency),
+		breaker: &breaker{now: options.Now},
 	}, nil
 }
 

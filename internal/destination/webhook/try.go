@@ -21,12 +21,19 @@ const maxAnswer = 64 << 10
 // maxSilence is the longest time for which Retry-After is believed.
 const maxSilence = time.Hour
 
-// deliver tries until the delivery is done or refused, or the budget has ended. There is at least one try.
+// deliver tries until the delivery is done or refused, or the budget has ended. There is at least one try, unless the destination is failing.
 func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
-	left := time.Until(t.until)
-	try := func() (struct{}, error) { return struct{}{}, t.try(ctx, d) }
+	left, start := time.Until(t.until), t.options.Now()
+	var last error
+	try := func() (struct{}, error) {
+		last = t.try(ctx, d)
+		return struct{}{}, last
+	}
 	// A limit of 0 would mean none.
 	_, err := backoff.Retry(ctx, try, backoff.WithBackOff(newBackOff()), backoff.WithMaxElapsedTime(max(left, 1)))
+	if err != nil && !isPermanent(last) && ctx.Err() == nil { // a caller in a hurry says nothing about the destination
+		t.breaker.failed(start)
+	}
 	if later, ok := errors.AsType[*laterError](err); ok {
 		err = later.Err
 	}
@@ -52,20 +59,46 @@ type laterError struct {
 func (e *laterError) Error() string   { return e.Err.Error() }
 func (e *laterError) Unwrap() []error { return []error{e.Err, &e.wait} }
 
-// try posts once. An error that no further try within this Send would change is a *backoff.PermanentError.
+func isPermanent(err error) bool {
+	_, ok := errors.AsType[*backoff.PermanentError](err)
+	return ok
+}
+
+// try posts once, if the destination is not failing or this is the probe. An error that no further try within this Send would change, or after
+// which there is to be none, is a *backoff.PermanentError.
 func (t *turn) try(ctx context.Context, d *record.Delivery) error {
+	if t.gone.Load() {
+		return backoff.Permanent(t.refused())
+	}
+	probe, err := t.breaker.admit(t.silence()) // before the wait for a slot: requests that hang may hold them all
+	if err != nil {
+		return backoff.Permanent(err)
+	}
+	if probe {
+		defer t.breaker.probed()
+	}
 	select {
 	case t.slots <- struct{}{}:
 		defer func() { <-t.slots }()
 	case <-ctx.Done():
 		return backoff.Permanent(context.Cause(ctx))
 	}
-	if t.gone.Load() {
+	switch wait := t.silence(); {
+	case t.gone.Load():
 		return backoff.Permanent(t.refused())
-	}
-	if wait := t.silence(); wait > 0 {
+	case probe && wait > 0, !probe && t.breaker.failing(): // that began during the wait
+		return backoff.Permanent(errPausing)
+	case wait > 0:
 		return later(errors.New("the destination asked to be left alone for now"), wait)
 	}
+	if err = t.post(ctx, d); err != nil && probe {
+		return backoff.Permanent(err)
+	}
+	return err
+}
+
+// post makes one request.
+func (t *turn) post(ctx context.Context, d *record.Delivery) error {
 	request, err := t.request(ctx, d)
 	if err != nil {
 		return backoff.Permanent(err)
@@ -83,6 +116,7 @@ func (t *turn) try(ctx context.Context, d *record.Delivery) error {
 func (t *turn) judge(response *http.Response) error {
 	code := response.StatusCode
 	if code >= 200 && code < 300 {
+		t.breaker.succeeded()
 		return nil
 	}
 	err := fmt.Errorf("the answer is %d %s", code, http.StatusText(code))

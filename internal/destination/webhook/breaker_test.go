@@ -1,0 +1,200 @@
+package webhook
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A host hangs, until it is well. It counts the requests and how many of them hang at once.
+type host struct {
+	mu         sync.Mutex
+	well       bool
+	posts, now int
+	most       int
+}
+
+func (h *host) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.posts++
+	if h.well {
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+	}
+	h.now++
+	h.most = max(h.most, h.now)
+	h.mu.Unlock()
+	<-r.Context().Done()
+	h.mu.Lock()
+	h.now--
+	return nil, r.Context().Err()
+}
+
+// recover makes the host well, and gives how many requests it got.
+func (h *host) recover() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.well = true
+	return h.posts
+}
+
+// hang runs a test with a destination that hangs and is known to be failing, in a bubble of its own time.
+func hang(t *testing.T, options Options, then func(t *testing.T, s *Sender, h *host)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &host{}
+		options.Transport = h
+		s := newSender(t, "http://shop.example", options)
+		if err := send(t, s, single("first")); err == nil || !s.breaker.failing() {
+			t.Fatalf("not failing after %v", err)
+		}
+		h.most = 0
+		then(t, s, h)
+	})
+}
+
+func send(t *testing.T, s *Sender, d record.Delivery) error {
+	t.Helper()
+	return s.Send(t.Context(), []record.Delivery{d})[0]
+}
+
+func TestADestinationThatHangsHoldsUpOneSendAtMost(t *testing.T) {
+	for _, concurrency := range []int{1, 16} {
+		hang(t, Options{Concurrency: concurrency}, func(t *testing.T, s *Sender, h *host) {
+			time.Sleep(time.Second)
+			start, atOnce := time.Now(), 0
+			var mu sync.Mutex
+			var senders sync.WaitGroup
+			for range 4 {
+				senders.Go(func() {
+					err := s.Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("b", 1), single("x")})[0]
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						t.Error("settled")
+					}
+					if time.Since(start) == 0 {
+						atOnce++
+					}
+				})
+			}
+			senders.Wait()
+			if atOnce != 3 || h.most != 1 || time.Since(start) != 10*time.Second {
+				t.Errorf("concurrency %d: %d Sends returned at once, %d requests hung, %v in all", concurrency, atOnce, h.most, time.Since(start))
+			}
+		})
+	}
+}
+
+func TestWhoWaitsForASlotIsToldThatTheDestinationBeganToFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, start := &host{}, time.Now()
+		s := newSender(t, "http://shop.example", Options{Transport: h, Concurrency: 1})
+		for _, err := range s.Send(t.Context(), []record.Delivery{single("x"), single("y"), single("z")}) {
+			if err == nil {
+				t.Error("settled")
+			}
+		}
+		if h.posts != 1 || time.Since(start) != 10*time.Second {
+			t.Errorf("%d requests in %v", h.posts, time.Since(start))
+		}
+	})
+}
+
+func TestProbesAreSpacedByGrowingPauses(t *testing.T) {
+	play(t, Options{Budget: time.Nanosecond}, []step{{code: 503}}, func(t *testing.T, s *Sender, transport *script) {
+		for time.Since(transport.start) < 5*time.Minute {
+			if err := send(t, s, single("x")); err == nil {
+				t.Fatal("settled")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		want := 500 * time.Millisecond
+		for i, at := range transport.at[1:] {
+			pause := at - transport.at[i]
+			if pause < want/2 || pause > want*3/2+20*time.Millisecond {
+				t.Errorf("pause %d is %v, want about %v", i+1, pause, want)
+			}
+			want = min(2*want, 30*time.Second)
+		}
+		if len(transport.at) < 10 {
+			t.Errorf("probes at %v", transport.at)
+		}
+	})
+}
+
+func TestTheFirstSuccessEndsTheFailing(t *testing.T) {
+	hang(t, Options{}, func(t *testing.T, s *Sender, h *host) {
+		before := h.recover()
+		if err := send(t, s, single("x")); !errors.Is(err, errPausing) || h.posts != before {
+			t.Errorf("in the pause: %v, %d requests", err, h.posts-before)
+		}
+		time.Sleep(time.Second)
+		for range 5 {
+			if err := send(t, s, single("x")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestAProbeIsNotTriedAgainWithinItsSend(t *testing.T) {
+	play(t, Options{Budget: 3 * time.Second}, []step{{code: 500}}, func(t *testing.T, s *Sender, transport *script) {
+		_ = send(t, s, single("x"))
+		time.Sleep(time.Second)
+		before, start := len(transport.at), time.Now()
+		err := send(t, s, single("x"))
+		if err == nil || len(transport.at) != before+1 || time.Since(start) != 0 {
+			t.Errorf("%v after %d requests and %v", err, len(transport.at)-before, time.Since(start))
+		}
+	})
+}
+
+func TestAProbeWaitsForWhatRetryAfterNames(t *testing.T) {
+	play(t, Options{}, []step{{503, "60"}, {503, "100"}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
+		for range 170 {
+			_ = send(t, s, single("x"))
+			time.Sleep(time.Second)
+		}
+		want := []time.Duration{0, 60 * time.Second, 160 * time.Second}
+		if diff := cmp.Diff(want, transport.at[:min(3, len(transport.at))]); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestADeliveryThatFailsWhileOthersSucceedIsNotADestinationThatFails(t *testing.T) {
+	begun := make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) })
+	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("webhook-id") == "orders/bad" {
+			begin()
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		<-begun
+	})
+	s := newSender(t, rc.URL, Options{Budget: 500 * time.Millisecond})
+	errs := s.Send(t.Context(), []record.Delivery{single("bad"), single("good")})
+	if errs[0] == nil || errs[1] != nil || s.breaker.failing() {
+		t.Errorf("got %v; failing: %v", errs, s.breaker.failing())
+	}
+}
+
+func TestAnAnswerThatWillNotChangeIsNotAFailingDestination(t *testing.T) {
+	play(t, Options{}, []step{{code: 404}}, func(t *testing.T, s *Sender, transport *script) {
+		for range 3 {
+			_ = send(t, s, single("x"))
+		}
+		if len(transport.at) != 3 {
+			t.Errorf("requests at %v", transport.at)
+		}
+	})
+}
