@@ -318,11 +318,10 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 // those whose turn comes first, or a long backlog would wait for each of its numbers to come round.
 func (pl *plan) makeRoom(ctx context.Context, it *item, key string, src record.Source) (record.Source, bool, error) {
 	b := pl.part.stream.Bounds
-	full := func() bool { return src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes }
 	switch {
 	case it.Sequence-src.Next > b.Distance:
 		return src, false, nil
-	case !full():
+	case src.Held.Len() < b.Count && src.HeldBytes+it.Size() <= b.Bytes:
 		return src, true, nil
 	}
 	last := src.Held.Last()
@@ -333,15 +332,18 @@ func (pl *plan) makeRoom(ctx context.Context, it *item, key string, src record.S
 	if err != nil {
 		return src, false, fmt.Errorf("load held message: %w", err)
 	}
-	if len(held) == 0 {
+	switch {
+	case len(held) == 0 || held[0].Message.Sequence != last:
 		return src, false, fmt.Errorf("load held message: number %d is not there: %w", last, errReload)
+	case src.HeldBytes-held[0].Message.Size()+it.Size() > b.Bytes: // its place is not enough: it keeps it
+		return src, false, nil
 	}
 	if err := pl.cfg.Queues.Return(ctx, []record.Message{held[0].Message}); err != nil {
 		return src, false, fmt.Errorf("give back held message: %w", err)
 	}
 	src = pl.release(key, src, &held[0].Message)
 	pl.put(key, src)
-	return src, !full(), nil
+	return src, true, nil
 }
 
 // heldAlready settles another delivery of a held message, if it is the same message.

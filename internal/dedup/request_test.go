@@ -70,6 +70,18 @@ func TestARequestIsStoredRunOnceAndReplayed(t *testing.T) {
 	same(t, "request kept", l.token(r).Request == nil, true)
 }
 
+func TestARequestToANumberedStreamIsAdmittedByItsToken(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("2")...)
+	r := request("a: send reply")
+	same(t, "unknown", w.call1(r), "rejected unknown")
+	w.issue(r)
+	same(t, "first", w.call1(r), "processed with a")
+	same(t, "second", w.call1(r), "duplicate with a")
+	same(t, "the sequence goes on", w.process(numbered("1")...), []string{"processed"})
+	same(t, "state", string(w.group().State), "a,p/0/1,p/0/2,")
+}
+
 func TestAMessageUnderTheKeyOfARequestIsAnotherContent(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.issue(request("a"))

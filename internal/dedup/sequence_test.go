@@ -246,6 +246,14 @@ func TestAMessageWaitsForWhatItDependsOn(t *testing.T) {
 		same(t, "fates", w.process(numbered("1")...), []string{"processed"})
 		same(t, "state", string(w.group().State), "p/0/1,p/0/2,a/0/1,")
 	})
+	t.Run("held, in a chain against the order of their names", func(t *testing.T) {
+		w := newLab(t).worker(bySequence)
+		for _, link := range []struct{ id, on string }{{"a/0/1", "b"}, {"b/0/1", "c"}, {"c/0/1", "p"}} {
+			same(t, link.id, w.process(depending(numbered(link.id)[0], link.on, 1)...), []string{"held"})
+		}
+		same(t, "fates", w.process(numbered("1")...), []string{"processed"})
+		same(t, "state", string(w.group().State), "p/0/1,c/0/1,b/0/1,a/0/1,")
+	})
 	t.Run("but not for itself, nor for nothing", func(t *testing.T) {
 		w := newLab(t).worker(bySequence)
 		m := numbered("1")[0]
