@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,7 +28,17 @@ type cost struct {
 // meter counts the calls to a store.
 type meter struct {
 	portStore
+	mu sync.Mutex
 	cost
+}
+
+func (m *meter) pay(c cost) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.calls++
+	m.reads += c.reads
+	m.writes += c.writes
+	m.requests += c.requests
 }
 
 // The items that one request of DynamoDB takes.
@@ -39,44 +50,32 @@ const (
 func ceil(n, by int) int { return (n + by - 1) / by }
 
 func (m *meter) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
-	m.calls++
-	m.reads++
-	m.requests += ceil(len(g), batchGet) + ceil(len(t), batchGet)
+	m.pay(cost{reads: 1, requests: ceil(len(g), batchGet) + ceil(len(t), batchGet)})
 	return m.portStore.Load(ctx, g, t)
 }
 
 func (m *meter) Commit(ctx context.Context, c record.Commit) error {
-	m.calls++
-	m.requests++
-	m.writes += 1 + len(c.Hold) + len(c.Unhold)
+	m.pay(cost{writes: 1 + len(c.Hold) + len(c.Unhold), requests: 1})
 	return m.portStore.Commit(ctx, c)
 }
 
 func (m *meter) Clear(ctx context.Context, c record.Clear) error {
-	m.calls++
-	m.requests++
-	m.writes++
+	m.pay(cost{writes: 1, requests: 1})
 	return m.portStore.Clear(ctx, c)
 }
 
 func (m *meter) Held(ctx context.Context, k record.HeldKey, n int) ([]record.Held, error) {
-	m.calls++
-	m.reads++
-	m.requests++
+	m.pay(cost{reads: 1, requests: 1})
 	return m.portStore.Held(ctx, k, n)
 }
 
 func (m *meter) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
-	m.calls++
-	m.requests++
-	m.writes++
+	m.pay(cost{writes: 1, requests: 1})
 	return m.portStore.SwapToken(ctx, old, next)
 }
 
 func (m *meter) MarkDone(ctx context.Context, tokens []record.Token) error {
-	m.calls++
-	m.requests += ceil(len(tokens), batchWrite)
-	m.writes += len(tokens)
+	m.pay(cost{writes: len(tokens), requests: ceil(len(tokens), batchWrite)})
 	return m.portStore.MarkDone(ctx, tokens)
 }
 
