@@ -349,14 +349,19 @@ func TestWhateverHappensAtOneCallEachMessageIsAppliedOnceAndEachEffectArrives(t 
 
 // A worker that was overtaken dies: what it leaves is for nobody else if the other one has acknowledged too early.
 func TestAnAcknowledgementNeverTakesAwayTheWorkOfAnotherWorker(t *testing.T) {
+	firsts, seconds := []moment{failAfter, another, twin}, []moment{dieBefore, dieAfter, twin}
+	if *long {
+		firsts = []moment{failBefore, failAfter, dieBefore, dieAfter, another, twin}
+		seconds = firsts
+	}
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			calls := s.play(t, nil)
 			for n := int64(1); n <= calls; n++ {
 				for later := n + 1; later <= calls+2; later++ {
-					for _, first := range []moment{failAfter, another, twin} {
-						for _, second := range []moment{dieBefore, dieAfter, twin} {
+					for _, first := range firsts {
+						for _, second := range seconds {
 							s.play(t, map[int64]moment{n: first, later: second})
 						}
 					}
