@@ -17,6 +17,8 @@ const (
 func Noting(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	switch {
+	case ctx.Done() == nil:
+		return ctx, func() {}
 	case ok:
 		deadline = deadline.Add(notingTime)
 	case ctx.Err() == nil:

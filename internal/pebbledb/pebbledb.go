@@ -25,6 +25,8 @@ const (
 const (
 	// memTableSize is how much is sorted in memory before it is written to tables. Two may be in memory at once.
 	memTableSize = 32 << 20
+	// cacheSize is how much of the tables is kept in memory: the filters and indexes of millions of keys, and what was read last.
+	cacheSize = 64 << 20
 	// filterBits a key let nearly all look-ups of identities that were never seen do without reading a table.
 	filterBits = 10
 )
@@ -43,6 +45,9 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	options.FormatMajorVersion = pebble.FormatNewest
 	if options.MemTableSize == 0 {
 		options.MemTableSize = memTableSize
+	}
+	if options.Cache == nil && options.CacheSize == 0 {
+		options.CacheSize = cacheSize
 	}
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
