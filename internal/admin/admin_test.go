@@ -187,7 +187,8 @@ func TestStatsAreIdleWhenNothingWaitsForTheSystem(t *testing.T) {
 		{"leased", admin.Stats{Streams: []admin.StreamStats{{Leased: 1}}}, false},
 		{"on a queue", admin.Stats{Queues: []admin.QueueStats{{Visible: 1}}}, false},
 		{"in flight", admin.Stats{Queues: []admin.QueueStats{{InFlight: 1}}}, false},
-		{"delayed triggers find nothing left", admin.Stats{Queues: []admin.QueueStats{{Delayed: 1}}}, true},
+		{"delayed triggers find nothing left", admin.Stats{Queues: []admin.QueueStats{{Queue: "publish", Delayed: 1}}}, true},
+		{"delayed messages wait for their turn", admin.Stats{Queues: []admin.QueueStats{{Queue: "ingress", Delayed: 1}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.stats.Total().Idle; got != c.idle {

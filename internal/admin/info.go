@@ -15,13 +15,13 @@ type Stats struct {
 	Held    int `json:"held"`
 	Issued  int `json:"issued"`
 	Leased  int `json:"leased"`
-	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: they are triggers that
-	// come later to see whether anything was left.
+	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: messages that
+	// are too far ahead of their predecessors, and triggers that come later to see whether anything was left.
 	Queued  int `json:"queued"`
 	Delayed int `json:"delayed"`
 	// DeadLetters counts messages on the dead-letter queues.
 	DeadLetters int `json:"dead_letters"`
-	// Idle is true when nothing is pending, held, leased or queued. Issued tokens, delayed triggers and dead letters do not count.
+	// Idle is true when nothing is pending, held, leased or queued, nor any message delayed. Issued tokens, delayed triggers and dead letters do not count.
 	Idle bool `json:"idle"`
 }
 
@@ -51,8 +51,12 @@ type QueueStats struct {
 // Depth counts all messages of the queue.
 func (q QueueStats) Depth() int { return q.Visible + q.InFlight + q.Delayed }
 
+// precaution is the queue whose delayed messages wait for nothing that is still to be done: triggers for the case that a straight-through caller's process dies.
+const precaution = "publish"
+
 // Total fills in the sums, and Idle, from Streams and Queues.
 func (s Stats) Total() Stats {
+	waiting := 0
 	s.Pending, s.Held, s.Issued, s.Leased, s.Queued, s.Delayed, s.DeadLetters = 0, 0, 0, 0, 0, 0, 0
 	for _, x := range s.Streams {
 		s.Pending += x.Pending
@@ -67,8 +71,11 @@ func (s Stats) Total() Stats {
 		}
 		s.Queued += q.Visible + q.InFlight
 		s.Delayed += q.Delayed
+		if q.Queue != precaution {
+			waiting += q.Delayed
+		}
 	}
-	s.Idle = s.Pending+s.Held+s.Leased+s.Queued == 0
+	s.Idle = s.Pending+s.Held+s.Leased+s.Queued+waiting == 0
 	return s
 }
 
