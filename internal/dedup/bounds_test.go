@@ -44,51 +44,6 @@ func TestAMessageBeyondTheBoundsStopsNobody(t *testing.T) {
 	same(t, "fates", w.process(numbered("10003", "1", "3", "10002")...), []string{"retry", "processed", "held", "held"})
 }
 
-func TestTheNearestMessagesAreHeldAndTheFurthestGivesItsPlace(t *testing.T) {
-	stream := bySequence
-	stream.Bounds = record.Bounds{Count: 2}
-	l := newLab(t)
-	w := l.worker(stream)
-	same(t, "fates", w.process(numbered("5", "6")...), []string{"held", "held"})
-	same(t, "fates", w.process(numbered("3")...), []string{"held"})
-	same(t, "fates", w.process(numbered("2")...), []string{"held"})
-	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
-	same(t, "fates", w.process(numbered("4", "5", "6")...), []string{"processed", "processed", "processed"}) // two of them came back
-	same(t, "state", string(w.group().State), "p/0/1,p/0/2,p/0/3,p/0/4,p/0/5,p/0/6,")
-}
-
-func TestAMessageGivesItsPlaceOnlyWhereThatIsEnough(t *testing.T) {
-	stream := bySequence
-	stream.Bounds = record.Bounds{Bytes: 30}
-	w := newLab(t).worker(stream)
-	w.process(numbered("8: 1234567890", "9: 1234567890")...)
-	before := summary(w.group())
-	same(t, "too large, with a copy of the last", w.process(numbered("5: 1234567890123456789012345", "9: 1234567890")...), []string{"retry", "held"})
-	same(t, "record", summary(w.group()), before)
-	same(t, "returned", len(w.returned), 0)
-	same(t, "small enough", w.process(numbered("5: 12345678901234567890", "9: 1234567890")...), []string{"held", "retry"})
-	same(t, "returned", w.returned[0].Identity(), "p/0/9")
-}
-
-func TestAPlaceIsGivenOnTheViewAlone(t *testing.T) {
-	// While the furthest is looked up, another worker gives its place to one that is nearer still.
-	stream := bySequence
-	stream.Bounds = record.Bounds{Count: 2}
-	l := newLab(t)
-	l.worker(stream).process(numbered("5", "6")...)
-	w := l.worker(stream)
-	w.at = between("held", func() { l.worker(stream).process(numbered("2")...) })
-	same(t, "fates", w.process(numbered("3")...), []string{"held"})
-	same(t, "record", summary(l.group()), "v3 state= pending= p/0 next=1 held=[{2 3}]")
-	for _, call := range []string{"held", "return"} {
-		w = l.worker(stream)
-		w.at = always(call, failsBefore)
-		l.worker(stream).process(numbered("1", "2", "3")...)
-		l.worker(stream).process(numbered("8", "9")...)
-		same(t, "fates", w.process(numbered("6")...), []string{"retry"})
-	}
-}
-
 func TestTheBoundsAreFreeAgainAfterADrain(t *testing.T) {
 	stream := bySequence
 	stream.Bounds = record.Bounds{Count: 2, Bytes: 20}

@@ -290,16 +290,13 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	if src.Held.Contains(it.Sequence) {
 		return pl.heldAlready(ctx, it, key)
 	}
-	if pl.room() == 0 {
-		pl.more = true
-		return nil
-	}
-	src, fits, err := pl.makeRoom(ctx, it, key, src)
-	if err != nil {
-		return err
-	}
-	if !fits {
+	b := pl.part.stream.Bounds
+	switch {
+	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes:
 		pl.decide(it, record.Outcome{Err: ErrBounds})
+		return nil
+	case pl.room() == 0:
+		pl.more = true
 		return nil
 	}
 	if len(src.Held) == 0 {
@@ -312,38 +309,6 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	pl.changed = true
 	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	return nil
-}
-
-// makeRoom reports whether the bounds let a message be held. Where the places are taken, the one that is furthest ahead goes back to its queue for one that is nearer: held are
-// those whose turn comes first, or a long backlog would wait for each of its numbers to come round.
-func (pl *plan) makeRoom(ctx context.Context, it *item, key string, src record.Source) (record.Source, bool, error) {
-	b := pl.part.stream.Bounds
-	switch {
-	case it.Sequence-src.Next > b.Distance:
-		return src, false, nil
-	case src.Held.Len() < b.Count && src.HeldBytes+it.Size() <= b.Bytes:
-		return src, true, nil
-	}
-	last := src.Held.Last()
-	if it.Sequence > last || pl.room() < 2 || slices.ContainsFunc(pl.hold, func(h record.Held) bool { return h.Message.Sequence == last }) {
-		return src, false, nil
-	}
-	held, err := pl.cfg.Store.Held(ctx, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: last}, 1)
-	if err != nil {
-		return src, false, fmt.Errorf("load held message: %w", err)
-	}
-	switch {
-	case len(held) == 0 || held[0].Message.Sequence != last:
-		return src, false, fmt.Errorf("load held message: number %d is not there: %w", last, errReload)
-	case src.HeldBytes-held[0].Message.Size()+it.Size() > b.Bytes: // its place is not enough: it keeps it
-		return src, false, nil
-	}
-	if err := pl.cfg.Queues.Return(ctx, []record.Message{held[0].Message}); err != nil {
-		return src, false, fmt.Errorf("give back held message: %w", err)
-	}
-	src = pl.release(key, src, &held[0].Message)
-	pl.put(key, src)
-	return src, true, nil
 }
 
 // heldAlready settles another delivery of a held message, if it is the same message.

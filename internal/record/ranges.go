@@ -74,14 +74,6 @@ func (r Ranges) Len() int {
 	return n
 }
 
-// Last is the largest number, 0 for the empty set.
-func (r Ranges) Last() uint64 {
-	if len(r) == 0 {
-		return 0
-	}
-	return r[len(r)-1].Last
-}
-
 // First is the smallest number, 0 for the empty set.
 func (r Ranges) First() uint64 {
 	if len(r) == 0 {
