@@ -38,7 +38,7 @@ func pipeline(ctx context.Context, o options) (err error) {
 			return err
 		}
 		if lines = bytes.Count(content, []byte("\n")); lines < sent {
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // the file is another part's work, watched from outside
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -33,7 +33,6 @@ const (
 	TooLarge             ProblemType = "too-large"
 	UnsupportedMediaType ProblemType = "unsupported-media-type"
 	KeyReuse             ProblemType = "key-reuse"
-	HeldBackLimit        ProblemType = "held-back-limit"
 	RateLimited          ProblemType = "rate-limited"
 	Internal             ProblemType = "internal"
 	Unavailable          ProblemType = "unavailable"
