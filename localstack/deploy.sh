@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Deploys the CDK app of infra/ to an emulator with the stock CDK command line.
+#
+#   eval "$(localstack/localstack.sh env)"
+#   localstack/deploy.sh [OPTION...]           options go to cdk synth: -c api=rest
+#   localstack/deploy.sh url                   prints the address of the deployed API on the emulator
+#
+# The endpoint is AWS_ENDPOINT_URL, and nothing is deployed without it: this is not the way to AWS. APP names another app than infra; its folder of templates
+# and outputs is OUT, .tools/deploy by default. Needs Go, Node.js and npm.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD app=$(realpath "${APP:-infra}") out=${OUT:-$PWD/.tools/deploy}
+cli=$root/.tools/cdk cdk=$root/.tools/cdk/node_modules/.bin/cdk
+export CDK_HOME=$cli/home CDK_DISABLE_CLI_TELEMETRY=true JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 NODE_NO_WARNINGS=1
+
+: "${AWS_ENDPOINT_URL:?is not set: see localstack.sh env}"
+
+# install puts the pinned command line into .tools, once.
+install() {
+	cmp -s localstack/cdk/package-lock.json "$cli/package-lock.json" && [ -x "$cdk" ] && return
+	mkdir -p "$cli"
+	cp localstack/cdk/package.json localstack/cdk/package-lock.json "$cli/"
+	npm ci --prefix "$cli" --silent --no-audit --no-fund
+}
+
+# run is cdk, heard only when it fails.
+run() {
+	local began=$SECONDS
+	if ! "$cdk" --no-notices "$@" >"$out/$1.log" 2>&1; then
+		cat "$out/$1.log" >&2
+		return 1
+	fi
+	echo "cdk $1: $((SECONDS - began)) s" >&2
+}
+
+# url turns the API's address on AWS, in the outputs, into the one that every emulator here serves without a name to look up.
+url() {
+	local address
+	address=$(grep -oE 'https?://[^./"]+\.execute-api\.[^"]+' "$out/outputs.json" | head -n 1)
+	[ -n "$address" ] || { echo "no output holds the address of an API" >&2; return 1; }
+	sed -E "s#^https?://([^./]+)\.[^/]+#${AWS_ENDPOINT_URL%/}/_aws/execute-api/\1#; s#/\$##" <<<"$address"
+}
+
+deploy() {
+	install
+	rm -rf "$out"
+	mkdir -p "$out"
+	make -C "$app" lambdas "LAMBDA_ARCH=${LAMBDA_ARCH:-amd64}" >&2
+	(cd "$app" && run synth --quiet --output "$out/cdk.out" -c emulator=true "$@")
+	cd "$out"
+	run bootstrap --app cdk.out "aws://000000000000/${AWS_REGION:-us-east-1}"
+	run deploy --app cdk.out --all --require-approval never --outputs-file outputs.json
+	cat outputs.json
+}
+
+if [ "${1:-}" = url ]; then url; else deploy "$@"; fi
