@@ -3,13 +3,13 @@ package lambda
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
@@ -35,11 +35,11 @@ func NewClients(ctx context.Context) (Clients, error) {
 	}, nil
 }
 
-func newQueues(client *sqs.Client, urls QueueURLs) *queues {
+// ports are the queues of a deployment. SQS has a message durably when it answers, so that every order of calls is kept.
+func ports(client *sqs.Client, urls QueueURLs) pipeline.Ports {
 	port := func(url string) queue.Queue { return sqsqueue.New(client, url) }
-	return &queues{
-		ingress: port(urls.Ingress), ingressFIFO: port(urls.IngressFIFO), publish: port(urls.Publish), publishFIFO: port(urls.PublishFIFO),
-		dead: port(urls.Dead), deadPublish: port(urls.DeadPublish), byNumber: map[string]bool{},
-		now: time.Now,
+	return pipeline.Ports{
+		Ingress: port(urls.Ingress), IngressFIFO: port(urls.IngressFIFO), Publish: port(urls.Publish), PublishFIFO: port(urls.PublishFIFO),
+		Dead: port(urls.Dead), DeadPublish: port(urls.DeadPublish),
 	}
 }

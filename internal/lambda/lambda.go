@@ -16,21 +16,14 @@ import (
 
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/apigw"
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/forward"
-	"github.com/effectively-once/once/internal/process"
-	"github.com/effectively-once/once/internal/publish"
-	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
+	"github.com/effectively-once/once/internal/pipeline"
 )
 
 // A System is the engine on its AWS ports.
 type System struct {
-	settings Settings
+	pipeline *pipeline.Pipeline
 	log      *slog.Logger
-	queues   *queues
-	engine   *dedup.Engine
 }
 
 // Open makes a system. A nil log discards.
@@ -38,43 +31,17 @@ func Open(settings Settings, clients Clients, log *slog.Logger) (*System, error)
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	s := &System{settings: settings, log: log, queues: newQueues(clients.SQS, settings.Queues)}
 	store, err := dynamostore.New(clients.DynamoDB, settings.Tables, dynamostore.Options{})
 	if err != nil {
 		return nil, err
 	}
-	streams := s.streams()
-	senders, err := s.openDestinations(streams)
+	p, err := pipeline.New(pipeline.Config{
+		Config: settings.Config, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: openDestination, Trusted: settings.Trusted, Log: log,
+	})
 	if err != nil {
 		return nil, err
 	}
-	s.engine, err = dedup.New(dedup.Config{Streams: streams, Store: store, Queues: s.queues, Senders: senders, Sequenced: s.sequenced(), Log: log})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// streams gives the configured streams, each with the built-in handler.
-func (s *System) streams() []record.Stream {
-	var out []record.Stream
-	for _, name := range s.settings.Config.StreamNames() {
-		c := s.settings.Config.Streams[name]
-		stream := c.Settings(name)
-		stream.Events, stream.Stateless, stream.Handler = c.Destinations, true, forward.To(c.Destinations)
-		s.queues.byNumber[name] = stream.Admission == record.BySequence
-		out = append(out, stream)
-	}
-	return out
-}
-
-// sequenced names the destinations that are streams of this system.
-func (s *System) sequenced() map[string]bool {
-	out := map[string]bool{}
-	for name, d := range s.settings.Config.Destinations {
-		out[name] = d.Stream != ""
-	}
-	return out
+	return &System{pipeline: p, log: log}, nil
 }
 
 // answerMargin is how long before the function's deadline a request is answered, if with an error.
@@ -82,7 +49,7 @@ const answerMargin = time.Second
 
 // Ingest is the handler of the function behind API Gateway, or behind a function URL.
 func (s *System) Ingest() func(ctx context.Context, event json.RawMessage) (any, error) {
-	front := api.New(api.Options{Engine: s.engine, Queue: s.queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log})
+	front := api.New(api.Options{Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log})
 	return apigw.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
 		if deadline, ok := ctx.Deadline(); ok {
@@ -96,21 +63,12 @@ func (s *System) Ingest() func(ctx context.Context, event json.RawMessage) (any,
 
 // Process is the handler of the function behind the ingress queues.
 func (s *System) Process() func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
-	return process.New(s.engine, s.decode, s.queues.Defer, process.Options{Log: s.log}).Handle
+	return s.pipeline.Process().Handle
 }
 
 // Publish is the handler of the function behind the publish queues.
 func (s *System) Publish() func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
-	return publish.New(s.engine, s.log).Handle
-}
-
-// decode reads a message off an ingress queue.
-func (s *System) decode(m events.SQSMessage) (record.Message, error) {
-	decoded, origin, err := wire.FromSQS(m, wire.Defaults{Trusted: s.settings.Trusted})
-	if err == nil && origin == wire.FromMessageID {
-		s.log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
-	}
-	return decoded, err
+	return s.pipeline.Publish().Handle
 }
 
 // Start opens the system of the environment and serves one of its handlers, for ever. What hinders it is logged, and reported to Lambda as the failure of the start.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -22,7 +24,7 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 		}
 		return byStream[name]
 	}
-	for _, st := range s.streams() {
+	for _, st := range s.options.Config.StreamNames() {
 		of(st)
 	}
 	err := s.eachGroup(ctx, "", func(g *record.Group) error {
@@ -43,7 +45,7 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 		return admin.Stats{}, err
 	}
 	stats := admin.Stats{Queues: s.queueStats()}
-	for _, name := range sortedKeys(byStream) {
+	for _, name := range slices.Sorted(maps.Keys(byStream)) {
 		stats.Streams = append(stats.Streams, *byStream[name])
 	}
 	return stats.Total(), nil
@@ -122,7 +124,7 @@ func groupInfo(g *record.Group) admin.GroupInfo {
 	for _, p := range g.Pending {
 		info.Pending = append(info.Pending, admin.Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
 	}
-	for _, key := range sortedKeys(g.Sources) {
+	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
 		src := g.Sources[key]
 		principal, source, scoped := strings.Cut(key, "\x1f")
 		if !scoped {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -78,6 +79,20 @@ func (s crashingStore) MarkDone(ctx context.Context, tokens []record.Token) erro
 	crash("before-mark-done")
 	defer crash("after-mark-done")
 	return s.store.MarkDone(ctx, tokens)
+}
+
+// A crossed queue has a crash point before and after what is sent to it.
+type crossed struct {
+	queue.Queue
+	point string
+}
+
+func crossing(point string, q queue.Queue) queue.Queue { return crossed{q, point} }
+
+func (q crossed) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	crash("before-" + q.point)
+	defer crash("after-" + q.point)
+	return q.Queue.Send(ctx, messages)
 }
 
 type crashingSender struct{ record.Sender }

@@ -28,7 +28,7 @@ import (
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/lease"
 	"github.com/effectively-once/once/internal/pebbledb"
-	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -86,10 +86,12 @@ type System struct {
 	queues  *queues
 	blobs   *blobdir.Dir
 
-	engine  *dedup.Engine
-	files   []*file.Sender
-	stdout  *file.Stdout
-	handler http.Handler
+	pipeline *pipeline.Pipeline
+	engine   *dedup.Engine    // the pipeline's
+	door     *pipeline.Queues // for whoever must not be told of a message before it is durable
+	files    []*file.Sender
+	stdout   *file.Stdout
+	handler  http.Handler
 
 	dirty atomic.Bool // something was written without waiting for the disk
 
@@ -133,25 +135,14 @@ func (s *System) open() (err error) {
 
 // Start makes the engine of the configured streams and those declared in code. See [system.Backend].
 func (s *System) Start(declared []system.Stream) (system.Engine, error) {
-	streams, err := mergeStreams(s.options.Config, declared)
-	if err != nil {
-		return nil, err
-	}
-	senders, err := s.openDestinations(streams)
-	if err != nil {
-		return nil, err
-	}
-	s.queues.byNumber = map[string]bool{}
-	for _, st := range streams {
-		s.queues.byNumber[st.Name] = st.Admission == record.BySequence
-	}
-	s.engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: s.watch, Queues: s.queues, Senders: senders, Sequenced: sequenced(s.options.Config),
-		Blobs: s.blobs, Now: s.options.Now, Log: s.options.Log,
+	p, err := pipeline.New(pipeline.Config{
+		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: s.blobs,
+		Trusted: trusting().Trusted, Now: s.options.Now, Log: s.options.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.pipeline, s.engine, s.door = p, p.Engine, p.Queues.Over(s.queues.durable())
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}

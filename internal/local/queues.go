@@ -8,20 +8,17 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
-	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
 )
 
 // queues are the queues of a deployment. They share the store's database and so its write-ahead log, which is why most writes need not wait
 // for the disk: one is lost only together with everything that was written after it.
 type queues struct {
 	ingress, ingressFIFO *pebblequeue.Queue
-	publish, publishFIFO *pebblequeue.Queue // delayed triggers, and the others: one publisher a group
-	dead, deadPublish    *pebblequeue.Queue // refused messages and refused effects
-
-	byNumber map[string]bool // the streams whose order comes from numbers
+	publish, publishFIFO *pebblequeue.Queue
+	dead, deadPublish    *pebblequeue.Queue
 }
 
 // openQueues opens them without a limit on receives: the functions refuse what is hopeless, with a reason, and what waits for a destination may wait as long as that takes.
@@ -64,110 +61,26 @@ func (q *queues) Close() error {
 	return errors.Join(errs...)
 }
 
-// entrance is the ingress queue for a message: first-in-first-out, but for numbered messages, which would block their own predecessors in it.
-func (q *queues) entrance(m *record.Message) *pebblequeue.Queue {
-	if q.byNumber[m.Stream] && m.Route == "" {
-		return q.ingress
+// behindWrites are the ports of the engine: what it sends is durable no later than what it writes afterwards, and nothing waits for the disk.
+func (q *queues) behindWrites() pipeline.Ports {
+	return pipeline.Ports{
+		Ingress: ordered{q.ingress}, IngressFIFO: ordered{q.ingressFIFO},
+		Publish: crossing("trigger", ordered{q.publish}), PublishFIFO: crossing("trigger", ordered{q.publishFIFO}),
+		Dead: ordered{q.dead}, DeadPublish: ordered{q.deadPublish},
 	}
-	return q.ingressFIFO
 }
 
-// Enqueue puts a message on its ingress queue, durably.
-func (q *queues) Enqueue(ctx context.Context, m record.Message) error {
-	crash("before-enqueue")
-	x := q.entrance(&m)
-	result := x.Send(ctx, []queue.Message{inbound(x, m)})[0]
-	crash("after-enqueue")
-	return result.Err
-}
-
-// inbound is a message as the queue takes it.
-func inbound(x *pebblequeue.Queue, m record.Message) queue.Message {
-	out := wire.ToQueue(m)
-	if !queue.FIFO(x.Name()) {
-		out.Group, out.DedupID = "", ""
+// durable are the ports of those who tell somebody, or take something away, when a message is sent: the front door and the redrive.
+func (q *queues) durable() pipeline.Ports {
+	return pipeline.Ports{
+		Ingress: crossing("enqueue", q.ingress), IngressFIFO: crossing("enqueue", q.ingressFIFO),
+		Publish: q.publish, PublishFIFO: q.publishFIFO, Dead: q.dead, DeadPublish: q.deadPublish,
 	}
-	out.Sender = wire.Sender
-	return out
 }
 
-// An ordered puts messages on their ingress queues for the stream destinations.
-type ordered struct{ *queues }
+// An ordered queue does not wait for the disk when it sends.
+type ordered struct{ *pebblequeue.Queue }
 
-// Enqueue puts messages on their ingress queues, no later than anything that is written afterwards.
-func (q ordered) Enqueue(ctx context.Context, messages []record.Message) []error {
-	errs := make([]error, len(messages))
-	stopped := map[record.GroupKey]error{}
-	for i, m := range messages {
-		if errs[i] = stopped[m.GroupKey()]; errs[i] != nil {
-			continue
-		}
-		x := q.entrance(&m)
-		errs[i] = x.SendOrdered(ctx, []queue.Message{inbound(x, m)})[0].Err
-		stopped[m.GroupKey()] = errs[i]
-	}
-	return errs
-}
-
-// Trigger asks for publishing. See [record.Queues].
-func (q *queues) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
-	crash("before-trigger")
-	x := q.publishFIFO
-	if delay > 0 {
-		x = q.publish
-	}
-	messages := make([]queue.Message, len(groups))
-	for i, key := range groups {
-		messages[i] = wire.ToTrigger(key)
-		messages[i].Sender, messages[i].Delay = wire.Sender, delay
-		if delay > 0 {
-			messages[i].Group, messages[i].DedupID = "", ""
-		}
-	}
-	err := sendAll(ctx, x, messages)
-	crash("after-trigger")
-	return err
-}
-
-// Return puts messages back on the ingress queue.
-func (q *queues) Return(ctx context.Context, messages []record.Message) error {
-	return q.later(ctx, messages, 0)
-}
-
-// Defer puts messages back on the ingress queue for later.
-func (q *queues) Defer(ctx context.Context, messages []record.Message) error {
-	return q.later(ctx, messages, time.Second)
-}
-
-func (q *queues) later(ctx context.Context, messages []record.Message, delay time.Duration) error {
-	out := make([]queue.Message, len(messages))
-	for i, m := range messages {
-		out[i] = inbound(q.ingress, m)
-		out[i].Delay = delay
-	}
-	return sendAll(ctx, q.ingress, out)
-}
-
-// DeadLetter puts refused messages and effects on their dead-letter queues.
-func (q *queues) DeadLetter(ctx context.Context, refused []record.Refused) error {
-	for _, r := range refused {
-		x := q.dead
-		if r.Delivery != nil {
-			x = q.deadPublish
-		}
-		m := wire.ToDeadLetter(r)
-		m.Sender, m.Group, m.DedupID = wire.Sender, "", ""
-		if err := sendAll(ctx, x, []queue.Message{m}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sendAll(ctx context.Context, x *pebblequeue.Queue, messages []queue.Message) error {
-	var errs []error
-	for _, r := range x.SendOrdered(ctx, messages) {
-		errs = append(errs, r.Err)
-	}
-	return errors.Join(errs...)
+func (q ordered) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	return q.SendOrdered(ctx, messages)
 }

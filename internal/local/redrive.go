@@ -125,28 +125,12 @@ func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o admin
 }
 
 func (s *System) redriveOne(ctx context.Context, q *pebblequeue.Queue, d queue.Delivery) error {
-	to, m, err := s.wayBack(d)
-	if err != nil {
-		return err
-	}
-	if result := to.Send(ctx, []queue.Message{m})[0]; result.Err != nil {
-		return fmt.Errorf("send back: %w", result.Err)
-	}
-	return q.Delete(ctx, []string{d.Receipt})[0]
-}
-
-// wayBack is the queue that a dead letter goes back to, and how it looks there.
-func (s *System) wayBack(d queue.Delivery) (*pebblequeue.Queue, queue.Message, error) {
 	r, err := fromDeadLetter(d)
 	if err != nil {
-		return nil, queue.Message{}, fmt.Errorf("read dead letter: %w", err)
+		return fmt.Errorf("read dead letter: %w", err)
 	}
-	if r.Delivery != nil {
-		return s.queues.publishFIFO, wire.ToRedelivery(r.To, *r.Delivery), nil // one at a time of its group, in order
+	if err := s.door.Redrive(ctx, r); err != nil {
+		return fmt.Errorf("send back: %w", err)
 	}
-	if r.Reason == record.ReasonExpired {
-		r.Message.Accepted = s.options.Now() // whoever redrives it has decided that it was not processed
-	}
-	to := s.queues.entrance(&r.Message)
-	return to, inbound(to, r.Message), nil
+	return q.Delete(ctx, []string{d.Receipt})[0]
 }

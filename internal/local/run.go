@@ -14,8 +14,6 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/process"
-	"github.com/effectively-once/once/internal/publish"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/record"
@@ -33,7 +31,7 @@ const drainTime = 10 * time.Second
 func (s *System) frontDoor() (http.Handler, error) {
 	engine := durable{s.engine, s}
 	contract := api.New(api.Options{
-		Engine: engine, Queue: s.queues, Await: s.untilDrained(api.Poll(engine)), Ready: s.Ready, Now: s.options.Now, Log: s.options.Log,
+		Engine: engine, Queue: s.door, Await: s.untilDrained(api.Poll(engine)), Ready: s.Ready, Now: s.options.Now, Log: s.options.Log,
 	})
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
@@ -100,8 +98,7 @@ func (s *System) Run(ctx context.Context) error {
 
 // pollers makes the event source mappings: the process function behind the ingress queues, the publish function behind the publish queues.
 func (s *System) pollers() []*poller {
-	processing := process.New(s.engine, s.decode, s.queues.Defer, process.Options{Log: s.options.Log})
-	publishing := publish.New(s.engine, s.options.Log)
+	processing, publishing := s.pipeline.Process(), s.pipeline.Publish()
 	var out []*poller
 	for range pollers {
 		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
@@ -121,15 +118,6 @@ func (s *System) poller(q *pebblequeue.Queue, handle func(context.Context, event
 
 // trusting believes what the system's own parts have put on its queues. No front door lets anybody else send under their name.
 func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
-
-// decode reads a message off an ingress queue.
-func (s *System) decode(m events.SQSMessage) (record.Message, error) {
-	decoded, origin, err := wire.FromSQS(m, trusting())
-	if err == nil && origin == wire.FromMessageID {
-		s.options.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
-	}
-	return decoded, err
-}
 
 // serve listens until the context ends.
 func (s *System) serve(ctx context.Context) error {

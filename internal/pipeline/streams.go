@@ -1,9 +1,8 @@
-package local
+package pipeline
 
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/effectively-once/once/internal/config"
@@ -12,8 +11,9 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-// mergeStreams puts together what the configuration and the code say of each stream; the code's word counts where both speak.
-func mergeStreams(c *config.Config, declared []system.Stream) ([]record.Stream, error) {
+// merge puts together what the configuration and the code say of each stream, sorted by name; the code's word counts where both speak. A stream that no code handles forwards
+// to its destinations. It is an error where one of them is not configured.
+func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) {
 	byName := map[string]system.Stream{}
 	for name, s := range c.Streams {
 		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
@@ -73,11 +73,3 @@ func sequenced(c *config.Config) map[string]bool {
 	}
 	return out
 }
-
-// streams lists the names of the configured streams.
-func (s *System) streams() []string {
-	names := s.options.Config.StreamNames()
-	return names
-}
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/process"
+	"github.com/effectively-once/once/internal/publish"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// Config is what a pipeline is made of. Zero fields take the defaults in their comments.
+type Config struct {
+	Config *config.Config // required
+	Store  record.Store   // required
+	Ports  Ports          // required
+	// Declared are the streams that code handles. See [system.Backend].
+	Declared []system.Stream
+	// Open opens a destination, by shared where that is a webhook or a stream: those are the same everywhere. A nil sender leaves the destination out. Required.
+	Open func(name string, d config.Destination, shared Open) (record.Sender, error)
+	// Blobs may be nil where no handler makes blobs.
+	Blobs record.Blobs
+	// Trusted lists the SenderIds whose word on the ingress queues is believed. See [wire.Defaults].
+	Trusted []string
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+// Open opens a destination.
+type Open func() (record.Sender, error)
+
+// A Pipeline is an engine and the ways to and from its queues.
+type Pipeline struct {
+	Engine *dedup.Engine
+	Queues *Queues
+
+	cfg     Config
+	streams []record.Stream
+}
+
+// New makes the engine of the configured and the declared streams. It receives nothing. The error names each destination that can't be opened.
+func New(cfg Config) (*Pipeline, error) {
+	if cfg.Config == nil || cfg.Open == nil || slices.Contains(cfg.Ports.all(), nil) {
+		return nil, errors.New("make pipeline: a configuration, all ports and a way to open destinations are required")
+	}
+	cfg = cfg.withDefaults()
+	streams, err := merge(cfg.Config, cfg.Declared)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipeline{cfg: cfg, streams: streams, Queues: NewQueues(cfg.Ports, streams, cfg.Now)}
+	senders, err := p.senders()
+	if err != nil {
+		return nil, err
+	}
+	p.Engine, err = dedup.New(dedup.Config{
+		Streams: streams, Store: cfg.Store, Queues: p.Queues, Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs, Now: cfg.Now, Log: cfg.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Process makes the function behind the ingress queues.
+func (p *Pipeline) Process() *process.Handler {
+	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{Log: p.cfg.Log})
+}
+
+// Publish makes the function behind the publish queues.
+func (p *Pipeline) Publish() *publish.Handler { return publish.New(p.Engine, p.cfg.Log) }
+
+// decode reads a message off an ingress queue.
+func (p *Pipeline) decode(m events.SQSMessage) (record.Message, error) {
+	decoded, origin, err := wire.FromSQS(m, wire.Defaults{Trusted: p.cfg.Trusted})
+	if err == nil && origin == wire.FromMessageID {
+		p.cfg.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
+	}
+	return decoded, err
+}

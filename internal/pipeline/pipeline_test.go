@@ -1,0 +1,204 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+const feeding = `
+streams:
+  orders:   {destinations: [paying, counting]}
+  payments: {admission: token, destinations: [ledger]}
+  numbers:  {admission: sequence, destinations: [ledger]}
+destinations:
+  paying:   {stream: payments}
+  counting: {stream: numbers}
+  ledger:   {file: ledger.jsonl}
+`
+
+// A ledger keeps the identities of what it was sent.
+type ledger struct{ lines []string }
+
+func (l *ledger) Send(_ context.Context, deliveries []record.Delivery) []error {
+	for _, d := range deliveries {
+		l.lines = append(l.lines, d.Identity+" "+string(d.Effect.Body))
+	}
+	return make([]error, len(deliveries))
+}
+
+func parsed(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// opener opens what is shared, and gives l for the rest.
+func opener(l record.Sender) func(string, config.Destination, Open) (record.Sender, error) {
+	return func(_ string, d config.Destination, shared Open) (record.Sender, error) {
+		if d.Kind() == config.KindFile {
+			return l, nil
+		}
+		return shared()
+	}
+}
+
+// run feeds the functions until the queues are empty.
+func (w *world) run(p *Pipeline) {
+	w.t.Helper()
+	functions := map[string]func(context.Context, events.SQSEvent) (events.SQSEventResponse, error){
+		"ingress": p.Process().Handle, "ingress.fifo": p.Process().Handle, "publish": p.Publish().Handle, "publish.fifo": p.Publish().Handle,
+	}
+	for idle := false; !idle; {
+		idle = true
+		for name, handle := range functions {
+			batch := w.ready(name)
+			if len(batch) == 0 {
+				continue
+			}
+			idle = false
+			if response, err := handle(w.t.Context(), wire.Event("arn:aws:sqs:x:1:"+name, batch)); err != nil || len(response.BatchItemFailures) > 0 {
+				w.t.Fatalf("%s: %+v, %v", name, response, err)
+			}
+		}
+	}
+}
+
+func TestAMessageGoesThroughAllQueuesToAllDestinations(t *testing.T) {
+	w, l := newWorld(t), &ledger{}
+	p, err := New(Config{
+		Config: parsed(t, feeding), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(l), Trusted: []string{wire.Sender}, Now: w.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"1", "2", "2"} { // a duplicate too
+		if err := p.Queues.Enqueue(t.Context(), message("orders", "g", id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run(p)
+	of := map[string][]string{}
+	for _, line := range l.lines {
+		stream, _, _ := strings.Cut(line, "/")
+		of[stream] = append(of[stream], line)
+	}
+	want := map[string][]string{"payments": {"payments/g/1 1", "payments/g/2 2"}, "numbers": {"numbers/g/1 1", "numbers/g/2 2"}}
+	if d := cmp.Diff(want, of); d != "" {
+		t.Errorf("deliveries (-want +got):\n%s", d)
+	}
+	w.want(map[string][]string{})
+}
+
+func TestOnlyTrustedSendersAreBelieved(t *testing.T) {
+	w := newWorld(t)
+	p, err := New(Config{Config: parsed(t, feeding), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(&ledger{}), Trusted: []string{"me"}, Now: w.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := message("orders", "g", "1")
+	m.Principal = "ann"
+	for sender, principal := range map[string]string{"me": "ann", "somebody": ""} {
+		sent := wire.ToQueue(m)
+		sent.Sender = sender
+		got, err := p.decode(wire.Event("", []queue.Delivery{{Message: sent}}).Records[0])
+		if err != nil || got.Principal != principal {
+			t.Errorf("from %s: principal %q, %v", sender, got.Principal, err)
+		}
+	}
+}
+
+func TestTheCodesWordCountsWhereTheConfigurationSpeaksToo(t *testing.T) {
+	c := parsed(t, "streams:\n  orders: {retention: 2h, order: none, destinations: [out]}\n  plain: {destinations: [out]}\ndestinations:\n  out: {file: out.jsonl}\n")
+	handler := func(context.Context, *record.Attempt, record.Message) error { return errors.New("mine") }
+	streams, err := merge(c, []system.Stream{
+		{Stream: record.Stream{Name: "orders", Retention: time.Hour, Handler: handler}}, {Stream: record.Stream{Name: "declared", Admission: record.ByToken, Handler: handler}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		Name      string
+		Admission record.Admission
+		Retention time.Duration
+		Unordered bool
+		Stateless bool
+		Events    []string
+		Mine      bool
+	}
+	var got []row
+	for _, s := range streams {
+		mine := s.Handler(t.Context(), &record.Attempt{}, record.Message{}) != nil
+		got = append(got, row{s.Name, s.Admission, s.Retention, s.Unordered, s.Stateless, s.Events, mine})
+	}
+	want := []row{
+		{Name: "declared", Admission: record.ByToken, Mine: true},
+		{Name: "orders", Admission: record.ByKey, Retention: time.Hour, Unordered: true, Events: []string{"out"}, Mine: true},
+		{Name: "plain", Admission: record.ByKey, Stateless: true, Events: []string{"out"}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("streams (-want +got):\n%s", d)
+	}
+}
+
+func TestWhatCannotWorkIsAnErrorAtTheStartThatNamesIt(t *testing.T) {
+	w := newWorld(t)
+	base := Config{Config: parsed(t, feeding), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(&ledger{})}
+	handler := func(context.Context, *record.Attempt, record.Message) error { return nil }
+	for name, c := range map[string]struct {
+		change func(*Config)
+		parts  []string
+	}{
+		"destination of the code": {func(c *Config) {
+			c.Declared = []system.Stream{{Stream: record.Stream{Name: "declared", Handler: handler}, Destinations: []string{"nowhere"}}}
+		}, []string{"declared", "nowhere"}},
+		"each destination that can't be opened": {func(c *Config) {
+			c.Open = func(string, config.Destination, Open) (record.Sender, error) { return nil, errors.New("shut") }
+		}, []string{"paying", "counting", "ledger", "shut"}},
+		"a kind that is not shared": {func(c *Config) {
+			c.Open = func(_ string, _ config.Destination, shared Open) (record.Sender, error) { return shared() }
+		}, []string{"ledger", "file ledger.jsonl"}},
+		"a webhook's secret": {func(c *Config) {
+			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_NOT_SET\"}\n")
+		}, []string{"shop", "env:ONCE_TEST_NOT_SET"}},
+		"a port": {func(c *Config) { c.Ports.Dead = nil }, []string{"ports"}},
+	} {
+		cfg := base
+		c.change(&cfg)
+		_, err := New(cfg)
+		for _, part := range c.parts {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: got %v, which does not name %s", name, err, part)
+			}
+		}
+	}
+}
+
+func TestADestinationMayBeLeftOut(t *testing.T) {
+	w := newWorld(t)
+	cfg := Config{Config: parsed(t, feeding), Store: memstore.New(w.clock), Ports: w.ports(), Now: w.clock}
+	cfg.Open = func(string, config.Destination, Open) (record.Sender, error) { return nil, nil }
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := p.Engine.Process(t.Context(), []record.Message{message("orders", "g", "1")})[0]
+	if o.Settled() {
+		t.Errorf("a message without a way to its destinations is %+v", o)
+	}
+}
