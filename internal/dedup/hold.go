@@ -31,6 +31,9 @@ func (pl *plan) bySequence(ctx context.Context) error {
 			}
 			progress = progress || moved
 		}
+		if !pl.next.HasHeld() {
+			continue
+		}
 		for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
 			moved, err := pl.drain(ctx, key)
 			if err != nil {
@@ -260,11 +263,16 @@ func (pl *plan) evict(ctx context.Context, key string, reason record.Reason, det
 
 // holdRest holds what came too early. The newest epochs come first, and so refuse the older ones.
 func (pl *plan) holdRest(ctx context.Context) error {
-	items := slices.Clone(pl.part.items)
-	slices.SortStableFunc(items, func(a, b *item) int { return cmp.Compare(b.Epoch, a.Epoch) })
-	for _, it := range items {
-		if !pl.undecided(it) || pl.more {
-			continue
+	var rest []*item
+	for _, it := range pl.part.items {
+		if pl.undecided(it) {
+			rest = append(rest, it)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b *item) int { return cmp.Compare(b.Epoch, a.Epoch) })
+	for _, it := range rest {
+		if pl.more {
+			return nil
 		}
 		if pl.failed {
 			pl.decide(it, record.Outcome{Err: record.ErrBlocked})

@@ -36,9 +36,9 @@ func (e *Engine) process(ctx context.Context, messages []record.Message, early b
 
 // split validates the messages and sorts them by group. Those that need no group record come apart.
 func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts []*part, relays []*item) {
-	byKey := make(map[record.GroupKey]*part, len(messages))
-	byToken := make(map[record.TokenKey]*part, len(messages))
 	items := make([]item, len(messages))
+	byKey := map[record.GroupKey]*part{}
+	var p *part
 	for i := range messages {
 		it := &items[i]
 		it.Message, it.out = messages[i], &out[i]
@@ -52,27 +52,39 @@ func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts [
 			relays = append(relays, it)
 			continue
 		}
-		key := it.GroupKey()
-		p := byKey[key]
-		if p == nil {
-			p = newPart(key, s)
-			byKey[key] = p
-			parts = append(parts, p)
+		if key := it.GroupKey(); p == nil || p.key != key {
+			if p = byKey[key]; p == nil {
+				p = newPart(key, s)
+				byKey[key] = p
+				parts = append(parts, p)
+			}
 		}
 		p.items = append(p.items, it)
-		if it.ByNumber {
-			continue
-		}
-		if first := byToken[it.Token()]; first != nil && first != p {
-			it.fate = record.Outcome{Err: errTwin}
-		}
-		byToken[it.Token()] = p
+	}
+	if len(parts) > 1 {
+		partTwins(parts)
 	}
 	return parts, relays
 }
 
 // errTwin keeps two groups of one batch from running one identity side by side. When the second message comes again, the first one's token refuses it.
 var errTwin = errors.New("another group of the batch has the same identity")
+
+// partTwins finds identities that are in several groups.
+func partTwins(parts []*part) {
+	byToken := map[record.TokenKey]*part{}
+	for _, p := range parts {
+		for _, it := range p.items {
+			if it.ByNumber {
+				continue
+			}
+			if first := byToken[it.Token()]; first != nil && first != p {
+				it.fate = record.Outcome{Err: errTwin}
+			}
+			byToken[it.Token()] = p
+		}
+	}
+}
 
 // forward hands the messages that need no group record to the relay.
 func (e *Engine) forward(ctx context.Context, items []*item) {

@@ -49,17 +49,10 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 // load reads the groups and then, in the same call, the tokens of the messages: never the other way round.
 func (e *Engine) load(ctx context.Context, parts []*part) error {
 	keys := make([]record.GroupKey, len(parts))
-	var tokens []record.TokenKey
-	asked := map[record.TokenKey]bool{}
 	for i, p := range parts {
 		keys[i] = p.key
-		for _, it := range p.items {
-			if !it.ByNumber && it.open() && !asked[it.Token()] {
-				asked[it.Token()] = true
-				tokens = append(tokens, it.Token())
-			}
-		}
 	}
+	tokens := openTokens(parts)
 	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
 	if err != nil {
 		return fmt.Errorf("load groups: %w", err)
@@ -73,6 +66,21 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 		e.resolveDoubts(ctx, p)
 	}
 	return nil
+}
+
+// openTokens names the tokens of the messages that are still to be decided, each once.
+func openTokens(parts []*part) []record.TokenKey {
+	var tokens []record.TokenKey
+	asked := map[record.TokenKey]bool{}
+	for _, p := range parts {
+		for _, it := range p.items {
+			if !it.ByNumber && it.open() && !asked[it.Token()] {
+				asked[it.Token()] = true
+				tokens = append(tokens, it.Token())
+			}
+		}
+	}
+	return tokens
 }
 
 // advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a

@@ -16,12 +16,8 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	latest := make(map[record.TokenKey]record.Token, len(marks)) // no key twice in one batch write
-	for _, t := range marks {
-		latest[t.Key] = t
-	}
 	var messages, requests []record.Token
-	for _, t := range slices.SortedFunc(maps.Values(latest), func(a, b record.Token) int { return slices.Compare(a.Key[:], b.Key[:]) }) {
+	for _, t := range lastOfEach(marks) {
 		if t.OfRequest() {
 			requests = append(requests, t)
 		} else {
@@ -39,6 +35,27 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 		}
 	}
 	return nil
+}
+
+// lastOfEach drops all but the last mark of each token: no batch write takes a key twice.
+func lastOfEach(marks []record.Token) []record.Token {
+	if len(marks) == 1 {
+		return marks
+	}
+	last := make(map[record.TokenKey]int, len(marks))
+	for i := range marks {
+		last[marks[i].Key] = i
+	}
+	if len(last) == len(marks) {
+		return marks
+	}
+	var out []record.Token
+	for i := range marks {
+		if last[marks[i].Key] == i {
+			out = append(out, marks[i])
+		}
+	}
+	return out
 }
 
 // markRequest marks a request's token done, if it is not, nor deleted.

@@ -23,10 +23,10 @@ const (
 )
 
 const (
-	// memTableSize is how much is sorted in memory before it is written to tables. Two may be in memory at once.
-	memTableSize = 32 << 20
-	// cacheSize is how much of the tables is kept in memory: the filters and indexes of millions of keys, and what was read last.
-	cacheSize = 64 << 20
+	// memTableSize is how much is sorted in memory before it is written to tables. Pebble takes the memory of two out of the cache's.
+	memTableSize = 16 << 20
+	// cacheSize is how much is kept in memory: besides what is being written, the filters and indexes of millions of keys, and what was read last.
+	cacheSize = 96 << 20
 	// filterBits a key let nearly all look-ups of identities that were never seen do without reading a table.
 	filterBits = 10
 )

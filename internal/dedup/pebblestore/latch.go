@@ -23,10 +23,13 @@ func newLatches() *latches { return &latches{seed: maphash.MakeSeed()} }
 
 // lock gives the latch of a key, locked.
 func (l *latches) lock(key []byte) *latch {
-	latch := &l.locks[l.stripe(key)]
+	latch := l.of(key)
 	latch.Lock()
 	return latch
 }
+
+// of gives the latch of a key, for who holds it.
+func (l *latches) of(key []byte) *latch { return &l.locks[l.stripe(key)] }
 
 func (l *latches) stripe(key []byte) int { return int(maphash.Bytes(l.seed, key) % stripes) }
 

@@ -35,11 +35,11 @@ func (s *Store) listGroup(ctx context.Context, dbKey []byte) (record.Group, bool
 	if !ok {
 		return record.Group{}, false, fmt.Errorf("key of %d bytes: %w", len(dbKey), record.ErrCorrupt)
 	}
-	g, err := s.loadGroup(ctx, key)
+	groups, _, err := s.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {
-		return g, false, fmt.Errorf("group %s: %w", key, err)
+		return record.Group{}, false, err
 	}
-	return g, g.Version != 0, nil
+	return groups[0], groups[0].Version != 0, nil
 }
 
 // Tokens implements record.Lister; the order is that of the keys' bytes. Corrupt records are passed over and reported as Groups does.
@@ -60,11 +60,11 @@ func (s *Store) listToken(ctx context.Context, dbKey []byte) (record.Token, bool
 	if !ok {
 		return record.Token{}, false, fmt.Errorf("key %x: %w", dbKey, record.ErrCorrupt)
 	}
-	t, err := s.loadToken(ctx, key)
+	_, tokens, err := s.Load(ctx, nil, []record.TokenKey{key})
 	if err != nil {
-		return t, false, fmt.Errorf("token %s: %w", key, err)
+		return record.Token{}, false, err
 	}
-	return t, t.State != record.Absent, nil
+	return tokens[0], tokens[0].State != record.Absent, nil
 }
 
 // bounds are a range of keys, the upper one excluded.

@@ -53,36 +53,47 @@ func New(db *pebble.DB, options Options) *Store {
 	return &Store{db: db, now: options.Now, encode: newBuffers(), groups: newLatches(), tokens: newLatches()}
 }
 
-// Load implements record.Store. Each record is read by itself: the caller's conditions are on single records too.
+// Load implements record.Store. It holds the latches of all it reads: the iterator shows everything at one moment, and what it shows has to be durable.
 func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
-	gs := make([]record.Group, len(groups))
-	for i, key := range groups {
-		g, err := s.loadGroup(ctx, key)
-		if err != nil {
-			return nil, nil, fmt.Errorf("load group %s: %w", key, err)
-		}
-		gs[i] = g
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("load: %w", err)
 	}
-	ts := make([]record.Token, len(tokens))
-	for i, key := range tokens {
-		t, err := s.loadToken(ctx, key)
-		if err != nil {
-			return nil, nil, fmt.Errorf("load token %s: %w", key, err)
+	groupKeys, tokenKeys := keysOf(groups, groupKey), keysOf(tokens, tokenKey)
+	defer s.groups.lockAll(groupKeys)()
+	defer s.tokens.lockAll(tokenKeys)()
+	gs, ts := make([]record.Group, len(groups)), make([]record.Token, len(tokens))
+	err := s.read(func(iter *pebble.Iterator) (err error) {
+		for i, key := range groups {
+			if gs[i], err = s.loadGroup(iter, key, groupKeys[i]); err != nil {
+				return fmt.Errorf("load group %s: %w", key, err)
+			}
 		}
-		ts[i] = t
+		for i, key := range tokens {
+			if ts[i], err = s.token(iter, key, tokenKeys[i]); err != nil {
+				return fmt.Errorf("load token %s: %w", key, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	return gs, ts, nil
 }
 
-func (s *Store) loadGroup(ctx context.Context, key record.GroupKey) (record.Group, error) {
-	if err := ctx.Err(); err != nil {
-		return record.Group{}, err
+func keysOf[K any](keys []K, encode func(K) []byte) [][]byte {
+	out := make([][]byte, len(keys))
+	for i, key := range keys {
+		out[i] = encode(key)
 	}
-	dbKey := groupKey(key)
-	latch := s.groups.lock(dbKey)
-	defer latch.Unlock()
+	return out
+}
+
+// loadGroup reads a record for a commit that will mostly follow.
+func (s *Store) loadGroup(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
+	latch := s.groups.of(dbKey)
 	latch.forget()
-	g, err := s.group(key, dbKey)
+	g, err := s.group(iter, key, dbKey)
 	if err != nil {
 		return record.Group{}, err
 	}
@@ -91,10 +102,19 @@ func (s *Store) loadGroup(ctx context.Context, key record.GroupKey) (record.Grou
 }
 
 // group reads a record, or one of version 0; the caller must hold the latch.
-func (s *Store) group(key record.GroupKey, dbKey []byte) (record.Group, error) {
+func (s *Store) group(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
 	g := record.Group{Key: key}
-	err := s.view(dbKey, func(r checked) (err error) {
+	err := s.view(iter, dbKey, func(r checked) (err error) {
 		g, err = decodeGroup(r, key)
+		return err
+	})
+	return g, err
+}
+
+// groupNow is group with an iterator of its own.
+func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err error) {
+	err = s.read(func(iter *pebble.Iterator) error {
+		g, err = s.group(iter, key, dbKey)
 		return err
 	})
 	return g, err
@@ -104,12 +124,23 @@ func headOf(g *record.Group) head {
 	return head{incarnation: g.Incarnation, version: g.Version, expires: micros(g.Expires)}
 }
 
-// view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
-func (s *Store) view(key []byte, f func(checked) error) error {
-	value, closer, err := s.db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil
+// read lends f an iterator for [Store.view]. Most look-ups are of identities that were never seen; unlike pebble.DB.Get, an iterator can be told to ask the filters of the
+// last level for them too.
+func (s *Store) read(f func(iter *pebble.Iterator) error) (err error) {
+	iter, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: true})
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, iter.Close()) }()
+	return f(iter)
+}
+
+// view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
+func (s *Store) view(iter *pebble.Iterator, key []byte, f func(checked) error) error {
+	if !iter.SeekPrefixGE(key) {
+		return iter.Error()
+	}
+	value, err := iter.ValueAndErr()
 	if err != nil {
 		return err
 	}
@@ -117,7 +148,7 @@ func (s *Store) view(key []byte, f func(checked) error) error {
 	if err == nil && !expired(r.expires, s.now()) {
 		err = f(r)
 	}
-	return errors.Join(err, closer.Close())
+	return err
 }
 
 // Commit implements record.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
@@ -156,7 +187,7 @@ func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.
 	pending := c.Next.Pending
 	stored, known := latch.recall(key)
 	if !known || carries(c) {
-		g, err := s.group(c.Next.Key, key)
+		g, err := s.groupNow(c.Next.Key, key)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +244,7 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	key := groupKey(c.Group)
 	latch := s.groups.lock(key)
 	defer latch.Unlock()
-	g, err := s.group(c.Group, key)
+	g, err := s.groupNow(c.Group, key)
 	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
 		return err
 	}

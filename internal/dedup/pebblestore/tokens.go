@@ -10,20 +10,20 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func (s *Store) loadToken(ctx context.Context, key record.TokenKey) (record.Token, error) {
-	if err := ctx.Err(); err != nil {
-		return record.Token{}, err
-	}
-	dbKey := tokenKey(key)
-	defer s.tokens.lock(dbKey).Unlock()
-	return s.token(key, dbKey)
+// token reads a record, or an absent one; the caller must hold the latch.
+func (s *Store) token(iter *pebble.Iterator, key record.TokenKey, dbKey []byte) (record.Token, error) {
+	t := record.Token{Key: key}
+	err := s.view(iter, dbKey, func(r checked) (err error) {
+		t, err = decodeToken(r, key)
+		return err
+	})
+	return t, err
 }
 
-// token reads a record, or an absent one; the caller must hold the latch.
-func (s *Store) token(key record.TokenKey, dbKey []byte) (record.Token, error) {
-	t := record.Token{Key: key}
-	err := s.view(dbKey, func(r checked) (err error) {
-		t, err = decodeToken(r, key)
+// tokenNow is token with an iterator of its own.
+func (s *Store) tokenNow(key record.TokenKey, dbKey []byte) (t record.Token, err error) {
+	err = s.read(func(iter *pebble.Iterator) error {
+		t, err = s.token(iter, key, dbKey)
 		return err
 	})
 	return t, err
@@ -44,7 +44,7 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	}
 	key := tokenKey(next.Key)
 	defer s.tokens.lock(key).Unlock()
-	stored, err := s.token(next.Key, key)
+	stored, err := s.tokenNow(next.Key, key)
 	switch {
 	case err != nil:
 		return record.Token{}, err
