@@ -88,6 +88,8 @@ func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Sh
 		deliveries[i] = s.Delivery
 	}
 	errs := sender.Send(ctx, deliveries)
+	noting, cancel := Noting(ctx) // a refusal that is not noted is sent again, and refused again
+	defer cancel()
 	for i := range list {
 		err := errNoAnswer
 		if len(errs) == len(list) {
@@ -95,7 +97,7 @@ func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Sh
 		}
 		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
 			d := deliveries[i]
-			err = p.cfg.Queues.DeadLetter(ctx, []record.Refused{{Delivery: &d, To: list[i].To, Reason: refused.Reason, Detail: refused.Detail}})
+			err = p.cfg.Queues.DeadLetter(noting, []record.Refused{{Delivery: &d, To: list[i].To, Reason: refused.Reason, Detail: refused.Detail}})
 		}
 		if err != nil {
 			list[i].Err = fmt.Errorf("send to %s: %w", list[i].To, err)

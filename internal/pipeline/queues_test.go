@@ -125,7 +125,8 @@ func TestWhatWasRefusedIsRedrivenUnderItsIdentity(t *testing.T) {
 	late := message("orders", "g", "late")
 	late.Accepted = noon.Add(-48 * time.Hour)
 	if err := q.DeadLetter(ctx, []record.Refused{
-		{Message: late, Reason: record.ReasonExpired}, {Message: message("numbers", "g", "number"), Reason: record.ReasonAttempts},
+		{Message: late, Reason: record.ReasonExpired},
+		{Message: message("numbers", "g", "number"), Reason: record.ReasonAttempts},
 		{Delivery: &record.Delivery{Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1}, To: "shop", Reason: record.ReasonInvalid},
 	}); err != nil {
 		t.Fatal(err)
