@@ -267,12 +267,13 @@ func TestTooManyRequestsAreRateLimited(t *testing.T) {
 func TestALeasedMessageIsAConflictWithATime(t *testing.T) {
 	w := newWorld(t)
 	m := record.Message{Stream: "orders", ID: "a"}
+	key := record.NewTokenKey("", "orders", "a")
 	lease := func(request *record.Message) {
 		token := record.Token{
-			Key: m.TokenKey(), State: record.Leased, Fingerprint: m.Fingerprint(), Stream: "orders", Group: "a", Owner: "other",
+			Key: key, State: record.Leased, Fingerprint: m.Fingerprint(), Stream: "orders", Group: "a", Owner: "other",
 			Lease: time.Now().Add(90 * time.Second), Expires: time.Now().Add(time.Hour), Request: request,
 		}
-		if _, err := w.store.SwapToken(t.Context(), record.Token{Key: m.TokenKey()}, token); err != nil {
+		if _, err := w.store.SwapToken(t.Context(), record.Token{Key: key}, token); err != nil {
 			t.Fatal(err)
 		}
 	}

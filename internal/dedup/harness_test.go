@@ -349,7 +349,7 @@ func (l *lab) record(name string) record.Group {
 // token gives the token of a message without number.
 func (l *lab) token(m record.Message) record.Token {
 	l.t.Helper()
-	_, tokens, err := l.store.Load(context.Background(), nil, []record.TokenKey{m.TokenKey()})
+	_, tokens, err := l.store.Load(context.Background(), nil, []record.TokenKey{record.NewTokenKey(m.Principal, m.Stream, m.Identity())})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -23,9 +23,6 @@ func (m *Message) GroupName() string {
 // GroupKey names the message's group record.
 func (m *Message) GroupKey() GroupKey { return GroupKey{Stream: m.Stream, Group: m.GroupName()} }
 
-// TokenKey names the message's token.
-func (m *Message) TokenKey() TokenKey { return NewTokenKey(m.Principal, m.Stream, m.Identity()) }
-
 // Identity is the id within the stream: the sender's, or source/epoch/sequence for a numbered message without one.
 func (m *Message) Identity() string {
 	if m.ID != "" || m.Source == "" {

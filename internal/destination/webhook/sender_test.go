@@ -98,6 +98,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 		"X-Trace": "abc", "webhook-id": "forged", "Once-Stream": "forged", "idempotency-key": "forged", "Connection": "close",
 		"bad name": "x", "X-Bad": "a\r\nX-Injected: b", "Content-Type": "forged", "Host": "forged",
 	}
+	d.Incarnation = 1_763_700_000_000
 	if errs := s.Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
@@ -114,7 +115,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 	}
 	want := received{http.Header{
 		"Webhook-Id": {`orders/e"ve/7`}, "Idempotency-Key": {`"orders/e\"ve/7"`}, "Content-Type": {"application/json"}, "X-Trace": {"abc"},
-		"Once-Stream": {"orders"}, "Once-Group": {`e"ve`}, "Once-Number": {"7"}, "Once-Id": {`m-e"ve-7`},
+		"Once-Stream": {"orders"}, "Once-Group": {`e"ve`}, "Once-Number": {"7"}, "Once-Epoch": {"1763700000000"}, "Once-Id": {`m-e"ve-7`},
 	}, `{"n": 1}`}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(received{})); diff != "" {
 		t.Error(diff)
