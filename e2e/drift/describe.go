@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// account is what can be asked about deployed resources.
+type account struct {
+	stacks    *cloudformation.Client
+	tables    *dynamodb.Client
+	queues    *sqs.Client
+	functions *lambda.Client
+}
+
+func newAccount(cfg aws.Config) *account {
+	return &account{cloudformation.NewFromConfig(cfg), dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), lambda.NewFromConfig(cfg)}
+}
+
+// describe gives a resource in the words of templates. A property that the service can report is in it, with null where it isn't set; nil means that nothing
+// but existence is compared.
+func (a *account) describe(ctx context.Context, kind, name string) (map[string]any, error) {
+	switch kind {
+	case "AWS::DynamoDB::Table":
+		return a.table(ctx, name)
+	case "AWS::DynamoDB::GlobalTable":
+		return a.globalTable(ctx, name)
+	case "AWS::SQS::Queue":
+		return a.queue(ctx, name)
+	case "AWS::Lambda::Function":
+		return a.function(ctx, name)
+	case "AWS::Lambda::EventSourceMapping":
+		return a.mapping(ctx, name)
+	}
+	return nil, nil
+}
+
+func (a *account) table(ctx context.Context, name string) (map[string]any, error) {
+	described, err := a.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+	if err != nil {
+		return nil, err
+	}
+	table := described.Table
+	properties, err := fields(table)
+	if err != nil {
+		return nil, err
+	}
+	properties["BillingMode"] = "PROVISIONED"
+	if table.BillingModeSummary != nil {
+		properties["BillingMode"] = string(table.BillingModeSummary.BillingMode)
+	}
+	properties["SSESpecification"] = encryption(table.SSEDescription)
+	if properties["TimeToLiveSpecification"], err = a.timeToLive(ctx, name); err != nil {
+		return nil, err
+	}
+	properties["PointInTimeRecoverySpecification"], err = a.recovery(ctx, name)
+	return properties, err
+}
+
+func encryption(d *dynamodbtypes.SSEDescription) map[string]any {
+	if d == nil {
+		return nil
+	}
+	enabled := d.Status == dynamodbtypes.SSEStatusEnabled || d.Status == dynamodbtypes.SSEStatusUpdating
+	return map[string]any{"SSEEnabled": enabled, "SSEType": string(d.SSEType), "KMSMasterKeyId": aws.ToString(d.KMSMasterKeyArn)}
+}
+
+func (a *account) timeToLive(ctx context.Context, name string) (map[string]any, error) {
+	out, err := a.tables.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
+	if err != nil || out.TimeToLiveDescription == nil {
+		return nil, err
+	}
+	status := out.TimeToLiveDescription.TimeToLiveStatus
+	enabled := status == dynamodbtypes.TimeToLiveStatusEnabled || status == dynamodbtypes.TimeToLiveStatusEnabling
+	return map[string]any{"Enabled": enabled, "AttributeName": aws.ToString(out.TimeToLiveDescription.AttributeName)}, nil
+}
+
+func (a *account) recovery(ctx context.Context, name string) (map[string]any, error) {
+	out, err := a.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
+	if err != nil || out.ContinuousBackupsDescription == nil || out.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil {
+		return nil, err
+	}
+	d := out.ContinuousBackupsDescription.PointInTimeRecoveryDescription
+	enabled := d.PointInTimeRecoveryStatus == dynamodbtypes.PointInTimeRecoveryStatusEnabled
+	specification := map[string]any{"PointInTimeRecoveryEnabled": enabled}
+	if d.RecoveryPeriodInDays != nil {
+		specification["RecoveryPeriodInDays"] = fmt.Sprint(*d.RecoveryPeriodInDays)
+	}
+	return specification, nil
+}
+
+// globalTable puts what a global table says of its replicas where its template says it; here it has one.
+func (a *account) globalTable(ctx context.Context, name string) (map[string]any, error) {
+	properties, err := a.table(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	replica := map[string]any{"Region": a.tables.Options().Region}
+	for _, property := range []string{"PointInTimeRecoverySpecification", "DeletionProtectionEnabled", "TableClass", "SSESpecification"} {
+		replica[property] = properties[property]
+	}
+	properties["Replicas"] = []any{replica}
+	return properties, nil
+}
+
+func (a *account) queue(ctx context.Context, url string) (map[string]any, error) {
+	out, err := a.queues.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{"All"}})
+	if err != nil {
+		return nil, err
+	}
+	properties := map[string]any{}
+	for _, name := range sqstypes.QueueAttributeName("").Values() {
+		properties[string(name)] = nil
+	}
+	for name, value := range out.Attributes {
+		properties[name] = value
+		var policy map[string]any
+		if decode([]byte(value), &policy) == nil {
+			properties[name] = policy
+		}
+	}
+	return properties, nil
+}
+
+func (a *account) function(ctx context.Context, name string) (map[string]any, error) {
+	out, err := a.functions.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	if err != nil {
+		return nil, err
+	}
+	properties, err := fields(out.Configuration)
+	if err != nil {
+		return nil, err
+	}
+	properties["ReservedConcurrentExecutions"] = nil
+	if out.Concurrency != nil {
+		properties["ReservedConcurrentExecutions"] = fmt.Sprint(aws.ToInt32(out.Concurrency.ReservedConcurrentExecutions))
+	}
+	return properties, nil
+}
+
+func (a *account) mapping(ctx context.Context, id string) (map[string]any, error) {
+	out, err := a.functions.GetEventSourceMapping(ctx, &lambda.GetEventSourceMappingInput{UUID: &id})
+	if err != nil {
+		return nil, err
+	}
+	properties, err := fields(out)
+	if err != nil {
+		return nil, err
+	}
+	properties["FunctionName"] = properties["FunctionArn"]
+	properties["Enabled"] = aws.ToString(out.State) != "Disabled"
+	return properties, nil
+}
+
+// fields gives a structure of the SDK by its names, which are those of templates nearly everywhere.
+func fields(of any) (map[string]any, error) {
+	data, err := json.Marshal(of)
+	if err != nil {
+		return nil, fmt.Errorf("encode description: %w", err)
+	}
+	var properties map[string]any
+	err = decode(data, &properties)
+	return properties, err
+}

@@ -1,0 +1,53 @@
+// Command drift compares what the templates of a deployed CDK app ask for with what is there, and fails on a difference that nobody expects: an emulator
+// that drops a property of a template says nothing.
+//
+//	go run ./drift -app ../.tools/deploy/cdk.out -expected ../localstack/drift/localstack.txt
+//
+// It compares every property of tables, queues, functions and event source mappings that their services report, and of all other resources whether they
+// exist. The endpoint and credentials are those of every AWS tool.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+)
+
+func main() {
+	app := flag.String("app", "cdk.out", "the folder of the synthesized `app`")
+	list := flag.String("expected", "", "the `file` of differences that are expected")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *app, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "drift:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, out io.Writer, app, list string) error {
+	known, err := readExpected(list)
+	if err != nil {
+		return err
+	}
+	stacks, err := readStacks(app)
+	if err != nil {
+		return err
+	}
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return fmt.Errorf("load AWS configuration: %w", err)
+	}
+	a := newAccount(cfg)
+	all := report{expected: known}
+	for _, s := range stacks {
+		r, err := a.compare(ctx, s)
+		if err != nil {
+			return fmt.Errorf("compare stack %s: %w", s.name, err)
+		}
+		all.add(r)
+	}
+	return all.print(out)
+}
