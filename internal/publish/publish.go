@@ -3,9 +3,12 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -46,7 +49,7 @@ type work struct {
 }
 
 // Handle serves one batch. The answer names the messages that the queue has to deliver again: those whose group or effect failed, and those that are no
-// triggers, which so end in the dead-letter queue. What follows a failure in a first-in-first-out group is named too. The error is always nil.
+// triggers, which so end in the dead-letter queue. Triggers that follow a failure in a first-in-first-out group are named too. The error is always nil.
 func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQSEventResponse, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
@@ -64,13 +67,35 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 	return h.report(event.Records, all), nil
 }
 
-// deliver sends effects that were refused before. They are older than anything that is pending in their groups, so they go first.
+// deliver sends effects that were refused before. They are older than anything that is pending in their groups, so they go first, and in the order of their numbers. After
+// one that fails the later ones of its group are not sent; those without a number have no order.
 func (h *Handler) deliver(ctx context.Context, all []work) {
-	for i := range all {
-		if w := &all[i]; w.err == nil && w.trigger.Delivery != nil {
-			w.err = h.engine.Deliver(ctx, w.trigger.To, *w.trigger.Delivery)
+	failed := map[record.GroupKey]error{}
+	for _, w := range redriven(all) {
+		d := w.trigger.Delivery
+		if before := failed[w.trigger.Group]; before != nil && d.Number > 0 {
+			w.err = fmt.Errorf("an earlier effect of the group failed: %w", before)
+			continue
+		}
+		if w.err = h.engine.Deliver(ctx, w.trigger.To, *d); w.err != nil && d.Number > 0 {
+			failed[w.trigger.Group] = w.err
 		}
 	}
+}
+
+// redriven lists the effects, those of each group by their numbers: a standard queue may have mixed them up.
+func redriven(all []work) []*work {
+	var out []*work
+	for i := range all {
+		if w := &all[i]; w.err == nil && w.trigger.Delivery != nil {
+			out = append(out, w)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *work) int {
+		x, y := a.trigger.Delivery, b.trigger.Delivery
+		return cmp.Or(cmp.Compare(x.Incarnation, y.Incarnation), cmp.Compare(x.Number, y.Number))
+	})
+	return out
 }
 
 // publish publishes each group once, however many triggers name it.
@@ -98,11 +123,11 @@ func (h *Handler) publish(ctx context.Context, all []work) {
 	}
 }
 
-// report lists and logs the failures.
+// report lists and logs the failures, and what is behind them. An effect that was sent is left out even there: given back, it would be sent again.
 func (h *Handler) report(batch []events.SQSMessage, all []work) events.SQSEventResponse {
 	var response events.SQSEventResponse
 	for i, behind := range wire.Behind(batch, func(i int) bool { return all[i].err != nil }) {
-		if w := &all[i]; w.err != nil || behind {
+		if w := &all[i]; w.err != nil || behind && w.trigger.Delivery == nil {
 			response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: w.record.MessageId})
 			h.logFailure(w)
 		}

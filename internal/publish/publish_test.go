@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -63,6 +64,15 @@ func effect(identity string) queue.Message {
 	m := wire.ToRedelivery("shop", record.Delivery{Identity: identity, Stream: "orders", Group: "a", Number: 1})
 	m.Group = ""
 	return m
+}
+
+// numbered is an effect of a group as a redrive sends it.
+func numbered(group string, number uint64) queue.Message {
+	d := record.Delivery{Identity: fmt.Sprintf("orders/%s/%d", group, number), Stream: "orders", Group: group, Number: number}
+	if number == 0 {
+		d.Identity = "orders/id"
+	}
+	return wire.ToRedelivery("shop", d)
 }
 
 func failures(t *testing.T, h *Handler, e events.SQSEvent) string {
@@ -130,6 +140,50 @@ func TestAFailureStopsItsMessageGroup(t *testing.T) {
 	}
 	if got := failures(t, New(s, nil), eventOf("publish", batch...)); got != "1" {
 		t.Errorf("a standard queue, whose groups promise no order: failed %q", got)
+	}
+}
+
+func TestARedrivenEffectWaitsForAnEarlierOneOfItsGroupThatFailed(t *testing.T) {
+	for _, name := range []string{"publish", "publish.fifo"} {
+		s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
+		batch := eventOf(name, numbered("a", 1), numbered("a", 2), numbered("b", 1), numbered("a", 3), numbered("b", 2))
+		if got := failures(t, New(s, nil), batch); got != "1 3" {
+			t.Errorf("%s: failed %q", name, got)
+		}
+		want := []string{"deliver orders/a/1 to shop", "deliver orders/b/1 to shop", "deliver orders/a/2 to shop", "deliver orders/b/2 to shop"}
+		if diff := cmp.Diff(want, s.calls); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestRedrivenEffectsOfAGroupAreSentInTheOrderOfTheirNumbers(t *testing.T) {
+	s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
+	anew := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/a/1 anew", Stream: "orders", Group: "a", Number: 1, Incarnation: 7}) // the group's second life
+	if got := failures(t, New(s, nil), event(anew, numbered("a", 3), numbered("a", 2), numbered("a", 1))); got != "0 1 2" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEffectsWithoutNumbersDoNotWaitForOneAnother(t *testing.T) {
+	s := &stub{fails: map[string]error{"orders/id": errors.New("away")}}
+	other := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/other", Stream: "orders"})
+	if got := failures(t, New(s, nil), eventOf("publish.fifo", numbered("", 0), other)); got != "0" {
+		t.Errorf("failed %q", got)
+	}
+	if diff := cmp.Diff([]string{"deliver orders/id to shop", "deliver orders/other to shop"}, s.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnEffectThatWasSentIsNotGivenBackBehindAFailure(t *testing.T) {
+	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
+	fifo := wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "a"})
+	if got := failures(t, New(s, nil), eventOf("publish.fifo", fifo, numbered("a", 1), fifo)); got != "0 2" {
+		t.Errorf("failed %q", got)
 	}
 }
 
