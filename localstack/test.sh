@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# From nothing to the system deployed on an emulator, and the checks that go through its front door.
+#
+#   localstack/test.sh localstack|ministack [COMMAND...]
+#
+# It starts the emulator, deploys infra/, compares what was deployed with the templates, runs the command with the variables of the emulator and ONCE_API_URL,
+# and takes everything down again. Without a command it runs e2e/smoke. KEEP=1 leaves the emulator up.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+name=${1:-} out=$PWD/.tools/deploy/${1:-}
+case $name in
+localstack) options=(-c api=rest) ;;
+ministack) options=(-c api=http) ;;
+*)
+	echo "usage: $0 localstack|ministack [COMMAND...]" >&2
+	exit 2
+	;;
+esac
+shift
+[ $# -gt 0 ] || set -- go -C e2e test -count=1 -v ./smoke
+
+down() { [ -n "${KEEP:-}" ] || "localstack/$name.sh" down; }
+
+# step runs a command and tells how long it took.
+step() {
+	local title=$1 began=$SECONDS
+	shift
+	"$@"
+	echo "== $title: $((SECONDS - began)) s"
+}
+
+trap down EXIT
+step start "localstack/$name.sh" up
+eval "$("localstack/$name.sh" env)"
+export OUT=$out
+step deploy localstack/deploy.sh "${options[@]}"
+step drift go -C e2e run ./drift -app "$out/cdk.out" -expected "../localstack/drift/$name.txt"
+ONCE_API_URL=$(localstack/deploy.sh url)
+export ONCE_API_URL
+step checks "$@"
