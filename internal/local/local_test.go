@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -37,8 +38,9 @@ type place struct {
 // A running system.
 type running struct {
 	*local.System
-	client *client.Client
-	stop   func()
+	address string
+	client  *client.Client
+	stop    func()
 }
 
 func (p *place) start(streams ...system.Stream) *running {
@@ -58,14 +60,14 @@ func (p *place) start(streams ...system.Stream) *running {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	r := &running{System: s}
+	r := &running{System: s, address: <-address}
 	r.stop = func() {
 		cancel()
 		if err := errors.Join(<-done, s.Close()); err != nil {
 			p.t.Error(err)
 		}
 	}
-	r.client, err = client.New("http://"+<-address, client.Options{})
+	r.client, err = client.New("http://"+r.address, client.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -366,6 +368,30 @@ destinations:
 	r.stop()
 	if err := <-answered; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestUnusedConnectionsDoNotDelayTheEnd(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: forwarding}
+	r := p.start()
+	var dialer net.Dialer
+	connect := func(network, address string) net.Conn {
+		c, err := dialer.DialContext(t.Context(), network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for range 3 {
+		defer connect("tcp", r.address).Close()
+		defer connect("unix", admin.Socket(filepath.Join(p.dir, "data"))).Close()
+	}
+	r.send(t, client.Message{Stream: "orders", Key: "a", Body: []byte("1")}) // connections are accepted in their order: the others are, now
+	begun := time.Now()
+	r.stop()
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("stopping took %s", took)
 	}
 }
 

@@ -133,6 +133,7 @@ func (s *System) serve(ctx context.Context) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	server := api.Server(s.options.Listen, s.handler)
+	closeUnused(server)
 	s.up(listener.Addr().String())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
@@ -173,6 +174,7 @@ func (s *System) serveAdmin(ctx context.Context) (stop func()) {
 		return func() {}
 	}
 	server := &http.Server{Handler: admin.Handler(s), ReadHeaderTimeout: 10 * time.Second}
+	closeUnused(server)
 	go func() { _ = server.Serve(listener) }() // ends with Shutdown, and says so
 	return func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
