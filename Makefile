@@ -1,9 +1,10 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
 .PHONY: help test race lint fuzz e2e bench cover vuln ci
+.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 test: ## all tests of the product; a skipped one is a failure
 	.ci/run test
@@ -34,5 +35,23 @@ vuln: ## known vulnerabilities of what is used (needs the vulnerability database
 
 ci: ## everything that must hold before a change goes in
 	.ci/run
+
+localstack-up: ## LocalStack without Docker, at http://127.0.0.1:4566
+	localstack/localstack.sh up
+
+localstack-down: ## end it
+	localstack/localstack.sh down
+
+localstack-test: ## from nothing to the system deployed to LocalStack behind a REST API, and the checks through it
+	localstack/test.sh localstack
+
+ministack-up: ## MiniStack, at http://127.0.0.1:4567
+	localstack/ministack.sh up
+
+ministack-down: ## end it
+	localstack/ministack.sh down
+
+ministack-test: ## the same on MiniStack behind an HTTP API
+	localstack/test.sh ministack
 
 include localstack/Makefile
