@@ -1,0 +1,92 @@
+package infra
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// delayed is how long a trigger may wait on the standard publish queue on purpose.
+const delayed = 15 * time.Minute
+
+// AlarmsProps say when and to whom to alarm.
+type AlarmsProps struct {
+	// Topic is told of every alarm and of its end. Defaults to nobody.
+	Topic awssns.ITopic
+	// Age is how long something may wait. Defaults to 15 minutes.
+	Age time.Duration
+}
+
+// Alarms are one for each sign that a message may be stuck or lost. Each is on one metric; docs/operations.md says what to do.
+type Alarms struct {
+	All []awscloudwatch.Alarm
+
+	scope constructs.Construct
+	props AlarmsProps
+}
+
+// NewAlarms makes the alarms of a pipeline. Nil props are the defaults.
+func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *AlarmsProps) *Alarms {
+	a := &Alarms{scope: constructs.NewConstruct(scope, jsii.String(id))}
+	if props != nil {
+		a.props = *props
+	}
+	if a.props.Age == 0 {
+		a.props.Age = defaults().AlarmAge
+	}
+	a.ofQueues(p.Queues)
+	for id, f := range p.functions() {
+		a.add(id+"Errors", "The function fails: its messages come again until they are dead letters.", f.MetricErrors(byAWS("Sum", "errors")), 1)
+		a.add(id+"Throttles", "The function is held back by a limit on concurrency.", f.MetricThrottles(byAWS("Sum", "throttles")), 1)
+	}
+	a.add("Pending", "Effects wait for their destination.", age(a.scope, record.EventPending), a.props.Age.Seconds())
+	a.add("Gap", "Messages are held because a number before them does not come.", age(a.scope, record.EventGap), a.props.Age.Seconds())
+	a.add("KeyReuse", "A sender uses one key for different messages.", rejected(a.scope, record.ReasonKeyReuse), 1)
+	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", rejected(a.scope, record.ReasonUnknown), 1)
+	a.add("SweepMissed", "The sweep could not be started.", awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String("FailedInvocations"), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
+		DimensionsMap: &map[string]*string{"RuleName": p.Sweep.RuleName()},
+	}), 1)
+	return a
+}
+
+// functions gives the functions by their names in ids.
+func (p *Pipeline) functions() map[string]awslambda.Function {
+	return map[string]awslambda.Function{"Ingest": p.Ingest, "Process": p.Process, "Publish": p.Publish}
+}
+
+func (a *Alarms) ofQueues(q *Queues) {
+	work, dead := q.all()
+	for _, n := range dead {
+		a.add(n.name, "There are dead letters: once show --dead-letters tells why.", n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum", "visible")), 1)
+	}
+	for _, n := range work {
+		limit := a.props.Age
+		if n.queue == q.Publish {
+			limit += delayed
+		}
+		a.add(n.name+"Age", fmt.Sprintf("A message has waited for %s.", limit), n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum", "age")), limit.Seconds())
+	}
+}
+
+// add makes an alarm on a metric that reaches a threshold once. No data is good news: what did not happen is not counted.
+func (a *Alarms) add(id, description string, metric awscloudwatch.IMetric, threshold float64) {
+	alarm := awscloudwatch.NewAlarm(a.scope, jsii.String(id), &awscloudwatch.AlarmProps{
+		AlarmDescription: jsii.String("once: " + description), Metric: metric, Threshold: jsii.Number(threshold), EvaluationPeriods: jsii.Number(1),
+		ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD, TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
+	})
+	if a.props.Topic != nil {
+		action := awscloudwatchactions.NewSnsAction(a.props.Topic)
+		alarm.AddAlarmAction(action)
+		alarm.AddOkAction(action)
+	}
+	a.All = append(a.All, alarm)
+}

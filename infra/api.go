@@ -1,0 +1,148 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigateway"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscognito"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// An API is the front door: every path of it goes to the ingest function, which knows the routes.
+type API struct {
+	// URL is its address, with the stage where it has one.
+	URL *string
+	// KeyIDs are the ids of the API keys, in the order of their names; AWS gives the keys themselves to whoever may read them.
+	KeyIDs []*string
+}
+
+func newAPI(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
+	if settings.Kind == REST {
+		return newREST(scope, settings, to, logs)
+	}
+	return newHTTP(scope, settings, to, logs)
+}
+
+func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
+	api := awsapigatewayv2.NewHttpApi(scope, jsii.String("HttpApi"), &awsapigatewayv2.HttpApiProps{
+		ApiName: awscdk.Stack_Of(scope).StackName(), CreateDefaultStage: jsii.Bool(false), DefaultAuthorizer: authorizer(settings),
+		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil),
+	})
+	stage := awsapigatewayv2.NewHttpStage(scope, jsii.String("HttpStage"), &awsapigatewayv2.HttpStageProps{
+		HttpApi: api, StageName: jsii.String("$default"), AutoDeploy: jsii.Bool(true),
+		Throttle: &awsapigatewayv2.ThrottleSettings{RateLimit: jsii.Number(float64(settings.Rate)), BurstLimit: jsii.Number(float64(settings.Burst))},
+	})
+	stage.Node().DefaultChild().(awsapigatewayv2.CfnStage).SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
+		DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessFormat(settings)),
+	})
+	return &API{URL: stage.Url()}
+}
+
+func authorizer(settings APISettings) awsapigatewayv2.IHttpRouteAuthorizer {
+	switch settings.Auth {
+	case JWT:
+		return awsapigatewayv2authorizers.NewHttpJwtAuthorizer(jsii.String("Jwt"), jsii.String(settings.JWTIssuer), &awsapigatewayv2authorizers.HttpJwtAuthorizerProps{
+			JwtAudience: jsii.Strings(settings.JWTAudience...),
+		})
+	case None:
+		return awsapigatewayv2.NewHttpNoneAuthorizer()
+	default:
+		return awsapigatewayv2authorizers.NewHttpIamAuthorizer()
+	}
+}
+
+// accessFormat is a line of the access log: who, what, how it went; no header and no body. The path has ids in it, so it stays out.
+func accessFormat(settings APISettings) string {
+	path, principal := "$context.routeKey", ""
+	if settings.Kind == REST {
+		path = "$context.resourcePath"
+	}
+	switch settings.Auth {
+	case IAM:
+		principal = "$context.identity.userArn"
+	case JWT:
+		principal = "$context.authorizer.claims.sub"
+	case Key:
+		principal = "$context.identity.apiKeyId"
+	case None:
+	}
+	return `{"request_id":"$context.requestId","time":"$context.requestTimeEpoch","ip":"$context.identity.sourceIp","principal":"` + principal + `",` +
+		`"method":"$context.httpMethod","route":"` + path + `","status":"$context.status","bytes":"$context.responseLength","error":"$context.error.messageString"}`
+}
+
+func newREST(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
+	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
+	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
+		Handler: to, Proxy: jsii.Bool(true), RestApiName: awscdk.Stack_Of(scope).StackName(), CloudWatchRole: jsii.Bool(settings.LogsRole),
+		BinaryMediaTypes:      jsii.Strings("*/*"), // a body arrives as it was sent
+		EndpointConfiguration: endpointConfiguration(endpoints), DefaultMethodOptions: methodOptions(scope, settings),
+		IntegrationOptions: &awsapigateway.LambdaIntegrationOptions{AllowTestInvoke: jsii.Bool(false)},
+		DeployOptions: &awsapigateway.StageOptions{
+			StageName: jsii.String("prod"), ThrottlingRateLimit: jsii.Number(float64(settings.Rate)), ThrottlingBurstLimit: jsii.Number(float64(settings.Burst)),
+			AccessLogDestination: awsapigateway.NewLogGroupLogDestination(logs), AccessLogFormat: awsapigateway.AccessLogFormat_Custom(jsii.String(accessFormat(settings))),
+		},
+	})
+	if len(endpoints) > 0 {
+		api.GrantInvokeFromVpcEndpointsOnly(&endpoints)
+	}
+	return &API{URL: api.Url(), KeyIDs: newKeys(scope, settings, api)}
+}
+
+func vpcEndpoints(scope constructs.Construct, ids []string) []awsec2.IVpcEndpoint {
+	var out []awsec2.IVpcEndpoint
+	for _, id := range ids {
+		out = append(out, awsec2.InterfaceVpcEndpoint_FromInterfaceVpcEndpointAttributes(scope, jsii.String(id), &awsec2.InterfaceVpcEndpointAttributes{
+			VpcEndpointId: jsii.String(id), Port: jsii.Number(443),
+		}))
+	}
+	return out
+}
+
+func endpointConfiguration(endpoints []awsec2.IVpcEndpoint) *awsapigateway.EndpointConfiguration {
+	if len(endpoints) == 0 {
+		return &awsapigateway.EndpointConfiguration{Types: &[]awsapigateway.EndpointType{awsapigateway.EndpointType_REGIONAL}}
+	}
+	return &awsapigateway.EndpointConfiguration{Types: &[]awsapigateway.EndpointType{awsapigateway.EndpointType_PRIVATE}, VpcEndpoints: &endpoints}
+}
+
+func methodOptions(scope constructs.Construct, settings APISettings) *awsapigateway.MethodOptions {
+	switch settings.Auth {
+	case JWT:
+		return &awsapigateway.MethodOptions{
+			AuthorizationType: awsapigateway.AuthorizationType_COGNITO,
+			Authorizer: awsapigateway.NewCognitoUserPoolsAuthorizer(scope, jsii.String("Jwt"), &awsapigateway.CognitoUserPoolsAuthorizerProps{
+				CognitoUserPools: &[]awscognito.IUserPool{awscognito.UserPool_FromUserPoolArn(scope, jsii.String("UserPool"), jsii.String(settings.UserPool))},
+			}),
+		}
+	case Key:
+		return &awsapigateway.MethodOptions{AuthorizationType: awsapigateway.AuthorizationType_NONE, ApiKeyRequired: jsii.Bool(true)}
+	case None:
+		return &awsapigateway.MethodOptions{AuthorizationType: awsapigateway.AuthorizationType_NONE}
+	default:
+		return &awsapigateway.MethodOptions{AuthorizationType: awsapigateway.AuthorizationType_IAM}
+	}
+}
+
+// newKeys makes a key for each caller, and the plan without which a key opens nothing.
+func newKeys(scope constructs.Construct, settings APISettings, api awsapigateway.LambdaRestApi) []*string {
+	if settings.Auth != Key {
+		return nil
+	}
+	plan := awsapigateway.NewUsagePlan(scope, jsii.String("Plan"), &awsapigateway.UsagePlanProps{
+		ApiStages: &[]*awsapigateway.UsagePlanPerApiStage{{Api: api, Stage: api.DeploymentStage()}},
+		Throttle:  &awsapigateway.ThrottleSettings{RateLimit: jsii.Number(float64(settings.Rate)), BurstLimit: jsii.Number(float64(settings.Burst))},
+	})
+	var ids []*string
+	for _, name := range settings.Keys {
+		apiKey := awsapigateway.NewApiKey(scope, jsii.String("Key-"+name), &awsapigateway.ApiKeyProps{Description: jsii.String("once: " + name)})
+		plan.AddApiKey(apiKey, nil)
+		ids = append(ids, apiKey.KeyId())
+	}
+	return ids
+}

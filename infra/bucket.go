@@ -1,0 +1,42 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+const (
+	// stagedPrefix is where objects are before a commit makes them real.
+	stagedPrefix = "staged/"
+	// stagedDays is longer than a message can be on its way, 14 days in a queue and 14 in its dead-letter queue: an object that a commit has named must not expire before
+	// it is published.
+	stagedDays = 30
+)
+
+// newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. What attempts have staged and no commit has published expires.
+func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
+	b := awss3.NewBucket(scope, jsii.String("Bucket"), &awss3.BucketProps{
+		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(), Encryption: awss3.BucketEncryption_S3_MANAGED,
+		ObjectOwnership: awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED, RemovalPolicy: removal(unprotected),
+		LifecycleRules: &[]*awss3.LifecycleRule{{
+			Id: jsii.String("strays"), Prefix: jsii.String(stagedPrefix), Expiration: awscdk.Duration_Days(jsii.Number(stagedDays)),
+		}, {
+			Id: jsii.String("uploads"), AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
+		}},
+	})
+	b.AddToResourcePolicy(denyPlaintext(b.BucketArn(), b.ArnForObjects(jsii.String("*")), "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"))
+	return b
+}
+
+// grantObjects lets a function keep objects. Without the permission to list, a missing object looks like a forbidden one.
+func grantObjects(bucket awss3.Bucket, grantee awsiam.IGrantable) {
+	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
+		Grantee: grantee, Actions: jsii.Strings("s3:GetObject", "s3:PutObject", "s3:DeleteObject"), ResourceArns: &[]*string{bucket.ArnForObjects(jsii.String("*"))},
+	})
+	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
+		Grantee: grantee, Actions: jsii.Strings("s3:ListBucket"), ResourceArns: &[]*string{bucket.BucketArn()},
+	})
+}

@@ -1,0 +1,182 @@
+package infra
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/constructs-go/constructs/v10"
+)
+
+// ReadSettings reads the settings from the context of the CDK: the options -c NAME=VALUE of its command line, and "context" in cdk.json. The error names every
+// setting that is unknown or has a value that it can't have.
+func ReadSettings(node constructs.Node) (Settings, error) {
+	values, _ := node.GetAllContext(nil).(map[string]any)
+	return parseSettings(values)
+}
+
+// own are the names that settings may have; the CDK's own have other characters in them.
+var own = regexp.MustCompile("^[a-zA-Z]+$")
+
+func parseSettings(values map[string]any) (Settings, error) {
+	s := defaults()
+	fields := s.fields()
+	var errs []error
+	for name, value := range values {
+		if !own.MatchString(name) {
+			continue
+		}
+		set, ok := fields[name]
+		if !ok {
+			errs = append(errs, fmt.Errorf("context %s: no such setting", name))
+			continue
+		}
+		if err := set(fmt.Sprint(value)); err != nil {
+			errs = append(errs, fmt.Errorf("context %s: %w", name, err))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	if len(errs) == 0 {
+		errs = append(errs, s.complete(values))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	return s, nil
+}
+
+// fields gives what sets each setting from a text, by the setting's name.
+func (s *Settings) fields() map[string]func(string) error {
+	return map[string]func(string) error{
+		"stack":               text(&s.Stack),
+		"config":              text(&s.Config),
+		"assets":              text(&s.Assets),
+		"ingestFunction":      text(&s.IngestFunction),
+		"processFunction":     text(&s.ProcessFunction),
+		"publishFunction":     text(&s.PublishFunction),
+		"architecture":        choice(&s.Architecture, ARM64, AMD64),
+		"memory":              number(&s.Memory, 128, 10240),
+		"timeout":             seconds(&s.Timeout, 5, 900),
+		"maxConcurrency":      number(&s.MaxConcurrency, 2, 1000),
+		"reservedConcurrency": number(&s.ReservedConcurrency, 0, 10000),
+		"maxReceives":         number(&s.MaxReceives, 10, 1000),
+		"sweepMinutes":        minutes(&s.Sweep, 1, 60),
+		"environment":         pairs(&s.Environment),
+		"api":                 choice(&s.API.Kind, HTTP, REST),
+		"auth":                choice(&s.API.Auth, IAM, JWT, Key, None),
+		"jwtIssuer":           text(&s.API.JWTIssuer),
+		"jwtAudience":         list(&s.API.JWTAudience),
+		"userPool":            text(&s.API.UserPool),
+		"apiKeys":             list(&s.API.Keys),
+		"vpcEndpoints":        list(&s.API.VPCEndpoints),
+		"throttleRate":        number(&s.API.Rate, 1, 10000),
+		"throttleBurst":       number(&s.API.Burst, 1, 5000),
+		"apiLogsRole":         flag(&s.API.LogsRole),
+		"deletionProtection":  flag(&s.DeletionProtection),
+		"logRetentionDays":    number(&s.LogRetentionDays, 1, 3653),
+		"alarmTopic":          text(&s.AlarmTopic),
+		"alarmMinutes":        minutes(&s.AlarmAge, 5, 1440),
+		"tags":                pairs(&s.Tags),
+		"emulator":            flag(&s.Emulator),
+	}
+}
+
+func text(to *string) func(string) error {
+	return func(value string) error {
+		if value == "" {
+			return errors.New("is empty")
+		}
+		*to = value
+		return nil
+	}
+}
+
+func choice[T ~string](to *T, allowed ...T) func(string) error {
+	return func(value string) error {
+		if !slices.Contains(allowed, T(value)) {
+			return fmt.Errorf("%q is not one of %v", value, allowed)
+		}
+		*to = T(value)
+		return nil
+	}
+}
+
+func flag(to *bool) func(string) error {
+	return func(value string) error {
+		switch value {
+		case "true":
+			*to = true
+		case "false":
+			*to = false
+		default:
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+		return nil
+	}
+}
+
+func number(to *int, low, high int) func(string) error {
+	return func(value string) error {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < low || n > high {
+			return fmt.Errorf("%q is not a whole number from %d to %d", value, low, high)
+		}
+		*to = n
+		return nil
+	}
+}
+
+func seconds(to *time.Duration, low, high int) func(string) error {
+	return units(to, time.Second, low, high)
+}
+
+func minutes(to *time.Duration, low, high int) func(string) error {
+	return units(to, time.Minute, low, high)
+}
+
+func units(to *time.Duration, unit time.Duration, low, high int) func(string) error {
+	return func(value string) error {
+		var n int
+		if err := number(&n, low, high)(value); err != nil {
+			return err
+		}
+		*to = time.Duration(n) * unit
+		return nil
+	}
+}
+
+// list reads items with commas between them.
+func list(to *[]string) func(string) error {
+	return func(value string) error {
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item == "" {
+				return errors.New("has an empty item")
+			}
+			*to = append(*to, item)
+		}
+		return nil
+	}
+}
+
+// pairs reads NAME=VALUE with commas between them.
+func pairs(to *map[string]string) func(string) error {
+	return func(value string) error {
+		var items []string
+		if err := list(&items)(value); err != nil {
+			return err
+		}
+		*to = map[string]string{}
+		for _, item := range items {
+			name, v, ok := strings.Cut(item, "=")
+			if !ok || name == "" {
+				return fmt.Errorf("%q is not NAME=VALUE", item)
+			}
+			(*to)[name] = v
+		}
+		return nil
+	}
+}

@@ -1,0 +1,63 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// NewDashboard makes one page of a pipeline: alarms, messages, what waits, dead letters, functions. Alarms may be nil.
+func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Alarms) awscloudwatch.Dashboard {
+	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{DashboardName: awscdk.Stack_Of(scope).StackName()})
+	if alarms != nil {
+		list := make([]interfacesawscloudwatch.IAlarmRef, len(alarms.All))
+		for i, a := range alarms.All {
+			list[i] = a
+		}
+		board.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{Title: jsii.String("Alarms"), Alarms: &list, Width: jsii.Number(24)}))
+	}
+	var messages []awscloudwatch.IMetric
+	for _, name := range []record.EventName{
+		record.EventProcessed, record.EventDuplicate, record.EventHeld, record.EventPublished, record.EventRejected, record.EventRetried, record.EventConflict, record.EventSkipped,
+	} {
+		messages = append(messages, counted(board, name))
+	}
+	board.AddWidgets(graph("Messages", messages), graph("Oldest gap and oldest effect that waits, seconds", []awscloudwatch.IMetric{age(board, record.EventGap), age(board, record.EventPending)}))
+	board.AddWidgets(graph("Dead letters", deadLetters(p.Queues)), graph("Oldest message, seconds", oldest(p.Queues)))
+	board.AddWidgets(ofFunctions(p)...)
+	return board
+}
+
+func graph(title string, metrics []awscloudwatch.IMetric) awscloudwatch.IWidget {
+	return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: jsii.String(title), Left: &metrics, Width: jsii.Number(12)})
+}
+
+func deadLetters(q *Queues) (out []awscloudwatch.IMetric) {
+	_, dead := q.all()
+	for _, n := range dead {
+		out = append(out, n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum", n.name)))
+	}
+	return out
+}
+
+func oldest(q *Queues) (out []awscloudwatch.IMetric) {
+	work, _ := q.all()
+	for _, n := range work {
+		out = append(out, n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum", n.name)))
+	}
+	return out
+}
+
+func ofFunctions(p *Pipeline) []awscloudwatch.IWidget {
+	var trouble, duration []awscloudwatch.IMetric
+	for _, id := range []string{"Ingest", "Process", "Publish"} {
+		f := p.functions()[id]
+		trouble = append(trouble, f.MetricErrors(byAWS("Sum", id+" errors")), f.MetricThrottles(byAWS("Sum", id+" throttles")))
+		duration = append(duration, f.MetricDuration(byAWS("p99", id)))
+	}
+	return []awscloudwatch.IWidget{graph("Errors and throttles of functions", trouble), graph("Duration of functions, p99, milliseconds", duration)}
+}

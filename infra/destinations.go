@@ -1,0 +1,119 @@
+package infra
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+// A permission is one action on one resource.
+type permission struct {
+	action string
+	arn    arn
+}
+
+// An arn is the resource of a destination: either a whole ARN, or what one in this account and region is made of.
+type arn struct{ whole, service, resource string }
+
+func (a arn) in(scope constructs.Construct) *string {
+	if a.whole != "" {
+		return jsii.String(a.whole)
+	}
+	return awscdk.Stack_Of(scope).FormatArn(&awscdk.ArnComponents{Service: jsii.String(a.service), Resource: jsii.String(a.resource), ArnFormat: awscdk.ArnFormat_NO_RESOURCE_NAME})
+}
+
+// grant gives the permissions, and only them.
+func grant(scope constructs.Construct, permissions []permission, grantee awsiam.IGrantable) {
+	for _, p := range permissions {
+		awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{Grantee: grantee, Actions: jsii.Strings(p.action), ResourceArns: &[]*string{p.arn.in(scope)}})
+	}
+}
+
+// permissions gives what the functions need for the configured destinations. The error names each destination that a deployed system can't serve.
+func permissions(c *config.Config, environment map[string]string) ([]permission, error) {
+	var out []permission
+	var errs []error
+	for _, name := range c.DestinationNames() {
+		p, err := permissionsOf(c.Destinations[name], environment)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("destination %s: %w", name, err))
+		}
+		out = append(out, p...)
+	}
+	return out, errors.Join(errs...)
+}
+
+func permissionsOf(d config.Destination, environment map[string]string) ([]permission, error) {
+	switch d.Kind() {
+	case config.KindFile:
+		return nil, fmt.Errorf("a file, %s, belongs to a system that runs as one process", d.Target())
+	case config.KindWebhook:
+		return secretPermissions(d.Secret.Place(), environment)
+	case config.KindSQS:
+		queue, err := queueARN(d.Target())
+		return []permission{{"sqs:SendMessage", queue}, {"sqs:GetQueueUrl", queue}}, err
+	case config.KindSNS:
+		return []permission{{"sns:Publish", named(d.Target(), "sns", "")}}, nil
+	case config.KindEventBridge:
+		return []permission{{"events:PutEvents", named(d.Target(), "events", "event-bus/")}}, nil
+	case config.KindStream:
+		return nil, nil
+	}
+	return nil, nil
+}
+
+// named takes an ARN as it is; a name is one in this account and region.
+func named(target, service, prefix string) arn {
+	if strings.HasPrefix(target, "arn:") {
+		return arn{whole: target}
+	}
+	return arn{service: service, resource: prefix + target}
+}
+
+// queueARN takes a name, a URL or an ARN. A URL is https://sqs.REGION.amazonaws.com/ACCOUNT/NAME.
+func queueARN(target string) (arn, error) {
+	if !strings.Contains(target, "://") {
+		return named(target, "sqs", ""), nil
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return arn{}, fmt.Errorf("read queue URL: %w", err)
+	}
+	host, path := strings.Split(u.Hostname(), "."), strings.Split(strings.Trim(u.Path, "/"), "/")
+	if len(host) < 3 || host[0] != "sqs" || len(path) != 2 {
+		return arn{}, fmt.Errorf("queue URL %s is not https://sqs.REGION.amazonaws.com/ACCOUNT/NAME; give the queue's ARN", target)
+	}
+	return arn{whole: fmt.Sprintf("arn:aws:sqs:%s:%s:%s", host[1], path[0], path[1])}, nil
+}
+
+// secretPermissions gives what reads a webhook's secret. AWS appends a dash and six characters to a secret's name in its ARN.
+func secretPermissions(place string, environment map[string]string) ([]permission, error) {
+	kind, name, _ := strings.Cut(place, ":")
+	switch kind {
+	case "":
+		return nil, nil
+	case "secretsmanager":
+		secret := named(name, "secretsmanager", "secret:")
+		if secret.whole == "" {
+			secret.resource += "-??????"
+		}
+		return []permission{{"secretsmanager:GetSecretValue", secret}}, nil
+	case "ssm":
+		return []permission{{"ssm:GetParameter", named(strings.TrimPrefix(name, "/"), "ssm", "parameter/")}}, nil
+	case "env":
+		if _, ok := environment[name]; ok {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("the functions have no variable %s; keep the secret in Secrets Manager, or set context environment=%s=VALUE", name, name)
+	default:
+		return nil, fmt.Errorf("the functions can't read a secret at %s", place)
+	}
+}

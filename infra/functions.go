@@ -1,0 +1,148 @@
+package infra
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// configFile is where the functions find the configuration, beside their bootstrap. A variable would hold 4 KB at most, all variables together.
+const configFile = "once.yaml"
+
+// function is what differs between the functions.
+type function struct {
+	id, asset   string
+	description string
+	timeout     time.Duration
+}
+
+// A role comes before its function: the functions trust one another by the ids of their roles.
+func newRole(scope constructs.Construct, id string, logs awslogs.ILogGroup) awsiam.Role {
+	role := awsiam.NewRole(scope, jsii.String(id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
+	logs.GrantWrite(role)
+	return role
+}
+
+func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
+	return awslogs.NewLogGroup(scope, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
+		Retention: retention(days), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+	})
+}
+
+func (p *Pipeline) newFunction(f function, role awsiam.IRole, logs awslogs.ILogGroup, props *PipelineProps) (awslambda.Function, error) {
+	code, err := stage(f.asset, props.Config)
+	if err != nil {
+		return nil, fmt.Errorf("function %s: %w", f.id, err)
+	}
+	defer os.RemoveAll(code) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
+	made := awslambda.NewFunction(p.scope, jsii.String(f.id), &awslambda.FunctionProps{
+		Description: jsii.String(f.description),
+		Runtime:     awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"), Architecture: architecture(props.Architecture),
+		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: role, LogGroup: logs, LoggingFormat: awslambda.LoggingFormat_JSON,
+		MemorySize: jsii.Number(float64(props.Memory)), Timeout: awscdk.Duration_Seconds(jsii.Number(f.timeout.Seconds())),
+		ReservedConcurrentExecutions: reserved(props.ReservedConcurrency), Environment: p.environment(props),
+		// Messages return to their queues on purpose: those that are too far ahead, and those of streams behind streams. Lambda would take that for a loop and stop it.
+		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
+	})
+	return made, nil
+}
+
+// environment is what internal/lambda reads, and what the user adds.
+func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
+	out := map[string]*string{}
+	for name, value := range props.Environment {
+		out[name] = jsii.String(value)
+	}
+	maps.Copy(out, map[string]*string{
+		"ONCE_CONFIG":                 jsii.String(configFile),
+		"ONCE_SYSTEM":                 awscdk.Stack_Of(p.scope).StackName(),
+		"ONCE_GROUPS_TABLE":           p.Tables.Groups.TableName(),
+		"ONCE_TOKENS_TABLE":           p.Tables.Tokens.TableName(),
+		"ONCE_BUCKET":                 p.Bucket.BucketName(),
+		"ONCE_INGRESS_QUEUE_URL":      p.Queues.Ingress.QueueUrl(),
+		"ONCE_INGRESS_FIFO_QUEUE_URL": p.Queues.IngressFIFO.QueueUrl(),
+		"ONCE_PUBLISH_QUEUE_URL":      p.Queues.Publish.QueueUrl(),
+		"ONCE_PUBLISH_FIFO_QUEUE_URL": p.Queues.PublishFIFO.QueueUrl(),
+		"ONCE_DEAD_QUEUE_URL":         p.Queues.Dead.QueueUrl(),
+		"ONCE_DEAD_PUBLISH_QUEUE_URL": p.Queues.DeadPublish.QueueUrl(),
+		"ONCE_TRUSTED_SENDERS":        awscdk.Fn_Join(jsii.String(","), &p.trusted),
+	})
+	return &out
+}
+
+// feed delivers a queue's messages to a function.
+func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, concurrency int) {
+	grantReceive(from, to)
+	awslambda.NewEventSourceMapping(p.scope, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
+		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true), MaxConcurrency: jsii.Number(float64(concurrency)),
+	})
+}
+
+// stage makes a folder of a bootstrap and the configuration.
+func stage(asset, config string) (folder string, err error) {
+	from := filepath.Join(asset, "bootstrap")
+	in, err := os.Open(from) //nolint:gosec // the operator names it
+	if err != nil {
+		return "", fmt.Errorf("open bootstrap, which `make lambdas` builds: %w", err)
+	}
+	defer in.Close()
+	if folder, err = os.MkdirTemp("", "once-function-"); err != nil {
+		return "", fmt.Errorf("stage bootstrap: %w", err)
+	}
+	out, err := os.OpenFile(filepath.Join(folder, "bootstrap"), os.O_WRONLY|os.O_CREATE, 0o755) //nolint:gosec // Lambda runs it as another user
+	if err == nil {
+		_, err = io.Copy(out, in)
+		err = firstOf(err, out.Close(), os.WriteFile(filepath.Join(folder, configFile), []byte(config), 0o644)) //nolint:gosec // Lambda reads it as another user
+	}
+	if err != nil {
+		_ = os.RemoveAll(folder)
+		return "", fmt.Errorf("stage bootstrap: %w", err)
+	}
+	return folder, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func architecture(a Architecture) awslambda.Architecture {
+	if a == AMD64 {
+		return awslambda.Architecture_X86_64()
+	}
+	return awslambda.Architecture_ARM_64()
+}
+
+func reserved(n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	return jsii.Number(float64(n))
+}
+
+// retention is the CDK's name of a number of days, or empty where CloudWatch does not have it.
+func retention(days int) awslogs.RetentionDays {
+	return map[int]awslogs.RetentionDays{
+		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS, 7: awslogs.RetentionDays_ONE_WEEK,
+		14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH, 60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
+		120: awslogs.RetentionDays_FOUR_MONTHS, 150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS, 365: awslogs.RetentionDays_ONE_YEAR,
+		400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS, 731: awslogs.RetentionDays_TWO_YEARS,
+		1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS,
+		2557: awslogs.RetentionDays_SEVEN_YEARS, 2922: awslogs.RetentionDays_EIGHT_YEARS, 3288: awslogs.RetentionDays_NINE_YEARS, 3653: awslogs.RetentionDays_TEN_YEARS,
+	}[days]
+}

@@ -1,0 +1,179 @@
+package infra
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+// ingestTimeout is what API Gateway waits for at most.
+const ingestTimeout = 29 * time.Second
+
+// PipelineProps say what a pipeline is made of. Config and Assets, or the three functions, are required.
+type PipelineProps struct {
+	// Config is the text of once.yaml: streams and destinations. The functions get the permissions that its destinations need.
+	Config string
+	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
+	Assets string
+	// IngestFunction, ProcessFunction and PublishFunction are folders with a bootstrap of your own. Each defaults to its folder in Assets.
+	IngestFunction, ProcessFunction, PublishFunction string
+	// Architecture defaults to arm64.
+	Architecture Architecture
+	// Memory of each function, in MB. Defaults to 512.
+	Memory int
+	// Timeout of the process and publish functions. Defaults to 30 s.
+	Timeout time.Duration
+	// MaxConcurrency of each queue. Defaults to 50.
+	MaxConcurrency int
+	// ReservedConcurrency of each function. Defaults to none.
+	ReservedConcurrency int
+	// MaxReceives of a message on an ingress queue. Defaults to 100.
+	MaxReceives int
+	// Sweep is the time between sweeps. Defaults to 5 minutes.
+	Sweep time.Duration
+	// Environment has further variables of the functions.
+	Environment map[string]string
+	// LogRetentionDays defaults to 30.
+	LogRetentionDays int
+	// API defaults to an HTTP API with IAM.
+	API APISettings
+	// Tables default to new ones.
+	Tables *Tables
+	// Unprotected lets tables and bucket be deleted with the stack. Defaults to false.
+	Unprotected bool
+	// Emulator trusts the account as sender of messages.
+	Emulator bool
+}
+
+func (p *PipelineProps) withDefaults() *PipelineProps {
+	d, out := defaults(), *p
+	orElse(&out.Architecture, d.Architecture)
+	orElse(&out.Memory, d.Memory)
+	orElse(&out.Timeout, d.Timeout)
+	orElse(&out.MaxConcurrency, d.MaxConcurrency)
+	orElse(&out.MaxReceives, d.MaxReceives)
+	orElse(&out.Sweep, d.Sweep)
+	orElse(&out.LogRetentionDays, d.LogRetentionDays)
+	orElse(&out.API.Kind, d.API.Kind)
+	orElse(&out.API.Auth, d.API.Auth)
+	orElse(&out.API.Rate, d.API.Rate)
+	orElse(&out.API.Burst, d.API.Burst)
+	orElse(&out.IngestFunction, filepath.Join(out.Assets, "ingest"))
+	orElse(&out.ProcessFunction, filepath.Join(out.Assets, "process"))
+	orElse(&out.PublishFunction, filepath.Join(out.Assets, "publish"))
+	return &out
+}
+
+func orElse[T comparable](value *T, otherwise T) {
+	var zero T
+	if *value == zero {
+		*value = otherwise
+	}
+}
+
+// A Pipeline takes messages in over HTTP and SQS, processes each one time, and sends its effects.
+type Pipeline struct {
+	Tables *Tables
+	Queues *Queues
+	Bucket awss3.Bucket
+	API    *API
+	// Sweep is the schedule of the sweep.
+	Sweep awsevents.Rule
+
+	Ingest, Process, Publish awslambda.Function
+
+	scope   constructs.Construct
+	trusted []*string
+}
+
+// NewPipeline makes a pipeline. The errors are those of the configuration and of the bootstraps, before anything is made of them.
+func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*Pipeline, error) {
+	if props == nil {
+		return nil, errors.New("make pipeline: no props")
+	}
+	props = props.withDefaults()
+	parsed, err := config.Parse(configFile, []byte(props.Config))
+	if err != nil {
+		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
+	destinations, err := permissions(parsed, props.Environment)
+	if err := errors.Join(err, props.API.check()); err != nil {
+		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
+	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables}
+	if p.Tables == nil {
+		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
+	}
+	p.Queues = NewQueues(p.scope, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
+	p.Bucket = newBucket(p.scope, props.Unprotected)
+	if err := p.newFunctions(props, destinations); err != nil {
+		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
+	p.feed("Ingress", p.Queues.Ingress, p.Process, props.MaxConcurrency)
+	p.feed("IngressFifo", p.Queues.IngressFIFO, p.Process, props.MaxConcurrency)
+	p.feed("Publish", p.Queues.Publish, p.Publish, props.MaxConcurrency)
+	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props.MaxConcurrency)
+	p.Sweep = p.newSweep(props.Sweep)
+	p.API = newAPI(p.scope, props.API, p.Ingest, newLogs(p.scope, "Access", props.LogRetentionDays))
+	return p, nil
+}
+
+func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission) error {
+	list := []struct {
+		function
+		to *awslambda.Function
+	}{
+		{function{"Ingest", props.IngestFunction, "once: takes messages in over HTTP", ingestTimeout}, &p.Ingest},
+		{function{"Process", props.ProcessFunction, "once: processes messages", props.Timeout}, &p.Process},
+		{function{"Publish", props.PublishFunction, "once: sends effects, sweeps", props.Timeout}, &p.Publish},
+	}
+	roles, logs := make([]awsiam.Role, len(list)), make([]awslogs.LogGroup, len(list))
+	for i, f := range list {
+		logs[i] = newLogs(p.scope, f.id, props.LogRetentionDays)
+		roles[i] = newRole(p.scope, f.id, logs[i])
+		p.trusted = append(p.trusted, roles[i].RoleId())
+		p.Tables.GrantUse(roles[i])
+		p.Queues.grantSend(roles[i])
+		grantObjects(p.Bucket, roles[i])
+		grant(p.scope, destinations, roles[i])
+	}
+	p.Tables.GrantSweep(roles[len(roles)-1])
+	if props.Emulator {
+		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
+	}
+	for i, f := range list {
+		made, err := p.newFunction(f.function, roles[i], logs[i], props)
+		if err != nil {
+			return err
+		}
+		*f.to = made
+	}
+	return nil
+}
+
+// sweepEvent is what the schedule sends to the publish function.
+func sweepEvent() map[string]string { return map[string]string{"once": "sweep"} }
+
+// newSweep invokes the publish function from time to time. A sweep that fails is not repeated: the next one does the same.
+func (p *Pipeline) newSweep(every time.Duration) awsevents.Rule {
+	return awsevents.NewRule(p.scope, jsii.String("Sweep"), &awsevents.RuleProps{
+		Description: jsii.String("once: finishes what crashed workers left, and acts on gaps"),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
+		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.Publish, &awseventstargets.LambdaFunctionProps{
+			Event: awsevents.RuleTargetInput_FromObject(sweepEvent()), RetryAttempts: jsii.Number(0),
+		})},
+	})
+}

@@ -1,0 +1,79 @@
+package infra
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// NewStack makes the stack of a whole system. The error names what is wrong with the configuration or missing of the bootstraps.
+func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
+	text, err := os.ReadFile(s.Config) //nolint:gosec // the operator names it
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
+		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
+	})
+	tables := NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
+	p, err := NewPipeline(stack, "Pipeline", &PipelineProps{
+		Config: string(text), Assets: s.Assets, IngestFunction: s.IngestFunction, ProcessFunction: s.ProcessFunction, PublishFunction: s.PublishFunction,
+		Architecture: s.Architecture, Memory: s.Memory, Timeout: s.Timeout, MaxConcurrency: s.MaxConcurrency, ReservedConcurrency: s.ReservedConcurrency,
+		MaxReceives: s.MaxReceives, Sweep: s.Sweep, Environment: s.Environment, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
+		Unprotected: !s.DeletionProtection, Emulator: s.Emulator,
+	})
+	if err != nil {
+		return nil, err
+	}
+	alarms := NewAlarms(stack, "Alarms", p, &AlarmsProps{Age: s.AlarmAge, Topic: topic(stack, s.AlarmTopic)})
+	if !s.Emulator {
+		NewDashboard(stack, "Dashboard", p, alarms)
+	}
+	outputs(stack, p)
+	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), jsii.String(s.Stack), nil)
+	for name, value := range s.Tags {
+		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
+	}
+	return stack, nil
+}
+
+func topic(scope constructs.Construct, arn string) awssns.ITopic {
+	if arn == "" {
+		return nil
+	}
+	return awssns.Topic_FromTopicArn(scope, jsii.String("AlarmTopic"), jsii.String(arn))
+}
+
+// outputs are where the command line finds the system.
+func outputs(stack awscdk.Stack, p *Pipeline) {
+	output := func(name string, value *string) {
+		awscdk.NewCfnOutput(stack, jsii.String(name), &awscdk.CfnOutputProps{Value: value})
+	}
+	output("ApiUrl", p.API.URL)
+	output("GroupsTable", p.Tables.Groups.TableName())
+	output("TokensTable", p.Tables.Tokens.TableName())
+	output("Bucket", p.Bucket.BucketName())
+	work, dead := p.Queues.all()
+	for _, n := range append(work, dead...) {
+		output(n.name+"QueueUrl", n.queue.QueueUrl())
+	}
+	if len(p.API.KeyIDs) > 0 {
+		output("ApiKeyIds", awscdk.Fn_Join(jsii.String(","), &p.API.KeyIDs))
+	}
+}
+
+// NewApp makes an app with the CDK's behaviour pinned, however it is started.
+func NewApp() awscdk.App {
+	return awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Context: &map[string]any{
+		"@aws-cdk/aws-iam:minimizePolicies":                           true,
+		"@aws-cdk/aws-apigateway:disableCloudWatchRole":               true,
+		"@aws-cdk/core:checkSecretUsage":                              true,
+		"@aws-cdk/aws-lambda:useLatestRuntimeVersion":                 true,
+		"@aws-cdk/core:enablePartitionLiterals":                       true,
+		"@aws-cdk/aws-apigateway:authorizerChangeDeploymentLogicalId": true,
+	}})
+}
