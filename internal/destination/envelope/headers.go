@@ -1,0 +1,75 @@
+package envelope
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+const contentType = "Content-Type"
+
+// meta is the once-meta attribute, as far as anybody may write it.
+type meta struct {
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Encoding    string            `json:"encoding,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Group       string            `json:"group,omitempty"`
+}
+
+func (x *meta) needed() bool { return x.ContentType+x.Encoding+x.ID+x.Group != "" || len(x.Headers) > 0 }
+
+// encode writes JSON that SQS takes: U+FFFE and U+FFFF are no characters of XML, and JSON has an escape for them.
+func (x *meta) encode() string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(x) // a struct of strings
+	return strings.NewReplacer("\uFFFE", `\ufffe`, "\uFFFF", `\uffff`).Replace(strings.TrimRight(b.String(), "\n"))
+}
+
+// headers puts as many headers as fit into attributes, and gives the others.
+func headers(all, attributes map[string]string, needed bool) map[string]string {
+	rest := map[string]string{}
+	var fit []string
+	for name, value := range all {
+		switch {
+		case reserved(name):
+		case value != "" && queue.ValidAttributeName(name) && queue.ValidText(value) && !strings.EqualFold(name, contentType):
+			fit = append(fit, name)
+		default:
+			rest[name] = value
+		}
+	}
+	slices.SortFunc(fit, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	room := queue.MaxAttributes - len(attributes)
+	if needed || len(rest) > 0 || len(fit) > room {
+		room-- // for once-meta
+	}
+	for i, name := range fit {
+		if i < room {
+			attributes[name] = all[name]
+		} else {
+			rest[name] = all[name]
+		}
+	}
+	return rest
+}
+
+// rank sorts a trace's headers first: it is followed across queues by them.
+func rank(name string) int {
+	if strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate") {
+		return 0
+	}
+	return 1
+}
+
+// reserved reports whether a header has a name of the contract. Messages that the system makes up itself say so in once-event.
+func reserved(name string) bool {
+	const prefix = "once-"
+	return !strings.EqualFold(name, "once-event") && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}

@@ -1,0 +1,200 @@
+// Package snsdest is a destination that is a topic in Amazon SNS. What a message looks like there is written in package envelope: with raw delivery, queues that are subscribed
+// get what a destination that is a queue would send, and subscriptions filter by its attributes.
+//
+// # Order
+//
+// A first-in-first-out topic gets the deliveries of a group one after the other, under the message group and the deduplication id of package envelope: what is sent twice within
+// five minutes is there once. A standard topic keeps no order and drops nothing; subscribers drop duplicates by once-id.
+//
+// # Errors
+//
+// A message that no topic takes, or that is too large for this one, is a [*record.RefusedError]. A missing topic or permission can be mended: that, and whatever
+// else fails, is an ordinary error, and the delivery is sent again under the same identity.
+//
+// # Limits
+//
+// A topic takes 256 KiB, attributes included, unless it is set to take more, at most 1 MiB; what is larger than 256 KiB is sent in a request of its own. A topic
+// that is given by name is one of the caller's account and of the client's region; who the caller is, is asked with the first delivery.
+package snsdest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sns/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+
+	"github.com/effectively-once/once/internal/destination/batch"
+	"github.com/effectively-once/once/internal/destination/envelope"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Client is what the destination asks of SNS; *sns.Client is one.
+type Client interface {
+	PublishBatch(ctx context.Context, in *sns.PublishBatchInput, options ...func(*sns.Options)) (*sns.PublishBatchOutput, error)
+	Options() sns.Options
+}
+
+// Identity tells whose the topics are that are given by name; *sts.Client does. No permission is needed for the question.
+type Identity interface {
+	GetCallerIdentity(ctx context.Context, in *sts.GetCallerIdentityInput, options ...func(*sts.Options)) (*sts.GetCallerIdentityOutput, error)
+}
+
+// requestBytes is what any topic takes in one request.
+const requestBytes = 256 << 10
+
+// A Sender sends to one topic.
+type Sender struct {
+	client   Client
+	identity Identity
+	name     string
+	region   string // empty is the client's
+	batch    batch.Service[*queue.Message]
+
+	mu    sync.Mutex
+	topic string // its ARN; empty until it is known
+}
+
+var _ record.Sender = (*Sender)(nil)
+
+// New makes a sender to a topic's name or ARN. It does no call. The identity is asked for names only and may be nil otherwise.
+func New(client Client, identity Identity, target string) (*Sender, error) {
+	s := &Sender{client: client, identity: identity, name: target}
+	if arn.IsARN(target) {
+		parsed, err := arn.Parse(target)
+		if err != nil || parsed.Service != "sns" {
+			return nil, fmt.Errorf("send to topic %s: not the ARN of a topic", target)
+		}
+		s.name, s.region, s.topic = parsed.Resource, parsed.Region, target
+	}
+	if s.name == "" || strings.ContainsAny(s.name, "/: ") {
+		return nil, fmt.Errorf("send to topic %q: not the name or ARN of a topic", target)
+	}
+	if s.topic == "" && identity == nil {
+		return nil, fmt.Errorf("send to topic %s: a topic without an ARN needs an identity", target)
+	}
+	s.batch = batch.Service[*queue.Message]{
+		Name: "topic " + s.name, Bytes: requestBytes, Ordered: strings.HasSuffix(s.name, ".fifo"), Put: s.put,
+		Entry: func(d *record.Delivery) (*queue.Message, int, error) {
+			m, err := envelope.Seal(d)
+			return &m, envelope.Size(&m), err
+		},
+	}
+	return s, nil
+}
+
+// Send implements record.Sender.
+func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
+	return s.batch.Send(ctx, deliveries)
+}
+
+// find gives the topic's ARN, and asks for the account once.
+func (s *Sender) find(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	topic := s.topic
+	s.mu.Unlock()
+	if topic != "" {
+		return topic, nil
+	}
+	out, err := s.identity.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", fmt.Errorf("find topic: %w", err)
+	}
+	caller, err := arn.Parse(aws.ToString(out.Arn))
+	if err != nil {
+		return "", fmt.Errorf("find topic: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.topic = arn.ARN{
+		Partition: caller.Partition, Service: "sns", Region: s.client.Options().Region, AccountID: aws.ToString(out.Account), Resource: s.name,
+	}.String()
+	return s.topic, nil
+}
+
+func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, error) {
+	topic, err := s.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := &sns.PublishBatchInput{TopicArn: &topic, PublishBatchRequestEntries: make([]types.PublishBatchRequestEntry, len(messages))}
+	errs := make([]error, len(messages))
+	for i, m := range messages {
+		in.PublishBatchRequestEntries[i], errs[i] = s.entry(i, m), batch.ErrNoResult
+	}
+	out, err := s.client.PublishBatch(ctx, in, func(o *sns.Options) {
+		if s.region != "" {
+			o.Region = s.region
+		}
+	})
+	if err != nil {
+		return nil, whole(err)
+	}
+	for _, ok := range out.Successful {
+		if i, named := place(ok.Id, len(messages)); named {
+			errs[i] = nil
+		}
+	}
+	for k := range out.Failed {
+		if i, named := place(out.Failed[k].Id, len(messages)); named {
+			errs[i] = failure(&out.Failed[k])
+		}
+	}
+	return errs, nil
+}
+
+func (s *Sender) entry(i int, m *queue.Message) types.PublishBatchRequestEntry {
+	e := types.PublishBatchRequestEntry{
+		Id: aws.String(strconv.Itoa(i)), Message: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
+	}
+	if s.batch.Ordered {
+		e.MessageGroupId, e.MessageDeduplicationId = &m.Group, &m.DedupID
+	}
+	for name, value := range m.Attributes {
+		e.MessageAttributes[name] = types.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	}
+	return e
+}
+
+// whole marks the errors of a request that are about what is in it.
+func whole(err error) error {
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return err
+	}
+	switch answer.ErrorCode() {
+	case "BatchRequestTooLong", "BatchRequestTooLongException":
+		return &batch.Contents{Err: batch.Refuse("too large for the topic: " + answer.ErrorMessage())}
+	case "InvalidParameter", "InvalidParameterException", "InvalidParameterValue", "ParameterValueInvalid", "ValidationException", "ValidationError":
+		return &batch.Contents{Err: err} // of an entry or of the topic's ARN: by itself it shows which, but not for certain
+	}
+	return err
+}
+
+// failure is the error of one entry.
+func failure(e *types.BatchResultErrorEntry) error {
+	err := fmt.Errorf("%s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
+	switch code := aws.ToString(e.Code); {
+	case !e.SenderFault:
+		return batch.Again(err)
+	case code == "InvalidParameter", code == "InvalidParameterValue":
+		return batch.Refuse(err.Error()) // names and numbers are ours and right: it is about the content
+	default:
+		return err
+	}
+}
+
+// place reads the id of an entry, which is its place in the request.
+func place(id *string, n int) (int, bool) {
+	i, err := strconv.Atoi(aws.ToString(id))
+	return i, err == nil && i >= 0 && i < n
+}
