@@ -23,11 +23,11 @@ type turn[E any] struct {
 type run[E any] struct {
 	*Service[E]
 	turns  []turn[E]
-	failed map[record.GroupKey]bool
+	failed map[record.GroupKey]int // the first delivery of the group that failed for good
 }
 
 func (s *Service[E]) newRun(deliveries []record.Delivery) *run[E] {
-	r := &run[E]{Service: s, turns: make([]turn[E], len(deliveries)), failed: map[record.GroupKey]bool{}}
+	r := &run[E]{Service: s, turns: make([]turn[E], len(deliveries)), failed: map[record.GroupKey]int{}}
 	for i := range deliveries {
 		d, t := &deliveries[i], &r.turns[i]
 		t.group, t.grouped = record.GroupKey{Stream: d.Stream, Group: d.Group}, d.Number > 0
@@ -62,9 +62,10 @@ func (r *run[E]) next() []int {
 // open reports whether a delivery is still to be sent, and settles it where that shows only now.
 func (r *run[E]) open(i int) bool {
 	t := &r.turns[i]
+	first, stopped := r.failed[t.group]
 	switch {
 	case t.settled:
-	case t.grouped && r.failed[t.group]:
+	case t.grouped && stopped && first < i:
 		r.settle(i, ErrBehind)
 	case t.err != nil:
 		r.settle(i, t.err)
@@ -141,8 +142,11 @@ func (r *run[E]) limit() int {
 func (r *run[E]) settle(i int, err error) {
 	t := &r.turns[i]
 	t.settled, t.err = true, err
-	if _, refused := errors.AsType[*record.RefusedError](err); err != nil && !refused && t.grouped {
-		r.failed[t.group] = true
+	if _, refused := errors.AsType[*record.RefusedError](err); err == nil || refused || !t.grouped {
+		return
+	}
+	if first, stopped := r.failed[t.group]; !stopped || i < first {
+		r.failed[t.group] = i
 	}
 }
 

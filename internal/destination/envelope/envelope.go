@@ -11,8 +11,8 @@
 //
 // # Limits
 //
-// There are ten attributes at most: SQS takes no more, and drops what comes with more from a topic by raw delivery. Six headers fit, or five where there is a once-meta:
-// traceparent and tracestate first, then by name. A header whose name or value is none for an attribute goes to once-meta too. Other headers
+// There are ten attributes at most: SQS takes no more, and drops what comes with more from a topic by raw delivery. Beside a content type six headers fit, or five
+// where there is a once-meta: traceparent and tracestate first, then by name. A header whose name or value is none for an attribute goes to once-meta too. Other headers
 // that begin with once- are the contract's names and are left out, but for once-event.
 package envelope
 

@@ -21,7 +21,9 @@ type meta struct {
 	Group       string            `json:"group,omitempty"`
 }
 
-func (x *meta) needed() bool { return x.ContentType+x.Encoding+x.ID+x.Group != "" || len(x.Headers) > 0 }
+func (x *meta) needed() bool {
+	return x.ContentType+x.Encoding+x.ID+x.Group != "" || len(x.Headers) > 0
+}
 
 // encode writes JSON that SQS takes: U+FFFE and U+FFFF are no characters of XML, and JSON has an escape for them.
 func (x *meta) encode() string {

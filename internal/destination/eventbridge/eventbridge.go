@@ -101,7 +101,9 @@ func (s *Sender) entry(d *record.Delivery) (types.PutEventsRequestEntry, int, er
 }
 
 // size is the size of an event as EventBridge counts it.
-func size(e *types.PutEventsRequestEntry) int { return len(*e.Source) + len(*e.DetailType) + len(*e.Detail) }
+func size(e *types.PutEventsRequestEntry) int {
+	return len(*e.Source) + len(*e.DetailType) + len(*e.Detail)
+}
 
 func (s *Sender) put(ctx context.Context, entries []types.PutEventsRequestEntry) ([]error, error) {
 	out, err := s.client.PutEvents(ctx, &eventbridge.PutEventsInput{Entries: entries}, func(o *eventbridge.Options) {

@@ -1,0 +1,309 @@
+package snsdest_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/google/go-cmp/cmp"
+
+	snsdest "github.com/effectively-once/once/internal/destination/sns"
+	"github.com/effectively-once/once/internal/record"
+)
+
+func delivery(group string, number uint64, body string) record.Delivery {
+	return record.Delivery{
+		Identity: fmt.Sprintf("orders/%s/%d", group, number), Stream: "orders", Group: group, Number: number, Target: group,
+		Effect: record.Effect{Body: []byte(body), Headers: map[string]string{"type": "paid"}},
+	}
+}
+
+// world is a topic with a queue behind it, on an emulator.
+type world struct {
+	sns   *sns.Client
+	sqs   *sqs.Client
+	sts   *sts.Client
+	name  string
+	topic string
+	queue string
+}
+
+func newWorld(t *testing.T, suffix string) *world {
+	t.Helper()
+	if os.Getenv("AWS_ENDPOINT_URL_SNS") == "" {
+		t.Skip("AWS_ENDPOINT_URL_SNS is not set: localstack/ministack.sh up starts an SNS to test against")
+	}
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS")) // of all three: a topic reaches queues of its own emulator only
+	w := &world{
+		sns:  sns.NewFromConfig(cfg),
+		sqs:  sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = endpoint }),
+		sts:  sts.NewFromConfig(cfg, func(o *sts.Options) { o.BaseEndpoint = endpoint }),
+		name: rand.Text() + suffix,
+	}
+	attributes := map[string]string{}
+	if suffix != "" {
+		attributes["FifoQueue"] = "true"
+	}
+	queue, err := w.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &w.name, Attributes: attributes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.queue = aws.ToString(queue.QueueUrl)
+	t.Cleanup(func() {
+		if _, err := w.sqs.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: &w.queue}); err != nil {
+			t.Error(err)
+		}
+	})
+	w.createTopic(t, suffix != "")
+	return w
+}
+
+func (w *world) createTopic(t *testing.T, fifo bool) {
+	t.Helper()
+	attributes := map[string]string{}
+	if fifo {
+		attributes["FifoTopic"] = "true"
+	}
+	topic, err := w.sns.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: &w.name, Attributes: attributes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.topic = aws.ToString(topic.TopicArn)
+	t.Cleanup(func() {
+		if _, err := w.sns.DeleteTopic(context.WithoutCancel(t.Context()), &sns.DeleteTopicInput{TopicArn: &w.topic}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := w.sns.Subscribe(t.Context(), &sns.SubscribeInput{
+		TopicArn: &w.topic, Protocol: aws.String("sqs"), Endpoint: aws.String(strings.Replace(w.topic, ":sns:", ":sqs:", 1)),
+		Attributes: map[string]string{"RawMessageDelivery": "true"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drain takes n messages off the queue, and what more is there.
+func (w *world) drain(t *testing.T, n int) []types.Message {
+	t.Helper()
+	var out []types.Message
+	for {
+		wait := int32(0)
+		if len(out) < n {
+			wait = 5
+		}
+		got, err := w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+			QueueUrl: &w.queue, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, MessageAttributeNames: []string{"All"},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Messages) == 0 {
+			return out
+		}
+		for _, m := range got.Messages {
+			out = append(out, m)
+			if _, err := w.sqs.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &w.queue, ReceiptHandle: m.ReceiptHandle}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestAFIFOTopicGetsEachDeliveryOnceAndInOrder(t *testing.T) {
+	w := newWorld(t, ".fifo")
+	var deliveries []record.Delivery
+	want := map[string][]string{}
+	for n := range uint64(12) {
+		for _, group := range []string{"a", "b"} {
+			d := delivery(group, n+1, fmt.Sprint("body ", n))
+			deliveries = append(deliveries, d)
+			want[group] = append(want[group], d.Identity+" "+string(d.Effect.Body))
+		}
+	}
+	for _, target := range []string{w.name, w.topic} { // what is sent again is dropped by the topic
+		for i, err := range open(t, w.sns, w.sts, target).Send(t.Context(), deliveries) {
+			if err != nil {
+				t.Fatalf("%s, delivery %d: %v", target, i, err)
+			}
+		}
+	}
+	got := map[string][]string{}
+	for _, m := range w.drain(t, len(deliveries)) {
+		group := m.Attributes["MessageGroupId"]
+		got[group] = append(got[group], aws.ToString(m.MessageAttributes["once-id"].StringValue)+" "+aws.ToString(m.Body))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+}
+
+func TestAStandardTopicPassesTheAttributesOn(t *testing.T) {
+	w := newWorld(t, "")
+	if errs := open(t, w.sns, w.sts, w.name).Send(t.Context(), []record.Delivery{delivery("a", 1, "body")}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	got := map[string]string{}
+	messages := w.drain(t, 1)
+	if len(messages) != 1 {
+		t.Fatalf("%d messages", len(messages))
+	}
+	for name, a := range messages[0].MessageAttributes {
+		got[name] = aws.ToString(a.StringValue)
+	}
+	if d := cmp.Diff(map[string]string{"once-id": "orders/a/1", "once-stream": "orders", "once-group": "a", "type": "paid"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAMissingTopicIsNoRefusal(t *testing.T) {
+	w := newWorld(t, "")
+	err := open(t, w.sns, w.sts, rand.Text()).Send(t.Context(), []record.Delivery{delivery("a", 1, "body")})[0]
+	if _, refused := errors.AsType[*record.RefusedError](err); err == nil || refused {
+		t.Errorf("got %v", err)
+	}
+}
+
+func open(t *testing.T, client snsdest.Client, identity snsdest.Identity, target string) *snsdest.Sender {
+	t.Helper()
+	s, err := snsdest.New(client, identity, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const topic = "arn:aws:sns:eu-west-1:123456789012:news.fifo"
+
+// serve makes a stock client of a service that answers as it is told.
+func serve(t *testing.T, answer http.HandlerFunc) *sns.Client {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return sns.New(sns.Options{
+		Region: "eu-central-1", BaseEndpoint: &server.URL,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
+		}),
+		RetryMaxAttempts: 1,
+	})
+}
+
+// batchAnswer writes the fate of entries: an error code for each, empty for success.
+func batchAnswer(w http.ResponseWriter, sender bool, codes ...string) {
+	var ok, failed strings.Builder
+	for i, code := range codes {
+		if code == "" {
+			fmt.Fprintf(&ok, "<member><Id>%d</Id><MessageId>m</MessageId></member>", i)
+		} else {
+			fmt.Fprintf(&failed, "<member><Id>%d</Id><Code>%s</Code><Message>told so</Message><SenderFault>%t</SenderFault></member>", i, code, sender)
+		}
+	}
+	_, _ = fmt.Fprintf(w, `<PublishBatchResponse xmlns="http://sns.amazonaws.com/doc/2010-03-31/"><PublishBatchResult><Successful>%s</Successful><Failed>%s</Failed>`+
+		`</PublishBatchResult></PublishBatchResponse>`, &ok, &failed)
+}
+
+func TestEachEntryHasItsOwnFate(t *testing.T) {
+	calls := 0
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil || r.Form.Get("TopicArn") != topic {
+			t.Errorf("form %v, %v", r.Form, err)
+		}
+		switch calls++; calls {
+		case 1: // a/1, b/1, c/1
+			batchAnswer(w, true, "", "InvalidParameter", "AuthorizationError")
+		default: // a/2, b/2: what is behind c/1 is not sent
+			batchAnswer(w, false, "", "InternalError")
+		}
+	})
+	errs := open(t, client, nil, topic).Send(t.Context(), []record.Delivery{
+		delivery("a", 1, "x"), delivery("b", 1, "x"), delivery("c", 1, "x"), delivery("a", 2, "x"), delivery("b", 2, "x"), delivery("c", 2, "x"),
+	})
+	var got []string
+	for _, err := range errs {
+		_, refused := errors.AsType[*record.RefusedError](err)
+		got = append(got, fmt.Sprintf("%t %t", err == nil, refused))
+	}
+	want := []string{"true false", "false true", "false false", "true false", "true false", "false false"}
+	if d := cmp.Diff(want, got); d != "" || calls != 3 {
+		t.Errorf("%d calls, %s\n%v", calls, d, errs)
+	}
+}
+
+func TestARequestThatIsTooLongIsTakenApart(t *testing.T) {
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		if strings.Contains(r.Form.Encode(), "large") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprint(w, `<ErrorResponse><Error><Type>Sender</Type><Code>BatchRequestTooLong</Code><Message>too long</Message></Error></ErrorResponse>`)
+			return
+		}
+		batchAnswer(w, true, make([]string, strings.Count(r.Form.Encode(), "member.")/8+1)...)
+	})
+	errs := open(t, client, nil, topic).Send(t.Context(), []record.Delivery{delivery("a", 1, "x"), delivery("b", 1, "large"), delivery("b", 2, "x")})
+	if _, refused := errors.AsType[*record.RefusedError](errs[1]); errs[0] != nil || !refused || errs[2] != nil {
+		t.Errorf("%v", errs)
+	}
+}
+
+func TestAnAnswerThatIsLostIsNoRefusal(t *testing.T) {
+	client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if hijacked, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_ = hijacked.Close()
+		}
+	})
+	err := open(t, client, nil, topic).Send(t.Context(), []record.Delivery{delivery("a", 1, "x")})[0]
+	if _, refused := errors.AsType[*record.RefusedError](err); err == nil || refused {
+		t.Errorf("got %v", err)
+	}
+}
+
+// caller is who asks.
+type caller struct{ arn string }
+
+func (c caller) GetCallerIdentity(context.Context, *sts.GetCallerIdentityInput, ...func(*sts.Options)) (*sts.GetCallerIdentityOutput, error) {
+	return &sts.GetCallerIdentityOutput{Account: aws.String("123456789012"), Arn: &c.arn}, nil
+}
+
+func TestATopicsNameIsOneOfTheCallersAccount(t *testing.T) {
+	asked := ""
+	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		asked = r.Form.Get("TopicArn")
+		batchAnswer(w, true, "")
+	})
+	s := open(t, client, caller{"arn:aws-cn:sts::123456789012:assumed-role/publish/1"}, "news")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := s.Send(ctx, []record.Delivery{delivery("a", 1, "x")})[0]; err != nil || asked != "arn:aws-cn:sns:eu-central-1:123456789012:news" {
+		t.Errorf("asked for %s, %v", asked, err)
+	}
+}
+
+func TestATargetIsANameOrAnARN(t *testing.T) {
+	for _, target := range []string{"", "arn:aws:sqs:us-east-1:123456789012:queue", "https://sns.test/topic", "a b"} {
+		if _, err := snsdest.New(serve(t, nil), caller{}, target); err == nil {
+			t.Errorf("%q is taken", target)
+		}
+	}
+	if _, err := snsdest.New(serve(t, nil), nil, "news"); err == nil {
+		t.Error("a name is taken without an identity")
+	}
+}
