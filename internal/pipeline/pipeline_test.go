@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +31,14 @@ destinations:
 `
 
 // A ledger keeps the identities of what it was sent.
-type ledger struct{ lines []string }
+type ledger struct {
+	mu    sync.Mutex
+	lines []string
+}
 
 func (l *ledger) Send(_ context.Context, deliveries []record.Delivery) []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, d := range deliveries {
 		l.lines = append(l.lines, d.Identity+" "+string(d.Effect.Body))
 	}

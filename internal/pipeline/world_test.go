@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +26,9 @@ type world struct {
 	t      *testing.T
 	now    time.Time
 	queues map[string]*pebblequeue.Queue
-	calls  []string // what each Send was given, a line a call
+
+	mu    sync.Mutex // destinations send at once
+	calls []string   // what each Send was given, a line a call
 }
 
 func newWorld(t *testing.T) *world {
@@ -64,7 +67,9 @@ func (q noted) Send(ctx context.Context, messages []queue.Message) []queue.SendR
 	for _, m := range messages {
 		line += " " + brief(m.Body)
 	}
+	q.world.mu.Lock()
 	q.world.calls = append(q.world.calls, line)
+	q.world.mu.Unlock()
 	return q.Queue.Send(ctx, messages)
 }
 
