@@ -43,9 +43,9 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 		a.props.Age = defaults().AlarmAge
 	}
 	a.ofQueues(p.Queues)
-	for id, f := range p.functions() {
-		a.add(id+"Errors", "The function fails: its messages come again until they are dead letters.", f.MetricErrors(byAWS("Sum", "errors")), 1)
-		a.add(id+"Throttles", "The function is held back by a limit on concurrency.", f.MetricThrottles(byAWS("Sum", "throttles")), 1)
+	for _, f := range p.functions() {
+		a.add(f.name+"Errors", "The function fails: its messages come again until they are dead letters.", f.MetricErrors(byAWS("Sum")), 1)
+		a.add(f.name+"Throttles", "The function is held back by a limit on concurrency.", f.MetricThrottles(byAWS("Sum")), 1)
 	}
 	a.add("Pending", "Effects wait for their destination.", age(a.scope, record.EventPending), a.props.Age.Seconds())
 	a.add("Gap", "Messages are held because a number before them does not come.", age(a.scope, record.EventGap), a.props.Age.Seconds())
@@ -58,22 +58,26 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 	return a
 }
 
-// functions gives the functions by their names in ids.
-func (p *Pipeline) functions() map[string]awslambda.Function {
-	return map[string]awslambda.Function{"Ingest": p.Ingest, "Process": p.Process, "Publish": p.Publish}
+type namedFunction struct {
+	name string
+	awslambda.Function
+}
+
+func (p *Pipeline) functions() []namedFunction {
+	return []namedFunction{{"Ingest", p.Ingest}, {"Process", p.Process}, {"Publish", p.Publish}}
 }
 
 func (a *Alarms) ofQueues(q *Queues) {
 	work, dead := q.all()
 	for _, n := range dead {
-		a.add(n.name, "There are dead letters: once show --dead-letters tells why.", n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum", "visible")), 1)
+		a.add(n.name, "There are dead letters: once show --dead-letters tells why.", n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum")), 1)
 	}
 	for _, n := range work {
 		limit := a.props.Age
 		if n.queue == q.Publish {
 			limit += delayed
 		}
-		a.add(n.name+"Age", fmt.Sprintf("A message has waited for %s.", limit), n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum", "age")), limit.Seconds())
+		a.add(n.name+"Age", fmt.Sprintf("A message has waited for %s.", limit), n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum")), limit.Seconds())
 	}
 }
 

@@ -31,8 +31,11 @@ func newAPI(scope constructs.Construct, settings APISettings, to awslambda.Funct
 
 func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
 	api := awsapigatewayv2.NewHttpApi(scope, jsii.String("HttpApi"), &awsapigatewayv2.HttpApiProps{
-		ApiName: awscdk.Stack_Of(scope).StackName(), CreateDefaultStage: jsii.Bool(false), DefaultAuthorizer: authorizer(settings),
-		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil),
+		ApiName: awscdk.Stack_Of(scope).StackName(), CreateDefaultStage: jsii.Bool(false),
+	})
+	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
+		Path: jsii.String("/{proxy+}"), Authorizer: authorizer(settings),
+		Integration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil),
 	})
 	stage := awsapigatewayv2.NewHttpStage(scope, jsii.String("HttpStage"), &awsapigatewayv2.HttpStageProps{
 		HttpApi: api, StageName: jsii.String("$default"), AutoDeploy: jsii.Bool(true),
@@ -73,7 +76,7 @@ func accessFormat(settings APISettings) string {
 	case None:
 	}
 	return `{"request_id":"$context.requestId","time":"$context.requestTimeEpoch","ip":"$context.identity.sourceIp","principal":"` + principal + `",` +
-		`"method":"$context.httpMethod","route":"` + path + `","status":"$context.status","bytes":"$context.responseLength","error":"$context.error.messageString"}`
+		`"method":"$context.httpMethod","route":"` + path + `","status":"$context.status","bytes":"$context.responseLength","error":"$context.error.message"}`
 }
 
 func newREST(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {

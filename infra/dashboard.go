@@ -39,7 +39,7 @@ func graph(title string, metrics []awscloudwatch.IMetric) awscloudwatch.IWidget 
 func deadLetters(q *Queues) (out []awscloudwatch.IMetric) {
 	_, dead := q.all()
 	for _, n := range dead {
-		out = append(out, n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum", n.name)))
+		out = append(out, labelled(n.name, n.queue.MetricApproximateNumberOfMessagesVisible(byAWS("Maximum"))))
 	}
 	return out
 }
@@ -47,17 +47,16 @@ func deadLetters(q *Queues) (out []awscloudwatch.IMetric) {
 func oldest(q *Queues) (out []awscloudwatch.IMetric) {
 	work, _ := q.all()
 	for _, n := range work {
-		out = append(out, n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum", n.name)))
+		out = append(out, labelled(n.name, n.queue.MetricApproximateAgeOfOldestMessage(byAWS("Maximum"))))
 	}
 	return out
 }
 
 func ofFunctions(p *Pipeline) []awscloudwatch.IWidget {
 	var trouble, duration []awscloudwatch.IMetric
-	for _, id := range []string{"Ingest", "Process", "Publish"} {
-		f := p.functions()[id]
-		trouble = append(trouble, f.MetricErrors(byAWS("Sum", id+" errors")), f.MetricThrottles(byAWS("Sum", id+" throttles")))
-		duration = append(duration, f.MetricDuration(byAWS("p99", id)))
+	for _, f := range p.functions() {
+		trouble = append(trouble, labelled(f.name+" errors", f.MetricErrors(byAWS("Sum"))), labelled(f.name+" throttles", f.MetricThrottles(byAWS("Sum"))))
+		duration = append(duration, labelled(f.name, f.MetricDuration(byAWS("p99"))))
 	}
 	return []awscloudwatch.IWidget{graph("Errors and throttles of functions", trouble), graph("Duration of functions, p99, milliseconds", duration)}
 }

@@ -1,6 +1,8 @@
 package infra
 
 import (
+	"maps"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -34,20 +36,21 @@ func age(scope constructs.Construct, name record.EventName) awscloudwatch.Metric
 
 func measured(scope constructs.Construct, name record.EventName, statistic string, further map[string]*string) awscloudwatch.Metric {
 	dimensions := map[string]*string{systemDimension: awscdk.Stack_Of(scope).StackName()}
-	label := string(name)
-	for d, value := range further {
-		dimensions[d] = value
-		label = *value
-	}
+	maps.Copy(dimensions, further)
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: jsii.String(metricNamespace), MetricName: jsii.String(string(name)), DimensionsMap: &dimensions, Statistic: jsii.String(statistic),
-		Period: fiveMinutes(), Label: jsii.String(label),
+		Period: fiveMinutes(),
 	})
 }
 
 func fiveMinutes() awscdk.Duration { return awscdk.Duration_Minutes(jsii.Number(5)) }
 
-// byAWS are the options of a metric that a service measures by itself.
-func byAWS(statistic, label string) *awscloudwatch.MetricOptions {
-	return &awscloudwatch.MetricOptions{Statistic: jsii.String(statistic), Period: fiveMinutes(), Label: jsii.String(label)}
+// byAWS are the options of a metric that a service measures by itself. An alarm on a metric with a label would be one on metric math, which emulators refuse; labels are
+// for the dashboard.
+func byAWS(statistic string) *awscloudwatch.MetricOptions {
+	return &awscloudwatch.MetricOptions{Statistic: jsii.String(statistic), Period: fiveMinutes()}
+}
+
+func labelled(label string, metric awscloudwatch.Metric) awscloudwatch.Metric {
+	return metric.With(&awscloudwatch.MetricOptions{Label: jsii.String(label)})
 }

@@ -1,0 +1,199 @@
+package infra
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// exceptions are the wildcards that AWS leaves no way around, as docs/security.md lists them: the action, and what the resource ends in.
+var exceptions = map[string]string{
+	"s3:GetObject":       "/*", // an object can be named by its bucket only: its key is not known before
+	"s3:PutObject":       "/*",
+	"s3:DeleteObject":    "/*",
+	"execute-api:Invoke": "execute-api:/*", // a private API's policy, which stands in the API and can't name it
+}
+
+// A statement of a policy, wherever it stands in a template.
+type statement struct {
+	where, effect      string
+	actions, resources []string
+}
+
+// statements finds every policy document in a template, of whatever resource.
+func statements(x *template) []statement {
+	var out []statement
+	for id, r := range x.Resources {
+		walk(r.Properties, func(m map[string]any) {
+			if _, ok := m["Effect"]; !ok {
+				return
+			}
+			out = append(out, statement{where: id, effect: asJSON(m["Effect"]), actions: texts(m["Action"], m["NotAction"]), resources: texts(m["Resource"], m["NotResource"])})
+		})
+	}
+	return out
+}
+
+func walk(value any, visit func(map[string]any)) {
+	switch v := value.(type) {
+	case map[string]any:
+		visit(v)
+		for _, inner := range v {
+			walk(inner, visit)
+		}
+	case []any:
+		for _, inner := range v {
+			walk(inner, visit)
+		}
+	}
+}
+
+// texts gives each item of one or several, strings as they are and functions as their JSON with what they join.
+func texts(values ...any) []string {
+	var out []string
+	for _, value := range values {
+		list, ok := value.([]any)
+		if !ok {
+			list = []any{value}
+		}
+		for _, item := range list {
+			switch s := item.(type) {
+			case nil:
+			case string:
+				out = append(out, s)
+			default:
+				out = append(out, asJSON(s))
+			}
+		}
+	}
+	return out
+}
+
+// wildcards lists what a template allows by wildcard and no exception covers.
+func wildcards(x *template) []string {
+	var out []string
+	for _, s := range statements(x) {
+		for _, action := range s.actions {
+			if strings.Contains(action, "*") {
+				out = append(out, s.where+": action "+action)
+			}
+			for _, r := range s.resources {
+				if strings.Contains(r, "*") && !excepted(action, r) && s.effect != `"Deny"` {
+					out = append(out, s.where+": "+action+" on "+r)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func excepted(action, resource string) bool {
+	suffix, ok := exceptions[action]
+	return ok && strings.Count(resource, "*") == 1 && strings.HasSuffix(strings.TrimRight(resource, `"]}`), suffix)
+}
+
+// apis are the contexts of every kind of front door.
+var apis = map[string][]string{
+	"http iam": nil,
+	"http jwt": {"auth=jwt", "jwtIssuer=https://issuer.example", "jwtAudience=once,other"},
+	"rest iam": {"api=rest"},
+	"rest jwt": {"api=rest", "auth=jwt", "userPool=arn:aws:cognito-idp:eu-central-1:123456789012:userpool/eu-central-1_abc"},
+	"rest key": {"api=rest", "auth=key", "apiKeys=shop,billing"},
+	"private":  {"api=rest", "vpcEndpoints=vpce-1,vpce-2"},
+	"emulator": {"emulator=true", "api=rest"},
+}
+
+func TestNoPolicyHasAWildcardThatIsNotDocumented(t *testing.T) {
+	for name, context := range apis {
+		x := synth(t, context...)
+		if len(statements(x)) < 20 {
+			t.Errorf("%s: only %d statements found", name, len(statements(x)))
+		}
+		for _, w := range wildcards(x) {
+			t.Errorf("%s: %s", name, w)
+		}
+	}
+}
+
+func TestTheLookForWildcardsFindsThem(t *testing.T) {
+	policy := func(action, on any) *template {
+		return &template{Resources: map[string]resource{"p": {Properties: map[string]any{
+			"PolicyDocument": map[string]any{"Statement": []any{map[string]any{"Effect": "Allow", "Action": action, "Resource": on}}},
+		}}}}
+	}
+	join := func(parts ...any) any { return map[string]any{"Fn::Join": []any{"", parts}} }
+	for _, bad := range []*template{
+		policy("s3:*", "arn:aws:s3:::b"), policy("*", "arn"), policy([]any{"sqs:SendMessage", "sqs:Get*"}, "arn"), policy("sqs:SendMessage", "*"),
+		policy("dynamodb:GetItem", join(arnOf("t"), "/index/*")), policy("s3:GetObject", "*"), policy("s3:GetObject", []any{"arn", join("arn:aws:s3:::*", "/*")}),
+	} {
+		if len(wildcards(bad)) == 0 {
+			t.Errorf("nothing found in %s", asJSON(bad))
+		}
+	}
+	if got := wildcards(policy("s3:GetObject", join(arnOf("b"), "/*"))); got != nil {
+		t.Errorf("an exception was found: %v", got)
+	}
+}
+
+func TestRolesHaveNoPoliciesButGrants(t *testing.T) {
+	for name, context := range apis {
+		for id, r := range synth(t, context...).Resources {
+			if r.Type != "AWS::IAM::Role" {
+				continue
+			}
+			managed := asJSON(r.Properties["ManagedPolicyArns"])
+			gateway := strings.Contains(id, "CloudWatchRole") && strings.Contains(managed, "AmazonAPIGatewayPushToCloudWatchLogs")
+			if r.Properties["Policies"] != nil || managed != "null" && !gateway {
+				t.Errorf("%s: %s has %s", name, id, managed)
+			}
+		}
+	}
+}
+
+func TestOnlyTheSweepReadsWholeTables(t *testing.T) {
+	for _, s := range statements(synth(t)) {
+		for _, action := range s.actions {
+			if action == "dynamodb:Scan" && !strings.Contains(s.where, "PublishRole") {
+				t.Errorf("%s may scan", s.where)
+			}
+		}
+	}
+}
+
+func TestTheFunctionsMaySendToTheConfiguredDestinationsAndNoOther(t *testing.T) {
+	x := synth(t)
+	_, policy := x.one(t, "AWS::IAM::Policy", "ProcessRole")
+	got := map[string]int{}
+	for _, s := range statements(&template{Resources: map[string]resource{"p": policy}}) {
+		for _, r := range s.resources {
+			for _, place := range []string{":billing.fifo", "arn:aws:sqs:eu-central-1:123456789012:abroad", ":news.fifo", ":event-bus/default"} {
+				if strings.Contains(r, place) {
+					for _, action := range s.actions {
+						got[action+" "+place]++
+					}
+				}
+			}
+		}
+	}
+	want := map[string]int{
+		"sqs:SendMessage :billing.fifo": 1, "sqs:GetQueueUrl :billing.fifo": 1, "sqs:SendMessage arn:aws:sqs:eu-central-1:123456789012:abroad": 1,
+		"sqs:GetQueueUrl arn:aws:sqs:eu-central-1:123456789012:abroad": 1, "sns:Publish :news.fifo": 1, "events:PutEvents :event-bus/default": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("permissions (-want +got)\n%s", diff)
+	}
+}
+
+func TestNothingTakesRequestsWithoutTLS(t *testing.T) {
+	x := synth(t)
+	denied := 0
+	for _, s := range statements(x) {
+		if s.effect == `"Deny"` {
+			denied++
+		}
+	}
+	if want := len(x.all(t, queueType, 8)) + 1; denied != want {
+		t.Errorf("%d resources refuse plain requests, want %d", denied, want)
+	}
+}

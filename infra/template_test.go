@@ -1,0 +1,177 @@
+package infra
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/jsii-runtime-go"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	jsii.Close()
+	os.Exit(code)
+}
+
+// A template is what a stack was synthesized to. The CDK's own assertions panic where they fail, so it is decoded and looked at as data.
+type template struct {
+	Resources map[string]resource
+	Outputs   map[string]struct{ Value any }
+}
+
+type resource struct {
+	Type           string
+	Properties     map[string]any
+	DeletionPolicy string
+	DependsOn      any
+}
+
+// testConfig has a destination of every kind that a deployed system serves.
+const testConfig = `
+streams:
+  orders: {destinations: [shop, billing, abroad, topic, bus, next]}
+  later:  {admission: sequence}
+destinations:
+  shop:    {webhook: "https://shop.example/hook", secret: "env:SHOP_SECRET"}
+  billing: {sqs: billing.fifo}
+  abroad:  {sqs: "https://sqs.eu-central-1.amazonaws.com/123456789012/abroad"}
+  topic:   {sns: news.fifo}
+  bus:     {eventbridge: default}
+  next:    {stream: later}
+`
+
+// built are the templates that tests have made already, by their context: the CDK takes seconds for each.
+var built = map[string]*template{}
+
+// synth makes the template of a context, NAME=VALUE each, with functions that are empty.
+func synth(t *testing.T, context ...string) *template {
+	t.Helper()
+	key := strings.Join(context, " ")
+	if built[key] == nil {
+		stack, err := build(t, context...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		built[key] = stack
+	}
+	return built[key]
+}
+
+func build(t *testing.T, context ...string) (*template, error) {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"ingest", "process", "publish", "own"} {
+		write(t, filepath.Join(folder, name, "bootstrap"), name)
+	}
+	config := filepath.Join(folder, "some.yaml")
+	write(t, config, testConfig)
+	values := map[string]any{"config": config, "assets": folder, "environment": "SHOP_SECRET=whsec_MTIz"}
+	for _, item := range context {
+		name, value, _ := strings.Cut(item, "=")
+		values[name] = strings.ReplaceAll(value, "FOLDER", folder)
+	}
+	settings, err := parseSettings(values)
+	if err != nil {
+		return nil, err
+	}
+	stack, err := NewStack(NewApp(), settings)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(assertions.Template_FromStack(stack, nil).ToJSON())
+	if err != nil {
+		return nil, err
+	}
+	out := &template{}
+	return out, json.Unmarshal(data, out)
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all gives the ids of the resources of a type, sorted. There must be as many as expected.
+func (x *template) all(t *testing.T, kind string, expected int) []string {
+	t.Helper()
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(x.Resources)) {
+		if x.Resources[id].Type == kind {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) != expected {
+		t.Fatalf("%d of %s, want %d: %v", len(ids), kind, expected, ids)
+	}
+	return ids
+}
+
+// one gives the only resource of a type whose id has a part.
+func (x *template) one(t *testing.T, kind, part string) (string, resource) {
+	t.Helper()
+	var found []string
+	for id, r := range x.Resources {
+		if r.Type == kind && strings.Contains(id, part) {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%s with %q: %v", kind, part, found)
+	}
+	return found[0], x.Resources[found[0]]
+}
+
+// at follows a path of fields and indexes: A.B.0.C. What is not there is nil.
+func at(value any, path string) any {
+	for step := range strings.SplitSeq(path, ".") {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// expect compares what is at paths of a resource, as JSON.
+func (r resource) expect(t *testing.T, id string, want map[string]any) {
+	t.Helper()
+	for path, value := range want {
+		if got := asJSON(at(r.Properties, path)); got != asJSON(value) {
+			t.Errorf("%s: %s is %s, want %s", id, path, got, asJSON(value))
+		}
+	}
+}
+
+func asJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(data)
+}
+
+// ref and arn are how templates name a resource and its ARN.
+func ref(id string) any { return map[string]any{"Ref": id} }
+
+func arnOf(id string) any { return map[string]any{"Fn::GetAtt": []any{id, "Arn"}} }
