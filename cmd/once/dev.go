@@ -35,13 +35,18 @@ func (a *app) dev() *cobra.Command {
 		Long: `Dev runs the front door, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM
 and ctrl-C drain: what has been started is finished. A kill loses nothing that was acknowledged: the next start goes on.
 
-Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.`,
+Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.
+
+With --lambda it runs what a deployment would: the bootstrap binaries of the functions as processes behind the Lambda Runtime API, fed by SQS as Lambda feeds
+them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_SQS: an emulator.`,
 		Example: `  once dev
-  once dev --config shop.yaml --data /var/lib/once --listen :8080`,
+  once dev --config shop.yaml --data /var/lib/once --listen :8080
+  localstack/aws.sh run once dev --lambda --config shop.yaml --kill-every 2s --duplicate 0.2`,
 		Args: arguments(cobra.NoArgs),
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
+	lambda := newLambdaFlags(cmd)
 	level := slog.LevelInfo
 	cmd.Flags().TextVar(&level, "log-level", slog.LevelInfo, "least severe log entries to print: debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -53,6 +58,9 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
 		log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+		if lambda.on {
+			return a.devLambda(cmd.Context(), lambda.options, c, *listen, log)
+		}
 		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, Stdout: a.out, Log: log}, c.source())
 	}
 	return cmd

@@ -17,7 +17,8 @@ import (
 // maxRequest is what Lambda takes of one request.
 const maxRequest = 6 << 20
 
-// Front serves HTTP by a function, as a function URL does: events and answers in payload format 2.0. A function that fails is a 502.
+// Front serves HTTP by a function, as a function URL does: events and answers in payload format 2.0. A function that fails is a 502. The function goes on where the caller
+// hangs up.
 func Front(invoke func(context.Context, []byte) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
@@ -31,7 +32,7 @@ func Front(invoke func(context.Context, []byte) ([]byte, error)) http.Handler {
 			return
 		}
 		var response events.APIGatewayV2HTTPResponse
-		answer, err := invoke(r.Context(), event)
+		answer, err := invoke(context.WithoutCancel(r.Context()), event)
 		if err == nil {
 			err = json.Unmarshal(answer, &response)
 		}

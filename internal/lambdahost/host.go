@@ -3,8 +3,8 @@
 //
 // # Limits
 //
-// An instance serves one invocation at a time, as an execution environment does. It ends only between invocations, by Close, or when an invocation has run into its
-// timeout or its process has ended: then the next one starts a new process.
+// An instance serves one invocation at a time, as an execution environment does; a pool has as many of them as there are invocations at once. A process ends by Close, by
+// Kill, by itself, or when an invocation has run into its timeout: then the next invocation starts a new one. Nothing is frozen between invocations.
 package lambdahost
 
 import (
@@ -58,8 +58,10 @@ type Instance struct {
 	bootstrap string
 	options   Options
 
-	turn    sync.Mutex // one invocation at a time
-	process *process   // nil before the first invocation, and after one that ended it
+	turn sync.Mutex // one invocation at a time
+
+	mu      sync.Mutex
+	process *process // nil before the first invocation, and after one that ended it
 }
 
 // New makes an instance of a bootstrap binary. The first invocation starts it.
@@ -84,20 +86,16 @@ func New(bootstrap string, o Options) *Instance {
 func (i *Instance) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	i.turn.Lock()
 	defer i.turn.Unlock()
-	if i.process == nil {
-		p, err := i.start()
-		if err != nil {
-			return nil, fmt.Errorf("start function %s: %w", i.options.Name, err)
-		}
-		i.process = p
+	p, err := i.running()
+	if err != nil {
+		return nil, err
 	}
 	deadline := i.options.Now().Add(i.options.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, i.options.Timeout, ErrTimeout)
 	defer cancel()
-	answer, err := i.process.invoke(ctx, event, deadline)
+	answer, err := p.invoke(ctx, event, deadline)
 	if _, returned := errors.AsType[*FunctionError](err); err != nil && !returned {
-		i.process.kill()
-		i.process = nil
+		i.end()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("invoke function %s: %w", i.options.Name, err)
@@ -105,14 +103,70 @@ func (i *Instance) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	return answer, nil
 }
 
-// Close ends the process.
+// Start starts the process, if none runs, and waits until it asks for an event. A process that ends before that is ErrExited.
+func (i *Instance) Start(ctx context.Context) error {
+	i.turn.Lock()
+	defer i.turn.Unlock()
+	p, err := i.running()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.asked:
+		return nil
+	case <-p.exited:
+		err = ErrExited
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("start function %s: %w", i.options.Name, err)
+}
+
+// running gives the process, a new one where none is alive.
+func (i *Instance) running() (*process, error) {
+	if p := i.current(); p != nil && !p.over() {
+		return p, nil
+	}
+	i.end()
+	p, err := i.start()
+	if err != nil {
+		return nil, fmt.Errorf("start function %s: %w", i.options.Name, err)
+	}
+	i.set(p)
+	return p, nil
+}
+
+func (i *Instance) current() *process {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.process
+}
+
+func (i *Instance) set(p *process) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.process = p
+}
+
+// end ends the process of whoever has the turn.
+func (i *Instance) end() {
+	if p := i.current(); p != nil {
+		p.kill()
+		i.set(nil)
+	}
+}
+
+// Kill ends the process at once, whatever it is doing, and tells whether there was one. An invocation that is under way fails with ErrExited.
+func (i *Instance) Kill() bool {
+	p := i.current()
+	return p != nil && !p.over() && p.command.Process.Kill() == nil
+}
+
+// Close ends the process, after the invocation that is under way.
 func (i *Instance) Close() error {
 	i.turn.Lock()
 	defer i.turn.Unlock()
-	if i.process != nil {
-		i.process.kill()
-		i.process = nil
-	}
+	i.end()
 	return nil
 }
 
@@ -135,6 +189,8 @@ type process struct {
 	command *exec.Cmd
 	server  *http.Server
 	next    chan *invocation
+	asked   chan struct{} // closed when it has asked for its first event
+	once    sync.Once
 	exited  chan struct{}
 
 	mu      sync.Mutex
@@ -147,7 +203,7 @@ func (i *Instance) start() (*process, error) {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	p := &process{
-		arn: "arn:aws:lambda:local:000000000000:function:" + i.options.Name, next: make(chan *invocation), exited: make(chan struct{}),
+		arn: "arn:aws:lambda:local:000000000000:function:" + i.options.Name, next: make(chan *invocation), asked: make(chan struct{}), exited: make(chan struct{}),
 		command: exec.Command(i.bootstrap), //nolint:gosec,noctx // the operator names it; kill ends it
 	}
 	p.server = &http.Server{Handler: p.api(), ReadHeaderTimeout: 10 * time.Second}
@@ -163,6 +219,16 @@ func (i *Instance) start() (*process, error) {
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// over reports whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 // kill ends the process, as Lambda does: by force.
@@ -201,6 +267,7 @@ func (p *process) api() http.Handler {
 }
 
 func (p *process) serveNext(w http.ResponseWriter, r *http.Request) {
+	p.once.Do(func() { close(p.asked) })
 	var in *invocation
 	select {
 	case in = <-p.next:

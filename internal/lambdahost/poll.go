@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -21,6 +22,9 @@ type Source struct {
 	Batch int
 	// Wait is how long one look at the empty queue lasts. Defaults to 20 s.
 	Wait time.Duration
+	// Again chooses the deliveries of a batch that are handed out a second time, in an invocation of their own, and how long after the batch was received that begins. Whichever
+	// invocation settles a message deletes it. Defaults to none.
+	Again func(batch []queue.Delivery) (chosen []queue.Delivery, after time.Duration)
 	// Log defaults to discarding.
 	Log *slog.Logger
 }
@@ -32,6 +36,9 @@ func (s Source) withDefaults() Source {
 	if s.Wait == 0 {
 		s.Wait = 20 * time.Second
 	}
+	if s.Again == nil {
+		s.Again = func([]queue.Delivery) ([]queue.Delivery, time.Duration) { return nil, 0 }
+	}
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
@@ -39,10 +46,12 @@ func (s Source) withDefaults() Source {
 }
 
 // Poll feeds a function until the context ends, as Lambda does with partial batch responses: what the function does not report is deleted, what it
-// reports stays in the queue and comes again when its visibility ends.
+// reports stays in the queue and comes again when its visibility ends. A batch that is under way at the end is finished.
 func (s Source) Poll(ctx context.Context, invoke func(context.Context, []byte) ([]byte, error)) {
 	s = s.withDefaults()
-	arn := "arn:aws:sqs:local:000000000000:" + s.Queue.Name()
+	working := context.WithoutCancel(ctx)
+	var copies sync.WaitGroup
+	defer copies.Wait()
 	for ctx.Err() == nil {
 		batch, err := s.Queue.Receive(ctx, s.Batch, s.Visibility, s.Wait)
 		if err != nil || len(batch) == 0 {
@@ -52,20 +61,35 @@ func (s Source) Poll(ctx context.Context, invoke func(context.Context, []byte) (
 			}
 			continue
 		}
-		event, err := json.Marshal(wire.Event(arn, batch))
-		if err != nil {
-			s.Log.Error("event not encoded", "queue", s.Queue.Name(), "error", err)
-			continue
+		if again, after := s.Again(batch); len(again) > 0 {
+			copies.Go(func() {
+				pause(ctx, after)
+				s.serve(working, again, invoke)
+			})
 		}
-		answer, err := invoke(ctx, event)
+		s.serve(working, batch, invoke)
+	}
+}
+
+// serve hands a batch to the function and deletes what that settled.
+func (s Source) serve(ctx context.Context, batch []queue.Delivery, invoke func(context.Context, []byte) ([]byte, error)) {
+	event, err := json.Marshal(wire.Event("arn:aws:sqs:local:000000000000:"+s.Queue.Name(), batch))
+	if err != nil {
+		s.Log.Error("event not encoded", "queue", s.Queue.Name(), "error", err)
+		return
+	}
+	answer, err := invoke(ctx, event)
+	if err != nil {
+		s.Log.Error("batch failed", "queue", s.Queue.Name(), "count", len(batch), "error", err)
+		return
+	}
+	done := settled(batch, answer)
+	if len(done) == 0 {
+		return
+	}
+	for _, err := range s.Queue.Delete(ctx, done) {
 		if err != nil {
-			s.Log.Error("batch failed", "queue", s.Queue.Name(), "count", len(batch), "error", err)
-			continue
-		}
-		for _, err := range s.Queue.Delete(context.WithoutCancel(ctx), settled(batch, answer)) {
-			if err != nil {
-				s.Log.Error("message not deleted", "queue", s.Queue.Name(), "error", err)
-			}
+			s.Log.Error("message not deleted", "queue", s.Queue.Name(), "error", err)
 		}
 	}
 }

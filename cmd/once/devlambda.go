@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/lambdadev"
+	"github.com/effectively-once/once/internal/lambdahost"
+)
+
+// lambdaFlags are the flags of dev that count with --lambda only.
+type lambdaFlags struct {
+	on      bool
+	options lambdadev.Options
+}
+
+func newLambdaFlags(cmd *cobra.Command) *lambdaFlags {
+	f := &lambdaFlags{}
+	flags, o := cmd.Flags(), &f.options
+	flags.BoolVar(&f.on, "lambda", false, "run the bootstrap binaries of the functions as Lambda does, on the DynamoDB and SQS of AWS_ENDPOINT_URL_DYNAMODB and _SQS")
+	flags.StringVar(&o.Functions, "functions", "", "with --lambda: folder with ingest/bootstrap, process/bootstrap and publish/bootstrap; built inside the repository, else dist")
+	flags.StringVar(&o.Name, "name", "once", "with --lambda: beginning of the names of tables and queues, which are made where they are missing")
+	flags.DurationVar(&o.Timeout, "timeout", lambdahost.DefaultTimeout, "with --lambda: time limit of an invocation")
+	flags.DurationVar(&o.Visibility, "visibility", 0, "with --lambda: when a message that failed comes again (default six times the timeout)")
+	flags.DurationVar(&o.Sweep, "sweep-every", 0, "with --lambda: time between sweeps (default 5m)")
+	flags.DurationVar(&o.Faults.KillEvery, "kill-every", 0, "with --lambda: kill a process of the functions about this often")
+	flags.Float64Var(&o.Faults.Duplicate, "duplicate", 0, "with --lambda: share of deliveries handed out twice, 0 to 1")
+	flags.Float64Var(&o.Faults.Hang, "hang", 0, "with --lambda: share of invocations that hang until the time limit, 0 to 1")
+	return f
+}
+
+// devLambda runs what would be deployed.
+func (a *app) devLambda(ctx context.Context, o lambdadev.Options, c configured, listen string, log *slog.Logger) error {
+	o.Config, o.Listen, o.Output, o.Log = c.file, listen, a.err, log
+	o.Ready = func(address string) {
+		_, _ = fmt.Fprintf(a.err, "\nonce is ready at http://%s: the functions as Lambda runs them\n\n", reachable(address))
+		pairs := []string{"  configuration", c.source(), "  tables and queues", o.Name + "-*"}
+		for _, name := range c.StreamNames() {
+			s := c.Streams[name]
+			pairs = append(pairs, "  stream", fmt.Sprintf("%s (%s) -> %s", name, s.Admission, dash(strings.Join(s.Destinations, ", "))))
+		}
+		_ = lines(a.err, pairs...) // standard error is gone: nobody reads this
+	}
+	return lambdadev.Run(ctx, o)
+}

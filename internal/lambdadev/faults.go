@@ -1,0 +1,80 @@
+package lambdadev
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/internal/lambdahost"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Faults are what is done to the functions on purpose. The zero value is nothing.
+type Faults struct {
+	// KillEvery is the mean time between kills, each of one process by chance, whatever it is doing.
+	KillEvery time.Duration
+	// Duplicate is the share of deliveries, from 0 to 1, that are handed out a second time: while the first is worked on, or up to two seconds later.
+	Duplicate float64
+	// Hang is the share of invocations, from 0 to 1, in which the process stops at some time within its work and does nothing until the timeout ends it.
+	Hang float64
+}
+
+const (
+	hangWithin = 30 * time.Millisecond // of the beginning of the invocation
+	copyWithin = 2 * time.Second       // of the receipt of the batch
+	copyAtOnce = 0.5                   // share of the duplicates that are worked on beside the first delivery
+)
+
+// A culprit commits faults, and counts them.
+type culprit struct {
+	Faults
+	kills, duplicates, hangs atomic.Int64
+}
+
+// hang is an option of pools.
+func (c *culprit) hang() (time.Duration, bool) {
+	if rand.Float64() >= c.Hang { //nolint:gosec // chance is all that is asked for
+		return 0, false
+	}
+	c.hangs.Add(1)
+	return rand.N(hangWithin), true //nolint:gosec // likewise
+}
+
+// again is an option of sources.
+func (c *culprit) again(batch []queue.Delivery) (chosen []queue.Delivery, after time.Duration) {
+	for _, d := range batch {
+		if rand.Float64() < c.Duplicate { //nolint:gosec // likewise
+			chosen = append(chosen, d)
+		}
+	}
+	c.duplicates.Add(int64(len(chosen)))
+	if rand.Float64() >= copyAtOnce { //nolint:gosec // likewise
+		after = rand.N(copyWithin) //nolint:gosec // likewise
+	}
+	return chosen, after
+}
+
+// kill kills processes until the context ends.
+func (c *culprit) kill(ctx context.Context, pools []*lambdahost.Pool) {
+	for c.KillEvery > 0 {
+		t := time.NewTimer(rand.N(2 * c.KillEvery)) //nolint:gosec // likewise
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+		if pools[rand.IntN(len(pools))].Kill() { //nolint:gosec // likewise
+			c.kills.Add(1)
+		}
+	}
+}
+
+// report tells what was done.
+func (c *culprit) report(log *slog.Logger) {
+	if c.Faults != (Faults{}) {
+		log.Info("faults injected", "kills", c.kills.Load(), "duplicates", c.duplicates.Load(), "hangs", c.hangs.Load())
+	}
+}
