@@ -62,8 +62,28 @@ func (a *account) table(ctx context.Context, name string) (map[string]any, error
 	if properties["TimeToLiveSpecification"], err = a.timeToLive(ctx, name); err != nil {
 		return nil, err
 	}
-	properties["PointInTimeRecoverySpecification"], err = a.recovery(ctx, name)
-	return properties, err
+	if properties["PointInTimeRecoverySpecification"], err = a.recovery(ctx, name); err != nil {
+		return nil, err
+	}
+	out, err := a.tables.ListTagsOfResource(ctx, &dynamodb.ListTagsOfResourceInput{ResourceArn: table.TableArn})
+	if err != nil {
+		return nil, err
+	}
+	tags := map[string]string{}
+	for _, tag := range out.Tags {
+		tags[aws.ToString(tag.Key)] = aws.ToString(tag.Value)
+	}
+	properties["Tags"] = listed(tags)
+	return properties, nil
+}
+
+// listed gives tags as templates list them.
+func listed(tags map[string]string) []any {
+	list := []any{}
+	for key, value := range tags {
+		list = append(list, map[string]any{"Key": key, "Value": value})
+	}
+	return list
 }
 
 func encryption(d *dynamodbtypes.SSEDescription) map[string]any {
@@ -117,7 +137,11 @@ func (a *account) queue(ctx context.Context, url string) (map[string]any, error)
 	if err != nil {
 		return nil, err
 	}
-	properties := map[string]any{}
+	tags, err := a.queues.ListQueueTags(ctx, &sqs.ListQueueTagsInput{QueueUrl: &url})
+	if err != nil {
+		return nil, err
+	}
+	properties := map[string]any{"Tags": listed(tags.Tags)}
 	for _, name := range sqstypes.QueueAttributeName("").Values() {
 		properties[string(name)] = nil
 	}
@@ -140,6 +164,7 @@ func (a *account) function(ctx context.Context, name string) (map[string]any, er
 	if err != nil {
 		return nil, err
 	}
+	properties["Tags"] = listed(out.Tags)
 	properties["ReservedConcurrentExecutions"] = nil
 	if out.Concurrency != nil {
 		properties["ReservedConcurrentExecutions"] = fmt.Sprint(aws.ToInt32(out.Concurrency.ReservedConcurrentExecutions))
