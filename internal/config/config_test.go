@@ -178,6 +178,9 @@ func TestASecretIsResolvedLateAndNeverShown(t *testing.T) {
 	if _, err := config.Secret("env:NOT_SET_ANYWHERE").Resolve(); !errors.Is(err, config.ErrNoSecret) {
 		t.Errorf("unset: %v", err)
 	}
+	if _, err := config.Secret("ssm:/hook").Resolve(); !errors.Is(err, config.ErrRemoteSecret) {
+		t.Errorf("at a service: %v", err)
+	}
 	if _, err := config.Secret("file:" + path + "x").Resolve(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}

@@ -28,7 +28,7 @@ type Destination struct {
 	// Webhook is an absolute http or https URL.
 	Webhook string `json:"webhook,omitempty" jsonschema:"pattern=^https?://,description=URL that gets one signed POST a message."`
 	// Secret signs the webhook's requests.
-	Secret Secret `json:"secret,omitempty" jsonschema:"description=Where the secret that signs a webhook's requests is: env:NAME or file:PATH. Never the secret itself."`
+	Secret Secret `json:"secret,omitempty" jsonschema:"description=Where the secret that signs a webhook's requests is: env:NAME or file:PATH or secretsmanager:NAME or ssm:NAME. Never the secret itself."`
 	// SQS is a queue's name, URL or ARN.
 	SQS string `json:"sqs,omitempty" jsonschema:"minLength=1,description=Name or URL or ARN of a queue."`
 	// SNS is a topic's name or ARN.
@@ -68,13 +68,20 @@ func (d Destination) place() (Kind, string) {
 	}
 }
 
-// Secret tells where a secret is: env:NAME or file:PATH. The zero value is no secret. Printing and logging show neither the place nor the secret.
+// Secret tells where a secret is: env:NAME, file:PATH, secretsmanager:NAME (AWS Secrets Manager) or ssm:NAME (the parameter store of AWS Systems Manager). The zero value is no
+// secret. Printing and logging show neither the place nor the secret. What reads all four kinds is package secret.
 type Secret string
+
+// secretPlaces are the kinds of places.
+func secretPlaces() []string { return []string{"env", "file", "secretsmanager", "ssm"} }
 
 // ErrNoSecret says that the place of a secret is empty.
 var ErrNoSecret = errors.New("no secret there")
 
-// Resolve reads the secret now; white space around it is dropped. The error names the place.
+// ErrRemoteSecret says that a secret is at a service, which a configuration does not ask.
+var ErrRemoteSecret = errors.New("the secret is at a service of AWS")
+
+// Resolve reads a secret that is in a variable or in a file now; white space around it is dropped. The error names the place, and is [ErrRemoteSecret] for the others.
 func (s Secret) Resolve() (string, error) {
 	place, name, _ := strings.Cut(string(s), ":")
 	var text string
@@ -87,6 +94,8 @@ func (s Secret) Resolve() (string, error) {
 			return "", fmt.Errorf("resolve secret: %w", err)
 		}
 		text = string(data)
+	case "secretsmanager", "ssm":
+		return "", fmt.Errorf("resolve secret %s: %w", s.Place(), ErrRemoteSecret)
 	}
 	if text = strings.TrimSpace(text); text == "" {
 		return "", fmt.Errorf("resolve secret %s: %w", s.Place(), ErrNoSecret)
@@ -94,7 +103,7 @@ func (s Secret) Resolve() (string, error) {
 	return text, nil
 }
 
-// Place gives env:NAME or file:PATH, for messages to the operator.
+// Place gives env:NAME and the like, for messages to the operator.
 func (s Secret) Place() string { return string(s) }
 
 // String hides the secret's place.

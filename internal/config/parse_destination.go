@@ -44,8 +44,8 @@ func (p *reader) destinationRules(f map[string]node, d Destination) {
 	}
 	if n, ok := f["secret"]; ok && d.Secret != "" {
 		place, name, _ := strings.Cut(string(d.Secret), ":")
-		if place != "env" && place != "file" || name == "" {
-			p.add(n.line, n.path, "must say where the secret is, as env:NAME or file:PATH; a secret itself has no place in a configuration")
+		if !slices.Contains(secretPlaces(), place) || name == "" {
+			p.add(n.line, n.path, "must say where the secret is, as env:NAME, file:PATH, secretsmanager:NAME or ssm:NAME; a secret itself has no place in a configuration")
 		}
 		if _, hook := f["webhook"]; !hook {
 			p.add(n.line, n.path, "is only for webhooks")

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -122,7 +123,7 @@ func (c *Config) Warnings() []string {
 			out = append(out, path+": has no secret: its requests are not signed")
 		}
 		if d.Secret != "" {
-			if _, err := d.Secret.Resolve(); err != nil {
+			if _, err := d.Secret.Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
 				out = append(out, path+".secret: "+err.Error())
 			}
 		}

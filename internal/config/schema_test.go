@@ -82,7 +82,7 @@ func units(t reflect.Type) *jsonschema.Schema {
 			Examples: []any{"8MB", "8MiB"},
 		}
 	case reflect.TypeFor[config.Secret]():
-		return &jsonschema.Schema{Type: "string", Pattern: `^(env|file):.+$`, Examples: []any{"env:SHOP_WEBHOOK_SECRET"}}
+		return &jsonschema.Schema{Type: "string", Pattern: `^(env|file|secretsmanager|ssm):.+$`, Examples: []any{"env:SHOP_WEBHOOK_SECRET"}}
 	}
 	return nil
 }
