@@ -4,9 +4,10 @@
 #   eval "$(localstack/localstack.sh env)"
 #   localstack/deploy.sh [OPTION...]           options go to cdk synth: -c api=rest
 #   localstack/deploy.sh url                   prints the address of the deployed API on the emulator
+#   localstack/deploy.sh destroy               deletes what was deployed
 #
 # The endpoint is AWS_ENDPOINT_URL, and nothing is deployed without it: this is not the way to AWS. APP names another app than infra; its folder of templates
-# and outputs is OUT, .tools/deploy by default. Needs Go, Node.js and npm.
+# and outputs is OUT, .tools/deploy by default. Functions are built for this machine, or for LAMBDA_ARCH. Needs Go, Node.js and npm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD app=$(realpath "${APP:-infra}") out=${OUT:-$PWD/.tools/deploy}
@@ -45,12 +46,16 @@ deploy() {
 	install
 	rm -rf "$out"
 	mkdir -p "$out"
-	make -C "$app" lambdas "LAMBDA_ARCH=${LAMBDA_ARCH:-amd64}" >&2
+	make -C "$app" lambdas "LAMBDA_ARCH=${LAMBDA_ARCH:-$(go env GOARCH)}" >&2
 	(cd "$app" && run synth --quiet --output "$out/cdk.out" -c emulator=true "$@")
-	cd "$out"
-	run bootstrap --app cdk.out "aws://000000000000/${AWS_REGION:-us-east-1}"
-	run deploy --app cdk.out --all --require-approval never --outputs-file outputs.json
+	cd "$out" # outside of the app's folder, which would be synthesized once more
+	run bootstrap --app "$out/cdk.out" "aws://000000000000/${AWS_REGION:-us-east-1}"
+	run deploy --app "$out/cdk.out" --all --require-approval never --outputs-file outputs.json
 	cat outputs.json
 }
 
-if [ "${1:-}" = url ]; then url; else deploy "$@"; fi
+case ${1:-} in
+url) url ;;
+destroy) run destroy --app "$out/cdk.out" --all --force ;;
+*) deploy "$@" ;;
+esac

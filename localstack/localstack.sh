@@ -5,7 +5,7 @@
 #   localstack/localstack.sh env         prints the variables that make tools and tests use it: eval "$(localstack/localstack.sh env)"
 #
 # host/requirements.txt pins the packages, host/launch.py runs functions as processes. Everything lives in .tools, in memory, and is gone with down. Each
-# function writes its output to .tools/localstack/state.PORT/lambda-logs until then.
+# function writes its output to .tools/localstack/state.PORT/lambda-logs until then. Functions are built for Linux, so elsewhere it takes compose.yaml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source localstack/process.sh
@@ -14,12 +14,18 @@ port=${PORT:-4566} dir=$PWD/.tools/localstack
 
 ready() { curl -fs -o /dev/null "http://127.0.0.1:$port/_localstack/health"; }
 
+# clear removes what an emulator that is down has left; one that was killed leaves DynamoDB Local running.
+clear() {
+	pkill -9 -f "^java .*=$dir/state\\.$port/" || true
+	rm -rf "$dir/state.$port"
+}
+
 up() {
 	mkdir -p "$dir"
 	environment "$dir/python" localstack/host/requirements.txt 3.13
 	local dynamodb
 	dynamodb=$(localstack/dynamodb-local.sh install)
-	running "$dir/pid.$port" || rm -rf "$dir/state.$port"
+	answers "$port" || clear
 	# The emulator must not take itself for another one; without byte code each start takes ten seconds longer.
 	unset "${!AWS_@}" PYTHONDONTWRITEBYTECODE
 	start "$dir" "$port" env "GATEWAY_LISTEN=127.0.0.1:$port" "LOCALSTACK_HOST=localhost:$port" "FILESYSTEM_ROOT=$dir/state.$port" \
@@ -30,7 +36,7 @@ case ${1:-} in
 up) up ;;
 down)
 	stop "$dir" "$port"
-	rm -rf "$dir/state.$port"
+	clear
 	;;
 env) endpoint "$port" ;;
 *) usage "$0" "up|down|env" ;;

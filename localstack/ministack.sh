@@ -16,7 +16,7 @@ ready() { curl -fs -o /dev/null "http://127.0.0.1:$port/_ministack/health"; }
 up() {
 	mkdir -p "$dir"
 	environment "$dir/python" localstack/ministack/requirements.txt 3.13 3.12 3.11
-	running "$dir/pid.$port" || rm -rf "$dir/state.$port"
+	answers "$port" || rm -rf "$dir/state.$port"
 	mkdir -p "$dir/state.$port"
 	# Its functions inherit its environment: what the shell says of other endpoints must not reach them.
 	unset "${!AWS_@}" PYTHONDONTWRITEBYTECODE LAMBDA_STRICT
