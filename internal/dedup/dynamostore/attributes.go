@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -25,7 +26,7 @@ import (
 //	sent      M  what is sent of pending entries: number -> B, a list of sentRecord; always there
 //	src       B  map of sourceRecord; absent where there are none
 //	chain     B  map of numbers by target; absent where there are none
-//	held      BOOL, there while messages are held
+//	held      S, there while messages are held: a shard of the index of waiting groups
 //	x         N  when it expires, in milliseconds of Unix time: what conditions are on; absent is never
 //	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only gives storage back
 //
@@ -81,6 +82,20 @@ const (
 )
 
 const stateKey = "STATE"
+
+// WaitingIndex is the index of the table of groups that finds those with messages held: partition key held, sort key pk, keys only. It is sparse: groups without held
+// messages are not in it, and cost nothing there.
+const WaitingIndex = "waiting"
+
+// waitingShards spread the waiting groups over partitions: one partition takes 1,000 writes a second.
+const waitingShards = 8
+
+// shard is where a group waits.
+func shard(k record.GroupKey) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(partition(k)))
+	return strconv.FormatUint(uint64(h.Sum32()%waitingShards), 10)
+}
 
 // item is a stored item.
 type item = map[string]types.AttributeValue

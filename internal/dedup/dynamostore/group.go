@@ -22,7 +22,7 @@ func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
 		it[attrState] = binary(g.State)
 	}
 	if g.HasHeld() {
-		it[attrHeld] = &types.AttributeValueMemberBOOL{Value: true}
+		it[attrHeld] = str(shard(g.Key))
 	}
 	pending, sent := item{}, item{}
 	it[attrPending], it[attrSent] = &types.AttributeValueMemberM{Value: pending}, &types.AttributeValueMemberM{Value: sent}

@@ -11,10 +11,16 @@ const TTLAttribute = attrTTL
 
 // Schema describes the tables, as emulators and tests create them; a deployment's template says the same.
 func Schema(t Tables) []*dynamodb.CreateTableInput {
-	return []*dynamodb.CreateTableInput{
-		schema(t.Groups, attrPK, attrSK),
-		schema(t.Tokens, attrPK),
-	}
+	groups := schema(t.Groups, attrPK, attrSK)
+	groups.AttributeDefinitions = append(groups.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(attrHeld), AttributeType: types.ScalarAttributeTypeS})
+	groups.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{{
+		IndexName: aws.String(WaitingIndex), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		KeySchema: []types.KeySchemaElement{
+			{AttributeName: aws.String(attrHeld), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String(attrPK), KeyType: types.KeyTypeRange},
+		},
+	}}
+	return []*dynamodb.CreateTableInput{groups, schema(t.Tokens, attrPK)}
 }
 
 // schema is a table with a partition key and perhaps a sort key.
