@@ -10,8 +10,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/effectively-once/once/internal/record"
 )
 
 // delayed is how long a trigger may wait on the standard publish queue on purpose.
@@ -47,10 +45,12 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 		a.add(f.name+"Errors", "The function fails: its messages come again until they are dead letters.", f.MetricErrors(byAWS("Sum")), 1)
 		a.add(f.name+"Throttles", "The function is held back by a limit on concurrency.", f.MetricThrottles(byAWS("Sum")), 1)
 	}
-	a.add("Pending", "Effects wait for their destination.", age(a.scope, record.EventPending), a.props.Age.Seconds())
-	a.add("Gap", "Messages are held because a number before them does not come.", age(a.scope, record.EventGap), a.props.Age.Seconds())
-	a.add("KeyReuse", "A sender uses one key for different messages.", rejected(a.scope, record.ReasonKeyReuse), 1)
-	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", rejected(a.scope, record.ReasonUnknown), 1)
+	a.add("Pending", "Effects wait for their destination.", longest("PendingAge"), a.props.Age.Seconds())
+	a.add("Gap", "Messages are held because a number before them does not come.", longest("GapAge"), a.props.Age.Seconds())
+	a.add("KeyReuse", "A sender uses one key for different messages.", counted("KeyReuse"), 1)
+	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", counted("Unknown"), 1)
+	a.add("Skipped", "The gap policy went on without messages that did not come.", counted("Skipped"), 1)
+	a.add("DeadLettered", "Messages or effects were refused: once show --dead-letters tells why.", counted("DeadLettered"), 1)
 	a.add("SweepMissed", "The sweep could not be started.", awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String("FailedInvocations"), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
 		DimensionsMap: &map[string]*string{"RuleName": p.Sweep.RuleName()},

@@ -3,6 +3,8 @@ package infra
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,9 +17,6 @@ func describe(r resource) string {
 	var dimensions []string
 	list, _ := r.Properties["Dimensions"].([]any)
 	for _, d := range list {
-		if at(d, "Name") == "system" {
-			continue
-		}
 		value := at(d, "Value")
 		for _, path := range []string{"Fn::GetAtt.0", "Ref"} {
 			if id, ok := at(value, path).(string); ok {
@@ -47,10 +46,12 @@ func TestEverySignOfALossAlarms(t *testing.T) {
 		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesIngressFifoDead Maximum >= 1",
 		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishDead Maximum >= 1",
 		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishFifoDead Maximum >= 1",
-		"Once gap Maximum >= 900",
-		"Once pending Maximum >= 900",
-		"Once rejected reason=key-reuse Sum >= 1",
-		"Once rejected reason=unknown Sum >= 1",
+		"Once DeadLettered Sum >= 1",
+		"Once GapAge Maximum >= 900",
+		"Once KeyReuse Sum >= 1",
+		"Once PendingAge Maximum >= 900",
+		"Once Skipped Sum >= 1",
+		"Once Unknown Sum >= 1",
 	}
 	x := synth(t)
 	var got []string
@@ -67,23 +68,44 @@ func TestEverySignOfALossAlarms(t *testing.T) {
 	}
 }
 
-func TestTheMetricsOfASystemAreItsOwn(t *testing.T) {
-	x := synth(t, "stack=Shop")
-	for id, r := range x.Resources {
-		if r.Type == alarmType && r.Properties["Namespace"] == "Once" && !strings.Contains(asJSON(r.Properties["Dimensions"]), `{"Name":"system","Value":"Shop"}`) {
-			t.Errorf("%s is of every system", id)
+// documented gives the metrics of the page on observability, and whether the page asks for an alarm.
+func documented(t *testing.T) map[string]bool {
+	t.Helper()
+	page, err := os.ReadFile("../docs/observability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\|.*\\| ([^|]*)\\|$").FindAllStringSubmatch(string(page), -1) {
+		out[m[1]] = m[2] != ""
+	}
+	if len(out) < 10 {
+		t.Fatalf("found only %v", out)
+	}
+	return out
+}
+
+func TestEveryMetricThatIsDocumentedWithAnAlarmHasOne(t *testing.T) {
+	x := synth(t)
+	alarms := map[string]bool{}
+	for _, r := range x.Resources {
+		if r.Type == alarmType && r.Properties["Namespace"] == metricNamespace {
+			alarms[r.Properties["MetricName"].(string)] = true
 		}
 	}
-	id, f := x.one(t, functionType, "Process")
-	f.expect(t, id, map[string]any{"Environment.Variables.ONCE_SYSTEM": "Shop"})
+	for name, alarm := range documented(t) {
+		if alarms[name] != alarm {
+			t.Errorf("%s: alarm %v, documented %v", name, alarms[name], alarm)
+		}
+	}
 }
 
 func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	const topic = "arn:aws:sns:eu-central-1:123456789012:pager"
 	x := synth(t, "alarmTopic="+topic, "alarmMinutes=60")
-	for _, id := range x.all(t, alarmType, 19) {
+	for _, id := range x.all(t, alarmType, 21) {
 		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{topic}, "OKActions": []string{topic}})
-		if metric := x.Resources[id].Properties["MetricName"]; metric == "pending" || metric == "gap" {
+		if metric := x.Resources[id].Properties["MetricName"]; metric == "PendingAge" || metric == "GapAge" {
 			x.Resources[id].expect(t, id, map[string]any{"Threshold": 3600})
 		}
 	}
@@ -93,10 +115,8 @@ func TestTheDashboardShowsAlarmsAndEveryMetric(t *testing.T) {
 	x := synth(t)
 	_, board := x.one(t, "AWS::CloudWatch::Dashboard", "")
 	body := asJSON(board.Properties["DashboardBody"])
-	for _, name := range []string{
-		"processed", "duplicate", "held", "published", "rejected", "retried", "conflict", "skipped", "gap", "pending", "ApproximateNumberOfMessagesVisible",
-		"ApproximateAgeOfOldestMessage", "Errors", "Throttles", "Duration",
-	} {
+	names := []string{"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Errors", "Throttles", "Duration"}
+	for _, name := range slices.AppendSeq(names, maps.Keys(documented(t))) {
 		if !strings.Contains(body, `\"`+name+`\"`) {
 			t.Errorf("the dashboard has no %s", name)
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// stagedPrefix is where objects are before a commit makes them real.
-	stagedPrefix = "staged/"
+	// stagedPrefix is where objects are before a commit makes them real, as internal/blobs3 has it.
+	stagedPrefix = ".staged/"
 	// stagedDays is longer than a message can be on its way, 14 days in a queue and 14 in its dead-letter queue: an object that a commit has named must not expire before
 	// it is published.
 	stagedDays = 30

@@ -66,6 +66,7 @@ func (s *Settings) fields() map[string]func(string) error {
 		"maxReceives":         number(&s.MaxReceives, 10, 1000),
 		"sweepMinutes":        minutes(&s.Sweep, 1, 60),
 		"environment":         pairs(&s.Environment),
+		"kmsKeys":             list(&s.KMSKeys),
 		"api":                 choice(&s.API.Kind, HTTP, REST),
 		"auth":                choice(&s.API.Auth, IAM, JWT, Key, None),
 		"jwtIssuer":           text(&s.API.JWTIssuer),

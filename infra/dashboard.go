@@ -6,8 +6,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/interfaces/interfacesawscloudwatch"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/effectively-once/once/internal/record"
 )
 
 // NewDashboard makes one page of a pipeline: alarms, messages, what waits, dead letters, functions. Alarms may be nil.
@@ -21,12 +19,10 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 		board.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{Title: jsii.String("Alarms"), Alarms: &list, Width: jsii.Number(24)}))
 	}
 	var messages []awscloudwatch.IMetric
-	for _, name := range []record.EventName{
-		record.EventProcessed, record.EventDuplicate, record.EventHeld, record.EventPublished, record.EventRejected, record.EventRetried, record.EventConflict, record.EventSkipped,
-	} {
-		messages = append(messages, counted(board, name))
+	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "Conflict", "Skipped"} {
+		messages = append(messages, counted(name))
 	}
-	board.AddWidgets(graph("Messages", messages), graph("Oldest gap and oldest effect that waits, seconds", []awscloudwatch.IMetric{age(board, record.EventGap), age(board, record.EventPending)}))
+	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{longest("GapAge"), longest("PendingAge")}))
 	board.AddWidgets(graph("Dead letters", deadLetters(p.Queues)), graph("Oldest message, seconds", oldest(p.Queues)))
 	board.AddWidgets(ofFunctions(p)...)
 	return board

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,13 +26,41 @@ type function struct {
 	id, asset   string
 	description string
 	timeout     time.Duration
+	role        awsiam.Role
+	logs        awslogs.LogGroup
 }
 
-// A role comes before its function: the functions trust one another by the ids of their roles.
-func newRole(scope constructs.Construct, id string, logs awslogs.ILogGroup) awsiam.Role {
-	role := awsiam.NewRole(scope, jsii.String(id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
-	logs.GrantWrite(role)
-	return role
+// newFunctions makes the roles before the functions: the functions trust one another by the ids of their roles.
+func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission) error {
+	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout}
+	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
+	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout}
+	for _, f := range []*function{&ingest, &process, &publish} {
+		f.logs = newLogs(p.scope, f.id, props.LogRetentionDays)
+		f.role = awsiam.NewRole(p.scope, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
+		p.trusted = append(p.trusted, f.role.RoleId())
+		f.logs.GrantWrite(f.role)
+		p.Tables.GrantUse(f.role)
+		p.Queues.grantSend(f.role)
+		grantObjects(p.Bucket, f.role)
+		grant(p.scope, destinations, f.role)
+	}
+	if props.Emulator {
+		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
+	}
+	var errs [3]error
+	p.Ingest, errs[0] = p.newFunction(ingest, props)
+	p.Process, errs[1] = p.newFunction(process, props)
+	p.Publish, errs[2] = p.newFunction(publish, props)
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	p.sweeper = p.Publish
+	if props.ownHandlers {
+		p.sweeper = p.Process
+	}
+	p.Tables.GrantSweep(p.sweeper)
+	return nil
 }
 
 func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
@@ -40,22 +69,21 @@ func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
 	})
 }
 
-func (p *Pipeline) newFunction(f function, role awsiam.IRole, logs awslogs.ILogGroup, props *PipelineProps) (awslambda.Function, error) {
+func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Function, error) {
 	code, err := stage(f.asset, props.Config)
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}
 	defer os.RemoveAll(code) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
-	made := awslambda.NewFunction(p.scope, jsii.String(f.id), &awslambda.FunctionProps{
+	return awslambda.NewFunction(p.scope, jsii.String(f.id), &awslambda.FunctionProps{
 		Description: jsii.String(f.description),
 		Runtime:     awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"), Architecture: architecture(props.Architecture),
-		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: role, LogGroup: logs, LoggingFormat: awslambda.LoggingFormat_JSON,
+		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
 		MemorySize: jsii.Number(float64(props.Memory)), Timeout: awscdk.Duration_Seconds(jsii.Number(f.timeout.Seconds())),
 		ReservedConcurrentExecutions: reserved(props.ReservedConcurrency), Environment: p.environment(props),
 		// Messages return to their queues on purpose: those that are too far ahead, and those of streams behind streams. Lambda would take that for a loop and stop it.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
-	})
-	return made, nil
+	}), nil
 }
 
 // environment is what internal/lambda reads, and what the user adds.
@@ -66,7 +94,6 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 	}
 	maps.Copy(out, map[string]*string{
 		"ONCE_CONFIG":                 jsii.String(configFile),
-		"ONCE_SYSTEM":                 awscdk.Stack_Of(p.scope).StackName(),
 		"ONCE_GROUPS_TABLE":           p.Tables.Groups.TableName(),
 		"ONCE_TOKENS_TABLE":           p.Tables.Tokens.TableName(),
 		"ONCE_BUCKET":                 p.Bucket.BucketName(),

@@ -1,45 +1,23 @@
 package infra
 
 import (
-	"maps"
-
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
-	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
-
-	"github.com/effectively-once/once/internal/record"
 )
 
-// What the functions measure, as they write it: the events of package record by their names, in one namespace, for each system; where a message is rejected, for
-// each reason too. EventGap and EventPending are ages in seconds, the others counts.
-const (
-	metricNamespace = "Once"
-	systemDimension = "system"
-	reasonDimension = "reason"
-)
+// metricNamespace is where the functions count what they do, by the names in docs/observability.md: for the whole deployment without dimensions.
+const metricNamespace = "Once"
 
 // counted is how often something happened in a period.
-func counted(scope constructs.Construct, name record.EventName) awscloudwatch.Metric {
-	return measured(scope, name, "Sum", nil)
-}
+func counted(name string) awscloudwatch.Metric { return measured(name, "Sum") }
 
-// rejected is how often a message was rejected for a reason.
-func rejected(scope constructs.Construct, reason record.Reason) awscloudwatch.Metric {
-	return measured(scope, record.EventRejected, "Sum", map[string]*string{reasonDimension: jsii.String(string(reason))})
-}
+// longest is the longest that something had to wait in a period, in seconds.
+func longest(name string) awscloudwatch.Metric { return measured(name, "Maximum") }
 
-// age is the longest that something had to wait, in seconds.
-func age(scope constructs.Construct, name record.EventName) awscloudwatch.Metric {
-	return measured(scope, name, "Maximum", nil)
-}
-
-func measured(scope constructs.Construct, name record.EventName, statistic string, further map[string]*string) awscloudwatch.Metric {
-	dimensions := map[string]*string{systemDimension: awscdk.Stack_Of(scope).StackName()}
-	maps.Copy(dimensions, further)
+func measured(name, statistic string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace: jsii.String(metricNamespace), MetricName: jsii.String(string(name)), DimensionsMap: &dimensions, Statistic: jsii.String(statistic),
-		Period: fiveMinutes(),
+		Namespace: jsii.String(metricNamespace), MetricName: jsii.String(name), Statistic: jsii.String(statistic), Period: fiveMinutes(),
 	})
 }
 

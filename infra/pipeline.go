@@ -9,9 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -28,7 +26,8 @@ type PipelineProps struct {
 	Config string
 	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
 	Assets string
-	// IngestFunction, ProcessFunction and PublishFunction are folders with a bootstrap of your own. Each defaults to its folder in Assets.
+	// ProcessFunction is a folder with a bootstrap of your own, with handlers in Go; then it sweeps too, because a sweep runs held messages. Handlers of one-time requests,
+	// and of blobs and destinations of your own, are needed in IngestFunction and PublishFunction too. Each defaults to its folder in Assets.
 	IngestFunction, ProcessFunction, PublishFunction string
 	// Architecture defaults to arm64.
 	Architecture Architecture
@@ -46,6 +45,8 @@ type PipelineProps struct {
 	Sweep time.Duration
 	// Environment has further variables of the functions.
 	Environment map[string]string
+	// KMSKeys are the ARNs of customer-managed keys that destinations and secrets are encrypted with. Defaults to none.
+	KMSKeys []string
 	// LogRetentionDays defaults to 30.
 	LogRetentionDays int
 	// API defaults to an HTTP API with IAM.
@@ -56,10 +57,13 @@ type PipelineProps struct {
 	Unprotected bool
 	// Emulator trusts the account as sender of messages.
 	Emulator bool
+
+	ownHandlers bool
 }
 
 func (p *PipelineProps) withDefaults() *PipelineProps {
 	d, out := defaults(), *p
+	out.ownHandlers = p.ProcessFunction != ""
 	orElse(&out.Architecture, d.Architecture)
 	orElse(&out.Memory, d.Memory)
 	orElse(&out.Timeout, d.Timeout)
@@ -97,6 +101,7 @@ type Pipeline struct {
 
 	scope   constructs.Construct
 	trusted []*string
+	sweeper awslambda.Function
 }
 
 // NewPipeline makes a pipeline. The errors are those of the configuration and of the bootstraps, before anything is made of them.
@@ -112,6 +117,9 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	destinations, err := permissions(parsed, props.Environment)
 	if err := errors.Join(err, props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
+	for _, key := range props.KMSKeys {
+		destinations = append(destinations, permission{"kms:Decrypt", arn{whole: key}}, permission{"kms:GenerateDataKey", arn{whole: key}})
 	}
 	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables}
 	if p.Tables == nil {
@@ -131,48 +139,15 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	return p, nil
 }
 
-func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission) error {
-	list := []struct {
-		function
-		to *awslambda.Function
-	}{
-		{function{"Ingest", props.IngestFunction, "once: takes messages in over HTTP", ingestTimeout}, &p.Ingest},
-		{function{"Process", props.ProcessFunction, "once: processes messages", props.Timeout}, &p.Process},
-		{function{"Publish", props.PublishFunction, "once: sends effects, sweeps", props.Timeout}, &p.Publish},
-	}
-	roles, logs := make([]awsiam.Role, len(list)), make([]awslogs.LogGroup, len(list))
-	for i, f := range list {
-		logs[i] = newLogs(p.scope, f.id, props.LogRetentionDays)
-		roles[i] = newRole(p.scope, f.id, logs[i])
-		p.trusted = append(p.trusted, roles[i].RoleId())
-		p.Tables.GrantUse(roles[i])
-		p.Queues.grantSend(roles[i])
-		grantObjects(p.Bucket, roles[i])
-		grant(p.scope, destinations, roles[i])
-	}
-	p.Tables.GrantSweep(roles[len(roles)-1])
-	if props.Emulator {
-		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
-	}
-	for i, f := range list {
-		made, err := p.newFunction(f.function, roles[i], logs[i], props)
-		if err != nil {
-			return err
-		}
-		*f.to = made
-	}
-	return nil
-}
-
-// sweepEvent is what the schedule sends to the publish function.
+// sweepEvent is what the schedule sends.
 func sweepEvent() map[string]string { return map[string]string{"once": "sweep"} }
 
-// newSweep invokes the publish function from time to time. A sweep that fails is not repeated: the next one does the same.
+// newSweep invokes a function from time to time. A sweep that fails is not repeated: the next one does the same.
 func (p *Pipeline) newSweep(every time.Duration) awsevents.Rule {
 	return awsevents.NewRule(p.scope, jsii.String("Sweep"), &awsevents.RuleProps{
 		Description: jsii.String("once: finishes what crashed workers left, and acts on gaps"),
 		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
-		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.Publish, &awseventstargets.LambdaFunctionProps{
+		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.sweeper, &awseventstargets.LambdaFunctionProps{
 			Event: awsevents.RuleTargetInput_FromObject(sweepEvent()), RetryAttempts: jsii.Number(0),
 		})},
 	})

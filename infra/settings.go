@@ -34,6 +34,8 @@ type Settings struct {
 	Sweep time.Duration
 	// Environment has further variables of the functions. Whoever may read a function's configuration sees them.
 	Environment map[string]string
+	// KMSKeys are the ARNs of customer-managed keys that destinations and secrets are encrypted with. Defaults to none.
+	KMSKeys []string
 	// API is the front door.
 	API APISettings
 	// DeletionProtection keeps the stack from being deleted, and tables and bucket from being deleted with it. Defaults to true; for emulators to false.

@@ -226,10 +226,13 @@ func TestTheBucketIsPrivateEncryptedAndForgetsOnlyWhatIsStaged(t *testing.T) {
 		"BucketEncryption.ServerSideEncryptionConfiguration.0.ServerSideEncryptionByDefault.SSEAlgorithm": "AES256",
 		"PublicAccessBlockConfiguration": map[string]any{"BlockPublicAcls": true, "BlockPublicPolicy": true, "IgnorePublicAcls": true, "RestrictPublicBuckets": true},
 		"LifecycleConfiguration.Rules": []any{
-			map[string]any{"ExpirationInDays": 30, "Id": "strays", "Prefix": "staged/", "Status": "Enabled"},
+			map[string]any{"ExpirationInDays": 30, "Id": "strays", "Prefix": ".staged/", "Status": "Enabled"},
 			map[string]any{"AbortIncompleteMultipartUpload": map[string]any{"DaysAfterInitiation": 1}, "Id": "uploads", "Status": "Enabled"},
 		},
 	})
+	if !strings.Contains(source(t, "../internal/blobs3"), `Prefix = "`+stagedPrefix+`"`) {
+		t.Errorf("blobs are not staged under %s", stagedPrefix)
+	}
 	if b.DeletionPolicy != "Retain" {
 		t.Errorf("the bucket is deleted with its stack: %s", b.DeletionPolicy)
 	}
@@ -256,6 +259,18 @@ func TestASweepIsScheduled(t *testing.T) {
 	rule.expect(t, id, map[string]any{
 		"ScheduleExpression": "rate(5 minutes)", "State": "ENABLED", "Targets.0.Arn": arnOf(target), "Targets.0.Input": `{"once":"sweep"}`, "Targets.1": nil,
 	})
+}
+
+func TestHandlersOfOnesOwnAreSweptWhereTheyAre(t *testing.T) {
+	x := synth(t, "processFunction=FOLDER/own")
+	target, _ := x.one(t, functionType, "Process")
+	id, rule := x.one(t, "AWS::Events::Rule", "Sweep")
+	rule.expect(t, id, map[string]any{"Targets.0.Arn": arnOf(target)})
+	for _, s := range statements(x) {
+		if slices.Contains(s.actions, "dynamodb:Scan") && !strings.Contains(s.where, "ProcessRole") {
+			t.Errorf("%s may scan", s.where)
+		}
+	}
 }
 
 func TestEverythingThatCanBeTaggedIsTagged(t *testing.T) {
