@@ -3,6 +3,7 @@
 #
 #   localstack/localstack.sh up|down     PORT defaults to 4566; needs Python 3.13, Java 17 and npm
 #   localstack/localstack.sh env         prints the variables that make tools and tests use it: eval "$(localstack/localstack.sh env)"
+#   localstack/localstack.sh logs        prints the end of its log and of those of its functions
 #
 # host/requirements.txt pins the packages, host/launch.py runs functions as processes. Everything lives in .tools, in memory, and is gone with down. Each
 # function writes its output to .tools/localstack/state.PORT/lambda-logs until then. Functions are built for Linux, so elsewhere it takes compose.yaml.
@@ -39,5 +40,6 @@ down)
 	clear
 	;;
 env) endpoint "$port" ;;
-*) usage "$0" "up|down|env" ;;
+logs) tail -n 20 "$dir/log.$port" "$dir/state.$port"/lambda-logs/*/*.log ;;
+*) usage "$0" "up|down|env|logs" ;;
 esac

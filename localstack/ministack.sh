@@ -3,6 +3,7 @@
 #
 #   localstack/ministack.sh up|down      PORT defaults to 4567; needs Python 3.11 or later
 #   localstack/ministack.sh env          prints the variables that make tools and tests use it: eval "$(localstack/ministack.sh env)"
+#   localstack/ministack.sh logs        prints the end of its log
 #
 # ministack/requirements.txt pins the packages. Everything lives in .tools, in memory, and is gone with down.
 set -euo pipefail
@@ -31,5 +32,6 @@ down)
 	rm -rf "$dir/state.$port"
 	;;
 env) endpoint "$port" ;;
-*) usage "$0" "up|down|env" ;;
+logs) tail -n 20 "$dir/log.$port" ;;
+*) usage "$0" "up|down|env|logs" ;;
 esac

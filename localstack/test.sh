@@ -20,7 +20,10 @@ esac
 shift
 [ $# -gt 0 ] || set -- go -C e2e test -count=1 -v ./smoke
 
-down() { [ -n "${KEEP:-}" ] || "localstack/$name.sh" down; }
+finish() {
+	[ "$1" -eq 0 ] || "localstack/$name.sh" logs >&2
+	[ -n "${KEEP:-}" ] || "localstack/$name.sh" down
+}
 
 # step runs a command and tells how long it took.
 step() {
@@ -30,12 +33,12 @@ step() {
 	echo "== $title: $((SECONDS - began)) s"
 }
 
-trap down EXIT
+trap 'finish $?' EXIT
 step start "localstack/$name.sh" up
 eval "$("localstack/$name.sh" env)"
 export OUT=$out
 step deploy localstack/deploy.sh "${options[@]}" -c auth=none -c "config=$PWD/localstack/once.yaml"
 step drift go -C e2e run ./drift -app "$out/cdk.out" -expected "../localstack/drift/$name.txt"
 ONCE_API_URL=$(localstack/deploy.sh url)
-export ONCE_API_URL
+export ONCE_API_URL ONCE_OUTPUTS=$out/outputs.json
 step checks "$@"
