@@ -90,7 +90,7 @@ Exit codes are explained by: once help exit-codes`,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.sweep(), a.redrive(), a.version(), exitCodes())
+	root.AddCommand(a.dev(), a.check(), a.cost(), a.send(), a.show(), a.sweep(), a.redrive(), a.version(), exitCodes())
 	return root
 }
 

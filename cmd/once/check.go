@@ -23,15 +23,22 @@ type checked struct {
 func (a *app) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration and say what it does",
+		Short: "Check the configuration, or a deployed system",
 		Long: `Check reads the configuration and lists everything that is wrong with it, each with file, line and field. For a valid one it prints a
-summary, and on standard error what is allowed but probably not meant. Warnings do not change the exit code.`,
+summary, and on standard error what is allowed but probably not meant. Warnings do not change the exit code.
+
+With --stack it looks at a deployed system as well: its tables and their time-to-live and recovery, its queues and what delivers from them, and whether
+its functions run with this very configuration. It only reads. It exits with 1 when something is wrong, and with 5 when something could not be looked at.`,
 		Example: `  once check
-  once check --config other.yaml --json | jq .problems`,
+  once check --config other.yaml --json | jq .problems
+  once check --stack Once --json | jq '.findings[] | select(.verdict != "ok")'`,
 		Args: arguments(cobra.NoArgs),
 	}
-	path, asJSON := configFlag(cmd), jsonFlag(cmd)
+	path, on, asJSON := configFlag(cmd), stackFlags(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := on.check(cmd); err != nil {
+			return usageError(cmd, err)
+		}
 		c, err := load(cmd, *path)
 		var invalid *config.InvalidError
 		if errors.As(err, &invalid) && *asJSON {
@@ -40,6 +47,9 @@ summary, and on standard error what is allowed but probably not meant. Warnings 
 		}
 		if err != nil {
 			return err
+		}
+		if on.Name != "" {
+			return a.checkStack(cmd, *path, on, *asJSON)
 		}
 		warnings := append([]string{}, c.Warnings()...)
 		if *asJSON {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/stack"
 )
 
 // The exit codes are a contract with scripts; once help exit-codes documents them.
@@ -27,8 +29,9 @@ const exitText = `once exits with
   0  everything that was asked for is done
   1  something else went wrong: the text on standard error tells what
   2  the command line, the configuration or the input is wrong; nothing was done
-  3  the server refused (a rejected message, a key that was used for another content, an unknown stream): trying again does not help
-  4  no acknowledgement: the server was not reachable or not ready. Trying again under the same keys is right
+  3  the server refused (a rejected message, a key that was used for another content, an unknown stream), or AWS did (a missing permission):
+     trying again does not help
+  4  no acknowledgement: the server or AWS was not reachable or not ready. Trying again under the same keys is right
   5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive left something over,
      or the command was interrupted. Running the same command again goes on where it stopped
 
@@ -63,6 +66,9 @@ func codeOf(err error) int {
 	var invalid *config.InvalidError
 	var refused *client.Problem
 	var open *client.UnacknowledgedError
+	var setup *stack.SetupError
+	var denied *stack.DeniedError
+	var away *smithyhttp.RequestSendError
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
@@ -70,10 +76,14 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.As(err, &open):
 		return exitAway
-	case errors.As(err, &refused):
+	case errors.As(err, &setup):
+		return exitUsage
+	case errors.As(err, &refused), errors.As(err, &denied):
 		return exitRefused
 	case errors.Is(err, context.Canceled):
 		return exitIncomplete
+	case errors.As(err, &away):
+		return exitAway
 	}
 	return exitFailed
 }

@@ -13,6 +13,27 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 )
 
+// target is the system that a command is about: a data folder, or a stack.
+type target struct {
+	config, data *string
+	stack        *stackOptions
+}
+
+func targetFlags(cmd *cobra.Command) target {
+	return target{config: configFlag(cmd), data: dataFlag(cmd), stack: stackFlags(cmd)}
+}
+
+// look calls f with the system.
+func (a *app) look(cmd *cobra.Command, t target, open opening, f func(context.Context, admin.Admin) error) error {
+	if err := t.stack.check(cmd, "data"); err != nil {
+		return usageError(cmd, err)
+	}
+	if t.stack.Name != "" {
+		return a.lookAtStack(cmd, t, f)
+	}
+	return look(cmd, open, *t.data, *t.config, f)
+}
+
 // look calls f with the system on a data folder: through the server that runs on it, or else by opening the folder.
 func look(cmd *cobra.Command, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
 	ctx := cmd.Context()
@@ -26,7 +47,7 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 	}
 	// Opening would make the folder, and an empty answer would hide a mistyped name.
 	if _, err := os.Stat(data); err != nil {
-		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data", data)}
+		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data, or a deployed system with --stack", data)}
 	}
 	c, err := load(cmd, configPath)
 	if err != nil {

@@ -14,14 +14,19 @@ func (a *app) sweep() *cobra.Command {
 		Use:   "sweep",
 		Short: "Finish what crashed workers left behind",
 		Long: `Sweep looks at every group: it publishes what is pending, drains what can run, acts on gaps, and deletes records that have expired. A running
-server does this by itself from time to time. Repeating it is harmless. It exits with 5 when a group could not be finished.`,
+server does this by itself from time to time. Repeating it is harmless. It exits with 5 when a group could not be finished.
+
+With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, and asks the deployed functions to publish what is pending.
+Handlers run in the functions only: held messages that could run are left to the stack's own sweep and count as failed. Expired records are the
+tables' to delete. --config must name the configuration that was deployed.`,
 		Example: `  once sweep
-  once sweep --data /var/lib/once --json`,
+  once sweep --data /var/lib/once --json
+  once sweep --stack Once`,
 		Args: arguments(cobra.NoArgs),
 	}
-	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
+	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return look(cmd, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
+		return a.look(cmd, on, a.repairFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Sweep(ctx)
 			if err != nil {
 				return err
@@ -44,12 +49,17 @@ func (a *app) redrive() *cobra.Command {
 		Short: "Put dead letters back under their identities",
 		Long: `Redrive takes messages and effects off the dead-letter queues and puts them back where they came from, under the identities that they had: what was
 processed before is recognised. Mend the cause first: what is refused again comes back to the dead-letter queue. To see what is there:
-once show --dead-letters. It exits with 5 when something could not be put back.`,
+once show --dead-letters. It exits with 5 when something could not be put back.
+
+With --stack a dead letter is deleted only when the queue that it came from has acknowledged it. What a message says of its principal and of the time
+when it was accepted is believed only of the stack's trusted senders: a message that came by the API is put back by a trusted caller only, and
+counts as failed for anybody else. --config must name the configuration that was deployed.`,
 		Example: `  once redrive --reason rejected
-  once redrive --queue ingress-dead.fifo --max 10 --json`,
+  once redrive --queue ingress-dead.fifo --max 10 --json
+  once redrive --stack Once --profile prod --reason rejected`,
 		Args: arguments(cobra.NoArgs),
 	}
-	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
+	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	var o admin.RedriveOptions
 	queueFlags(cmd, &o.Queue, &o.Reason)
 	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
@@ -57,7 +67,7 @@ once show --dead-letters. It exits with 5 when something could not be put back.`
 		if o.Max < 0 {
 			return usageError(cmd, fmt.Errorf("--max must be at least 0"))
 		}
-		return look(cmd, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
+		return a.look(cmd, on, a.repairFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
 			if err != nil {
 				return err

@@ -19,6 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stack"
 )
 
 const maxConcurrency = 100
@@ -29,6 +30,8 @@ type sending struct {
 	headers     []string
 	file        string
 	url         string
+	stack       *stackOptions
+	queue       string
 	concurrency int
 	wait        string
 	retryFor    string
@@ -47,7 +50,11 @@ A line without an id and a source gets a key made of the content of the whole fi
 messages, and a changed file is another file. The whole file is checked before anything is sent.
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so that a second run sends them again.
 
-A single message is given up after 1m, a file never; --retry-for changes both. The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+A single message is given up after 1m, a file never; --retry-for changes both. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
+
+With --stack it is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue messages go
+straight to an ingress queue: fifo keeps the order of each group; standard is right for numbered messages, which bring their order with them. A queue
+acknowledges duplicates like all others, and the functions drop them; messages that came by SQS have identities of their own, apart from the API's.`
 
 func (a *app) send() *cobra.Command {
 	var o sending
@@ -59,7 +66,9 @@ func (a *app) send() *cobra.Command {
   once send chat 'hello' --source ann --sequence 1
   once send transfers '{"cents":5}' --key t-1 --wait 10s      # wait for the handler's reply
   once send orders --file orders.jsonl --concurrency 64
-  zcat old.jsonl.gz | once send orders --file -`,
+  zcat old.jsonl.gz | once send orders --file -
+  once send orders '{"item":7}' --key order-1 --stack Once --region eu-west-1
+  once send orders --file orders.jsonl --stack Once --queue fifo`,
 		Args:              arguments(cobra.RangeArgs(1, 2)),
 		ValidArgsFunction: completeStreams,
 	}
@@ -73,15 +82,21 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	o.stack = stackFlags(cmd)
+	f.StringVar(&o.queue, "queue", "", "send to this ingress queue, fifo or standard, not to the API; needs --stack")
 	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("how many messages of a file are under way at once, at most %d", maxConcurrency))
 	f.StringVar(&o.wait, "wait", "", "wait that long for the handler's reply, at most 60s")
 	f.StringVar(&o.retryFor, "retry-for", "", "give up a message after that long; 0s is never")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // it only fails for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := a.prepare(cmd, args, &o)
+		options, err := a.prepare(cmd, args, &o)
 		if err != nil {
 			return usageError(cmd, err)
+		}
+		c, err := a.sender(cmd, &o, options)
+		if err != nil {
+			return err
 		}
 		if o.file != "" {
 			return a.sendFile(cmd.Context(), c, &o)
@@ -91,25 +106,59 @@ func (a *app) send() *cobra.Command {
 	return cmd
 }
 
-// prepare checks the flags and makes the client.
-func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (*client.Client, error) {
+// prepare checks the flags and gives the client's options.
+func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (client.Options, error) {
+	none := client.Options{}
 	if err := record.ValidStream(args[0]); err != nil {
-		return nil, err
+		return none, err
 	}
 	o.message.Stream = args[0]
 	if o.concurrency < 1 || o.concurrency > maxConcurrency {
-		return nil, fmt.Errorf("--concurrency must be between 1 and %d", maxConcurrency)
+		return none, fmt.Errorf("--concurrency must be between 1 and %d", maxConcurrency)
+	}
+	if err := o.place(cmd); err != nil {
+		return none, err
 	}
 	check, limit := func() error { return o.own(cmd) }, time.Minute
 	if o.file != "" {
 		check, limit = func() error { return onlyFile(cmd, args) }, 0
 	}
 	if err := check(); err != nil {
-		return nil, err
+		return none, err
 	}
 	limit, err := optional("--retry-for", o.retryFor, limit)
 	if err != nil {
-		return nil, err
+		return none, err
+	}
+	notice := &notice{app: a}
+	return client.Options{MaxElapsed: limit, OnRetry: notice.retry}, nil
+}
+
+// place checks the flags that say where messages go.
+func (o *sending) place(cmd *cobra.Command) error {
+	if err := o.stack.check(cmd); err != nil {
+		return err
+	}
+	f := cmd.Flags()
+	switch {
+	case !f.Changed("queue"):
+		return nil
+	case o.stack.Name == "":
+		return errors.New("--queue needs --stack")
+	case o.queue != string(stack.FIFO) && o.queue != string(stack.Standard):
+		return fmt.Errorf("--queue must be %s or %s", stack.FIFO, stack.Standard)
+	case f.Changed("url"):
+		return errors.New("--queue and --url exclude each other")
+	case f.Changed("wait"):
+		return errors.New("--queue and --wait exclude each other: a queue has no reply")
+	}
+	return nil
+}
+
+// sender finds where messages go.
+func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
+	if o.stack.Name != "" {
+		return stackSender(cmd.Context(), o, options)
 	}
 	if o.url == "" {
 		o.url = a.env("ONCE_URL")
@@ -117,8 +166,11 @@ func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (*client.Cl
 	if o.url == "" {
 		o.url = defaultURL
 	}
-	notice := &notice{app: a}
-	return client.New(o.url, client.Options{MaxElapsed: limit, OnRetry: notice.retry})
+	c, err := client.New(o.url, options)
+	if err != nil {
+		return nil, usageError(cmd, err)
+	}
+	return c, nil
 }
 
 // onlyFile refuses what belongs to a single message: a file's lines say it themselves.
@@ -172,7 +224,7 @@ func optional(flag, text string, otherwise time.Duration) (time.Duration, error)
 	return d.Std(), nil
 }
 
-func (a *app) sendOne(ctx context.Context, c *client.Client, args []string, o *sending) error {
+func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) error {
 	body, err := a.body(args)
 	if err != nil {
 		return err

@@ -11,15 +11,13 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-
-	"github.com/effectively-once/once/client"
 )
 
 // maxShown is how many lines of a file are complained about one by one.
 const maxShown = 20
 
 // sendFile sends a file of JSON lines. A regular file is read twice: a mistake at its end must not be found when half of it is sent.
-func (a *app) sendFile(ctx context.Context, c *client.Client, o *sending) error {
+func (a *app) sendFile(ctx context.Context, c sender, o *sending) error {
 	twice := false
 	if o.file != "-" {
 		var err error
@@ -90,7 +88,7 @@ func sumOf(h hash.Hash) (sum [sha256.Size]byte) {
 }
 
 // sendOnePass sends while it reads, from standard input or a pipe.
-func (a *app) sendOnePass(ctx context.Context, c *client.Client, o *sending) error {
+func (a *app) sendOnePass(ctx context.Context, c sender, o *sending) error {
 	in := a.in
 	if o.file != "-" {
 		file, err := os.Open(o.file)
@@ -104,7 +102,7 @@ func (a *app) sendOnePass(ctx context.Context, c *client.Client, o *sending) err
 }
 
 // sendLines sends what next gives and prints the summary. count is how many there are, -1 if nobody knows.
-func (a *app) sendLines(ctx context.Context, c *client.Client, o *sending, count int, next func() (line, error)) error {
+func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, next func() (line, error)) error {
 	shown := 0
 	bar := a.progress(count)
 	b := &batch{

@@ -27,17 +27,23 @@ func (a *app) show() *cobra.Command {
 		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID]",
 		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
 		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
-true when nothing is pending, held, leased or queued.`,
+true when nothing is pending, held, leased or queued.
+
+With --stack it asks DynamoDB and SQS. A group and a message cost a read or two; totals and lists read the tables, a read unit for every 4 KB, whatever
+they show. Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and gives them back: for two minutes at most
+nobody else sees them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by who sent them: --principal names somebody else.`,
 		Example: `  once show                         # totals
   once show --json | jq .idle       # is everything done?
   once show orders                  # groups of a stream
   once show orders/customer-7       # one group: its state, what is pending and held
   once show orders --id o-1         # one message: its status and its reply
-  once show --dead-letters          # what was refused, and why`,
+  once show --dead-letters          # what was refused, and why
+  once show orders --id o-1 --stack Once --profile prod`,
 		Args:              arguments(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: completeStreams,
 	}
-	path, data := configFlag(cmd), dataFlag(cmd)
+	on := targetFlags(cmd)
+	principalFlag(cmd, on.stack)
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.id, "id", "", "show the message with this id")
@@ -50,7 +56,7 @@ true when nothing is pending, held, leased or queued.`,
 		if err != nil {
 			return usageError(cmd, err)
 		}
-		return look(cmd, a.inspectFolder, *data, *path, ask)
+		return a.look(cmd, on, a.inspectFolder, ask)
 	}
 	return cmd
 }

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/stack"
+)
+
+// checkedStack is what check prints of a stack as JSON.
+type checkedStack struct {
+	Stack  string `json:"stack"`
+	Region string `json:"region"`
+	// Healthy is true when nothing is wrong and everything could be looked at.
+	Healthy  bool            `json:"healthy"`
+	Findings []stack.Finding `json:"findings"`
+}
+
+// checkStack compares a deployed system with its configuration.
+func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSON bool) error {
+	c, err := loadDeployed(cmd, path)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(c.file)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	found, err := stack.Open(cmd.Context(), o.Options)
+	if err != nil {
+		return err
+	}
+	findings, err := found.Check(cmd.Context(), text)
+	if err != nil {
+		return err
+	}
+	verdict := verdictOfFindings(findings)
+	if asJSON {
+		return errors.Join(printJSON(a.out, checkedStack{found.Name, found.Region, verdict == nil, findings}), verdict)
+	}
+	rows := [][]string{{"RESOURCE", "CHECK", "VERDICT", "DETAIL"}}
+	for _, f := range findings {
+		rows = append(rows, []string{f.Resource, f.Check, string(f.Verdict), printable(f.Detail)})
+	}
+	return errors.Join(table(a.out, rows), verdict)
+}
+
+// verdictOfFindings gives the exit code: failed where something is wrong, incomplete where something could not be looked at.
+func verdictOfFindings(findings []stack.Finding) error {
+	wrong, unknown := 0, 0
+	for _, f := range findings {
+		switch f.Verdict {
+		case stack.Wrong:
+			wrong++
+		case stack.Unknown:
+			unknown++
+		case stack.OK:
+		}
+	}
+	switch {
+	case wrong > 0:
+		return &exitError{exitFailed, fmt.Errorf("%s of %s wrong", plural(wrong, "check"), fmt.Sprint(len(findings)))}
+	case unknown > 0:
+		return &exitError{exitIncomplete, fmt.Errorf("%s could not be made", plural(unknown, "check"))}
+	}
+	return nil
+}

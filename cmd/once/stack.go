@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/stack"
+)
+
+// stackOptions name a deployed system, if any.
+type stackOptions struct {
+	stack.Options
+	principal string
+}
+
+func stackFlags(cmd *cobra.Command) *stackOptions {
+	o := &stackOptions{}
+	f := cmd.Flags()
+	f.StringVar(&o.Name, "stack", "", "the system deployed as this CloudFormation stack")
+	f.StringVar(&o.Profile, "profile", "", "AWS profile; default by the environment")
+	f.StringVar(&o.Region, "region", "", "AWS region; default by the environment or the profile")
+	return o
+}
+
+// principalFlag adds --principal to a command that looks messages up.
+func principalFlag(cmd *cobra.Command, o *stackOptions) {
+	cmd.Flags().StringVar(&o.principal, "principal", "", "whose message, as iam:ARN; '' is one that came by SQS; default your own, then ''; needs --stack")
+}
+
+// check refuses flags that belong to a stack without one, and those that exclude one.
+func (o *stackOptions) check(cmd *cobra.Command, others ...string) error {
+	f := cmd.Flags()
+	if f.Changed("stack") && o.Name == "" {
+		return errors.New("--stack must not be empty")
+	}
+	if o.Name == "" {
+		others = []string{"profile", "region", "principal"}
+	}
+	for _, name := range others {
+		switch {
+		case !f.Changed(name):
+		case o.Name == "":
+			return fmt.Errorf("--%s needs --stack", name)
+		default:
+			return fmt.Errorf("--stack and --%s exclude each other", name)
+		}
+	}
+	return nil
+}
+
+// lookAtStack calls f with a deployed system.
+func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, admin.Admin) error) error {
+	c, err := loadDeployed(cmd, *t.config)
+	if err != nil {
+		return err
+	}
+	found, err := stack.Open(cmd.Context(), t.stack.Options)
+	if err != nil {
+		return err
+	}
+	options := stack.SystemOptions{Config: c.Config, Log: a.stackLog()}
+	if cmd.Flags().Changed("principal") {
+		options.Principal = &t.stack.principal
+	}
+	system, err := found.System(options)
+	if err != nil {
+		return err
+	}
+	return f(cmd.Context(), system)
+}
+
+// loadDeployed reads the configuration of a stack. There is no default: a wrong one would send messages to the wrong queue.
+func loadDeployed(cmd *cobra.Command, path string) (configured, error) {
+	c, err := load(cmd, path)
+	if err == nil && c.file == "" {
+		return c, &exitError{exitUsage, fmt.Errorf("there is no %s here: name the configuration that was deployed with --config", defaultConfig)}
+	}
+	return c, err
+}
+
+// stackLog tells people why something was not done.
+func (a *app) stackLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+			if at.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return at
+		},
+	}))
+}
+
+// sender takes messages in: a client of a server, or a queue.
+type sender interface {
+	Send(ctx context.Context, m client.Message) (client.Receipt, error)
+}
+
+// stackSender makes a sender to a deployed system: through its API, or straight to a queue.
+func stackSender(ctx context.Context, o *sending, options client.Options) (sender, error) {
+	found, err := stack.Open(ctx, o.stack.Options)
+	if err != nil {
+		return nil, err
+	}
+	if o.queue != "" {
+		return found.QueueSender(stack.QueueKind(o.queue), options), nil
+	}
+	if o.url == "" {
+		o.url = found.Outputs.APIURL
+	}
+	options.HTTP = &http.Client{Transport: found.Signer()}
+	c, err := client.New(o.url, options)
+	return signed{c}, err
+}
+
+// signed says what to do where the API refuses a caller.
+type signed struct{ sender }
+
+func (s signed) Send(ctx context.Context, m client.Message) (client.Receipt, error) {
+	receipt, err := s.sender.Send(ctx, m)
+	var p *client.Problem
+	if errors.As(err, &p) && p.Type == "" && (p.Status == http.StatusForbidden || p.Status == http.StatusUnauthorized) {
+		err = fmt.Errorf("%w: the API takes requests that are signed by a caller with the permission execute-api:Invoke; one with another authorization is passed by with --queue", err)
+	}
+	return receipt, err
+}

@@ -1,0 +1,67 @@
+package stack
+
+import (
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+)
+
+// Outputs are what a stack says of itself; the names of the fields are those of the outputs. All are required.
+type Outputs struct {
+	// APIURL is the address of the API, with its stage where it has one.
+	APIURL string
+	// GroupsTable and TokensTable are names of tables.
+	GroupsTable, TokensTable string
+	// Bucket is the name of the bucket of blobs.
+	Bucket string
+	// The queues, by their URLs: messages, triggers, and the dead-letter queues of both.
+	IngressQueueURL, IngressFIFOQueueURL         string
+	PublishQueueURL, PublishFIFOQueueURL         string
+	DeadQueueURL, DeadFIFOQueueURL               string
+	DeadPublishQueueURL, DeadPublishFIFOQueueURL string
+}
+
+// output is one output and where its value belongs.
+type output struct {
+	name string
+	to   *string
+}
+
+func (o *Outputs) list() []output {
+	return []output{
+		{"ApiUrl", &o.APIURL},
+		{"GroupsTable", &o.GroupsTable},
+		{"TokensTable", &o.TokensTable},
+		{"Bucket", &o.Bucket},
+		{"IngressQueueUrl", &o.IngressQueueURL},
+		{"IngressFifoQueueUrl", &o.IngressFIFOQueueURL},
+		{"PublishQueueUrl", &o.PublishQueueURL},
+		{"PublishFifoQueueUrl", &o.PublishFIFOQueueURL},
+		{"DeadQueueUrl", &o.DeadQueueURL},
+		{"DeadFifoQueueUrl", &o.DeadFIFOQueueURL},
+		{"DeadPublishQueueUrl", &o.DeadPublishQueueURL},
+		{"DeadPublishFifoQueueUrl", &o.DeadPublishFIFOQueueURL},
+	}
+}
+
+// work and dead give the URLs of the queues.
+func (o *Outputs) work() []string {
+	return []string{o.IngressQueueURL, o.IngressFIFOQueueURL, o.PublishQueueURL, o.PublishFIFOQueueURL}
+}
+
+func (o *Outputs) dead() []string {
+	return []string{o.DeadQueueURL, o.DeadFIFOQueueURL, o.DeadPublishQueueURL, o.DeadPublishFIFOQueueURL}
+}
+
+// read takes the outputs of a stack and gives the names of those that are missing.
+func (o *Outputs) read(from []types.Output) (missing []string) {
+	values := map[string]string{}
+	for _, out := range from {
+		values[aws.ToString(out.OutputKey)] = aws.ToString(out.OutputValue)
+	}
+	for _, x := range o.list() {
+		if *x.to = values[x.name]; *x.to == "" {
+			missing = append(missing, x.name)
+		}
+	}
+	return missing
+}

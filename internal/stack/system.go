@@ -1,0 +1,108 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	onceconfig "github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/pipeline"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+
+	"github.com/effectively-once/once/internal/admin"
+)
+
+// SystemOptions say how to look into a stack. Zero fields take the defaults in their comments.
+type SystemOptions struct {
+	// Config is the configuration that was deployed. Required.
+	Config *onceconfig.Config
+	// Principal scopes the ids of messages. Nil tries the caller's own, as the API authenticates it by IAM, and then none, as for messages that came by SQS.
+	Principal *string
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+// A System answers for a stack what a data folder answers for itself.
+type System struct {
+	stack   *Stack
+	options SystemOptions
+	store   *dynamostore.Store
+	engine  *dedup.Engine
+	queues  *pipeline.Queues
+	dead    []queue.Queue
+}
+
+var _ admin.Admin = (*System)(nil)
+
+// System makes the system of the stack. It does no call.
+func (s *Stack) System(o SystemOptions) (*System, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	store, err := dynamostore.New(s.dynamodb, dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable}, dynamostore.Options{Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	p, err := pipeline.New(pipeline.Config{
+		Config: o.Config, Declared: elsewhere(o.Config), Store: store, Ports: s.ports(), Now: o.Now, Log: o.Log,
+		Open: func(string, onceconfig.Destination, pipeline.Open) (record.Sender, error) { return nowhere{}, nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	system := &System{stack: s, options: o, store: store, engine: p.Engine, queues: p.Queues}
+	for _, url := range s.Outputs.dead() {
+		system.dead = append(system.dead, sqsqueue.New(s.sqs, url))
+	}
+	return system, nil
+}
+
+// Close implements the command line's idea of a folder. There is nothing to give back.
+func (s *System) Close() error { return nil }
+
+func (s *Stack) ports() pipeline.Ports {
+	port := func(url string) queue.Queue { return sqsqueue.New(s.sqs, url) }
+	return pipeline.Ports{
+		Ingress: port(s.Outputs.IngressQueueURL), IngressFIFO: port(s.Outputs.IngressFIFOQueueURL),
+		Publish: port(s.Outputs.PublishQueueURL), PublishFIFO: port(s.Outputs.PublishFIFOQueueURL),
+		Dead: port(s.Outputs.DeadQueueURL), DeadPublish: port(s.Outputs.DeadPublishQueueURL),
+	}
+}
+
+// ErrElsewhere says that something is left to the deployed functions: they have the handlers, the destinations and their secrets.
+var ErrElsewhere = errors.New("that is for the deployed functions to do: their own sweep does it every few minutes")
+
+// elsewhere declares every stream with a handler that does not run. The built-in one may not be what is deployed, and a message is processed one time only.
+func elsewhere(c *onceconfig.Config) []system.Stream {
+	var out []system.Stream
+	for _, name := range c.StreamNames() {
+		refuse := func(context.Context, *record.Attempt, record.Message) error {
+			return fmt.Errorf("run handler of stream %s: %w", name, ErrElsewhere)
+		}
+		out = append(out, system.Stream{Stream: record.Stream{Name: name, Handler: refuse}})
+	}
+	return out
+}
+
+// nowhere sends nothing.
+type nowhere struct{}
+
+func (nowhere) Send(_ context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	for i := range errs {
+		errs[i] = fmt.Errorf("send effect: %w", ErrElsewhere)
+	}
+	return errs
+}
