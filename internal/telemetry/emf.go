@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+)
+
+// EMF writes reports as lines of the log from which CloudWatch makes metrics: documents in its embedded metric format.
+//
+// A document has one value for its dimension, so there is one line a stream. Each line counts for its stream and, by the empty set of dimensions, for the whole system:
+// CloudWatch adds the counts up there, and takes the greatest age.
+type EMF struct {
+	// Output is the standard output of the function. Required.
+	Output io.Writer
+	// Level is the level of the lines in a log of JSON. Lambda drops lines below the level that a function is set to, metrics too, and takes those without one for INFO: so it is that
+	// very level. Empty means INFO.
+	Level string
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+type emfMetadata struct {
+	Timestamp         int64 // Unix milliseconds
+	CloudWatchMetrics []emfDirective
+}
+
+type emfDirective struct {
+	Namespace  string
+	Dimensions [][]string
+	Metrics    []emfMetric
+}
+
+type emfMetric struct{ Name, Unit string }
+
+// Write reports what was counted: nothing where that is nothing. attributes are further members of each line, such as the request's id; none may be called as a metric or the dimension.
+// All lines are written in one call.
+func (f EMF) Write(counts Counts, attributes map[string]string) error {
+	var b bytes.Buffer
+	for _, stream := range slices.Sorted(maps.Keys(counts)) {
+		if len(counts[stream]) == 0 {
+			continue
+		}
+		line, err := json.Marshal(f.document(stream, counts[stream], attributes))
+		if err != nil {
+			return fmt.Errorf("encode metrics: %w", err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if _, err := f.Output.Write(b.Bytes()); err != nil {
+		return fmt.Errorf("write metrics: %w", err)
+	}
+	return nil
+}
+
+// document gives the members of one line. Lambda believes the level of a line that has a time only.
+func (f EMF) document(stream string, of map[string]float64, attributes map[string]string) map[string]any {
+	now := f.now()
+	directive := emfDirective{Namespace: Namespace, Dimensions: [][]string{{Dimension}, {}}}
+	doc := map[string]any{Dimension: stream, "timestamp": now.UTC().Format(time.RFC3339Nano), "level": "INFO"}
+	if f.Level != "" {
+		doc["level"] = f.Level
+	}
+	for name, text := range attributes {
+		doc[name] = text
+	}
+	for _, metric := range slices.Sorted(maps.Keys(of)) {
+		directive.Metrics = append(directive.Metrics, emfMetric{metric, Unit(metric)})
+		doc[metric] = of[metric]
+	}
+	doc["_aws"] = emfMetadata{Timestamp: now.UnixMilli(), CloudWatchMetrics: []emfDirective{directive}}
+	return doc
+}
+
+func (f EMF) now() time.Time {
+	if f.Now == nil {
+		f.Now = time.Now
+	}
+	return f.Now()
+}

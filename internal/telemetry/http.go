@@ -1,0 +1,96 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ownHeader in front of a name makes a header of the message's own; it counts more than the request's.
+const ownHeader = "Once-Header-"
+
+// HTTP makes a span of each request to the front door, and puts it into the headers of the request, from which the message gets its own. A request that is part of no trace begins one.
+//
+// Neither the path nor the query is told: they hold keys. The route is.
+func (t *Telemetry) HTTP(inner http.Handler) http.Handler {
+	if t.tracer == nil {
+		return inner
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" {
+			inner.ServeHTTP(w, r)
+			return
+		}
+		ctx, span := t.tracer.Start(fromHTTP(r), r.Method, trace.WithSpanKind(trace.SpanKindServer))
+		traced := r.Clone(ctx)
+		toHTTP(ctx, traced.Header)
+		noted := &notedWriter{ResponseWriter: w}
+		defer func() { t.answered(span, traced, noted) }()
+		inner.ServeHTTP(noted, traced)
+	})
+}
+
+// answered ends a span with what the router has found out, and the answer.
+func (t *Telemetry) answered(span trace.Span, r *http.Request, w *notedWriter) {
+	if r.Pattern != "" {
+		_, route, _ := strings.Cut(r.Pattern, " ")
+		span.SetName(r.Pattern)
+		span.SetAttributes(semconv.HTTPRoute(route))
+	}
+	if stream := r.PathValue("stream"); stream != "" && t.options.Known(stream) {
+		span.SetAttributes(attrStream.String(stream))
+	}
+	status := w.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	span.SetAttributes(semconv.HTTPRequestMethodKey.String(r.Method), semconv.HTTPResponseStatusCode(status))
+	if status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, http.StatusText(status))
+	}
+	span.End()
+}
+
+// fromHTTP gives the request's context, as part of the trace that the message names, or else the request.
+func fromHTTP(r *http.Request) context.Context {
+	own := http.Header{}
+	for _, name := range []string{traceparent, tracestate} {
+		if values := r.Header.Values(ownHeader + name); len(values) > 0 {
+			own[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	if len(own) == 0 {
+		own = r.Header
+	}
+	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(own))
+}
+
+func toHTTP(ctx context.Context, h http.Header) {
+	for _, name := range []string{traceparent, tracestate} {
+		h.Del(name)
+		h.Del(ownHeader + name)
+	}
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}
+
+// A notedWriter remembers the status.
+type notedWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the first status that is final.
+func (w *notedWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= http.StatusOK {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,111 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// scope names what makes the metrics and spans.
+const scope = "github.com/effectively-once/once"
+
+// A meter reports metrics to a collector by OTLP over HTTP: counts as sums since its start, ages as gauges with the maximum since the last report.
+//
+// It collects when it is told to, and not by a clock of its own: between two invocations a function stands still, and a report under way would break.
+type meter struct {
+	exporter *otlpmetrichttp.Exporter
+	reader   *sdkmetric.ManualReader
+	counters map[string]metric.Float64Counter
+	dirty    atomic.Bool // something was counted since the last report that arrived
+
+	mu   sync.Mutex
+	ages Counts
+}
+
+// newMeter makes a meter of what OTEL_EXPORTER_OTLP_… say. It does no call.
+func newMeter(ctx context.Context, about *resource.Resource) (*meter, error) {
+	// A report that fails is in the next one, or was of the moment: there is no time to repeat it.
+	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}))
+	if err != nil {
+		return nil, fmt.Errorf("make metrics exporter: %w", err)
+	}
+	m := &meter{
+		exporter: exporter, counters: map[string]metric.Float64Counter{}, ages: Counts{},
+		reader: sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality), sdkmetric.WithAggregationSelector(exporter.Aggregation)),
+	}
+	instruments := sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader), sdkmetric.WithResource(about)).Meter(scope)
+	for _, name := range Metrics() {
+		if err := m.instrument(instruments, name); err != nil {
+			return nil, fmt.Errorf("make metric %s: %w", name, err)
+		}
+	}
+	return m, nil
+}
+
+func (m *meter) instrument(of metric.Meter, name string) (err error) {
+	if Unit(name) == UnitSeconds {
+		_, err = of.Float64ObservableGauge(OTelName(name), metric.WithUnit(OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			m.tellAges(name, o)
+			return nil
+		}))
+		return err
+	}
+	m.counters[name], err = of.Float64Counter(OTelName(name), metric.WithUnit(OTelUnit(name)))
+	return err
+}
+
+func (m *meter) observe(e *record.Event) {
+	for _, name := range metricsOf(e) {
+		if counter := m.counters[name]; counter != nil {
+			counter.Add(context.Background(), value(e), streamOption(e.Stream))
+		} else {
+			m.mu.Lock()
+			m.ages.add(e.Stream, name, value(e))
+			m.mu.Unlock()
+		}
+		m.dirty.Store(true)
+	}
+}
+
+// tellAges reports the greatest ages and forgets them: an age that is over must not be told for ever.
+func (m *meter) tellAges(name string, o metric.Float64Observer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for stream, of := range m.ages {
+		if age, ok := of[name]; ok {
+			o.Observe(age, streamOption(stream))
+			delete(of, name)
+		}
+	}
+}
+
+func streamOption(stream string) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(Dimension, stream)))
+}
+
+// export reports, where anything was counted since the last time.
+func (m *meter) export(ctx context.Context) error {
+	if !m.dirty.Swap(false) {
+		return nil
+	}
+	var found metricdata.ResourceMetrics
+	err := m.reader.Collect(ctx, &found)
+	if err == nil {
+		err = m.exporter.Export(ctx, &found)
+	}
+	if err != nil {
+		m.dirty.Store(true)
+		return fmt.Errorf("export metrics: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package telemetry
+
+import (
+	"strings"
+	"unicode"
+)
+
+// OTelName is the name of a metric in OpenTelemetry: once.key_reuse for KeyReuse.
+func OTelName(metric string) string {
+	var b strings.Builder
+	b.WriteString("once.")
+	for i, r := range metric {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// OTelUnit is the unit of a metric in OpenTelemetry: s for ages, and for counts what is counted.
+func OTelUnit(metric string) string {
+	switch {
+	case Unit(metric) == UnitSeconds:
+		return "s"
+	case metric == MetricConflict:
+		return "{commit}"
+	case metric == MetricSkipped:
+		return "{number}"
+	default:
+		return "{message}"
+	}
+}

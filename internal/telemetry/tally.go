@@ -1,0 +1,50 @@
+package telemetry
+
+import (
+	"sync"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Counts are what happened, by stream and metric.
+type Counts map[string]map[string]float64
+
+// add counts one more of a metric; of an age it keeps the greatest.
+func (c Counts) add(stream, metric string, v float64) {
+	of := c[stream]
+	if of == nil {
+		of = map[string]float64{}
+		c[stream] = of
+	}
+	if Unit(metric) == UnitSeconds {
+		of[metric] = max(of[metric], v)
+		return
+	}
+	of[metric] += v
+}
+
+// A tally collects counts between two reports. It may be used concurrently.
+type tally struct {
+	mu     sync.Mutex
+	counts Counts
+}
+
+func (t *tally) observe(e *record.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counts == nil {
+		t.counts = Counts{}
+	}
+	for _, metric := range metricsOf(e) {
+		t.counts.add(e.Stream, metric, value(e))
+	}
+}
+
+// take gives what was counted since the last time, and begins anew.
+func (t *tally) take() Counts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counts
+	t.counts = nil
+	return c
+}
