@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/google/uuid"
+)
+
+// settleEvery is how often a table is looked at.
+const settleEvery = 500 * time.Millisecond
+
+// functionsFolder has the bootstrap binaries of this machine.
+var functionsFolder = sync.OnceValues(func() (string, error) {
+	folder := filepath.Join(bin, "functions")
+	for _, name := range []string{"ingest", "process", "publish"} {
+		cmd := exec.Command("go", "build", "-tags", "lambda.norpc", "-o", filepath.Join(folder, name, "bootstrap"), "./functions/"+name)
+		cmd.Dir = ".."
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build function %s: %w\n%s", name, err, out)
+		}
+	}
+	return folder, nil
+})
+
+// A deployment is what `once dev --lambda` runs: the real functions as processes, on DynamoDB and SQS at the endpoints of the environment.
+type deployment struct {
+	*server
+	name   string
+	sqs    *sqs.Client
+	tables *tables
+}
+
+// newDeployment prepares a deployment under names of its own; it does not start it.
+func newDeployment(t *testing.T, r *receiver, args ...string) *deployment {
+	t.Helper()
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
+		if os.Getenv(name) == "" {
+			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
+		}
+	}
+	folder, err := functionsFolder()
+	must(t, err)
+	d := &deployment{name: "e2e-" + uuid.NewString()[:8], sqs: newSQSClient(t, os.Getenv("AWS_ENDPOINT_URL_SQS"))}
+	d.tables = newTables(t, d.name+"-groups", d.name+"-tokens")
+	t.Cleanup(func() { must(t, d.remove(context.WithoutCancel(t.Context()))) })
+	_, err = d.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(d.name + ".fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
+	must(t, err)
+	d.server = newServer(t, onceBinary, contractTo(t, r.url, d.name+".fifo"))
+	d.args = append([]string{"--lambda", "--functions", folder, "--name", d.name}, args...)
+	d.env = []string{r.env()}
+	return d
+}
+
+// remove deletes what the deployment has made.
+func (d *deployment) remove(ctx context.Context) error {
+	var errs []error
+	queues, err := d.sqs.ListQueues(ctx, &sqs.ListQueuesInput{QueueNamePrefix: &d.name})
+	if err != nil {
+		return err
+	}
+	for _, url := range queues.QueueUrls {
+		_, err := d.sqs.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: &url})
+		errs = append(errs, err)
+	}
+	for _, table := range []string{d.tables.groups, d.tables.tokens} {
+		_, err := d.tables.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (d *deployment) queue(t *testing.T, name string) *string {
+	t.Helper()
+	return queueURL(t, d.sqs, d.name+name)
+}
+
+// leftovers tells what is still in the tables, and in the queues.
+func (d *deployment) leftovers(t *testing.T) ([]string, error) {
+	t.Helper()
+	left, err := d.tables.leftovers(t.Context())
+	for _, name := range []string{"-ingress", "-ingress.fifo", "-publish", "-publish.fifo"} {
+		more, err := queueDepth(t.Context(), d.sqs, d.queue(t, name))
+		if err != nil {
+			return nil, err
+		}
+		left = append(left, more...)
+	}
+	return left, err
+}
+
+// queueDepth tells what is in a queue, if anything is.
+func queueDepth(ctx context.Context, client *sqs.Client, url *string) ([]string, error) {
+	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []types.QueueAttributeName{
+		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range out.Attributes {
+		if n != "0" {
+			return []string{fmt.Sprintf("%s has %v", *url, out.Attributes)}, nil
+		}
+	}
+	return nil, nil
+}
+
+// startLambda starts the functions under the local Lambda host.
+func startLambda(t *testing.T) *target {
+	t.Helper()
+	r := newReceiver(t, 0)
+	d := newDeployment(t, r)
+	must(t, d.start())
+	x := &target{
+		url: d.url(), receiver: r, sqs: d.sqs,
+		urls:      map[string]*string{"ingress": d.queue(t, "-ingress"), "ingress.fifo": d.queue(t, "-ingress.fifo")},
+		leftovers: func() ([]string, error) { return d.leftovers(t) },
+	}
+	x.outside(t, d.queue(t, "-ingress-dead"), d.queue(t, "-ingress"), d.queue(t, ".fifo"))
+	return x
+}

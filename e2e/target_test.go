@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+)
+
+// A target is a system of contract.yaml, wherever it runs. The contract is what holds on every one of them.
+type target struct {
+	url      string
+	receiver *receiver
+	sqs      *sqs.Client
+	urls     map[string]*string // of the queues ingress and ingress.fifo
+
+	// letters gives the dead letters that are there now, redrive puts those of a reason back.
+	letters func() ([]letter, error)
+	redrive func(reason string) error
+	// forwarded gives what has come to the destination that is a queue.
+	forwarded func() ([]forwarded, error)
+	// leftovers tells what is still under way, in words; nothing when all is done.
+	leftovers func() ([]string, error)
+}
+
+// forwarded is a message at the destination that is a queue.
+type forwarded struct{ identity, body string }
+
+const (
+	contractFile    = "contract.yaml"
+	contractAddress = "127.0.0.1:9917"
+	contractQueue   = "once-e2e.fifo"
+)
+
+// patience is how long a message may take, through functions that have never run on a machine that is busy.
+const patience = 2 * time.Minute
+
+// contractTo is the configuration of the contract with another receiver, and another queue.
+func contractTo(t *testing.T, url, queue string) string {
+	t.Helper()
+	text, err := os.ReadFile(contractFile)
+	must(t, err)
+	return strings.NewReplacer("http://"+contractAddress+"/", url, contractQueue, queue).Replace(string(text))
+}
+
+// await asks until the answer is yes.
+func await(t *testing.T, what string, ask func() (bool, error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := poll(ctx, 50*time.Millisecond, ask); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// A sandbox is what one check does with a target: its names are its own, so that others may run at the same time, and again on the same system.
+type sandbox struct {
+	*target
+	prefix string
+}
+
+func (x *target) sandbox() *sandbox { return &sandbox{x, "t" + uuid.NewString()[:8] + "-"} }
+
+// name makes a name that is this check's own.
+func (x *sandbox) name(s string) string { return x.prefix + s }
+
+// sender sends to the two queues that every target has.
+func (x *sandbox) sender(stream string) *sqsSender {
+	return &sqsSender{client: x.sqs, stream: stream, urls: x.urls}
+}
+
+// effects gives what the receiver has got of this check's messages in a stream.
+func (x *sandbox) effects(stream string) []post {
+	posts, _ := x.receiver.seen()
+	return slices.DeleteFunc(posts, func(p post) bool { return p.stream != stream || !strings.HasPrefix(p.id, x.prefix) })
+}
+
+// want waits until the receiver has got something for every message, and judges that.
+func (x *sandbox) want(t *testing.T, stream string, messages ...sent) []post {
+	t.Helper()
+	ids := func(posts []post) map[string]bool {
+		set := map[string]bool{}
+		for _, p := range posts {
+			set[p.id] = true
+		}
+		return set
+	}
+	await(t, fmt.Sprintf("effects of %d messages", len(messages)), func() (bool, error) { return len(ids(x.effects(stream))) >= len(messages), nil })
+	posts := x.effects(stream)
+	judgePosts(messages, posts).report(t)
+	return posts
+}
+
+// firsts gives the bodies of posts, copies left out.
+func firsts(posts []post) (bodies []string) {
+	seen := map[string]bool{}
+	for _, p := range posts {
+		if !seen[p.webhookID] {
+			bodies = append(bodies, string(p.body))
+		}
+		seen[p.webhookID] = true
+	}
+	return bodies
+}
+
+// wantLetters waits until the dead letters of this check are these, as "reason stream id".
+func (x *sandbox) wantLetters(t *testing.T, want ...string) {
+	t.Helper()
+	var got []string
+	var err error
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	waited := poll(ctx, 100*time.Millisecond, func() (bool, error) {
+		var letters []letter
+		letters, err = x.letters()
+		got = nil
+		for _, l := range letters {
+			if strings.HasPrefix(l.ID, x.prefix) || strings.HasPrefix(l.Source, x.prefix) {
+				got = append(got, l.String())
+			}
+		}
+		slices.Sort(got)
+		return cmp.Equal(want, got), err
+	})
+	if waited != nil {
+		t.Fatalf("%v: dead letters:\n%s", waited, cmp.Diff(want, got))
+	}
+}
+
+// An answer is what came back for one request.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (x *target) ask(ctx context.Context, method, path, body string, header ...string) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, method, x.url+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := connections.Do(request)
+	if err != nil {
+		return answer{}, err
+	}
+	content, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(content)}, errors.Join(err, response.Body.Close())
+}
+
+// must is ask where no error is expected.
+func (x *target) must(t *testing.T, method, path, body string, header ...string) answer {
+	t.Helper()
+	a, err := x.ask(t.Context(), method, path, body, header...)
+	must(t, err)
+	return a
+}
