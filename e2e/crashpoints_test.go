@@ -130,7 +130,7 @@ func sendCrashLoad(ctx context.Context, t *testing.T, s *server) map[string][]se
 	var load []addressed
 	senders := map[string]*httpSender{}
 	for stream, input := range inputs {
-		senders[stream] = newHTTPSender(t, s, stream)
+		senders[stream] = newHTTPSender(t, s.url(), stream)
 		for _, m := range copies(random, shuffle(random, input, 10), 2) {
 			load = append(load, addressed{stream, m})
 		}

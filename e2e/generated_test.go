@@ -57,7 +57,7 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 			s := newServer(t, onceBinary, generatedTo(r.url, c.stream))
 			s.env = []string{r.env()}
 			must(t, s.start())
-			h := newHTTPSender(t, s, "x")
+			h := newHTTPSender(t, s.url(), "x")
 			ctx, k := newKiller(t, s, random, *kills, len(load))
 			concurrently(ctx, t, 32, load, func(ctx context.Context, m sent) error {
 				defer k.acknowledged()

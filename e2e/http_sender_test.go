@@ -56,9 +56,9 @@ type httpSender struct {
 	fresh map[string]int // acknowledgements that did not say "replayed", by identity
 }
 
-func newHTTPSender(t *testing.T, s *server, stream string) *httpSender {
+func newHTTPSender(t *testing.T, url, stream string) *httpSender {
 	t.Helper()
-	c, err := client.New(s.url(), client.Options{HTTP: connections, MinBackoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TryTimeout: 10 * time.Second})
+	c, err := client.New(url, client.Options{HTTP: connections, MinBackoff: 10 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, TryTimeout: 10 * time.Second})
 	must(t, err)
 	return &httpSender{client: c, stream: stream, fresh: map[string]int{}}
 }

@@ -29,7 +29,7 @@ func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.
 	s := newServer(t, onceBinary, webhooksTo(r.url))
 	s.env = []string{r.env()}
 	must(t, s.start())
-	h := newHTTPSender(t, s, "github")
+	h := newHTTPSender(t, s.url(), "github")
 	load := copies(random, input, 3)
 	ctx, k := newKiller(t, s, random, *kills, len(load))
 	concurrently(ctx, t, 16, load, func(ctx context.Context, m sent) error {

@@ -117,7 +117,7 @@ func TestAReusedKeyIsDeadLetteredAndHoldsUpNobody(t *testing.T) {
 
 func TestAnUnknownTokenIsDeadLetteredAndComesBackOnceIssued(t *testing.T) {
 	s, q := startPoisoned(t, "issued")
-	h := newHTTPSender(t, s, "issued")
+	h := newHTTPSender(t, s.url(), "issued")
 	m := sent{id: "p-1", group: "g", contentType: "text/plain", body: []byte("pay")}
 	q.raw(t, "issued.fifo", "g", "p-1", "pay", map[string]string{"Content-Type": "text/plain"})
 	s.wantLetters(t, "unknown issued p-1")
@@ -198,7 +198,7 @@ func TestADestinationThatIsGoneGetsItsEffectsUnderTheSameIdentityWhenItIsBack(t 
 	s := newServer(t, onceBinary, webhooksTo(r.url))
 	s.env = []string{r.env()}
 	must(t, s.start())
-	h := newHTTPSender(t, s, "github")
+	h := newHTTPSender(t, s.url(), "github")
 	input := []sent{
 		{id: "a", group: "g", body: []byte("1")}, {id: "b", group: "g", body: []byte("2")}, {id: "c", group: "h", body: []byte("3")},
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -32,6 +33,7 @@ type receiver struct {
 
 // post is one request that was handled; copies are handled again, and recognised.
 type post struct {
+	stream    string
 	webhookID string
 	group     string
 	number    uint64 // 0 where the message has no group
@@ -42,8 +44,19 @@ type post struct {
 // newReceiver starts a receiver that lives as long as the test, whatever happens to the server.
 func newReceiver(t *testing.T, trouble float64) *receiver {
 	t.Helper()
+	return newReceiverAt(t, "127.0.0.1:0", trouble)
+}
+
+// newReceiverAt starts a receiver at an address.
+func newReceiverAt(t *testing.T, address string, trouble float64) *receiver {
+	t.Helper()
 	r := &receiver{secret: []byte("the receiver and the sender know"), trouble: trouble}
-	server := httptest.NewServer(r)
+	listener, err := net.Listen("tcp", address)
+	must(t, err)
+	server := httptest.NewUnstartedServer(r)
+	must(t, server.Listener.Close())
+	server.Listener = listener
+	server.Start()
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	return r
@@ -80,7 +93,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 }
 
 func (r *receiver) handle(h http.Header, body []byte) {
-	p := post{webhookID: h.Get("Webhook-Id"), group: h.Get("Once-Group"), id: h.Get("Once-Id"), body: body}
+	p := post{stream: h.Get("Once-Stream"), webhookID: h.Get("Webhook-Id"), group: h.Get("Once-Group"), id: h.Get("Once-Id"), body: body}
 	var err error
 	if text := h.Get("Once-Number"); text != "" {
 		p.number, err = strconv.ParseUint(text, 10, 64)

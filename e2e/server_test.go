@@ -27,6 +27,7 @@ type server struct {
 	binary  string
 	dir     string
 	address string
+	args    []string // further arguments of dev
 	env     []string
 
 	mu      sync.Mutex
@@ -127,7 +128,7 @@ func (s *server) launch() (*process, error) {
 	if s.over {
 		return nil, errors.New("the test has ended")
 	}
-	p := &process{cmd: exec.Command(s.binary, "dev", "--listen", s.address), gone: make(chan struct{})}
+	p := &process{cmd: exec.Command(s.binary, append([]string{"dev", "--listen", s.address}, s.args...)...), gone: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
 	p.cmd.Env = append(os.Environ(), s.env...)
 	if err := p.run(); err != nil {

@@ -33,23 +33,33 @@ type sqsSender struct {
 
 func newSQSSender(t *testing.T, s *server, stream string) *sqsSender {
 	t.Helper()
-	t.Setenv("AWS_ENDPOINT_URL_SQS", s.url())
-	for _, name := range []string{"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
-		t.Setenv(name, filepath.Join(t.TempDir(), "none"))
-	}
-	c, err := config.LoadDefaultConfig(t.Context(),
-		config.WithRegion("eu-central-1"),
-		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")),
-		config.WithRetryer(untilAcknowledged),
-	)
-	must(t, err)
-	q := &sqsSender{client: sqs.NewFromConfig(c), stream: stream, urls: map[string]*string{}}
+	q := &sqsSender{client: newSQSClient(t, s.url()), stream: stream, urls: map[string]*string{}}
 	for _, name := range []string{"ingress", "ingress.fifo", stream, stream + ".fifo"} {
-		out, err := q.client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
-		must(t, err)
-		q.urls[name] = out.QueueUrl
+		q.urls[name] = queueURL(t, q.client, name)
 	}
 	return q
+}
+
+// newSQSClient makes a stock client of an endpoint, which is not put off by anything.
+func newSQSClient(t *testing.T, endpoint string) *sqs.Client {
+	t.Helper()
+	none := filepath.Join(t.TempDir(), "none")
+	c, err := config.LoadDefaultConfig(t.Context(),
+		config.WithSharedConfigFiles([]string{none}), config.WithSharedCredentialsFiles([]string{none}),
+		config.WithRegion("us-east-1"),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")),
+		config.WithRetryer(untilAcknowledged),
+		config.WithBaseEndpoint(endpoint),
+	)
+	must(t, err)
+	return sqs.NewFromConfig(c)
+}
+
+func queueURL(t *testing.T, client *sqs.Client, name string) *string {
+	t.Helper()
+	out, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: &name})
+	must(t, err)
+	return out.QueueUrl
 }
 
 // untilAcknowledged retries for as long as the server is away.
@@ -69,21 +79,21 @@ type way struct {
 	bound bool // the queue belongs to the stream
 }
 
-// ways are the four ways into a stream.
+// ways are the ways into a stream: two, and two more where queues are bound to it.
 func (q *sqsSender) ways() []way {
-	return []way{{"ingress", false, false}, {"ingress.fifo", true, false}, {q.stream, false, true}, {q.stream + ".fifo", true, true}}
+	ways := []way{{"ingress", false, false}, {"ingress.fifo", true, false}}
+	if q.urls[q.stream] != nil {
+		ways = append(ways, way{q.stream, false, true}, way{q.stream + ".fifo", true, true})
+	}
+	return ways
 }
 
 // sendBatch sends up to ten messages by one of the ways, alone where it is one, until all are acknowledged.
 func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
-	w := q.ways()[q.turn.Add(1)%4]
+	ways := q.ways()
+	w := ways[q.turn.Add(1)%uint32(len(ways))]
 	if len(batch) == 1 {
-		e := q.entry(w, 0, batch[0])
-		_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
-			QueueUrl: q.urls[w.queue], MessageBody: e.MessageBody, MessageAttributes: e.MessageAttributes,
-			MessageGroupId: e.MessageGroupId, MessageDeduplicationId: e.MessageDeduplicationId,
-		})
-		return err
+		return q.send(ctx, w, batch[0])
 	}
 	for len(batch) > 0 {
 		entries := make([]types.SendMessageBatchRequestEntry, len(batch))
@@ -108,6 +118,16 @@ func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
 		batch = again
 	}
 	return nil
+}
+
+// send sends one message by one of the ways until it is acknowledged.
+func (q *sqsSender) send(ctx context.Context, w way, m sent) error {
+	e := q.entry(w, 0, m)
+	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
+		QueueUrl: q.urls[w.queue], MessageBody: e.MessageBody, MessageAttributes: e.MessageAttributes,
+		MessageGroupId: e.MessageGroupId, MessageDeduplicationId: e.MessageDeduplicationId,
+	})
+	return err
 }
 
 func (q *sqsSender) entry(w way, i int, m sent) types.SendMessageBatchRequestEntry {

@@ -26,7 +26,7 @@ func TestRealDeliveriesBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testing.T
 
 	// The front doors share their memory: what came by SQS is known when it comes by HTTP.
 	must(t, s.start())
-	h := newHTTPSender(t, s, "github")
+	h := newHTTPSender(t, s.url(), "github")
 	concurrently(t.Context(), t, 16, input, h.send)
 	s.settle(t, settleTime)
 	if len(h.fresh) > 0 {
@@ -79,7 +79,7 @@ func TestIssuedMessagesThatComeAgainBySQSHaveOneEffectEachWhileTheServerIsKilled
 	s := newServer(t, onceBinary, generatedTo(r.url, "admission: token"))
 	s.env = []string{r.env()}
 	must(t, s.start())
-	h, q := newHTTPSender(t, s, "x"), newSQSSender(t, s, "x")
+	h, q := newHTTPSender(t, s.url(), "x"), newSQSSender(t, s, "x")
 	ctx, k := newKiller(t, s, random, *kills, len(input))
 	concurrently(ctx, t, 32, input, func(ctx context.Context, m sent) error {
 		defer k.acknowledged()
