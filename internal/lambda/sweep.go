@@ -1,0 +1,108 @@
+package lambda
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Task is what the schedule asks of a function: {"once": "sweep"} acts on gaps in the groups that have messages held, which an index names; {"once": "sweep-all"} reads
+// the whole table of groups and finishes whatever crashed workers left.
+type Task struct {
+	Once string `json:"once"`
+}
+
+// The tasks.
+const (
+	TaskSweep    = "sweep"
+	TaskSweepAll = "sweep-all"
+)
+
+// A Swept tells what a sweep did.
+type Swept struct {
+	Groups int `json:"groups"`
+	Failed int `json:"failed"`
+}
+
+const (
+	// sweepMargin is how long before the function's deadline a sweep ends, finished or not; the next one begins anew.
+	sweepMargin = 5 * time.Second
+	// sweepers is how many groups are swept at once.
+	sweepers = 8
+	listPage = 100
+)
+
+func (s *System) do(ctx context.Context, task Task) (Swept, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-sweepMargin))
+		defer cancel()
+	}
+	switch task.Once {
+	case TaskSweep:
+		return s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
+	case TaskSweepAll:
+		return s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
+	default:
+		return Swept{}, fmt.Errorf("there is no task %q: sweep and sweep-all are served", task.Once)
+	}
+}
+
+// sweep visits groups, several at once. What fails is logged, and the next sweep tries it again; that the groups could not be listed to the end is an error.
+func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, error], visit func(context.Context, record.GroupKey) error) (Swept, error) {
+	var done, failed atomic.Int64
+	var listing error
+	var visits errgroup.Group
+	visits.SetLimit(sweepers)
+	for key, err := range groups {
+		if err != nil {
+			listing = err
+			break
+		}
+		visits.Go(func() error {
+			done.Add(1)
+			if err := visit(ctx, key); err != nil {
+				failed.Add(1)
+				s.log.Error("group not swept", "group", key.String(), "error", err)
+			}
+			return nil
+		})
+	}
+	_ = visits.Wait() // visits fail one by one
+	if listing != nil {
+		listing = fmt.Errorf("sweep: %w", listing)
+	}
+	return Swept{Groups: int(done.Load()), Failed: int(failed.Load())}, listing
+}
+
+// unfinished gives the groups that have something pending or held, or that nothing ends.
+func (s *System) unfinished(ctx context.Context) iter.Seq2[record.GroupKey, error] {
+	return func(yield func(record.GroupKey, error) bool) {
+		for after := (record.GroupKey{}); ; {
+			groups, err := s.store.Groups(ctx, "", after, listPage)
+			switch {
+			case errors.Is(err, record.ErrCorrupt) && len(groups) > 0:
+				s.log.Error("groups passed over", "error", err)
+			case err != nil:
+				yield(record.GroupKey{}, err)
+				return
+			case len(groups) == 0:
+				return
+			}
+			for i := range groups {
+				g := &groups[i]
+				if (len(g.Pending) > 0 || g.HasHeld() || g.Endless()) && !yield(g.Key, nil) {
+					return
+				}
+			}
+			after = groups[len(groups)-1].Key
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package lambda
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+const sweptConfig = `
+streams:
+  steps: {admission: sequence, gap: {policy: skip, after: 1ms}, destinations: [shop]}
+destinations:
+  shop: {webhook: "http://127.0.0.1:1/"}
+`
+
+// openSwept opens a system with tables and queues of its own, in this process.
+func openSwept(t *testing.T) (*System, *sqsqueue.Queue) {
+	t.Helper()
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
+		if os.Getenv(name) == "" {
+			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
+		}
+	}
+	clients, err := NewClients(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "test-" + rand.Text()
+	settings := Settings{Tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}}
+	createTables(t, clients.DynamoDB, settings.Tables)
+	queues := &settings.Queues
+	for suffix, url := range map[string]*string{
+		"ingress": &queues.Ingress, "ingress.fifo": &queues.IngressFIFO, "publish": &queues.Publish, "publish.fifo": &queues.PublishFIFO,
+		"dead": &queues.Dead, "dead-publish": &queues.DeadPublish,
+	} {
+		*url = createQueue(t, clients.SQS, name+"-"+suffix)
+	}
+	if settings.Config, err = config.Parse("once.yaml", []byte(sweptConfig)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(settings, clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, sqsqueue.New(clients.SQS, queues.PublishFIFO)
+}
+
+func do(t *testing.T, h Handler, event string) Swept {
+	t.Helper()
+	answer, err := h(t.Context(), json.RawMessage(event))
+	if err != nil {
+		t.Fatal(err)
+	}
+	swept, ok := answer.(Swept)
+	if !ok {
+		t.Fatalf("answered %T", answer)
+	}
+	return swept
+}
+
+func step(n uint64) record.Message {
+	return record.Message{Stream: "steps", Source: "s", Sequence: n, Body: []byte("{}")}
+}
+
+func TestTheScheduleClosesGapsOfGroupsThatHoldMessages(t *testing.T) {
+	s, _ := openSwept(t)
+	out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(2)})
+	if out[0].Kind != record.HeldBack {
+		t.Fatalf("the second message is %s: %v", out[0].Kind, out[0].Err)
+	}
+	time.Sleep(2 * time.Millisecond) // the gap has to be older than its stream's time
+
+	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Process(), `{"once":"sweep"}`)); diff != "" {
+		t.Error(diff)
+	}
+	if out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(2)}); out[0].Kind != record.Duplicate {
+		t.Errorf("after the sweep, a copy of the held message is %s", out[0].Kind)
+	}
+	if diff := cmp.Diff(Swept{}, do(t, s.Process(), `{"once":"sweep"}`)); diff != "" {
+		t.Errorf("a second sweep finds something:\n%s", diff)
+	}
+}
+
+func TestAWholeSweepTriggersWhatWasStranded(t *testing.T) {
+	s, triggers := openSwept(t)
+	if out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(1)}); out[0].Kind != record.Processed {
+		t.Fatalf("the message is %s: %v", out[0].Kind, out[0].Err)
+	}
+	lose(t, triggers)
+
+	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Publish(), `{"once":"sweep-all"}`)); diff != "" {
+		t.Error(diff)
+	}
+	lose(t, triggers)
+}
+
+// lose takes the one trigger that is there off its queue.
+func lose(t *testing.T, q *sqsqueue.Queue) {
+	t.Helper()
+	got, err := q.Receive(t.Context(), 10, time.Minute, 5*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 {
+		t.Fatalf("%d triggers", len(got))
+	}
+	if errs := q.Delete(t.Context(), []string{got[0].Receipt}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+}
+
+func TestAnUnknownTaskIsAnError(t *testing.T) {
+	s := &System{}
+	_, err := s.orSweep(nil)(t.Context(), json.RawMessage(`{"once":"swep"}`))
+	want := `there is no task "swep": sweep and sweep-all are served`
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, not %s", err, want)
+	}
+}

@@ -1,0 +1,79 @@
+// Package onlambda opens a system on DynamoDB and SQS and serves one of its three functions on AWS Lambda, with the handlers of your own program:
+//
+//	sys, err := onlambda.Open(ctx, onlambda.Options{})
+//	...
+//	once.Handle(sys, "transfers", transfer)
+//	err = sys.Run(ctx)
+//
+// Built as a bootstrap and named to the deployment, it takes the place of the function that comes with once. The same handlers run on a laptop when package embedded opens
+// the system.
+//
+// # Environment
+//
+// The deployment sets the variables that name tables, queues and configuration; Open names each one that is missing.
+//
+// # Limits
+//
+// Run does not return: Lambda ends the process.
+package onlambda
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/internal/lambda"
+)
+
+// A Function is one of the three functions of a deployment.
+type Function string
+
+// The functions.
+const (
+	// Process runs handlers: it is behind the ingress queues. It is the one that a program with handlers takes the place of.
+	Process Function = "process"
+	// Ingest takes messages and requests in over HTTP. One-time requests run their handlers here.
+	Ingest Function = "ingest"
+	// Publish sends effects to their destinations.
+	Publish Function = "publish"
+)
+
+// Options of a function. The zero value is Process.
+type Options struct {
+	// Function defaults to Process.
+	Function Function
+	// Log defaults to JSON on standard output, with the request's id.
+	Log *slog.Logger
+}
+
+// Open reads the function's environment. It calls no service.
+func Open(ctx context.Context, o Options) (*once.System, error) {
+	handler, err := o.Function.handler()
+	if err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = lambdacontext.NewLogger()
+	}
+	b, err := lambda.NewBackend(ctx, handler, o.Log)
+	if err != nil {
+		return nil, fmt.Errorf("open function: %w", err)
+	}
+	return once.New(b), nil
+}
+
+func (f Function) handler() (func(*lambda.System) lambda.Handler, error) {
+	switch f {
+	case Process, "":
+		return (*lambda.System).Process, nil
+	case Ingest:
+		return (*lambda.System).Ingest, nil
+	case Publish:
+		return (*lambda.System).Publish, nil
+	default:
+		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", string(f))
+	}
+}
