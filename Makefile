@@ -54,4 +54,12 @@ ministack-down: ## end it
 ministack-test: ## the same on MiniStack behind an HTTP API
 	localstack/test.sh ministack
 
+.PHONY: lambdas synth
+
+lambdas: ## build the functions into dist/, for LAMBDA_ARCH=arm64 or amd64
+	$(MAKE) -C infra lambdas
+
+synth: ## build the functions and write the production templates to infra/cdk.out (needs Node.js)
+	$(MAKE) -C infra synth
+
 include localstack/Makefile

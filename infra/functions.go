@@ -109,10 +109,11 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 }
 
 // feed delivers a queue's messages to a function.
-func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, concurrency int) {
+func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, props *PipelineProps) {
 	grantReceive(from, to)
 	awslambda.NewEventSourceMapping(p.scope, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
-		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true), MaxConcurrency: jsii.Number(float64(concurrency)),
+		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true),
+		MaxConcurrency: jsii.Number(float64(props.MaxConcurrency)), Enabled: jsii.Bool(!props.Paused),
 	})
 }
 

@@ -43,6 +43,8 @@ type PipelineProps struct {
 	MaxReceives int
 	// Sweep is the time between sweeps. Defaults to 5 minutes.
 	Sweep time.Duration
+	// Paused takes messages in and processes none. Defaults to false.
+	Paused bool
 	// Environment has further variables of the functions.
 	Environment map[string]string
 	// KMSKeys are the ARNs of customer-managed keys that destinations and secrets are encrypted with. Defaults to none.
@@ -130,11 +132,11 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
-	p.feed("Ingress", p.Queues.Ingress, p.Process, props.MaxConcurrency)
-	p.feed("IngressFifo", p.Queues.IngressFIFO, p.Process, props.MaxConcurrency)
-	p.feed("Publish", p.Queues.Publish, p.Publish, props.MaxConcurrency)
-	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props.MaxConcurrency)
-	p.Sweep = p.newSweep(props.Sweep)
+	p.feed("Ingress", p.Queues.Ingress, p.Process, props)
+	p.feed("IngressFifo", p.Queues.IngressFIFO, p.Process, props)
+	p.feed("Publish", p.Queues.Publish, p.Publish, props)
+	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
+	p.Sweep = p.newSweep(props)
 	p.API = newAPI(p.scope, props.API, p.Ingest, newLogs(p.scope, "Access", props.LogRetentionDays))
 	return p, nil
 }
@@ -143,10 +145,10 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 func sweepEvent() map[string]string { return map[string]string{"once": "sweep"} }
 
 // newSweep invokes a function from time to time. A sweep that fails is not repeated: the next one does the same.
-func (p *Pipeline) newSweep(every time.Duration) awsevents.Rule {
+func (p *Pipeline) newSweep(props *PipelineProps) awsevents.Rule {
 	return awsevents.NewRule(p.scope, jsii.String("Sweep"), &awsevents.RuleProps{
 		Description: jsii.String("once: finishes what crashed workers left, and acts on gaps"),
-		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(props.Sweep.Minutes()))), Enabled: jsii.Bool(!props.Paused),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.sweeper, &awseventstargets.LambdaFunctionProps{
 			Event: awsevents.RuleTargetInput_FromObject(sweepEvent()), RetryAttempts: jsii.Number(0),
 		})},

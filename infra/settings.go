@@ -34,6 +34,10 @@ type Settings struct {
 	Sweep time.Duration
 	// Environment has further variables of the functions. Whoever may read a function's configuration sees them.
 	Environment map[string]string
+	// GroupsTable and TokensTable name tables that are there already, such as restored ones. Both or none; by default the stack makes its own.
+	GroupsTable, TokensTable string
+	// Paused takes messages in and processes none: queues feed nothing, and nothing is swept. Defaults to false.
+	Paused bool
 	// KMSKeys are the ARNs of customer-managed keys that destinations and secrets are encrypted with. Defaults to none.
 	KMSKeys []string
 	// API is the front door.
@@ -83,6 +87,9 @@ func (s *Settings) complete(given map[string]any) error {
 	}
 	if s.MaxConcurrency > s.ReservedConcurrency && s.ReservedConcurrency > 0 {
 		return fmt.Errorf("context reservedConcurrency: %d is less than maxConcurrency %d: the queues would be throttled", s.ReservedConcurrency, s.MaxConcurrency)
+	}
+	if (s.GroupsTable == "") != (s.TokensTable == "") {
+		return errors.New("context groupsTable and tokensTable: give both or none")
 	}
 	if retention(s.LogRetentionDays) == "" {
 		return fmt.Errorf("context logRetentionDays: CloudWatch does not have %d", s.LogRetentionDays)

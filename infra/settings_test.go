@@ -56,6 +56,7 @@ func TestWhatIsWrongWithTheContextIsNamed(t *testing.T) {
 		"context auth: jwt of a REST API needs":       {"auth": "jwt", "api": "rest"},
 		"context auth: key needs apiKeys":             {"auth": "key", "api": "rest"},
 		"context apiKeys: set auth=key":               {"apiKeys": "a", "api": "rest"},
+		"context groupsTable and tokensTable: give":   {"groupsTable": "x"},
 		"context reservedConcurrency: 10 is less":     {"reservedConcurrency": "10"},
 		"context logRetentionDays: CloudWatch does":   {"logRetentionDays": "31"},
 	} {

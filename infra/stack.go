@@ -19,11 +19,11 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
 		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
 	})
-	tables := NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
+	tables := tablesOf(stack, s)
 	p, err := NewPipeline(stack, "Pipeline", &PipelineProps{
 		Config: string(text), Assets: s.Assets, IngestFunction: s.IngestFunction, ProcessFunction: s.ProcessFunction, PublishFunction: s.PublishFunction,
 		Architecture: s.Architecture, Memory: s.Memory, Timeout: s.Timeout, MaxConcurrency: s.MaxConcurrency, ReservedConcurrency: s.ReservedConcurrency,
-		MaxReceives: s.MaxReceives, Sweep: s.Sweep, Environment: s.Environment, KMSKeys: s.KMSKeys, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
+		MaxReceives: s.MaxReceives, Sweep: s.Sweep, Paused: s.Paused, Environment: s.Environment, KMSKeys: s.KMSKeys, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
 		Unprotected: !s.DeletionProtection, Emulator: s.Emulator,
 	})
 	if err != nil {
@@ -39,6 +39,13 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
 	}
 	return stack, nil
+}
+
+func tablesOf(stack awscdk.Stack, s Settings) *Tables {
+	if s.GroupsTable != "" {
+		return ExistingTables(stack, s.GroupsTable, s.TokensTable)
+	}
+	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
 }
 
 func topic(scope constructs.Construct, arn string) awssns.ITopic {

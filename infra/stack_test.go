@@ -68,6 +68,31 @@ func source(t *testing.T, folder string) string {
 	return out.String()
 }
 
+func TestRestoredTablesTakeThePlaceOfTheStacksOwn(t *testing.T) {
+	x := synth(t, "groupsTable=old-groups", "tokensTable=old-tokens")
+	x.all(t, tableType, 0)
+	for _, id := range x.all(t, functionType, 3) {
+		x.Resources[id].expect(t, id, map[string]any{
+			"Environment.Variables.ONCE_GROUPS_TABLE": "old-groups", "Environment.Variables.ONCE_TOKENS_TABLE": "old-tokens",
+		})
+	}
+	if got := x.Outputs["GroupsTable"].Value; got != "old-groups" {
+		t.Errorf("output %v", got)
+	}
+	if got := wildcards(x); got != nil {
+		t.Errorf("wildcards %v", got)
+	}
+}
+
+func TestAPausedSystemTakesMessagesInAndProcessesNone(t *testing.T) {
+	x := synth(t, "paused=true")
+	for _, id := range x.all(t, mappingType, 4) {
+		x.Resources[id].expect(t, id, map[string]any{"Enabled": false})
+	}
+	id, rule := x.one(t, "AWS::Events::Rule", "Sweep")
+	rule.expect(t, id, map[string]any{"State": "DISABLED"})
+}
+
 func TestDeletionProtectionIsASetting(t *testing.T) {
 	x := synth(t, "deletionProtection=false")
 	for _, id := range append(x.all(t, tableType, 2), x.all(t, "AWS::S3::Bucket", 1)...) {

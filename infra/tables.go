@@ -19,7 +19,7 @@ type TablesProps struct {
 
 // Tables are the primary storage: groups and tokens, on demand, encrypted, with recovery to any second of the last 35 days.
 type Tables struct {
-	Groups, Tokens awsdynamodb.Table
+	Groups, Tokens awsdynamodb.ITable
 }
 
 // NewTables makes the tables. Nil props are the defaults.
@@ -31,6 +31,14 @@ func NewTables(scope constructs.Construct, id string, props *TablesProps) *Table
 	return &Tables{
 		Groups: newTable(scope, "Groups", key("sk"), *props),
 		Tokens: newTable(scope, "Tokens", nil, *props),
+	}
+}
+
+// ExistingTables are tables that are there already, such as restored ones, by their names. The stack neither changes nor deletes them.
+func ExistingTables(scope constructs.Construct, groups, tokens string) *Tables {
+	return &Tables{
+		Groups: awsdynamodb.Table_FromTableName(scope, jsii.String("ExistingGroups"), jsii.String(groups)),
+		Tokens: awsdynamodb.Table_FromTableName(scope, jsii.String("ExistingTokens"), jsii.String(tokens)),
 	}
 }
 
