@@ -44,10 +44,15 @@ import (
 //	fp        B  fingerprint
 //	stream, grp  S or B: where the group is
 //	lease     N  milliseconds
-//	reply     B  a replyRecord
+//	reply     B  a replyRecord of at most 1 KB
+//	rkey      S  the key of the item of a larger one
 //	why       S or B: reason of the last refusal
 //	req       B  a messageRecord
 //	x, expires   as above
+//
+// In the same table a larger reply, of the key hash#name, where the name is a hash of the token's owner and epoch and of the reply:
+//
+//	pk, f, reply, x, expires
 const (
 	format = 1
 
@@ -77,11 +82,15 @@ const (
 	attrGroup       = "grp"
 	attrLease       = "lease"
 	attrReply       = "reply"
+	attrReplyKey    = "rkey"
 	attrReason      = "why"
 	attrRequest     = "req"
 )
 
 const stateKey = "STATE"
+
+// replyMark stands between a token's key and the name of its reply.
+const replyMark = "#"
 
 // WaitingIndex is the index of the table of groups that finds those with messages held: partition key held, sort key pk, keys only. It is sparse: groups without held
 // messages are not in it, and cost nothing there.

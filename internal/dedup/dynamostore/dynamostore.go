@@ -31,6 +31,8 @@ type Tables struct{ Groups, Tokens string }
 type Options struct {
 	// Now decides expiry. Defaults to time.Now.
 	Now func() time.Time
+	// Replies says what is read with a token. Defaults to ReadReplies.
+	Replies ReplyReading
 	// Pause waits before round n (1, 2, …) of what DynamoDB left undone of a batch. Defaults to exponential backoff with full jitter from 20 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
 }

@@ -49,12 +49,14 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	now := s.nowMillis()
 	x := newExpression()
+	x.exists(attrTokenState) // the replies of tokens are in the same table
 	x.live(now)
 	var start item
 	if after != (record.TokenKey{}) {
 		start = tokenItemKey(after)
 	}
-	var out []record.Token
+	var keys []record.TokenKey
+	var found []storedToken
 	err := s.scan(ctx, s.tables.Tokens, x, start, limit, func(it item) error {
 		key, err := parseTokenKey(partitionOf(it))
 		if err != nil {
@@ -64,11 +66,26 @@ func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([
 		if err != nil {
 			return fmt.Errorf("token %s: %w", key, err)
 		}
-		out = append(out, t)
+		keys, found = append(keys, key), append(found, t)
 		return nil
 	})
+	var missing []int
+	if err == nil {
+		missing, err = s.complete(ctx, found)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)
+	}
+	out := make([]record.Token, len(found))
+	for i := range found {
+		out[i] = found[i].Token
+	}
+	for _, i := range missing {
+		again, err := s.loadTokens(ctx, keys[i:i+1])
+		if err != nil {
+			return nil, fmt.Errorf("list tokens: %w", err)
+		}
+		out[i] = again[0]
 	}
 	return out, nil
 }

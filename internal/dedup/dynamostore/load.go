@@ -50,7 +50,47 @@ func (s *Store) loadGroups(ctx context.Context, keys []record.GroupKey) ([]recor
 	return out, nil
 }
 
+// loadTokens reads tokens, and then the replies that are kept apart. A token whose reply is gone by then has been written anew, and is read again.
 func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey) ([]record.Token, error) {
+	out := make([]record.Token, len(keys))
+	places := make([]int, len(keys)) // in out, of the keys that are still to be read
+	for i := range places {
+		places[i] = i
+	}
+	for round := 1; ; round++ {
+		found, err := s.readTokens(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		missing, err := s.complete(ctx, found)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range found {
+			out[places[i]] = t.Token
+		}
+		if len(missing) == 0 {
+			return out, nil
+		}
+		if round == rounds {
+			return nil, fmt.Errorf("%w: token %s has lost its reply", record.ErrCorrupt, keys[missing[0]])
+		}
+		keys, places = pick(keys, missing), pick(places, missing)
+		if err := s.options.Pause(ctx, round); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func pick[T any](list []T, indexes []int) []T {
+	out := make([]T, len(indexes))
+	for i, index := range indexes {
+		out[i] = list[index]
+	}
+	return out
+}
+
+func (s *Store) readTokens(ctx context.Context, keys []record.TokenKey) ([]storedToken, error) {
 	now := s.nowMillis()
 	itemKeys := make([]item, len(keys))
 	for i, key := range keys {
@@ -60,7 +100,7 @@ func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey) ([]recor
 	if err != nil {
 		return nil, err
 	}
-	out := make([]record.Token, len(keys))
+	out := make([]storedToken, len(keys))
 	for i, key := range keys {
 		if out[i], err = s.decodeToken(key, items[key.String()], now); err != nil {
 			return nil, fmt.Errorf("token %s: %w", key, err)

@@ -39,22 +39,40 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	err := s.putToken(ctx, next, x, &d)
 	it, failed := conditionFailed(err)
 	if err == nil {
-		return *next, nil
+		return *next, s.dropReply(ctx, old, next)
 	}
 	if !failed {
 		return record.Token{}, err
 	}
-	stored, err := s.decodeToken(next.Key, it, now)
+	found, err := s.decodeToken(next.Key, it, now)
 	switch {
 	case err != nil:
 		return record.Token{}, err
-	case same(&stored, next):
-		return *next, nil
+	case same(&found.Token, next):
+		return *next, s.dropReply(ctx, old, next)
 	case d.exists():
 		return record.Token{}, errOverwritten
-	default:
-		return stored, record.ErrConflict
 	}
+	stored, err := s.current(ctx, found)
+	if err != nil {
+		return record.Token{}, err
+	}
+	_ = s.dropReply(ctx, next, &stored) // the conflict is certain, and what stays expires
+	return stored, record.ErrConflict
+}
+
+// current completes the token that a failed condition brought back.
+func (s *Store) current(ctx context.Context, found storedToken) (record.Token, error) {
+	tokens := []storedToken{found}
+	missing, err := s.complete(ctx, tokens)
+	if err != nil || len(missing) == 0 {
+		return tokens[0].Token, err
+	}
+	again, err := s.loadTokens(ctx, []record.TokenKey{found.Key})
+	if err != nil {
+		return record.Token{}, err
+	}
+	return again[0], nil
 }
 
 // putToken writes a token, or deletes it, on a condition.
@@ -66,8 +84,11 @@ func (s *Store) putToken(ctx context.Context, t *record.Token, x *expression, d 
 		}, d.watch)
 		return err
 	}
-	it, err := s.encodeToken(t)
+	it, reply, err := s.encodeToken(t)
 	if err != nil {
+		return err
+	}
+	if err := s.putReply(ctx, reply); err != nil {
 		return err
 	}
 	_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{
@@ -100,15 +121,26 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	latest := make(map[string]types.WriteRequest, len(tokens)) // no key twice in one batch
+	latest, replies := map[string]types.WriteRequest{}, map[string]types.WriteRequest{} // no key twice in one batch
 	for i := range tokens {
-		it, err := s.encodeToken(&tokens[i])
+		it, reply, err := s.encodeToken(&tokens[i])
 		if err != nil {
 			return err
 		}
-		latest[tokens[i].Key.String()] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+		latest[partitionOf(it)] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+		if reply != nil {
+			replies[partitionOf(reply)] = types.WriteRequest{PutRequest: &types.PutRequest{Item: reply}}
+		}
 	}
-	writes := slices.Collect(maps.Values(latest))
+	if err := s.writeAll(ctx, replies); err != nil {
+		return err
+	}
+	return s.writeAll(ctx, latest)
+}
+
+// writeAll puts items, without a condition.
+func (s *Store) writeAll(ctx context.Context, items map[string]types.WriteRequest) error {
+	writes := slices.Collect(maps.Values(items))
 	if len(writes) == 1 {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.tables.Tokens, Item: writes[0].PutRequest.Item})
 		return err
@@ -147,8 +179,9 @@ func owner(t *record.Token) types.AttributeValue {
 	return str("")
 }
 
-func (s *Store) encodeToken(t *record.Token) (item, error) {
-	it := tokenItemKey(t.Key)
+// encodeToken gives the item of a token, and that of its reply where it has one of its own.
+func (s *Store) encodeToken(t *record.Token) (it, reply item, err error) {
+	it = tokenItemKey(t.Key)
 	it[attrFormat] = number(format)
 	it[attrTokenState], it[attrOwner], it[attrEpoch] = number(uint64(t.State)), owner(t), number(t.Epoch)
 	if t.Fingerprint != (record.Fingerprint{}) {
@@ -160,24 +193,31 @@ func (s *Store) encodeToken(t *record.Token) (item, error) {
 	put(it, attrReason, text(string(t.Reason)))
 	put(it, attrExpires, instant(t.Expires))
 	put(it, attrTTL, ttl(t.Expires))
+	if reply, err = s.replyOf(t); err != nil {
+		return nil, nil, err
+	}
 	var records []part
-	if t.Reply != nil {
+	switch {
+	case reply != nil:
+		it[attrReplyKey] = reply[attrPK]
+	case t.Reply != nil:
 		records = append(records, part{it, attrReply, replyRecord(*t.Reply)})
 	}
 	if t.Request != nil {
 		records = append(records, part{it, attrRequest, messageRecord(*t.Request)})
 	}
 	if err := s.encodeParts(records); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return it, fits(it)
+	return it, reply, fits(it)
 }
 
 // decodeToken reads an item; a missing or an expired one is absent.
-func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (record.Token, error) {
+func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
 	r := &reader{item: it}
+	absent := storedToken{Token: record.Token{Key: key}}
 	if len(it) == 0 || expired(r, now) {
-		return record.Token{Key: key}, r.err
+		return absent, r.err
 	}
 	r.checkFormat()
 	t := record.Token{
@@ -195,10 +235,11 @@ func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (record.Tok
 	if r.record(s.codec, attrRequest, &request) {
 		t.Request = (*record.Message)(&request)
 	}
+	reference := r.text(attrReplyKey)
 	if r.err != nil {
-		return record.Token{Key: key}, r.err
+		return absent, r.err
 	}
-	return t, nil
+	return storedToken{Token: t, reply: reference}, nil
 }
 
 func (r *reader) state() record.TokenState {

@@ -1,0 +1,120 @@
+package dynamostore
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A ReplyReading says what is read with a token.
+type ReplyReading int
+
+const (
+	// ReadReplies gives every token with its reply.
+	ReadReplies ReplyReading = iota
+	// LeaveReplies leaves out the replies that are kept in items of their own: for functions in which nobody waits for one, so that a duplicate is one small read
+	// whatever its reply was. A token that was read so must not be written again with a swap.
+	LeaveReplies
+)
+
+// inlineReply is how large a reply in its token's item may be, in bytes as encoded. A larger one has an item of its own: whoever fails a condition on the token, as every
+// duplicate at the door does, pays for the token's item only.
+const inlineReply = 1 << 10
+
+// replyOf gives the item of a token's reply; nil where there is none, or a small one. The item's name is of the attempt and of the content: no attempt writes over the reply of
+// another one, whichever of them wins the token.
+func (s *Store) replyOf(t *record.Token) (item, error) {
+	if t.Reply == nil {
+		return nil, nil //nolint:nilnil // nothing is an answer
+	}
+	b, err := s.codec.encode(replyRecord(*t.Reply))
+	if err != nil || len(b) <= inlineReply {
+		return nil, err
+	}
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%d %q ", t.Epoch, t.Owner) // a hash takes everything
+	_, _ = h.Write(b)
+	it := item{attrPK: str(t.Key.String() + replyMark + hex.EncodeToString(h.Sum(nil)[:16]))}
+	it[attrFormat], it[attrReply] = number(format), binary(b)
+	put(it, attrExpires, instant(t.Expires))
+	put(it, attrTTL, ttl(t.Expires))
+	return it, fits(it)
+}
+
+// putReply writes a reply ahead of its token: a token that is there has its reply.
+func (s *Store) putReply(ctx context.Context, it item) error {
+	if it == nil {
+		return nil
+	}
+	if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.tables.Tokens, Item: it}); err != nil {
+		return fmt.Errorf("write reply: %w", err)
+	}
+	return nil
+}
+
+// dropReply deletes the reply that a token no longer has.
+func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) error {
+	it, err := s.replyOf(gone)
+	if err != nil || it == nil {
+		return err
+	}
+	if other, err := s.replyOf(instead); err != nil || other != nil && partitionOf(other) == partitionOf(it) {
+		return err
+	}
+	if _, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Tokens, Key: item{attrPK: it[attrPK]}}); err != nil {
+		return fmt.Errorf("delete reply: %w", err)
+	}
+	return nil
+}
+
+// A stored token is one as it was read, and where the rest of it is.
+type storedToken struct {
+	record.Token
+	reply string // the partition of the reply's item; empty where there is none
+}
+
+// complete reads the replies that are kept apart. missing lists the tokens whose replies are not there: they have been written anew since they were read.
+func (s *Store) complete(ctx context.Context, tokens []storedToken) (missing []int, err error) {
+	if s.options.Replies == LeaveReplies {
+		return nil, nil
+	}
+	var keys []item
+	for _, t := range tokens {
+		if t.reply != "" {
+			keys = append(keys, item{attrPK: str(t.reply)})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	items, err := s.read(ctx, s.tables.Tokens, keys)
+	if err != nil {
+		return nil, fmt.Errorf("read replies: %w", err)
+	}
+	for i := range tokens {
+		t := &tokens[i]
+		if t.reply == "" {
+			continue
+		}
+		if len(items[t.reply]) == 0 {
+			missing = append(missing, i)
+			continue
+		}
+		r := &reader{item: items[t.reply]}
+		r.checkFormat()
+		var reply replyRecord
+		if !r.record(s.codec, attrReply, &reply) {
+			r.fail(attrReply, "is missing")
+		}
+		if r.err != nil {
+			return nil, fmt.Errorf("reply of token %s: %w", t.Key, r.err)
+		}
+		t.Reply = (*record.Reply)(&reply)
+	}
+	return missing, nil
+}

@@ -1,0 +1,270 @@
+package dynamostore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/record"
+)
+
+func done(i int, owner, reply string) record.Token {
+	return record.Token{
+		Key: record.NewTokenKey("", "orders", fmt.Sprint(i)), State: record.Done, Owner: owner, Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC(),
+		Reply: &record.Reply{Status: 201, Header: map[string][]string{"Content-Type": {"text/plain"}}, Body: []byte(reply)},
+	}
+}
+
+var large = strings.Repeat("x", 20<<10)
+
+// A spy is a client that can be told what happens before a read of a reply, and that writes fail.
+type spy struct {
+	dynamostore.Client
+	beforeReply func()
+	fail        func(items []string) error
+}
+
+func (s *spy) GetItem(ctx context.Context, in *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
+	if pk, ok := in.Key["pk"].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, "#") && s.beforeReply != nil {
+		before := s.beforeReply
+		s.beforeReply = nil
+		before()
+	}
+	return s.Client.GetItem(ctx, in, options...)
+}
+
+func (s *spy) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
+	var names []string
+	for _, writes := range in.RequestItems {
+		for _, w := range writes {
+			if pk, ok := w.PutRequest.Item["pk"].(*types.AttributeValueMemberS); ok {
+				names = append(names, pk.Value)
+			}
+		}
+	}
+	if s.fail != nil {
+		if err := s.fail(names); err != nil {
+			return nil, err
+		}
+	}
+	return s.Client.BatchWriteItem(ctx, in, options...)
+}
+
+type replyWorld struct {
+	*dynamostore.Store
+	spy    *spy
+	client *dynamodb.Client
+	tables dynamostore.Tables
+}
+
+func newReplyWorld(t *testing.T) *replyWorld {
+	t.Helper()
+	client := connect(t)
+	w := &replyWorld{spy: &spy{Client: client}, client: client, tables: createTables(t, client)}
+	w.Store = open(t, w.spy, w.tables, time.Now)
+	return w
+}
+
+// items gives the number of items of tokens and of replies, and the size of the largest token.
+func (w *replyWorld) items(t *testing.T) (tokens, replies, largest int) {
+	t.Helper()
+	out, err := w.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &w.tables.Tokens, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range out.Items {
+		if it["st"] == nil {
+			replies++
+			continue
+		}
+		tokens++
+		size := 0
+		for name, v := range it {
+			size += len(name)
+			if b, ok := v.(*types.AttributeValueMemberB); ok {
+				size += len(b.Value)
+			}
+			if s, ok := v.(*types.AttributeValueMemberS); ok {
+				size += len(s.Value)
+			}
+		}
+		largest = max(largest, size)
+	}
+	return tokens, replies, largest
+}
+
+func (w *replyWorld) load(t *testing.T, keys ...record.TokenKey) []record.Token {
+	t.Helper()
+	_, tokens, err := w.Load(t.Context(), nil, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tokens
+}
+
+func TestALargeReplyIsKeptApartFromItsToken(t *testing.T) {
+	w := newReplyWorld(t)
+	want := []record.Token{done(0, "a", large), done(1, "a", "small"), done(2, "b", large)}
+	if err := w.MarkDone(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if tokens, replies, largest := w.items(t); tokens != 3 || replies != 2 || largest > 1<<10 {
+		t.Errorf("%d tokens, %d replies, the largest token has %d bytes", tokens, replies, largest)
+	}
+	if d := cmp.Diff(want, w.load(t, want[0].Key, want[1].Key, want[2].Key)); d != "" {
+		t.Error(d)
+	}
+	if listed, err := w.Tokens(t.Context(), record.TokenKey{}, 10); err != nil || len(listed) != 3 || listed[0].Reply == nil {
+		t.Errorf("listed %d, %v", len(listed), err)
+	}
+	if err := w.MarkDone(t.Context(), want[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, replies, _ := w.items(t); replies != 2 {
+		t.Errorf("%d replies after one was written again", replies)
+	}
+}
+
+func TestWhereNobodyWaitsADuplicateCostsOneSmallRead(t *testing.T) {
+	var meter dynamostore.Meter
+	options := connect(t).Options()
+	meter.Attach(&options)
+	client := dynamodb.New(options)
+	tables := createTables(t, client)
+	token := done(0, "a", large)
+	if err := open(t, client, tables, time.Now).MarkDone(t.Context(), []record.Token{token}); err != nil {
+		t.Fatal(err)
+	}
+	for reading, want := range map[dynamostore.ReplyReading]dynamostore.Cost{
+		dynamostore.LeaveReplies: {Requests: 1, ReadUnits: 1}, dynamostore.ReadReplies: {Requests: 2, ReadUnits: 7},
+	} {
+		store, err := dynamostore.New(client, tables, dynamostore.Options{Replies: reading})
+		if err != nil {
+			t.Fatal(err)
+		}
+		meter.Reset()
+		_, got, err := store.Load(t.Context(), nil, []record.TokenKey{token.Key})
+		if err != nil || got[0].State != record.Done || (got[0].Reply == nil) != (reading == dynamostore.LeaveReplies) {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if cost := meter.Reset(); cost != want {
+			t.Errorf("cost %+v, want %+v", cost, want)
+		}
+	}
+}
+
+func TestAConflictTellsTheReplyAndTheLosersIsGone(t *testing.T) {
+	w := newReplyWorld(t)
+	winner, loser := done(0, "winner", large), done(0, "loser", large)
+	absent := record.Token{Key: winner.Key}
+	for range 2 { // our own write, repeated, too
+		if _, err := w.SwapToken(t.Context(), absent, winner); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored, err := w.SwapToken(t.Context(), absent, loser)
+	if d := cmp.Diff(winner, stored); d != "" || !errors.Is(err, record.ErrConflict) {
+		t.Errorf("%v, %s", err, d)
+	}
+	if _, replies, _ := w.items(t); replies != 1 {
+		t.Errorf("%d replies", replies)
+	}
+	if _, err := w.SwapToken(t.Context(), winner, absent); err != nil {
+		t.Fatal(err)
+	}
+	if tokens, replies, _ := w.items(t); tokens != 0 || replies != 0 {
+		t.Errorf("%d tokens and %d replies after both were forgotten", tokens, replies)
+	}
+}
+
+func TestATokenThatIsWrittenAnewWhileItIsReadIsReadAgain(t *testing.T) {
+	w := newReplyWorld(t)
+	before, other := done(0, "before", large), done(1, "other", "small")
+	after := done(0, "after", large+"!")
+	if err := w.MarkDone(t.Context(), []record.Token{before, other}); err != nil {
+		t.Fatal(err)
+	}
+	w.spy.beforeReply = func() {
+		if _, err := w.SwapToken(t.Context(), before, after); err != nil {
+			t.Error(err)
+		}
+	}
+	if d := cmp.Diff([]record.Token{other, after}, w.load(t, other.Key, before.Key)); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestATokenThatHasLostItsReplyIsCorrupt(t *testing.T) {
+	w := newReplyWorld(t)
+	token := done(0, "a", large)
+	if err := w.MarkDone(t.Context(), []record.Token{token}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := w.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &w.tables.Tokens, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range out.Items {
+		if it["st"] == nil {
+			if _, err := w.client.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: &w.tables.Tokens, Key: map[string]types.AttributeValue{"pk": it["pk"]}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	store, err := dynamostore.New(w.client, w.tables, dynamostore.Options{Pause: func(context.Context, int) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := store.Load(t.Context(), nil, []record.TokenKey{token.Key}); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNoTokenIsDoneBeforeItsReplyIsThere(t *testing.T) {
+	w := newReplyWorld(t)
+	w.spy.fail = func(names []string) error {
+		for _, name := range names {
+			if strings.Contains(name, "#") {
+				return errors.New("away")
+			}
+		}
+		return nil
+	}
+	tokens := []record.Token{done(0, "a", large), done(1, "a", large)}
+	if err := w.MarkDone(t.Context(), tokens); err == nil {
+		t.Error("marked without a reply")
+	}
+	for _, token := range w.load(t, tokens[0].Key, tokens[1].Key) {
+		if token.State != record.Absent {
+			t.Errorf("token is %v", token.State)
+		}
+	}
+}
+
+func TestAReplyExpiresWithItsToken(t *testing.T) {
+	w := newReplyWorld(t)
+	token := done(0, "a", large)
+	if err := w.MarkDone(t.Context(), []record.Token{token}); err != nil {
+		t.Fatal(err)
+	}
+	later := open(t, w.client, w.tables, func() time.Time { return token.Expires })
+	if n, err := later.Expire(t.Context(), 10); n != 2 || err != nil {
+		t.Errorf("expired %d, %v", n, err)
+	}
+	if tokens, replies, _ := w.items(t); tokens+replies != 0 {
+		t.Errorf("%d tokens and %d replies are left", tokens, replies)
+	}
+	if !bytes.Equal(token.Reply.Body, []byte(large)) {
+		t.Error("the token was changed")
+	}
+}
