@@ -1,0 +1,85 @@
+package faultproxy
+
+import (
+	"fmt"
+	"hash/crc32"
+	"net/http"
+	"strconv"
+)
+
+// A Fault is what happens to one call.
+type Fault uint8
+
+// The faults. Of a call that was not applied the client learns so, or can't know; of one that was applied it never learns in time.
+const (
+	None Fault = iota
+	// Refused: not applied, answered 500.
+	Refused
+	// Throttled: not applied, answered that the table's throughput is exceeded.
+	Throttled
+	// Limited: not applied, answered that the account's rate is exceeded.
+	Limited
+	// ResetBefore: not applied, the connection is reset.
+	ResetBefore
+	// ResetAfter: applied, the connection is reset.
+	ResetAfter
+	// Dropped: applied, the connection is closed without an answer.
+	Dropped
+	// Cut: applied, the connection is closed after half of the answer.
+	Cut
+	// Failed: applied, answered 500.
+	Failed
+	// Slow: applied at once, answered only when the client does not wait any longer. The client needs a time limit.
+	Slow
+	// Late: applied only when the client does not wait any longer and the next call of any client has been answered. The client needs a time limit.
+	Late
+
+	faults
+)
+
+// String gives the fault's word.
+func (f Fault) String() string {
+	return [...]string{"none", "refused", "throttled", "limited", "reset before", "reset after", "dropped", "cut", "failed", "slow", "late"}[f]
+}
+
+// Faults lists all faults but None.
+func Faults() []Fault {
+	var out []Fault
+	for f := None + 1; f < faults; f++ {
+		out = append(out, f)
+	}
+	return out
+}
+
+// The errors of the service, as it names them.
+const (
+	typeInternal   = "com.amazonaws.dynamodb.v20120810#InternalServerError"
+	typeThroughput = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+	typeThrottling = "com.amazon.coral.availability#ThrottlingException"
+)
+
+// serviceError is an answer with an error of the service.
+func serviceError(status int, kind, message string) *answer {
+	body := fmt.Appendf(nil, `{"__type":%q,"message":%q}`, kind, message)
+	return &answer{status: status, body: body, header: http.Header{
+		"Content-Type": {"application/x-amz-json-1.0"}, "X-Amz-Crc32": {strconv.FormatUint(uint64(crc32.ChecksumIEEE(body)), 10)},
+	}}
+}
+
+func internalError() *answer {
+	return serviceError(http.StatusInternalServerError, typeInternal, "The request processing has failed because of an unknown error, exception or failure.")
+}
+
+// refusal is the answer to a call that is not applied; nil where the fault asks for none.
+func (f Fault) refusal() *answer {
+	switch f {
+	case Refused:
+		return internalError()
+	case Throttled:
+		return serviceError(http.StatusBadRequest, typeThroughput, "The level of configured provisioned throughput for the table was exceeded.")
+	case Limited:
+		return serviceError(http.StatusBadRequest, typeThrottling, "Rate of requests exceeds the allowed throughput.")
+	default:
+		return nil
+	}
+}

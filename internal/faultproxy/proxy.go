@@ -1,0 +1,178 @@
+package faultproxy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A Proxy hands calls on to a service and breaks those that its plan names. It is an http.Handler; what it waits for lives until Drain.
+type Proxy struct {
+	target string
+	plan   Plan
+	client *http.Transport
+
+	mu       sync.Mutex
+	calls    []Call
+	answered chan struct{} // closed at the next answer
+	drained  chan struct{}
+	closed   bool
+	inFlight sync.WaitGroup
+}
+
+// New makes a proxy to the service at a URL.
+func New(target string, plan Plan) *Proxy {
+	return &Proxy{
+		target: strings.TrimSuffix(target, "/"), plan: plan, answered: make(chan struct{}), drained: make(chan struct{}),
+		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
+	}
+}
+
+// Calls lists the calls so far, in their order.
+func (p *Proxy) Calls() []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]Call(nil), p.calls...)
+}
+
+// Drain lets late calls go on and waits until the service has answered them. Its client makes no calls afterwards.
+func (p *Proxy) Drain() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		close(p.drained)
+	}
+	p.mu.Unlock()
+	p.inFlight.Wait()
+	p.client.CloseIdleConnections()
+}
+
+// An answer is what comes back from the service.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// ServeHTTP hands one call on.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.inFlight.Add(1)
+	defer p.inFlight.Done()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client has gone before it had asked for anything
+	}
+	call := p.number(r)
+	fault := p.plan(call)
+	if refusal := fault.refusal(); refusal != nil {
+		p.reply(w, refusal)
+		return
+	}
+	switch fault {
+	case ResetBefore:
+		reset(w)
+		return
+	case Late:
+		p.waitForNext(r.Context())
+	default:
+	}
+	got, err := p.forward(r, body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	p.back(w, r, fault, got)
+}
+
+// back hands an answer back, or does not.
+func (p *Proxy) back(w http.ResponseWriter, r *http.Request, fault Fault, got *answer) {
+	switch fault {
+	case ResetAfter:
+		reset(w)
+	case Dropped:
+		panic(http.ErrAbortHandler) // the server closes the connection, and says nothing
+	case Cut:
+		half := *got
+		half.header = got.header.Clone()
+		half.header.Set("Content-Length", strconv.Itoa(len(got.body)))
+		half.body = got.body[:len(got.body)/2]
+		p.reply(w, &half)
+		panic(http.ErrAbortHandler)
+	case Failed:
+		p.reply(w, internalError())
+	case Slow, Late:
+		<-r.Context().Done() // nobody hears the answer
+	default:
+		p.reply(w, got)
+	}
+}
+
+func (p *Proxy) number(r *http.Request) Call {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := Call{N: uint64(len(p.calls)) + 1, Operation: operation}
+	p.calls = append(p.calls, c)
+	return c
+}
+
+// waitForNext waits until the client has gone, and until another call has been answered since.
+func (p *Proxy) waitForNext(client context.Context) {
+	<-client.Done()
+	p.mu.Lock()
+	next := p.answered
+	p.mu.Unlock()
+	select {
+	case <-next:
+	case <-p.drained:
+	}
+}
+
+// forward asks the service, whether the client still waits or not.
+func (p *Proxy) forward(r *http.Request, body []byte) (*answer, error) {
+	out, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	out.Header, out.Host = r.Header.Clone(), r.Host
+	response, err := p.client.RoundTrip(out)
+	if err != nil {
+		return nil, fmt.Errorf("ask service: %w", err)
+	}
+	defer response.Body.Close()
+	got := &answer{status: response.StatusCode, header: response.Header}
+	if got.body, err = io.ReadAll(response.Body); err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	return got, nil
+}
+
+func (p *Proxy) reply(w http.ResponseWriter, a *answer) {
+	maps.Copy(w.Header(), a.header)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // a client that has gone asks again
+	_ = http.NewResponseController(w).Flush()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.answered)
+	p.answered = make(chan struct{})
+}
+
+// reset ends the connection so that the client sees a reset.
+func reset(w http.ResponseWriter) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := connection.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // without it the client would see an orderly end
+	}
+	_ = connection.Close()
+}

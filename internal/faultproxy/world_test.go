@@ -1,0 +1,269 @@
+package faultproxy_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/smithy-go/logging"
+
+	configuration "github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/faultproxy"
+	"github.com/effectively-once/once/internal/pipeline"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
+
+// patience is how long a client waits for an answer.
+const patience = 400 * time.Millisecond
+
+// A service is a DynamoDB with empty tables.
+type service struct {
+	client *dynamodb.Client
+	tables dynamostore.Tables
+	store  *dynamostore.Store // without faults
+}
+
+func newService(t *testing.T) *service {
+	t.Helper()
+	if os.Getenv(endpoint) == "" {
+		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
+	}
+	cfg, err := config.LoadDefaultConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "test-" + rand.Text()
+	s := &service{client: dynamodb.NewFromConfig(cfg, quiet), tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}}
+	for _, in := range dynamostore.Schema(s.tables) {
+		if _, err := s.client.CreateTable(t.Context(), in); err != nil {
+			t.Fatalf("create table: %v", err)
+		}
+		t.Cleanup(func() {
+			if _, err := s.client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
+				t.Errorf("delete table: %v", err)
+			}
+		})
+		if err := dynamodb.NewTableExistsWaiter(s.client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			t.Fatalf("wait for table: %v", err)
+		}
+	}
+	if s.store, err = dynamostore.New(s.client, s.tables, dynamostore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// quiet leaves out checksums, which DynamoDB Local sends none of with an error, and says nothing of answers that are cut off: that is what this is about.
+func quiet(o *dynamodb.Options) {
+	o.DisableValidateResponseChecksum, o.Logger = true, logging.Nop{}
+}
+
+// tries tells the SDK to try as often, without a wait in between.
+func tries(n int) aws.Retryer {
+	return retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.RateLimiter = n, ratelimit.None
+		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+	})
+}
+
+// A world is a pipeline whose store is behind a faulty proxy, with queues that work, and a destination that notes what it gets.
+type world struct {
+	*service
+	*pipeline.Pipeline
+	name   string // unique: what groups and messages of the world begin with
+	proxy  *faultproxy.Proxy
+	server *httptest.Server
+	http   *awshttp.BuildableClient
+
+	ingress, ingressFIFO, publish, publishFIFO, dead, deadPublish *line
+
+	mu       sync.Mutex
+	sent     []record.Delivery
+	messages []record.Message // everything that was asked for
+}
+
+// open makes a world; the SDK tries each call a number of times.
+func (s *service) open(plan faultproxy.Plan, attempts int) (*world, error) {
+	w := &world{service: s, name: rand.Text()[:8], proxy: faultproxy.New(os.Getenv(endpoint), plan)}
+	w.server = httptest.NewServer(w.proxy)
+	w.http = awshttp.NewBuildableClient().WithTimeout(patience)
+	options := s.client.Options()
+	options.BaseEndpoint, options.HTTPClient, options.Retryer = &w.server.URL, w.http, tries(attempts)
+	store, err := dynamostore.New(dynamodb.New(options), s.tables, dynamostore.Options{Pause: func(ctx context.Context, _ int) error { return ctx.Err() }})
+	if err != nil {
+		return nil, err
+	}
+	w.ingress, w.ingressFIFO, w.publish = &line{name: "ingress"}, &line{name: "ingress.fifo"}, &line{name: "publish"}
+	w.publishFIFO, w.dead, w.deadPublish = &line{name: "publish.fifo"}, &line{name: "dead"}, &line{name: "dead-publish"}
+	w.Pipeline, err = pipeline.New(pipeline.Config{
+		Config: &configuration.Config{Destinations: map[string]configuration.Destination{"out": {File: "-"}}},
+		Store:  store, Trusted: []string{wire.Sender},
+		Ports: pipeline.Ports{
+			Ingress: w.ingress, IngressFIFO: w.ingressFIFO, Publish: w.publish, PublishFIFO: w.publishFIFO, Dead: w.dead, DeadPublish: w.deadPublish,
+		},
+		Declared: []system.Stream{
+			{Stream: record.Stream{Name: "keyed", Handler: handle}},
+			{Stream: record.Stream{Name: "issued", Admission: record.ByToken, Handler: handle}},
+			{Stream: record.Stream{Name: "numbered", Admission: record.BySequence, Handler: handle}},
+		},
+		Open: func(string, configuration.Destination, pipeline.Open) (record.Sender, error) { return w, nil },
+	})
+	return w, err
+}
+
+// handle counts the message in the state; it sends and answers the identity where the body asks for it.
+func handle(_ context.Context, a *record.Attempt, m record.Message) error {
+	a.State = append(a.State, m.Identity()+","...)
+	if sends(&m) {
+		a.Send(record.Effect{To: []string{"out"}, Body: []byte(m.Identity())})
+	}
+	if text := reply(&m); text != "" {
+		a.Reply(record.Reply{Status: 200, Body: []byte(text)})
+	}
+	return nil
+}
+
+func sends(m *record.Message) bool { return strings.Contains(string(m.Body), "send") }
+
+// reply is what a message is answered, if anything.
+func reply(m *record.Message) string {
+	if strings.Contains(string(m.Body), "reply") {
+		return m.Identity()
+	}
+	return ""
+}
+
+func text(r *record.Reply) string {
+	if r == nil {
+		return ""
+	}
+	return string(r.Body)
+}
+
+// Send implements record.Sender.
+func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent = append(w.sent, deliveries...)
+	return make([]error, len(deliveries))
+}
+
+// message makes a message of the world, and expects it to be processed. By its number it asks for an effect, a reply, or both.
+func (w *world) message(stream, group string, number uint64) record.Message {
+	m := record.Message{Stream: stream, Group: w.name + group, Body: []byte([]string{"", "send reply", "send", "reply send"}[number%4]), Accepted: time.Now()}
+	if stream == "numbered" {
+		m.Source, m.Sequence = w.name+"p", number
+	} else {
+		m.ID = fmt.Sprint(w.name, group, number)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.messages, func(n record.Message) bool { return n.GroupKey() == m.GroupKey() && n.Identity() == m.Identity() }) {
+		w.messages = append(w.messages, m)
+	}
+	return m
+}
+
+const turns = 50
+
+var errStuck = errors.New("it does not end")
+
+// accept issues the token of a message and enqueues the message, as often as it takes.
+func (w *world) accept(ctx context.Context, m record.Message) error {
+	for range turns {
+		if _, _, err := w.Engine.Issue(ctx, m); err != nil {
+			continue
+		}
+		return w.Queues.Enqueue(ctx, m)
+	}
+	return fmt.Errorf("accept: %w", errStuck)
+}
+
+// call processes a message straight through, as often as it takes.
+func (w *world) call(ctx context.Context, m record.Message) error {
+	for range turns {
+		if o := w.Engine.Call(ctx, m); o.Settled() {
+			if got, want := text(o.Reply), reply(&m); got != want {
+				return fmt.Errorf("call %s: %s, reply %q, want %q", m.Identity(), o.Kind, got, want)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("call: %w", errStuck)
+}
+
+type function = func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
+
+// deliver hands deliveries to a function once; what it does not report is acknowledged, the rest given back.
+func (w *world) deliver(ctx context.Context, q *line, batch []queue.Delivery, serve function) error {
+	response, err := serve(ctx, wire.Event("arn:aws:sqs:local:000000000000:"+q.name, batch))
+	if err != nil {
+		return err
+	}
+	for _, d := range batch {
+		if slices.Contains(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: d.ID}) {
+			_ = q.ChangeVisibility(ctx, d.Receipt, 0)
+		} else {
+			q.Delete(ctx, []string{d.Receipt})
+		}
+	}
+	return nil
+}
+
+// serve empties the queues: everything is processed and published, whatever is delayed too.
+func (w *world) serve(ctx context.Context) error {
+	for range turns {
+		for _, feed := range w.feeds() {
+			if batch, _ := feed.from.Receive(ctx, 10, 0, 0); len(batch) > 0 {
+				if err := w.deliver(ctx, feed.from, batch, feed.to); err != nil {
+					return err
+				}
+			}
+		}
+		if w.ingress.len()+w.ingressFIFO.len()+w.publishFIFO.len() == 0 {
+			if w.publish.len() == 0 {
+				return nil
+			}
+			w.publish.pass()
+		}
+	}
+	return errStuck
+}
+
+type feed struct {
+	from *line
+	to   function
+}
+
+func (w *world) feeds() []feed {
+	process, publish := w.Process().Handle, w.Publish().Handle
+	return []feed{{w.ingressFIFO, process}, {w.ingress, process}, {w.publishFIFO, publish}, {w.publish, publish}}
+}
+
+// close ends the world's calls, late ones too.
+func (w *world) close() {
+	w.proxy.Drain()
+	w.http.GetTransport().CloseIdleConnections()
+	w.server.Close()
+}
