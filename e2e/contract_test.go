@@ -289,7 +289,7 @@ func aReusedKeyIsDeadLettered(t *testing.T, x *sandbox) {
 			q.raw(t, queue, "", "", body, attributes)
 			return
 		}
-		q.raw(t, queue, x.name(group), x.name(id+body), body, attributes)
+		q.raw(t, queue, x.name(group), x.name(id+"-"+strings.ReplaceAll(body, " ", "-")), body, attributes)
 	}
 	a := sent{id: x.name("a"), group: x.name("g"), body: []byte("first")}
 	send("ingress.fifo", "g", "a", "first")

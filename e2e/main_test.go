@@ -10,12 +10,16 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 )
 
 var (
-	messages = flag.Int("messages", 5000, "how many messages are generated for each admission")
-	kills    = flag.Int("kills", 20, "how often each server is killed while clients send")
-	seed     = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one")
+	messages  = flag.Int("messages", 5000, "how many messages are generated for each admission")
+	kills     = flag.Int("kills", 20, "how often each server is killed while clients send")
+	killEvery = flag.Duration("kill-every", 250*time.Millisecond, "mean time between kills of the functions' processes")
+	duplicate = flag.Float64("duplicate", 0.2, "share of deliveries that the functions get twice")
+	hang      = flag.Float64("hang", 0.005, "share of invocations in which a function hangs")
+	seed      = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one")
 )
 
 // bin is where the binaries are built.
