@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 type EMF struct {
 	// Output is the standard output of the function. Required.
 	Output io.Writer
+	// Namespace defaults to [Namespace].
+	Namespace string
 	// Level is the level of the lines in a log of JSON. Lambda drops lines below the level that a function is set to, metrics too, and takes those without one for INFO: so it is that
 	// very level. Empty means INFO.
 	Level string
@@ -63,7 +66,7 @@ func (f EMF) Write(counts Counts, attributes map[string]string) error {
 // document gives the members of one line. Lambda believes the level of a line that has a time only.
 func (f EMF) document(stream string, of map[string]float64, attributes map[string]string) map[string]any {
 	now := f.now()
-	directive := emfDirective{Namespace: Namespace, Dimensions: [][]string{{Dimension}, {}}}
+	directive := emfDirective{Namespace: cmp.Or(f.Namespace, Namespace), Dimensions: [][]string{{Dimension}, {}}}
 	doc := map[string]any{Dimension: stream, "timestamp": now.UTC().Format(time.RFC3339Nano), "level": "INFO"}
 	if f.Level != "" {
 		doc["level"] = f.Level

@@ -55,7 +55,7 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	r = r.Clone()
 	if id != "" {
-		r.AddAttrs(slog.String(attrRequestID, id))
+		r.AddAttrs(slog.String(attrRequestID, id)) //nolint:sloglint // the key of Lambda's own lines
 	}
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r.AddAttrs(slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))

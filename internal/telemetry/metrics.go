@@ -2,8 +2,11 @@ package telemetry
 
 import "github.com/effectively-once/once/internal/record"
 
-// Namespace is the CloudWatch namespace of the metrics.
+// Namespace is the CloudWatch namespace of the metrics, where [EnvNamespace] names no other.
 const Namespace = "Once"
+
+// EnvNamespace is the variable that names another namespace: deployments that share an account and a region share their metrics without it.
+const EnvNamespace = "ONCE_METRICS_NAMESPACE"
 
 // Dimension is the one dimension of the metrics. Each is reported without it too, for the whole system.
 const Dimension = "stream"

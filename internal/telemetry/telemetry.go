@@ -59,7 +59,7 @@ type Telemetry struct {
 // Where a collector is set, OpenTelemetry's own errors in this process go to the log.
 func Open(ctx context.Context, options Options) (*Telemetry, error) {
 	t := &Telemetry{options: options.withDefaults()}
-	t.emf = EMF{Output: t.options.Output, Level: os.Getenv(envLogLevel), Now: t.options.Now}
+	t.emf = EMF{Output: t.options.Output, Namespace: os.Getenv(EnvNamespace), Level: os.Getenv(envLogLevel), Now: t.options.Now}
 	metrics, err := collects("METRICS")
 	if err != nil {
 		return nil, err
