@@ -16,9 +16,9 @@ func (a *app) sweep() *cobra.Command {
 		Long: `Sweep looks at every group: it publishes what is pending, drains what can run, acts on gaps, and deletes records that have expired. A running
 server does this by itself from time to time. Repeating it is harmless. It exits with 5 when a group could not be finished.
 
-With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, and asks the deployed functions to publish what is pending.
-Handlers run in the functions only: held messages that could run are left to the stack's own sweep and count as failed. Expired records are the
-tables' to delete. --config must name the configuration that was deployed.`,
+With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, asks the deployed functions to publish what is pending, and
+has the function of the scheduled sweep process held messages that can run, because handlers run in the functions only. Expired records are the tables'
+to delete. --config must name the configuration that was deployed.`,
 		Example: `  once sweep
   once sweep --data /var/lib/once --json
   once sweep --stack Once`,

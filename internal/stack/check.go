@@ -83,19 +83,31 @@ func (s *Stack) checkTable(ctx context.Context, r *report, name string) {
 		return
 	}
 	r.expect(out.Table.TableStatus == types.TableStatusActive, name, "table", "is %s, not ACTIVE", out.Table.TableStatus)
-	r.expect(slices.Equal(keys(out.Table.KeySchema), s.keysOf(name)), name, "keys", "are %v, not %v", keys(out.Table.KeySchema), s.keysOf(name))
+	want := s.schemaOf(name)
+	r.expect(slices.Equal(keys(out.Table.KeySchema), keys(want.KeySchema)), name, "keys", "are %v, not %v", keys(out.Table.KeySchema), keys(want.KeySchema))
+	s.checkIndexes(r, out.Table)
 	s.checkTTL(ctx, r, name)
 	s.checkRecovery(ctx, r, name)
 }
 
-// keysOf gives the keys that the store wants of a table.
-func (s *Stack) keysOf(name string) []string {
-	for _, in := range dynamostore.Schema(dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable}) {
-		if aws.ToString(in.TableName) == name {
-			return keys(in.KeySchema)
+// schemaOf gives what the store wants of a table.
+func (s *Stack) schemaOf(name string) *dynamodb.CreateTableInput {
+	schemas := dynamostore.Schema(dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable})
+	return schemas[slices.IndexFunc(schemas, func(in *dynamodb.CreateTableInput) bool { return aws.ToString(in.TableName) == name })]
+}
+
+func (s *Stack) checkIndexes(r *report, table *types.TableDescription) {
+	name := aws.ToString(table.TableName)
+	for _, want := range s.schemaOf(name).GlobalSecondaryIndexes {
+		index := aws.ToString(want.IndexName)
+		i := slices.IndexFunc(table.GlobalSecondaryIndexes, func(d types.GlobalSecondaryIndexDescription) bool { return aws.ToString(d.IndexName) == index })
+		if i < 0 {
+			r.expect(false, name, "index "+index, "is missing: a sweep would not find what is held")
+			continue
 		}
+		got := table.GlobalSecondaryIndexes[i]
+		r.expect(slices.Equal(keys(got.KeySchema), keys(want.KeySchema)), name, "index "+index, "has the keys %v, not %v", keys(got.KeySchema), keys(want.KeySchema))
 	}
-	return nil
 }
 
 func keys(schema []types.KeySchemaElement) []string {

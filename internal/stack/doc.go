@@ -14,7 +14,7 @@
 //
 // # Limits
 //
-// Handlers run in the deployed functions and nowhere else: a sweep from here does not run them, see [System.Sweep]. Of a first-in-first-out dead-letter queue no more
+// Handlers run in the deployed functions and nowhere else: a sweep from here asks for them, see [System.Sweep]. Of a first-in-first-out dead-letter queue no more
 // than ten messages of one group can be seen at once: SQS hides the others behind them. A repetition of a dead letter counts as sent by whoever repeats it, see
 // [System.Redrive].
 package stack

@@ -15,7 +15,7 @@ import (
 
 // A function is one of the stack's that runs the engine.
 type function struct {
-	name        string
+	name, arn   string
 	timeout     time.Duration
 	environment map[string]string
 }
@@ -50,7 +50,7 @@ func (s *Stack) function(ctx context.Context, name string) (function, error) {
 	if err != nil {
 		return function{}, fmt.Errorf("read configuration of function %s: %w", name, Explain(err))
 	}
-	f := function{name: name, timeout: time.Duration(aws.ToInt32(c.Timeout)) * time.Second}
+	f := function{name: name, arn: aws.ToString(c.FunctionArn), timeout: time.Duration(aws.ToInt32(c.Timeout)) * time.Second}
 	if c.Environment != nil {
 		f.environment = c.Environment.Variables
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -37,6 +38,7 @@ type Stack struct {
 	dynamodb       *dynamodb.Client
 	sqs            *sqs.Client
 	lambda         *lambda.Client
+	events         *eventbridge.Client
 	sts            *sts.Client
 }
 
@@ -83,6 +85,7 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 		dynamodb:       DynamoDB(cfg),
 		sqs:            sqs.NewFromConfig(cfg),
 		lambda:         lambda.NewFromConfig(cfg),
+		events:         eventbridge.NewFromConfig(cfg),
 		sts:            sts.NewFromConfig(cfg),
 	}
 	return s, s.find(ctx)

@@ -2,32 +2,102 @@ package stack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/effectively-once/once/internal/admin"
+	system "github.com/effectively-once/once/internal/lambda"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Sweep looks at every group, which reads the whole table, and asks the deployed functions to publish what is pending; it marks done what needs no publishing, and acts on
-// gaps. Held messages that could run count as failed, because handlers run in the functions only: the stack's own sweep runs them. Expired records are for the
-// tables' time-to-live to delete, and blobs for the bucket's lifecycle.
+// Sweep looks at every group, which reads the whole table. It marks done what needs no publishing, acts on gaps, and asks the deployed functions to publish what is pending. Where
+// held messages can run, it has the function run them that sweeps on a schedule, because handlers run there only. Expired records are for the tables' time-to-live to
+// delete, and blobs for the bucket's lifecycle.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
+	var waiting []record.GroupKey
 	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
 		if len(g.Pending) == 0 && !g.HasHeld() && !g.Endless() {
 			return nil
 		}
-		if err := s.engine.Sweep(ctx, g.Key); err != nil {
+		err := s.engine.Sweep(ctx, g.Key)
+		switch {
+		case err == nil:
+			info.Finished++
+		case errors.Is(err, ErrElsewhere):
+			waiting = append(waiting, g.Key)
+		default:
 			info.Failed++
-			if errors.Is(err, record.ErrNoStream) {
-				err = s.unknown(g.Key.Stream)
-			}
-			s.options.Log.Warn("group not swept", "group", g.Key.String(), "error", err)
-			return ctx.Err()
+			s.notSwept(g.Key, err)
 		}
-		info.Finished++
-		return nil
+		return ctx.Err()
 	})
-	return info, err
+	if len(waiting) == 0 || err != nil {
+		info.Failed += len(waiting)
+		return info, err
+	}
+	if err := s.stack.drain(ctx); err != nil {
+		info.Failed += len(waiting)
+		s.options.Log.Warn("held messages not processed: the scheduled sweep tries again", "groups", len(waiting), "error", err)
+		return info, nil
+	}
+	info.Finished += len(waiting)
+	return info, nil
+}
+
+func (s *System) notSwept(key record.GroupKey, err error) {
+	if errors.Is(err, record.ErrNoStream) {
+		err = s.unknown(key.Stream)
+	}
+	s.options.Log.Warn("group not swept", "group", key.String(), "error", err)
+}
+
+// drain has the deployed sweep run what is held and can run.
+func (s *Stack) drain(ctx context.Context) error {
+	sweeper, err := s.sweeper(ctx)
+	if err != nil {
+		return err
+	}
+	payload, err := json.Marshal(system.Task{Once: system.TaskSweep})
+	if err != nil {
+		return fmt.Errorf("encode task: %w", err)
+	}
+	out, err := s.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &sweeper, Payload: payload})
+	if err != nil {
+		return fmt.Errorf("invoke function %s: %w", sweeper, Explain(err))
+	}
+	var swept system.Swept
+	switch err := json.Unmarshal(out.Payload, &swept); {
+	case aws.ToString(out.FunctionError) != "":
+		return fmt.Errorf("function %s failed: its log tells why", sweeper)
+	case err != nil:
+		return fmt.Errorf("read answer of function %s: %w", sweeper, err)
+	case swept.Failed > 0:
+		return fmt.Errorf("function %s could not sweep %d of %d groups: its log tells why", sweeper, swept.Failed, swept.Groups)
+	}
+	return nil
+}
+
+// sweeper is the function that a rule sends tasks to: it has the handlers of every stream.
+func (s *Stack) sweeper(ctx context.Context) (string, error) {
+	functions, err := s.functions(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range functions {
+		out, err := s.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &f.arn})
+		if err != nil {
+			return "", fmt.Errorf("find schedule of the sweep: %w", Explain(err))
+		}
+		if len(out.RuleNames) > 0 {
+			return f.name, nil
+		}
+	}
+	return "", fmt.Errorf("no schedule sends the sweep to a function of stack %s", s.Name)
 }

@@ -82,7 +82,7 @@ func (s *Stack) ports() pipeline.Ports {
 }
 
 // ErrElsewhere says that something is left to the deployed functions: they have the handlers, the destinations and their secrets.
-var ErrElsewhere = errors.New("that is for the deployed functions to do: their own sweep does it every few minutes")
+var ErrElsewhere = errors.New("that is for the deployed functions to do")
 
 // elsewhere declares every stream with a handler that does not run. The built-in one may not be what is deployed, and a message is processed one time only.
 func elsewhere(c *onceconfig.Config) []system.Stream {

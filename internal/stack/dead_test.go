@@ -1,0 +1,163 @@
+package stack_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+const ann = "iam:arn:aws:sts::000000000000:assumed-role/Operator"
+
+func refusal(id, principal string, reason record.Reason) record.Refused {
+	return record.Refused{Message: order(id, principal), Reason: reason, Detail: "as it says"}
+}
+
+func effect() record.Refused {
+	return record.Refused{
+		Delivery: &record.Delivery{Identity: "orders/customer-7/3", Stream: "orders", Group: "customer-7", Number: 3, Effect: record.Effect{To: []string{"shop"}, Body: []byte("x")}},
+		To:       "shop", Reason: record.ReasonGone, Detail: "410 Gone",
+	}
+}
+
+func TestDeadLettersAreShownAndStay(t *testing.T) {
+	w := newWorld(t)
+	w.refuse(t, refusal("o-1", ann, record.ReasonKeyReuse), effect())
+	// A trigger that its queue gave up.
+	send(t, w.queue("DeadPublishFifo"), wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "g"}))
+	want := []admin.DeadLetter{
+		{Queue: w.queue("Dead").Name(), Reason: "key-reuse", Detail: "as it says", Stream: "orders", ID: "o-1", Group: "customer-7"},
+		{Queue: w.queue("DeadPublish").Name(), Reason: "gone", Detail: "410 Gone", Stream: "orders", ID: "orders/customer-7/3", Group: "customer-7", Destination: "shop"},
+		{Queue: w.queue("DeadPublishFifo").Name(), Reason: "attempts", Detail: "dead letter is a trigger"},
+	}
+	for range 2 { // looking takes nothing away, nor hides it
+		got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got, cmpopts.IgnoreFields(admin.DeadLetter{}, "Sent")); d != "" {
+			t.Errorf("-want +got\n%s", d)
+		}
+	}
+	some, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Reason: "gone", Queue: w.queue("DeadPublish").Name(), Limit: 1})
+	if err != nil || len(some) != 1 {
+		t.Errorf("got %v, %v", some, err)
+	}
+	if _, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Queue: "nowhere"}); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("an unknown queue: %v", err)
+	}
+}
+
+func send(t *testing.T, q queue.Queue, m queue.Message) {
+	t.Helper()
+	if r := q.Send(t.Context(), []queue.Message{m})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+func TestRedriveKeepsIdentityPrincipalAndAcceptance(t *testing.T) {
+	w := newWorld(t)
+	letter := refusal("o-1", ann, record.ReasonHandler)
+	w.refuse(t, letter, effect())
+	send(t, w.queue("DeadPublishFifo"), wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "g"}))
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
+	if err != nil || info != (admin.RedriveInfo{Redriven: 3}) {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	if d := cmp.Diff([]record.Message{letter.Message}, w.messages(t, "IngressFifo")); d != "" {
+		t.Errorf("message: -want +got\n%s", d)
+	}
+	var triggers []wire.Trigger
+	for _, d := range w.take(t, "PublishFifo") {
+		trigger, err := wire.FromTrigger(event(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		triggers = append(triggers, trigger)
+	}
+	want := []wire.Trigger{
+		{Group: record.GroupKey{Stream: "orders", Group: "customer-7"}, Delivery: effect().Delivery, To: "shop"},
+		{Group: record.GroupKey{Stream: "orders", Group: "g"}},
+	}
+	if d := cmp.Diff(want, triggers); d != "" {
+		t.Errorf("triggers: -want +got\n%s", d)
+	}
+	if left := append(w.take(t, "Dead"), append(w.take(t, "DeadPublish"), w.take(t, "DeadPublishFifo")...)...); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestOnlyATrustedCallerRedrivesWhatDependsOnTheFrontDoor(t *testing.T) {
+	w := newWorld(t)
+	w.aws.Account, w.aws.UserID = "111111111111", "AROASOMEBODY:ann"
+	old := refusal("o-3", "", record.ReasonHandler)
+	old.Message.Accepted = old.Message.Accepted.AddDate(0, -2, 0) // the token that would tell a duplicate has expired
+	w.refuse(t, refusal("o-1", ann, record.ReasonHandler), refusal("o-2", "", record.ReasonHandler), old)
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
+	if err != nil || info != (admin.RedriveInfo{Redriven: 1, Failed: 2}) {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	if got := w.messages(t, "IngressFifo"); len(got) != 1 || got[0].ID != "o-2" {
+		t.Errorf("put back: %v", got)
+	}
+	if left := w.take(t, "Dead"); len(left) != 2 {
+		t.Errorf("%d left", len(left))
+	}
+	w.refuse(t, refusal("o-4", ann, record.ReasonHandler))
+	w.aws.UserID = "AROAPROCESS:any" // one of the functions' roles
+	if info, err = w.system.Redrive(t.Context(), admin.RedriveOptions{}); err != nil || info.Redriven != 1 {
+		t.Errorf("a trusted role: %+v, %v", info, err)
+	}
+}
+
+func TestRedriveTakesWhatWasAskedFor(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"a", "b", "c"} {
+		w.refuse(t, refusal(id, ann, record.ReasonHandler), refusal(id+id, ann, record.ReasonUnknown))
+	}
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Reason: "unknown"})
+	if err != nil || info != (admin.RedriveInfo{Redriven: 3, Left: 3}) {
+		t.Fatalf("by reason: %+v, %v", info, err)
+	}
+	info, err = w.system.Redrive(t.Context(), admin.RedriveOptions{Max: 2, Queue: w.queue("Dead").Name()})
+	if err != nil || info != (admin.RedriveInfo{Redriven: 2, Left: 1}) {
+		t.Errorf("at most two: %+v, %v", info, err)
+	}
+}
+
+func TestADeadLetterStaysUntilItsQueueHasAcknowledgedIt(t *testing.T) {
+	w := newWorld(t)
+	w.refuse(t, refusal("o-1", ann, record.ReasonHandler))
+	right := w.aws.Outputs["IngressFifoQueueUrl"]
+	w.aws.Outputs["IngressFifoQueueUrl"] = right[:len(right)-len(".fifo")] + "-gone.fifo"
+	w.open(t)
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
+	if err != nil || info != (admin.RedriveInfo{Failed: 1}) {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	if left := w.take(t, "Dead"); len(left) != 1 {
+		t.Errorf("%d left", len(left))
+	}
+}
+
+func TestSystemNeedsToKnowWhomTheFunctionsTrust(t *testing.T) {
+	w := newWorld(t)
+	w.aws.Denied = []string{"GetFunctionConfiguration"}
+	var denied *stack.DeniedError
+	if _, err := w.system.Redrive(t.Context(), admin.RedriveOptions{}); !errors.As(err, &denied) {
+		t.Errorf("without permission: %v", err)
+	}
+	w.aws.Denied = nil
+	clear(w.aws.Functions)
+	var setup *stack.SetupError
+	if _, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{}); !errors.As(err, &setup) {
+		t.Errorf("without functions: %v", err)
+	}
+}
