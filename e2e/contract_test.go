@@ -35,6 +35,7 @@ func checkContract(t *testing.T, x *target) {
 		"a reused key is dead-lettered and holds up nobody":              aReusedKeyIsDeadLettered,
 		"an unknown token is dead-lettered and comes back once issued":   anUnknownTokenComesBackOnceIssued,
 		"malformed attributes are dead-lettered":                         malformedAttributesAreDeadLettered,
+		"numbers without a predecessor come back in order":               numbersWithoutAPredecessorComeBackInOrder,
 		"a stale epoch is dead-lettered":                                 aStaleEpochIsDeadLettered,
 		"every destination gets every message once, in order of a group": everyDestinationGetsEveryMessageOnce,
 	}
@@ -327,6 +328,28 @@ func malformedAttributesAreDeadLettered(t *testing.T, x *sandbox) {
 	x.wantLetters(t, "invalid numbered "+x.name("s")+"/0/0")
 	q.raw(t, "ingress", "", "", "x", map[string]string{"once-stream": "numbered", "once-source": x.name("s"), "once-sequence": "1"})
 	x.want(t, "numbered", sent{source: x.name("s"), sequence: 1, body: []byte("x")})
+}
+
+func numbersWithoutAPredecessorComeBackInOrder(t *testing.T, x *sandbox) {
+	q := x.sender("failing")
+	send := func(sequence string) {
+		q.raw(t, "ingress", "", "", sequence, map[string]string{"once-stream": "failing", "once-source": x.name("s"), "once-sequence": sequence})
+	}
+	var input []sent
+	for i := range 3 {
+		input = append(input, sent{source: x.name("s"), sequence: uint64(i + 1), body: fmt.Append(nil, i+1)})
+	}
+	send("3")
+	send("2")
+	id := x.name("s") + "/0/"
+	x.wantLetters(t, "gap failing "+id+"2", "gap failing "+id+"3")
+	send("1")
+	x.want(t, "failing", input[0])
+	must(t, x.redrive("gap"))
+	if d := cmp.Diff([]string{"1", "2", "3"}, firsts(x.want(t, "failing", input...))); d != "" {
+		t.Errorf("order (-want +got):\n%s", d)
+	}
+	x.wantLetters(t)
 }
 
 func aStaleEpochIsDeadLettered(t *testing.T, x *sandbox) {

@@ -17,6 +17,9 @@ import (
 	"testing"
 )
 
+// contractSecret is what receiver and sender know; as a variable it is whsec_ and this in base64.
+const contractSecret = "the receiver and the sender know"
+
 // A receiver takes webhooks as a careful receiver does: it checks the signature and remembers webhook-id. It fails from time to time, before it has
 // handled a request and after it.
 type receiver struct {
@@ -50,7 +53,7 @@ func newReceiver(t *testing.T, trouble float64) *receiver {
 // newReceiverAt starts a receiver at an address.
 func newReceiverAt(t *testing.T, address string, trouble float64) *receiver {
 	t.Helper()
-	r := &receiver{secret: []byte("the receiver and the sender know"), trouble: trouble}
+	r := &receiver{secret: []byte(contractSecret), trouble: trouble}
 	listener, err := net.Listen("tcp", address)
 	must(t, err)
 	server := httptest.NewUnstartedServer(r)

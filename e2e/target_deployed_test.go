@@ -2,26 +2,27 @@ package e2e
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// A stack of contract.yaml, deployed somewhere from where this machine can be reached at the receiver's address, is told by the environment:
+// A stack of contract.yaml that is deployed on an emulator on this machine, whose functions reach the receiver, is told by the environment:
 //
-//	ONCE_E2E_API_URL    its front door, open to every caller
-//	ONCE_E2E_STACK      its name; defaults to Once
+//	ONCE_API_URL        its front door, open to every caller
+//	ONCE_OUTPUTS        the file of its outputs, as cdk deploy writes it
 //	AWS_ENDPOINT_URL …  where it is
 //
-// Its functions have the variable E2E_WEBHOOK_SECRET, which TestContract logs when it is set otherwise than the receiver's.
+// Its functions have the variable E2E_WEBHOOK_SECRET with the value of contractSecret.
 const (
-	envAPI   = "ONCE_E2E_API_URL"
-	envStack = "ONCE_E2E_STACK"
+	envAPI     = "ONCE_API_URL"
+	envOutputs = "ONCE_OUTPUTS"
 )
 
 // targets are what the contract is checked on.
@@ -35,7 +36,7 @@ func targets() map[string]func(*testing.T) *target {
 func startDeployed(t *testing.T) *target {
 	t.Helper()
 	r := newReceiverAt(t, contractAddress, 0)
-	outputs := stackOutputs(t, cmp.Or(os.Getenv(envStack), "Once"))
+	stack, outputs := stackOutputs(t)
 	output := func(name string) *string {
 		t.Helper()
 		if outputs[name] == "" {
@@ -51,20 +52,38 @@ func startDeployed(t *testing.T) *target {
 		url: strings.TrimSuffix(os.Getenv(envAPI), "/"), receiver: r, sqs: client,
 		urls:      map[string]*string{"ingress": output("IngressQueueUrl"), "ingress.fifo": output("IngressFifoQueueUrl")},
 		leftovers: func() ([]string, error) { return stored.leftovers(t.Context()) },
+		sweep:     func() error { return sweepStack(t, stack) },
 	}
 	x.outside(t, output("DeadQueueUrl"), output("IngressQueueUrl"), destination.QueueUrl)
 	return x
 }
 
-func stackOutputs(t *testing.T, name string) map[string]string {
+// stackOutputs reads the stack's name and outputs.
+func stackOutputs(t *testing.T) (stack string, outputs map[string]string) {
 	t.Helper()
-	c, err := config.LoadDefaultConfig(t.Context())
+	text, err := os.ReadFile(os.Getenv(envOutputs))
 	must(t, err)
-	out, err := cloudformation.NewFromConfig(c).DescribeStacks(t.Context(), &cloudformation.DescribeStacksInput{StackName: &name})
-	must(t, err)
-	outputs := map[string]string{}
-	for _, o := range out.Stacks[0].Outputs {
-		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	var stacks map[string]map[string]string
+	must(t, json.Unmarshal(text, &stacks))
+	for stack, outputs = range stacks {
+		if outputs["IngressQueueUrl"] != "" {
+			return stack, outputs
+		}
 	}
-	return outputs
+	t.Fatalf("%s has no stack of once", os.Getenv(envOutputs))
+	return "", nil
+}
+
+// sweepStack is the command of an operator.
+func sweepStack(t *testing.T, stack string) error {
+	t.Helper()
+	binary, err := onceBinary()
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "sweep", "--stack", stack, "--config", contractFile).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("once sweep: %w\n%s", err, out)
+	}
+	return nil
 }

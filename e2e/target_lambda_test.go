@@ -120,7 +120,7 @@ func queueDepth(ctx context.Context, client *sqs.Client, url *string) ([]string,
 func startLambda(t *testing.T) *target {
 	t.Helper()
 	r := newReceiver(t, 0)
-	d := newDeployment(t, r)
+	d := newDeployment(t, r, "--sweep-every", "1s")
 	must(t, d.start())
 	x := &target{
 		url: d.url(), receiver: r, sqs: d.sqs,

@@ -29,6 +29,8 @@ type target struct {
 	redrive func(reason string) error
 	// forwarded gives what has come to the destination that is a queue.
 	forwarded func() ([]forwarded, error)
+	// sweep does what the system does by itself from time to time; nil where that is every second.
+	sweep func() error
 	// leftovers tells what is still under way, in words; nothing when all is done.
 	leftovers func() ([]string, error)
 }
@@ -121,6 +123,11 @@ func (x *sandbox) wantLetters(t *testing.T, want ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	waited := poll(ctx, 100*time.Millisecond, func() (bool, error) {
+		if x.sweep != nil {
+			if err := x.sweep(); err != nil {
+				return false, err
+			}
+		}
 		var letters []letter
 		letters, err = x.letters()
 		got = nil
