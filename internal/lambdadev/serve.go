@@ -32,10 +32,10 @@ func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// sweepEvent is what a deployment's schedule sends to the publish function.
+// sweepEvent is what a deployment's schedule sends to the process function.
 const sweepEvent = `{"once":"sweep"}`
 
-// sweep invokes the publish function from time to time until the context ends.
+// sweep invokes the process function from time to time until the context ends.
 func (r *run) sweep(ctx context.Context) {
 	tick := time.NewTicker(r.Sweep)
 	defer tick.Stop()
@@ -45,7 +45,7 @@ func (r *run) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if _, err := r.pools[publish].Invoke(context.WithoutCancel(ctx), []byte(sweepEvent)); err != nil {
+		if _, err := r.pools[process].Invoke(context.WithoutCancel(ctx), []byte(sweepEvent)); err != nil {
 			r.Log.Error("sweep failed", "error", err)
 		}
 	}
