@@ -37,7 +37,7 @@ func (q countedQueues) DeadLetter(ctx context.Context, refused []record.Refused)
 }
 
 // A Function is the handler of a function behind queues.
-type Function func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
+type Function = func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)
 
 // Triggers tells the age of what the publish function had to publish, when it has tried: how long ago its trigger was sent, which was right after the commit.
 //
