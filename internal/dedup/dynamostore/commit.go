@@ -63,7 +63,7 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
-	if err := fits(it); err != nil {
+	if err := commitFits(c, it); err != nil {
 		return write{}, err
 	}
 	x := newExpression()

@@ -12,11 +12,12 @@
 //
 // # Errors
 //
-// record.ErrConflict and record.ErrCorrupt as the port defines them; ErrTooLarge for an item above DynamoDB's limit, of which nothing was sent. Any other error
+// record.ErrConflict and record.ErrCorrupt as the port defines them; ErrTooLarge for an item above DynamoDB's limit, of which nothing was sent: with a
+// *record.RefusedError where it is too large by itself, and no repetition will mend it; without one where entries that wait to be published fill the record. Any other error
 // leaves a write applied or not.
 //
 // # Limits
 //
-// Times are kept to the millisecond. Empty slices and maps read as nil. An item holds 400 KB; bodies are not moved to S3. Clear sets the expiry in a condition on what it
+// Times are kept to the millisecond. Empty slices and maps read as nil. An item holds 400 KB; what is larger is refused, not moved elsewhere. A reply of more than 1 KB has an item of its own. Clear sets the expiry in a condition on what it
 // leaves; where that condition loses a race the record stays without one, until a later commit or clear of the group. Groups and Tokens scan, in DynamoDB's own order.
 package dynamostore

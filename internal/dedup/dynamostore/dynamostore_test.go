@@ -64,7 +64,7 @@ func open(t *testing.T, client dynamostore.Client, tables dynamostore.Tables, no
 func TestStore(t *testing.T) {
 	client := connect(t)
 	storetest.Run(t, storetest.Harness{
-		RecognisesCommit: true,
+		RecognisesCommit: true, MaxRecord: dynamostore.MaxItem,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
 			return open(t, client, createTables(t, client), now)

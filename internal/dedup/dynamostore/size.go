@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // MaxItem is what one item may hold, in bytes, names included.
@@ -13,13 +15,38 @@ const MaxItem = 400 << 10
 // ErrTooLarge says that a record is larger than an item may be. Nothing was sent.
 var ErrTooLarge = errors.New("record is larger than 400 KB")
 
-// fits refuses an item that DynamoDB would refuse.
+// fits refuses an item that DynamoDB would refuse, whenever it is sent.
 func fits(it item) error {
-	if n := sizeOf(&types.AttributeValueMemberM{Value: it}); n > MaxItem {
-		return fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
+	n := itemSize(it)
+	if n <= MaxItem {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrTooLarge, &record.RefusedError{Reason: record.ReasonInvalid, Detail: fmt.Sprintf("record of %d bytes, at most %d", n, MaxItem)})
 }
+
+// commitFits refuses a commit that would be too large by itself. One that is too large only because of entries from before has room once those are published.
+func commitFits(c *record.Commit, it item) error {
+	n := itemSize(it)
+	if n <= MaxItem {
+		return nil
+	}
+	before, pending := numbers(c.Loaded.Pending), entries(it, attrPending)
+	waiting := 0
+	for number := range before {
+		if v := pending[numberName(number)]; v != nil {
+			waiting += sizeOf(v)
+		}
+	}
+	if n-waiting <= MaxItem {
+		return fmt.Errorf("%w: %d bytes, of which %d wait to be published", ErrTooLarge, n, waiting)
+	}
+	return fmt.Errorf("%w: %w", ErrTooLarge, &record.RefusedError{
+		Reason: record.ReasonInvalid,
+		Detail: fmt.Sprintf("group record of %d bytes, at most %d: the state has %d bytes, the rest are effects and replies", n-waiting, MaxItem, len(c.Next.State)),
+	})
+}
+
+func itemSize(it item) int { return sizeOf(&types.AttributeValueMemberM{Value: it}) }
 
 // sizeOf is the size of a value as DynamoDB counts it, or a few bytes more.
 func sizeOf(v types.AttributeValue) int {

@@ -1,6 +1,7 @@
 package dynamostore_test
 
 import (
+	"crypto/rand"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func TestGroupsThatHoldMessagesAreFoundWithoutAScan(t *testing.T) {
 	client := connect(t)
 	store := open(t, client, createTables(t, client), time.Now)
 	var want []record.GroupKey
-	for _, name := range strings.Fields("a b c d e f g h i j k") {
+	for name := range strings.FieldsSeq("a b c d e f g h i j k") {
 		key := record.GroupKey{Stream: "orders", Group: name}
 		hold(t, store, key, 2)
 		want = append(want, key)
@@ -49,7 +50,7 @@ func hold(t *testing.T, store *dynamostore.Store, key record.GroupKey, number ui
 	t.Helper()
 	held := record.Held{Message: record.Message{Stream: key.Stream, Group: key.Group, Source: "s", Sequence: number}, At: time.Now()}
 	next := record.Group{Key: key, Incarnation: 1, Version: 1, Sources: map[string]record.Source{"s": {Next: 1, Held: record.Ranges{{First: number, Last: number}}}}}
-	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: key}, Next: next, Attempt: "hold " + key.Group, Hold: []record.Held{held}}); err != nil {
+	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: key}, Next: next, Attempt: "hold " + rand.Text(), Hold: []record.Held{held}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -67,7 +68,7 @@ func release(t *testing.T, store *dynamostore.Store, key record.GroupKey) {
 	held := record.HeldKey{Group: key, Source: "s", Sequence: src.Held[0].First}
 	src.Held = nil
 	next.Sources["s"] = src
-	if err := store.Commit(t.Context(), record.Commit{Loaded: groups[0], Next: next, Attempt: "release " + key.Group, Unhold: []record.HeldKey{held}}); err != nil {
+	if err := store.Commit(t.Context(), record.Commit{Loaded: groups[0], Next: next, Attempt: "release " + rand.Text(), Unhold: []record.HeldKey{held}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,6 +26,8 @@ type Harness struct {
 	Corrupt func(t *testing.T, s record.Store, key any)
 	// RecognisesCommit tells that the store recognises its own commit by the name of the attempt, as those must whose client library repeats requests.
 	RecognisesCommit bool
+	// MaxRecord is the size in bytes that no record may have. 0 is none.
+	MaxRecord int
 }
 
 // Run tests a store.
@@ -44,6 +46,7 @@ func Run(t *testing.T, h Harness) {
 		{"races", raceCases()},
 		{"lister", listerCases()},
 		{"durability", durabilityCases()},
+		{"size", sizeCases()},
 		{"model", modelCases()},
 	} {
 		t.Run(part.name, func(t *testing.T) {
