@@ -140,9 +140,9 @@ const (
 
 func (s APISettings) check() error {
 	var errs []error
-	need := func(ok bool, format string, args ...any) {
+	need := func(ok bool, problem string) {
 		if !ok {
-			errs = append(errs, fmt.Errorf("context "+format, args...))
+			errs = append(errs, errors.New("context "+problem))
 		}
 	}
 	rest := s.Kind == REST

@@ -12,7 +12,7 @@ import (
 
 // NewStack makes the stack of a whole system. The error names what is wrong with the configuration or missing of the bootstraps.
 func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
-	text, err := os.ReadFile(s.Config) //nolint:gosec // the operator names it
+	text, err := os.ReadFile(s.Config)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
