@@ -63,6 +63,12 @@ type invoker func(context.Context, []byte) ([]byte, error)
 // deploy starts a deployment; between stands between the queues and the functions.
 func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 	t.Helper()
+	return deployProcess(t, "../../functions/process", between)
+}
+
+// deployProcess starts a deployment whose process function is built from a package.
+func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
+	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
 			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
@@ -74,6 +80,7 @@ func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 	}
 	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), bin: t.TempDir()}
 	build(t, d.bin)
+	buildFunction(t, process, filepath.Join(d.bin, "process"))
 	name := "test-" + rand.Text()
 	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
 	createTables(t, clients.DynamoDB, tables)
@@ -99,10 +106,15 @@ func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 func build(t *testing.T, into string) {
 	t.Helper()
 	for _, name := range []string{"ingest", "process", "publish"} {
-		c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", filepath.Join(into, name), "../../functions/"+name)
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
+		buildFunction(t, "../../functions/"+name, filepath.Join(into, name))
+	}
+}
+
+func buildFunction(t *testing.T, source, bootstrap string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", bootstrap, source)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", source, err, out)
 	}
 }
 
@@ -374,6 +386,23 @@ func TestWhatTheFunctionsRefuseGoesToTheDeadLetterQueue(t *testing.T) {
 		return
 	}
 	t.Error("nothing came to the dead-letter queue")
+}
+
+func TestAProgramWithHandlersTakesThePlaceOfTheProcessFunction(t *testing.T) {
+	d := deployProcess(t, "../../examples/lambda", peace)
+	for range 3 {
+		d.accepted(t, "orders", `{"item":"tea"}`, map[string]string{"Idempotency-Key": "o-1", "Once-Group": "ada"})
+	}
+	d.accepted(t, "orders", `{"item":"cake"}`, map[string]string{"Idempotency-Key": "o-2", "Once-Group": "ada"})
+	want := map[string][]string{"shop": {`{"orders":1}`, `{"orders":2}`}}
+	if diff := cmp.Diff(want, d.webhook.wait(t, 2)); diff != "" {
+		t.Error(diff)
+	}
+	d.settled(t)
+	status, answer := d.post(t, "orders", `{"item":"tea"}`, map[string]string{"Idempotency-Key": "o-1", "Once-Group": "ada", "Prefer": "wait=10"})
+	if status != http.StatusCreated || answer != `{"orders":1}` {
+		t.Errorf("a duplicate is answered with %d %s, not with the handler's reply", status, answer)
+	}
 }
 
 func TestAFunctionThatLacksItsEnvironmentSaysSoAndEnds(t *testing.T) {

@@ -1,0 +1,45 @@
+// Command lambda is a process function with a handler of its own: it counts what each customer ordered, once an order, and tells the shop.
+//
+// Built as a bootstrap, it takes the place of the process function that comes with once; docs/deploy.md says how a deployment is told of it:
+//
+//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc -o dist/orders/bootstrap ./examples/lambda
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/onlambda"
+)
+
+// A Customer is the state of one group.
+type Customer struct {
+	Orders int `json:"orders"`
+}
+
+// order counts an order. However often it is delivered, it is counted once, and the shop hears of it under one identity.
+func order(_ context.Context, a *once.Attempt[Customer], _ once.Message) error {
+	a.State.Orders++
+	a.Send("shop", once.JSON(a.State))
+	a.Reply(http.StatusCreated, once.JSON(a.State))
+	return nil
+}
+
+func main() {
+	if err := run(context.Background()); err != nil {
+		slog.Error("function ends", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	sys, err := onlambda.Open(ctx, onlambda.Options{})
+	if err != nil {
+		return err
+	}
+	once.Handle(sys, "orders", order)
+	return sys.Run(ctx)
+}
