@@ -23,7 +23,7 @@ type AlarmsProps struct {
 	Age time.Duration
 }
 
-// Alarms are one for each sign that a message may be stuck or lost. Each is on one metric; docs/operations.md says what to do.
+// Alarms are one for each sign that a message may be stuck or lost. Each is on one metric; docs/deploy.md says what to do.
 type Alarms struct {
 	All []awscloudwatch.Alarm
 

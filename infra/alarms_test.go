@@ -85,6 +85,36 @@ func documented(t *testing.T) map[string]bool {
 	return out
 }
 
+func TestThePageSaysWhatToDoAboutEveryAlarmAndNoOther(t *testing.T) {
+	page, err := os.ReadFile("../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Alarms\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var listed, made []string
+	for row := range strings.Lines(section) {
+		row, inTable := strings.CutPrefix(row, "| ")
+		if !inTable {
+			continue
+		}
+		first, _, _ := strings.Cut(row, " |")
+		for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(first, -1) {
+			listed = append(listed, m[1])
+		}
+	}
+	for id, r := range synth(t).Resources {
+		if r.Type == alarmType {
+			made = append(made, strings.TrimPrefix(id[:len(id)-8], "Alarms"))
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(made)
+	if diff := cmp.Diff(made, listed); diff != "" {
+		t.Errorf("alarms (-template +page)\n%s", diff)
+	}
+}
+
 func TestEveryMetricThatIsDocumentedWithAnAlarmHasOne(t *testing.T) {
 	x := synth(t)
 	alarms := map[string]bool{}

@@ -1,0 +1,25 @@
+package infra_test
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/infra"
+)
+
+// A pipeline in an app of one's own, with handlers of one's own, beside whatever else the stack has.
+func ExampleNewPipeline() {
+	defer jsii.Close()
+	app := infra.NewApp()
+	stack := awscdk.NewStack(app, jsii.String("Shop"), nil)
+	pipeline, err := infra.NewPipeline(stack, "Orders", &infra.PipelineProps{
+		Config: "streams: {orders: {destinations: [events]}}\ndestinations: {events: {eventbridge: default}}\n",
+		Assets: "../dist", ProcessFunction: "own/process", // each has a file bootstrap
+	})
+	if err != nil {
+		panic(err)
+	}
+	alarms := infra.NewAlarms(stack, "Alarms", pipeline, nil)
+	infra.NewDashboard(stack, "Dashboard", pipeline, alarms)
+	app.Synth(nil)
+}
