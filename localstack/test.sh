@@ -21,7 +21,7 @@ shift
 [ $# -gt 0 ] || set -- go -C e2e test -count=1 -v ./smoke
 
 finish() {
-	[ "$1" -eq 0 ] || "localstack/$name.sh" logs >&2
+	[ "$1" -eq 0 ] || "localstack/$name.sh" logs >&2 || true
 	[ -n "${KEEP:-}" ] || "localstack/$name.sh" down
 }
 

@@ -63,6 +63,7 @@ func made(r types.StackResourceSummary) bool {
 func (p physical) compare(id string, wants resource, there map[string]any) report {
 	r := report{resources: 1}
 	if there == nil {
+		r.unlooked = []string{wants.Type}
 		return r
 	}
 	r.described = 1

@@ -7,9 +7,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	dynamodbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
@@ -20,10 +24,17 @@ type account struct {
 	tables    *dynamodb.Client
 	queues    *sqs.Client
 	functions *lambda.Client
+	buckets   *s3.Client
+	alarms    *cloudwatch.Client
+	logs      *cloudwatchlogs.Client
+	rules     *eventbridge.Client
 }
 
 func newAccount(cfg aws.Config) *account {
-	return &account{cloudformation.NewFromConfig(cfg), dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), lambda.NewFromConfig(cfg)}
+	return &account{
+		stacks: cloudformation.NewFromConfig(cfg), tables: dynamodb.NewFromConfig(cfg), queues: sqs.NewFromConfig(cfg), functions: lambda.NewFromConfig(cfg),
+		buckets: s3.NewFromConfig(cfg), alarms: cloudwatch.NewFromConfig(cfg), logs: cloudwatchlogs.NewFromConfig(cfg), rules: eventbridge.NewFromConfig(cfg),
+	}
 }
 
 // describe gives a resource in the words of templates. A property that the service can report is in it, with null where it isn't set; nil means that nothing
@@ -40,6 +51,14 @@ func (a *account) describe(ctx context.Context, kind, name string) (map[string]a
 		return a.function(ctx, name)
 	case "AWS::Lambda::EventSourceMapping":
 		return a.mapping(ctx, name)
+	case "AWS::S3::Bucket":
+		return a.bucket(ctx, name)
+	case "AWS::CloudWatch::Alarm":
+		return a.alarm(ctx, name)
+	case "AWS::Logs::LogGroup":
+		return a.logGroup(ctx, name)
+	case "AWS::Events::Rule":
+		return a.rule(ctx, name)
 	}
 	return nil, nil
 }

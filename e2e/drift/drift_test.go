@@ -95,6 +95,22 @@ func TestOnlyDifferencesThatNobodyExpectsFail(t *testing.T) {
 	}
 }
 
+func TestAPropertyThatIsExpectedStandsForItsParts(t *testing.T) {
+	r := report{expected: map[string]string{"AWS::S3::Bucket Rules": "dropped", "AWS::SQS::Queue": "can't be made"}}
+	for d, want := range map[difference]bool{
+		{"AWS::S3::Bucket", "Rules", ""}:             true,
+		{"AWS::S3::Bucket", "Rules.*.Prefix", ""}:    true,
+		{"AWS::S3::Bucket", "RulesOfOthers", ""}:     false,
+		{"AWS::S3::Bucket", "", ""}:                  false,
+		{"AWS::SQS::Queue", "", ""}:                  true,
+		{"AWS::SQS::Queue", "VisibilityTimeout", ""}: false,
+	} {
+		if _, got := r.expects(d); got != want {
+			t.Errorf("%s: %t", d.rule(), got)
+		}
+	}
+}
+
 func TestAListOfExpectedDifferencesGivesReasons(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "expected.txt")
 	if err := os.WriteFile(list, []byte("AWS::Lambda::Function Timeout\n"), 0o600); err != nil {

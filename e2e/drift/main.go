@@ -3,8 +3,8 @@
 //
 //	go run ./drift -app ../.tools/deploy/cdk.out -expected ../localstack/drift/localstack.txt
 //
-// It compares every property of tables, queues, functions and event source mappings that their services report, and of all other resources whether they
-// exist. The endpoint and credentials are those of every AWS tool.
+// It compares every property of tables, queues, functions, event source mappings, buckets, alarms, log groups and rules that their services report, and of all
+// other resources whether they exist. The endpoint and credentials are those of every AWS tool.
 package main
 
 import (

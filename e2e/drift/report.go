@@ -21,6 +21,7 @@ type report struct {
 	resources, described, kept int
 	dropped                    []difference
 	blind                      []string          // properties that no service reports
+	unlooked                   []string          // types of which nothing but existence is known
 	expected                   map[string]string // differences by rule, with their reasons
 }
 
@@ -30,6 +31,7 @@ func (r *report) add(other report) {
 	r.kept += other.kept
 	r.dropped = append(r.dropped, other.dropped...)
 	r.blind = append(r.blind, other.blind...)
+	r.unlooked = append(r.unlooked, other.unlooked...)
 }
 
 // print lists every difference and fails on those that nobody expects.
@@ -38,21 +40,20 @@ func (r *report) print(out io.Writer) error {
 		return errors.New("nothing was compared")
 	}
 	var p printer
-	p.line(out, "%d resources exist; of %d all properties were compared, %d are as asked for", r.resources, r.described, r.kept)
+	p.line(out, "%d resources exist; of %d every property was compared that their services report, %d are as asked for", r.resources, r.described, r.kept)
 	unexpected, used := 0, map[string]bool{}
 	for _, d := range r.dropped {
-		used[d.rule()] = true
-		reason, ok := r.expected[d.rule()]
+		rule, ok := r.expects(d)
+		used[rule] = true
+		reason := r.expected[rule]
 		if !ok {
 			unexpected++
 			reason = "NOT EXPECTED"
 		}
 		p.line(out, "dropped: %s (%s): %s", d.rule(), d.id, reason)
 	}
-	slices.Sort(r.blind)
-	for _, property := range slices.Compact(r.blind) {
-		p.line(out, "not reported by the service, not compared: %s", property)
-	}
+	p.set(out, "exist, and nothing else is known", r.unlooked)
+	p.set(out, "not reported by the service, not compared", r.blind)
 	for rule := range r.expected {
 		if !used[rule] {
 			p.line(out, "expected, but not found: %s", rule)
@@ -64,6 +65,21 @@ func (r *report) print(out io.Writer) error {
 	return p.err
 }
 
+// expects gives the rule that a difference falls under: its own, or that of a property it is part of.
+func (r *report) expects(d difference) (string, bool) {
+	rule := d.rule()
+	for {
+		if _, ok := r.expected[rule]; ok {
+			return rule, true
+		}
+		end := strings.LastIndex(rule, ".")
+		if end < 0 {
+			return "", false
+		}
+		rule = rule[:end]
+	}
+}
+
 // printer keeps the first error of writing lines.
 type printer struct{ err error }
 
@@ -73,7 +89,16 @@ func (p *printer) line(out io.Writer, format string, args ...any) {
 	}
 }
 
-// readExpected reads a list of expected differences: "TYPE PROPERTY # reason" or "TYPE # reason" a line.
+// set prints the different ones of a list on one line.
+func (p *printer) set(out io.Writer, title string, list []string) {
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > 0 {
+		p.line(out, "%s: %s", title, strings.Join(list, ", "))
+	}
+}
+
+// readExpected reads a list of expected differences: "TYPE PROPERTY # reason" a line for a property with all its parts, or "TYPE # reason" for
+// resources that can't be made.
 func readExpected(path string) (map[string]string, error) {
 	expected := map[string]string{}
 	if path == "" {
