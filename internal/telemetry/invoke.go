@@ -6,8 +6,12 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// Invoke makes a function report at the end of each call, also of one that fails or panics: then the runtime ends the process, and what is not reported is lost.
+// Invoke makes a function report at the end of each call, also of one that fails or panics: then the runtime ends the process, and what is not reported is lost. A nil telemetry
+// has nothing to report.
 func Invoke[In, Out any](t *Telemetry, handler func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
+	if t == nil {
+		return handler
+	}
 	return func(ctx context.Context, in In) (Out, error) {
 		defer t.begin(ctx)()
 		return handler(ctx, in)
