@@ -159,7 +159,11 @@ func (i *Instance) end() {
 // Kill ends the process at once, whatever it is doing, and tells whether there was one. An invocation that is under way fails with ErrExited.
 func (i *Instance) Kill() bool {
 	p := i.current()
-	return p != nil && !p.over() && p.command.Process.Kill() == nil
+	if p == nil || p.over() || p.command.Process.Kill() != nil {
+		return false
+	}
+	<-p.exited
+	return true
 }
 
 // Close ends the process, after the invocation that is under way.

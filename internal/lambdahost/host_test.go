@@ -3,6 +3,7 @@ package lambdahost
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 			panic("it panicked")
 		case "exit":
 			os.Exit(3)
+		case "begun":
+			fmt.Fprintln(os.Stderr, "begun")
+			select {}
 		case "hang":
 			select {}
 		case "deadline":
