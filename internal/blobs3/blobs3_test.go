@@ -258,7 +258,7 @@ func TestManyObjectsAreListedAndDeletedInParts(t *testing.T) {
 }
 
 func TestOnlyPathsAreKeys(t *testing.T) {
-	for _, key := range []string{"", "/a", "a/", "a//b", "..", "a/../b", "./a", ".staged/x", ".STAGED/x", `a\b`, "a\nb", "\xff", strings.Repeat("x", 1025)} {
+	for _, key := range []string{"", "/a", "a/", "a//b", "..", "a/../b", "./a", ".staged/x", ".STAGED/x", ".claims/x", `a\b`, "a\nb", "\xff", strings.Repeat("x", 1025)} {
 		var invalid *blobs3.InvalidError
 		if err := blobs3.New(nil, "b").Check(key); !errors.As(err, &invalid) {
 			t.Errorf("%q: %v", key, err)

@@ -11,13 +11,16 @@ import (
 // maxKey is what S3 allows, in bytes.
 const maxKey = 1024
 
+// claims is where a store may keep what is too large for its records, in the same bucket.
+const claims = ".claims/"
+
 // An InvalidError says which rule a key or a staged name breaks.
 type InvalidError struct{ Rule string }
 
 func (e *InvalidError) Error() string { return "blob key " + e.Rule }
 
 // ValidKey checks a key by the rules that objects in folders have too: a relative path of parts between slashes, of UTF-8 without control characters and backslashes, none of
-// them empty, "." or "..", the first not ".staged" in any case, 1024 bytes together. The error is an [*InvalidError].
+// them empty, "." or "..", the first not ".staged" or ".claims" in any case, 1024 bytes together. The error is an [*InvalidError].
 func ValidKey(key string) error {
 	switch {
 	case key == "" || len(key) > maxKey:
@@ -33,8 +36,10 @@ func ValidKey(key string) error {
 			return &InvalidError{`must be relative, without empty parts, "." and ".."`}
 		}
 	}
-	if strings.EqualFold(parts[0]+"/", Prefix) {
-		return &InvalidError{"must not start with " + Prefix}
+	for _, own := range []string{Prefix, claims} {
+		if strings.EqualFold(parts[0]+"/", own) {
+			return &InvalidError{"must not start with " + own}
+		}
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 //	f         N  format
 //	i, v      N  incarnation and version: what a commit's condition is on
 //	a         S  attempt that committed last: how a store knows its own commit
-//	s         B  the handler's state; absent where it is empty
+//	s         B  the handler's state; absent where it is empty; S where it is kept elsewhere, the name of the claim
 //	n         N  last number
-//	p         M  pending entries: number -> B, a pendingRecord; always there, so that an update can set one entry
+//	p         M  pending entries: number -> B, a pendingRecord, or S as above; always there, so that an update can set one entry
 //	sent      M  what is sent of pending entries: number -> B, a list of sentRecord; always there
 //	src       B  map of sourceRecord; absent where there are none
 //	chain     B  map of numbers by target; absent where there are none

@@ -63,11 +63,19 @@ func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 		if err != nil || x == nil {
 			return err
 		}
-		_, err = s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		in := &dynamodb.UpdateItemInput{
 			TableName: &s.tables.Groups, Key: groupItemKey(c.Group), UpdateExpression: x.update(), ConditionExpression: x.condition(),
 			ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-		})
+		}
+		if s.options.Claims != nil {
+			in.ReturnValues = types.ReturnValueUpdatedOld
+		}
+		out, err := s.client.UpdateItem(ctx, in)
+		if err == nil {
+			s.dropClaims(ctx, claimedEntries(out.Attributes, names(c.Numbers)))
+			return nil
+		}
 		stored, failed := conditionFailed(err)
 		if !failed {
 			return err
@@ -79,8 +87,19 @@ func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 	return errContended
 }
 
+func names(numbers []uint64) []string {
+	out := make([]string, len(numbers))
+	for i, n := range numbers {
+		out[i] = numberName(n)
+	}
+	return out
+}
+
 // look reads what a clear needs of an item; nil where there is nothing to clear.
 func (s *Store) look(c *record.Clear, it item) (*sight, error) {
+	if err := s.hollow(it); err != nil {
+		return nil, err
+	}
 	stored, err := s.decodeGroup(c.Group, it, s.nowMillis())
 	if err != nil || stored.Version == 0 || stored.Incarnation != c.Incarnation {
 		return nil, err

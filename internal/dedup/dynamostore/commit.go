@@ -32,21 +32,27 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	if err != nil {
 		return err
 	}
+	if err := s.putClaims(ctx, w.claims); err != nil {
+		return err
+	}
 	var d doubt
+	var before item
 	if len(c.Hold)+len(c.Unhold) == 0 {
-		err = w.send(ctx, s.client, &d)
+		before, err = w.send(ctx, s.client, &d)
 	} else {
 		err = s.transact(ctx, c, w, &d)
 	}
 	stored, failed := conditionFailed(err)
 	switch {
 	case !failed:
+		s.dropClaims(ctx, w.replaced(before))
 		return err
 	case ours(stored, c):
 		return nil
 	case d.exists():
 		return errOverwritten
 	default:
+		s.dropClaims(ctx, w.unused(stored))
 		return record.ErrConflict
 	}
 }
@@ -55,6 +61,32 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 type write struct {
 	update *types.Update
 	put    *types.Put
+	// claims are what it refers to; returns asks for the values that it replaces: those of entries by number, and the state.
+	claims  []claim
+	returns types.ReturnValue
+	entries []string
+	state   bool
+}
+
+// replaced lists the claims among the values that were there before.
+func (w *write) replaced(before item) []string {
+	gone := item{}
+	if w.state {
+		gone[attrState] = before[attrState]
+	}
+	return append(claimsOf(gone), claimedEntries(before, w.entries)...)
+}
+
+// unused lists the claims of a write that was not applied. What is stored refers to them all the same where an earlier call of the same attempt was applied.
+func (w *write) unused(stored item) []string {
+	used := claimsOf(stored)
+	var names []string
+	for _, c := range w.claims {
+		if !slices.Contains(used, c.name) {
+			names = append(names, c.name)
+		}
+	}
+	return names
 }
 
 // groupWrite makes the write of a commit's group record.
@@ -63,13 +95,14 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
+	claims := s.claimGroup(it, c.Next.Key, c.Attempt)
 	if err := commitFits(c, it); err != nil {
 		return write{}, err
 	}
 	x := newExpression()
 	if c.Loaded.Version == 0 {
 		x.absent(s.nowMillis())
-		return write{put: &types.Put{
+		return write{claims: slices.Collect(maps.Values(claims)), put: &types.Put{
 			TableName: &s.tables.Groups, Item: it, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}}, nil
@@ -80,26 +113,35 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	for _, name := range []string{attrVersion, attrAttempt, attrLast, attrSources, attrChained, attrHeld, attrExpires, attrTTL} {
 		x.set(it[name], name)
 	}
-	if !bytes.Equal(c.Loaded.State, c.Next.State) {
+	w := write{state: !bytes.Equal(c.Loaded.State, c.Next.State)}
+	if w.state {
 		x.set(it[attrState], attrState)
 	}
-	setPending(x, c, it)
-	return write{update: &types.Update{
+	w.entries = setPending(x, c, it)
+	w.claims = referred(x.values, claims)
+	if s.mayClaim(&c.Loaded) {
+		w.returns = types.ReturnValueUpdatedOld
+	}
+	w.update = &types.Update{
 		TableName: &s.tables.Groups, Key: groupItemKey(c.Next.Key), UpdateExpression: x.update(), ConditionExpression: x.condition(),
 		ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}}, nil
+	}
+	return w, nil
 }
 
 // maxChanges is how many entries an update may name: an expression has 4 KB.
 const maxChanges = 50
 
-// setPending adds the new entries and removes those that the commit leaves out, each by its number.
-func setPending(x *expression, c *record.Commit, it item) {
+// setPending adds the new entries and removes those that the commit leaves out, each by its number. It gives the numbers whose old values go.
+func setPending(x *expression, c *record.Commit, it item) (gone []string) {
 	added, dropped := differ(c)
 	if len(added)+len(dropped) > maxChanges {
 		replacePending(x, c, it)
-		return
+		for n := range numbers(c.Loaded.Pending) {
+			gone = append(gone, numberName(n))
+		}
+		return gone
 	}
 	sent := entries(it, attrSent)
 	for _, n := range added {
@@ -112,6 +154,7 @@ func setPending(x *expression, c *record.Commit, it item) {
 		x.set(nil, attrPending, n)
 		x.set(nil, attrSent, n)
 	}
+	return dropped
 }
 
 // replacePending writes the map as a whole, because its changes do not fit into an expression, and on the condition that no Clear has removed an entry since the load:
@@ -149,21 +192,24 @@ func numbers(pending []record.Pending) map[uint64]bool {
 	return out
 }
 
-// send makes the write by itself.
-func (w write) send(ctx context.Context, client Client, d *doubt) error {
+// send makes the write by itself, and gives what was there before, as far as it was asked for.
+func (w *write) send(ctx context.Context, client Client, d *doubt) (item, error) {
 	if w.put != nil {
 		_, err := client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: w.put.TableName, Item: w.put.Item, ConditionExpression: w.put.ConditionExpression, ExpressionAttributeNames: w.put.ExpressionAttributeNames,
 			ExpressionAttributeValues: w.put.ExpressionAttributeValues, ReturnValuesOnConditionCheckFailure: w.put.ReturnValuesOnConditionCheckFailure,
 		}, d.watch)
-		return err
+		return nil, err
 	}
-	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	out, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: w.update.TableName, Key: w.update.Key, UpdateExpression: w.update.UpdateExpression, ConditionExpression: w.update.ConditionExpression,
 		ExpressionAttributeNames: w.update.ExpressionAttributeNames, ExpressionAttributeValues: w.update.ExpressionAttributeValues,
-		ReturnValuesOnConditionCheckFailure: w.update.ReturnValuesOnConditionCheckFailure,
+		ReturnValuesOnConditionCheckFailure: w.update.ReturnValuesOnConditionCheckFailure, ReturnValues: w.returns,
 	}, d.watch)
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return out.Attributes, nil
 }
 
 // transact makes the write together with those of held messages.

@@ -18,6 +18,7 @@
 //
 // # Limits
 //
-// Times are kept to the millisecond. Empty slices and maps read as nil. An item holds 400 KB; what is larger is refused, not moved elsewhere. A reply of more than 1 KB has an item of its own. Clear sets the expiry in a condition on what it
+// Times are kept to the millisecond. Empty slices and maps read as nil. An item holds 400 KB. Where there are Claims, a state and a pending entry of more than 100 KB are kept there; what is
+// too large all the same is refused. A reply of more than 1 KB has an item of its own. Clear sets the expiry in a condition on what it
 // leaves; where that condition loses a race the record stays without one, until a later commit or clear of the group. Groups and Tokens scan, in DynamoDB's own order.
 package dynamostore

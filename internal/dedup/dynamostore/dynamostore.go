@@ -33,6 +33,10 @@ type Options struct {
 	Now func() time.Time
 	// Replies says what is read with a token. Defaults to ReadReplies.
 	Replies ReplyReading
+	// Claims keeps what is too large for an item. Defaults to none: then it is refused.
+	Claims Claims
+	// ClaimAbove is how large a state or a pending entry in an item may be, in bytes as encoded, where there are Claims. Defaults to 100 KB.
+	ClaimAbove int
 	// Pause waits before round n (1, 2, …) of what DynamoDB left undone of a batch. Defaults to exponential backoff with full jitter from 20 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
 }
@@ -57,6 +61,9 @@ func New(client Client, tables Tables, options Options) (*Store, error) {
 	}
 	if options.Now == nil {
 		options.Now = time.Now
+	}
+	if options.ClaimAbove == 0 {
+		options.ClaimAbove = claimAbove
 	}
 	if options.Pause == nil {
 		options.Pause = pause

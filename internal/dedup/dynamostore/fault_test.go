@@ -30,6 +30,8 @@ type lossy struct {
 	requests  []string // operations, in their order
 }
 
+func newLossy() *lossy { return &lossy{inner: awshttp.NewBuildableClient()} }
+
 func (l *lossy) Do(r *http.Request) (*http.Response, error) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	l.requests = append(l.requests, operation)
@@ -58,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	client := connect(t)
 	tables := createTables(t, client)
-	l := &lossy{inner: awshttp.NewBuildableClient()}
+	l := newLossy()
 	options := client.Options()
 	options.HTTPClient = l
 	return &world{Store: open(t, dynamodb.New(options), tables, time.Now), beside: open(t, client, tables, time.Now), net: l}

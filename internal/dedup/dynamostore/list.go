@@ -3,6 +3,7 @@ package dynamostore
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 
@@ -32,11 +33,19 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 		if !ok {
 			return fmt.Errorf("%w: partition without a stream", record.ErrCorrupt)
 		}
-		g, err := s.decodeGroup(key, it, now)
+		g, err := s.wholeGroup(ctx, key, it, now)
+		if errors.Is(err, errClaimGone) {
+			var again []record.Group
+			if again, err = s.loadGroups(ctx, []record.GroupKey{key}); err == nil {
+				g = again[0]
+			}
+		}
 		if err != nil {
 			return fmt.Errorf("group %s: %w", key, err)
 		}
-		out = append(out, g)
+		if g.Version > 0 {
+			out = append(out, g)
+		}
 		return nil
 	})
 	if err != nil {

@@ -31,7 +31,23 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	return gs, ts, nil
 }
 
+// loadGroups reads groups, and what of them is kept elsewhere. A group whose claims are gone by then has been written anew, and all are read again.
 func (s *Store) loadGroups(ctx context.Context, keys []record.GroupKey) ([]record.Group, error) {
+	for round := 1; ; round++ {
+		groups, err := s.readGroups(ctx, keys)
+		switch {
+		case !errors.Is(err, errClaimGone):
+			return groups, err
+		case round == rounds:
+			return nil, fmt.Errorf("%w: %w", record.ErrCorrupt, err)
+		}
+		if err := s.options.Pause(ctx, round); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) readGroups(ctx context.Context, keys []record.GroupKey) ([]record.Group, error) {
 	now := s.nowMillis()
 	itemKeys := make([]item, len(keys))
 	for i, key := range keys {
@@ -43,7 +59,7 @@ func (s *Store) loadGroups(ctx context.Context, keys []record.GroupKey) ([]recor
 	}
 	out := make([]record.Group, len(keys))
 	for i, key := range keys {
-		if out[i], err = s.decodeGroup(key, items[partition(key)], now); err != nil {
+		if out[i], err = s.wholeGroup(ctx, key, items[partition(key)], now); err != nil {
 			return nil, fmt.Errorf("group %s: %w", key, err)
 		}
 	}
