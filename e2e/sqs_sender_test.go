@@ -49,10 +49,9 @@ func newSQSClient(t *testing.T, endpoint string) *sqs.Client {
 		config.WithRegion("us-east-1"),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")),
 		config.WithRetryer(untilAcknowledged),
-		config.WithBaseEndpoint(endpoint),
 	)
 	must(t, err)
-	return sqs.NewFromConfig(c)
+	return sqs.NewFromConfig(c, func(o *sqs.Options) { o.BaseEndpoint = &endpoint })
 }
 
 func queueURL(t *testing.T, client *sqs.Client, name string) *string {
