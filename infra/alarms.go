@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -45,17 +46,23 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 		a.add(f.name+"Errors", "The function fails: its messages come again until they are dead letters.", f.MetricErrors(byAWS("Sum")), 1)
 		a.add(f.name+"Throttles", "The function is held back by a limit on concurrency.", f.MetricThrottles(byAWS("Sum")), 1)
 	}
-	a.add("Pending", "Effects wait for their destination.", longest("PendingAge"), a.props.Age.Seconds())
-	a.add("Gap", "Messages are held because a number before them does not come.", longest("GapAge"), a.props.Age.Seconds())
-	a.add("KeyReuse", "A sender uses one key for different messages.", counted("KeyReuse"), 1)
-	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", counted("Unknown"), 1)
-	a.add("Skipped", "The gap policy went on without messages that did not come.", counted("Skipped"), 1)
-	a.add("DeadLettered", "Messages or effects were refused: once show --dead-letters tells why.", counted("DeadLettered"), 1)
-	a.add("SweepMissed", "The sweep could not be started.", awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String("FailedInvocations"), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
-		DimensionsMap: &map[string]*string{"RuleName": p.Sweep.RuleName()},
-	}), 1)
+	a.add("Pending", "Effects wait for their destination.", p.longest("PendingAge"), a.props.Age.Seconds())
+	a.add("Gap", "Messages are held because a number before them does not come.", p.longest("GapAge"), a.props.Age.Seconds())
+	a.add("KeyReuse", "A sender uses one key for different messages.", p.counted("KeyReuse"), 1)
+	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", p.counted("Unknown"), 1)
+	a.add("Skipped", "The gap policy went on without messages that did not come.", p.counted("Skipped"), 1)
+	a.add("DeadLettered", "Messages or effects were refused: once show --dead-letters tells why.", p.counted("DeadLettered"), 1)
+	a.add("SweepMissed", "The sweep could not be started: gaps stay.", missed(p.Sweep), 1)
+	a.add("SweepAllMissed", "The sweep of all groups could not be started: what crashed workers left stays.", missed(p.SweepAll), 1)
 	return a
+}
+
+// missed is how often a schedule could not invoke its function.
+func missed(rule awsevents.Rule) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String("FailedInvocations"), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
+		DimensionsMap: &map[string]*string{"RuleName": rule.RuleName()},
+	})
 }
 
 type namedFunction struct {

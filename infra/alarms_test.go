@@ -32,6 +32,7 @@ func describe(r resource) string {
 func TestEverySignOfALossAlarms(t *testing.T) {
 	want := []string{
 		"AWS/Events FailedInvocations RuleName=Sweep Sum >= 1",
+		"AWS/Events FailedInvocations RuleName=SweepAll Sum >= 1",
 		"AWS/Lambda Errors FunctionName=Ingest Sum >= 1",
 		"AWS/Lambda Errors FunctionName=Process Sum >= 1",
 		"AWS/Lambda Errors FunctionName=Publish Sum >= 1",
@@ -119,7 +120,7 @@ func TestEveryMetricThatIsDocumentedWithAnAlarmHasOne(t *testing.T) {
 	x := synth(t)
 	alarms := map[string]bool{}
 	for _, r := range x.Resources {
-		if r.Type == alarmType && r.Properties["Namespace"] == metricNamespace {
+		if r.Type == alarmType && r.Properties["Namespace"] == "Once" {
 			alarms[r.Properties["MetricName"].(string)] = true
 		}
 	}
@@ -130,10 +131,27 @@ func TestEveryMetricThatIsDocumentedWithAnAlarmHasOne(t *testing.T) {
 	}
 }
 
+func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
+	for namespace, context := range map[string][]string{"Shop": {"stack=Shop"}, "Team/Shop": {"stack=Shop", "metricsNamespace=Team/Shop"}} {
+		x := synth(t, context...)
+		id, f := x.one(t, functionType, "Process")
+		f.expect(t, id, map[string]any{"Environment.Variables.ONCE_METRICS_NAMESPACE": namespace})
+		own := 0
+		for _, r := range x.Resources {
+			if r.Type == alarmType && r.Properties["Namespace"] == namespace {
+				own++
+			}
+		}
+		if own != 6 {
+			t.Errorf("%d alarms look at %s, want 6", own, namespace)
+		}
+	}
+}
+
 func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	const topic = "arn:aws:sns:eu-central-1:123456789012:pager"
 	x := synth(t, "alarmTopic="+topic, "alarmMinutes=60")
-	for _, id := range x.all(t, alarmType, 21) {
+	for _, id := range x.all(t, alarmType, 22) {
 		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{topic}, "OKActions": []string{topic}})
 		if metric := x.Resources[id].Properties["MetricName"]; metric == "PendingAge" || metric == "GapAge" {
 			x.Resources[id].expect(t, id, map[string]any{"Threshold": 3600})

@@ -33,10 +33,6 @@ func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
 
 // grantObjects lets a function keep objects. Without the permission to list, a missing object looks like a forbidden one.
 func grantObjects(bucket awss3.Bucket, grantee awsiam.IGrantable) {
-	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
-		Grantee: grantee, Actions: jsii.Strings("s3:GetObject", "s3:PutObject", "s3:DeleteObject"), ResourceArns: &[]*string{bucket.ArnForObjects(jsii.String("*"))},
-	})
-	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{
-		Grantee: grantee, Actions: jsii.Strings("s3:ListBucket"), ResourceArns: &[]*string{bucket.BucketArn()},
-	})
+	allow(grantee, bucket.ArnForObjects(jsii.String("*")), "s3:GetObject", "s3:PutObject", "s3:DeleteObject")
+	allow(grantee, bucket.BucketArn(), "s3:ListBucket")
 }

@@ -65,6 +65,8 @@ func (s *Settings) fields() map[string]func(string) error {
 		"reservedConcurrency": number(&s.ReservedConcurrency, 0, 10000),
 		"maxReceives":         number(&s.MaxReceives, 10, 1000),
 		"sweepMinutes":        minutes(&s.Sweep, 1, 60),
+		"sweepAllMinutes":     minutes(&s.SweepAll, 1, 1440),
+		"metricsNamespace":    text(&s.MetricsNamespace),
 		"environment":         pairs(&s.Environment),
 		"groupsTable":         text(&s.GroupsTable),
 		"tokensTable":         text(&s.TokensTable),

@@ -20,9 +20,9 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 	}
 	var messages []awscloudwatch.IMetric
 	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "Conflict", "Skipped"} {
-		messages = append(messages, counted(name))
+		messages = append(messages, p.counted(name))
 	}
-	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{longest("GapAge"), longest("PendingAge")}))
+	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{p.longest("GapAge"), p.longest("PendingAge")}))
 	board.AddWidgets(graph("Dead letters", deadLetters(p.Queues)), graph("Oldest message, seconds", oldest(p.Queues)))
 	board.AddWidgets(ofFunctions(p)...)
 	return board

@@ -33,7 +33,7 @@ func (a arn) in(scope constructs.Construct) *string {
 // grant gives the permissions, and only them.
 func grant(scope constructs.Construct, permissions []permission, grantee awsiam.IGrantable) {
 	for _, p := range permissions {
-		awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{Grantee: grantee, Actions: jsii.Strings(p.action), ResourceArns: &[]*string{p.arn.in(scope)}})
+		allow(grantee, p.arn.in(scope), p.action)
 	}
 }
 

@@ -55,11 +55,7 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	p.sweeper = p.Publish
-	if props.ownHandlers {
-		p.sweeper = p.Process
-	}
-	p.Tables.GrantSweep(p.sweeper)
+	p.Tables.GrantSweep(p.Process) // a sweep runs what is held, so it belongs where the handlers are
 	return nil
 }
 
@@ -101,6 +97,7 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 		"ONCE_INGRESS_FIFO_QUEUE_URL": p.Queues.IngressFIFO.QueueUrl(),
 		"ONCE_PUBLISH_QUEUE_URL":      p.Queues.Publish.QueueUrl(),
 		"ONCE_PUBLISH_FIFO_QUEUE_URL": p.Queues.PublishFIFO.QueueUrl(),
+		"ONCE_METRICS_NAMESPACE":      jsii.String(props.MetricsNamespace),
 		"ONCE_DEAD_QUEUE_URL":         p.Queues.Dead.QueueUrl(),
 		"ONCE_DEAD_PUBLISH_QUEUE_URL": p.Queues.DeadPublish.QueueUrl(),
 		"ONCE_TRUSTED_SENDERS":        awscdk.Fn_Join(jsii.String(","), &p.trusted),

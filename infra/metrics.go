@@ -6,18 +6,15 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// metricNamespace is where the functions count what they do, by the names in docs/observability.md: for the whole deployment without dimensions.
-const metricNamespace = "Once"
-
-// counted is how often something happened in a period.
-func counted(name string) awscloudwatch.Metric { return measured(name, "Sum") }
+// counted is how often something happened in a period. The functions count by the names in docs/observability.md, for the whole deployment without dimensions.
+func (p *Pipeline) counted(name string) awscloudwatch.Metric { return p.measured(name, "Sum") }
 
 // longest is the longest that something had to wait in a period, in seconds.
-func longest(name string) awscloudwatch.Metric { return measured(name, "Maximum") }
+func (p *Pipeline) longest(name string) awscloudwatch.Metric { return p.measured(name, "Maximum") }
 
-func measured(name, statistic string) awscloudwatch.Metric {
+func (p *Pipeline) measured(name, statistic string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
-		Namespace: jsii.String(metricNamespace), MetricName: jsii.String(name), Statistic: jsii.String(statistic), Period: fiveMinutes(),
+		Namespace: jsii.String(p.MetricsNamespace), MetricName: jsii.String(name), Statistic: jsii.String(statistic), Period: fiveMinutes(),
 	})
 }
 

@@ -26,8 +26,8 @@ type PipelineProps struct {
 	Config string
 	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
 	Assets string
-	// ProcessFunction is a folder with a bootstrap of your own, with handlers in Go; then it sweeps too, because a sweep runs held messages. Handlers of one-time requests,
-	// and of blobs and destinations of your own, are needed in IngestFunction and PublishFunction too. Each defaults to its folder in Assets.
+	// ProcessFunction is a folder with a bootstrap of your own, with handlers in Go. Handlers of one-time requests are needed in IngestFunction too, which runs them.
+	// Each defaults to its folder in Assets.
 	IngestFunction, ProcessFunction, PublishFunction string
 	// Architecture defaults to arm64.
 	Architecture Architecture
@@ -41,8 +41,12 @@ type PipelineProps struct {
 	ReservedConcurrency int
 	// MaxReceives of a message on an ingress queue. Defaults to 100.
 	MaxReceives int
-	// Sweep is the time between sweeps. Defaults to 5 minutes.
+	// Sweep is the time between two looks at groups that have messages held. Defaults to 1 minute.
 	Sweep time.Duration
+	// SweepAll is the time between two looks at all groups, which finish whatever crashed workers left. Defaults to 1 hour.
+	SweepAll time.Duration
+	// MetricsNamespace is where the functions count in CloudWatch. Defaults to Once; two systems in one account and region want two.
+	MetricsNamespace string
 	// Paused takes messages in and processes none. Defaults to false.
 	Paused bool
 	// Environment has further variables of the functions.
@@ -59,19 +63,18 @@ type PipelineProps struct {
 	Unprotected bool
 	// Emulator trusts the account as sender of messages.
 	Emulator bool
-
-	ownHandlers bool
 }
 
 func (p *PipelineProps) withDefaults() *PipelineProps {
 	d, out := defaults(), *p
-	out.ownHandlers = p.ProcessFunction != ""
 	orElse(&out.Architecture, d.Architecture)
 	orElse(&out.Memory, d.Memory)
 	orElse(&out.Timeout, d.Timeout)
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
 	orElse(&out.MaxReceives, d.MaxReceives)
 	orElse(&out.Sweep, d.Sweep)
+	orElse(&out.SweepAll, d.SweepAll)
+	orElse(&out.MetricsNamespace, "Once")
 	orElse(&out.LogRetentionDays, d.LogRetentionDays)
 	orElse(&out.API.Kind, d.API.Kind)
 	orElse(&out.API.Auth, d.API.Auth)
@@ -96,14 +99,15 @@ type Pipeline struct {
 	Queues *Queues
 	Bucket awss3.Bucket
 	API    *API
-	// Sweep is the schedule of the sweep.
-	Sweep awsevents.Rule
+	// Sweep and SweepAll are the schedules of the sweeps.
+	Sweep, SweepAll awsevents.Rule
+	// MetricsNamespace is where the functions count.
+	MetricsNamespace string
 
 	Ingest, Process, Publish awslambda.Function
 
 	scope   constructs.Construct
 	trusted []*string
-	sweeper awslambda.Function
 }
 
 // NewPipeline makes a pipeline. The errors are those of the configuration and of the bootstraps, before anything is made of them.
@@ -123,7 +127,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	for _, key := range props.KMSKeys {
 		destinations = append(destinations, permission{"kms:Decrypt", arn{whole: key}}, permission{"kms:GenerateDataKey", arn{whole: key}})
 	}
-	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables}
+	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
 	if p.Tables == nil {
 		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}
@@ -136,21 +140,19 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.feed("IngressFifo", p.Queues.IngressFIFO, p.Process, props)
 	p.feed("Publish", p.Queues.Publish, p.Publish, props)
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
-	p.Sweep = p.newSweep(props)
+	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)
+	p.SweepAll = p.newSweep("SweepAll", "sweep-all", "finishes what crashed workers left", props.SweepAll, props.Paused)
 	p.API = newAPI(p.scope, props.API, p.Ingest, newLogs(p.scope, "Access", props.LogRetentionDays))
 	return p, nil
 }
 
-// sweepEvent is what the schedule sends.
-func sweepEvent() map[string]string { return map[string]string{"once": "sweep"} }
-
-// newSweep invokes a function from time to time. A sweep that fails is not repeated: the next one does the same.
-func (p *Pipeline) newSweep(props *PipelineProps) awsevents.Rule {
-	return awsevents.NewRule(p.scope, jsii.String("Sweep"), &awsevents.RuleProps{
-		Description: jsii.String("once: finishes what crashed workers left, and acts on gaps"),
-		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(props.Sweep.Minutes()))), Enabled: jsii.Bool(!props.Paused),
-		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.sweeper, &awseventstargets.LambdaFunctionProps{
-			Event: awsevents.RuleTargetInput_FromObject(sweepEvent()), RetryAttempts: jsii.Number(0),
+// newSweep gives the process function a task from time to time. One that fails is not repeated: the next does the same.
+func (p *Pipeline) newSweep(id, task, description string, every time.Duration, paused bool) awsevents.Rule {
+	return awsevents.NewRule(p.scope, jsii.String(id), &awsevents.RuleProps{
+		Description: jsii.String("once: " + description), Enabled: jsii.Bool(!paused),
+		Schedule: awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
+		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.Process, &awseventstargets.LambdaFunctionProps{
+			Event: awsevents.RuleTargetInput_FromObject(map[string]string{"once": task}), RetryAttempts: jsii.Number(0),
 		})},
 	})
 }

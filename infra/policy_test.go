@@ -151,13 +151,31 @@ func TestRolesHaveNoPoliciesButGrants(t *testing.T) {
 	}
 }
 
-func TestOnlyTheSweepReadsWholeTables(t *testing.T) {
-	for _, s := range statements(synth(t)) {
-		for _, action := range s.actions {
-			if action == "dynamodb:Scan" && !strings.Contains(s.where, "PublishRole") {
-				t.Errorf("%s may scan", s.where)
+func TestOnlyTheSweepReadsTheIndexAndTheWholeTable(t *testing.T) {
+	x := synth(t)
+	groups, _ := x.one(t, tableType, "Groups")
+	scans, indexes := 0, 0
+	for _, s := range statements(x) {
+		for _, r := range s.resources {
+			index := strings.Contains(r, "/index/")
+			if index && !strings.Contains(r, `"waiting"`) && !strings.Contains(r, `/index/waiting"`) {
+				t.Errorf("%s may read %s", s.where, r)
+			}
+			for _, action := range s.actions {
+				switch {
+				case action != "dynamodb:Scan" && !index:
+				case !strings.Contains(s.where, "ProcessRole") || !strings.Contains(r, groups):
+					t.Errorf("%s: %s on %s", s.where, action, r)
+				case index:
+					indexes++
+				default:
+					scans++
+				}
 			}
 		}
+	}
+	if scans != 1 || indexes != 1 {
+		t.Errorf("%d scans, %d queries of an index", scans, indexes)
 	}
 }
 

@@ -30,8 +30,12 @@ type Settings struct {
 	// MaxReceives is how often a message is received before an ingress queue gives it up to its dead-letter queue; the functions refuse what is hopeless long
 	// before, with a reason. Defaults to 100: five hours of an unreachable store.
 	MaxReceives int
-	// Sweep is the time between sweeps. Defaults to 5 minutes.
+	// Sweep is the time between two looks at groups that have messages held. Defaults to 1 minute.
 	Sweep time.Duration
+	// SweepAll is the time between two looks at all groups. Defaults to 1 hour.
+	SweepAll time.Duration
+	// MetricsNamespace is where the functions count in CloudWatch. Defaults to the name of the stack.
+	MetricsNamespace string
 	// Environment has further variables of the functions. Whoever may read a function's configuration sees them.
 	Environment map[string]string
 	// GroupsTable and TokensTable name tables that are there already, such as restored ones. Both or none; by default the stack makes its own.
@@ -69,13 +73,14 @@ const (
 func defaults() Settings {
 	return Settings{
 		Stack: "Once", Config: "once.yaml", Assets: "../dist", Architecture: ARM64, Memory: 512, Timeout: 30 * time.Second, MaxConcurrency: 50, MaxReceives: 100,
-		Sweep: 5 * time.Minute, DeletionProtection: true, LogRetentionDays: 30, AlarmAge: 15 * time.Minute,
+		Sweep: time.Minute, SweepAll: time.Hour, DeletionProtection: true, LogRetentionDays: 30, AlarmAge: 15 * time.Minute,
 		API: APISettings{Kind: HTTP, Auth: IAM, Rate: 1000, Burst: 500, LogsRole: true},
 	}
 }
 
 // complete sets what depends on other settings, unless it was given, and checks what must fit together.
 func (s *Settings) complete(given map[string]any) error {
+	orElse(&s.MetricsNamespace, s.Stack)
 	if s.Emulator {
 		if given["architecture"] == nil {
 			s.Architecture = Architecture(runtime.GOARCH)

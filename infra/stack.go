@@ -23,7 +23,7 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	p, err := NewPipeline(stack, "Pipeline", &PipelineProps{
 		Config: string(text), Assets: s.Assets, IngestFunction: s.IngestFunction, ProcessFunction: s.ProcessFunction, PublishFunction: s.PublishFunction,
 		Architecture: s.Architecture, Memory: s.Memory, Timeout: s.Timeout, MaxConcurrency: s.MaxConcurrency, ReservedConcurrency: s.ReservedConcurrency,
-		MaxReceives: s.MaxReceives, Sweep: s.Sweep, Paused: s.Paused, Environment: s.Environment, KMSKeys: s.KMSKeys, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
+		MaxReceives: s.MaxReceives, Sweep: s.Sweep, SweepAll: s.SweepAll, MetricsNamespace: s.MetricsNamespace, Paused: s.Paused, Environment: s.Environment, KMSKeys: s.KMSKeys, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
 		Unprotected: !s.DeletionProtection, Emulator: s.Emulator,
 	})
 	if err != nil {

@@ -39,11 +39,17 @@ func TestTablesHaveTheKeysOfTheStore(t *testing.T) {
 	x := synth(t)
 	id, groups := x.one(t, tableType, "Groups")
 	groups.expect(t, id, map[string]any{"KeySchema.0.AttributeName": "pk", "KeySchema.1.AttributeName": "sk", "KeySchema.1.KeyType": "RANGE"})
+	groups.expect(t, id, map[string]any{
+		"GlobalSecondaryIndexes": []any{map[string]any{
+			"IndexName": "waiting", "Projection": map[string]any{"ProjectionType": "KEYS_ONLY"},
+			"KeySchema": []any{map[string]any{"AttributeName": "held", "KeyType": "HASH"}, map[string]any{"AttributeName": "pk", "KeyType": "RANGE"}},
+		}},
+	})
 	id, tokens := x.one(t, tableType, "Tokens")
-	tokens.expect(t, id, map[string]any{"KeySchema.0.AttributeName": "pk", "KeySchema.0.KeyType": "HASH", "KeySchema.1": nil})
+	tokens.expect(t, id, map[string]any{"KeySchema.0.AttributeName": "pk", "KeySchema.0.KeyType": "HASH", "KeySchema.1": nil, "GlobalSecondaryIndexes": nil})
 
 	attributes := source(t, "../internal/dedup/dynamostore")
-	for name, value := range map[string]string{"attrPK": "pk", "attrSK": "sk", "attrTTL": ttlAttribute} {
+	for name, value := range map[string]string{"attrPK": "pk", "attrSK": "sk", "attrTTL": ttlAttribute, "attrHeld": heldAttribute, "WaitingIndex": waitingIndex} {
 		if !regexp.MustCompile(name + `\s+= "` + value + `"`).MatchString(attributes) {
 			t.Errorf("the store's %s is not %s", name, value)
 		}
@@ -89,8 +95,9 @@ func TestAPausedSystemTakesMessagesInAndProcessesNone(t *testing.T) {
 	for _, id := range x.all(t, mappingType, 4) {
 		x.Resources[id].expect(t, id, map[string]any{"Enabled": false})
 	}
-	id, rule := x.one(t, "AWS::Events::Rule", "Sweep")
-	rule.expect(t, id, map[string]any{"State": "DISABLED"})
+	for _, id := range x.all(t, "AWS::Events::Rule", 2) {
+		x.Resources[id].expect(t, id, map[string]any{"State": "DISABLED"})
+	}
 }
 
 func TestDeletionProtectionIsASetting(t *testing.T) {
@@ -214,7 +221,7 @@ func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
 func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
 	x := synth(t)
 	var want []string
-	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/lambda"), -1) {
+	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/lambda")+source(t, "../internal/telemetry"), -1) {
 		want = append(want, m[1])
 	}
 	if len(want) < 10 {
@@ -277,23 +284,23 @@ func TestEveryFunctionAndTheAPILogWithRetention(t *testing.T) {
 	}
 }
 
-func TestASweepIsScheduled(t *testing.T) {
-	x := synth(t)
-	target, _ := x.one(t, functionType, "Publish")
-	id, rule := x.one(t, "AWS::Events::Rule", "Sweep")
-	rule.expect(t, id, map[string]any{
-		"ScheduleExpression": "rate(5 minutes)", "State": "ENABLED", "Targets.0.Arn": arnOf(target), "Targets.0.Input": `{"once":"sweep"}`, "Targets.1": nil,
-	})
-}
-
-func TestHandlersOfOnesOwnAreSweptWhereTheyAre(t *testing.T) {
-	x := synth(t, "processFunction=FOLDER/own")
-	target, _ := x.one(t, functionType, "Process")
-	id, rule := x.one(t, "AWS::Events::Rule", "Sweep")
-	rule.expect(t, id, map[string]any{"Targets.0.Arn": arnOf(target)})
-	for _, s := range statements(x) {
-		if slices.Contains(s.actions, "dynamodb:Scan") && !strings.Contains(s.where, "ProcessRole") {
-			t.Errorf("%s may scan", s.where)
+func TestSweepsAreScheduledWhereTheHandlersAre(t *testing.T) {
+	for _, context := range [][]string{nil, {"processFunction=FOLDER/own"}} {
+		x := synth(t, context...)
+		target, _ := x.one(t, functionType, "Process")
+		rules := x.all(t, "AWS::Events::Rule", 2)
+		for i, want := range []map[string]any{
+			{"ScheduleExpression": "rate(1 minute)", "Targets.0.Input": `{"once":"sweep"}`}, {"ScheduleExpression": "rate(1 hour)", "Targets.0.Input": `{"once":"sweep-all"}`},
+		} {
+			rule := x.Resources[rules[i]]
+			rule.expect(t, rules[i], want)
+			rule.expect(t, rules[i], map[string]any{"State": "ENABLED", "Targets.0.Arn": arnOf(target), "Targets.1": nil})
+		}
+	}
+	tasks := source(t, "../internal/lambda")
+	for _, task := range []string{`TaskSweep    = "sweep"`, `TaskSweepAll = "sweep-all"`} {
+		if !strings.Contains(tasks, task) {
+			t.Errorf("the functions have no %s", task)
 		}
 	}
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
+// waitingIndex finds the groups that have messages held, by heldAttribute; without it a sweep would read the whole table to act on a gap.
+const (
+	waitingIndex  = "waiting"
+	heldAttribute = "held"
+)
+
 // ttlAttribute is where the store puts the time at which an item may go. It only gives storage back: what counts is in conditions.
 const ttlAttribute = "expires"
 
@@ -28,10 +34,11 @@ func NewTables(scope constructs.Construct, id string, props *TablesProps) *Table
 		props = &TablesProps{}
 	}
 	scope = constructs.NewConstruct(scope, jsii.String(id))
-	return &Tables{
-		Groups: newTable(scope, "Groups", key("sk"), *props),
-		Tokens: newTable(scope, "Tokens", nil, *props),
-	}
+	groups := newTable(scope, "Groups", key("sk"), *props)
+	groups.AddGlobalSecondaryIndex(&awsdynamodb.GlobalSecondaryIndexProps{
+		IndexName: jsii.String(waitingIndex), PartitionKey: key(heldAttribute), SortKey: key("pk"), ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
+	})
+	return &Tables{Groups: groups, Tokens: newTable(scope, "Tokens", nil, *props)}
 }
 
 // ExistingTables are tables that are there already, such as restored ones, by their names. The stack neither changes nor deletes them.
@@ -64,13 +71,20 @@ func removal(unprotected bool) awscdk.RemovalPolicy {
 
 // GrantUse lets the engine work on both tables. A transaction needs the permissions of what it does.
 func (t *Tables) GrantUse(grantee awsiam.IGrantable) {
-	actions := jsii.Strings("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
-	t.Groups.Grant(grantee, append(*actions, jsii.String("dynamodb:Query"))...) // Query finds held messages
-	t.Tokens.Grant(grantee, *actions...)
+	for _, table := range []awsdynamodb.ITable{t.Groups, t.Tokens} {
+		allow(grantee, table.TableArn(), "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
+	}
+	allow(grantee, t.Groups.TableArn(), "dynamodb:Query") // finds held messages
 }
 
-// GrantSweep lets a sweep find groups that nobody works on and tokens that have expired; it needs GrantUse too. No message path reads a whole table.
+// GrantSweep lets a sweep find groups that nobody works on; it needs GrantUse too. No message path reads an index or a whole table, and nothing reads all tokens: what
+// has expired, the time-to-live of the table deletes.
 func (t *Tables) GrantSweep(grantee awsiam.IGrantable) {
-	t.Groups.Grant(grantee, jsii.String("dynamodb:Scan"))
-	t.Tokens.Grant(grantee, jsii.String("dynamodb:Scan"))
+	allow(grantee, awscdk.Fn_Join(jsii.String("/index/"), &[]*string{t.Groups.TableArn(), jsii.String(waitingIndex)}), "dynamodb:Query")
+	allow(grantee, t.Groups.TableArn(), "dynamodb:Scan")
+}
+
+// allow grants actions on one resource. The CDK's grants for tables with an index allow every index, by a wildcard.
+func allow(grantee awsiam.IGrantable, resource *string, actions ...string) {
+	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{Grantee: grantee, Actions: jsii.Strings(actions...), ResourceArns: &[]*string{resource}})
 }
