@@ -8,7 +8,7 @@
 # signatures. KEEP=1 leaves the emulator up; PORT chooses another port than its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-name=${1:-} out=$PWD/.tools/deploy/${1:-}
+name=${1:-} out=$PWD/.tools/deploy/${1:-}${PORT:+.$PORT}
 case $name in
 localstack) options=(-c api=rest) ;;
 ministack) options=(-c api=http) ;;
