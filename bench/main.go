@@ -32,6 +32,7 @@ func benchmarks() []benchmark {
 		{"http", "HTTP 202 beside a bare net/http server that does one synced Pebble put", httpAccept},
 		{"pipeline", "end to end, HTTP in to file out", pipeline},
 		{"identities", "cost and memory with many identities remembered", identities},
+		{"dynamodb", "engine on DynamoDB beside Powertools for AWS Lambda, which it installs", dynamo},
 	}
 }
 

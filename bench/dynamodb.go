@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/lambda"
+)
+
+const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
+
+// How many messages a client of the comparison does, and how many it does before it is measured.
+const (
+	counted = 400
+	warm    = 200
+)
+
+// A client is one row: a program and its case.
+type client struct {
+	name    string
+	command []string
+	// against is the case of the peers that it is compared with; empty for rows of peers.
+	against string
+	aim     aim
+}
+
+// An aim is the share of each peer's CPU and price that a row may take; 0 where there is none.
+type aim struct{ cpu, price float64 }
+
+// A figure is what a client takes for each message.
+type figure struct {
+	requests, writes, reads, price, cpu float64 // cpu in ms
+}
+
+// dynamo sets the engine on DynamoDB beside Powertools, all through one counting proxy.
+func dynamo(ctx context.Context, o options) (err error) {
+	endpoint := os.Getenv(endpointVariable)
+	if endpoint == "" {
+		return fmt.Errorf("%s is not set: localstack/aws.sh run go run ./bench -only dynamodb", endpointVariable)
+	}
+	clients, err := build(ctx, o)
+	if err != nil {
+		return err
+	}
+	tables, drop, err := benchTables(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, drop()) }()
+	m, err := newMeter(endpoint)
+	if err != nil {
+		return err
+	}
+	address, stop, err := listen(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	environment := append(os.Environ(), endpointVariable+"=http://"+address, "AWS_LAMBDA_FUNCTION_NAME=bench", "NODE_ENV=production",
+		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // as Python's SDK calls it
+	figures, err := measureAll(ctx, o.rounds, clients, m, append(environment, tables...))
+	if err != nil {
+		return err
+	}
+	report(clients, figures)
+	return nil
+}
+
+// build installs the peers and compiles the engine's own client.
+func build(ctx context.Context, o options) ([]client, error) {
+	install := exec.CommandContext(ctx, "bench/peers/install.sh")
+	install.Stderr = os.Stderr
+	out, err := install.Output()
+	if err != nil {
+		return nil, fmt.Errorf("install peers: %w", err)
+	}
+	dir, err := os.MkdirTemp(o.dir, "once-bench-")
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(dir, "once")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./bench/peers/once").CombinedOutput(); err != nil { //nolint:gosec // a path of its own
+		return nil, fmt.Errorf("build client: %w: %s", err, text)
+	}
+	python := []string{strings.TrimSpace(string(out)), "bench/peers/python/main.py"}
+	node := []string{"node", ".tools/peers/typescript/main.mjs"}
+	return rows(python, node, binary), nil
+}
+
+func rows(python, node []string, binary string) []client {
+	with := func(command []string, name string) []string { return append(append([]string(nil), command...), name) }
+	out := []client{
+		{name: "Powertools Python, first", command: with(python, "first")},
+		{name: "Powertools TypeScript, first", command: with(node, "first")},
+		{name: "Powertools Python, duplicate of 20 KB", command: with(python, "duplicate")},
+		{name: "Powertools TypeScript, duplicate of 20 KB", command: with(node, "duplicate")},
+	}
+	for _, x := range []struct {
+		name, which string
+		cpu, price  float64
+	}{
+		{"key, alone", "key-alone", 1, 0},
+		{"key, after another of its group", "key-again", 1, 0},
+		{"key, batches of ten new groups", "key-new-groups", 0.2, 0},
+		{"key, batches of the same ten groups", "key-ten-groups", 0.2, 0},
+		{"key, batches of ten of one group", "key-one-group", 0.2, 0},
+		{"sequence, alone", "sequence-alone", 1, 0},
+		{"sequence, after another of its group", "sequence-again", 1, 0},
+		{"sequence, batches of ten new groups", "sequence-new-groups", 0.2, 0},
+		{"sequence, batches of the same ten groups", "sequence-ten-groups", 0.2, 0},
+		{"sequence, batches of ten of one group", "sequence-one-group", 0.2, 0},
+		{"key, duplicate of 20 KB", "key-duplicate", 1, 0.1},
+		{"key, duplicate of its group's last, 20 KB", "key-duplicate-last", 1, 0.1},
+		{"sequence, duplicate of 20 KB", "sequence-duplicate", 1, 0.1},
+		{"sequence, duplicate of its group's last, 20 KB", "sequence-duplicate-last", 1, 0.1},
+	} {
+		against := "first"
+		if strings.Contains(x.which, "duplicate") {
+			against = "duplicate"
+		}
+		out = append(out, client{x.name, []string{binary, x.which}, against, aim{x.cpu, x.price}})
+	}
+	return out
+}
+
+// benchTables makes the tables of all sides, and says their names in variables.
+func benchTables(ctx context.Context) (variables []string, drop func() error, err error) {
+	clients, err := lambda.NewClients(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	name := "bench-" + rand.Text()
+	ours := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
+	schemas := append(dynamostore.Schema(ours), simpleTable(name+"-records", "id"), simpleTable(name+"-accounts", "pk"))
+	for _, in := range schemas {
+		if _, err := clients.DynamoDB.CreateTable(ctx, in); err != nil {
+			return nil, nil, fmt.Errorf("create table: %w", err)
+		}
+		if err := dynamodb.NewTableExistsWaiter(clients.DynamoDB).Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			return nil, nil, fmt.Errorf("wait for table: %w", err)
+		}
+	}
+	drop = func() (err error) {
+		for _, in := range schemas {
+			_, failed := clients.DynamoDB.DeleteTable(context.WithoutCancel(ctx), &dynamodb.DeleteTableInput{TableName: in.TableName})
+			err = errors.Join(err, failed)
+		}
+		return err
+	}
+	return []string{"BENCH_GROUPS=" + ours.Groups, "BENCH_TOKENS=" + ours.Tokens, "BENCH_RECORDS=" + name + "-records", "BENCH_ACCOUNTS=" + name + "-accounts"}, drop, nil
+}
+
+func simpleTable(name, key string) *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
+		TableName: &name, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: &key, AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String(key), KeyType: types.KeyTypeHash}},
+	}
+}
+
+// measureAll runs each client in turn, several rounds.
+func measureAll(ctx context.Context, rounds int, clients []client, m *meter, environment []string) ([][]figure, error) {
+	figures := make([][]figure, len(clients))
+	for range rounds {
+		for i, c := range clients {
+			f, err := measure(ctx, c, m, environment)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			figures[i] = append(figures[i], f)
+		}
+	}
+	return figures, nil
+}
+
+// measure runs one client: it says when it is warm, is told to go on, and says what it took.
+func measure(ctx context.Context, c client, m *meter, environment []string) (f figure, err error) {
+	command := exec.CommandContext(ctx, c.command[0], append(c.command[1:], strconv.Itoa(counted), strconv.Itoa(warm))...) //nolint:gosec // programs of this benchmark
+	var complaints bytes.Buffer
+	command.Env, command.Stderr = environment, &complaints
+	in, err1 := command.StdinPipe()
+	out, err2 := command.StdoutPipe()
+	if err := errors.Join(err1, err2, command.Start()); err != nil {
+		return f, err
+	}
+	defer func() {
+		if err = errors.Join(err, command.Wait()); err != nil {
+			err = fmt.Errorf("%w: %s", err, complaints.Bytes())
+		}
+	}()
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || line != "ready\n" {
+		return f, fmt.Errorf("%q in place of ready: %w", line, err)
+	}
+	if _, err := m.reset(); err != nil {
+		return f, err
+	}
+	if _, err := io.WriteString(in, "go\n"); err != nil {
+		return f, err
+	}
+	var took struct {
+		CPU float64 `json:"cpu_seconds"`
+	}
+	if err := json.NewDecoder(lines).Decode(&took); err != nil {
+		return f, fmt.Errorf("read result: %w", err)
+	}
+	used, err := m.reset()
+	return figure{float64(used.requests) / counted, used.writes / counted, used.reads / counted, used.price() / counted, took.CPU * 1000 / counted}, err
+}

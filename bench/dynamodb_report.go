@@ -1,0 +1,69 @@
+package main
+
+import "fmt"
+
+// Of a figure.
+func requests(f figure) float64 { return f.requests }
+func writes(f figure) float64   { return f.writes }
+func reads(f figure) float64    { return f.reads }
+func price(f figure) float64    { return f.price }
+func cpu(f figure) float64      { return f.cpu }
+
+// report prints the medians of the rounds, and the medians of the rounds' ratios to both peers, as a table for docs.
+func report(clients []client, figures [][]figure) {
+	fmt.Print(`
+| | requests | write units | read units | price | CPU, ms | CPU beside Python, TypeScript | price beside them |
+|---|---|---|---|---|---|---|---|
+`)
+	for i, c := range clients {
+		of := figures[i]
+		fmt.Printf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f |", c.name, middle(of, requests), middle(of, writes), middle(of, reads), middle(of, price), middle(of, cpu))
+		if c.against == "" {
+			fmt.Println(" | |")
+			continue
+		}
+		python, typescript := peers(clients, figures, c.against)
+		fmt.Printf(" %s | %s |\n", beside(of, python, typescript, cpu, c.aim.cpu), beside(of, python, typescript, price, c.aim.price))
+	}
+}
+
+// middle is the median of one of the figures over the rounds.
+func middle(figures []figure, of func(figure) float64) float64 {
+	list := make([]float64, len(figures))
+	for i, f := range figures {
+		list[i] = of(f)
+	}
+	return median(list)
+}
+
+// beside gives the ratios to both peers, and says whether they are above what is aimed at.
+func beside(ours, python, typescript []figure, of func(figure) float64, aim float64) string {
+	p, t := ratio(ours, python, of), ratio(ours, typescript, of)
+	text := fmt.Sprintf("%.2f, %.2f", p, t)
+	if aim > 0 && max(p, t) > aim {
+		text += fmt.Sprintf(" (aim %.1f: **not held**)", aim)
+	} else if aim > 0 {
+		text += fmt.Sprintf(" (aim %.1f)", aim)
+	}
+	return text
+}
+
+// ratio is the median of the rounds' ratios.
+func ratio(ours, peer []figure, of func(figure) float64) float64 {
+	list := make([]float64, len(ours))
+	for i := range ours {
+		list[i] = of(ours[i]) / of(peer[i])
+	}
+	return median(list)
+}
+
+// peers gives the rounds of both peers for a case.
+func peers(clients []client, figures [][]figure, which string) (python, typescript []figure) {
+	var found [][]figure
+	for i, c := range clients {
+		if c.against == "" && c.command[len(c.command)-1] == which {
+			found = append(found, figures[i])
+		}
+	}
+	return found[0], found[1]
+}
