@@ -137,7 +137,7 @@ func (p *Proxy) waitForNext(client context.Context) {
 
 // forward asks the service, whether the client still waits or not.
 func (p *Proxy) forward(r *http.Request, body []byte) (*answer, error) {
-	out, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))
+	out, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body)) //nolint:gosec // handing requests on is what it is for
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}
@@ -157,7 +157,7 @@ func (p *Proxy) forward(r *http.Request, body []byte) (*answer, error) {
 func (p *Proxy) reply(w http.ResponseWriter, a *answer) {
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // a client that has gone asks again
+	_, _ = w.Write(a.body) //nolint:gosec // as the service said it; a client that has gone asks again
 	_ = http.NewResponseController(w).Flush()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -46,7 +46,7 @@ func (l *line) Receive(_ context.Context, limit int, _, _ time.Duration) ([]queu
 	blocked := map[string]bool{}
 	var out []queue.Delivery
 	for _, p := range l.waiting {
-		free := !p.taken && !(queue.FIFO(l.name) && blocked[p.Group])
+		free := !p.taken && (!queue.FIFO(l.name) || !blocked[p.Group])
 		blocked[p.Group] = blocked[p.Group] || p.taken
 		if !free || p.Delay > 0 || len(out) == limit {
 			continue
