@@ -53,10 +53,10 @@ func Metrics() []string {
 // eventDeadLettered is seen at the queues: the engine does not know what its queues do with what it refuses.
 const eventDeadLettered record.EventName = "dead-lettered"
 
-// value is what one event adds to a metric: to the sum of a count, or as a candidate for the maximum of an age.
+// value is what one event adds to a metric: to the sum of a count, or as a candidate for the maximum of an age, in seconds to the millisecond.
 func value(e *record.Event) float64 {
 	if e.Name == record.EventGap || e.Name == record.EventPending {
-		return max(0, e.Age.Seconds()) // clocks differ
+		return max(0, float64(e.Age.Milliseconds())/1000) // clocks differ
 	}
 	return float64(e.Count)
 }
