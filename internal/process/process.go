@@ -164,7 +164,7 @@ func (h *Handler) postpone(ctx context.Context, b *batch) {
 // report lists the failures, and in a first-in-first-out queue what is behind them. What has moved to another queue is left out even there: given back, it would be
 // there twice.
 func (h *Handler) report(b *batch) events.SQSEventResponse {
-	var response events.SQSEventResponse
+	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}} // an empty list, not null, is what is documented
 	for i, behind := range b.behind() {
 		d := &b.all[i]
 		if d.fate == again {

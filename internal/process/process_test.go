@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -213,4 +214,14 @@ func TestWhatCanNotBeReadIsDeadLetteredWhereItIsTheMessagesFault(t *testing.T) {
 		t.Errorf("%+v, %v", response, err)
 	}
 	s.want(t, "refuse a:invalid")
+}
+
+func TestAnAnswerWithoutFailuresHasAnEmptyList(t *testing.T) {
+	response, err := New(&stub{}, nil, nil, Options{}).Handle(t.Context(), events.SQSEvent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(response); err != nil || string(b) != `{"batchItemFailures":[]}` {
+		t.Errorf("answered %s, %v", b, err)
+	}
 }

@@ -125,7 +125,7 @@ func (h *Handler) publish(ctx context.Context, all []work) {
 
 // report lists and logs the failures, and what is behind them. An effect that was sent is left out even there: given back, it would be sent again.
 func (h *Handler) report(batch []events.SQSMessage, all []work) events.SQSEventResponse {
-	var response events.SQSEventResponse
+	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}} // an empty list, not null, is what is documented
 	for i, behind := range wire.Behind(batch, func(i int) bool { return all[i].err != nil }) {
 		if w := &all[i]; w.err != nil || behind && w.trigger.Delivery == nil {
 			response.BatchItemFailures = append(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: w.record.MessageId})

@@ -3,6 +3,7 @@ package publish
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -207,4 +208,14 @@ func TestWorkEndsAMarginBeforeTheDeadline(t *testing.T) {
 			t.Errorf("%v left", got)
 		}
 	})
+}
+
+func TestAnAnswerWithoutFailuresHasAnEmptyList(t *testing.T) {
+	response, err := New(&stub{}, nil).Handle(t.Context(), events.SQSEvent{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(response); err != nil || string(b) != `{"batchItemFailures":[]}` {
+		t.Errorf("answered %s, %v", b, err)
+	}
 }
