@@ -2,6 +2,8 @@ package stack
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,13 +27,26 @@ func (s *Stack) caller(ctx context.Context) (caller, error) {
 	return caller{arn: aws.ToString(out.Arn), user: aws.ToString(out.UserId), account: aws.ToString(out.Account)}, nil
 }
 
-// principal is the caller as the deployed API authenticates it by IAM: package apigw says so of the same ARN.
+// Principal is the caller as the deployed API authenticates it by IAM.
+func (s *Stack) Principal(ctx context.Context) (string, error) {
+	c, err := s.caller(ctx)
+	return c.principal(), err
+}
+
+// maxPrincipal is the length beyond which the API replaces a principal by its hash, in bytes.
+const maxPrincipal = 200
+
+// principal says what package apigw says of the same ARN; a test compares them.
 func (c caller) principal() string {
-	arn := c.arn
-	if strings.Contains(arn, ":assumed-role/") && strings.Count(arn, "/") >= 2 {
-		arn = arn[:strings.LastIndexByte(arn, '/')] // another session is the same principal
+	p := "iam:" + c.arn
+	if strings.Contains(p, ":assumed-role/") && strings.Count(p, "/") >= 2 {
+		p = p[:strings.LastIndexByte(p, '/')] // another session is the same principal
 	}
-	return "iam:" + arn
+	if len(p) <= maxPrincipal {
+		return p
+	}
+	sum := sha256.Sum256([]byte(p))
+	return "iam:sha256:" + hex.EncodeToString(sum[:])
 }
 
 // among tells whether receivers that trust these senders believe what the caller sends. Emulators name the account as the sender of everything.

@@ -159,6 +159,10 @@ func (s *Stack) checkQueues(ctx context.Context, r *report, timeouts map[string]
 			checkWork(r, name, a, path.Base(dead), timeouts[name])
 			continue
 		}
+		if a["MessageRetentionPeriod"] == "" {
+			r.unknown(name, "retention", errors.New("the queue does not tell how long it keeps messages"))
+			continue
+		}
 		days := seconds(a["MessageRetentionPeriod"])
 		r.expect(days >= deadRetention, name, "retention", "is %s, less than %s: dead letters would be gone before anybody looks", days, deadRetention)
 	}

@@ -198,11 +198,11 @@ func (s *System) principals(ctx context.Context) ([]string, error) {
 	if s.options.Principal != nil {
 		return []string{*s.options.Principal}, nil
 	}
-	c, err := s.stack.caller(ctx)
+	own, err := s.stack.Principal(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return []string{c.principal(), ""}, nil
+	return []string{own, ""}, nil
 }
 
 func messageInfo(stream, id string, state admission.State) admin.MessageInfo {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/aws/smithy-go"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/cenkalti/backoff/v5"
 	"github.com/google/uuid"
 
@@ -109,14 +109,14 @@ func (s *QueueSender) until(ctx context.Context, m queue.Message) error {
 // hopeless gives the error that trying again would not change, nil for all others.
 func hopeless(err error) error {
 	var invalid *queue.InvalidError
-	var api smithy.APIError
+	var gone *types.QueueDoesNotExist
 	var denied *DeniedError
 	switch {
 	case errors.As(err, &invalid):
 		return refusal(err)
 	case errors.As(Explain(err), &denied):
 		return denied
-	case errors.As(err, &api) && (api.ErrorCode() == "AWS.SimpleQueueService.NonExistentQueue" || api.ErrorCode() == "QueueDoesNotExist"):
+	case errors.As(err, &gone):
 		return &DeniedError{"the ingress queue is gone: was the stack deleted or replaced?", err}
 	}
 	return nil

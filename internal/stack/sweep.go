@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,40 +16,53 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Sweep looks at every group, which reads the whole table. It marks done what needs no publishing, acts on gaps, and asks the deployed functions to publish what is pending. Where
-// held messages can run, it has the function run them that sweeps on a schedule, because handlers run there only. Expired records are for the tables' time-to-live to
-// delete, and blobs for the bucket's lifecycle.
+// Sweep looks at every group, which reads the whole table. It marks done what needs no publishing, and asks the deployed functions to publish what is pending. Groups that
+// hold messages it leaves to the function that sweeps on a schedule, and has it sweep now: handlers run there only, and only what the functions send is believed.
+// Expired records are for the tables' time-to-live to delete, and blobs for the bucket's lifecycle.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
-	var waiting []record.GroupKey
+	waiting := 0
 	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
-		if len(g.Pending) == 0 && !g.HasHeld() && !g.Endless() {
-			return nil
-		}
-		err := s.engine.Sweep(ctx, g.Key)
-		switch {
+		switch err := s.sweep(ctx, g); {
+		case errors.Is(err, errIdle):
+		case errors.Is(err, ErrElsewhere):
+			waiting++
 		case err == nil:
 			info.Finished++
-		case errors.Is(err, ErrElsewhere):
-			waiting = append(waiting, g.Key)
 		default:
 			info.Failed++
 			s.notSwept(g.Key, err)
 		}
 		return ctx.Err()
 	})
-	if len(waiting) == 0 || err != nil {
-		info.Failed += len(waiting)
+	if waiting == 0 || err != nil {
+		info.Failed += waiting
 		return info, err
 	}
 	if err := s.stack.drain(ctx); err != nil {
-		info.Failed += len(waiting)
-		s.options.Log.Warn("held messages not processed: the scheduled sweep tries again", "groups", len(waiting), "error", err)
+		info.Failed += waiting
+		s.options.Log.Warn("groups that hold messages not swept: the scheduled sweep tries again", "groups", waiting, "error", err)
 		return info, nil
 	}
-	info.Finished += len(waiting)
+	info.Finished += waiting
 	return info, nil
+}
+
+// errIdle says that a group needs no sweep.
+var errIdle = errors.New("nothing is left over")
+
+// sweep finishes what can be finished from here.
+func (s *System) sweep(ctx context.Context, g *record.Group) error {
+	switch {
+	case len(g.Pending) == 0 && !g.HasHeld() && !g.Endless():
+		return errIdle
+	case !g.HasHeld():
+		return s.engine.Sweep(ctx, g.Key)
+	case !g.HasEffects():
+		return ErrElsewhere
+	}
+	return cmp.Or(s.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), ErrElsewhere)
 }
 
 func (s *System) notSwept(key record.GroupKey, err error) {

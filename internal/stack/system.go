@@ -55,14 +55,15 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
+	system := &System{stack: s, options: o, store: store}
 	p, err := pipeline.New(pipeline.Config{
-		Config: o.Config, Declared: elsewhere(o.Config), Store: store, Ports: s.ports(), Now: o.Now, Log: o.Log,
+		Config: o.Config, Declared: system.elsewhere(), Store: store, Ports: s.ports().closed(), Now: o.Now, Log: o.Log,
 		Open: func(string, onceconfig.Destination, pipeline.Open) (record.Sender, error) { return nowhere{}, nil },
 	})
 	if err != nil {
 		return nil, err
 	}
-	system := &System{stack: s, options: o, store: store, engine: p.Engine, queues: p.Queues}
+	system.engine, system.queues = p.Engine, p.Queues.Over(pipeline.Ports(s.ports()))
 	for _, url := range s.Outputs.dead() {
 		system.dead = append(system.dead, sqsqueue.New(s.sqs, url))
 	}
@@ -72,22 +73,45 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 // Close implements the command line's idea of a folder. There is nothing to give back.
 func (s *System) Close() error { return nil }
 
-func (s *Stack) ports() pipeline.Ports {
+// ports are the queues of a stack.
+type ports pipeline.Ports
+
+func (s *Stack) ports() ports {
 	port := func(url string) queue.Queue { return sqsqueue.New(s.sqs, url) }
-	return pipeline.Ports{
+	return ports{
 		Ingress: port(s.Outputs.IngressQueueURL), IngressFIFO: port(s.Outputs.IngressFIFOQueueURL),
 		Publish: port(s.Outputs.PublishQueueURL), PublishFIFO: port(s.Outputs.PublishFIFOQueueURL),
 		Dead: port(s.Outputs.DeadQueueURL), DeadPublish: port(s.Outputs.DeadPublishQueueURL),
 	}
 }
 
+// closed leaves triggers as the only thing that can be sent. The engine also returns messages and puts them on dead-letter queues, and as the caller's they would lose
+// what is believed of the functions only: their principal.
+func (p ports) closed() pipeline.Ports {
+	return pipeline.Ports{
+		Publish: p.Publish, PublishFIFO: p.PublishFIFO,
+		Ingress: shut{p.Ingress}, IngressFIFO: shut{p.IngressFIFO}, Dead: shut{p.Dead}, DeadPublish: shut{p.DeadPublish},
+	}
+}
+
+// A shut queue takes nothing.
+type shut struct{ queue.Queue }
+
+func (s shut) Send(_ context.Context, messages []queue.Message) []queue.SendResult {
+	out := make([]queue.SendResult, len(messages))
+	for i := range out {
+		out[i].Err = fmt.Errorf("send to %s: %w", s.Name(), ErrElsewhere)
+	}
+	return out
+}
+
 // ErrElsewhere says that something is left to the deployed functions: they have the handlers, the destinations and their secrets.
 var ErrElsewhere = errors.New("that is for the deployed functions to do")
 
 // elsewhere declares every stream with a handler that does not run. The built-in one may not be what is deployed, and a message is processed one time only.
-func elsewhere(c *onceconfig.Config) []system.Stream {
+func (s *System) elsewhere() []system.Stream {
 	var out []system.Stream
-	for _, name := range c.StreamNames() {
+	for _, name := range s.options.Config.StreamNames() {
 		refuse := func(context.Context, *record.Attempt, record.Message) error {
 			return fmt.Errorf("run handler of stream %s: %w", name, ErrElsewhere)
 		}

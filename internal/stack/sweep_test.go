@@ -1,0 +1,71 @@
+package stack_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/lambda"
+)
+
+func encode(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestSweepHasTheFunctionsPublishWhatLostItsTrigger(t *testing.T) {
+	w := newWorld(t)
+	w.process(t, order("o-1", ""))
+	w.take(t, "PublishFifo") // the trigger is lost
+	info, err := w.system.Sweep(t.Context())
+	if err != nil || info != (admin.SweepInfo{Groups: 1, Finished: 1}) {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	if len(w.shop.got) > 0 {
+		t.Error("the command line sent an effect")
+	}
+	w.publish(t)
+	if len(w.shop.got) != 1 || w.shop.got[0].Identity != "orders/customer-7/1" {
+		t.Errorf("sent %+v", w.shop.got)
+	}
+	if info, err = w.system.Sweep(t.Context()); err != nil || info != (admin.SweepInfo{Groups: 1}) {
+		t.Errorf("again: %+v, %v", info, err)
+	}
+}
+
+// TestSweepLeavesHandlersToTheFunctions has a gap that is over: what was held behind it can run, and only the deployed function has the handler. Were it returned to its
+// queue from here, nobody would believe its principal.
+func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
+	w := newWorld(t)
+	held := numbered(2)
+	held.Principal = ann
+	w.process(t, held)
+	before, err := w.system.Group(t.Context(), "chat", "room")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := w.aws.Functions["publish"]
+	info, err := w.system.Sweep(t.Context()) // the function is out of order
+	if err != nil || info != (admin.SweepInfo{Groups: 1, Failed: 1}) {
+		t.Fatalf("got %+v, %v", info, err)
+	}
+	if g, err := w.system.Group(t.Context(), "chat", "room"); err != nil || g.Held != 1 || g.Version != before.Version {
+		t.Errorf("held before %+v, now %+v, %v", before, g, err)
+	}
+	var asked lambda.Task
+	publish.Invoke = func(payload []byte) any {
+		if err := json.Unmarshal(payload, &asked); err != nil {
+			t.Error(err)
+		}
+		return lambda.Swept{Groups: 1}
+	}
+	w.aws.Functions["publish"] = publish
+	info, err = w.system.Sweep(t.Context())
+	if err != nil || info != (admin.SweepInfo{Groups: 1, Finished: 1}) || asked.Once != lambda.TaskSweep {
+		t.Errorf("got %+v, %v, asked for %q", info, err, asked.Once)
+	}
+}
