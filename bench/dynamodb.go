@@ -55,7 +55,7 @@ func dynamo(ctx context.Context, o options) (err error) {
 	if endpoint == "" {
 		return fmt.Errorf("%s is not set: localstack/aws.sh run go run ./bench -only dynamodb", endpointVariable)
 	}
-	clients, err := build(ctx, o)
+	clients, err := build(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,19 +84,15 @@ func dynamo(ctx context.Context, o options) (err error) {
 }
 
 // build installs the peers and compiles the engine's own client.
-func build(ctx context.Context, o options) ([]client, error) {
+func build(ctx context.Context) ([]client, error) {
 	install := exec.CommandContext(ctx, "bench/peers/install.sh")
 	install.Stderr = os.Stderr
 	out, err := install.Output()
 	if err != nil {
 		return nil, fmt.Errorf("install peers: %w", err)
 	}
-	dir, err := os.MkdirTemp(o.dir, "once-bench-")
-	if err != nil {
-		return nil, err
-	}
-	binary := filepath.Join(dir, "once")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./bench/peers/once").CombinedOutput(); err != nil { //nolint:gosec // a path of its own
+	binary := filepath.Join(".tools", "peers", "once")
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./bench/peers/once").CombinedOutput(); err != nil { //nolint:gosec // a fixed path
 		return nil, fmt.Errorf("build client: %w: %s", err, text)
 	}
 	python := []string{strings.TrimSpace(string(out)), "bench/peers/python/main.py"}
