@@ -98,12 +98,14 @@ func TestACollectorThatFailsIsLoggedAndLeftAloneForAWhile(t *testing.T) {
 	now := moment()
 	var log bytes.Buffer
 	tm := exporting(t, telemetry.Options{Now: func() time.Time { return now }, Log: telemetry.NewLog(&log, "", "")})
-	function := telemetry.Invoke(tm, func(context.Context, int) (string, error) {
-		tm.Observe(record.Event{Name: record.EventProcessed, Stream: "s", Count: 1})
+	function := telemetry.Invoke(tm, func(_ context.Context, n int) (string, error) {
+		if n == 0 {
+			tm.Observe(record.Event{Name: record.EventProcessed, Stream: "s", Count: 3})
+		}
 		return "fine", nil
 	})
-	for range 3 {
-		if answer, err := function(t.Context(), 0); answer != "fine" || err != nil {
+	for n := range 3 {
+		if answer, err := function(t.Context(), n); answer != "fine" || err != nil {
 			t.Fatalf("%q, %v", answer, err)
 		}
 	}

@@ -161,6 +161,23 @@ func TestWithoutACollectorATraceIsPassedOnAsItIs(t *testing.T) {
 	}
 }
 
+func TestANewTraceTakesNothingOverFromABrokenOne(t *testing.T) {
+	c := collecting(t)
+	tm := exporting(t, telemetry.Options{})
+	m := message()
+	m.Headers["Traceparent"] = "00-1-2-01"
+	a, err := run(t, tm.Handler(forward.To([]string{"shop"})), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm.Flush(t.Context(), nil)
+	span := c.span(t, "process orders")
+	want := map[string]string{"traceparent": "00-" + id(span.TraceId) + "-" + id(span.SpanId) + "-01", "X-Kind": "push"}
+	if diff := cmp.Diff(want, a.Effects()[0].Headers); diff != "" || len(span.ParentSpanId) > 0 {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+}
+
 func TestFailuresAreMarkedWithoutTheirText(t *testing.T) {
 	failures := map[string]record.Handler{
 		"failed": func(context.Context, *record.Attempt, record.Message) error { return errors.New(secret) },
