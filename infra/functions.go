@@ -3,10 +3,8 @@ package infra
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -66,7 +64,7 @@ func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
 }
 
 func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Function, error) {
-	code, err := stage(f.asset, props.Config)
+	code, err := stage(f.asset, props.Config, props.Architecture)
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}
@@ -112,38 +110,6 @@ func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, pro
 		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true),
 		MaxConcurrency: jsii.Number(float64(props.MaxConcurrency)), Enabled: jsii.Bool(!props.Paused),
 	})
-}
-
-// stage makes a folder of a bootstrap and the configuration.
-func stage(asset, config string) (folder string, err error) {
-	from := filepath.Join(asset, "bootstrap")
-	in, err := os.Open(from) //nolint:gosec // the operator names it
-	if err != nil {
-		return "", fmt.Errorf("open bootstrap, which `make lambdas` builds: %w", err)
-	}
-	defer in.Close()
-	if folder, err = os.MkdirTemp("", "once-function-"); err != nil {
-		return "", fmt.Errorf("stage bootstrap: %w", err)
-	}
-	out, err := os.OpenFile(filepath.Join(folder, "bootstrap"), os.O_WRONLY|os.O_CREATE, 0o755) //nolint:gosec // Lambda runs it as another user
-	if err == nil {
-		_, err = io.Copy(out, in)
-		err = firstOf(err, out.Close(), os.WriteFile(filepath.Join(folder, configFile), []byte(config), 0o644)) //nolint:gosec // Lambda reads it as another user
-	}
-	if err != nil {
-		_ = os.RemoveAll(folder)
-		return "", fmt.Errorf("stage bootstrap: %w", err)
-	}
-	return folder, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func architecture(a Architecture) awslambda.Architecture {

@@ -1,6 +1,9 @@
 package infra
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"maps"
 	"os"
 	"path/filepath"
@@ -369,6 +372,30 @@ func TestAnEmulatorGetsOnlyWhatItTakes(t *testing.T) {
 	_, f := x.one(t, functionType, "Process")
 	if got := asJSON(at(f.Properties, "Environment.Variables.ONCE_TRUSTED_SENDERS")); !strings.Contains(got, "AWS::AccountId") {
 		t.Errorf("the sender that emulators name is not trusted: %s", got)
+	}
+}
+
+func TestABootstrapOfAnotherArchitectureIsAnErrorThatSaysSo(t *testing.T) {
+	header := func(machine elf.Machine) *bytes.Reader {
+		var b bytes.Buffer
+		h := elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}, Type: uint16(elf.ET_EXEC),
+			Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64,
+		}
+		if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.NewReader(b.Bytes())
+	}
+	for built, fits := range map[Architecture]elf.Machine{ARM64: elf.EM_AARCH64, AMD64: elf.EM_X86_64} {
+		for _, machine := range []elf.Machine{elf.EM_AARCH64, elf.EM_X86_64} {
+			if err := runsOn(header(machine), built); (err == nil) != (machine == fits) {
+				t.Errorf("%s on %s: got %v", machine, built, err)
+			}
+		}
+		if err := runsOn(strings.NewReader("#!/bin/sh\n"), built); err != nil {
+			t.Errorf("a script on %s: got %v", built, err)
+		}
 	}
 }
 
