@@ -224,6 +224,27 @@ func TestAMessageThatIsTooLargeForItsQueueIsRefusedAlone(t *testing.T) {
 	}
 }
 
+func TestARequestToAFIFOQueueHoldsOneOfAGroupAndNamesIt(t *testing.T) {
+	for target, want := range map[string][]int{"https://queues.test/1/q.fifo": {2, 1}, "https://queues.test/1/q": {3}} {
+		var sizes []int
+		client := &scripted{answer: func(in *sqs.SendMessageBatchInput) (*sqs.SendMessageBatchOutput, error) {
+			sizes = append(sizes, len(in.Entries))
+			out := &sqs.SendMessageBatchOutput{}
+			for _, e := range in.Entries {
+				if fifo := queue.FIFO(target); fifo != (e.MessageGroupId != nil) || fifo != (e.MessageDeduplicationId != nil) {
+					t.Errorf("%s: group %v, deduplication id %v", target, e.MessageGroupId, e.MessageDeduplicationId)
+				}
+				out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: e.Id})
+			}
+			return out, nil
+		}}
+		errs := open(t, client, target).Send(t.Context(), []record.Delivery{delivery("a", 1, "x"), delivery("a", 2, "x"), delivery("b", 1, "x")})
+		if d := cmp.Diff(want, sizes); d != "" || errors.Join(errs...) != nil {
+			t.Errorf("%s: %s%v", target, d, errs)
+		}
+	}
+}
+
 func TestAQueueOfAnotherRegionIsAskedThere(t *testing.T) {
 	for target, want := range map[string]string{
 		"https://sqs.eu-west-1.amazonaws.com/123456789012/q": "eu-west-1", "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q": "cn-north-1",
