@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "also play every two faults, and ten times as many seeds")
+var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and ten times as many seeds")
 
 // A scenario is work that must come out the same whatever happens to its calls.
 type scenario struct {
@@ -70,12 +71,13 @@ func (w *world) steps(ctx context.Context, batches ...[]record.Message) error {
 	return nil
 }
 
-// through plays a scenario with faults to its end, and tells how many calls it made.
-func (s scenario) through(ctx context.Context, on *service, plan faultproxy.Plan, attempts int) (calls []faultproxy.Call, err error) {
-	w, err := on.open(plan, attempts)
+// through plays a scenario with a plan, made for its world, to its end, and tells which calls it made.
+func (s scenario) through(ctx context.Context, on *service, attempts int, plan func(*world) faultproxy.Plan) (calls []faultproxy.Call, err error) {
+	w, err := on.open(attempts)
 	if err != nil {
 		return nil, err
 	}
+	w.plan = plan(w)
 	err = s.play(ctx, w)
 	w.close()
 	calls = w.proxy.Calls()
@@ -88,33 +90,105 @@ func (s scenario) through(ctx context.Context, on *service, plan faultproxy.Plan
 	return calls, nil
 }
 
+// A variant is one way to play a scenario.
+type variant struct {
+	name string
+	plan func(*world) faultproxy.Plan
+}
+
+func only(bad map[uint64]faultproxy.Fault) func(*world) faultproxy.Plan {
+	return func(*world) faultproxy.Plan { return faultproxy.At(bad) }
+}
+
+// single is one fault at one call.
+func single(calls []faultproxy.Call) []variant {
+	var out []variant
+	for _, c := range calls {
+		for _, fault := range faultproxy.Faults() {
+			out = append(out, variant{fmt.Sprintf("%s at %v", fault, c), only(map[uint64]faultproxy.Fault{c.N: fault})})
+		}
+	}
+	return out
+}
+
+// double is two faults at any two calls, of the kinds that differ most.
+func double(calls []faultproxy.Call) []variant {
+	var out []variant
+	kinds := []faultproxy.Fault{faultproxy.Refused, faultproxy.Dropped, faultproxy.Late}
+	for i, first := range calls {
+		for n := first.N + 1; n < uint64(len(calls)-i)+first.N+2; n++ { // the first may add calls
+			for _, a := range kinds {
+				for _, b := range kinds {
+					out = append(out, variant{fmt.Sprintf("%s at %v, %s at %d", a, first, b, n), only(map[uint64]faultproxy.Fault{first.N: a, n: b})})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// overtaken is a fault at one call, or none, and another worker that does everything before the next call: where a call is repeated, between the two tries.
+func overtaken(calls []faultproxy.Call) []variant {
+	var out []variant
+	for _, c := range calls {
+		for _, fault := range []faultproxy.Fault{faultproxy.None, faultproxy.ResetBefore, faultproxy.Dropped, faultproxy.Late} {
+			out = append(out, variant{fmt.Sprintf("%s at %v, and another worker is faster", fault, c), func(w *world) faultproxy.Plan {
+				return func(now faultproxy.Call) faultproxy.Fault {
+					switch now.N {
+					case c.N:
+						return fault
+					case c.N + 1:
+						w.overtake(context.Background())
+					}
+					return faultproxy.None
+				}
+			}})
+		}
+	}
+	return out
+}
+
 // at once: most of the time goes by in waiting for clients that give up.
 const atOnce = 12
 
-func TestWhateverHappensToOneCallNothingIsLostDoubledOrStuck(t *testing.T) {
+// each plays every scenario in all variants, with a client that tries each call once and with one that tries three times.
+func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
+	t.Helper()
 	on := newService(t)
 	for _, s := range scenarios() {
 		for _, attempts := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s, %d attempts", s.name, attempts), func(t *testing.T) {
-				calls, err := s.through(t.Context(), on, faultproxy.Healthy, attempts)
+				calls, err := s.through(t.Context(), on, attempts, only(nil))
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%d calls: %v", len(calls), calls)
 				var all errgroup.Group
 				all.SetLimit(atOnce)
-				for n := range uint64(len(calls)) {
-					for _, fault := range faultproxy.Faults() {
-						all.Go(func() error {
-							if _, err := s.through(t.Context(), on, faultproxy.At(map[uint64]faultproxy.Fault{n + 1: fault}), attempts); err != nil {
-								t.Errorf("%s at call %d, %s: %v", fault, n+1, calls[n].Operation, err)
-							}
-							return nil
-						})
-					}
+				for _, v := range variants(calls) {
+					all.Go(func() error {
+						if _, err := s.through(t.Context(), on, attempts, v.plan); err != nil {
+							t.Errorf("%s: %v", v.name, err)
+						}
+						return nil
+					})
 				}
 				_ = all.Wait() // its functions fail by themselves
 			})
 		}
 	}
+}
+
+func TestWhateverHappensToOneCallNothingIsLostDoubledOrStuck(t *testing.T) { each(t, single) }
+
+func TestAnotherWorkerBetweenTwoTriesLosesDoublesAndSticksNothing(t *testing.T) { each(t, overtaken) }
+
+func TestWhateverHappensToTwoCallsNothingIsLostDoubledOrStuck(t *testing.T) {
+	each(t, func(calls []faultproxy.Call) []variant {
+		all := double(calls)
+		if *long {
+			return all
+		}
+		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:len(all)/20]
+	})
 }

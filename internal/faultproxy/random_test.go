@@ -47,7 +47,7 @@ func (w *world) work(ctx context.Context, rnd *rand.Rand) error {
 	for range rounds {
 		var all errgroup.Group
 		for range workers {
-			from, n, twice := w.feeds()[rnd.IntN(4)], 1+rnd.IntN(5), rnd.IntN(4) == 0
+			from, n, twice := w.feeds(w.Pipeline)[rnd.IntN(4)], 1+rnd.IntN(5), rnd.IntN(4) == 0
 			batch, _ := from.from.Receive(ctx, n, 0, 0)
 			if twice {
 				batch = from.from.again(n)
@@ -72,10 +72,11 @@ func (w *world) work(ctx context.Context, rnd *rand.Rand) error {
 // simulate plays one seed: faults for a share of the first calls, then none.
 func simulate(ctx context.Context, on *service, seed uint64) (int, error) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	w, err := on.open(faultproxy.Seeded(seed, 0.2, 150), 1+int(seed%3))
+	w, err := on.open(1 + int(seed%3))
 	if err != nil {
 		return 0, err
 	}
+	w.plan = faultproxy.Seeded(seed, 0.2, 150)
 	if err = w.ask(ctx, rnd); err == nil {
 		err = w.work(ctx, rnd)
 	}

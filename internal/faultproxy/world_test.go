@@ -91,7 +91,9 @@ func tries(n int) aws.Retryer {
 type world struct {
 	*service
 	*pipeline.Pipeline
-	name   string // unique: what groups and messages of the world begin with
+	beside *pipeline.Pipeline // of another worker, whose calls always work
+	name   string             // unique: what groups and messages of the world begin with
+	plan   faultproxy.Plan
 	proxy  *faultproxy.Proxy
 	server *httptest.Server
 	http   *awshttp.BuildableClient
@@ -103,9 +105,10 @@ type world struct {
 	messages []record.Message // everything that was asked for
 }
 
-// open makes a world; the SDK tries each call a number of times.
-func (s *service) open(plan faultproxy.Plan, attempts int) (*world, error) {
-	w := &world{service: s, name: rand.Text()[:8], proxy: faultproxy.New(os.Getenv(endpoint), plan)}
+// open makes a world; the SDK tries each call a number of times. The plan may be set until the first call.
+func (s *service) open(attempts int) (*world, error) {
+	w := &world{service: s, name: rand.Text()[:8], plan: faultproxy.Healthy}
+	w.proxy = faultproxy.New(os.Getenv(endpoint), func(c faultproxy.Call) faultproxy.Fault { return w.plan(c) })
 	w.server = httptest.NewServer(w.proxy)
 	w.http = awshttp.NewBuildableClient().WithTimeout(patience)
 	options := s.client.Options()
@@ -116,7 +119,14 @@ func (s *service) open(plan faultproxy.Plan, attempts int) (*world, error) {
 	}
 	w.ingress, w.ingressFIFO, w.publish = &line{name: "ingress"}, &line{name: "ingress.fifo"}, &line{name: "publish"}
 	w.publishFIFO, w.dead, w.deadPublish = &line{name: "publish.fifo"}, &line{name: "dead"}, &line{name: "dead-publish"}
-	w.Pipeline, err = pipeline.New(pipeline.Config{
+	var err1, err2 error
+	w.Pipeline, err1 = w.pipeline(store)
+	w.beside, err2 = w.pipeline(s.store)
+	return w, errors.Join(err1, err2)
+}
+
+func (w *world) pipeline(store record.Store) (*pipeline.Pipeline, error) {
+	return pipeline.New(pipeline.Config{
 		Config: &configuration.Config{Destinations: map[string]configuration.Destination{"out": {File: "-"}}},
 		Store:  store, Trusted: []string{wire.Sender},
 		Ports: pipeline.Ports{
@@ -129,7 +139,6 @@ func (s *service) open(plan faultproxy.Plan, attempts int) (*world, error) {
 		},
 		Open: func(string, configuration.Destination, pipeline.Open) (record.Sender, error) { return w, nil },
 	})
-	return w, err
 }
 
 // handle counts the message in the state; it sends and answers the identity where the body asks for it.
@@ -234,7 +243,7 @@ func (w *world) deliver(ctx context.Context, q *line, batch []queue.Delivery, se
 // serve empties the queues: everything is processed and published, whatever is delayed too.
 func (w *world) serve(ctx context.Context) error {
 	for range turns {
-		for _, feed := range w.feeds() {
+		for _, feed := range w.feeds(w.Pipeline) {
 			if batch, _ := feed.from.Receive(ctx, 10, 0, 0); len(batch) > 0 {
 				if err := w.deliver(ctx, feed.from, batch, feed.to); err != nil {
 					return err
@@ -256,9 +265,20 @@ type feed struct {
 	to   function
 }
 
-func (w *world) feeds() []feed {
-	process, publish := w.Process().Handle, w.Publish().Handle
+func (w *world) feeds(of *pipeline.Pipeline) []feed {
+	process, publish := of.Process().Handle, of.Publish().Handle
 	return []feed{{w.ingressFIFO, process}, {w.ingress, process}, {w.publishFIFO, publish}, {w.publish, publish}}
+}
+
+// overtake lets the other worker do all there is to do, with copies of what this one has at the moment too. What it acknowledges is gone for both.
+func (w *world) overtake(ctx context.Context) {
+	for _, feed := range w.feeds(w.beside) {
+		batch := feed.from.again(10)
+		more, _ := feed.from.Receive(ctx, 10, 0, 0)
+		if batch = append(batch, more...); len(batch) > 0 {
+			_ = w.deliver(ctx, feed.from, batch, feed.to) // its error is always nil
+		}
+	}
 }
 
 // close ends the world's calls, late ones too.
