@@ -45,7 +45,7 @@ const (
 )
 
 // patience is how long a message may take, through functions that have never run on a machine that is busy.
-const patience = 2 * time.Minute
+const patience = 90 * time.Second
 
 // contractTo is the configuration of the contract with another receiver, and another queue.
 func contractTo(t *testing.T, url, queue string) string {
