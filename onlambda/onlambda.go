@@ -29,16 +29,16 @@ import (
 )
 
 // A Function is one of the three functions of a deployment.
-type Function string
+type Function = lambda.Function
 
 // The functions.
 const (
 	// Process runs handlers: it is behind the ingress queues. It is the one that a program with handlers takes the place of.
-	Process Function = "process"
+	Process = lambda.Process
 	// Ingest takes messages and requests in over HTTP. One-time requests run their handlers here.
-	Ingest Function = "ingest"
+	Ingest = lambda.Ingest
 	// Publish sends effects to their destinations.
-	Publish Function = "publish"
+	Publish = lambda.Publish
 )
 
 // Options of a function. The zero value is Process.
@@ -51,29 +51,19 @@ type Options struct {
 
 // Open reads the function's environment. It calls no service.
 func Open(ctx context.Context, o Options) (*once.System, error) {
-	handler, err := o.Function.handler()
-	if err != nil {
-		return nil, err
+	switch o.Function {
+	case "":
+		o.Function = Process
+	case Ingest, Process, Publish:
+	default:
+		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", o.Function)
 	}
 	if o.Log == nil {
 		o.Log = lambdacontext.NewLogger()
 	}
-	b, err := lambda.NewBackend(ctx, handler, o.Log)
+	b, err := lambda.NewBackend(ctx, o.Function, o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open function: %w", err)
 	}
 	return once.New(b), nil
-}
-
-func (f Function) handler() (func(*lambda.System) lambda.Handler, error) {
-	switch f {
-	case Process, "":
-		return (*lambda.System).Process, nil
-	case Ingest:
-		return (*lambda.System).Ingest, nil
-	case Publish:
-		return (*lambda.System).Publish, nil
-	default:
-		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", string(f))
-	}
 }

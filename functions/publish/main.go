@@ -3,4 +3,4 @@ package main
 
 import "github.com/effectively-once/once/internal/lambda"
 
-func main() { lambda.Start((*lambda.System).Publish) }
+func main() { lambda.Start(lambda.Publish) }

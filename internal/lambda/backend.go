@@ -15,7 +15,7 @@ import (
 
 // A Backend runs a program with handlers of its own as one of the functions.
 type Backend struct {
-	handler  func(*System) Handler
+	function Function
 	settings Settings
 	clients  Clients
 	log      *slog.Logger
@@ -25,22 +25,22 @@ type Backend struct {
 
 var _ system.Backend = (*Backend)(nil)
 
-// NewBackend reads the environment of the function that handler serves, such as (*System).Process. A nil log discards.
-func NewBackend(ctx context.Context, handler func(*System) Handler, log *slog.Logger) (*Backend, error) {
+// NewBackend reads the environment of a function. A nil log discards.
+func NewBackend(ctx context.Context, function Function, log *slog.Logger) (*Backend, error) {
 	settings, clients, err := readEnvironment(ctx)
 	if err != nil {
 		return nil, err
 	}
-	store, err := dynamostore.New(clients.DynamoDB, settings.Tables, dynamostore.Options{})
+	store, err := newStore(Ingest, settings, clients) // with replies: those that the tokens of decorators keep
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{handler: handler, settings: settings, clients: clients, log: log, store: store}, nil
+	return &Backend{function: function, settings: settings, clients: clients, log: log, store: store}, nil
 }
 
 // Start makes the engine. See [system.Backend].
 func (b *Backend) Start(streams []system.Stream) (system.Engine, error) {
-	s, err := Open(b.settings, b.clients, b.log, streams...)
+	s, err := Open(b.function, b.settings, b.clients, b.log, streams...)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (b *Backend) Start(streams []system.Stream) (system.Engine, error) {
 
 // Run serves the function's events. It ends with the process, as Lambda wants it.
 func (b *Backend) Run(ctx context.Context) error {
-	lambda.StartWithOptions(b.handler(b.system), lambda.WithContext(ctx))
+	lambda.StartWithOptions(b.system.Handler(), lambda.WithContext(ctx))
 	return errors.New("serve function: the Lambda runtime has ended")
 }
 

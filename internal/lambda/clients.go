@@ -7,17 +7,30 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/secret"
 )
 
 // Clients are what the system asks of AWS.
 type Clients struct {
-	DynamoDB *dynamodb.Client
-	SQS      *sqs.Client
+	DynamoDB       *dynamodb.Client
+	EventBridge    *eventbridge.Client
+	S3             *s3.Client
+	SecretsManager *secretsmanager.Client
+	SNS            *sns.Client
+	SQS            *sqs.Client
+	SSM            *ssm.Client
+	STS            *sts.Client
 }
 
 // NewClients makes the clients of the account and region of the environment. Endpoints come from AWS_ENDPOINT_URL and its like.
@@ -31,8 +44,19 @@ func NewClients(ctx context.Context) (Clients, error) {
 			// An emulator sends no checksum with an error, and each failed condition would be logged.
 			o.DisableValidateResponseChecksum = aws.ToString(o.BaseEndpoint) != ""
 		}),
-		SQS: sqs.NewFromConfig(cfg),
+		EventBridge:    eventbridge.NewFromConfig(cfg),
+		S3:             s3.NewFromConfig(cfg),
+		SecretsManager: secretsmanager.NewFromConfig(cfg),
+		SNS:            sns.NewFromConfig(cfg),
+		SQS:            sqs.NewFromConfig(cfg),
+		SSM:            ssm.NewFromConfig(cfg),
+		STS:            sts.NewFromConfig(cfg),
 	}, nil
+}
+
+// secrets reads the secrets of destinations when they are needed, and keeps them for some minutes.
+func (c Clients) secrets() *secret.Reader {
+	return secret.New(secret.Options{SecretsManager: c.SecretsManager, Parameters: c.SSM})
 }
 
 // ports are the queues of a deployment. SQS has a message durably when it answers, so that every order of calls is kept.

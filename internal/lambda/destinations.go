@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"github.com/effectively-once/once/internal/config"
+	eventdest "github.com/effectively-once/once/internal/destination/eventbridge"
+	snsdest "github.com/effectively-once/once/internal/destination/sns"
+	sqsdest "github.com/effectively-once/once/internal/destination/sqs"
 	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -12,14 +15,18 @@ import (
 // ErrDestination says that the functions can't serve a kind of destination.
 var ErrDestination = errors.New("the functions have no such destination")
 
-// openDestination opens the destinations that are the same everywhere, by shared. There are no others yet.
-func openDestination(_ string, d config.Destination, shared pipeline.Open) (record.Sender, error) {
+// destination opens a destination, by shared where it is the same everywhere.
+func (c Clients) destination(_ string, d config.Destination, shared pipeline.Open) (record.Sender, error) {
 	switch d.Kind() {
+	case config.KindSQS:
+		return sqsdest.New(c.SQS, d.Target())
+	case config.KindSNS:
+		return snsdest.New(c.SNS, c.STS, d.Target())
+	case config.KindEventBridge:
+		return eventdest.New(c.EventBridge, d.Target())
 	case config.KindWebhook, config.KindStream:
 		return shared()
-	case config.KindFile:
-		return nil, fmt.Errorf("%w: file %s belongs to a system that runs as one process", ErrDestination, d.Target())
 	default:
-		return nil, fmt.Errorf("%w: %s %s; webhook and stream are served", ErrDestination, d.Kind(), d.Target())
+		return nil, fmt.Errorf("%w: %s %s belongs to a system that runs as one process", ErrDestination, d.Kind(), d.Target())
 	}
 }

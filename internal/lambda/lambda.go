@@ -16,34 +16,64 @@ import (
 
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/apigw"
+	"github.com/effectively-once/once/internal/blobs3"
+	"github.com/effectively-once/once/internal/claim"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/system"
 )
 
-// A System is the engine on its AWS ports.
+// A Function is one of the three functions of a deployment.
+type Function string
+
+// The functions.
+const (
+	Ingest  Function = "ingest"  // behind API Gateway, or behind a function URL
+	Process Function = "process" // behind the ingress queues
+	Publish Function = "publish" // behind the publish queues
+)
+
+// A System is the engine on its AWS ports, as one function needs it.
 type System struct {
+	function Function
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
 	log      *slog.Logger
 }
 
-// Open makes a system of the configured streams and of those that are declared in code. A nil log discards.
-func Open(settings Settings, clients Clients, log *slog.Logger, declared ...system.Stream) (*System, error) {
+// Open makes the system of one function, of the configured streams and of those that are declared in code. It calls no service. A nil log discards.
+func Open(function Function, settings Settings, clients Clients, log *slog.Logger, declared ...system.Stream) (*System, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	store, err := dynamostore.New(clients.DynamoDB, settings.Tables, dynamostore.Options{})
+	store, err := newStore(function, settings, clients)
 	if err != nil {
 		return nil, err
 	}
-	p, err := pipeline.New(pipeline.Config{
-		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: openDestination, Trusted: settings.Trusted, Log: log,
-	})
+	cfg := pipeline.Config{
+		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Secret: clients.secrets().Source,
+		Trusted: settings.Trusted, Log: log,
+	}
+	if settings.Bucket != "" {
+		cfg.Blobs = blobs3.New(clients.S3, settings.Bucket)
+	}
+	p, err := pipeline.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &System{pipeline: p, store: store, log: log}, nil
+	return &System{function: function, pipeline: p, store: store, log: log}, nil
+}
+
+// newStore makes the store of a function. Behind a queue nobody waits for a reply: there a duplicate does not pay for reading it.
+func newStore(function Function, settings Settings, clients Clients) (*dynamostore.Store, error) {
+	var o dynamostore.Options
+	if function == Process {
+		o.Replies = dynamostore.LeaveReplies
+	}
+	if settings.Bucket != "" {
+		o.Claims = claim.New(clients.S3, settings.Bucket)
+	}
+	return dynamostore.New(clients.DynamoDB, settings.Tables, o)
 }
 
 // answerMargin is how long before the function's deadline a request is answered, if with an error.
@@ -52,8 +82,20 @@ const answerMargin = time.Second
 // A Handler serves the events of one function.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// Ingest is the handler of the function behind API Gateway, or behind a function URL.
-func (s *System) Ingest() Handler {
+// Handler is the handler of the system's function. The sweep's schedule may be sent to the functions behind queues: to process where a stream has a handler in code, because
+// a sweep runs handlers.
+func (s *System) Handler() Handler {
+	switch s.function {
+	case Process:
+		return s.orSweep(s.pipeline.Process().Handle)
+	case Publish:
+		return s.orSweep(s.pipeline.Publish().Handle)
+	default:
+		return s.ingest()
+	}
+}
+
+func (s *System) ingest() Handler {
 	front := s.frontDoor()
 	return apigw.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()
@@ -70,12 +112,6 @@ func (s *System) frontDoor() http.Handler {
 	return api.New(api.Options{Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log})
 }
 
-// Process is the handler of the function behind the ingress queues. It serves the schedule of the sweep too.
-func (s *System) Process() Handler { return s.orSweep(s.pipeline.Process().Handle) }
-
-// Publish is the handler of the function behind the publish queues. It serves the schedule of the sweep too, where no stream has a handler in code: a sweep runs handlers.
-func (s *System) Publish() Handler { return s.orSweep(s.pipeline.Publish().Handle) }
-
 // orSweep tells the schedule's events from batches of messages.
 func (s *System) orSweep(batch func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)) Handler {
 	return func(ctx context.Context, event json.RawMessage) (any, error) {
@@ -91,23 +127,23 @@ func (s *System) orSweep(batch func(context.Context, events.SQSEvent) (events.SQ
 	}
 }
 
-// Start opens the system of the environment and serves one of its handlers, for ever. What hinders it is logged, and reported to Lambda as the failure of the start.
-func Start(handler func(*System) Handler) {
+// Start opens the system of the environment and serves the events of one function, for ever. What hinders it is logged, and reported to Lambda as the failure of the start.
+func Start(function Function) {
 	log := lambdacontext.NewLogger()
-	s, err := openFromEnvironment(context.Background(), log)
+	s, err := openFromEnvironment(context.Background(), function, log)
 	if err != nil {
 		log.Error("function does not start", "error", err)
 		os.Exit(1)
 	}
-	lambda.Start(handler(s))
+	lambda.Start(s.Handler())
 }
 
-func openFromEnvironment(ctx context.Context, log *slog.Logger) (*System, error) {
+func openFromEnvironment(ctx context.Context, function Function, log *slog.Logger) (*System, error) {
 	settings, clients, err := readEnvironment(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(settings, clients, log)
+	s, err := Open(function, settings, clients, log)
 	if err != nil {
 		return nil, fmt.Errorf("open system: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 )
 
-// The environment of the functions. All three have all of it, and all of it is required.
+// The environment of the functions. All three have all of it, and all of it is required, but for the bucket.
 const (
 	// EnvConfig is the configuration: a path, or the text itself, which then has more than one line. See package config.
 	EnvConfig = "ONCE_CONFIG"
@@ -24,6 +24,10 @@ const (
 	EnvDeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
 	EnvDeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
 
+	// EnvBucket names the bucket for blobs and for what is too large for a record. It is the one that may be missing: handlers can't make blobs then, and what is too large is
+	// refused.
+	EnvBucket = "ONCE_BUCKET"
+
 	// EnvTrustedSenders lists, with commas, the role ids of the system's own functions: who may say under which principal a message was accepted. Without it every
 	// message that came by HTTP would be processed under another identity than the one that its token was issued for.
 	EnvTrustedSenders = "ONCE_TRUSTED_SENDERS"
@@ -34,6 +38,7 @@ type Settings struct {
 	Config  *config.Config
 	Tables  dynamostore.Tables
 	Queues  QueueURLs
+	Bucket  string // empty where there is none
 	Trusted []string
 }
 
@@ -46,7 +51,7 @@ type QueueURLs struct {
 
 // ReadSettings reads the environment by a function such as os.Getenv. The error names every variable that is missing.
 func ReadSettings(getenv func(string) string) (Settings, error) {
-	var s Settings
+	s := Settings{Bucket: getenv(EnvBucket)}
 	var text string
 	var errs []error
 	for _, v := range []struct {

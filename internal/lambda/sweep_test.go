@@ -23,7 +23,7 @@ destinations:
 `
 
 // openSwept opens a system with tables and queues of its own, in this process.
-func openSwept(t *testing.T) (*System, *sqsqueue.Queue) {
+func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
@@ -47,7 +47,7 @@ func openSwept(t *testing.T) (*System, *sqsqueue.Queue) {
 	if settings.Config, err = config.Parse("once.yaml", []byte(sweptConfig)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(settings, clients, nil)
+	s, err := Open(function, settings, clients, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,32 +72,32 @@ func step(n uint64) record.Message {
 }
 
 func TestTheScheduleClosesGapsOfGroupsThatHoldMessages(t *testing.T) {
-	s, _ := openSwept(t)
+	s, _ := openSwept(t, Process)
 	out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(2)})
 	if out[0].Kind != record.HeldBack {
 		t.Fatalf("the second message is %s: %v", out[0].Kind, out[0].Err)
 	}
 	time.Sleep(2 * time.Millisecond) // the gap has to be older than its stream's time
 
-	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Process(), `{"once":"sweep"}`)); diff != "" {
+	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
 		t.Error(diff)
 	}
 	if out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(2)}); out[0].Kind != record.Duplicate {
 		t.Errorf("after the sweep, a copy of the held message is %s", out[0].Kind)
 	}
-	if diff := cmp.Diff(Swept{}, do(t, s.Process(), `{"once":"sweep"}`)); diff != "" {
+	if diff := cmp.Diff(Swept{}, do(t, s.Handler(), `{"once":"sweep"}`)); diff != "" {
 		t.Errorf("a second sweep finds something:\n%s", diff)
 	}
 }
 
 func TestAWholeSweepTriggersWhatWasStranded(t *testing.T) {
-	s, triggers := openSwept(t)
+	s, triggers := openSwept(t, Publish)
 	if out := s.pipeline.Engine.Process(t.Context(), []record.Message{step(1)}); out[0].Kind != record.Processed {
 		t.Fatalf("the message is %s: %v", out[0].Kind, out[0].Err)
 	}
 	lose(t, triggers)
 
-	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Publish(), `{"once":"sweep-all"}`)); diff != "" {
+	if diff := cmp.Diff(Swept{Groups: 1}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
 		t.Error(diff)
 	}
 	lose(t, triggers)

@@ -26,6 +26,9 @@ type Config struct {
 	Declared []system.Stream
 	// Open opens a destination, by shared where that is a webhook or a stream: those are the same everywhere. A nil sender leaves the destination out. Required.
 	Open func(name string, d config.Destination, shared Open) (record.Sender, error)
+	// Secret gives what reads the secret of a place, such as env:NAME. A secret that is on this machine is read at once, too, so that a mistake is told early. Defaults to
+	// variables and files.
+	Secret func(place string) func() (string, error)
 	// Blobs may be nil where no handler makes blobs.
 	Blobs record.Blobs
 	// Trusted lists the SenderIds whose word on the ingress queues is believed. See [wire.Defaults].
@@ -78,6 +81,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Secret == nil {
+		c.Secret = func(place string) func() (string, error) { return config.Secret(place).Resolve }
 	}
 	return c
 }

@@ -47,14 +47,16 @@ func (p *Pipeline) open(d config.Destination) (record.Sender, error) {
 func (p *Pipeline) openWebhook(d config.Destination) (record.Sender, error) {
 	options := webhook.Options{Now: p.cfg.Now}
 	if d.Secret != "" {
-		secret, err := d.Secret.Resolve()
+		options.Secret = p.cfg.Secret(d.Secret.Place())
+	}
+	if d.Secret.Local() {
+		secret, err := options.Secret()
 		if err != nil {
 			return nil, err
 		}
 		if err := webhook.ValidSecret(secret); err != nil {
 			return nil, err
 		}
-		options.Secret = d.Secret.Resolve
 	}
 	return webhook.New(d.Target(), options)
 }
