@@ -92,13 +92,18 @@ func Cases() []Case {
 type Options struct {
 	// Body is the size of a message's body and of the group's state after it, in bytes. Defaults to 0: a few bytes.
 	Body int
+	// Now defaults to time.Now.
+	Now func() time.Time
 	// Done is called after each case. Defaults to nothing.
 	Done func()
 }
 
 // Measure creates two tables with names that nobody else has, measures every case, and deletes them, also after an error.
 func Measure(ctx context.Context, options dynamodb.Options, o Options) (bills []Bill, err error) {
-	m := &meter{body: o.Body}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	m := &meter{body: o.Body, now: o.Now}
 	m.Attach(&options)
 	client := dynamodb.New(options)
 	tables, drop, err := createTables(ctx, client)
@@ -161,6 +166,7 @@ type meter struct {
 	dynamostore.Meter
 	store *dynamostore.Store
 	body  int
+	now   func() time.Time
 }
 
 func (m *meter) measure(ctx context.Context, c Case, stream string) (Bill, error) {
@@ -226,7 +232,7 @@ func (m *meter) messages(c Case, stream string) []record.Message {
 	for i := range out {
 		group := i % c.Groups
 		x := record.Message{
-			Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", group), Accepted: time.Now(),
+			Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", group), Accepted: m.now(),
 			Body: append([]byte(fmt.Sprint("body ", i)), make([]byte, m.body)...),
 		}
 		if c.Admission == record.BySequence {

@@ -147,15 +147,15 @@ func (s *Stack) checkQueues(ctx context.Context, r *report, timeouts map[string]
 		s.Outputs.IngressQueueURL: s.Outputs.DeadQueueURL, s.Outputs.IngressFIFOQueueURL: s.Outputs.DeadFIFOQueueURL,
 		s.Outputs.PublishQueueURL: s.Outputs.DeadPublishQueueURL, s.Outputs.PublishFIFOQueueURL: s.Outputs.DeadPublishFIFOQueueURL,
 	}
-	for _, url := range slices.Concat(s.Outputs.work(), s.Outputs.dead()) {
-		name := path.Base(url)
-		a, err := s.queueAttributes(ctx, url)
+	for _, p := range slices.Concat(s.Outputs.work(), s.Outputs.dead()) {
+		name := path.Base(p.url)
+		a, err := s.queueAttributes(ctx, p.url)
 		if err != nil {
 			r.unknown(name, "queue", err)
 			continue
 		}
 		r.expect(true, name, "queue", "")
-		if dead, works := targets[url]; works {
+		if dead, works := targets[p.url]; works {
 			checkWork(r, name, a, path.Base(dead), timeouts[name])
 			continue
 		}
@@ -194,11 +194,24 @@ func seconds(text string) time.Duration {
 func (s *Stack) checkFunctions(ctx context.Context, r *report, functions []function, configuration []byte) {
 	r.expect(len(functions) > 0, s.Name, "functions", "no function of the stack has the environment of the engine")
 	for _, f := range functions {
-		for _, want := range s.environment() {
-			r.expect(f.environment[want.name] == *want.to, f.name, want.name, "is %q, not %q", f.environment[want.name], *want.to)
-		}
-		r.expect(f.environment[system.EnvTrustedSenders] != "", f.name, system.EnvTrustedSenders, "is empty: the function would not start")
+		s.checkEnvironment(r, f)
 		s.checkConfiguration(ctx, r, f, configuration)
+	}
+}
+
+// checkEnvironment notes each variable that is wrong, or that all are right.
+func (s *Stack) checkEnvironment(r *report, f function) {
+	before := len(*r)
+	for _, want := range s.environment() {
+		if got := f.environment[want.name]; got != *want.to {
+			r.expect(false, f.name, want.name, "is %q, not %q", got, *want.to)
+		}
+	}
+	if f.environment[system.EnvTrustedSenders] == "" {
+		r.expect(false, f.name, system.EnvTrustedSenders, "is empty: the function would not start")
+	}
+	if len(*r) == before {
+		r.expect(true, f.name, "environment", "")
 	}
 }
 

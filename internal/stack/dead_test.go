@@ -33,9 +33,9 @@ func TestDeadLettersAreShownAndStay(t *testing.T) {
 	// A trigger that its queue gave up.
 	send(t, w.queue("DeadPublishFifo"), wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "g"}))
 	want := []admin.DeadLetter{
-		{Queue: w.queue("Dead").Name(), Reason: "key-reuse", Detail: "as it says", Stream: "orders", ID: "o-1", Group: "customer-7"},
-		{Queue: w.queue("DeadPublish").Name(), Reason: "gone", Detail: "410 Gone", Stream: "orders", ID: "orders/customer-7/3", Group: "customer-7", Destination: "shop"},
-		{Queue: w.queue("DeadPublishFifo").Name(), Reason: "attempts", Detail: "dead letter is a trigger"},
+		{Queue: "ingress-dead", Reason: "key-reuse", Detail: "as it says", Stream: "orders", ID: "o-1", Group: "customer-7"},
+		{Queue: "publish-dead", Reason: "gone", Detail: "410 Gone", Stream: "orders", ID: "orders/customer-7/3", Group: "customer-7", Destination: "shop"},
+		{Queue: "publish-dead.fifo", Reason: "attempts", Detail: "dead letter is a trigger"},
 	}
 	for range 2 { // looking takes nothing away, nor hides it
 		got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{})
@@ -46,7 +46,7 @@ func TestDeadLettersAreShownAndStay(t *testing.T) {
 			t.Errorf("-want +got\n%s", d)
 		}
 	}
-	some, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Reason: "gone", Queue: w.queue("DeadPublish").Name(), Limit: 1})
+	some, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Reason: "gone", Queue: "publish-dead", Limit: 1})
 	if err != nil || len(some) != 1 {
 		t.Errorf("got %v, %v", some, err)
 	}
@@ -126,7 +126,7 @@ func TestRedriveTakesWhatWasAskedFor(t *testing.T) {
 	if err != nil || info != (admin.RedriveInfo{Redriven: 3, Left: 3}) {
 		t.Fatalf("by reason: %+v, %v", info, err)
 	}
-	info, err = w.system.Redrive(t.Context(), admin.RedriveOptions{Max: 2, Queue: w.queue("Dead").Name()})
+	info, err = w.system.Redrive(t.Context(), admin.RedriveOptions{Max: 2, Queue: "ingress-dead"})
 	if err != nil || info != (admin.RedriveInfo{Redriven: 2, Left: 1}) {
 		t.Errorf("at most two: %+v, %v", info, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
@@ -71,7 +72,7 @@ func (s *Stack) download(ctx context.Context, url string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.config.HTTPClient.Do(r)
+	answer, err := s.httpClient().Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +85,14 @@ func (s *Stack) download(ctx context.Context, url string) ([]byte, error) {
 		err = fmt.Errorf("more than %d bytes", maxCode)
 	}
 	return data, err
+}
+
+// httpClient is what the SDK uses: one of the settings where there is a bundle of certificates.
+func (s *Stack) httpClient() aws.HTTPClient {
+	if s.config.HTTPClient != nil {
+		return s.config.HTTPClient
+	}
+	return awshttp.NewBuildableClient()
 }
 
 // fileIn gives a file of a zip archive.

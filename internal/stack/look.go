@@ -111,8 +111,8 @@ func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamS
 func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
 	var out []admin.QueueStats
 	work, dead := s.stack.Outputs.work(), s.stack.Outputs.dead()
-	for i, url := range slices.Concat(work, dead) {
-		a, err := s.stack.queueAttributes(ctx, url)
+	for i, p := range slices.Concat(work, dead) {
+		a, err := s.stack.queueAttributes(ctx, p.url)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
 			return n
 		}
 		out = append(out, admin.QueueStats{
-			Queue: path.Base(url), DeadLetter: i >= len(work),
+			Queue: p.name, DeadLetter: i >= len(work),
 			Visible:  number(types.QueueAttributeNameApproximateNumberOfMessages),
 			InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
 			Delayed:  number(types.QueueAttributeNameApproximateNumberOfMessagesDelayed),

@@ -54,8 +54,8 @@ func (s *Stack) checkMappings(ctx context.Context, r *report, functions []functi
 	for _, m := range all {
 		timeouts[m.queue] = max(timeouts[m.queue], m.timeout)
 	}
-	for _, url := range s.Outputs.work() {
-		checkDelivery(r, path.Base(url), all)
+	for _, p := range s.Outputs.work() {
+		checkDelivery(r, path.Base(p.url), all)
 	}
 	return timeouts
 }

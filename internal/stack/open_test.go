@@ -52,8 +52,7 @@ func TestWhatIsMissingIsNamedWithWhatToDo(t *testing.T) {
 			aws.Outputs = complete()
 			c.change(t, aws)
 			_, err := stack.Open(t.Context(), c.options)
-			var setup *stack.SetupError
-			if !errors.As(err, &setup) {
+			if _, ok := errors.AsType[*stack.SetupError](err); !ok {
 				t.Fatalf("got %v", err)
 			}
 			for _, want := range c.want {

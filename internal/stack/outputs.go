@@ -43,13 +43,26 @@ func (o *Outputs) list() []output {
 	}
 }
 
-// work and dead give the URLs of the queues.
-func (o *Outputs) work() []string {
-	return []string{o.IngressQueueURL, o.IngressFIFOQueueURL, o.PublishQueueURL, o.PublishFIFOQueueURL}
+// A place is a queue of the stack, by the name that it has in a data folder too.
+type place struct{ name, url string }
+
+// work and dead give the queues.
+func (o *Outputs) work() []place {
+	return []place{
+		{"ingress", o.IngressQueueURL},
+		{"ingress.fifo", o.IngressFIFOQueueURL},
+		{"publish", o.PublishQueueURL},
+		{"publish.fifo", o.PublishFIFOQueueURL},
+	}
 }
 
-func (o *Outputs) dead() []string {
-	return []string{o.DeadQueueURL, o.DeadFIFOQueueURL, o.DeadPublishQueueURL, o.DeadPublishFIFOQueueURL}
+func (o *Outputs) dead() []place {
+	return []place{
+		{"ingress-dead", o.DeadQueueURL},
+		{"ingress-dead.fifo", o.DeadFIFOQueueURL},
+		{"publish-dead", o.DeadPublishQueueURL},
+		{"publish-dead.fifo", o.DeadPublishFIFOQueueURL},
+	}
 }
 
 // read takes the outputs of a stack and gives the names of those that are missing.

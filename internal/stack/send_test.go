@@ -66,8 +66,7 @@ func TestAMessageIsNotSentToAQueueThatIsGone(t *testing.T) {
 	w.aws.Outputs["IngressFifoQueueUrl"] += "-gone.fifo"
 	w.open(t)
 	_, err := w.stack.QueueSender(stack.FIFO, client.Options{MaxElapsed: time.Second}).Send(t.Context(), client.Message{Stream: "orders", Body: []byte("1")})
-	var denied *stack.DeniedError
-	if !errors.As(err, &denied) {
+	if _, ok := errors.AsType[*stack.DeniedError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }

@@ -64,14 +64,22 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 		return nil, err
 	}
 	system.engine, system.queues = p.Engine, p.Queues.Over(pipeline.Ports(s.ports()))
-	for _, url := range s.Outputs.dead() {
-		system.dead = append(system.dead, sqsqueue.New(s.sqs, url))
+	for _, p := range s.Outputs.dead() {
+		system.dead = append(system.dead, named{sqsqueue.New(s.sqs, p.url), p.name})
 	}
 	return system, nil
 }
 
 // Close implements the command line's idea of a folder. There is nothing to give back.
 func (s *System) Close() error { return nil }
+
+// A named queue goes by another name than the one that CloudFormation made up.
+type named struct {
+	queue.Queue
+	name string
+}
+
+func (n named) Name() string { return n.name }
 
 // ports are the queues of a stack.
 type ports pipeline.Ports

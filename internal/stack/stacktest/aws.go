@@ -66,9 +66,9 @@ func Start(t *testing.T) *AWS {
 // Account makes the environment that of somebody with credentials, whatever the machine has.
 func Account(t *testing.T) {
 	t.Helper()
-	for name, value := range map[string]string{
+	for name, value := range map[string]string{ //nolint:gosec // nobody's credentials
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "",
-		"AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "2",
+		"AWS_PROFILE": "", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_EC2_METADATA_DISABLED": "true", "AWS_CA_BUNDLE": "", "AWS_MAX_ATTEMPTS": "2",
 	} {
 		t.Setenv(name, value)
 	}
@@ -105,12 +105,13 @@ func (a *AWS) query(w http.ResponseWriter, operation string) {
 		answerXML(w, operation, "<Stacks><member><StackName>"+escape(a.Stack)+"</StackName><StackStatus>CREATE_COMPLETE</StackStatus><CreationTime>2026-01-01T00:00:00Z</CreationTime><Outputs>"+
 			list.String()+"</Outputs></member></Stacks>")
 	case operation == "ListStackResources":
-		list := "<member><LogicalResourceId>Groups</LogicalResourceId><PhysicalResourceId>t</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>"
+		var list strings.Builder
+		list.WriteString("<member><LogicalResourceId>Groups</LogicalResourceId><PhysicalResourceId>t</PhysicalResourceId><ResourceType>AWS::DynamoDB::Table</ResourceType></member>")
 		for _, name := range slices.Sorted(maps.Keys(a.Functions)) {
-			list += fmt.Sprintf("<member><LogicalResourceId>%[1]s</LogicalResourceId><PhysicalResourceId>%[1]s</PhysicalResourceId>"+
+			fmt.Fprintf(&list, "<member><LogicalResourceId>%[1]s</LogicalResourceId><PhysicalResourceId>%[1]s</PhysicalResourceId>"+
 				"<ResourceType>AWS::Lambda::Function</ResourceType></member>", escape(name))
 		}
-		answerXML(w, operation, "<StackResourceSummaries>"+list+"</StackResourceSummaries>")
+		answerXML(w, operation, "<StackResourceSummaries>"+list.String()+"</StackResourceSummaries>")
 	}
 }
 
@@ -122,13 +123,13 @@ func escape(text string) string {
 
 func answerXML(w http.ResponseWriter, operation, result string) {
 	w.Header().Set("Content-Type", "text/xml")
-	_, _ = fmt.Fprintf(w, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", operation, result)
+	_, _ = fmt.Fprintf(w, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult></%[1]sResponse>", operation, result) //nolint:gosec // escaped, and read by the SDK only
 }
 
 func queryError(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "text/xml")
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", code, message)
+	_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error></ErrorResponse>", code, message) //nolint:gosec // as above
 }
 
 const functionsPath = "/2015-03-31/functions/"

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/stack/stacktest"
+)
+
+const deployedConfig = `streams: {orders: {}, chat: {admission: sequence}}` + "\n"
+
+// deployed is a stack, and the configuration file that it was deployed with.
+func deployed(t *testing.T) (aws *stacktest.AWS, file string) {
+	t.Helper()
+	aws = stacktest.Start(t)
+	aws.Deploy(t, deployedConfig)
+	file = filepath.Join(t.TempDir(), "once.yaml")
+	if err := os.WriteFile(file, []byte(deployedConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return aws, file
+}
+
+func TestCommandsWorkOnADeployedStack(t *testing.T) {
+	aws, file := deployed(t)
+	w := newWorld(t)
+	run := func(want int, args ...string) string {
+		t.Helper()
+		if code := w.once(t.Context(), "", append(args, "--stack", "Once")...); code != want {
+			t.Errorf("once %v: exit %d, want %d\n%s%s", args, code, want, w.out.String(), w.err.String())
+		}
+		return w.out.String()
+	}
+	if out := run(exitOK, "send", "orders", `{"item":7}`, "--key", "o-1", "--url", w.url); !strings.HasPrefix(out, "accepted o-1") {
+		t.Errorf("by the API: %q", out)
+	}
+	if out := run(exitOK, "send", "orders", `{"item":7}`, "--key", "o-1", "--queue", "fifo"); out != "queued o-1 in orders\n" {
+		t.Errorf("by the queue: %q", out)
+	}
+	if out := run(exitOK, "send", "orders", "--file", "testdata/files/good.jsonl", "--queue", "standard"); out != "5 messages: 5 accepted, 0 replayed, 0 failed\n" {
+		t.Errorf("a file: %q", out)
+	}
+	if out := run(exitOK, "show", "--config", file); !strings.Contains(out, "at work, 0 dead letters") {
+		t.Errorf("totals: %q", out)
+	}
+	if out := run(exitOK, "show", "--dead-letters", "--config", file, "--json"); out != "[]\n" {
+		t.Errorf("dead letters: %q", out)
+	}
+	run(exitFailed, "show", "orders", "--id", "o-1", "--config", file)
+	if out := run(exitOK, "sweep", "--config", file, "--json"); !strings.Contains(out, `"groups": 0`) {
+		t.Errorf("sweep: %q", out)
+	}
+	if out := run(exitOK, "redrive", "--config", file); out != "put back 0 dead letters; 0 left, 0 failed\n" {
+		t.Errorf("redrive: %q", out)
+	}
+	aws.Functions["process"] = stacktest.Function{Environment: aws.Functions["process"].Environment}
+	var checked checkedStack
+	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--config", file, "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
+		t.Errorf("check: %+v, %v", checked, err)
+	}
+}
+
+func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {
+	stacktest.Start(t).Stack = ""
+	w := newWorld(t)
+	for _, c := range []struct {
+		args string
+		want string
+	}{
+		{"show --profile prod", "--profile needs --stack"},
+		{"sweep --stack Once --data .once", "--stack and --data exclude each other"},
+		{"redrive --stack Once", "name the configuration that was deployed with --config"},
+		{"show --stack Once --config testdata/files/shop.yaml", "there is no stack Once in us-east-1"},
+		{"show orders --id o-1 --principal iam:x", "--principal needs --stack"},
+		{"send orders 1 --queue fifo", "--queue needs --stack"},
+		{"send orders 1 --stack Once --queue fast", "--queue must be fifo or standard"},
+		{"send orders 1 --stack Once --queue fifo --wait 1s", "--queue and --wait exclude each other"},
+		{"send orders 1 --stack Once", "there is no stack Once in us-east-1"},
+		{"check --region eu-west-1", "--region needs --stack"},
+		{"cost --body -1", "--body between 0"},
+	} {
+		if code := w.once(t.Context(), "", strings.Fields(c.args)...); code != exitUsage || !strings.Contains(w.err.String(), c.want) {
+			t.Errorf("once %s: exit %d, %q", c.args, code, w.err.String())
+		}
+	}
+}
+
+func TestARefusalByAWSAndItsAbsenceHaveExitCodesOfTheirOwn(t *testing.T) {
+	aws := stacktest.Start(t)
+	w := newWorld(t)
+	aws.Denied = []string{"DescribeStacks"}
+	if code := w.once(t.Context(), "", "check", "--stack", "Once", "--config", "testdata/files/shop.yaml"); code != exitRefused {
+		t.Errorf("denied: exit %d, %s", code, w.err.String())
+	}
+	t.Setenv("AWS_ENDPOINT_URL_CLOUDFORMATION", "http://127.0.0.1:1")
+	if code := w.once(t.Context(), "", "check", "--stack", "Once", "--config", "testdata/files/shop.yaml"); code != exitAway {
+		t.Errorf("away: exit %d, %s", code, w.err.String())
+	}
+}
+
+func TestFindingsDecideTheExitCode(t *testing.T) {
+	ok, wrong, unknown := stack.Finding{Verdict: stack.OK}, stack.Finding{Verdict: stack.Wrong}, stack.Finding{Verdict: stack.Unknown}
+	for _, c := range []struct {
+		findings []stack.Finding
+		want     int
+	}{
+		{[]stack.Finding{ok}, exitOK},
+		{[]stack.Finding{ok, unknown}, exitIncomplete},
+		{[]stack.Finding{unknown, wrong, ok}, exitFailed},
+	} {
+		got := exitOK
+		if err := verdictOfFindings(c.findings); err != nil {
+			got = codeOf(err)
+		}
+		if got != c.want {
+			t.Errorf("%+v: exit %d, want %d", c.findings, got, c.want)
+		}
+	}
+}
+
+func TestCostPrintsABillForEveryWay(t *testing.T) {
+	if os.Getenv(dynamoEndpoint) == "" {
+		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to measure on", dynamoEndpoint)
+	}
+	w := newWorld(t)
+	if code := w.once(t.Context(), "", "cost", "--json", "--write-price", "1", "--read-price", "0"); code != exitOK {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	var got costs
+	if err := json.Unmarshal(w.out.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range got.Bills {
+		if b.PerMillion != b.WriteUnits || b.DuplicatesPerMillion != 0 {
+			t.Errorf("at a dollar per write: %+v", b)
+		}
+	}
+	if code := w.once(t.Context(), "", "cost"); code != exitOK || !strings.Contains(w.out.String(), "10 of 10 groups") {
+		t.Errorf("exit %d: %s", code, w.out.String())
+	}
+}
+
+func TestAnAPIWithAnotherAuthorizationIsExplained(t *testing.T) {
+	s := signed{refusing{&client.Problem{Status: 403, Title: "Forbidden"}}}
+	if _, err := s.Send(t.Context(), client.Message{}); codeOf(err) != exitRefused || !strings.Contains(err.Error(), "execute-api:Invoke") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// refusing refuses every message.
+type refusing struct{ err error }
+
+func (r refusing) Send(context.Context, client.Message) (client.Receipt, error) {
+	return client.Receipt{}, r.err
+}
