@@ -47,6 +47,7 @@ func TestAMessageOnTheQueueIsTheOneThatWasSent(t *testing.T) {
 func TestAQueueThatDoesNotAnswerLeavesTheMessageUnacknowledged(t *testing.T) {
 	stacktest.Start(t).Outputs = complete()
 	t.Setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")
+	t.Setenv("AWS_MAX_ATTEMPTS", "1") // the sender repeats
 	s := reopened(t)
 	retries := 0
 	sender := s.QueueSender(stack.FIFO, client.Options{MinBackoff: time.Millisecond, MaxElapsed: time.Second, OnRetry: func(error, time.Duration) { retries++ }})
