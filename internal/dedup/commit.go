@@ -36,6 +36,8 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		e.discard(ctx, pl.staged)
 		e.observe(record.EventConflict, p.stream.Name, 1)
 		return fmt.Errorf("commit group: %w", err)
+	case refusal(err) != nil:
+		return pl.abandon(ctx, fmt.Errorf("commit group: %w", err))
 	case err != nil: // it may have been applied, or may be yet: undo nothing, look again
 		p.doubts = append(p.doubts, pl)
 		return fmt.Errorf("commit group: %w", err)
@@ -52,6 +54,28 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	e.resolveDoubts(ctx, p)
 	return nil
+}
+
+// refusal tells why the store will never take a commit; nil where it did not say so.
+func refusal(err error) *record.RefusedError {
+	r, _ := errors.AsType[*record.RefusedError](err)
+	return r
+}
+
+// blame finds the message that makes a commit too large for the store, so that the next plan refuses it: of several that ran, by having each commit alone from now on. It
+// reports whether there is one to be found.
+func (p *part) blame(pl *plan, why string) bool {
+	switch {
+	case pl.runs == 0:
+		return false
+	case pl.runs > 1:
+		p.alone = true
+	case p.refused == nil:
+		p.refused = map[record.TokenKey]string{pl.ran: why}
+	default:
+		p.refused[pl.ran] = why
+	}
+	return true
 }
 
 // resolveDoubts deletes the staged blobs of commits that can't land any more: the record has moved past them, and they are not in it. One that is neither in the record nor

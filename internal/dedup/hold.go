@@ -162,6 +162,9 @@ func (pl *plan) put(key string, src record.Source) {
 	pl.next.Sources[key] = src
 }
 
+// maxHold is how many bytes of messages one commit holds: a DynamoDB transaction takes 4 MB.
+const maxHold = 3 << 20
+
 // room is how many held messages this commit can still put or delete.
 func (pl *plan) room() int { return record.MaxCommitItems - len(pl.hold) - len(pl.unhold) }
 
@@ -303,7 +306,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes:
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
-	case pl.room() == 0:
+	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold:
 		pl.more = true
 		return nil
 	}
@@ -314,6 +317,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	src.HeldBytes += it.Size()
 	pl.put(key, src)
 	pl.hold = append(pl.hold, record.Held{Message: it.Message, At: pl.now})
+	pl.held += it.Size()
 	pl.changed = true
 	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	return nil

@@ -36,9 +36,11 @@ type part struct {
 	marks []record.Token
 	// trigger says that what is pending in the view is to be published.
 	trigger  bool
-	numbered bool    // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
-	doubts   []*plan // commits whose answer was lost
-	early    bool    // trigger before the commit too
+	numbered bool                       // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
+	doubts   []*plan                    // commits whose answer was lost
+	alone    bool                       // run one message in a commit, to find the one that makes it too large
+	refused  map[record.TokenKey]string // messages that do, and why
+	early    bool                       // trigger before the commit too
 	sweeping bool
 	err      error // nil when the part is settled
 }

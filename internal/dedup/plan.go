@@ -30,11 +30,13 @@ type plan struct {
 	now     time.Time
 	next    record.Group
 	hold    []record.Held
+	held    int // bytes of hold
 	unhold  []record.HeldKey
 	staged  []string
-	runs    int // handlers run
-	added   int // pending entries of this plan, at the end of next.Pending
-	bytes   int // of next.Pending
+	runs    int             // handlers run
+	ran     record.TokenKey // the message of the last one
+	added   int             // pending entries of this plan, at the end of next.Pending
+	bytes   int             // of next.Pending
 	events  []record.Event
 	failed  bool // a delivery has to come again: no later one of the group runs
 	changed bool
@@ -123,7 +125,13 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := context.Cause(ctx); err != nil {
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err) // it would fail for no fault of its own
 	}
-	pl.runs++
+	if why, ok := pl.part.refused[it.Token()]; ok {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil
+	}
+	if pl.more = pl.part.alone && pl.runs > 0; pl.more {
+		return record.Outcome{}, nil
+	}
+	pl.runs, pl.ran = pl.runs+1, it.Token()
 	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
 	if it.Route != "" {
 		a.ID += record.RequestAttempt
@@ -132,7 +140,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		return it.Failed(pl.cfg.Log, err), nil
 	}
 	effects := a.Effects()
-	if err := pl.publisher.Feasible(effects); err != nil {
+	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return it.Failed(pl.cfg.Log, err), nil
 	}
 	if it.ByNumber && len(effects) == 0 && a.Answer() == nil { // its number says that it is committed

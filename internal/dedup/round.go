@@ -100,7 +100,11 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			return err
 		}
 		if pl.changed {
-			if err := e.commit(ctx, p, pl); err != nil {
+			err := e.commit(ctx, p, pl)
+			if r := refusal(err); r != nil && p.blame(pl, r.Detail) {
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			published = false

@@ -37,8 +37,11 @@ func newShipment(g *record.Group, number uint64, i int, f record.Effect, to stri
 	}
 }
 
-// Feasible refuses effects that could never be published, while nothing depends on them yet.
-func (p *Publisher) Feasible(effects []record.Effect) error {
+// Feasible refuses effects that could never be published, and a reply that no token holds, while nothing depends on them yet.
+func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error {
+	if size := reply.Size(); size > record.MaxReply {
+		return fmt.Errorf("reply of %d bytes, headers included: at most %d", size, record.MaxReply)
+	}
 	for _, f := range effects {
 		for _, to := range f.To {
 			if p.cfg.Senders[to] == nil {

@@ -14,6 +14,7 @@ const (
 	MaxName       = 256 // id, group, source and principal
 	MaxBody       = 256 << 10
 	MaxHeaders    = 16 << 10 // names and values together
+	MaxReply      = 256 << 10
 )
 
 // A Message is one logical message; it may be delivered many times.

@@ -58,7 +58,7 @@ type Blob struct {
 
 // Size is about how many bytes the entry takes in the group record.
 func (p *Pending) Size() int {
-	n := 200 + len(p.Identity) + p.Reply.size()
+	n := 200 + len(p.Identity) + p.Reply.Size()
 	for _, e := range p.Effects {
 		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers)
 	}

@@ -32,7 +32,8 @@ type Store interface {
 	// Commit writes a group and its changes of held messages, all or nothing, if the stored record still is the one that was loaded:
 	// of incarnation c.Loaded.Incarnation and version c.Loaded.Version, where version 0 means that there is none (or an expired one).
 	// Pending entries that were loaded and are in Next are kept as they are stored, so that what a Clear removed or marked since stays so; those that Next leaves
-	// out are removed. Loaded must be passed as it was loaded.
+	// out are removed. Loaded must be passed as it was loaded. A [*RefusedError] says that what is to be written is too large for the store: nothing was applied, and no
+	// repetition will mend it.
 	Commit(ctx context.Context, c Commit) error
 
 	// Clear removes pending entries by number, and marks parts of entries as sent, in the group record of that incarnation; numbers that are not there are

@@ -64,7 +64,8 @@ type Reply struct {
 	Body   []byte
 }
 
-func (r *Reply) size() int {
+// Size is the size of the body and headers; 0 of no reply.
+func (r *Reply) Size() int {
 	if r == nil {
 		return 0
 	}

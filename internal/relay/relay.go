@@ -175,7 +175,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *turn) {
 	err := s.Handler.Run(ctx, a, t.Message)
 	effects := a.Effects()
 	if err == nil {
-		err = r.cfg.Publisher.Feasible(effects)
+		err = r.cfg.Publisher.Feasible(effects, a.Answer())
 	}
 	if err == nil && (a.State != nil || slices.ContainsFunc(effects, func(f record.Effect) bool { return f.Blob != nil })) {
 		err = errors.New("a stateless handler can keep neither state nor blobs")

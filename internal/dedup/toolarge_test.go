@@ -1,0 +1,78 @@
+package dedup_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A small store takes no state that has grown by a message of its list.
+type small struct{ portStore }
+
+func (s small) Commit(ctx context.Context, c record.Commit) error {
+	if slices.Contains(c.Next.State, 'X') {
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+	}
+	held := 0
+	for _, h := range c.Hold {
+		held += h.Message.Size()
+	}
+	if held > 4<<20 {
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+	}
+	return s.portStore.Commit(ctx, c)
+}
+
+// smallWorker is a worker whose store takes little.
+func smallWorker(l *lab, stream record.Stream) *worker {
+	var s small
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: &s})
+	s.w = w
+	return w
+}
+
+func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersGoOn(t *testing.T) {
+	w := smallWorker(newLab(t), byKey)
+	same(t, "fates", w.process(keyed("a", "X", "b: send", "X2", "c")...), []string{"processed", "rejected invalid", "processed", "rejected invalid", "processed"})
+	same(t, "state", string(w.group().State), "a,b,c,")
+	w.publish(byKey)
+	same(t, "sent", w.arrived("out"), []string{"s/g/2"})
+}
+
+func TestBlobsOfAMessageThatMakesARecordTooLargeAreDiscarded(t *testing.T) {
+	w := smallWorker(newLab(t), byKey)
+	same(t, "fates", w.process(keyed("X: blob=k")...), []string{"rejected invalid"})
+	same(t, "staged", len(w.staged), 0)
+	same(t, "runs", len(slices.DeleteFunc(w.calls(), func(c string) bool { return c != "run X" })), 1)
+}
+
+func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2", "3")...)
+	l.scripts["p/0/2"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.State = append(a.State, 'X')
+		return nil
+	}
+	w := smallWorker(l, bySequence)
+	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
+	same(t, "dead letters", w.lettered(), []string{"p/0/2 invalid"})
+	same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
+}
+
+func TestACommitHoldsNoMoreBytesThanATransactionTakes(t *testing.T) {
+	w := smallWorker(newLab(t), bySequence)
+	var messages []record.Message
+	for n := range uint64(30) {
+		messages = append(messages, record.Message{Stream: "s", Group: "g", Source: "p", Sequence: n + 2, Body: make([]byte, 250<<10)})
+	}
+	same(t, "fates", slices.Compact(w.process(messages...)), []string{"held"})
+}
+
+func TestAReplyThatNoTokenHoldsFailsItsMessage(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	same(t, "fates", w.process(keyed("a: kb=257 reply", "b")...), []string{"retry", "retry"})
+	same(t, "record", summary(w.group()), "v0 state= pending=")
+}
