@@ -78,7 +78,9 @@ func (s scenario) through(ctx context.Context, on *service, attempts int, plan f
 		return nil, err
 	}
 	w.plan = plan(w)
-	err = s.play(ctx, w)
+	if err = s.play(ctx, w); err == nil {
+		err = w.serve(ctx) // what the last call has left
+	}
 	w.close()
 	calls = w.proxy.Calls()
 	if err != nil {
@@ -127,22 +129,24 @@ func double(calls []faultproxy.Call) []variant {
 	return out
 }
 
-// overtaken is a fault at one call, or none, and another worker that does everything before the next call: where a call is repeated, between the two tries.
+// overtaken is a fault at one call, or none, and another worker that is faster than the next call: where a call is repeated, between the two tries.
 func overtaken(calls []faultproxy.Call) []variant {
 	var out []variant
 	for _, c := range calls {
 		for _, fault := range []faultproxy.Fault{faultproxy.None, faultproxy.ResetBefore, faultproxy.Dropped, faultproxy.Late} {
-			out = append(out, variant{fmt.Sprintf("%s at %v, and another worker is faster", fault, c), func(w *world) faultproxy.Plan {
-				return func(now faultproxy.Call) faultproxy.Fault {
-					switch now.N {
-					case c.N:
-						return fault
-					case c.N + 1:
-						w.overtake(context.Background())
+			for name, act := range map[string]func(*world, context.Context){"twin": (*world).twin, "rival": (*world).rival} {
+				out = append(out, variant{fmt.Sprintf("%s at %v, and then a %s", fault, c, name), func(w *world) faultproxy.Plan {
+					return func(now faultproxy.Call) faultproxy.Fault {
+						switch now.N {
+						case c.N:
+							return fault
+						case c.N + 1:
+							act(w, context.Background())
+						}
+						return faultproxy.None
 					}
-					return faultproxy.None
-				}
-			}})
+				}})
+			}
 		}
 	}
 	return out

@@ -178,12 +178,18 @@ func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }
 
+// rivals is the number of messages that another worker processes at a bad moment; numbered ones have a source of their own.
+const rivals = 9
+
 // message makes a message of the world, and expects it to be processed. By its number it asks for an effect, a reply, or both.
 func (w *world) message(stream, group string, number uint64) record.Message {
 	m := record.Message{Stream: stream, Group: w.name + group, Body: []byte([]string{"", "send reply", "send", "reply send"}[number%4]), Accepted: time.Now()}
-	if stream == "numbered" {
+	switch {
+	case stream == "numbered" && number == rivals:
+		m.Source, m.Sequence = w.name+"q", 1
+	case stream == "numbered":
 		m.Source, m.Sequence = w.name+"p", number
-	} else {
+	default:
 		m.ID = fmt.Sprint(w.name, group, number)
 	}
 	w.mu.Lock()
@@ -270,13 +276,26 @@ func (w *world) feeds(of *pipeline.Pipeline) []feed {
 	return []feed{{w.ingressFIFO, process}, {w.ingress, process}, {w.publishFIFO, publish}, {w.publish, publish}}
 }
 
-// overtake lets the other worker do all there is to do, with copies of what this one has at the moment too. What it acknowledges is gone for both.
-func (w *world) overtake(ctx context.Context) {
+// twin lets the other worker do all there is to do, with copies of what this one has at the moment too. What it acknowledges is gone for both.
+func (w *world) twin(ctx context.Context) {
 	for _, feed := range w.feeds(w.beside) {
 		batch := feed.from.again(10)
 		more, _ := feed.from.Receive(ctx, 10, 0, 0)
 		if batch = append(batch, more...); len(batch) > 0 {
 			_ = w.deliver(ctx, feed.from, batch, feed.to) // its error is always nil
+		}
+	}
+}
+
+// rival lets the other worker process one more message of each group. What does not settle comes by the queue.
+func (w *world) rival(ctx context.Context) {
+	for _, key := range w.groups() {
+		m := w.message(key.Stream, strings.TrimPrefix(key.Group, w.name), rivals)
+		if key.Stream == "issued" {
+			_, _, _ = w.beside.Engine.Issue(ctx, m) // otherwise it would be dead-lettered, which is found
+		}
+		if o := w.beside.Engine.Call(ctx, m); !o.Settled() {
+			_ = w.beside.Queues.Enqueue(ctx, m) // this queue takes everything
 		}
 	}
 }
