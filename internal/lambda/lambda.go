@@ -38,6 +38,7 @@ type System struct {
 	function Function
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
+	bucket   bool // there is one, for blobs and claims
 	log      *slog.Logger
 }
 
@@ -61,7 +62,7 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return &System{function: function, pipeline: p, store: store, log: log}, nil
+	return &System{function: function, pipeline: p, store: store, bucket: settings.Bucket != "", log: log}, nil
 }
 
 // newStore makes the store of a function. Behind a queue nobody waits for a reply: there a duplicate does not pay for reading it.

@@ -29,11 +29,15 @@ const (
 type Swept struct {
 	Groups int `json:"groups"`
 	Failed int `json:"failed"`
+	// Strays are objects that were deleted: staged blobs and claims that no group knows.
+	Strays int `json:"strays"`
 }
 
 const (
 	// sweepMargin is how long before the function's deadline a sweep ends, finished or not; the next one begins anew.
 	sweepMargin = 5 * time.Second
+	// strayAfter is when an object that no group knows is taken for a stray. It is longer than any attempt runs.
+	strayAfter = time.Hour
 	// sweepers is how many groups are swept at once.
 	sweepers = 8
 	listPage = 100
@@ -49,7 +53,12 @@ func (s *System) do(ctx context.Context, task Task) (Swept, error) {
 	case TaskSweep:
 		return s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
 	case TaskSweepAll:
-		return s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
+		swept, err := s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
+		if err != nil || !s.bucket {
+			return swept, err
+		}
+		swept.Strays, err = s.sweepStrays(ctx)
+		return swept, err
 	default:
 		return Swept{}, fmt.Errorf("there is no task %q: sweep and sweep-all are served", task.Once)
 	}
@@ -80,6 +89,20 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 		listing = fmt.Errorf("sweep: %w", listing)
 	}
 	return Swept{Groups: int(done.Load()), Failed: int(failed.Load())}, listing
+}
+
+// sweepStrays deletes the objects that attempts left behind which never won.
+func (s *System) sweepStrays(ctx context.Context) (int, error) {
+	before := time.Now().Add(-strayAfter)
+	blobs, err := s.pipeline.Engine.SweepBlobs(ctx, s.store, before)
+	if err != nil {
+		return blobs, fmt.Errorf("sweep blobs: %w", err)
+	}
+	claims, err := s.store.SweepClaims(ctx, before)
+	if err != nil {
+		return blobs + claims, fmt.Errorf("sweep claims: %w", err)
+	}
+	return blobs + claims, nil
 }
 
 // unfinished gives the groups that have something pending or held, or that nothing ends.
