@@ -339,6 +339,7 @@ func numbersWithoutAPredecessorComeBackInOrder(t *testing.T, x *sandbox) {
 	for i := range 3 {
 		input = append(input, sent{source: x.name("s"), sequence: uint64(i + 1), body: fmt.Append(nil, i+1)})
 	}
+	x.sweeps = true
 	send("3")
 	send("2")
 	id := x.name("s") + "/0/"
