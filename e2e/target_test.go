@@ -72,7 +72,9 @@ type sandbox struct {
 	sweeps bool // what the check waits for comes by a sweep
 }
 
-func (x *target) sandbox() *sandbox { return &sandbox{target: x, prefix: "t" + uuid.NewString()[:8] + "-"} }
+func (x *target) sandbox() *sandbox {
+	return &sandbox{target: x, prefix: "t" + uuid.NewString()[:8] + "-"}
+}
 
 // name makes a name that is this check's own.
 func (x *sandbox) name(s string) string { return x.prefix + s }
