@@ -221,6 +221,7 @@ func (s *Stack) environment() []output {
 	return []output{
 		{system.EnvGroupsTable, &o.GroupsTable},
 		{system.EnvTokensTable, &o.TokensTable},
+		{system.EnvBucket, &o.Bucket},
 		{system.EnvIngressQueue, &o.IngressQueueURL},
 		{system.EnvIngressFIFOQueue, &o.IngressFIFOQueueURL},
 		{system.EnvPublishQueue, &o.PublishQueueURL},

@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/claim"
 	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
@@ -15,8 +19,6 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
-
-	"github.com/effectively-once/once/internal/admin"
 )
 
 // SystemOptions say how to look into a stack. Zero fields take the defaults in their comments.
@@ -51,7 +53,8 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	store, err := dynamostore.New(s.dynamodb, dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable}, dynamostore.Options{Now: o.Now})
+	tables := dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable}
+	store, err := dynamostore.New(s.dynamodb, tables, dynamostore.Options{Now: o.Now, Claims: claim.New(s3.NewFromConfig(s.config), s.Outputs.Bucket)})
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 	a.Outputs["ApiUrl"], a.Outputs["Bucket"] = "https://api.example", name
 	environment := map[string]string{lambda.EnvConfig: "once.yaml", lambda.EnvTrustedSenders: "AROAPROCESS,AROAPUBLISH," + Sender + "," + a.Account}
 	for variable, output := range map[string]string{
-		lambda.EnvGroupsTable: "GroupsTable", lambda.EnvTokensTable: "TokensTable",
+		lambda.EnvGroupsTable: "GroupsTable", lambda.EnvTokensTable: "TokensTable", lambda.EnvBucket: "Bucket",
 		lambda.EnvIngressQueue: "IngressQueueUrl", lambda.EnvIngressFIFOQueue: "IngressFifoQueueUrl",
 		lambda.EnvPublishQueue: "PublishQueueUrl", lambda.EnvPublishFIFOQueue: "PublishFifoQueueUrl",
 		lambda.EnvDeadQueue: "DeadQueueUrl", lambda.EnvDeadPublishQueue: "DeadPublishQueueUrl",
