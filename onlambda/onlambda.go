@@ -22,8 +22,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/aws/aws-lambda-go/lambdacontext"
-
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/lambda"
 )
@@ -59,7 +57,7 @@ func Open(ctx context.Context, o Options) (*once.System, error) {
 		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", o.Function)
 	}
 	if o.Log == nil {
-		o.Log = lambdacontext.NewLogger()
+		o.Log = lambda.NewLog()
 	}
 	b, err := lambda.NewBackend(ctx, o.Function, o.Log)
 	if err != nil {

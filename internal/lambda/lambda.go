@@ -12,7 +12,6 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
-	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/apigw"
@@ -21,6 +20,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/telemetry"
 )
 
 // A Function is one of the three functions of a deployment.
@@ -38,6 +38,7 @@ type System struct {
 	function Function
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
+	watch    *telemetry.Telemetry
 	bucket   bool // there is one, for blobs and claims
 	log      *slog.Logger
 }
@@ -48,6 +49,10 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 		log = slog.New(slog.DiscardHandler)
 	}
 	store, err := newStore(function, settings, clients)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := newWatch(settings, declared, log)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +67,7 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 	if err != nil {
 		return nil, err
 	}
-	return &System{function: function, pipeline: p, store: store, bucket: settings.Bucket != "", log: log}, nil
+	return &System{function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", log: log}, nil
 }
 
 // newStore makes the store of a function. Behind a queue nobody waits for a reply: there a duplicate does not pay for reading it.
@@ -83,14 +88,16 @@ const answerMargin = time.Second
 // A Handler serves the events of one function.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// Handler is the handler of the system's function. The sweep's schedule may be sent to the functions behind queues: to process where a stream has a handler in code, because
+// Handler is the handler of the system's function. It reports at the end of each call. The sweep's schedule may be sent to the functions behind queues: to process where a stream has a handler in code, because
 // a sweep runs handlers.
-func (s *System) Handler() Handler {
+func (s *System) Handler() Handler { return telemetry.Invoke(s.watch, s.serve()) }
+
+func (s *System) serve() Handler {
 	switch s.function {
 	case Process:
 		return s.orSweep(s.pipeline.Process().Handle)
 	case Publish:
-		return s.orSweep(s.pipeline.Publish().Handle)
+		return s.orSweep(s.watch.Triggers(s.pipeline.Publish().Handle))
 	default:
 		return s.ingest()
 	}
@@ -110,7 +117,7 @@ func (s *System) ingest() Handler {
 }
 
 func (s *System) frontDoor() http.Handler {
-	return api.New(api.Options{Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log})
+	return s.watch.HTTP(api.New(api.Options{Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log}))
 }
 
 // orSweep tells the schedule's events from batches of messages.
@@ -130,7 +137,7 @@ func (s *System) orSweep(batch func(context.Context, events.SQSEvent) (events.SQ
 
 // Start opens the system of the environment and serves the events of one function, for ever. What hinders it is logged, and reported to Lambda as the failure of the start.
 func Start(function Function) {
-	log := lambdacontext.NewLogger()
+	log := NewLog()
 	s, err := openFromEnvironment(context.Background(), function, log)
 	if err != nil {
 		log.Error("function does not start", "error", err)
