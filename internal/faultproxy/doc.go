@@ -3,6 +3,7 @@
 //	fault.go  what can happen to a call
 //	plan.go   which calls it happens to
 //	proxy.go  the proxy
+//	client.go a client that gives up when the proxy says so
 //
 // The tests beside it run the pipeline on DynamoDB through it: whatever happens at any one call, and at many, nothing is lost, doubled or stuck.
 //

@@ -152,8 +152,8 @@ func overtaken(calls []faultproxy.Call) []variant {
 	return out
 }
 
-// at once: most of the time goes by in waiting for clients that give up.
-const atOnce = 12
+// atOnce is how many plays run side by side.
+const atOnce = 6
 
 // each plays every scenario in all variants, with a client that tries each call once and with one that tries three times.
 func each(t *testing.T, variants func([]faultproxy.Call) []variant) {

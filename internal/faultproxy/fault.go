@@ -29,9 +29,9 @@ const (
 	Cut
 	// Failed: applied, answered 500.
 	Failed
-	// Slow: applied at once, answered only when the client does not wait any longer. The client needs a time limit.
+	// Slow: applied at once, answered only when the client does not wait any longer. See [Impatient].
 	Slow
-	// Late: applied only when the client does not wait any longer and the next call of any client has been answered. The client needs a time limit.
+	// Late: applied only when the client does not wait any longer and the next call of any client has been answered. See [Impatient].
 	Late
 
 	faults

@@ -80,6 +80,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reset(w)
 		return
 	case Late:
+		giveUp(w)
 		p.waitForNext(r.Context())
 	default:
 	}
@@ -107,8 +108,10 @@ func (p *Proxy) back(w http.ResponseWriter, r *http.Request, fault Fault, got *a
 		panic(http.ErrAbortHandler)
 	case Failed:
 		p.reply(w, internalError())
-	case Slow, Late:
-		<-r.Context().Done() // nobody hears the answer
+	case Slow:
+		giveUp(w)
+		<-r.Context().Done()
+	case Late: // nobody hears the answer
 	default:
 		p.reply(w, got)
 	}

@@ -34,9 +34,6 @@ import (
 
 const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
 
-// patience is how long a client waits for an answer.
-const patience = 400 * time.Millisecond
-
 // A service is a DynamoDB with empty tables.
 type service struct {
 	client *dynamodb.Client
@@ -110,9 +107,9 @@ func (s *service) open(attempts int) (*world, error) {
 	w := &world{service: s, name: rand.Text()[:8], plan: faultproxy.Healthy}
 	w.proxy = faultproxy.New(os.Getenv(endpoint), func(c faultproxy.Call) faultproxy.Fault { return w.plan(c) })
 	w.server = httptest.NewServer(w.proxy)
-	w.http = awshttp.NewBuildableClient().WithTimeout(patience)
+	w.http = awshttp.NewBuildableClient()
 	options := s.client.Options()
-	options.BaseEndpoint, options.HTTPClient, options.Retryer = &w.server.URL, w.http, tries(attempts)
+	options.BaseEndpoint, options.HTTPClient, options.Retryer = &w.server.URL, faultproxy.Impatient(w.http), tries(attempts)
 	store, err := dynamostore.New(dynamodb.New(options), s.tables, dynamostore.Options{Pause: func(ctx context.Context, _ int) error { return ctx.Err() }})
 	if err != nil {
 		return nil, err

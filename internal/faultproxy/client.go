@@ -1,0 +1,27 @@
+package faultproxy
+
+import (
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+)
+
+// A Doer makes requests, such as the HTTP client of the AWS SDK.
+type Doer interface {
+	Do(r *http.Request) (*http.Response, error)
+}
+
+// Impatient is a client whose time is over at a call as soon as the proxy says so, by an early hint: a real limit would be too long for tests, or too short for a busy
+// machine. To its caller it looks like any other timeout. Without it, Slow and Late calls last as long as the client's own limit.
+func Impatient(d Doer) Doer { return impatient{d} }
+
+type impatient struct{ Doer }
+
+func (i impatient) Do(r *http.Request) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { return os.ErrDeadlineExceeded }}
+	return i.Doer.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+}
+
+// giveUp tells the client that its time is over.
+func giveUp(w http.ResponseWriter) { w.WriteHeader(http.StatusEarlyHints) }
