@@ -78,6 +78,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
 		},
+		Ordered:      c.Order == OrderGroup,
 		Destinations: c.Destinations,
 	}
 }

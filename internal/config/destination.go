@@ -104,7 +104,9 @@ func (s Secret) Resolve() (string, error) {
 }
 
 // Local reports whether the secret is on this machine: in a variable or a file.
-func (s Secret) Local() bool { return strings.HasPrefix(string(s), "env:") || strings.HasPrefix(string(s), "file:") }
+func (s Secret) Local() bool {
+	return strings.HasPrefix(string(s), "env:") || strings.HasPrefix(string(s), "file:")
+}
 
 // Place gives env:NAME and the like, for messages to the operator.
 func (s Secret) Place() string { return string(s) }

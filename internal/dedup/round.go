@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/effectively-once/once/internal/record"
@@ -20,6 +21,13 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	for n := 1; len(parts) > 0; n++ {
 		e.round(ctx, parts)
 		parts = unsettled(parts)
+		parts = slices.DeleteFunc(parts, func(p *part) bool { // another try would read the same
+			if errors.Is(p.err, record.ErrCorrupt) {
+				giveUp([]*part{p}, nil)
+				return true
+			}
+			return false
+		})
 		if len(parts) == 0 {
 			return
 		}
@@ -36,7 +44,11 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 
 // round loads the parts, advances each, and settles those that went well.
 func (e *Engine) round(ctx context.Context, parts []*part) {
-	if err := e.load(ctx, parts); err != nil {
+	switch err := e.load(ctx, parts); {
+	case errors.Is(err, record.ErrCorrupt) && len(parts) > 1: // one record must not hold up the others
+		each(parts, func(p *part) { e.round(ctx, []*part{p}) })
+		return
+	case err != nil:
 		for _, p := range parts {
 			p.err = err
 		}

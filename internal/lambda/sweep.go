@@ -1,7 +1,9 @@
 package lambda
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"iter"
@@ -71,7 +73,7 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 	var visits errgroup.Group
 	visits.SetLimit(sweepers)
 	for key, err := range groups {
-		if err != nil {
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
 			listing = err
 			break
 		}
@@ -105,27 +107,44 @@ func (s *System) sweepStrays(ctx context.Context) (int, error) {
 	return blobs + claims, nil
 }
 
-// unfinished gives the groups that have something pending or held, or that nothing ends.
+// unfinished gives the groups that have something pending or held, or that nothing ends. It begins anywhere and goes around, so that a table that is too large for one
+// sweep is swept by several.
 func (s *System) unfinished(ctx context.Context) iter.Seq2[record.GroupKey, error] {
+	anywhere := record.GroupKey{Stream: "sweep", Group: rand.Text()}
 	return func(yield func(record.GroupKey, error) bool) {
-		for after := (record.GroupKey{}); ; {
-			groups, err := s.store.Groups(ctx, "", after, listPage)
-			switch {
-			case errors.Is(err, record.ErrCorrupt) && len(groups) > 0:
-				s.log.Error("groups passed over", "error", err)
-			case err != nil:
-				yield(record.GroupKey{}, err)
-				return
-			case len(groups) == 0:
-				return
-			}
-			for i := range groups {
-				g := &groups[i]
-				if (len(g.Pending) > 0 || g.HasHeld() || g.Endless()) && !yield(g.Key, nil) {
-					return
-				}
-			}
-			after = groups[len(groups)-1].Key
+		first, more := s.list(ctx, anywhere, record.GroupKey{}, yield)
+		if more {
+			s.list(ctx, record.GroupKey{}, first, yield)
 		}
+	}
+}
+
+// list gives the unfinished groups behind a key, up to another one or to the end. It tells the first key of all that it saw, and whether to go on.
+func (s *System) list(ctx context.Context, after, end record.GroupKey, yield func(record.GroupKey, error) bool) (first record.GroupKey, more bool) {
+	for {
+		groups, err := s.store.Groups(ctx, "", after, listPage)
+		switch {
+		case errors.Is(err, record.ErrCorrupt):
+			s.log.Error("groups passed over", "error", err)
+		case err != nil:
+			yield(record.GroupKey{}, err)
+			return first, false
+		}
+		if len(groups) == 0 {
+			return first, true
+		}
+		if first == (record.GroupKey{}) {
+			first = groups[0].Key
+		}
+		for i := range groups {
+			g := &groups[i]
+			if g.Key == end {
+				return first, true
+			}
+			if (len(g.Pending) > 0 || g.HasHeld() || g.Endless()) && !yield(g.Key, nil) {
+				return first, false
+			}
+		}
+		after = groups[len(groups)-1].Key
 	}
 }

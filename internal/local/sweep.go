@@ -37,11 +37,12 @@ func (s *System) eachGroup(ctx context.Context, stream string, do func(*record.G
 	for after := (record.GroupKey{}); ; {
 		groups, err := s.store.Groups(ctx, stream, after, listBatch)
 		switch {
-		case err != nil && (!errors.Is(err, record.ErrCorrupt) || len(groups) == 0):
-			return fmt.Errorf("list groups: %w", err)
-		case err != nil: // those that can be read must not wait for those that can't
+		case errors.Is(err, record.ErrCorrupt):
 			s.options.Log.Error("groups passed over", "error", err)
-		case len(groups) == 0:
+		case err != nil:
+			return fmt.Errorf("list groups: %w", err)
+		}
+		if len(groups) == 0 {
 			return nil
 		}
 		for i := range groups {

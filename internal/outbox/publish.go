@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,7 +131,8 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 // published works out what of a group is settled: the entries to clear, and the tokens to mark done before.
 func (p *Publisher) published(pub *publication) []record.Token {
 	now, g := p.cfg.Now(), &pub.group
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(p.cfg.Streams.GroupRetention(g.Key.Stream))}
+	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(g.Key.Stream))
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(retention)}
 	for _, s := range pub.list {
 		if s.Err != nil {
 			pub.err = errors.Join(pub.err, s.Err)

@@ -44,8 +44,8 @@ func overlay(s, d system.Stream) system.Stream {
 	if d.Admission != "" {
 		s.Admission = d.Admission
 	}
-	if d.Unordered {
-		s.Unordered = true
+	if d.Unordered || d.Ordered {
+		s.Unordered = d.Unordered
 	}
 	if d.Retention != 0 {
 		s.Retention = d.Retention
@@ -56,8 +56,8 @@ func overlay(s, d system.Stream) system.Stream {
 	if d.Gap != (record.Gap{}) {
 		s.Gap = d.Gap
 	}
-	if d.Bounds != (record.Bounds{}) {
-		s.Bounds = d.Bounds
+	s.Bounds = record.Bounds{
+		Count: cmp.Or(d.Bounds.Count, s.Bounds.Count), Bytes: cmp.Or(d.Bounds.Bytes, s.Bounds.Bytes), Distance: cmp.Or(d.Bounds.Distance, s.Bounds.Distance),
 	}
 	if d.Destinations != nil {
 		s.Destinations = d.Destinations

@@ -68,17 +68,21 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 }
 
 // deliver sends effects that were refused before. They are older than anything that is pending in their groups, so they go first, and in the order of their numbers. After
-// one that fails the later ones of its group are not sent; those without a number have no order.
+// one that fails the later ones of its group to its destination are not sent; those without a number have no order.
 func (h *Handler) deliver(ctx context.Context, all []work) {
-	failed := map[record.GroupKey]error{}
+	type way struct {
+		from record.GroupKey
+		to   string
+	}
+	failed := map[way]error{}
 	for _, w := range redriven(all) {
-		d := w.trigger.Delivery
-		if before := failed[w.trigger.Group]; before != nil && d.Number > 0 {
+		d, way := w.trigger.Delivery, way{w.trigger.Group, w.trigger.To}
+		if before := failed[way]; before != nil && d.Number > 0 {
 			w.err = fmt.Errorf("an earlier effect of the group failed: %w", before)
 			continue
 		}
 		if w.err = h.engine.Deliver(ctx, w.trigger.To, *d); w.err != nil && d.Number > 0 {
-			failed[w.trigger.Group] = w.err
+			failed[way] = w.err
 		}
 	}
 }

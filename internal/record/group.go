@@ -24,6 +24,8 @@ type Group struct {
 	Sources map[string]Source
 	// Chained counts the effects sent to each sequenced target (destination/group), so that every target sees 1, 2, 3 … without gaps.
 	Chained map[string]uint64
+	// Retention is how long the record outlives its last message, as the worker knew it that committed last: publishers may know less.
+	Retention time.Duration
 	// Expires is when the record may be forgotten; zero while effects are pending or messages held.
 	Expires time.Time
 }

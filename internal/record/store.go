@@ -86,7 +86,8 @@ type HeldKey struct {
 	Sequence uint64
 }
 
-// A Lister walks through a whole store for sweeps and for people; never on a message's path.
+// A Lister walks through a whole store for sweeps and for people; never on a message's path. Corrupt records are passed over, so that none keeps the others from a sweep: the
+// error then wraps [ErrCorrupt], and what is given is valid. A list that is shorter than its limit is the end, also with that error.
 type Lister interface {
 	// Groups gives up to limit groups after the key, in the store's order, expired ones left out; of one stream where stream is not empty.
 	Groups(ctx context.Context, stream string, after GroupKey, limit int) ([]Group, error)

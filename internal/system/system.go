@@ -35,6 +35,7 @@ type Engine interface {
 
 // A Stream is what code declared of a stream. A zero field means what the backend's configuration says, and the default where it says nothing.
 type Stream struct {
-	record.Stream // a nil Handler forwards to Destinations
+	record.Stream      // a nil Handler forwards to Destinations
+	Ordered       bool // the code says so; without it and Unordered it says nothing
 	Destinations  []string
 }

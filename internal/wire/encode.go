@@ -85,9 +85,14 @@ func ToTrigger(key record.GroupKey) queue.Message {
 	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), form(formTrigger), key)
 }
 
-// ToRedelivery gives a message for the publish queue: send this effect, which its destination refused before.
+// ToRedelivery gives a message for the publish queue: send this effect, which its destination refused before. In a first-in-first-out queue it stands behind those of its
+// group to the same destination; one without a number has no order, and stands behind no other.
 func ToRedelivery(to string, d record.Delivery) queue.Message {
-	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), record.GroupKey{Stream: d.Stream, Group: d.Group})
+	order := d.Group
+	if d.Number == 0 {
+		order = d.Identity
+	}
+	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), record.GroupKey{Stream: d.Stream, Group: order + "@" + to})
 }
 
 func form(name string) map[string]string {

@@ -26,6 +26,7 @@ import (
 //	sent      M  what is sent of pending entries: number -> B, a list of sentRecord; always there
 //	src       B  map of sourceRecord; absent where there are none
 //	chain     B  map of numbers by target; absent where there are none
+//	keep      N  how long it outlives its last message, in seconds; absent is unknown
 //	held      S, there while messages are held: a shard of the index of waiting groups
 //	x         N  when it expires, in milliseconds of Unix time: what conditions are on; absent is never
 //	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only gives storage back
@@ -68,6 +69,7 @@ const (
 	attrSent        = "sent"
 	attrSources     = "src"
 	attrChained     = "chain"
+	attrRetention   = "keep"
 	attrHeld        = "held"
 	attrExpires     = "x"
 	attrTTL         = "expires"

@@ -110,7 +110,7 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	x.equal(number(c.Loaded.Version), attrVersion)
 	x.equal(number(c.Loaded.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	for _, name := range []string{attrVersion, attrAttempt, attrLast, attrSources, attrChained, attrHeld, attrExpires, attrTTL} {
+	for _, name := range []string{attrVersion, attrAttempt, attrLast, attrSources, attrChained, attrRetention, attrHeld, attrExpires, attrTTL} {
 		x.set(it[name], name)
 	}
 	w := write{state: !bytes.Equal(c.Loaded.State, c.Next.State)}

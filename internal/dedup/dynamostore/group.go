@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -18,6 +19,9 @@ func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
 	put(it, attrAttempt, text(attempt))
 	put(it, attrExpires, instant(g.Expires))
 	put(it, attrTTL, ttl(g.Expires))
+	if g.Retention > 0 {
+		it[attrRetention] = integer(int64(g.Retention / time.Second))
+	}
 	if len(g.State) > 0 {
 		it[attrState] = binary(g.State)
 	}
@@ -78,6 +82,9 @@ func (s *Store) decodeGroup(key record.GroupKey, it item, now int64) (record.Gro
 		g.Sources = fromSources(sources)
 	}
 	r.record(s.codec, attrChained, &g.Chained)
+	if it[attrRetention] != nil {
+		g.Retention = time.Duration(r.number(attrRetention)) * time.Second //nolint:gosec // written from a duration
+	}
 	g.Pending = s.decodePending(r)
 	if r.err != nil {
 		return record.Group{Key: key}, r.err

@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -28,6 +29,7 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 		start = groupItemKey(after)
 	}
 	var out []record.Group
+	var corrupt error
 	err := s.scan(ctx, s.tables.Groups, x, start, limit, func(it item) error {
 		key, ok := parsePartition(partitionOf(it))
 		if !ok {
@@ -40,16 +42,21 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 				g = again[0]
 			}
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, record.ErrCorrupt) || errors.Is(err, errClaimGone):
+			corrupt = cmp.Or(corrupt, fmt.Errorf("group %s: %w: %w", key, record.ErrCorrupt, err))
+		case err != nil:
 			return fmt.Errorf("group %s: %w", key, err)
-		}
-		if g.Version > 0 {
+		case g.Version > 0:
 			out = append(out, g)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list groups: %w", err)
+	}
+	if corrupt != nil {
+		return out, fmt.Errorf("list groups: %w", corrupt)
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,10 +14,10 @@ import (
 )
 
 // Waiting gives the groups that have messages held, as far as the index knows: it is a moment behind the table. It reads the index alone, so it may be called often.
-// After an error it gives no more.
+// After an error it gives no more. It begins with any shard: who has no time for all of them is with others the next time.
 func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	return func(yield func(record.GroupKey, error) bool) {
-		for n := range waitingShards {
+		for _, n := range rand.Perm(waitingShards) {
 			if !s.waiting(ctx, strconv.Itoa(n), yield) {
 				return
 			}

@@ -16,6 +16,7 @@ func writeGroup(e *encoder, g *record.Group) {
 	e.uintField(at, 3, g.Last)
 	mapField(e, at, 4, g.Sources, writeSource)
 	mapField(e, at, 5, g.Chained, writeUint)
+	e.intField(at, 6, int64(g.Retention))
 }
 
 func readGroup(d *decoder, g *record.Group) {
@@ -31,6 +32,8 @@ func readGroup(d *decoder, g *record.Group) {
 			g.Sources = mapOf(d, readSource)
 		case 5:
 			g.Chained = mapOf(d, (*decoder).uint)
+		case 6:
+			g.Retention = time.Duration(d.int())
 		default:
 			return false
 		}

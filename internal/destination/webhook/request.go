@@ -84,16 +84,16 @@ func (t *turn) request(ctx context.Context, d *record.Delivery) (*http.Request, 
 
 // setOrigin tells where the delivery comes from.
 func setOrigin(h http.Header, d *record.Delivery) {
-	number, epoch := "", ""
+	number, incarnation := "", ""
 	if d.Number > 0 {
-		number, epoch = strconv.FormatUint(d.Number, 10), strconv.FormatUint(d.Incarnation, 10)
+		number, incarnation = strconv.FormatUint(d.Number, 10), strconv.FormatUint(d.Incarnation, 10)
 	}
 	for _, field := range [...]struct{ name, value string }{
 		{"Content-Type", d.Effect.ContentType},
 		{"Once-Stream", d.Stream},
 		{"Once-Group", d.Group},
 		{"Once-Number", number},
-		{"Once-Epoch", epoch},
+		{"Once-Incarnation", incarnation},
 		{"Once-Id", d.Effect.ID},
 	} {
 		if field.value != "" && carries(field.value) {

@@ -115,7 +115,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 	}
 	want := received{http.Header{
 		"Webhook-Id": {`orders/e"ve/7`}, "Idempotency-Key": {`"orders/e\"ve/7"`}, "Content-Type": {"application/json"}, "X-Trace": {"abc"},
-		"Once-Stream": {"orders"}, "Once-Group": {`e"ve`}, "Once-Number": {"7"}, "Once-Epoch": {"1763700000000"}, "Once-Id": {`m-e"ve-7`},
+		"Once-Stream": {"orders"}, "Once-Group": {`e"ve`}, "Once-Number": {"7"}, "Once-Incarnation": {"1763700000000"}, "Once-Id": {`m-e"ve-7`},
 	}, `{"n": 1}`}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(received{})); diff != "" {
 		t.Error(diff)
