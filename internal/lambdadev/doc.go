@@ -3,7 +3,7 @@
 //
 //	run.go        one run, from the tables to the end of the last batch
 //	endpoints.go  AWS_ENDPOINT_URL and its like: nothing runs without them
-//	tables.go     tables and queues, made where they are missing, as infra makes them
+//	tables.go     tables, queues and the bucket, made where they are missing, as infra makes them
 //	bootstraps.go where the binaries come from
 //	serve.go      the front door and the event source mappings
 //	faults.go     kills, duplicates and hangs on purpose
@@ -16,5 +16,5 @@
 // # Limits
 //
 // Every caller is anonymous, as behind a function URL without authorization. Whoever can send to the queues is trusted like the functions themselves where the endpoint
-// calls both by one SenderId, which emulators do. Destinations that are files belong to the embedded system.
+// calls both by one SenderId, which emulators do. Without an endpoint for S3 there is no bucket: what is too large for a record is refused. Destinations that are files belong to the embedded system.
 package lambdadev

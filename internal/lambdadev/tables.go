@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -35,6 +38,9 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	if err := r.createQueues(ctx); err != nil {
+		return err
+	}
+	if err := r.createBucket(ctx); err != nil {
 		return err
 	}
 	sender, err := r.sender(ctx)
@@ -67,6 +73,23 @@ func (r *run) createTables(ctx context.Context, tables dynamostore.Tables) error
 			return fmt.Errorf("create table %s: %w", aws.ToString(in.TableName), err)
 		}
 	}
+	return nil
+}
+
+// createBucket makes the bucket where there is an endpoint for it. The functions do without one.
+func (r *run) createBucket(ctx context.Context) error {
+	if os.Getenv("AWS_ENDPOINT_URL_S3") == "" && os.Getenv("AWS_ENDPOINT_URL") == "" {
+		return nil
+	}
+	in := &s3.CreateBucketInput{Bucket: aws.String(r.Name + "-objects")}
+	if region := r.clients.S3.Options().Region; region != "us-east-1" { // which is no constraint
+		in.CreateBucketConfiguration = &s3types.CreateBucketConfiguration{LocationConstraint: s3types.BucketLocationConstraint(region)}
+	}
+	_, err := r.clients.S3.CreateBucket(ctx, in)
+	if _, exists := errors.AsType[*s3types.BucketAlreadyOwnedByYou](err); err != nil && !exists {
+		return fmt.Errorf("create bucket %s: %w", *in.Bucket, err)
+	}
+	r.env = append(r.env, lambda.EnvBucket+"="+*in.Bucket)
 	return nil
 }
 
