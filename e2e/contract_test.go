@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -199,9 +200,19 @@ func aOneTimeRequestIsStoredRunAndForgottenOnce(t *testing.T, x *sandbox) {
 	x.want(t, "keyed", sent{id: x.name("r"), body: []byte("pay")})
 }
 
+// tidy takes the blanks at the braces out of JSON: the event source mapping of LocalStack reads a body that is JSON, and writes it anew without them.
+func tidy(list []sent) []sent {
+	for i, m := range list {
+		if m.contentType == "application/json" {
+			list[i].body = append(append([]byte("{"), bytes.Trim(m.body, "{ }")...), '}')
+		}
+	}
+	return list
+}
+
 func messagesBySQSHaveOneEffectEach(t *testing.T, x *sandbox) {
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	input := textual(generate(random, 60))
+	input := tidy(textual(generate(random, 60)))
 	for i := range input {
 		input[i].id, input[i].group = x.name(input[i].id), x.name(input[i].group)
 	}
@@ -244,7 +255,7 @@ func aGroupKeepsTheOrderOfItsQueue(t *testing.T, x *sandbox) {
 func numberedMessagesComeOutInOrder(t *testing.T, x *sandbox) {
 	const sources = 3
 	random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	input := textual(number(random, 60, sources))
+	input := tidy(textual(number(random, 60, sources)))
 	want := map[string][]string{}
 	for i := range input {
 		m := &input[i]
