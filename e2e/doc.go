@@ -9,7 +9,14 @@
 //	receiver_test.go    a webhook receiver that fails, forgets to answer, and remembers webhook-id
 //	judge_test.go       what must hold for output, receiver and stores
 //	deliveries_test.go  real GitHub webhook payloads, from npm
-//	http_test.go …      the checks themselves
+//	http_test.go …      the checks of the embedded system
+//	contract_test.go    what holds on every target: contract.yaml on the embedded system, on the functions under the local Lambda host, on a deployed stack
+//	target_*_test.go    how each of them is started, looked into and mended
+//	lambda_test.go      real deliveries through functions that are killed, hang and get everything twice
+//	tables_test.go      DynamoDB tables, read item by item
+//
+// What needs DynamoDB and SQS finds them by AWS_ENDPOINT_URL_DYNAMODB and its like: localstack/aws.sh run go -C e2e test. With ONCE_API_URL and ONCE_OUTPUTS, TestContract runs
+// on the stack that is deployed there, see target_deployed_test.go.
 //
 // It is a module of its own, so that the AWS SDK stays out of the product's go.mod.
 package e2e
