@@ -3,22 +3,29 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/telemetry"
 )
 
 // embedded is a server on a data folder.
 type embedded struct {
 	*local.System
-	ready func(string)
+	ready     func(string)
+	telemetry *telemetry.Telemetry
 }
 
 func openServer(o serverOptions) (server, error) {
 	e := &embedded{}
 	var err error
+	known := func(stream string) bool { _, ok := o.Config.Streams[stream]; return ok }
+	if e.telemetry, err = telemetry.Open(context.Background(), telemetry.Options{Known: known, Log: o.Log}); err != nil {
+		return nil, err
+	}
 	e.System, err = openStarted(local.Options{
-		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, Stdout: o.Stdout, Log: o.Log, Ready: func(address string) { e.ready(address) },
+		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, Stdout: o.Stdout, Log: o.Log, Watch: e.telemetry, Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {
 		return nil, err
@@ -26,9 +33,14 @@ func openServer(o serverOptions) (server, error) {
 	return e, nil
 }
 
-// Run serves until the context ends.
+// Run serves until the context ends, and reports to a collector where the environment names one.
 func (e *embedded) Run(ctx context.Context, ready func(address string)) error {
 	e.ready = ready
+	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var reports sync.WaitGroup
+	reports.Go(func() { e.telemetry.Run(reporting, 0) })
+	defer reports.Wait()
+	defer stop()
 	return e.System.Run(ctx)
 }
 

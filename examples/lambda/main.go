@@ -2,7 +2,7 @@
 //
 // Built as a bootstrap, it takes the place of the process function that comes with once; docs/deploy.md says how a deployment is told of it:
 //
-//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc -o dist/orders/bootstrap ./examples/lambda
+//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc,grpcnotrace -o dist/orders/bootstrap ./examples/lambda
 package main
 
 import (

@@ -65,7 +65,7 @@ func New(cfg Config) (*Engine, error) {
 	return &Engine{
 		cfg: cfg, streams: streams, publisher: publisher,
 		relay: relay.New(relay.Config{
-			Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log,
+			Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log, Observe: cfg.Observe,
 		}),
 		desk: admission.New(admission.Config{Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log}),
 	}, nil

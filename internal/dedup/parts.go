@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/effectively-once/once/internal/admission"
@@ -25,9 +26,14 @@ func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before ti
 	return e.publisher.SweepBlobs(ctx, lister, before)
 }
 
-// Issue writes the token of a message before the message is put on a queue. See [admission.Desk.Issue].
+// Issue writes the token of a message before the message is put on a queue. See [admission.Desk.Issue]. The observer is told of refusals: such a
+// message reaches no queue, and nobody else.
 func (e *Engine) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
-	return e.desk.Issue(ctx, m)
+	token, fresh, err = e.desk.Issue(ctx, m)
+	if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+		e.cfg.Observe(record.Outcome{Kind: record.Rejected, Reason: refused.Reason}.Event(m.Stream))
+	}
+	return token, fresh, err
 }
 
 // Refuse puts messages on the dead-letter queue and notes the reason. See [admission.Desk.Refuse].

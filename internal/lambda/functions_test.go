@@ -112,7 +112,7 @@ func build(t *testing.T, into string) {
 
 func buildFunction(t *testing.T, source, bootstrap string) {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc", "-o", bootstrap, source)
+	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", bootstrap, source)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", source, err, out)
 	}

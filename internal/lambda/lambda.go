@@ -58,7 +58,7 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 	}
 	cfg := pipeline.Config{
 		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Secret: clients.secrets().Source,
-		Trusted: settings.Trusted, Log: log,
+		Trusted: settings.Trusted, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
 		cfg.Blobs = blobs3.New(clients.S3, settings.Bucket)

@@ -46,6 +46,8 @@ type Options struct {
 	Ready func(address string)
 	// Stdout is what the file destination "-" writes to. Defaults to os.Stdout.
 	Stdout io.Writer
+	// Watch observes the system. Defaults to nobody.
+	Watch pipeline.Watch
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -64,6 +66,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Stdout == nil {
 		o.Stdout = os.Stdout
+	}
+	if o.Watch == nil {
+		o.Watch = pipeline.Unwatched{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -137,7 +142,7 @@ func (s *System) open() (err error) {
 func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: s.blobs,
-		Trusted: trusting().Trusted, Now: s.options.Now, Log: s.options.Log,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Now: s.options.Now, Log: s.options.Log,
 	})
 	if err != nil {
 		return nil, err

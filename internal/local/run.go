@@ -30,9 +30,9 @@ const drainTime = 10 * time.Second
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
 func (s *System) frontDoor() (http.Handler, error) {
 	engine := durable{s.engine, s}
-	contract := api.New(api.Options{
+	contract := s.options.Watch.HTTP(api.New(api.Options{
 		Engine: engine, Queue: s.door, Await: s.untilDrained(api.Poll(engine)), Ready: s.Ready, Now: s.options.Now, Log: s.options.Log,
-	})
+	}))
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
@@ -98,14 +98,14 @@ func (s *System) Run(ctx context.Context) error {
 
 // pollers makes the event source mappings: the process function behind the ingress queues, the publish function behind the publish queues.
 func (s *System) pollers() []*poller {
-	processing, publishing := s.pipeline.Process(), s.pipeline.Publish()
+	processing, publishing := s.pipeline.Process().Handle, s.options.Watch.Triggers(s.pipeline.Publish().Handle)
 	var out []*poller
 	for range pollers {
 		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
-			out = append(out, s.poller(q, processing.Handle))
+			out = append(out, s.poller(q, processing))
 		}
 		for _, q := range []*pebblequeue.Queue{s.queues.publish, s.queues.publishFIFO} {
-			out = append(out, s.poller(q, publishing.Handle))
+			out = append(out, s.poller(q, publishing))
 		}
 	}
 	return out

@@ -33,6 +33,8 @@ type Config struct {
 	Blobs record.Blobs
 	// Trusted lists the SenderIds whose word on the ingress queues is believed. See [wire.Defaults].
 	Trusted []string
+	// Watch defaults to nobody.
+	Watch Watch
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -61,13 +63,17 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range streams {
+		streams[i].Handler = cfg.Watch.Handler(streams[i].Handler)
+	}
 	p := &Pipeline{cfg: cfg, streams: streams, Queues: NewQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
 	if err != nil {
 		return nil, err
 	}
 	p.Engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: cfg.Store, Queues: p.Queues, Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs, Now: cfg.Now, Log: cfg.Log,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
+		Now: cfg.Now, Log: cfg.Log, Observe: cfg.Watch.Observe,
 	})
 	if err != nil {
 		return nil, err
@@ -76,6 +82,9 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 func (c Config) withDefaults() Config {
+	if c.Watch == nil {
+		c.Watch = Unwatched{}
+	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	// NewID makes unique names for attempts.
 	NewID func() string
 	Log   *slog.Logger
+	// Observe is told of what was published.
+	Observe func(record.Event)
 }
 
 // A Relay forwards messages. It keeps nothing between calls; any number of relays may share a store.
@@ -114,6 +116,11 @@ func (r *Relay) process(ctx context.Context, turns []*turn) error {
 	defer cancel()
 	if err := r.cfg.Publisher.MarkDone(noting, done); err != nil {
 		return err
+	}
+	for _, t := range turns {
+		if first[t.Token()] == t && t.fate.Kind == record.Processed && len(t.list) > 0 {
+			r.cfg.Observe(record.Event{Name: record.EventPublished, Stream: t.Stream, Count: 1})
+		}
 	}
 	for _, t := range followers {
 		t.follow(first[t.Token()])

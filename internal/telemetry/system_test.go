@@ -10,10 +10,7 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/local"
-	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/telemetry"
 )
 
@@ -44,7 +41,7 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 			w := httptest.NewRecorder()
-			tm.HTTP(handler).ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 			if w.Code != http.StatusAccepted {
 				t.Fatalf("%d %s", w.Code, w.Body)
 			}
@@ -58,12 +55,22 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 			}
 			tm.Flush(t.Context(), nil)
 			child := "b7ad6b7169203331"
-			for _, name := range []string{"POST /v1/streams/{stream}/messages", "process orders", "process payments"} {
+			for _, name := range []string{"POST /v1/streams/{stream}/messages", "process orders", "publish payments", "process payments", "publish bank"} {
 				span := c.span(t, name)
 				if id(span.TraceId) != traceID || id(span.ParentSpanId) != child {
 					t.Errorf("span %v; want a child of %s", span, child)
 				}
 				child = id(span.SpanId)
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, want := range []string{"once.processed {message} orders+", "once.published {message} payments+"} {
+				if c.points[want] != 1 {
+					t.Errorf("%s is %v", want, c.points[want])
+				}
+			}
+			if age, ok := c.points["once.pending_age s payments"]; !ok || age < 0 || age > 60 {
+				t.Errorf("pending age %v", age)
 			}
 			if !strings.Contains(got.Get("Traceparent"), child) {
 				t.Errorf("the webhook is no child of the last span %s: %v", child, got)
@@ -72,22 +79,18 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 	}
 }
 
-// embedded starts an embedded system whose handlers are traced. stop ends it.
+// embedded starts an embedded system that is watched. stop ends it.
 func embedded(t *testing.T, tm *telemetry.Telemetry, text string) (handler http.Handler, stop func()) {
 	t.Helper()
 	parsed, err := config.Parse("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := local.Open(local.Options{Config: parsed, DataDir: t.TempDir()})
+	s, err := local.Open(local.Options{Config: parsed, DataDir: t.TempDir(), Watch: tm})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var streams []system.Stream
-	for name, to := range map[string]string{"orders": "payments", "payments": "bank"} {
-		streams = append(streams, system.Stream{Stream: record.Stream{Name: name, Handler: tm.Handler(forward.To([]string{to})), Stateless: true}})
-	}
-	if _, err := s.Start(streams); err != nil {
+	if _, err := s.Start(nil); err != nil {
 		t.Fatal(errors.Join(err, s.Close()))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
