@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
@@ -63,11 +65,30 @@ func open(t *testing.T, client dynamostore.Client, tables dynamostore.Tables, no
 
 func TestStore(t *testing.T) {
 	client := connect(t)
+	tables := map[record.Store]dynamostore.Tables{}
 	storetest.Run(t, storetest.Harness{
 		RecognisesCommit: true, MaxRecord: dynamostore.MaxItem,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
-			return open(t, client, createTables(t, client), now)
+			its := createTables(t, client)
+			s := open(t, client, its, now)
+			tables[s] = its
+			return s
 		},
+		Corrupt: func(t *testing.T, s record.Store, key any) { corrupt(t, client, tables[s], key) },
 	})
+}
+
+// corrupt gives a record an attribute of another kind than the store writes.
+func corrupt(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables, key any) {
+	t.Helper()
+	table, its, attribute := dynamostore.Item(tables, key)
+	_, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &table, Key: its, UpdateExpression: aws.String("SET #a = :a"), ConditionExpression: aws.String("attribute_exists(#a)"),
+		ExpressionAttributeNames:  map[string]string{"#a": attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":a": &types.AttributeValueMemberBOOL{Value: true}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -20,7 +20,7 @@ func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
 	put(it, attrExpires, instant(g.Expires))
 	put(it, attrTTL, ttl(g.Expires))
 	if g.Retention > 0 {
-		it[attrRetention] = integer(int64(g.Retention / time.Second))
+		it[attrRetention] = integer(int64((g.Retention + time.Second - 1) / time.Second)) // rounded up, as the table's time-to-live is
 	}
 	if len(g.State) > 0 {
 		it[attrState] = binary(g.State)

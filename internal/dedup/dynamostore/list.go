@@ -30,35 +30,44 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 	}
 	var out []record.Group
 	var corrupt error
-	err := s.scan(ctx, s.tables.Groups, x, start, limit, func(it item) error {
-		key, ok := parsePartition(partitionOf(it))
-		if !ok {
-			return fmt.Errorf("%w: partition without a stream", record.ErrCorrupt)
-		}
-		g, err := s.wholeGroup(ctx, key, it, now)
-		if errors.Is(err, errClaimGone) {
-			var again []record.Group
-			if again, err = s.loadGroups(ctx, []record.GroupKey{key}); err == nil {
-				g = again[0]
+	err := s.scan(ctx, s.tables.Groups, x, start, limit, func(page []item) (int, error) {
+		before := len(out)
+		for _, it := range page {
+			g, err := s.listGroup(ctx, it, now)
+			switch {
+			case errors.Is(err, record.ErrCorrupt):
+				corrupt = cmp.Or(corrupt, err)
+			case err != nil:
+				return 0, err
+			case g.Version > 0:
+				out = append(out, g)
 			}
 		}
-		switch {
-		case errors.Is(err, record.ErrCorrupt) || errors.Is(err, errClaimGone):
-			corrupt = cmp.Or(corrupt, fmt.Errorf("group %s: %w: %w", key, record.ErrCorrupt, err))
-		case err != nil:
-			return fmt.Errorf("group %s: %w", key, err)
-		case g.Version > 0:
-			out = append(out, g)
-		}
-		return nil
+		return len(out) - before, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list groups: %w", err)
-	}
-	if corrupt != nil {
-		return out, fmt.Errorf("list groups: %w", corrupt)
+	if err = cmp.Or(err, corrupt); err != nil {
+		return out, fmt.Errorf("list groups: %w", err)
 	}
 	return out, nil
+}
+
+// listGroup completes what a scan found. A group whose claims are gone by then has been written anew, and is read again.
+func (s *Store) listGroup(ctx context.Context, it item, now int64) (record.Group, error) {
+	key, ok := parsePartition(partitionOf(it))
+	if !ok {
+		return record.Group{}, fmt.Errorf("%w: partition without a stream", record.ErrCorrupt)
+	}
+	g, err := s.wholeGroup(ctx, key, it, now)
+	if errors.Is(err, errClaimGone) {
+		var again []record.Group
+		if again, err = s.loadGroups(ctx, []record.GroupKey{key}); err == nil {
+			return again[0], nil
+		}
+	}
+	if err != nil {
+		return g, fmt.Errorf("group %s: %w", key, err)
+	}
+	return g, nil
 }
 
 // Tokens implements record.Lister, as Groups does.
@@ -71,39 +80,63 @@ func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([
 	if after != (record.TokenKey{}) {
 		start = tokenItemKey(after)
 	}
-	var keys []record.TokenKey
-	var found []storedToken
-	err := s.scan(ctx, s.tables.Tokens, x, start, limit, func(it item) error {
-		key, err := parseTokenKey(partitionOf(it))
-		if err != nil {
-			return err
+	var out []record.Token
+	var corrupt error
+	err := s.scan(ctx, s.tables.Tokens, x, start, limit, func(page []item) (int, error) {
+		before := len(out)
+		var found []storedToken
+		for _, it := range page {
+			t, err := s.listToken(it, now)
+			if err != nil {
+				corrupt = cmp.Or(corrupt, err)
+				continue
+			}
+			found = append(found, t)
 		}
-		t, err := s.decodeToken(key, it, now)
-		if err != nil {
-			return fmt.Errorf("token %s: %w", key, err)
-		}
-		keys, found = append(keys, key), append(found, t)
-		return nil
+		err := s.listReplies(ctx, found, func(t record.Token, err error) {
+			if corrupt = cmp.Or(corrupt, err); err == nil && t.State != record.Absent {
+				out = append(out, t)
+			}
+		})
+		return len(out) - before, err
 	})
-	var missing []int
-	if err == nil {
-		missing, err = s.complete(ctx, found)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	out := make([]record.Token, len(found))
-	for i := range found {
-		out[i] = found[i].Token
-	}
-	for _, i := range missing {
-		again, err := s.loadTokens(ctx, keys[i:i+1])
-		if err != nil {
-			return nil, fmt.Errorf("list tokens: %w", err)
-		}
-		out[i] = again[0]
+	if err = cmp.Or(err, corrupt); err != nil {
+		return out, fmt.Errorf("list tokens: %w", err)
 	}
 	return out, nil
+}
+
+// listToken reads what a scan found. Any error is that it is corrupt.
+func (s *Store) listToken(it item, now int64) (storedToken, error) {
+	key, err := parseTokenKey(partitionOf(it))
+	if err != nil {
+		return storedToken{}, err
+	}
+	t, err := s.decodeToken(key, it, now)
+	if err != nil {
+		return t, fmt.Errorf("token %s: %w", key, err)
+	}
+	return t, nil
+}
+
+// listReplies shows f tokens with their replies: read together, or one by one where one is corrupt or has been written anew since.
+func (s *Store) listReplies(ctx context.Context, found []storedToken, f func(t record.Token, corrupt error)) error {
+	missing, err := s.complete(ctx, found)
+	if err != nil && !errors.Is(err, record.ErrCorrupt) {
+		return err
+	}
+	whole := err == nil && len(missing) == 0
+	for _, t := range found {
+		token := t.Token
+		if !whole {
+			token, err = s.current(ctx, t)
+		}
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
+			return err
+		}
+		f(token, err)
+	}
+	return nil
 }
 
 func parseTokenKey(pk string) (key record.TokenKey, err error) {
@@ -113,8 +146,8 @@ func parseTokenKey(pk string) (key record.TokenKey, err error) {
 	return key, nil
 }
 
-// scan shows f up to limit items behind a key that a condition takes.
-func (s *Store) scan(ctx context.Context, table string, x *expression, start item, limit int, f func(item) error) error {
+// scan shows f the items behind a key that a condition takes, a part at a time, until f has taken as many as the limit.
+func (s *Store) scan(ctx context.Context, table string, x *expression, start item, limit int, f func([]item) (taken int, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -126,12 +159,11 @@ func (s *Store) scan(ctx context.Context, table string, x *expression, start ite
 		if err != nil {
 			return err
 		}
-		for _, it := range out.Items {
-			if err := f(it); err != nil {
-				return err
-			}
+		taken, err := f(out.Items)
+		if err != nil {
+			return err
 		}
-		limit -= len(out.Items)
+		limit -= taken
 		if start = out.LastEvaluatedKey; len(start) == 0 {
 			return nil
 		}
@@ -156,20 +188,23 @@ func (s *Store) expireTable(ctx context.Context, table string, limit int) (n int
 	now := s.nowMillis()
 	x := newExpression()
 	x.conditions = append(x.conditions, x.path(attrExpires)+"<="+x.value(integer(now)))
-	err = s.scan(ctx, table, x, nil, limit, func(it item) error {
-		key := item{attrPK: it[attrPK]}
-		put(key, attrSK, it[attrSK])
-		_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: &table, Key: key, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
-			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureNone,
-		})
-		if _, failed := conditionFailed(err); failed {
-			return nil // written anew since the scan
+	err = s.scan(ctx, table, x, nil, limit, func(page []item) (deleted int, err error) {
+		for _, it := range page {
+			key := item{attrPK: it[attrPK]}
+			put(key, attrSK, it[attrSK])
+			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+				TableName: &table, Key: key, ConditionExpression: x.condition(), ExpressionAttributeNames: x.names, ExpressionAttributeValues: x.values,
+				ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureNone,
+			})
+			if _, failed := conditionFailed(err); failed {
+				continue // written anew since the scan
+			}
+			if err != nil {
+				return deleted, err
+			}
+			deleted, n = deleted+1, n+1
 		}
-		if err == nil {
-			n++
-		}
-		return err
+		return deleted, nil
 	})
 	return n, err
 }

@@ -60,9 +60,17 @@ func testCorruptGroup(t *testing.T, s *suite) {
 	s.harness.Corrupt(t, s.Store, groupA())
 	_, _, err := s.Load(t.Context(), []record.GroupKey{groupB(), groupA()}, nil)
 	wantCorrupt(t, "load", err)
-	wantCorrupt(t, "clear", s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}}))
-	wantCorrupt(t, "commit", s.Commit(t.Context(), following(g, nil)))
-	wantCorrupt(t, "commit of a new record", s.Commit(t.Context(), following(record.Group{Key: groupA()}, nil)))
+	if err := s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}}); err != nil {
+		wantCorrupt(t, "clear", err)
+	}
+	for what, loaded := range map[string]record.Group{"commit": g, "commit of a new record": {Key: groupA()}} {
+		// A store whose condition fails on a damaged record may call that a conflict: the load that follows says what is wrong.
+		if err := s.Commit(t.Context(), following(loaded, nil)); !errors.Is(err, record.ErrConflict) {
+			wantCorrupt(t, what, err)
+		}
+	}
+	_, _, err = s.Load(t.Context(), []record.GroupKey{groupA()}, nil)
+	wantCorrupt(t, "load after the writes", err)
 	same(t, "the other group", s.group(t, groupB()).Version, uint64(1))
 }
 

@@ -14,6 +14,8 @@ func listerCases() []testCase {
 	return []testCase{
 		{name: "groups come page by page, each once, whole, and of one stream", run: withLister(testGroupPages)},
 		{name: "tokens come page by page, each once", run: withLister(testTokenPages)},
+		{name: "corrupt groups are passed over, wherever they stand, and said aloud", run: testListCorruptGroups, when: corrupts},
+		{name: "corrupt tokens are passed over, wherever they stand, and said aloud", run: testListCorruptTokens, when: corrupts},
 		{name: "expired records are not listed", run: withLister(testListExpired)},
 		{name: "expire deletes what has expired, up to the limit, and nothing else", run: withLister(testExpire)},
 	}

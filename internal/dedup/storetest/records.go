@@ -14,7 +14,7 @@ func groupB() record.GroupKey { return record.GroupKey{Stream: "orders", Group: 
 // fullGroup sets every field that there is, also those that will be added later: a store that forgets one does not pass.
 func fullGroup(key record.GroupKey) record.Group {
 	g := filled[record.Group]()
-	g.Key, g.Incarnation, g.Version, g.Expires = key, 1000, 1, time.Time{}
+	g.Key, g.Incarnation, g.Version, g.Retention, g.Expires = key, 1000, 1, 90*time.Second, time.Time{}
 	return g
 }
 

@@ -1,6 +1,6 @@
 // Package storetest is the conformance suite of the store port: each store passes Run.
 //
-// The suite keeps its times to whole milliseconds and does not tell nil from empty slices and maps; a store may keep no more than that.
+// The suite keeps its times to whole milliseconds, retentions to whole seconds, and does not tell nil from empty slices and maps; a store may keep no more than that.
 package storetest
 
 import (

@@ -1,0 +1,22 @@
+package dynamostore
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Item gives the table and key of a record, and an attribute that it can't be read without, for tests that damage it.
+func Item(t Tables, key any) (table string, its map[string]types.AttributeValue, attribute string) {
+	switch k := key.(type) {
+	case record.GroupKey:
+		return t.Groups, groupItemKey(k), attrVersion
+	case record.HeldKey:
+		return t.Groups, heldItemKey(k), attrMessage
+	case record.TokenKey:
+		return t.Tokens, tokenItemKey(k), attrTokenState
+	}
+	panic(fmt.Sprintf("no record has a %T", key))
+}
