@@ -12,6 +12,14 @@
 //
 // The deployment sets the variables that name tables, queues and configuration; Open names each one that is missing.
 //
+// # Configuration
+//
+// The other functions know the configuration file only, and admit, route, hold and remember by what it says. So every stream that the program handles has to be in once.yaml, and
+// what the program declares of its admission, order, retention, gap policy and bounds must be what stands there: a system that says otherwise does not start, with an error that
+// names the stream and the setting. How long a group's state is kept may be said in code alone: it is written with the state.
+//
+// One-time requests run in the function behind the API: a program that handles those is built with Options{Function: Ingest} too, and takes that function's place as well.
+//
 // # Limits
 //
 // Run does not return: Lambda ends the process.

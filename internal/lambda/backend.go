@@ -10,6 +10,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/pipeline"
 	"github.com/effectively-once/once/internal/system"
 )
 
@@ -20,7 +21,8 @@ type Backend struct {
 	clients  Clients
 	log      *slog.Logger
 	store    *dynamostore.Store
-	system   *System
+	front    *System // serves callers, who wait for replies
+	behind   *System // serves the function's events
 }
 
 var _ system.Backend = (*Backend)(nil)
@@ -31,6 +33,10 @@ func NewBackend(ctx context.Context, function Function, log *slog.Logger) (*Back
 	if err != nil {
 		return nil, err
 	}
+	return newBackend(function, settings, clients, log)
+}
+
+func newBackend(function Function, settings Settings, clients Clients, log *slog.Logger) (*Backend, error) {
 	store, err := newStore(Ingest, settings, clients) // with replies: those that the tokens of decorators keep
 	if err != nil {
 		return nil, err
@@ -38,24 +44,34 @@ func NewBackend(ctx context.Context, function Function, log *slog.Logger) (*Back
 	return &Backend{function: function, settings: settings, clients: clients, log: log, store: store}, nil
 }
 
-// Start makes the engine. See [system.Backend].
+// Start makes the engine: one that answers duplicates with their replies, whatever the function is; that of the function's own events may not read them. The streams have to be
+// in the configuration, which is all that the other functions know. See [system.Backend].
 func (b *Backend) Start(streams []system.Stream) (system.Engine, error) {
-	s, err := Open(b.function, b.settings, b.clients, b.log, streams...)
+	if err := pipeline.Configured(b.settings.Config, streams); err != nil {
+		return nil, err
+	}
+	front, err := Open(Ingest, b.settings, b.clients, b.log, streams...)
 	if err != nil {
 		return nil, err
 	}
-	b.system = s
-	return s.pipeline.Engine, nil
+	behind := front
+	if b.function != Ingest {
+		if behind, err = open(b.function, b.settings, b.clients, front.watch, front.log, streams); err != nil {
+			return nil, err
+		}
+	}
+	b.front, b.behind = front, behind
+	return front.pipeline.Engine, nil
 }
 
 // Run serves the function's events. It ends with the process, as Lambda wants it.
 func (b *Backend) Run(ctx context.Context) error {
-	lambda.StartWithOptions(b.system.Handler(), lambda.WithContext(ctx))
+	lambda.StartWithOptions(b.behind.Handler(), lambda.WithContext(ctx))
 	return errors.New("serve function: the Lambda runtime has ended")
 }
 
 // Handler serves the HTTP front door. See [system.Backend].
-func (b *Backend) Handler() http.Handler { return b.system.frontDoor() }
+func (b *Backend) Handler() http.Handler { return b.front.frontDoor() }
 
 // Tokens is where decorators and middleware keep their tokens.
 func (b *Backend) Tokens() lease.Store { return b.store }

@@ -48,11 +48,16 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	store, err := newStore(function, settings, clients)
+	watch, err := newWatch(settings, declared, log)
 	if err != nil {
 		return nil, err
 	}
-	watch, err := newWatch(settings, declared, log)
+	return open(function, settings, clients, watch, log, declared)
+}
+
+// open makes a system that reports by what is there already.
+func open(function Function, settings Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
+	store, err := newStore(function, settings, clients)
 	if err != nil {
 		return nil, err
 	}

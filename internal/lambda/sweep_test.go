@@ -25,6 +25,17 @@ destinations:
 // openSwept opens a system with tables and queues of its own, in this process.
 func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 	t.Helper()
+	settings, clients := emulated(t, sweptConfig)
+	s, err := Open(function, settings, clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, sqsqueue.New(clients.SQS, settings.Queues.PublishFIFO)
+}
+
+// emulated makes tables and queues on emulators, for a system with a configuration.
+func emulated(t *testing.T, text string) (Settings, Clients) {
+	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
 			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
@@ -35,7 +46,7 @@ func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 		t.Fatal(err)
 	}
 	name := "test-" + rand.Text()
-	settings := Settings{Tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}}
+	settings := Settings{Tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}, Trusted: []string{"127.0.0.1"}} // as ElasticMQ calls all senders
 	createTables(t, clients.DynamoDB, settings.Tables)
 	queues := &settings.Queues
 	for suffix, url := range map[string]*string{
@@ -44,14 +55,10 @@ func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 	} {
 		*url = createQueue(t, clients.SQS, name+"-"+suffix)
 	}
-	if settings.Config, err = config.Parse("once.yaml", []byte(sweptConfig)); err != nil {
+	if settings.Config, err = config.Parse("once.yaml", []byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(function, settings, clients, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s, sqsqueue.New(clients.SQS, queues.PublishFIFO)
+	return settings, clients
 }
 
 func do(t *testing.T, h Handler, event string) Swept {

@@ -17,7 +17,7 @@ import (
 // After an error it gives no more. It begins with any shard: who has no time for all of them is with others the next time.
 func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	return func(yield func(record.GroupKey, error) bool) {
-		for _, n := range rand.Perm(waitingShards) {
+		for _, n := range rand.Perm(waitingShards) { //nolint:gosec // nobody gains by guessing the order
 			if !s.waiting(ctx, strconv.Itoa(n), yield) {
 				return
 			}
