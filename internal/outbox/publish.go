@@ -65,7 +65,9 @@ func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) [
 	if err != nil {
 		errs := make([]error, len(keys))
 		for i := range errs {
-			errs[i] = fmt.Errorf("load groups: %w", err)
+			if errs[i] = fmt.Errorf("load groups: %w", err); errors.Is(err, record.ErrCorrupt) && len(keys) > 1 { // one record must not hold up the others
+				errs[i] = p.publishGroups(ctx, keys[i:i+1])[0]
+			}
 		}
 		return errs
 	}

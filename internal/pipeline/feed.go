@@ -2,12 +2,16 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 
 	"github.com/effectively-once/once/internal/destination/stream"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/wire"
 )
+
+// errNoAnswer keeps a message whose fate is unknown from counting as sent.
+var errNoAnswer = errors.New("the queue did not answer for each message")
 
 // A feed puts messages on their ingress queues for the stream destinations.
 type feed struct{ *Queues }
@@ -60,8 +64,11 @@ func (f feed) enqueue(ctx context.Context, messages []record.Message, going []in
 		for j, i := range list {
 			out[j] = wire.ToQueue(messages[i])
 		}
-		for j, r := range sendEach(ctx, to, out) {
-			errs[list[j]] = r.Err
+		results := sendEach(ctx, to, out)
+		for j, i := range list {
+			if errs[i] = errNoAnswer; len(results) == len(list) {
+				errs[i] = results[j].Err
+			}
 		}
 	}
 }

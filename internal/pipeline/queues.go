@@ -127,7 +127,11 @@ func send(ctx context.Context, to queue.Queue, messages ...queue.Message) error 
 		return nil
 	}
 	var errs []error
-	for _, r := range sendEach(ctx, to, messages) {
+	results := sendEach(ctx, to, messages)
+	if len(results) != len(messages) {
+		return errNoAnswer
+	}
+	for _, r := range results {
 		errs = append(errs, r.Err)
 	}
 	return errors.Join(errs...)

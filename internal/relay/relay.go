@@ -73,8 +73,17 @@ func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []re
 	for i, a := range arrivals {
 		turns[i] = &turn{Arrival: a}
 	}
-	err := r.process(ctx, turns)
 	fates := make([]record.Outcome, len(turns))
+	tokens, err := r.tokens(ctx, turns)
+	switch {
+	case errors.Is(err, record.ErrCorrupt) && len(arrivals) > 1: // one record must not hold up the others; nothing has run yet
+		for i := range arrivals {
+			fates[i] = r.Process(ctx, arrivals[i:i+1])[0]
+		}
+		return fates
+	case err == nil:
+		err = r.process(ctx, turns, tokens)
+	}
 	for i, t := range turns {
 		if fates[i] = t.fate; err != nil {
 			fates[i] = record.Outcome{Kind: record.Retry, Err: err}
@@ -83,11 +92,7 @@ func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []re
 	return fates
 }
 
-func (r *Relay) process(ctx context.Context, turns []*turn) error {
-	tokens, err := r.tokens(ctx, turns)
-	if err != nil {
-		return err
-	}
+func (r *Relay) process(ctx context.Context, turns []*turn, tokens map[record.TokenKey]record.Token) error {
 	first := map[record.TokenKey]*turn{} // the one that stands for its identity in this batch
 	var followers []*turn
 	var all []*outbox.Shipment

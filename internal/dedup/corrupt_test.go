@@ -1,0 +1,81 @@
+package dedup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A damaged store has records that can't be read.
+type damaged struct {
+	record.Store
+	group record.GroupKey
+	token record.TokenKey
+	tried atomic.Int64 // loads that met one
+}
+
+func (d *damaged) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	if slices.Contains(groups, d.group) || slices.Contains(tokens, d.token) {
+		d.tried.Add(1)
+		return nil, nil, fmt.Errorf("damaged: %w", record.ErrCorrupt)
+	}
+	return d.Store.Load(ctx, groups, tokens)
+}
+
+func inGroup(group, id string) record.Message {
+	return record.Message{Stream: "s", Group: group, ID: id, Body: []byte("send")}
+}
+
+func TestACorruptRecordFailsItsOwnGroupOnly(t *testing.T) {
+	for name, d := range map[string]*damaged{
+		"group": {group: record.GroupKey{Stream: "s", Group: "bad"}},
+		"token": {token: record.NewTokenKey("", "s", "bad")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			d.Store = l.store
+			w := l.workerOf(dedup.Config{Streams: []record.Stream{{Name: "s"}}, Store: d})
+			out := w.Process(t.Context(), []record.Message{inGroup("a", "1"), inGroup("bad", "bad"), inGroup("b", "2")})
+			if out[0].Kind != record.Processed || out[2].Kind != record.Processed {
+				t.Errorf("the other groups: %s %v, %s %v", out[0].Kind, out[0].Err, out[2].Kind, out[2].Err)
+			}
+			if out[1].Kind != record.Retry || !errors.Is(out[1].Err, record.ErrCorrupt) {
+				t.Errorf("its own group: %s, %v", out[1].Kind, out[1].Err)
+			}
+			if n := d.tried.Load(); n != 2 { // with the others, and alone
+				t.Errorf("read %d times: another read finds the same", n)
+			}
+		})
+	}
+}
+
+func TestACorruptTokenFailsItsOwnMessageOnlyWhereNoGroupRecordIsNeeded(t *testing.T) {
+	l := newLab(t)
+	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{relay}, Store: d})
+	out := w.Process(t.Context(), []record.Message{inGroup("", "1"), inGroup("", "bad"), inGroup("", "2"), inGroup("", "2")})
+	for i, want := range []record.Kind{record.Processed, record.Retry, record.Processed, record.Duplicate} {
+		if out[i].Kind != want {
+			t.Errorf("message %d is %s: %v", i, out[i].Kind, out[i].Err)
+		}
+	}
+}
+
+func TestACorruptGroupDoesNotKeepOthersFromBeingPublished(t *testing.T) {
+	l := newLab(t)
+	d := &damaged{Store: l.store, group: record.GroupKey{Stream: "s", Group: "bad"}}
+	if out := l.worker(record.Stream{Name: "s"}).Process(t.Context(), []record.Message{inGroup("a", "1")}); out[0].Kind != record.Processed {
+		t.Fatal(out[0].Err)
+	}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{{Name: "s"}}, Store: d})
+	errs := w.Publish(t.Context(), []record.GroupKey{d.group, {Stream: "s", Group: "a"}})
+	if !errors.Is(errs[0], record.ErrCorrupt) || errs[1] != nil || len(l.sent) != 1 {
+		t.Errorf("errors %v, %d effects sent", errs, len(l.sent))
+	}
+}
