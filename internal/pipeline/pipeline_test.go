@@ -162,6 +162,78 @@ func TestTheCodesWordCountsWhereTheConfigurationSpeaksToo(t *testing.T) {
 	}
 }
 
+func TestTheCodesOrderUndoesThatOfTheConfiguration(t *testing.T) {
+	c := parsed(t, "streams:\n  orders: {order: none, destinations: [out]}\ndestinations:\n  out: {file: out.jsonl}\n")
+	for _, d := range []struct {
+		said system.Stream
+		want bool // unordered
+	}{
+		{system.Stream{Ordered: true}, false},
+		{system.Stream{}, true},
+		{system.Stream{Stream: record.Stream{Unordered: true}}, true},
+	} {
+		d.said.Name = "orders"
+		streams, err := merge(c, []system.Stream{d.said})
+		if err != nil || streams[0].Unordered != d.want {
+			t.Errorf("%+v: unordered is %v, %v", d.said, streams[0].Unordered, err)
+		}
+	}
+}
+
+func TestABoundOfTheCodeLeavesTheOthersOfTheConfiguration(t *testing.T) {
+	c := parsed(t, "streams:\n  numbers: {admission: sequence, held: {count: 5, bytes: 1MB, distance: 7}, destinations: [out]}\ndestinations:\n  out: {file: out.jsonl}\n")
+	for said, want := range map[record.Bounds]record.Bounds{
+		{}:            {Count: 5, Bytes: 1_000_000, Distance: 7},
+		{Count: 9}:    {Count: 9, Bytes: 1_000_000, Distance: 7},
+		{Bytes: 9}:    {Count: 5, Bytes: 9, Distance: 7},
+		{Distance: 9}: {Count: 5, Bytes: 1_000_000, Distance: 9},
+	} {
+		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: "numbers", Bounds: said}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, streams[0].Bounds); d != "" {
+			t.Errorf("the code says %+v (-want +got):\n%s", said, d)
+		}
+	}
+}
+
+// The process function is a program of its own; the publish function that comes with once knows the configuration only.
+func TestTheGroupRetentionOfTheCodeIsThatOfThePublisherToo(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	w := newWorld(t)
+	store := memstore.New(w.clock)
+	cfg := Config{
+		Config: parsed(t, "streams:\n  orders: {destinations: [ledger]}\ndestinations:\n  ledger: {file: l.jsonl}\n"), Store: store, Ports: w.ports(),
+		Open: opener(&ledger{}), Trusted: []string{wire.Sender}, Now: w.clock,
+	}
+	stock, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Declared = []system.Stream{{Stream: record.Stream{Name: "orders", GroupRetention: year, Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+		a.State = []byte("balance")
+		a.Send(record.Effect{To: []string{"ledger"}, Body: m.Body})
+		return nil
+	}}}}
+	mine, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := mine.Engine.Process(t.Context(), []record.Message{message("orders", "g", "1")})[0]; o.Kind != record.Processed {
+		t.Fatalf("the message is %s: %v", o.Kind, o.Err)
+	}
+	key := record.GroupKey{Stream: "orders", Group: "g"}
+	w.now = w.now.Add(time.Hour)
+	if errs := stock.Engine.Publish(t.Context(), []record.GroupKey{key}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	groups, _, err := store.Load(t.Context(), []record.GroupKey{key}, nil)
+	if err != nil || len(groups[0].Pending) > 0 || !groups[0].Expires.Equal(w.now.Add(year)) {
+		t.Errorf("%d pending, forgotten after %s, %v", len(groups[0].Pending), groups[0].Expires.Sub(w.now), err)
+	}
+}
+
 func TestWhatCannotWorkIsAnErrorAtTheStartThatNamesIt(t *testing.T) {
 	w := newWorld(t)
 	base := Config{Config: parsed(t, feeding), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(&ledger{})}

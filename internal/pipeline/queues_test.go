@@ -119,6 +119,34 @@ func TestMessagesOfOneGroupAreFedOneAfterTheOther(t *testing.T) {
 	}
 }
 
+// A mute queue takes what it is sent, and answers for all but the last.
+type mute struct{ queue.Queue }
+
+func (q mute) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	return q.Queue.Send(ctx, messages)[:len(messages)-1]
+}
+
+func TestAQueueThatDoesNotAnswerForEachMessageHasTakenNone(t *testing.T) {
+	w := newWorld(t)
+	ports := w.ports()
+	ports.Ingress, ports.IngressFIFO, ports.PublishFIFO, ports.Dead = mute{ports.Ingress}, mute{ports.IngressFIFO}, mute{ports.PublishFIFO}, mute{ports.Dead}
+	q := w.ways().Over(ports)
+	for i, err := range (feed{q}).Enqueue(t.Context(), []record.Message{message("orders", "a", "a1"), message("orders", "b", "b1"), message("numbers", "a", "n1"), message("orders", "a", "a2")}) {
+		if err == nil {
+			t.Errorf("message %d counts as fed", i)
+		}
+	}
+	w.want(map[string][]string{"ingress.fifo": {"a1", "b1"}, "ingress": {"n1"}})
+	for name, err := range map[string]error{
+		"enqueue": q.Enqueue(t.Context(), message("orders", "a", "x")), "return": q.Return(t.Context(), []record.Message{message("orders", "a", "x")}),
+		"trigger": q.Trigger(t.Context(), []record.GroupKey{{Stream: "orders", Group: "a"}}, 0), "dead letter": q.DeadLetter(t.Context(), []record.Refused{{Message: message("orders", "a", "x")}}),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 func TestWhatWasRefusedIsRedrivenUnderItsIdentity(t *testing.T) {
 	w := newWorld(t)
 	q, ctx := w.ways(), t.Context()

@@ -158,6 +158,21 @@ func TestARedrivenEffectWaitsForAnEarlierOneOfItsGroupThatFailed(t *testing.T) {
 	}
 }
 
+func TestARedrivenEffectDoesNotWaitForAnotherDestination(t *testing.T) {
+	to := func(destination string, number uint64) queue.Message {
+		return wire.ToRedelivery(destination, record.Delivery{Identity: fmt.Sprintf("%s/%d", destination, number), Stream: "orders", Group: "a", Number: number})
+	}
+	for _, name := range []string{"publish", "publish.fifo"} {
+		s := &stub{fails: map[string]error{"shop/1": errors.New("away")}}
+		if got := failures(t, New(s, nil), eventOf(name, to("shop", 1), to("ledger", 1), to("shop", 2), to("ledger", 2))); got != "0 2" {
+			t.Errorf("%s: failed %q", name, got)
+		}
+		if diff := cmp.Diff([]string{"deliver shop/1 to shop", "deliver ledger/1 to ledger", "deliver ledger/2 to ledger"}, s.calls); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func TestRedrivenEffectsOfAGroupAreSentInTheOrderOfTheirNumbers(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
 	anew := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/a/1 anew", Stream: "orders", Group: "a", Number: 1, Incarnation: 7}) // the group's second life

@@ -95,6 +95,26 @@ func TestGroupsOfTwoStreamsNeverShareAMessageGroup(t *testing.T) {
 	}
 }
 
+func TestARedrivenEffectStandsBehindThoseOfItsGroupToItsDestinationOnly(t *testing.T) {
+	numbered := record.Delivery{Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1}
+	later := record.Delivery{Identity: "orders/g/2", Stream: "orders", Group: "g", Number: 2}
+	free, other := record.Delivery{Identity: "orders/1", Stream: "orders"}, record.Delivery{Identity: "orders/2", Stream: "orders"}
+	if a, b := ToRedelivery("shop", numbered).Group, ToRedelivery("shop", later).Group; a != b {
+		t.Errorf("two of one group and destination are in %q and %q", a, b)
+	}
+	seen := map[string]string{ToTrigger(record.GroupKey{Stream: "orders", Group: "g"}).Group: "trigger"}
+	for _, m := range []struct {
+		to string
+		record.Delivery
+	}{{"shop", numbered}, {"ledger", numbered}, {"shop", free}, {"shop", other}, {"ledger", free}} {
+		group := ToRedelivery(m.to, m.Delivery).Group
+		if before, taken := seen[group]; taken || !queue.ValidGroup(group) {
+			t.Errorf("%s to %s stands in message group %q, behind %s", m.Identity, m.to, group, before)
+		}
+		seen[group] = m.Identity + " to " + m.to
+	}
+}
+
 func TestADeduplicationIDIsNewForEverySend(t *testing.T) {
 	m := full()
 	if a, b := ToQueue(m), ToQueue(m); a.DedupID == "" || a.DedupID == b.DedupID {
