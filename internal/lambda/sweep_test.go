@@ -1,12 +1,19 @@
 package lambda
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
@@ -108,6 +115,108 @@ func TestAWholeSweepTriggersWhatWasStranded(t *testing.T) {
 		t.Error(diff)
 	}
 	lose(t, triggers)
+}
+
+// unfinishedGroups makes groups that nothing ends.
+func unfinishedGroups(t *testing.T, s *System, n int) []record.GroupKey {
+	t.Helper()
+	keys := make([]record.GroupKey, n)
+	for i := range keys {
+		keys[i] = record.GroupKey{Stream: "steps", Group: fmt.Sprint(i)}
+		c := record.Commit{Loaded: record.Group{Key: keys[i]}, Next: record.Group{Key: keys[i], Incarnation: 1, Version: 1}, Attempt: "a"}
+		if err := s.store.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
+// corrupt makes a group's record unreadable.
+func corrupt(t *testing.T, client *dynamodb.Client, table string, key record.GroupKey) {
+	t.Helper()
+	if _, err := client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &table, UpdateExpression: aws.String("SET v = :v"), ConditionExpression: aws.String("attribute_exists(v)"),
+		Key:                       map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: key.Stream + "#" + key.Group}, "sk": &types.AttributeValueMemberS{Value: "STATE"}},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": &types.AttributeValueMemberBOOL{Value: true}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASweepBeginsAnywhereAndVisitsEachReadableGroupOnce(t *testing.T) {
+	settings, clients := emulated(t, sweptConfig)
+	s, err := Open(Process, settings, clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := unfinishedGroups(t, s, 2*listPage+50)
+	want := map[record.GroupKey]int{}
+	for i, key := range keys {
+		if i%50 == 7 {
+			corrupt(t, clients.DynamoDB, settings.Tables.Groups, key)
+			continue
+		}
+		want[key] = 1
+	}
+	begun := map[record.GroupKey]bool{}
+	for range 10 {
+		got := map[record.GroupKey]int{}
+		for key, err := range s.unfinished(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) == 0 {
+				begun[key] = true
+			}
+			got[key]++
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	if len(begun) == 1 {
+		t.Error("ten sweeps began with the same group")
+	}
+}
+
+func TestCorruptGroupsDoNotEndASweep(t *testing.T) {
+	settings, clients := emulated(t, sweptConfig)
+	s, err := Open(Process, settings, clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := unfinishedGroups(t, s, 3)
+	for _, step := range []struct {
+		damaged []record.GroupKey
+		want    int
+	}{{keys[:1], 2}, {keys[1:], 0}} {
+		for _, key := range step.damaged {
+			corrupt(t, clients.DynamoDB, settings.Tables.Groups, key)
+		}
+		if diff := cmp.Diff(Swept{Groups: step.want}, do(t, s.Handler(), `{"once":"sweep-all"}`)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestASweepWhoseTimeIsOverVisitsNoMoreGroupsAndSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := &System{log: slog.New(slog.DiscardHandler)}
+	all := func(yield func(record.GroupKey, error) bool) {
+		for i := range 1000 {
+			if !yield(record.GroupKey{Stream: "s", Group: fmt.Sprint(i)}, nil) {
+				return
+			}
+		}
+	}
+	swept, err := s.sweep(ctx, all, func(ctx context.Context, _ record.GroupKey) error {
+		cancel()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) || swept.Groups == 0 || swept.Groups > 2*sweepers {
+		t.Errorf("%d groups visited, %v", swept.Groups, err)
+	}
 }
 
 // lose takes the one trigger that is there off its queue.
