@@ -21,7 +21,7 @@ import (
 )
 
 // large is a reply that is kept apart from its token.
-var large = bytes.Repeat([]byte("large "), 1000) //nolint:gochecknoglobals // as good as a constant
+var large = bytes.Repeat([]byte("large "), 1000)
 
 func answering(stream string) system.Stream {
 	return system.Stream{Stream: record.Stream{Name: stream, Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {

@@ -41,6 +41,7 @@ type System struct {
 	watch    *telemetry.Telemetry
 	bucket   bool // there is one, for blobs and claims
 	log      *slog.Logger
+	now      func() time.Time
 }
 
 // Open makes the system of one function, of the configured streams and of those that are declared in code. It calls no service. A nil log discards.
@@ -72,7 +73,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	if err != nil {
 		return nil, err
 	}
-	return &System{function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", log: log}, nil
+	return &System{function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", log: log, now: time.Now}, nil
 }
 
 // newStore makes the store of a function. Behind a queue nobody waits for a reply: there a duplicate does not pay for reading it.

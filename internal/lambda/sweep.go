@@ -95,7 +95,7 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 
 // sweepStrays deletes the objects that attempts left behind which never won.
 func (s *System) sweepStrays(ctx context.Context) (int, error) {
-	before := time.Now().Add(-strayAfter)
+	before := s.now().Add(-strayAfter)
 	blobs, err := s.pipeline.Engine.SweepBlobs(ctx, s.store, before)
 	if err != nil {
 		return blobs, fmt.Errorf("sweep blobs: %w", err)
