@@ -4,8 +4,8 @@
 #   localstack/test.sh localstack|ministack [COMMAND...]
 #
 # It starts the emulator, deploys infra/, compares what was deployed with the templates, runs the command with the variables of the emulator and ONCE_API_URL,
-# and takes everything down again. Without a command it runs e2e/smoke. What is deployed is localstack/once.yaml, open to every caller: emulators check no
-# signatures. KEEP=1 leaves the emulator up; PORT chooses another port than its own.
+# and takes everything down again. Without a command it runs e2e/smoke. What is deployed is CONFIG, by default localstack/once.yaml, open to every caller: emulators
+# check no signatures. ENVIRONMENT has further variables of the functions, KEEP=1 leaves the emulator up, PORT chooses another port than its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:-} out=$PWD/.tools/deploy/${1:-}${PORT:+.$PORT}
@@ -37,7 +37,7 @@ trap 'finish $?' EXIT
 step start "localstack/$name.sh" up
 eval "$("localstack/$name.sh" env)"
 export OUT=$out
-step deploy localstack/deploy.sh "${options[@]}" -c auth=none -c "config=$PWD/localstack/once.yaml"
+step deploy localstack/deploy.sh "${options[@]}" -c auth=none -c "config=$PWD/${CONFIG:-localstack/once.yaml}" -c "environment=${ENVIRONMENT:-}"
 step drift go -C e2e run ./drift -app "$out/cdk.out" -expected "../localstack/drift/$name.txt"
 ONCE_API_URL=$(localstack/deploy.sh url)
 export ONCE_API_URL ONCE_OUTPUTS=$out/outputs.json
