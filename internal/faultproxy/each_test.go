@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -78,6 +79,8 @@ func (s scenario) through(ctx context.Context, on *service, attempts int, plan f
 		return nil, err
 	}
 	w.plan = plan(w)
+	ctx, cancel := context.WithTimeout(ctx, playLimit)
+	defer cancel()
 	if err = s.play(ctx, w); err == nil {
 		err = w.serve(ctx) // what the last call has left
 	}
@@ -155,6 +158,24 @@ func overtaken(calls []faultproxy.Call) []variant {
 // atOnce is how many plays run side by side.
 const atOnce = 6
 
+// playLimit is far more than a play takes on a busy machine.
+const playLimit = time.Minute
+
+// together does n plays, some at once, and stops at the first that fails: the others would only take longer to say the same.
+func together(ctx context.Context, n int, play func(ctx context.Context, i int) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	for i := range n {
+		all.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return play(ctx, i)
+		})
+	}
+	return all.Wait()
+}
+
 // each plays every scenario in all variants, with a client that tries each call once and with one that tries three times.
 func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
 	t.Helper()
@@ -166,18 +187,20 @@ func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var all errgroup.Group
-				all.SetLimit(atOnce)
-				for _, v := range variants(calls) {
-					all.Go(func() error {
-						if _, err := s.through(t.Context(), on, attempts, v.plan); err != nil {
-							t.Errorf("%s: %v", v.name, err)
-						}
-						return nil
-					})
+				all := variants(calls)
+				err = together(t.Context(), len(all), func(ctx context.Context, i int) error {
+					if _, err := s.through(ctx, on, attempts, all[i].plan); err != nil {
+						return fmt.Errorf("%s: %w", all[i].name, err)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
 				}
-				_ = all.Wait() // its functions fail by themselves
 			})
+			if t.Failed() {
+				return
+			}
 		}
 	}
 }

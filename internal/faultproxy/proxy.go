@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A Proxy hands calls on to a service and breaks those that its plan names. It is an http.Handler; what it waits for lives until Drain.
@@ -27,11 +28,14 @@ type Proxy struct {
 	inFlight sync.WaitGroup
 }
 
+// Limit is how long the proxy waits for the service.
+const Limit = 30 * time.Second
+
 // New makes a proxy to the service at a URL.
 func New(target string, plan Plan) *Proxy {
 	return &Proxy{
 		target: strings.TrimSuffix(target, "/"), plan: plan, answered: make(chan struct{}), drained: make(chan struct{}),
-		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
+		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16, ResponseHeaderTimeout: Limit},
 	}
 }
 

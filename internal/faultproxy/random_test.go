@@ -77,6 +77,8 @@ func simulate(ctx context.Context, on *service, seed uint64) (int, error) {
 		return 0, err
 	}
 	w.plan = faultproxy.Seeded(seed, 0.2, 150)
+	ctx, cancel := context.WithTimeout(ctx, playLimit)
+	defer cancel()
 	if err = w.ask(ctx, rnd); err == nil {
 		err = w.work(ctx, rnd)
 	}
@@ -93,19 +95,17 @@ func simulate(ctx context.Context, on *service, seed uint64) (int, error) {
 
 func TestUnderFaultsAtRandomNothingIsLostDoubledOrStuck(t *testing.T) {
 	on := newService(t)
-	seeds := uint64(24)
+	seeds := 24
 	if *long {
 		seeds *= 10
 	}
-	var all errgroup.Group
-	all.SetLimit(atOnce)
-	for seed := range seeds {
-		all.Go(func() error {
-			if calls, err := simulate(t.Context(), on, seed); err != nil {
-				t.Errorf("seed %d, %d calls: %v", seed, calls, err)
-			}
-			return nil
-		})
+	err := together(t.Context(), seeds, func(ctx context.Context, seed int) error {
+		if calls, err := simulate(ctx, on, uint64(seed)); err != nil {
+			return fmt.Errorf("seed %d, %d calls: %w", seed, calls, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	_ = all.Wait() // its functions fail by themselves
 }

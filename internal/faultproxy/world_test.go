@@ -71,9 +71,11 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// quiet leaves out checksums, which DynamoDB Local sends none of with an error, and says nothing of answers that are cut off: that is what this is about.
+// quiet leaves out checksums, which DynamoDB Local sends none of with an error, and says nothing of answers that are cut off: that is what this is about. A service that hangs
+// fails the test.
 func quiet(o *dynamodb.Options) {
 	o.DisableValidateResponseChecksum, o.Logger = true, logging.Nop{}
+	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(faultproxy.Limit)
 }
 
 // tries tells the SDK to try as often, without a wait in between.
