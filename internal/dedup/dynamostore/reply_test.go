@@ -228,6 +228,19 @@ func TestATokenThatHasLostItsReplyIsCorrupt(t *testing.T) {
 	if _, _, err := store.Load(t.Context(), nil, []record.TokenKey{token.Key}); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
+	others := []record.Token{done(1, "b", large), done(2, "c", large)}
+	if err := w.MarkDone(t.Context(), others); err != nil {
+		t.Fatal(err)
+	}
+	listed, err := store.Tokens(t.Context(), record.TokenKey{}, 10)
+	if !errors.Is(err, record.ErrCorrupt) || len(listed) != len(others) {
+		t.Errorf("beside it, %d tokens are listed, %v", len(listed), err)
+	}
+	for _, found := range listed {
+		if found.Reply == nil || len(found.Reply.Body) != len(others[0].Reply.Body) {
+			t.Errorf("token %s is listed without its reply", found.Key)
+		}
+	}
 }
 
 func TestNoTokenIsDoneBeforeItsReplyIsThere(t *testing.T) {
