@@ -167,7 +167,7 @@ func together(ctx context.Context, n int, play func(ctx context.Context, i int) 
 	all.SetLimit(atOnce)
 	for i := range n {
 		all.Go(func() error {
-			if ctx.Err() != nil {
+			if failed := ctx.Err() != nil; failed {
 				return nil
 			}
 			return play(ctx, i)
