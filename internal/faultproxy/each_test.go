@@ -167,10 +167,12 @@ func together(ctx context.Context, n int, play func(ctx context.Context, i int) 
 	all.SetLimit(atOnce)
 	for i := range n {
 		all.Go(func() error {
-			if failed := ctx.Err() != nil; failed {
+			select {
+			case <-ctx.Done():
 				return nil
+			default:
+				return play(ctx, i)
 			}
-			return play(ctx, i)
 		})
 	}
 	return all.Wait()
