@@ -356,3 +356,18 @@ func TestAnEffectThatNoDestinationCouldTakeFailsTheHandler(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLeftoversOfABatchAreLookedUpTogether(t *testing.T) {
+	batch := func(id string) (messages []record.Message) {
+		for _, group := range []string{"a", "b", "c"} {
+			messages = append(messages, record.Message{Stream: "s", Group: group, ID: id + group})
+		}
+		return messages
+	}
+	l := newLab(t)
+	l.worker(byKey).process(batch("first-")...)
+	w := l.worker(byKey)
+	same(t, "fates", slices.Compact(w.process(batch("second-")...)), []string{"processed"})
+	loads := slices.DeleteFunc(w.calls(), func(call string) bool { return !strings.HasPrefix(call, "load") })
+	same(t, "loads", loads, []string{"load a b c +3 tokens", "load +3 tokens"})
+}

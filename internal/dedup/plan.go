@@ -62,7 +62,7 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	if err := pl.bySequence(ctx); err != nil {
 		return pl, pl.abandon(ctx, err)
 	}
-	if pl.added > 0 {
+	if pl.changed {
 		if err := pl.dropLeftovers(ctx); err != nil {
 			return pl, pl.abandon(ctx, err)
 		}
@@ -221,8 +221,11 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	if len(left) == 0 {
 		return nil
 	}
-	if err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now); err != nil {
-		return err
+	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
+	if len(left) > 0 {
+		if err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now); err != nil {
+			return err
+		}
 	}
 	pl.next.Pending = slices.DeleteFunc(slices.Clone(pl.next.Pending), func(p record.Pending) bool {
 		return len(p.Effects) == 0 && p.Number <= pl.loaded.Last

@@ -73,6 +73,14 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	for _, t := range found {
 		byKey[t.Key] = t
 	}
+	if left := leftovers(parts, groups, byKey); len(left) > 0 {
+		if _, found, err = e.cfg.Store.Load(ctx, nil, left); err != nil {
+			return fmt.Errorf("load tokens of leftovers: %w", err)
+		}
+		for _, t := range found {
+			byKey[t.Key] = t
+		}
+	}
 	for i, p := range parts {
 		p.view, p.tokens = groups[i], byKey
 		e.resolveDoubts(ctx, p)
@@ -93,6 +101,21 @@ func openTokens(parts []*part) []record.TokenKey {
 		}
 	}
 	return tokens
+}
+
+// leftovers names the tokens, not known yet, of entries without effects that the batch will ask for: those of numbered messages that came again, and where there are several
+// groups, those that their commits remove; a single group asks when it commits.
+func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]record.Token) (keys []record.TokenKey) {
+	for i, p := range parts {
+		for _, entry := range groups[i].Leftovers() {
+			again := slices.ContainsFunc(p.items, func(it *item) bool { return it.ByNumber && it.open() && it.Token() == entry.Token })
+			if _, ok := known[entry.Token]; !ok && (again || len(parts) > 1) {
+				known[entry.Token] = record.Token{Key: entry.Token}
+				keys = append(keys, entry.Token)
+			}
+		}
+	}
+	return keys
 }
 
 // advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a

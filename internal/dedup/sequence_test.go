@@ -379,3 +379,18 @@ func TestANumberedStreamRefusesMessagesWithoutANumber(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	same(t, "fates", w.process(keyed("a")...), []string{"rejected invalid"})
 }
+
+func TestADuplicateOfANumberedMessageWithAReplyWritesNothing(t *testing.T) {
+	l := newLab(t)
+	same(t, "first", l.worker(bySequence).process(numbered("1: reply")...), []string{"processed with p/0/1"})
+	w := l.worker(bySequence)
+	same(t, "again", w.process(numbered("1: reply")...), []string{"duplicate with p/0/1"})
+	same(t, "calls", w.calls(), []string{"load g", "load +1 tokens"})
+}
+
+func TestANumberedMessageWithoutAnEntryRemovesTheLeftoversOfOthers(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("1: reply")...)
+	w.process(numbered("2")...)
+	same(t, "record", summary(w.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
+}

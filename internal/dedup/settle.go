@@ -52,6 +52,6 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 // stranded reports whether an entry without effects has nobody left who marks its token: a held message was acknowledged before it was run.
 func (p *part) stranded() bool {
 	return slices.ContainsFunc(p.view.Leftovers(), func(entry record.Pending) bool {
-		return !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })
+		return p.tokens[entry.Token].State != record.Done && !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })
 	})
 }
