@@ -17,6 +17,7 @@ ministack) options=(-c api=http) ;;
 	exit 2
 	;;
 esac
+[ -z "${ENVIRONMENT:-}" ] || options+=(-c "environment=$ENVIRONMENT")
 shift
 [ $# -gt 0 ] || set -- go -C e2e test -count=1 -v ./smoke
 
@@ -37,7 +38,7 @@ trap 'finish $?' EXIT
 step start "localstack/$name.sh" up
 eval "$("localstack/$name.sh" env)"
 export OUT=$out
-step deploy localstack/deploy.sh "${options[@]}" -c auth=none -c "config=$PWD/${CONFIG:-localstack/once.yaml}" -c "environment=${ENVIRONMENT:-}"
+step deploy localstack/deploy.sh "${options[@]}" -c auth=none -c "config=$PWD/${CONFIG:-localstack/once.yaml}"
 step drift go -C e2e run ./drift -app "$out/cdk.out" -expected "../localstack/drift/$name.txt"
 ONCE_API_URL=$(localstack/deploy.sh url)
 export ONCE_API_URL ONCE_OUTPUTS=$out/outputs.json
