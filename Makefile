@@ -4,12 +4,12 @@
 .PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-test: ## all tests of the product; a skipped one is a failure
+test: ## all tests of the product; a skipped one is a failure (needs Java 17, Maven, npm and Python 3.11 or later)
 	.ci/run test
 
-race: ## the same with the race detector (needs a C compiler)
+race: ## the same with the race detector (needs a C compiler too)
 	.ci/run race
 
 lint: ## gofmt, go vet, golangci-lint, tidy modules
@@ -18,10 +18,10 @@ lint: ## gofmt, go vet, golangci-lint, tidy modules
 fuzz: ## every fuzz target for 10 s each; FUZZ_TIME=5m for longer
 	.ci/run fuzz
 
-e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs npm)
+e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs)
 	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
 
-bench: ## the numbers of the README, as ratios
+bench: ## the numbers of docs/performance.md, as ratios
 	go run ./bench
 
 cover: ## test coverage, by function, and as bin/cover.html
