@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/cost"
+	"github.com/effectively-once/once/internal/lambdadev"
 	"github.com/effectively-once/once/internal/stack"
 )
 
@@ -64,12 +65,24 @@ They are DynamoDB's part only: requests to queues, functions and the API come on
 	f.IntVar(&o.body, "body", 0, fmt.Sprintf("bytes of each body and of the group's state, at most %d", maxCostBody))
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if o.body < 0 || o.body > maxCostBody || o.prices.Write < 0 || o.prices.Read < 0 {
-			return usageError(cmd, fmt.Errorf("prices must be at least 0, and --body between 0 and %d", maxCostBody))
+		if err := o.check(); err != nil {
+			return usageError(cmd, err)
 		}
 		return a.measure(cmd, o)
 	}
 	return cmd
+}
+
+func (o costing) check() error {
+	switch {
+	case o.body < 0 || o.body > maxCostBody:
+		return fmt.Errorf("--body must be between 0 and %d", maxCostBody)
+	case !(o.prices.Write >= 0): // NaN is neither
+		return errors.New("--write-price must be at least 0")
+	case !(o.prices.Read >= 0):
+		return errors.New("--read-price must be at least 0")
+	}
+	return nil
 }
 
 // maxCostBody leaves room in an item for ten pending entries.
@@ -79,6 +92,9 @@ func (a *app) measure(cmd *cobra.Command, o costing) error {
 	endpoint := os.Getenv(dynamoEndpoint)
 	if endpoint == "" {
 		return usageError(cmd, fmt.Errorf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB on this machine, at http://127.0.0.1:8123", dynamoEndpoint))
+	}
+	if err := lambdadev.CheckEndpoint(dynamoEndpoint, endpoint); err != nil {
+		return usageError(cmd, err)
 	}
 	// A local endpoint takes any credentials, and must not get real ones.
 	cfg, err := config.LoadDefaultConfig(cmd.Context(),

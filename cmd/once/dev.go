@@ -50,6 +50,9 @@ them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of
 	level := slog.LevelInfo
 	cmd.Flags().TextVar(&level, "log-level", slog.LevelInfo, "least severe log entries to print: debug, info, warn or error")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := lambda.check(cmd); err != nil {
+			return usageError(cmd, err)
+		}
 		c, err := load(cmd, *path)
 		if err != nil {
 			return err

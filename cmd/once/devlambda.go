@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -32,6 +33,36 @@ func newLambdaFlags(cmd *cobra.Command) *lambdaFlags {
 	flags.Float64Var(&o.Faults.Hang, "hang", 0, "with --lambda: share of invocations that hang until the time limit, 0 to 1")
 	return f
 }
+
+// check refuses flags that do nothing without --lambda, and values that nothing can be done with.
+func (f *lambdaFlags) check(cmd *cobra.Command) error {
+	if !f.on {
+		for _, name := range []string{"functions", "name", "timeout", "visibility", "sweep-every", "kill-every", "duplicate", "hang"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s needs --lambda", name)
+			}
+		}
+		return nil
+	}
+	switch o := f.options; {
+	case !share(o.Faults.Duplicate):
+		return errors.New("--duplicate must be between 0 and 1")
+	case !share(o.Faults.Hang):
+		return errors.New("--hang must be between 0 and 1")
+	case o.Faults.KillEvery < 0:
+		return errors.New("--kill-every must be at least 0")
+	case o.Timeout <= 0:
+		return errors.New("--timeout must be more than 0")
+	case o.Sweep < 0:
+		return errors.New("--sweep-every must be at least 0")
+	case o.Visibility != 0 && o.Visibility <= o.Timeout:
+		return fmt.Errorf("--visibility must be longer than the timeout, %v: two would work on one delivery", o.Timeout)
+	}
+	return nil
+}
+
+// share is false for NaN too, which flags take.
+func share(x float64) bool { return x >= 0 && x <= 1 }
 
 // devLambda runs what would be deployed.
 func (a *app) devLambda(ctx context.Context, o lambdadev.Options, c configured, listen string, log *slog.Logger) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/lambdadev"
 	"github.com/effectively-once/once/internal/stack"
 )
 
@@ -72,7 +73,7 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &invalid):
+	case errors.As(err, &invalid), errors.Is(err, lambdadev.ErrEndpoint):
 		return exitUsage
 	case errors.As(err, &open):
 		return exitAway

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func (a *app) sweep() *cobra.Command {
@@ -65,7 +69,10 @@ counts as failed for anybody else. --config must name the configuration that was
 	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Max < 0 {
-			return usageError(cmd, fmt.Errorf("--max must be at least 0"))
+			return usageError(cmd, errors.New("--max must be at least 0"))
+		}
+		if err := checkReason(o.Reason); err != nil {
+			return usageError(cmd, err)
 		}
 		return a.look(cmd, on, a.repairFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
@@ -86,6 +93,26 @@ counts as failed for anybody else. --config must name the configuration that was
 func queueFlags(cmd *cobra.Command, queue, reason *string) {
 	cmd.Flags().StringVar(queue, "queue", "", "only this dead-letter queue")
 	cmd.Flags().StringVar(reason, "reason", "", "only dead letters with this reason, as key-reuse, unknown or rejected")
+}
+
+// reasons are those that dead letters may have.
+func reasons() []record.Reason {
+	return []record.Reason{
+		record.ReasonKeyReuse, record.ReasonUnknown, record.ReasonExpired, record.ReasonStaleEpoch, record.ReasonSkipped, record.ReasonGap,
+		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonDeleted, record.ReasonGone,
+	}
+}
+
+// checkReason refuses a reason that no dead letter has: a misspelt one would look as if there were none. Empty is any.
+func checkReason(reason string) error {
+	if reason == "" || slices.Contains(reasons(), record.Reason(reason)) {
+		return nil
+	}
+	names := make([]string, len(reasons()))
+	for i, r := range reasons() {
+		names[i] = string(r)
+	}
+	return fmt.Errorf("--reason %q must be one of %s", reason, strings.Join(names, ", "))
 }
 
 func unfinished(err error, failed int) error {

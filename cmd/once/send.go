@@ -69,7 +69,7 @@ func (a *app) send() *cobra.Command {
   zcat old.jsonl.gz | once send orders --file -
   once send orders '{"item":7}' --key order-1 --stack Once --region eu-west-1
   once send orders --file orders.jsonl --stack Once --queue fifo`,
-		Args:              arguments(cobra.RangeArgs(1, 2)),
+		Args:              arguments(streamAndBody),
 		ValidArgsFunction: completeStreams,
 	}
 	f := cmd.Flags()
@@ -104,6 +104,13 @@ func (a *app) send() *cobra.Command {
 		return a.sendOne(cmd.Context(), c, args, &o)
 	}
 	return cmd
+}
+
+func streamAndBody(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name a stream: once send STREAM [BODY]")
+	}
+	return cobra.MaximumNArgs(2)(cmd, args)
 }
 
 // prepare checks the flags and gives the client's options.

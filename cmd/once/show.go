@@ -66,6 +66,9 @@ func (a *app) question(args []string, o showing) (func(context.Context, admin.Ad
 	if o.limit < 1 {
 		return nil, errors.New("--limit must be at least 1")
 	}
+	if err := checkReason(o.deadLetters.Reason); err != nil {
+		return nil, err
+	}
 	if len(args) == 0 {
 		switch {
 		case o.id != "":

@@ -83,7 +83,7 @@ func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {
 		{"send orders 1 --stack Once --queue fifo --wait 1s", "--queue and --wait exclude each other"},
 		{"send orders 1 --stack Once", "there is no stack Once in us-east-1"},
 		{"check --region eu-west-1", "--region needs --stack"},
-		{"cost --body -1", "--body between 0"},
+		{"cost --body -1", "--body must be between 0"},
 	} {
 		if code := w.once(t.Context(), "", strings.Fields(c.args)...); code != exitUsage || !strings.Contains(w.err.String(), c.want) {
 			t.Errorf("once %s: exit %d, %q", c.args, code, w.err.String())

@@ -27,14 +27,19 @@ func (a *app) version() *cobra.Command {
 		if *asJSON {
 			return printJSON(a.out, b)
 		}
-		text := "once " + b.Version
-		if b.Revision != "" {
-			text += " (" + strings.TrimSpace(b.Revision[:min(12, len(b.Revision))]+" "+b.Time) + ")"
-		}
-		_, err := fmt.Fprintln(a.out, text+" "+b.Go)
+		_, err := fmt.Fprintln(a.out, b)
 		return err
 	}
 	return cmd
+}
+
+// String is a line for people.
+func (b build) String() string {
+	text := "once " + b.Version
+	if b.Revision != "" {
+		text += " (" + strings.TrimSpace(b.Revision[:min(12, len(b.Revision))]+" "+b.Time) + ")"
+	}
+	return strings.TrimSpace(text + " " + b.Go)
 }
 
 func built(info *debug.BuildInfo, ok bool) build {

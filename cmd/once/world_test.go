@@ -241,7 +241,7 @@ func (c *cannedFolder) Sweep(context.Context) (admin.SweepInfo, error) {
 }
 
 func (c *cannedFolder) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
-	if o.Reason == "none" {
+	if o.Reason == "deleted" {
 		return nil, nil
 	}
 	return []admin.DeadLetter{
