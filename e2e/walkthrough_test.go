@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ import (
 //	         page in one copy of the project, by bash, each command on its own in the project's folder; outputs are compared. A command that ends in
 //	         "&" runs in the background until the page ends; the next one waits until it has printed what is shown. In an output "…" stands for
 //	         anything within a line, and alone in a line for any lines.
-//	sh       are commands without output that .ci/run or the Makefile runs: a test looks for them there. What follows "  #" is a comment.
+//	sh       are commands without output that .ci/run runs, by themselves or as targets of the Makefile: a test looks for them there. What follows "  #" is a comment.
 
 var pages = []string{"../README.md", "../docs/*.md"}
 
@@ -225,16 +226,82 @@ func TestEveryOtherCommandOnEveryPageIsRunSomewhere(t *testing.T) {
 	}
 }
 
+// checkedOtherwise are targets of the Makefile whose recipes .ci/run does not run as they stand, and what is there in their place.
+func checkedOtherwise() map[string]string {
+	return map[string]string{
+		"ci":              "is .ci/run",
+		"bench":           "measures, and its numbers decide nothing; its tests run with all others",
+		"synth":           "the step infra synthesizes the same app, the step stack builds the functions and deploys it",
+		"localstack-test": "the step stack runs localstack/test.sh with each emulator",
+		"ministack-test":  "the step stack runs localstack/test.sh with each emulator",
+	}
+}
+
+// runsElsewhere reports whether .ci/run runs a command, or all that its target of the Makefile does.
 func runsElsewhere(command, ci, makefile string) bool {
 	command, _, _ = strings.Cut(command, "  #")
 	command = strings.TrimSpace(command)
 	if command == "" || strings.HasPrefix(command, "#") {
 		return true
 	}
-	if target, ok := strings.CutPrefix(command, "make "); ok {
-		return strings.Contains(makefile, "\n"+target+":")
+	target, ok := strings.CutPrefix(command, "make ")
+	if !ok {
+		return strings.Contains(ci, command)
 	}
-	return strings.Contains(ci, command)
+	recipe := recipeOf(target, makefile)
+	if _, ok := checkedOtherwise()[target]; ok {
+		return len(recipe) > 0
+	}
+	for _, line := range recipe {
+		if !runsSteps(line, ci) {
+			return false
+		}
+	}
+	return len(recipe) > 0
+}
+
+// recipeOf gives the lines of a target's recipe, none where there is no such target.
+func recipeOf(target, makefile string) (lines []string) {
+	_, rest, _ := strings.Cut("\n"+makefile, "\n"+target+":")
+	for i, line := range strings.Split(rest, "\n") {
+		text, ok := strings.CutPrefix(line, "\t")
+		switch {
+		case ok:
+			lines = append(lines, text)
+		case i > 0:
+			return lines
+		}
+	}
+	return lines
+}
+
+// runsSteps reports whether a line of a recipe, behind its variables, runs steps of .ci/run that a run without arguments has too.
+func runsSteps(line, ci string) bool {
+	_, names, ok := strings.Cut(" "+line+" ", " .ci/run ")
+	if !ok {
+		return false
+	}
+	_, steps, _ := strings.Cut(ci, "steps=(format ")
+	steps, _, _ = strings.Cut("format "+steps, ")")
+	for name := range strings.FieldsSeq(names) {
+		if !slices.Contains(strings.Fields(steps), name) {
+			return false
+		}
+	}
+	return strings.TrimSpace(names) != ""
+}
+
+func TestACommandThatNobodyRunsIsFound(t *testing.T) {
+	const ci = "go test ./...\nsteps=(format tidy e2e)\n"
+	const makefile = "e2e: ## checks\n\tKILLS=3 .ci/run e2e\n\nlint:\n\t.ci/run format lint\n\nvuln:\n\tscan ./...\n\nboth:\n\t.ci/run tidy\n\tscan\nbench:\n\tgo run ./bench\n"
+	for command, want := range map[string]bool{
+		"go test ./...  # all": true, "go run ./nothing": false, "# a comment": true, "make e2e  # long": true, "make lint": false, "make vuln": false, "make both": false,
+		"make nothing": false, "make bench": true, "make synth": false, // which the list names, and this Makefile does not have
+	} {
+		if got := runsElsewhere(command, ci, makefile); got != want {
+			t.Errorf("%q: %v, want %v", command, got, want)
+		}
+	}
 }
 
 func findPages(t *testing.T) (paths []string) {
