@@ -36,7 +36,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		e.discard(ctx, pl.staged)
 		e.observe(record.EventConflict, p.stream.Name, 1)
 		return fmt.Errorf("commit group: %w", err)
-	case refusal(err) != nil:
+	case refusal(err) != nil, errors.Is(err, record.ErrFull): // nothing was applied
 		return pl.abandon(ctx, fmt.Errorf("commit group: %w", err))
 	case err != nil: // it may have been applied, or may be yet: undo nothing, look again
 		p.doubts = append(p.doubts, pl)

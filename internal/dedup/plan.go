@@ -16,10 +16,7 @@ import (
 // MaxPending is how many bytes may wait to be published in one group record; what is pending is published before more is committed.
 const MaxPending = 256 << 10
 
-var (
-	errFull   = errors.New("pending effects fill the group record")
-	errReload = errors.New("the view of the group is stale")
-)
+var errReload = errors.New("the view of the group is stale")
 
 // A plan is what one commit of a group would make real. Until it is committed, all of it is in memory, but for staged blobs.
 type plan struct {
@@ -154,7 +151,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.more = true
 		return record.Outcome{}, nil
 	default:
-		return record.Outcome{}, errFull
+		return record.Outcome{}, record.ErrFull
 	}
 	if err := pl.stage(ctx, a); err != nil {
 		return record.Outcome{}, err

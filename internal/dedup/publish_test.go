@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,9 +107,42 @@ func TestNothingIsClearedThatIsNotMarked(t *testing.T) {
 		if err := w.publishOnce(); !errors.Is(err, errInjected) {
 			t.Errorf("got %v", err)
 		}
-		same(t, "calls", w.calls(), []string{"load g", "send out s/g/1", "mark 1"})
+		same(t, "calls", w.calls(), []string{"load g", "send out s/g/1", "mark 1", "clear g 1.0>out"})
 		same(t, "left", len(l.group().Pending), 1)
+		l.publish(byKey)
+		same(t, "sent", l.arrived("out"), []string{"s/g/1"})
+		same(t, "left", len(l.group().Pending), 0)
 	}
+}
+
+func TestATokenThatCanNotBeMarkedHoldsUpItsOwnGroupOnly(t *testing.T) {
+	l := newLab(t)
+	bad := record.Message{Stream: "s", Group: "bad", ID: "a", Body: []byte("send")}
+	good := record.Message{Stream: "s", Group: "good", ID: "b", Body: []byte("send")}
+	l.worker(byKey).process(bad, good)
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: unmarkable{l.store, record.NewTokenKey("", "s", "a")}})
+	errs := w.Publish(t.Context(), []record.GroupKey{bad.GroupKey(), good.GroupKey()})
+	if !errors.Is(errs[0], errInjected) || errs[1] != nil {
+		t.Errorf("got %v", errs)
+	}
+	same(t, "the good group", len(l.record("good").Pending), 0)
+	if err := w.Publish(t.Context(), []record.GroupKey{bad.GroupKey()})[0]; !errors.Is(err, errInjected) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "sent", len(l.arrived("out")), 2)
+}
+
+// An unmarkable store can't mark one token.
+type unmarkable struct {
+	record.Store
+	token record.TokenKey
+}
+
+func (s unmarkable) MarkDone(ctx context.Context, tokens []record.Token) error {
+	if slices.ContainsFunc(tokens, func(t record.Token) bool { return t.Key == s.token }) {
+		return errInjected
+	}
+	return s.Store.MarkDone(ctx, tokens)
 }
 
 func TestAPublishThatCanNotLoadOrClearSaysSo(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -23,7 +24,7 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 		parts = unsettled(parts)
 		parts = slices.DeleteFunc(parts, func(p *part) bool { // another try would read the same
 			if errors.Is(p.err, record.ErrCorrupt) {
-				giveUp([]*part{p}, nil)
+				e.giveUp(ctx, []*part{p}, nil)
 				return true
 			}
 			return false
@@ -32,11 +33,11 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 			return
 		}
 		if n == maxRounds {
-			giveUp(parts, nil)
+			e.giveUp(ctx, parts, nil)
 			return
 		}
 		if err := e.cfg.Pause(ctx, n); err != nil {
-			giveUp(parts, err)
+			e.giveUp(ctx, parts, err)
 			return
 		}
 	}
@@ -123,7 +124,7 @@ func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]r
 func (e *Engine) advance(ctx context.Context, p *part) error {
 	for published := false; ; {
 		pl, err := e.plan(ctx, p)
-		if errors.Is(err, errFull) && !published { // nothing is changed yet: what is decided, the view decided
+		if errors.Is(err, record.ErrFull) && !published { // nothing is changed yet: what is decided, the view decided
 			p.accept(pl)
 			if err := e.publishFirst(ctx, p); err != nil {
 				return err
@@ -137,6 +138,13 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 		if pl.changed {
 			err := e.commit(ctx, p, pl)
 			if r := refusal(err); r != nil && p.blame(pl, r.Detail) {
+				continue
+			}
+			if errors.Is(err, record.ErrFull) && !published {
+				if err := e.publishFirst(ctx, p); err != nil {
+					return err
+				}
+				published = true
 				continue
 			}
 			if err != nil {
@@ -154,7 +162,7 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 // publishFirst makes room in a group record that is full, and looks at it anew.
 func (e *Engine) publishFirst(ctx context.Context, p *part) error {
 	if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
-		return fmt.Errorf("%w: %w", errFull, err)
+		return fmt.Errorf("%w: %w", record.ErrFull, err)
 	}
 	return e.load(ctx, []*part{p})
 }
@@ -186,14 +194,26 @@ func unsettled(parts []*part) []*part {
 	return open
 }
 
-func giveUp(parts []*part, cause error) {
+// giveUp leaves messages to their next delivery. What was committed before the trouble is published all the same: the next delivery may meet the same trouble.
+func (e *Engine) giveUp(ctx context.Context, parts []*part, cause error) {
+	var groups []record.GroupKey
 	for _, p := range parts {
+		if p.trigger && p.view.HasEffects() {
+			groups = append(groups, p.key)
+		}
 		err := p.err
 		if cause != nil {
 			err = errors.Join(cause, err)
 		}
 		for _, it := range p.items {
 			*it.out = record.Outcome{Kind: record.Retry, Err: err}
+		}
+	}
+	if len(groups) > 0 {
+		ctx, cancel := outbox.Noting(ctx)
+		defer cancel()
+		if err := e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
+			e.cfg.Log.Warn("publishing not triggered", "count", len(groups), "error", err)
 		}
 	}
 }

@@ -76,3 +76,38 @@ func TestAReplyThatNoTokenHoldsFailsItsMessage(t *testing.T) {
 	same(t, "fates", w.process(keyed("a: kb=257 reply", "b")...), []string{"retry", "retry"})
 	same(t, "record", summary(w.group()), "v0 state= pending=")
 }
+
+// A narrow store has room for one entry.
+type narrow struct{ portStore }
+
+func (s narrow) Commit(ctx context.Context, c record.Commit) error {
+	switch {
+	case len(c.Next.Pending)-len(c.Loaded.Pending) > 1:
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+	case len(c.Next.Pending) > 1:
+		return record.ErrFull
+	}
+	return s.portStore.Commit(ctx, c)
+}
+
+func TestABatchThatFillsItsRecordIsPublishedOnTheWay(t *testing.T) {
+	l := newLab(t)
+	var s narrow
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: &s})
+	s.w = w
+	same(t, "fates", w.process(keyed("a: send", "b: send", "c: send")...), []string{"processed", "processed", "processed"})
+	l.publish(byKey)
+	same(t, "sent", l.arrived("out"), []string{"s/g/1", "s/g/2", "s/g/3"})
+}
+
+func TestWhatABatchCommittedBeforeItsTroubleIsPublished(t *testing.T) {
+	l := newLab(t)
+	dying := l.worker(byKey)
+	dying.at = dies("trigger", failsBefore)
+	dying.process(keyed("a: send")...)
+	w := l.worker(byKey)
+	w.at = always("stage", failsBefore)
+	same(t, "fates", w.process(keyed("a: send", "b: blob=k")...), []string{"retry", "retry"})
+	l.publish(byKey)
+	same(t, "sent", l.arrived("out"), []string{"s/g/1"})
+}

@@ -96,13 +96,10 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 // sweepStrays deletes the objects that attempts left behind which never won.
 func (s *System) sweepStrays(ctx context.Context) (int, error) {
 	before := s.now().Add(-strayAfter)
-	blobs, err := s.pipeline.Engine.SweepBlobs(ctx, s.store, before)
-	if err != nil {
-		return blobs, fmt.Errorf("sweep blobs: %w", err)
-	}
-	claims, err := s.store.SweepClaims(ctx, before)
-	if err != nil {
-		return blobs + claims, fmt.Errorf("sweep claims: %w", err)
+	blobs, err1 := s.pipeline.Engine.SweepBlobs(ctx, s.store, before)
+	claims, err2 := s.store.SweepClaims(ctx, before)
+	if err := errors.Join(err1, err2); err != nil {
+		return blobs + claims, fmt.Errorf("sweep strays: %w", err)
 	}
 	return blobs + claims, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,7 +57,8 @@ type publication struct {
 	group record.Group
 	list  []*Shipment
 	clear record.Clear
-	stop  uint64 // a blob of this entry failed: what it and later ones hold is not published; 0 for none
+	sent  map[uint64][]record.Sent // now, by number
+	stop  uint64                   // a blob of this entry failed: what it and later ones hold is not published; 0 for none
 	err   error
 }
 
@@ -114,18 +116,21 @@ func (p *Publisher) publishBlob(ctx context.Context, b *record.Blob) error {
 
 // finish marks the messages of what is published done, and then clears it: never the other way round.
 func (p *Publisher) finish(ctx context.Context, publications []*publication) []error {
-	var marks []record.Token
-	for _, pub := range publications {
-		marks = append(marks, p.published(pub)...)
+	each := make([][]record.Token, len(publications))
+	for i, pub := range publications {
+		each[i] = p.published(pub)
 	}
-	marked := p.MarkDone(ctx, marks)
+	all := p.MarkDone(ctx, slices.Concat(each...))
 	errs := make([]error, len(publications))
 	for i, pub := range publications {
-		err := marked
-		if err == nil {
-			err = p.clear(ctx, pub)
+		marked := all
+		if all != nil && len(publications) > 1 { // one token that can't be marked must not hold up the others
+			marked = p.MarkDone(ctx, each[i])
 		}
-		errs[i] = errors.Join(pub.err, err)
+		if marked != nil { // what is sent is noted at least
+			pub.clear.Numbers, pub.clear.Sent = nil, pub.sent
+		}
+		errs[i] = errors.Join(pub.err, marked, p.clear(ctx, pub))
 	}
 	return errs
 }
@@ -142,6 +147,7 @@ func (p *Publisher) published(pub *publication) []record.Token {
 		}
 		c.Sent[s.number] = append(c.Sent[s.number], record.Sent{Effect: s.effect, To: s.To})
 	}
+	pub.sent = maps.Clone(c.Sent)
 	var done []record.Token
 	for i := range g.Pending {
 		entry := &g.Pending[i]

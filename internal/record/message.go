@@ -15,6 +15,7 @@ const (
 	MaxBody       = 256 << 10
 	MaxHeaders    = 16 << 10 // names and values together
 	MaxReply      = 256 << 10
+	MaxEffect     = 640 << 10 // body and headers: a dead letter with it fits into a queue
 )
 
 // A Message is one logical message; it may be delivered many times.

@@ -9,6 +9,9 @@ import (
 // ErrConflict says that the condition of a conditional write failed: the write was certainly not applied, and somebody else's was.
 var ErrConflict = errors.New("condition failed")
 
+// ErrFull says that what waits to be published fills the record: nothing was applied, and there is room once it is published.
+var ErrFull = errors.New("pending effects fill the group record")
+
 // ErrCorrupt says that a record could not be decoded. A corrupt record is never treated as absent.
 var ErrCorrupt = errors.New("corrupt record")
 
@@ -33,7 +36,7 @@ type Store interface {
 	// of incarnation c.Loaded.Incarnation and version c.Loaded.Version, where version 0 means that there is none (or an expired one).
 	// Pending entries that were loaded and are in Next are kept as they are stored, so that what a Clear removed or marked since stays so; those that Next leaves
 	// out are removed. Loaded must be passed as it was loaded. A [*RefusedError] says that what is to be written is too large for the store: nothing was applied, and no
-	// repetition will mend it.
+	// repetition will mend it; ErrFull says that it is too large only beside entries that were loaded.
 	Commit(ctx context.Context, c Commit) error
 
 	// Clear removes pending entries by number, and marks parts of entries as sent, in the group record of that incarnation; numbers that are not there are

@@ -250,11 +250,15 @@ func (s *Store) strays(ctx context.Context, names []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]bool{}
+	known, unread := map[string]bool{}, map[string]bool{}
 	for _, it := range items {
 		for _, name := range claimsOf(it) {
 			known[name] = true
 		}
+		r := &reader{item: it}
+		if r.checkFormat(); r.err != nil { // who knows what it refers to
+			unread[partitionOf(it)] = true
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return known[name] || !asked[owner(name)] }), nil
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return known[name] || !asked[owner(name)] || unread[owner(name)] }), nil
 }

@@ -38,7 +38,7 @@ func commitFits(c *record.Commit, it item) error {
 		}
 	}
 	if n-waiting <= MaxItem {
-		return fmt.Errorf("%w: %d bytes, of which %d wait to be published", ErrTooLarge, n, waiting)
+		return fmt.Errorf("%w: %w: %d bytes, of which %d wait to be published", ErrTooLarge, record.ErrFull, n, waiting)
 	}
 	return fmt.Errorf("%w: %w", ErrTooLarge, &record.RefusedError{
 		Reason: record.ReasonInvalid,

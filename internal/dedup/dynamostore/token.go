@@ -57,7 +57,9 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	if err != nil {
 		return record.Token{}, err
 	}
-	_ = s.dropReply(ctx, next, &stored) // the conflict is certain, and what stays expires
+	if stored.State == record.Done { // nobody can write next any more, and with it the same reply; what stays expires
+		_ = s.dropReply(ctx, next, &stored)
+	}
 	return stored, record.ErrConflict
 }
 
