@@ -41,7 +41,7 @@ func checkEndpoints(getenv func(string) string) error {
 // CheckEndpoint gives an ErrEndpoint where the value of a variable can't be the address of a service. The error shows no value: an address may hold a password.
 func CheckEndpoint(name, value string) error {
 	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || false {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("%w: %s is not an address such as http://127.0.0.1:8123", ErrEndpoint, name)
 	}
 	return nil
