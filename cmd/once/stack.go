@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/lambdadev"
 	"github.com/effectively-once/once/internal/stack"
 )
 
@@ -50,6 +53,23 @@ func (o *stackOptions) check(cmd *cobra.Command, others ...string) error {
 			return fmt.Errorf("--%s needs --stack", name)
 		default:
 			return fmt.Errorf("--stack and --%s exclude each other", name)
+		}
+	}
+	if o.Name == "" {
+		return nil
+	}
+	return checkEndpoints()
+}
+
+// checkEndpoints refuses addresses in the environment that no service can have: AWS would seem to be away.
+func checkEndpoints() error {
+	for _, variable := range os.Environ() {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "AWS_ENDPOINT_URL") || value == "" {
+			continue
+		}
+		if err := lambdadev.CheckEndpoint(name, value); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -55,6 +55,9 @@ func TestEndpointsThatAreNotThereOrNoneAreMistakesOfTheCommandLine(t *testing.T)
 		{"dev --lambda", "http://127.0.0.1:1", "", []string{"AWS_ENDPOINT_URL_SQS is not set"}},
 		{"dev --lambda", "127.0.0.1:1", "", []string{"AWS_ENDPOINT_URL_DYNAMODB is not an address"}},
 		{"dev --lambda", "http://127.0.0.1:1", "http://", []string{"AWS_ENDPOINT_URL is not an address"}},
+		{"show --stack Once --config testdata/files/shop.yaml", "", "localhost:4566", []string{"AWS_ENDPOINT_URL is not an address"}},
+		{"send orders 1 --stack Once", "http://", "", []string{"AWS_ENDPOINT_URL_DYNAMODB is not an address"}},
+		{"check --stack Once --config testdata/files/shop.yaml", "foo", "", []string{"AWS_ENDPOINT_URL_DYNAMODB is not an address"}},
 		{"cost", "", "", []string{"AWS_ENDPOINT_URL_DYNAMODB is not set"}},
 		{"cost", "localhost", "", []string{"AWS_ENDPOINT_URL_DYNAMODB is not an address"}},
 	} {

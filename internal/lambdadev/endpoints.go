@@ -9,7 +9,7 @@ import (
 )
 
 // ErrEndpoint says that the environment names no endpoint, or none that can be one: without one the tables and queues would be made at AWS.
-var ErrEndpoint = errors.New("no endpoint for AWS on this machine")
+var ErrEndpoint = errors.New("no usable endpoint for AWS")
 
 const hint = `start emulators and set the variables, as localstack/aws.sh run once dev --lambda … does`
 
