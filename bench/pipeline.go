@@ -60,12 +60,14 @@ func identities(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	// All groups are there before the first measurement: what differs between the two is how many identities are remembered.
+	const groups = 1000
 	n := 0
 	fill := func(until int) error {
 		for n < until {
 			batch := make([]record.Message, 100)
 			for i := range batch {
-				batch[i] = record.Message{Stream: "key", ID: fmt.Sprintf("m-%d", n), Group: fmt.Sprintf("g-%d", n%10_000), Body: []byte(`{"a":1}`)}
+				batch[i] = record.Message{Stream: "key", ID: fmt.Sprintf("m-%d", n), Group: fmt.Sprintf("g-%d", n%groups), Body: []byte(`{"a":1}`)}
 				n++
 			}
 			for _, out := range e.Process(ctx, batch) {
@@ -82,7 +84,7 @@ func identities(ctx context.Context, o options) (err error) {
 		err := fill(n + more)
 		return time.Since(start).Seconds() / more * 1e6, err
 	}
-	if err := fill(1000); err != nil {
+	if err := fill(groups); err != nil {
 		return err
 	}
 	few, err := measure()
