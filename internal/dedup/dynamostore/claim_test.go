@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -95,17 +97,19 @@ func TestStoreThatKeepsEverythingElsewhere(t *testing.T) {
 // claimWorld is a store with a shelf, behind a lossy client.
 type claimWorld struct {
 	*dynamostore.Store
-	shelf *shelf
-	net   *lossy
+	shelf  *shelf
+	net    *lossy
+	client *dynamodb.Client
+	tables dynamostore.Tables
 }
 
 func newClaimWorld(t *testing.T) *claimWorld {
 	t.Helper()
 	client := connect(t)
-	w := &claimWorld{shelf: newShelf(), net: newLossy()}
+	w := &claimWorld{shelf: newShelf(), net: newLossy(), client: client, tables: createTables(t, client)}
 	options := client.Options()
 	options.HTTPClient = w.net
-	store, err := dynamostore.New(dynamodb.New(options), createTables(t, client), dynamostore.Options{Claims: w.shelf, ClaimAbove: 1000})
+	store, err := dynamostore.New(dynamodb.New(options), w.tables, dynamostore.Options{Claims: w.shelf, ClaimAbove: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +244,24 @@ func TestASweepTakesStraysOnly(t *testing.T) {
 	}
 	if got := w.shelf.kinds(); got != "1 not one of ours s" {
 		t.Errorf("left %q", got)
+	}
+}
+
+func TestASweepLeavesTheClaimsOfARecordThatItCanNotRead(t *testing.T) {
+	w := newClaimWorld(t)
+	w.commit(t, change(w.group(t), "a"))
+	_, err := w.client.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: &w.tables.Groups, Key: map[string]types.AttributeValue{
+			"pk": &types.AttributeValueMemberS{Value: key.Stream + "#" + key.Group}, "sk": &types.AttributeValueMemberS{Value: "STATE"},
+		},
+		UpdateExpression:          aws.String("SET f = :format REMOVE s"), // a newer program keeps it elsewhere
+		ExpressionAttributeValues: map[string]types.AttributeValue{":format": &types.AttributeValueMemberN{Value: "2"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.SweepClaims(t.Context(), time.Now()); n != 0 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
 	}
 }
 

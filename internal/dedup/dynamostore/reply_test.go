@@ -30,8 +30,9 @@ var large = strings.Repeat("x", 20<<10)
 // A spy is a client that can be told what happens before a read of a reply, and that writes fail.
 type spy struct {
 	dynamostore.Client
-	beforeReply func()
-	fail        func(items []string) error
+	beforeReply  func()
+	beforeDelete func()
+	fail         func(items []string) error
 }
 
 func (s *spy) GetItem(ctx context.Context, in *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
@@ -58,6 +59,14 @@ func (s *spy) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInp
 		}
 	}
 	return s.Client.BatchWriteItem(ctx, in, options...)
+}
+
+func (s *spy) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, options ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
+	if before := s.beforeDelete; before != nil {
+		s.beforeDelete = nil
+		before()
+	}
+	return s.Client.DeleteItem(ctx, in, options...)
 }
 
 type replyWorld struct {
@@ -184,6 +193,33 @@ func TestAConflictTellsTheReplyAndTheLosersIsGone(t *testing.T) {
 	}
 	if tokens, replies, _ := w.items(t); tokens != 0 || replies != 0 {
 		t.Errorf("%d tokens and %d replies after both were forgotten", tokens, replies)
+	}
+}
+
+// Two publishers of one entry write the same token, with the same reply.
+func TestALoserLeavesTheReplyThatItsTwinWrites(t *testing.T) {
+	w := newReplyWorld(t)
+	same := done(0, "both", large)
+	issued := record.Token{Key: same.Key, State: record.Issued, Owner: "second"}
+	if _, err := w.SwapToken(t.Context(), record.Token{Key: same.Key}, issued); err != nil {
+		t.Fatal(err)
+	}
+	twin := func() {
+		w.spy.beforeDelete = nil
+		if _, err := w.SwapToken(t.Context(), issued, same); err != nil {
+			t.Error(err)
+		}
+	}
+	w.spy.beforeDelete = twin
+	first := record.Token{Key: same.Key, State: record.Issued, Owner: "first"}
+	if _, err := w.SwapToken(t.Context(), first, same); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("got %v", err)
+	}
+	if w.spy.beforeDelete != nil {
+		twin()
+	}
+	if d := cmp.Diff(same, w.load(t, same.Key)[0]); d != "" {
+		t.Error(d)
 	}
 }
 
