@@ -7,7 +7,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"os"
 
@@ -30,7 +30,7 @@ func order(_ context.Context, a *once.Attempt[Customer], _ once.Message) error {
 
 func main() {
 	if err := run(context.Background()); err != nil {
-		slog.Error("function ends", "error", err)
+		fmt.Fprintln(os.Stderr, "orders:", err)
 		os.Exit(1)
 	}
 }
