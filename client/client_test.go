@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -269,9 +270,9 @@ func TestStatusLooksAMessageUp(t *testing.T) {
 }
 
 func TestARealConnectionIsKeptAndCutOnesAreRepeated(t *testing.T) {
-	n := 0
+	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n++; n == 1 {
+		if n.Add(1) == 1 {
 			panic(http.ErrAbortHandler)
 		}
 		if r.URL.Path == "/behind/healthz" {
@@ -285,8 +286,8 @@ func TestARealConnectionIsKeptAndCutOnesAreRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	receipt, err := c.Send(t.Context(), client.Message{Stream: "orders"})
-	if err != nil || n != 2 {
-		t.Fatalf("%v after %d requests", err, n)
+	if err != nil || n.Load() != 2 {
+		t.Fatalf("%v after %d requests", err, n.Load())
 	}
 	if receipt.ID == "" || receipt.Location != server.URL+"/behind/v1/streams/orders/messages/"+receipt.ID {
 		t.Errorf("%+v", receipt)
