@@ -122,7 +122,7 @@ func (s *System) list(ctx context.Context, after, end record.GroupKey, yield fun
 		groups, err := s.store.Groups(ctx, "", after, listPage)
 		switch {
 		case errors.Is(err, record.ErrCorrupt):
-			s.log.Error("groups passed over", "error", err)
+			s.log.Error("records passed over", "error", err)
 		case err != nil:
 			yield(record.GroupKey{}, err)
 			return first, false

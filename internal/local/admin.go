@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -17,64 +15,12 @@ var _ admin.Admin = (*System)(nil)
 
 // Stats counts what is under way. It walks through the whole store.
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
-	byStream := map[string]*admin.StreamStats{}
-	of := func(name string) *admin.StreamStats {
-		if byStream[name] == nil {
-			byStream[name] = &admin.StreamStats{Stream: name}
-		}
-		return byStream[name]
-	}
-	for _, st := range s.options.Config.StreamNames() {
-		of(st)
-	}
-	err := s.eachGroup(ctx, "", func(g *record.Group) error {
-		st := of(g.Key.Stream)
-		st.Groups++
-		st.Held += heldCount(g)
-		for _, p := range g.Pending {
-			if len(p.Effects) > 0 {
-				st.Pending++
-			}
-		}
-		return nil
-	})
+	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
 		return admin.Stats{}, err
 	}
-	if err := s.countTokens(ctx, of); err != nil {
-		return admin.Stats{}, err
-	}
-	stats := admin.Stats{Queues: s.queueStats()}
-	for _, name := range slices.Sorted(maps.Keys(byStream)) {
-		stats.Streams = append(stats.Streams, *byStream[name])
-	}
+	stats := admin.Stats{Streams: streams, Queues: s.queueStats()}
 	return stats.Total(), nil
-}
-
-func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamStats) error {
-	for after := (record.TokenKey{}); ; {
-		tokens, err := s.store.Tokens(ctx, after, listBatch)
-		if err != nil {
-			return fmt.Errorf("list tokens: %w", err)
-		}
-		if len(tokens) == 0 {
-			return nil
-		}
-		for _, t := range tokens {
-			switch st := of(t.Stream); t.State {
-			case record.Issued:
-				st.Issued++
-			case record.Leased:
-				if t.Lease.After(s.options.Now()) {
-					st.Leased++
-				}
-			case record.Done:
-				st.Done++
-			case record.Absent:
-			}
-		}
-		after = tokens[len(tokens)-1].Key
-	}
 }
 
 func (s *System) queueStats() []admin.QueueStats {
@@ -97,12 +43,15 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 		o.Limit = admin.DefaultLimit
 	}
 	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
-	if err != nil {
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		s.passedOver(err)
+	case err != nil:
 		return nil, err
 	}
 	out := make([]admin.GroupInfo, len(groups))
 	for i := range groups {
-		out[i] = groupInfo(&groups[i])
+		out[i] = admin.InfoOf(&groups[i])
 	}
 	return out, nil
 }
@@ -116,47 +65,7 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 	if groups[0].Version == 0 {
 		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
 	}
-	return groupInfo(&groups[0]), nil
-}
-
-func groupInfo(g *record.Group) admin.GroupInfo {
-	info := admin.GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []admin.Pending{}, Sources: []admin.SourceInfo{}}
-	for _, p := range g.Pending {
-		info.Pending = append(info.Pending, admin.Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
-	}
-	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
-		src := g.Sources[key]
-		principal, source, scoped := strings.Cut(key, "\x1f")
-		if !scoped {
-			principal, source = "", key
-		}
-		si := admin.SourceInfo{Principal: principal, Source: source, Epoch: src.Epoch, Next: src.Next, Held: ranges(src.Held), Skipped: ranges(src.Skipped)}
-		if !src.GapSince.IsZero() {
-			si.GapSince = &src.GapSince
-		}
-		info.Sources = append(info.Sources, si)
-	}
-	info.SetState(g.State)
-	if !g.Expires.IsZero() {
-		info.Expires = &g.Expires
-	}
-	return info
-}
-
-func ranges(r record.Ranges) []admin.Range {
-	out := make([]admin.Range, len(r))
-	for i, x := range r {
-		out[i] = admin.Range(x)
-	}
-	return out
-}
-
-func heldCount(g *record.Group) int {
-	n := 0
-	for _, src := range g.Sources {
-		n += src.Held.Len()
-	}
-	return n
+	return admin.InfoOf(&groups[0]), nil
 }
 
 // Message gives what is known of one message.
@@ -182,7 +91,7 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 // Sweep looks at every group that has something under way, publishes what is pending, and forgets what has expired.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
-	err := s.eachGroup(ctx, "", func(g *record.Group) error {
+	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
 		if len(g.Pending) == 0 && !g.HasHeld() {
 			return nil

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
@@ -79,5 +81,33 @@ func TestACorruptGroupDoesNotKeepTheOthersOfItsBatch(t *testing.T) {
 	})
 	if out[0].Kind != record.Retry || !errors.Is(out[0].Err, record.ErrCorrupt) || out[1].Kind != record.Processed {
 		t.Errorf("the corrupt group's message is %s: %v; the other's is %s: %v", out[0].Kind, out[0].Err, out[1].Kind, out[1].Err)
+	}
+}
+
+func TestACorruptRecordDoesNotHideTheOthers(t *testing.T) {
+	s := started(t, Options{})
+	for _, group := range []string{"a", "b", "c"} {
+		k := record.GroupKey{Stream: "messages", Group: group}
+		if err := s.store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: k}, Next: record.Group{Key: k, Incarnation: 1, Version: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token := record.Token{Key: record.TokenKey{9}, State: record.Issued, Stream: "messages"}
+	if _, err := s.store.SwapToken(t.Context(), record.Token{Key: token.Key}, token); err != nil {
+		t.Fatal(err)
+	}
+	s.garbage(t, "a")
+	if err := s.db.Set(append([]byte{pebbledb.Tokens}, make([]byte, len(token.Key))...), []byte("garbage"), pebble.Sync); err != nil {
+		t.Fatal(err)
+	}
+
+	stats, err := s.Stats(t.Context())
+	want := []admin.StreamStats{{Stream: "messages", Groups: 2, Issued: 1}}
+	if d := cmp.Diff(want, stats.Streams); d != "" || err != nil {
+		t.Errorf("%v\n%s", err, d)
+	}
+	groups, err := s.Groups(t.Context(), admin.GroupsOptions{Stream: "messages"})
+	if err != nil || len(groups) != 2 || groups[0].Group != "b" || groups[1].Group != "c" {
+		t.Errorf("%+v, %v", groups, err)
 	}
 }

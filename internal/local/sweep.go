@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,12 +19,11 @@ const (
 	lostAfter = time.Hour
 	// stagedAfter is when a staged blob that no group knows is taken for a stray. It is longer than any attempt runs.
 	stagedAfter = time.Hour
-	listBatch   = 500
 )
 
 // recall finds the groups that had something under way when the last process ended. They are due at once: what would have gone on with them may have ended with it.
 func (s *System) recall(ctx context.Context) error {
-	return s.eachGroup(ctx, "", func(g *record.Group) error {
+	return s.eachGroup(ctx, func(g *record.Group) error {
 		if len(g.Pending) > 0 || g.HasHeld() {
 			s.watch.note(g, time.Time{})
 		}
@@ -33,26 +31,12 @@ func (s *System) recall(ctx context.Context) error {
 	})
 }
 
-func (s *System) eachGroup(ctx context.Context, stream string, do func(*record.Group) error) error {
-	for after := (record.GroupKey{}); ; {
-		groups, err := s.store.Groups(ctx, stream, after, listBatch)
-		switch {
-		case errors.Is(err, record.ErrCorrupt):
-			s.options.Log.Error("groups passed over", "error", err)
-		case err != nil:
-			return fmt.Errorf("list groups: %w", err)
-		}
-		if len(groups) == 0 {
-			return nil
-		}
-		for i := range groups {
-			if err := do(&groups[i]); err != nil {
-				return err
-			}
-		}
-		after = groups[len(groups)-1].Key
-	}
+func (s *System) eachGroup(ctx context.Context, do func(*record.Group) error) error {
+	return record.EachGroup(ctx, s.store, "", s.passedOver, do)
 }
+
+// passedOver tells of records that can't be read; those that can must not wait for them.
+func (s *System) passedOver(err error) { s.options.Log.Error("records passed over", "error", err) }
 
 // sweepForever acts on gaps, finishes what is stranded and forgets what has expired, until the context ends.
 func (s *System) sweepForever(ctx context.Context) {

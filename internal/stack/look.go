@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -18,95 +16,22 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// listBatch is how many records a page of a listing has at most.
-const listBatch = 500
-
 // Stats counts what is under way. It reads both tables from end to end.
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
-	byStream := map[string]*admin.StreamStats{}
-	of := func(name string) *admin.StreamStats {
-		if byStream[name] == nil {
-			byStream[name] = &admin.StreamStats{Stream: name}
-		}
-		return byStream[name]
-	}
-	for _, name := range s.options.Config.StreamNames() {
-		of(name)
-	}
-	err := s.eachGroup(ctx, func(g *record.Group) error {
-		count(of(g.Key.Stream), g)
-		return nil
-	})
-	if err == nil {
-		err = s.countTokens(ctx, of)
-	}
+	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
-		return admin.Stats{}, err
+		return admin.Stats{}, Explain(err)
 	}
 	queues, err := s.queueStats(ctx)
 	if err != nil {
 		return admin.Stats{}, err
 	}
-	stats := admin.Stats{Queues: queues}
-	for _, name := range slices.Sorted(maps.Keys(byStream)) {
-		stats.Streams = append(stats.Streams, *byStream[name])
-	}
+	stats := admin.Stats{Streams: streams, Queues: queues}
 	return stats.Total(), nil
 }
 
-func count(st *admin.StreamStats, g *record.Group) {
-	st.Groups++
-	st.Held += heldCount(g)
-	for _, p := range g.Pending {
-		if len(p.Effects) > 0 {
-			st.Pending++
-		}
-	}
-}
-
-func (s *System) eachGroup(ctx context.Context, do func(*record.Group) error) error {
-	for after := (record.GroupKey{}); ; {
-		groups, err := s.store.Groups(ctx, "", after, listBatch)
-		if err != nil {
-			return Explain(err)
-		}
-		if len(groups) == 0 {
-			return nil
-		}
-		for i := range groups {
-			if err := do(&groups[i]); err != nil {
-				return err
-			}
-		}
-		after = groups[len(groups)-1].Key
-	}
-}
-
-func (s *System) countTokens(ctx context.Context, of func(string) *admin.StreamStats) error {
-	for after := (record.TokenKey{}); ; {
-		tokens, err := s.store.Tokens(ctx, after, listBatch)
-		if err != nil {
-			return Explain(err)
-		}
-		if len(tokens) == 0 {
-			return nil
-		}
-		for _, t := range tokens {
-			switch st := of(t.Stream); t.State {
-			case record.Issued:
-				st.Issued++
-			case record.Leased:
-				if t.Lease.After(s.options.Now()) {
-					st.Leased++
-				}
-			case record.Done:
-				st.Done++
-			case record.Absent:
-			}
-		}
-		after = tokens[len(tokens)-1].Key
-	}
-}
+// passedOver tells of records that can't be read; those that can must not wait for them.
+func (s *System) passedOver(err error) { s.options.Log.Error("records passed over", "error", err) }
 
 func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
 	var out []admin.QueueStats
@@ -147,12 +72,15 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 		o.Limit = admin.DefaultLimit
 	}
 	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
-	if err != nil {
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		s.passedOver(err)
+	case err != nil:
 		return nil, Explain(err)
 	}
 	out := make([]admin.GroupInfo, len(groups))
 	for i := range groups {
-		out[i] = groupInfo(&groups[i])
+		out[i] = admin.InfoOf(&groups[i])
 	}
 	return out, nil
 }
@@ -171,7 +99,7 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 	if groups[0].Version == 0 {
 		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
 	}
-	return groupInfo(&groups[0]), nil
+	return admin.InfoOf(&groups[0]), nil
 }
 
 // Message gives what is known of one message, by one or two reads for each principal that is tried.
@@ -215,49 +143,4 @@ func messageInfo(stream, id string, state admission.State) admin.MessageInfo {
 		info.Expires = &state.Token.Expires
 	}
 	return info
-}
-
-func groupInfo(g *record.Group) admin.GroupInfo {
-	info := admin.GroupInfo{
-		Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []admin.Pending{}, Sources: []admin.SourceInfo{},
-	}
-	for _, p := range g.Pending {
-		info.Pending = append(info.Pending, admin.Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
-	}
-	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
-		info.Sources = append(info.Sources, sourceInfo(key, g.Sources[key]))
-	}
-	info.SetState(g.State)
-	if !g.Expires.IsZero() {
-		info.Expires = &g.Expires
-	}
-	return info
-}
-
-func sourceInfo(key string, src record.Source) admin.SourceInfo {
-	source := record.PlainSource(key)
-	info := admin.SourceInfo{
-		Principal: strings.TrimSuffix(strings.TrimSuffix(key, source), "\x1f"), Source: source, Epoch: src.Epoch, Next: src.Next,
-		Held: ranges(src.Held), Skipped: ranges(src.Skipped),
-	}
-	if !src.GapSince.IsZero() {
-		info.GapSince = &src.GapSince
-	}
-	return info
-}
-
-func ranges(r record.Ranges) []admin.Range {
-	out := make([]admin.Range, len(r))
-	for i, x := range r {
-		out[i] = admin.Range(x)
-	}
-	return out
-}
-
-func heldCount(g *record.Group) int {
-	n := 0
-	for _, src := range g.Sources {
-		n += src.Held.Len()
-	}
-	return n
 }

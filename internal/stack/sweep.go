@@ -22,7 +22,7 @@ import (
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
 	waiting := 0
-	err := s.eachGroup(ctx, func(g *record.Group) error {
+	err := record.EachGroup(ctx, s.store, "", s.passedOver, func(g *record.Group) error {
 		info.Groups++
 		switch err := s.sweep(ctx, g); {
 		case errors.Is(err, errIdle):
@@ -38,7 +38,7 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	})
 	if waiting == 0 || err != nil {
 		info.Failed += waiting
-		return info, err
+		return info, Explain(err)
 	}
 	if err := s.stack.drain(ctx); err != nil {
 		info.Failed += waiting
