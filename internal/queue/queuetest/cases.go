@@ -64,13 +64,13 @@ func givenBack(b *bench) {
 func prolonged(b *bench) {
 	b.open(Options{})
 	b.send(b.message("g", "x"))
-	d := b.one(2 * b.Unit)
-	if err := b.queue.ChangeVisibility(b.Context(), d.Receipt, 6*b.Unit); err != nil {
+	d := b.one(b.Unit)
+	if err := b.queue.ChangeVisibility(b.Context(), d.Receipt, 3*b.Unit); err != nil {
 		b.Fatal(err)
 	}
-	b.pass(4)
+	b.pass(2)
 	b.nothing()
-	b.pass(3)
+	b.pass(2)
 	b.one(b.Unit)
 }
 

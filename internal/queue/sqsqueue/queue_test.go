@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"os"
 	"strconv"
 	"testing"
@@ -19,6 +20,19 @@ import (
 )
 
 const endpoint = "AWS_ENDPOINT_URL_SQS"
+
+// TestMain lets all cases wait at the same time, unless the command line says how many: they take the time of visibility timeouts, not of a processor.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		if err := flag.Set("test.parallel", "64"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // connect gives a client of the endpoint in the environment.
 func connect(t *testing.T) *sqs.Client {
