@@ -30,6 +30,9 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
 	}
+	if err := e.handOver(ctx, p, pl); err != nil {
+		return pl.abandon(ctx, fmt.Errorf("give back held messages: %w", err))
+	}
 	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
 	switch {
 	case errors.Is(err, record.ErrConflict):
@@ -54,6 +57,38 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	e.resolveDoubts(ctx, p)
 	return nil
+}
+
+// handOver puts held messages that did not go through on the queues that they belong on: ahead of the commit, which forgets them, and once for each, however often a part has
+// to be planned anew. Only where nobody knows whether they arrived there, or whether the commit did, do they come to it twice.
+func (e *Engine) handOver(ctx context.Context, p *part, pl *plan) error {
+	if p.given == nil {
+		p.given = map[record.HeldKey]bool{}
+	}
+	given := func(m *record.Message) bool { return p.given[heldKey(m)] }
+	refused := slices.DeleteFunc(pl.refused, func(r record.Refused) bool { return given(&r.Message) })
+	if len(refused) > 0 {
+		if err := e.cfg.Queues.DeadLetter(ctx, refused); err != nil {
+			return err
+		}
+	}
+	for i := range refused {
+		p.given[heldKey(&refused[i].Message)] = true
+	}
+	failing := slices.DeleteFunc(pl.failing, func(m record.Message) bool { return given(&m) })
+	if len(failing) > 0 {
+		if err := e.cfg.Queues.Return(ctx, failing); err != nil {
+			return err
+		}
+	}
+	for i := range failing {
+		p.given[heldKey(&failing[i])] = true
+	}
+	return nil
+}
+
+func heldKey(m *record.Message) record.HeldKey {
+	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
 
 // refusal tells why the store will never take a commit; nil where it did not say so.

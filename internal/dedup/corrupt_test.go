@@ -48,10 +48,65 @@ func TestACorruptRecordFailsItsOwnGroupOnly(t *testing.T) {
 			if out[1].Kind != record.Retry || !errors.Is(out[1].Err, record.ErrCorrupt) {
 				t.Errorf("its own group: %s, %v", out[1].Kind, out[1].Err)
 			}
-			if n := d.tried.Load(); n != 2 { // with the others, and alone
+			if n := d.tried.Load(); n != 3 { // with the others, with its own messages, and by itself
 				t.Errorf("read %d times: another read finds the same", n)
 			}
 		})
+	}
+}
+
+func TestACorruptTokenHoldsUpItsMessageAndThoseBehindItOnly(t *testing.T) {
+	l := newLab(t)
+	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{{Name: "s"}}, Store: d})
+	out := w.Process(t.Context(), keyed("a: send", "a: send", "bad", "b"))
+	for i, want := range []error{nil, nil, record.ErrCorrupt, record.ErrBlocked} {
+		if out[i].Settled() != (want == nil) || !errors.Is(out[i].Err, want) {
+			t.Errorf("message %d is %s: %v", i, out[i].Kind, out[i].Err)
+		}
+	}
+	same(t, "record", summary(l.group()), "v1 state=a, pending=[1 a 1 effects]")
+	same(t, "triggers", len(l.triggers), 1)
+}
+
+func TestAPendingMessageNeedsNoToken(t *testing.T) {
+	for _, body := range []string{": send", ""} {
+		l := newLab(t)
+		dead := l.worker(byKey)
+		dead.at = dies("mark", failsBefore)
+		dead.process(keyed("a" + body)...)
+		d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "a")}
+		w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: d})
+		same(t, "fates", w.process(keyed("a"+body, "b")...), []string{"duplicate", "processed"})
+		l.publish(byKey)
+		same(t, "token", l.token(keyed("a")[0]).State, record.Done)
+	}
+}
+
+func TestACorruptTokenOfACommittedMessageIsWrittenAnew(t *testing.T) {
+	l := newLab(t)
+	dead := l.worker(bySequence)
+	dead.at = dies("mark", failsBefore)
+	dead.process(numbered("1: reply")...)
+	entry := l.group().Pending[0]
+	d := &damaged{Store: l.store, token: entry.Token}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{bySequence}, Store: d})
+	same(t, "the next message", w.process(numbered("2")...), []string{"processed"})
+	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
+	_, tokens, err := l.store.Load(t.Context(), nil, []record.TokenKey{entry.Token})
+	if err != nil || tokens[0].State != record.Done {
+		t.Errorf("token %v, %v", tokens, err)
+	}
+}
+
+func TestARequestWhoseTokenIsCorruptIsNotTakenForUnknown(t *testing.T) {
+	l := newLab(t)
+	m := keyed("bad")[0]
+	m.Route = "PUT /x"
+	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: d})
+	if err := w.Forget(t.Context(), m); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("got %v", err)
 	}
 }
 

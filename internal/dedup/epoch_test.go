@@ -53,7 +53,7 @@ func TestWhatIsHeldOfAnOldEpochGoesToTheDeadLetterQueueBeforeItIsForgotten(t *te
 	w.calls()
 	same(t, "fates", w.process(numbered("p/2/1")...), []string{"processed"})
 	same(t, "calls", w.calls(), []string{
-		"load g", "held g 1/0 x99", "dead p/1/3 stale-epoch p/1/5 stale-epoch", "run p/2/1", "commit g v2 unhold 1/3 unhold 1/5",
+		"load g", "held g 1/0 x99", "run p/2/1", "dead p/1/3 stale-epoch p/1/5 stale-epoch", "commit g v2 unhold 1/3 unhold 1/5",
 	})
 	same(t, "record", summary(w.group()), "v2 state=p/2/1, pending= p/2 next=2")
 }

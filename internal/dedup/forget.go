@@ -38,6 +38,9 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	if err := e.load(ctx, []*part{p}); err != nil {
 		return err
 	}
+	if !it.open() {
+		return it.fate.Err
+	}
 	old := p.tokens[it.Token()]
 	if old.State == record.Absent {
 		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "no such request"}

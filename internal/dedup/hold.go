@@ -127,7 +127,8 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src record.Sourc
 	case fate.Kind == record.Processed:
 		pl.passed(key, src, &m)
 	case held: // another delivery of it may have been acknowledged
-		return true, pl.giveBack(ctx, key, src, m, fate)
+		pl.giveBack(key, src, m, fate)
+		return true, nil
 	}
 	return fate.Kind == record.Processed, nil
 }
@@ -209,7 +210,8 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 		return false, err
 	}
 	if fate.Kind != record.Processed {
-		return false, pl.giveBack(ctx, key, src, m, fate)
+		pl.giveBack(key, src, m, fate)
+		return false, nil
 	}
 	pl.event(record.EventProcessed, 1, "")
 	pl.passed(key, src, &m)
@@ -218,18 +220,14 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 
 // giveBack takes a held message that did not go through out of the group: to the dead-letter queue, or back to its queue, which counts its failures. It was acknowledged
 // when it was held, and nobody would deliver it again.
-func (pl *plan) giveBack(ctx context.Context, key string, src record.Source, m record.Message, fate record.Outcome) (err error) {
+func (pl *plan) giveBack(key string, src record.Source, m record.Message, fate record.Outcome) {
 	if fate.Kind == record.Rejected {
-		err = pl.cfg.Queues.DeadLetter(ctx, []record.Refused{{Message: m, Reason: fate.Reason, Detail: fate.Detail}})
+		pl.refused = append(pl.refused, record.Refused{Message: m, Reason: fate.Reason, Detail: fate.Detail})
 		pl.event(record.EventRejected, 1, fate.Reason)
 	} else {
-		err = pl.cfg.Queues.Return(ctx, []record.Message{m})
-	}
-	if err != nil {
-		return fmt.Errorf("give back held message: %w", err)
+		pl.failing = append(pl.failing, m)
 	}
 	pl.put(key, pl.release(key, src, &m))
-	return nil
 }
 
 // event is told to the observer once the plan is committed.
@@ -251,15 +249,11 @@ func (pl *plan) evict(ctx context.Context, key string, reason record.Reason, det
 	if len(held) == 0 || slices.ContainsFunc(held, func(h record.Held) bool { return !src.Held.Contains(h.Message.Sequence) }) {
 		return fmt.Errorf("load held messages: not those of the record: %w", errReload)
 	}
-	refused := make([]record.Refused, len(held))
-	for i, h := range held {
-		refused[i] = record.Refused{Message: h.Message, Reason: reason, Detail: detail}
+	for _, h := range held {
+		pl.refused = append(pl.refused, record.Refused{Message: h.Message, Reason: reason, Detail: detail})
 		src = pl.release(key, src, &h.Message)
 	}
-	if err := pl.cfg.Queues.DeadLetter(ctx, refused); err != nil {
-		return fmt.Errorf("dead-letter held messages: %w", err)
-	}
-	pl.event(record.EventRejected, len(refused), reason)
+	pl.event(record.EventRejected, len(held), reason)
 	pl.put(key, src)
 	return nil
 }

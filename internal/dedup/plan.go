@@ -30,10 +30,12 @@ type plan struct {
 	held    int // bytes of hold
 	unhold  []record.HeldKey
 	staged  []string
-	runs    int             // handlers run
-	ran     record.TokenKey // the message of the last one
-	added   int             // pending entries of this plan, at the end of next.Pending
-	bytes   int             // of next.Pending
+	runs    int              // handlers run
+	ran     record.TokenKey  // the message of the last one
+	added   int              // pending entries of this plan, at the end of next.Pending
+	bytes   int              // of next.Pending
+	refused []record.Refused // held messages, to be dead-lettered ahead of the commit that releases them
+	failing []record.Message // held messages, to be returned to their queue likewise
 	events  []record.Event
 	failed  bool // a delivery has to come again: no later one of the group runs
 	changed bool
@@ -220,7 +222,11 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	}
 	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
 	if len(left) > 0 {
-		if err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now); err != nil {
+		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
+		if errors.Is(err, record.ErrCorrupt) { // what is pending is committed: a token that can't be read is written anew
+			err = pl.publisher.MarkDone(ctx, doneTokens(pl.next.Key, left, pl.now))
+		}
+		if err != nil {
 			return err
 		}
 	}

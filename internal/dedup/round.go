@@ -67,6 +67,9 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	}
 	tokens := openTokens(parts)
 	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
+	if errors.Is(err, record.ErrCorrupt) && len(parts) == 1 {
+		groups, found, err = e.loadApart(ctx, parts[0], tokens)
+	}
 	if err != nil {
 		return fmt.Errorf("load groups: %w", err)
 	}
@@ -75,7 +78,8 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 		byKey[t.Key] = t
 	}
 	if left := leftovers(parts, groups, byKey); len(left) > 0 {
-		if _, found, err = e.cfg.Store.Load(ctx, nil, left); err != nil {
+		_, found, err = e.cfg.Store.Load(ctx, nil, left)
+		if err != nil && (len(parts) > 1 || !errors.Is(err, record.ErrCorrupt)) { // a corrupt one alone counts as not done: it is committed, and marked anew
 			return fmt.Errorf("load tokens of leftovers: %w", err)
 		}
 		for _, t := range found {
@@ -87,6 +91,27 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 		e.resolveDoubts(ctx, p)
 	}
 	return nil
+}
+
+// loadApart reads a group, and then the tokens of its messages one by one. A message whose token is corrupt has to wait, and so have those behind it, but not those before it;
+// one that is pending needs no token to say that it is committed.
+func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKey) (groups []record.Group, found []record.Token, err error) {
+	if groups, _, err = e.cfg.Store.Load(ctx, []record.GroupKey{p.key}, nil); err != nil {
+		return nil, nil, err
+	}
+	for _, key := range tokens {
+		_, one, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{key})
+		if err != nil && !errors.Is(err, record.ErrCorrupt) {
+			return nil, nil, err
+		}
+		found = append(found, one...)
+		for _, it := range p.items {
+			if _, pending := it.Entry(&groups[0]); err != nil && it.open() && !pending && it.Token() == key {
+				it.fate = record.Outcome{Err: fmt.Errorf("load token: %w", err)}
+			}
+		}
+	}
+	return groups, found, nil
 }
 
 // openTokens names the tokens of the messages that are still to be decided, each once.

@@ -62,6 +62,38 @@ func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) 
 	same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
 }
 
+func TestAHeldMessageIsDeadLetteredOnceHoweverOftenItsCommitIsRefused(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
+	l.scripts["r/0/1"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.State = append(a.State, 'X')
+		return nil
+	}
+	w := smallWorker(l, bySequence)
+	same(t, "fates", w.process(numbered("1", "q/0/1", "r/0/1")...), []string{"processed", "processed", "rejected invalid"})
+	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected"})
+	same(t, "returned", len(l.returned), 1)
+}
+
+func TestAHeldMessageIsDeadLetteredOnceWhereItsCommitLosesARace(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
+	w := l.worker(bySequence)
+	w.at = between("commit", func() { l.worker(bySequence).process(numbered("r/0/1")...) })
+	same(t, "fates", w.process(numbered("1", "q/0/1")...), []string{"processed", "processed"})
+	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected"})
+	same(t, "returned", len(l.returned), 1)
+}
+
+func TestAHeldMessageIsNotDeadLetteredByAPlanThatIsNeverOffered(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2: reject", "q/0/2: blob=k")...)
+	w := l.worker(bySequence)
+	w.at = always("stage", failsBefore)
+	same(t, "fates", w.process(numbered("1", "q/0/1")...), []string{"retry", "retry"})
+	same(t, "dead letters", w.lettered(), nil)
+}
+
 func TestACommitHoldsNoMoreBytesThanATransactionTakes(t *testing.T) {
 	w := smallWorker(newLab(t), bySequence)
 	var messages []record.Message
