@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -44,8 +45,26 @@ destinations:
   ahead: {stream: payments}
 `
 
-// visibility is that of the queues: when a message that failed comes again.
-const visibility = 10 * time.Second
+// visibility is that of the queues: when a message that failed comes again. It is longer than an invocation takes; where it is not, on a busy machine, a message is worked on
+// by two, which changes nothing.
+const visibility = 4 * time.Second
+
+// TestMain lets deployments wait side by side, unless the command line says how many may, and removes what was built for them.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // the system does so later
+	}
+	os.Exit(code)
+}
 
 // A deployment is what a stack would make, on emulators: tables, queues, the built functions and what feeds them.
 type deployment struct {
@@ -53,7 +72,7 @@ type deployment struct {
 	queues  map[string]*sqsqueue.Queue // by the name of their variable
 	url     string
 	webhook *hook
-	bin     string
+	process string // the name of the program that is the process function
 	env     []string
 }
 
@@ -63,12 +82,13 @@ type invoker func(context.Context, []byte) ([]byte, error)
 // deploy starts a deployment; between stands between the queues and the functions.
 func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 	t.Helper()
-	return deployProcess(t, "../../functions/process", between)
+	return deployProcess(t, "process", between)
 }
 
-// deployProcess starts a deployment whose process function is built from a package.
+// deployProcess starts a deployment whose process function is another program.
 func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
 	t.Helper()
+	t.Parallel()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
 		if os.Getenv(name) == "" {
 			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
@@ -78,9 +98,7 @@ func deployProcess(t *testing.T, process string, between func(invoker) invoker) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), bin: t.TempDir()}
-	build(t, d.bin)
-	buildFunction(t, process, filepath.Join(d.bin, "process"))
+	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), process: process}
 	name := "test-" + rand.Text()
 	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
 	createTables(t, clients.DynamoDB, tables)
@@ -103,19 +121,30 @@ func deployProcess(t *testing.T, process string, between func(invoker) invoker) 
 	return d
 }
 
-func build(t *testing.T, into string) {
-	t.Helper()
-	for _, name := range []string{"ingest", "process", "publish"} {
-		buildFunction(t, "../../functions/"+name, filepath.Join(into, name))
-	}
+// built is where the functions are: their packages are built once, for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
 }
 
-func buildFunction(t *testing.T, source, bootstrap string) {
+// bootstrap gives the binary of a function, by the name of its package.
+func bootstrap(t *testing.T, function string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", bootstrap, source)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", source, err, out)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "functions"); built.err != nil { //nolint:usetesting // it outlives the test that comes first
+			return
+		}
+		c := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", built.dir, "./functions/...", "./examples/lambda")
+		c.Dir = "../.."
+		if out, err := c.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("build functions: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
+	return filepath.Join(built.dir, function)
 }
 
 func createTables(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables) {
@@ -178,7 +207,11 @@ func (d *deployment) run(t *testing.T, between func(invoker) invoker) {
 
 func (d *deployment) instance(t *testing.T, function string) *lambdahost.Instance {
 	t.Helper()
-	i := lambdahost.New(filepath.Join(d.bin, function), lambdahost.Options{Name: function, Env: d.env, Output: t.Output()})
+	program := function
+	if function == "process" {
+		program = d.process
+	}
+	i := lambdahost.New(bootstrap(t, program), lambdahost.Options{Name: function, Env: d.env, Output: t.Output()})
 	t.Cleanup(func() {
 		if err := i.Close(); err != nil {
 			t.Error(err)
@@ -389,7 +422,7 @@ func TestWhatTheFunctionsRefuseGoesToTheDeadLetterQueue(t *testing.T) {
 }
 
 func TestAProgramWithHandlersTakesThePlaceOfTheProcessFunction(t *testing.T) {
-	d := deployProcess(t, "../../examples/lambda", peace)
+	d := deployProcess(t, "lambda", peace)
 	for range 3 {
 		d.accepted(t, "orders", `{"item":"tea"}`, map[string]string{"Idempotency-Key": "o-1", "Once-Group": "ada"})
 	}
@@ -406,10 +439,9 @@ func TestAProgramWithHandlersTakesThePlaceOfTheProcessFunction(t *testing.T) {
 }
 
 func TestAFunctionThatLacksItsEnvironmentSaysSoAndEnds(t *testing.T) {
-	bin := t.TempDir()
-	build(t, bin)
+	t.Parallel()
 	var log bytes.Buffer
-	i := lambdahost.New(filepath.Join(bin, "process"), lambdahost.Options{Env: []string{EnvConfig + "=" + webhookConfig}, Output: &log})
+	i := lambdahost.New(bootstrap(t, "process"), lambdahost.Options{Env: []string{EnvConfig + "=" + webhookConfig}, Output: &log})
 	_, err := i.Invoke(t.Context(), []byte(`{}`))
 	if !errors.Is(err, lambdahost.ErrExited) || !strings.Contains(log.String(), EnvGroupsTable) {
 		t.Errorf("got %v and the log %q", err, log.String())
