@@ -80,6 +80,7 @@ func (s *shelf) kinds() string {
 }
 
 func TestStoreThatKeepsEverythingElsewhere(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	storetest.Run(t, storetest.Harness{
 		RecognisesCommit: true,

@@ -64,6 +64,7 @@ func open(t *testing.T, client dynamostore.Client, tables dynamostore.Tables, no
 }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	client := connect(t)
 	tables := map[record.Store]dynamostore.Tables{}
 	storetest.Run(t, storetest.Harness{
