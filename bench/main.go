@@ -34,6 +34,7 @@ func benchmarks() []benchmark {
 		{"http", "HTTP 202 beside a bare net/http server that does one synced Pebble put", httpAccept, ""},
 		{"pipeline", "end to end, HTTP in to file out", pipeline, ""},
 		{"identities", "cost and memory with many identities remembered", identities, ""},
+		{"functions", "the deployed functions' size, and their start beside one that does nothing", functions, ""},
 		{"dynamodb", "engine on DynamoDB beside Powertools for AWS Lambda, which it installs", dynamo, endpointVariable},
 	}
 }

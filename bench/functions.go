@@ -1,0 +1,192 @@
+package main
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/lambda"
+	"github.com/effectively-once/once/internal/lambdahost"
+)
+
+// What the deployed functions are to hold.
+const (
+	zipAim  = 12.0 // MB
+	initAim = 1.5  // times the start of a function that does nothing
+)
+
+// starts is how often each function is started in a round.
+const starts = 40
+
+// functionConfig has a destination of each kind that a deployment can have.
+const functionConfig = `
+streams:
+  orders:   {destinations: [shop, billing]}
+  payments: {admission: sequence, destinations: [news, events, ahead]}
+  tokens:   {admission: token, destinations: [shop]}
+destinations:
+  shop:    {webhook: "https://shop.example/hook", secret: "env:SHOP_SECRET"}
+  billing: {sqs: billing.fifo}
+  news:    {sns: news.fifo}
+  events:  {eventbridge: default}
+  ahead:   {stream: orders}
+`
+
+// A bootstrap is a built function.
+type bootstrap struct {
+	name, path  string
+	binary, zip int64       // bytes
+	starts      [][]float64 // ms, by round
+}
+
+// functions builds the deployed functions and one that does nothing, and starts all of them in turn under the local Lambda host.
+func functions(ctx context.Context, o options) (err error) {
+	dir, err := os.MkdirTemp("", "once-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	environment, err := functionEnvironment(dir)
+	if err != nil {
+		return err
+	}
+	var built []*bootstrap
+	for _, source := range []string{"bench/hello", "functions/ingest", "functions/process", "functions/publish"} {
+		b, err := buildBootstrap(ctx, dir, source)
+		if err != nil {
+			return err
+		}
+		built = append(built, b)
+	}
+	for range o.rounds {
+		if err := startAll(ctx, built, environment); err != nil {
+			return err
+		}
+	}
+	reportFunctions(built)
+	return nil
+}
+
+// functionEnvironment is that of a deployment. Nothing that it names is called by a start. A bundle of certificates that this machine may have would be read by each.
+func functionEnvironment(dir string) ([]string, error) {
+	config := filepath.Join(dir, "once.yaml")
+	queue := "https://sqs.us-east-1.amazonaws.com/000000000000/"
+	return []string{
+		lambda.EnvConfig + "=" + config, lambda.EnvGroupsTable + "=groups", lambda.EnvTokensTable + "=tokens", lambda.EnvBucket + "=bucket", lambda.EnvTrustedSenders + "=AROAEXAMPLE",
+		lambda.EnvIngressQueue + "=" + queue + "ingress", lambda.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
+		lambda.EnvPublishQueue + "=" + queue + "publish", lambda.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
+		lambda.EnvDeadQueue + "=" + queue + "dead", lambda.EnvDeadPublishQueue + "=" + queue + "dead-publish",
+		"SHOP_SECRET=whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "AWS_LAMBDA_LOG_FORMAT=JSON",
+		"AWS_CA_BUNDLE=", "OTEL_EXPORTER_OTLP_ENDPOINT=",
+	}, os.WriteFile(config, []byte(functionConfig), 0o600)
+}
+
+// buildBootstrap builds a function as infra/Makefile does, for this machine.
+func buildBootstrap(ctx context.Context, dir, source string) (*bootstrap, error) {
+	b := &bootstrap{name: filepath.Base(source), path: filepath.Join(dir, filepath.Base(source))}
+	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", b.path, "./"+source) //nolint:gosec // its own source
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := command.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)
+	}
+	info, err := os.Stat(b.path)
+	if err != nil {
+		return nil, err
+	}
+	b.binary = info.Size()
+	b.zip, err = zipped(b.path)
+	return b, err
+}
+
+// zipped is how many bytes a file takes as the only one of an archive.
+func zipped(path string) (n int64, err error) {
+	file, err := os.Open(path) //nolint:gosec // what was built
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	var counted counter
+	archive := zip.NewWriter(&counted)
+	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) })
+	entry, err := archive.Create("bootstrap")
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(entry, file)
+	return int64(counted), errors.Join(err, archive.Close())
+}
+
+// A counter counts what is written.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// startAll does one round: all functions in turn, so that whatever else the machine does meets all of them.
+func startAll(ctx context.Context, all []*bootstrap, environment []string) error {
+	for _, b := range all {
+		b.starts = append(b.starts, nil)
+	}
+	for range starts {
+		for _, b := range all {
+			took, err := start(ctx, b.path, environment)
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+			last := len(b.starts) - 1
+			b.starts[last] = append(b.starts[last], took.Seconds()*1000)
+		}
+	}
+	return nil
+}
+
+// start takes the time from before the process is made until it asks for its first event.
+func start(ctx context.Context, path string, environment []string) (took time.Duration, err error) {
+	instance := lambdahost.New(path, lambdahost.Options{Env: environment, Output: os.Stderr})
+	defer func() { err = errors.Join(err, instance.Close()) }()
+	began := time.Now()
+	err = instance.Start(ctx)
+	return time.Since(began), err
+}
+
+// reportFunctions prints a table for docs: medians of all starts, and the median of the rounds' ratios with their range. The first is what the others are compared with.
+func reportFunctions(all []*bootstrap) {
+	fmt.Printf("  %s, %d rounds of %d starts each\n", runtime.GOARCH, len(all[0].starts), starts)
+	fmt.Print("\n| function | binary, MB | zip, MB | start, ms | beside hello |\n|---|---|---|---|---|\n")
+	for _, b := range all {
+		fmt.Printf("| %s | %.1f | %s | %.1f | %s |\n", b.name, megabytes(b.binary), held("%.1f", megabytes(b.zip), zipAim), median(slices.Concat(b.starts...)), besideFirst(b, all[0]))
+	}
+}
+
+func besideFirst(b, first *bootstrap) string {
+	if b == first {
+		return "1"
+	}
+	ratios := make([]float64, len(b.starts))
+	for i := range b.starts {
+		ratios[i] = median(b.starts[i]) / median(first.starts[i])
+	}
+	return fmt.Sprintf("%s (%.2f–%.2f)", held("%.2f", median(ratios), initAim), slices.Min(ratios), slices.Max(ratios))
+}
+
+// held formats a figure, and says so where it is above what is aimed at.
+func held(format string, figure, aim float64) string {
+	text := fmt.Sprintf(format, figure)
+	if figure > aim {
+		text += fmt.Sprintf(" (aim %g: **not held**)", aim)
+	}
+	return text
+}
+
+func megabytes(n int64) float64 { return float64(n) / 1e6 }
