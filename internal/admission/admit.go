@@ -10,20 +10,15 @@ import (
 func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate record.Outcome, fresh bool) {
 	switch {
 	case t.State == record.Done && t.Reason == record.ReasonDeleted:
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonDeleted, Detail: "the request was deleted"}, false
+		return reject(record.ReasonDeleted, "the request was deleted"), false
 	case t.State != record.Absent && t.Fingerprint != a.Fingerprint():
 		return KeyReuse(), false
 	case t.State == record.Done:
 		return record.Outcome{Kind: record.Duplicate, Reply: t.Reply}, false
 	case t.State == record.Absent && (s.Admission == record.ByToken || a.Route != ""):
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonUnknown, Detail: "no token was issued for it, or it was forgotten"}, false
+		return reject(record.ReasonUnknown, "no token was issued for it, or it was forgotten"), false
 	case t.State == record.Absent && !a.Accepted.IsZero() && now.After(a.Accepted.Add(s.RetentionOf(&a.Message))):
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonExpired, Detail: "it is older than the retention of its stream, so it may have been processed before"}, false
+		return reject(record.ReasonExpired, "it is older than the retention of its stream, so it may have been processed before"), false
 	}
 	return record.Outcome{}, true
-}
-
-// KeyReuse is the fate of a message whose identity stands for another content.
-func KeyReuse() record.Outcome {
-	return record.Outcome{Kind: record.Rejected, Reason: record.ReasonKeyReuse, Detail: "the same identity was used for another content"}
 }

@@ -76,13 +76,16 @@ func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
 func (st *State) look(g *record.Group, a *Arrival) {
 	entry, pending := a.Entry(g)
 	src := g.Sources[a.SourceKey()]
+	skipped, forgotten := src.Passed(a.Sequence)
 	switch {
 	case pending:
 		st.Status, st.Reply = StatusCommitted, entry.Reply
 	case a.ByNumber && src.Epoch == a.Epoch && src.Held.Contains(a.Sequence):
 		st.Status = StatusHeld
-	case a.ByNumber && src.Epoch == a.Epoch && src.Skipped.Contains(a.Sequence):
+	case a.ByNumber && src.Epoch == a.Epoch && skipped:
 		st.Status, st.Reason = StatusRejected, record.ReasonSkipped
+	case a.ByNumber && src.Epoch == a.Epoch && forgotten:
+		st.Status = StatusUnknown
 	case a.ByNumber && src.Epoch == a.Epoch && a.Sequence < src.Next:
 		st.Status = StatusDone
 	case st.Token.Reason != "":

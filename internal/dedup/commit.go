@@ -21,6 +21,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	if p.view.Version == 0 {
 		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli()))
 	}
+	pl.next.Stamp(pl.now)
 	pl.next.Retention, pl.next.Expires = p.stream.GroupRetention, time.Time{}
 	if !pl.next.HasEffects() && !pl.next.HasHeld() {
 		pl.next.Expires = pl.now.Add(p.stream.GroupRetention)

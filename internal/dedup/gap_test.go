@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -54,11 +54,11 @@ func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	l.publish(stream)
 	same(t, "arrived", l.arrived("side"), []string{"s/g/1"})
 	d := l.sent[0]
-	var event dedup.GapEvent
+	var event admission.GapEvent
 	if err := json.Unmarshal(d.Effect.Body, &event); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "event", event, dedup.GapEvent{Source: "p", First: 2, Last: 3})
+	same(t, "event", event, admission.GapEvent{Source: "p", First: 2, Last: 3})
 	same(t, "headers", d.Effect.Headers, map[string]string{"once-event": "gap"})
 
 	// The next gap has a time of its own.
@@ -90,11 +90,11 @@ func TestAGapEventNamesTheSourceAsItsSenderDoes(t *testing.T) {
 	w.process(m)
 	l.pass(time.Minute)
 	w.closeGaps()
-	var event dedup.GapEvent
+	var event admission.GapEvent
 	if err := json.Unmarshal(l.group().Pending[0].Effects[0].Body, &event); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "event", event, dedup.GapEvent{Source: "p", Epoch: 7, First: 1, Last: 2})
+	same(t, "event", event, admission.GapEvent{Source: "p", Epoch: 7, First: 1, Last: 2})
 }
 
 func TestASkippedNumberIsRefusedAndNeverDroppedAsADuplicate(t *testing.T) {

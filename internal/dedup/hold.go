@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
@@ -63,7 +62,10 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 		pl.committed(it, entry)
 		return false, nil
 	case known && it.Epoch < src.Epoch:
-		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonStaleEpoch, Detail: staleEpoch})
+		pl.decide(it, admission.StaleEpoch())
+		return false, nil
+	case !known && !pl.makeRoom(key):
+		pl.decide(it, admission.BeyondLimits("sources"))
 		return false, nil
 	case known && it.Epoch > src.Epoch && len(src.Held) > 0:
 		return true, pl.raise(ctx, key, it.Epoch)
@@ -72,33 +74,30 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	}
 	switch {
 	case it.Sequence < src.Next:
-		pl.late(it, src)
+		pl.decide(it, admission.Late(&src, it.Sequence))
 	case it.Sequence == src.Next && pl.next.Ready(&it.Message):
 		return pl.turn(ctx, it, key, src)
 	}
 	return false, nil
 }
 
-const staleEpoch = "a newer epoch of its source has spoken"
+// makeRoom reports whether the record can remember a new source. A source that the batch has a message of, or that one depends on, is not forgotten for it.
+func (pl *plan) makeRoom(key string) bool {
+	return pl.next.MakeRoom(key, pl.part.stream.Limits, pl.now.Add(-pl.part.stream.GroupRetention), func(source string) bool {
+		return slices.ContainsFunc(pl.part.items, func(it *item) bool { return it.ByNumber && it.Concerns(source) })
+	})
+}
 
 // raise makes way for a newer epoch. What is held of the old one goes to the dead-letter queue, as much as one commit takes; then the new one begins, whatever becomes of
 // the message that brought it.
 func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
-	if err := pl.evict(ctx, key, record.ReasonStaleEpoch, staleEpoch); err != nil {
+	if err := pl.evict(ctx, key, admission.StaleEpoch()); err != nil {
 		return err
 	}
 	if len(pl.next.Sources[key].Held) == 0 {
 		pl.put(key, record.Source{Epoch: epoch, Next: 1})
 	}
 	return nil
-}
-
-// late settles a number that was passed.
-func (pl *plan) late(it *item, src record.Source) {
-	pl.decide(it, record.Outcome{Kind: record.Duplicate})
-	if src.Skipped.Contains(it.Sequence) {
-		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonSkipped, Detail: "its number was skipped when it did not come in time"})
-	}
 }
 
 // turn runs the message whose number is next. It may be held as well; then the held one was first, and this one has to be the same.
@@ -158,7 +157,7 @@ func (pl *plan) put(key string, src record.Source) {
 		pl.next.Sources = map[string]record.Source{}
 	}
 	if len(src.Held) == 0 {
-		src.HeldBytes, src.GapSince = 0, time.Time{}
+		src.HeldBytes, src.GapSince = 0, pl.now
 	}
 	pl.next.Sources[key] = src
 }
@@ -236,7 +235,7 @@ func (pl *plan) event(name record.EventName, count int, reason record.Reason) {
 }
 
 // evict sends held messages of a source to the dead-letter queue, as many as one commit takes.
-func (pl *plan) evict(ctx context.Context, key string, reason record.Reason, detail string) error {
+func (pl *plan) evict(ctx context.Context, key string, fate record.Outcome) error {
 	src := pl.next.Sources[key]
 	if pl.room() == 0 {
 		pl.more = true
@@ -250,10 +249,10 @@ func (pl *plan) evict(ctx context.Context, key string, reason record.Reason, det
 		return fmt.Errorf("load held messages: not those of the record: %w", errReload)
 	}
 	for _, h := range held {
-		pl.refused = append(pl.refused, record.Refused{Message: h.Message, Reason: reason, Detail: detail})
+		pl.refused = append(pl.refused, record.Refused{Message: h.Message, Reason: fate.Reason, Detail: fate.Detail})
 		src = pl.release(key, src, &h.Message)
 	}
-	pl.event(record.EventRejected, len(held), reason)
+	pl.event(record.EventRejected, len(held), fate.Reason)
 	pl.put(key, src)
 	return nil
 }
@@ -286,18 +285,22 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
 	switch {
+	case !known && !pl.makeRoom(key):
+		pl.decide(it, admission.BeyondLimits("sources"))
+		return nil
 	case !known || it.Epoch > src.Epoch:
 		src = record.Source{Epoch: it.Epoch, Next: 1}
 	case it.Epoch < src.Epoch:
-		pl.decide(it, record.Outcome{Kind: record.Rejected, Reason: record.ReasonStaleEpoch, Detail: staleEpoch})
+		pl.decide(it, admission.StaleEpoch())
 		return nil
 	}
 	if src.Held.Contains(it.Sequence) {
 		return pl.heldAlready(ctx, it, key)
 	}
-	b := pl.part.stream.Bounds
+	b, ranges := pl.part.stream.Bounds, src.Held.Add(it.Sequence, it.Sequence)
+	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0 // one by itself is held: a gap policy acts on nothing else
 	switch {
-	case it.Sequence-src.Next > b.Distance, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes:
+	case far, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes, !pl.next.CanHold(key, ranges, pl.part.stream.Limits):
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
 	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold:
@@ -307,7 +310,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	if len(src.Held) == 0 {
 		src.GapSince = pl.now
 	}
-	src.Held = src.Held.Add(it.Sequence, it.Sequence)
+	src.Held = ranges
 	src.HeldBytes += it.Size()
 	pl.put(key, src)
 	pl.hold = append(pl.hold, record.Held{Message: it.Message, At: pl.now})

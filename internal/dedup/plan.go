@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -103,7 +102,7 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 
 // committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
 func (pl *plan) committed(it *item, entry record.Pending) {
-	if entry.Fingerprint != it.Fingerprint() {
+	if entry.Fingerprint != entry.Print(it.Fingerprint()) {
 		pl.decide(it, admission.KeyReuse())
 		return
 	}
@@ -146,6 +145,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.changed, pl.next.State = true, a.State
 		return record.Outcome{Kind: record.Processed}, nil
 	}
+	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
+		return admission.BeyondLimits("targets"), nil
+	}
 	entry := pl.entry(it, a, effects)
 	switch {
 	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
@@ -165,10 +167,12 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 
 // entry is the pending entry of an attempt.
 func (pl *plan) entry(it *item, a *record.Attempt, effects []record.Effect) record.Pending {
-	return record.Pending{
-		Number: pl.next.Last + 1, Identity: it.Name(), Principal: it.Principal, Token: it.Token(), Fingerprint: it.Fingerprint(),
+	entry := record.Pending{
+		Number: pl.next.Last + 1, Identity: it.Name(), Principal: it.Principal, Token: it.Token(),
 		Attempt: a.ID, Effects: effects, Reply: a.Answer(), Marks: !it.ByNumber || a.Answer() != nil, Retention: pl.part.stream.RetentionOf(&it.Message),
 	}
+	entry.Fingerprint = entry.Print(it.Fingerprint())
+	return entry
 }
 
 // stage writes the attempt's blobs where nobody sees them.
@@ -187,31 +191,12 @@ func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
 	pl.next.State = a.State
 	for i := range entry.Effects {
-		pl.chain(&entry.Effects[i])
+		pl.next.Chain(&entry.Effects[i], pl.cfg.Sequenced)
 	}
 	pl.next.Last += max(1, uint64(len(entry.Effects)))
 	pl.next.Pending = append(pl.next.Pending, entry)
 	pl.added++
 	pl.bytes += entry.Size()
-}
-
-// chain numbers an effect for the destinations that want 1, 2, 3 … without gaps.
-func (pl *plan) chain(f *record.Effect) {
-	for _, to := range f.To {
-		if !pl.cfg.Sequenced[to] {
-			continue
-		}
-		if pl.next.Chained == nil {
-			pl.next.Chained = map[string]uint64{}
-		}
-		target := to + "/" + f.Target(pl.next.Key)
-		pl.next.Chained[target]++
-		f.Chain = maps.Clone(f.Chain)
-		if f.Chain == nil {
-			f.Chain = map[string]uint64{}
-		}
-		f.Chain[to] = pl.next.Chained[target]
-	}
 }
 
 // dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done.

@@ -2,11 +2,11 @@ package dedup
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -44,14 +44,6 @@ func (e *Engine) visit(ctx context.Context, p *part) error {
 	return nil
 }
 
-// A GapEvent is the body of the message that tells a stream's destinations of skipped numbers; its header "once-event" is "gap".
-type GapEvent struct {
-	Source string `json:"source"`
-	Epoch  uint64 `json:"epoch"`
-	First  uint64 `json:"first"`
-	Last   uint64 `json:"last"`
-}
-
 // closeGaps acts on the numbers that did not come in time.
 func (pl *plan) closeGaps(ctx context.Context) error {
 	gap := pl.part.stream.Gap
@@ -65,8 +57,8 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 		if gap.Policy == record.GapWait || age < gap.After {
 			continue
 		}
-		if gap.Policy == record.GapFail {
-			if err := pl.evict(ctx, key, record.ReasonGap, fmt.Sprintf("number %d did not come in time", src.Next)); err != nil {
+		if gap.Policy == record.GapFail || src.Held.First()-src.Next > pl.part.stream.Bounds.Distance { // one number that is far off the mark must not have all others skipped
+			if err := pl.evict(ctx, key, admission.Gap(src.Next)); err != nil {
 				return err
 			}
 			pl.more = len(pl.next.Sources[key].Held) > 0
@@ -81,21 +73,21 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 
 // skip goes on without the missing numbers, remembers them, and says so.
 func (pl *plan) skip(key string, src record.Source) error {
-	event := GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
+	event := admission.GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)
 	src.Next = src.Held.First()
 	src.GapSince = pl.now
 	pl.put(key, src)
+	pl.next.FoldSkipped(pl.part.stream.Limits)
 	pl.changed = true
 	pl.event(record.EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
 	if len(pl.part.stream.Events) == 0 {
 		return nil
 	}
-	body, err := json.Marshal(event)
+	effect, err := event.Effect(pl.part.stream.Events)
 	if err != nil {
-		return fmt.Errorf("encode gap event: %w", err)
+		return err
 	}
-	effect := record.Effect{To: pl.part.stream.Events, ContentType: "application/json", Headers: map[string]string{"once-event": "gap"}, Body: body}
 	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
 	pl.take(a, record.Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
 	return nil

@@ -32,13 +32,14 @@ type Group struct {
 
 // A Source is what a group remembers of one numbered sender.
 type Source struct {
-	Epoch   uint64
-	Next    uint64
-	Held    Ranges
+	Epoch uint64
+	Next  uint64
+	Held  Ranges
+	// Skipped are passed numbers that were not processed; of a range that begins at 0, it is not known which.
 	Skipped Ranges
 	// HeldBytes is the size of the held bodies and headers.
 	HeldBytes int
-	// GapSince is when the number Next was first missed; zero while nothing is held.
+	// GapSince is since when the number Next is waited for. While nothing is held, that is when the source last moved, or zero where that is not known: see [Group.Stamp].
 	GapSince time.Time
 }
 

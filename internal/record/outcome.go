@@ -34,6 +34,7 @@ const (
 	ReasonExpired    Reason = "expired"     // older than what its token would remember
 	ReasonStaleEpoch Reason = "stale-epoch" // a newer incarnation of its source has spoken
 	ReasonSkipped    Reason = "skipped"     // its number was skipped by the gap policy
+	ReasonLimit      Reason = "limit"       // its group's record is to remember no more names
 	ReasonGap        Reason = "gap"         // its predecessors did not come in time
 	ReasonInvalid    Reason = "invalid"     // it breaks a rule for messages
 	ReasonHandler    Reason = "rejected"    // the handler's decision

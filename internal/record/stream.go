@@ -35,6 +35,8 @@ type Stream struct {
 	Gap Gap
 	// Bounds limit what one source may have held in one group.
 	Bounds Bounds
+	// Limits bound what the group's record remembers.
+	Limits Limits
 	// Events lists the destinations that are told of skipped numbers.
 	Events []string
 }
@@ -89,6 +91,7 @@ func (s Stream) withDefaults() Stream {
 		s.Gap.Policy = GapWait
 	}
 	s.Bounds = s.Bounds.withDefaults()
+	s.Limits = s.Limits.withDefaults()
 	return s
 }
 

@@ -1,0 +1,167 @@
+package record
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Limits bound what a group's record remembers besides its state and what is pending, so that no sender can fill it for the others. Zero fields take the defaults: 1000
+// sources, 1000 targets, 32 KiB of names of each, 1000 ranges.
+type Limits struct {
+	// Sources is how many numbered senders a group remembers.
+	Sources int
+	// Targets is how many groups of other streams a group can number its effects for.
+	Targets int
+	// Names is how many bytes the names of the sources have together, and those of the targets.
+	Names int
+	// Ranges is how many ranges of held numbers there are, of all sources together, and how many of skipped ones. Every source may have one of each.
+	Ranges int
+}
+
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{{&l.Sources, 1000}, {&l.Targets, 1000}, {&l.Names, 32 << 10}, {&l.Ranges, 1000}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	return l
+}
+
+func size[V any](m map[string]V) int {
+	n := 0
+	for name := range m {
+		n += len(name)
+	}
+	return n
+}
+
+// MakeRoom reports whether the record can remember a new source. Where it is full, it forgets those that have been idle since before, the longest first, but none to be kept:
+// no copy of their messages is under way any more. While anything is held it forgets nothing, because a held message may depend on any source.
+func (g *Group) MakeRoom(name string, l Limits, before time.Time, keep func(source string) bool) bool {
+	fits := func() bool { return len(g.Sources) < l.Sources && size(g.Sources)+len(name) <= l.Names }
+	if fits() || g.HasHeld() {
+		return fits()
+	}
+	pending := map[string]bool{}
+	for _, p := range g.Pending {
+		if source, _, _, ok := ParseNumber(p.Identity); ok {
+			pending[sourceKey(p.Principal, source)] = true
+		}
+	}
+	idle := slices.SortedFunc(maps.Keys(g.Sources), func(a, b string) int { return g.Sources[a].GapSince.Compare(g.Sources[b].GapSince) })
+	for _, source := range idle {
+		if since := g.Sources[source].GapSince; !since.IsZero() && since.Before(before) && !pending[source] && !keep(source) && !fits() {
+			delete(g.Sources, source)
+		}
+	}
+	return fits()
+}
+
+// Stamp notes since when idle sources have been so, where they are several: one alone is forgotten with its group, and needs no time.
+func (g *Group) Stamp(now time.Time) {
+	for name, s := range g.Sources {
+		switch {
+		case len(s.Held) > 0:
+		case len(g.Sources) == 1:
+			s.GapSince = time.Time{}
+		case s.GapSince.IsZero():
+			s.GapSince = now
+		}
+		g.Sources[name] = s
+	}
+}
+
+// CanHold reports whether a source may have these held ranges.
+func (g *Group) CanHold(source string, held Ranges, l Limits) bool {
+	if len(held) <= max(1, len(g.Sources[source].Held)) {
+		return true
+	}
+	n := len(held)
+	for name, s := range g.Sources {
+		if name != source {
+			n += len(s.Held)
+		}
+	}
+	return n <= l.Ranges
+}
+
+// FoldSkipped keeps the ranges of skipped numbers within their limit: of the source that has most of them, the oldest two become one that begins at 0, see [Source.Passed].
+func (g *Group) FoldSkipped(l Limits) {
+	for {
+		n, most := 0, ""
+		for name, s := range g.Sources {
+			n += len(s.Skipped)
+			if had := len(g.Sources[most].Skipped); len(s.Skipped) > had || len(s.Skipped) == had && name < most {
+				most = name
+			}
+		}
+		s := g.Sources[most]
+		if n <= l.Ranges || len(s.Skipped) < 2 {
+			return
+		}
+		s.Skipped = append(Ranges{{0, s.Skipped[1].Last}}, s.Skipped[2:]...)
+		g.Sources[most] = s
+	}
+}
+
+// Passed tells what became of a number before Next: it was processed, unless it was skipped. So many gaps may have followed it that nobody knows which.
+func (s *Source) Passed(n uint64) (skipped, forgotten bool) {
+	i := s.Skipped.search(n)
+	if i == len(s.Skipped) || s.Skipped[i].First > n {
+		return false, false
+	}
+	return s.Skipped[i].First > 0, s.Skipped[i].First == 0
+}
+
+// Chain numbers an effect for those of its destinations that want 1, 2, 3 … without gaps.
+func (g *Group) Chain(f *Effect, sequenced map[string]bool) {
+	chain := map[string]uint64{}
+	for _, to := range f.To {
+		if !sequenced[to] {
+			continue
+		}
+		if g.Chained == nil {
+			g.Chained = map[string]uint64{}
+		}
+		target := f.chain(to, g.Key)
+		g.Chained[target]++
+		chain[to] = g.Chained[target]
+	}
+	if len(chain) > 0 {
+		f.Chain = chain
+	}
+}
+
+func (f *Effect) chain(to string, from GroupKey) string { return to + "/" + f.Target(from) }
+
+// TakesTargets reports whether the record can number effects for their destinations. Targets are never forgotten: the numbers would begin again, and the target would take
+// them for duplicates.
+func (g *Group) TakesTargets(effects []Effect, sequenced map[string]bool, l Limits) bool {
+	added := map[string]bool{}
+	for _, f := range effects {
+		for _, to := range f.To {
+			target := f.chain(to, g.Key)
+			if _, known := g.Chained[target]; sequenced[to] && !known {
+				added[target] = true
+			}
+		}
+	}
+	return len(added) == 0 || len(g.Chained)+len(added) <= l.Targets && size(g.Chained)+size(added) <= l.Names
+}
+
+// Concerns reports whether the message is of a source, a [Message.SourceKey], or depends on it.
+func (m *Message) Concerns(source string) bool {
+	if m.SourceKey() == source {
+		return true
+	}
+	for name := range m.DependsOn {
+		if sourceKey(m.Principal, name) == source {
+			return true
+		}
+	}
+	return false
+}
