@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"runtime/pprof"
 	"testing"
 	"time"
 
@@ -14,7 +16,16 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and ten times as many seeds")
+var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and ten times as many seeds; it needs -timeout 2h")
+
+// part is one of n parts of the variants, drawn at random; in short mode a quarter of that.
+func part(all []variant, n int) []variant {
+	if testing.Short() {
+		n *= 4
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all[:(len(all)+n-1)/n]
+}
 
 // A scenario is work that must come out the same whatever happens to its calls.
 type scenario struct {
@@ -158,13 +169,25 @@ func overtaken(calls []faultproxy.Call) []variant {
 // atOnce is how many plays run side by side.
 const atOnce = 6
 
-// playLimit is far more than a play takes on a busy machine.
+// playLimit is far more than a play takes on a busy machine. Whatever waits ends with it: what goes on after twice that time hangs.
 const playLimit = time.Minute
+
+// watched tells what every goroutine is doing, and ends the tests, where a play hangs.
+func watched(play func(ctx context.Context, i int) error) func(ctx context.Context, i int) error {
+	return func(ctx context.Context, i int) error {
+		defer time.AfterFunc(2*playLimit, func() {
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // the panic says the rest
+			panic(fmt.Sprintf("play %d hangs", i))
+		}).Stop()
+		return play(ctx, i)
+	}
+}
 
 // together does n plays, some at once, and stops at the first that fails: the others would only take longer to say the same.
 func together(ctx context.Context, n int, play func(ctx context.Context, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(atOnce)
+	play = watched(play)
 	for i := range n {
 		all.Go(func() error {
 			select {
@@ -207,17 +230,19 @@ func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
 	}
 }
 
-func TestWhateverHappensToOneCallNothingIsLostDoubledOrStuck(t *testing.T) { each(t, single) }
+func TestWhateverHappensToOneCallNothingIsLostDoubledOrStuck(t *testing.T) {
+	each(t, func(calls []faultproxy.Call) []variant { return part(single(calls), 1) })
+}
 
-func TestAnotherWorkerBetweenTwoTriesLosesDoublesAndSticksNothing(t *testing.T) { each(t, overtaken) }
+func TestAnotherWorkerBetweenTwoTriesLosesDoublesAndSticksNothing(t *testing.T) {
+	each(t, func(calls []faultproxy.Call) []variant { return part(overtaken(calls), 1) })
+}
 
 func TestWhateverHappensToTwoCallsNothingIsLostDoubledOrStuck(t *testing.T) {
 	each(t, func(calls []faultproxy.Call) []variant {
-		all := double(calls)
 		if *long {
-			return all
+			return double(calls)
 		}
-		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		return all[:len(all)/20]
+		return part(double(calls), 20)
 	})
 }

@@ -96,8 +96,11 @@ func simulate(ctx context.Context, on *service, seed uint64) (int, error) {
 func TestUnderFaultsAtRandomNothingIsLostDoubledOrStuck(t *testing.T) {
 	on := newService(t)
 	seeds := 24
-	if *long {
+	switch {
+	case *long:
 		seeds *= 10
+	case testing.Short():
+		seeds /= 4
 	}
 	err := together(t.Context(), seeds, func(ctx context.Context, seed int) error {
 		if calls, err := simulate(ctx, on, uint64(seed)); err != nil {
