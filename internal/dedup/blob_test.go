@@ -25,7 +25,7 @@ func TestABlobIsStagedBeforeTheCommitAndPublishedAfterIt(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byKey)
 	same(t, "fates", w.process(keyed("a: blob=k send")...), []string{"processed"})
-	same(t, "calls", w.calls(), []string{"load g +1 tokens", "run a", "stage a1.1.0", "commit g v1", "trigger g"})
+	same(t, "calls", w.calls(), []string{"load g +1 tokens", "run a", "stage a1.1.0-8a6e7be2b1fb05e8", "commit g v1", "trigger g"})
 	same(t, "before", l.objects(), nil)
 	if err := w.publishOnce(); err != nil {
 		t.Fatal(err)

@@ -12,26 +12,27 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// errSlow says that a sweep may soon take an attempt's blobs for strays.
+var errSlow = errors.New("it took too long from its first blob to its commit")
+
 // commit makes a plan real, or finds out that another attempt was first. It outlives ctx by a moment: a handler that runs until the end would else undo those before it in
 // its batch, each time anew, and never be blamed.
 func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	ctx, cancel := outbox.Noting(ctx)
 	defer cancel()
-	pl.next.Version = p.view.Version + 1
-	if p.view.Version == 0 {
-		pl.next.Incarnation = uint64(max(1, pl.now.UnixMilli()))
+	ctx, end := context.WithTimeout(ctx, outbox.StagedTime)
+	defer end()
+	if len(pl.staged) > 0 && e.cfg.Now().Sub(pl.since) > outbox.StagedTime {
+		p.alone = true // it may be the other messages of the batch that take so long
+		return pl.abandon(ctx, errSlow)
 	}
-	pl.next.Stamp(pl.now)
-	pl.next.Retention, pl.next.Expires = p.stream.GroupRetention, time.Time{}
-	if !pl.next.HasEffects() && !pl.next.HasHeld() {
-		pl.next.Expires = pl.now.Add(p.stream.GroupRetention)
-	}
+	pl.next.Succeed(&p.view, pl.now, p.stream.GroupRetention)
 	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
 		if err := e.cfg.Queues.Trigger(ctx, []record.GroupKey{p.key}, e.cfg.CallDelay); err != nil {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
 	}
-	if err := e.handOver(ctx, p, pl); err != nil {
+	if err := p.handover.Do(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
 		return pl.abandon(ctx, fmt.Errorf("give back held messages: %w", err))
 	}
 	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
@@ -58,38 +59,6 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	e.resolveDoubts(ctx, p)
 	return nil
-}
-
-// handOver puts held messages that did not go through on the queues that they belong on: ahead of the commit, which forgets them, and once for each, however often a part has
-// to be planned anew. Only where nobody knows whether they arrived there, or whether the commit did, do they come to it twice.
-func (e *Engine) handOver(ctx context.Context, p *part, pl *plan) error {
-	if p.given == nil {
-		p.given = map[record.HeldKey]bool{}
-	}
-	given := func(m *record.Message) bool { return p.given[heldKey(m)] }
-	refused := slices.DeleteFunc(pl.refused, func(r record.Refused) bool { return given(&r.Message) })
-	if len(refused) > 0 {
-		if err := e.cfg.Queues.DeadLetter(ctx, refused); err != nil {
-			return err
-		}
-	}
-	for i := range refused {
-		p.given[heldKey(&refused[i].Message)] = true
-	}
-	failing := slices.DeleteFunc(pl.failing, func(m record.Message) bool { return given(&m) })
-	if len(failing) > 0 {
-		if err := e.cfg.Queues.Return(ctx, failing); err != nil {
-			return err
-		}
-	}
-	for i := range failing {
-		p.given[heldKey(&failing[i])] = true
-	}
-	return nil
-}
-
-func heldKey(m *record.Message) record.HeldKey {
-	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
 
 // refusal tells why the store will never take a commit; nil where it did not say so.

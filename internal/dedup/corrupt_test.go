@@ -92,11 +92,13 @@ func TestACorruptTokenOfACommittedMessageIsWrittenAnew(t *testing.T) {
 	d := &damaged{Store: l.store, token: entry.Token}
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{bySequence}, Store: d})
 	same(t, "the next message", w.process(numbered("2")...), []string{"processed"})
-	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
+	same(t, "until then its entry tells", summary(l.group()), "v2 state=p/0/1,p/0/2, pending=[1 p/0/1 0 effects] p/0 next=3")
 	_, tokens, err := l.store.Load(t.Context(), nil, []record.TokenKey{entry.Token})
 	if err != nil || tokens[0].State != record.Done {
 		t.Errorf("token %v, %v", tokens, err)
 	}
+	l.worker(bySequence).process(numbered("3")...)
+	same(t, "record", summary(l.group()), "v3 state=p/0/1,p/0/2,p/0/3, pending= p/0 next=4")
 }
 
 func TestARequestWhoseTokenIsCorruptIsNotTakenForUnknown(t *testing.T) {

@@ -40,7 +40,7 @@ type part struct {
 	doubts   []*plan                    // commits whose answer was lost
 	alone    bool                       // run one message in a commit, to find the one that makes it too large
 	refused  map[record.TokenKey]string // messages that do, and why
-	given    map[record.HeldKey]bool    // held messages that are on another queue already; the commit that was to release them failed
+	handover admission.Handover         // of held messages that did not go through
 	early    bool                       // trigger before the commit too
 	sweeping bool
 	err      error // nil when the part is settled

@@ -29,6 +29,7 @@ type plan struct {
 	held    int // bytes of hold
 	unhold  []record.HeldKey
 	staged  []string
+	since   time.Time        // when the first of staged was
 	runs    int              // handlers run
 	ran     record.TokenKey  // the message of the last one
 	added   int              // pending entries of this plan, at the end of next.Pending
@@ -130,7 +131,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		return record.Outcome{}, nil
 	}
 	pl.runs, pl.ran = pl.runs+1, it.Token()
-	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), State: slices.Clone(pl.next.State)}
+	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State)}
 	if it.Route != "" {
 		a.ID += record.RequestAttempt
 	}
@@ -157,7 +158,11 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	default:
 		return record.Outcome{}, record.ErrFull
 	}
-	if err := pl.stage(ctx, a); err != nil {
+	if len(pl.staged) == 0 {
+		pl.since = pl.cfg.Now()
+	}
+	staged, err := pl.publisher.Stage(ctx, a)
+	if pl.staged = append(pl.staged, staged...); err != nil {
 		return record.Outcome{}, err
 	}
 	it.attempts = append(it.attempts, a.ID)
@@ -173,17 +178,6 @@ func (pl *plan) entry(it *item, a *record.Attempt, effects []record.Effect) reco
 	}
 	entry.Fingerprint = entry.Print(it.Fingerprint())
 	return entry
-}
-
-// stage writes the attempt's blobs where nobody sees them.
-func (pl *plan) stage(ctx context.Context, a *record.Attempt) error {
-	for name, body := range a.Staged() {
-		pl.staged = append(pl.staged, name)
-		if err := pl.cfg.Blobs.Stage(ctx, name, body); err != nil {
-			return fmt.Errorf("stage blob: %w", err)
-		}
-	}
-	return nil
 }
 
 // take puts an attempt into the record to be written.
@@ -208,8 +202,11 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
 	if len(left) > 0 {
 		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
-		if errors.Is(err, record.ErrCorrupt) { // what is pending is committed: a token that can't be read is written anew
-			err = pl.publisher.MarkDone(ctx, doneTokens(pl.next.Key, left, pl.now))
+		if errors.Is(err, record.ErrCorrupt) { // what is pending is committed: its token is written anew, and the entry stays until it is seen there
+			for _, entry := range left {
+				pl.part.mark(entry, pl.now)
+			}
+			return nil
 		}
 		if err != nil {
 			return err

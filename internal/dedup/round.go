@@ -21,13 +21,12 @@ const maxParallel = 64
 func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	for n := 1; len(parts) > 0; n++ {
 		e.round(ctx, parts)
-		parts = unsettled(parts)
-		parts = slices.DeleteFunc(parts, func(p *part) bool { // another try would read the same
-			if errors.Is(p.err, record.ErrCorrupt) {
+		parts = slices.DeleteFunc(slices.Clone(parts), func(p *part) bool {
+			corrupt := errors.Is(p.err, record.ErrCorrupt) // another try would read the same
+			if corrupt {
 				e.giveUp(ctx, []*part{p}, nil)
-				return true
 			}
-			return false
+			return corrupt || p.err == nil
 		})
 		if len(parts) == 0 {
 			return
@@ -207,16 +206,6 @@ func each(parts []*part, do func(*part)) {
 		})
 	}
 	wg.Wait()
-}
-
-func unsettled(parts []*part) []*part {
-	var open []*part
-	for _, p := range parts {
-		if p.err != nil {
-			open = append(open, p)
-		}
-	}
-	return open
 }
 
 // giveUp leaves messages to their next delivery. What was committed before the trouble is published all the same: the next delivery may meet the same trouble.

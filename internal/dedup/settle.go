@@ -15,14 +15,6 @@ func (p *part) mark(entry record.Pending, now time.Time) {
 	p.marks = append(p.marks, entry.DoneToken(p.key, now))
 }
 
-func doneTokens(key record.GroupKey, entries []record.Pending, now time.Time) []record.Token {
-	tokens := make([]record.Token, len(entries))
-	for i := range entries {
-		tokens[i] = entries[i].DoneToken(key, now)
-	}
-	return tokens
-}
-
 // settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out. It outlives ctx by a moment, as commit does.
 func (e *Engine) settle(ctx context.Context, parts []*part) {
 	ctx, cancel := outbox.Noting(ctx)

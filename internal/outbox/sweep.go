@@ -23,34 +23,70 @@ func (p *Publisher) ClearLeftovers(ctx context.Context, key record.GroupKey) err
 	return nil
 }
 
-// SweepBlobs deletes objects that were staged before a time by attempts that no group knows: they lost, or crashed.
+const (
+	// StagedTime is the longest that an attempt may take from its first staged blob to the offer of its commit, and as long again for that: [Publisher.SweepBlobs] relies on it.
+	StagedTime = 20 * time.Minute
+	// strayTime is the age at which a staged blob can't be waiting for a commit any more, whatever clocks and answers did.
+	strayTime = 3 * StagedTime
+)
+
+// Stage writes an attempt's blobs where nobody sees them, and gives their names, also of those that may have been written before an error.
+func (p *Publisher) Stage(ctx context.Context, a *record.Attempt) (names []string, err error) {
+	for name, body := range a.Staged() {
+		names = append(names, name)
+		if err := p.cfg.Blobs.Stage(ctx, name, body); err != nil {
+			return names, fmt.Errorf("stage blob: %w", err)
+		}
+	}
+	return names, nil
+}
+
+// SweepBlobs deletes objects that were staged before a time, and at least an hour ago, by attempts that no group knows: they lost, or crashed. Corrupt groups are passed over;
+// what one of them might know is kept, and the error then wraps [record.ErrCorrupt].
 func (p *Publisher) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {
 	if p.cfg.Blobs == nil {
 		return 0, nil
+	}
+	if latest := p.cfg.Now().Add(-strayTime); before.After(latest) {
+		before = latest
 	}
 	staged, err := p.cfg.Blobs.Staged(ctx, before)
 	if err != nil || len(staged) == 0 {
 		return 0, err
 	}
+	readable := make(map[string]bool, len(staged)) // the groups of staged blobs, by mark
+	for _, name := range staged {
+		readable[record.StagedFor(name)] = false
+	}
 	known := map[string]bool{}
-	for after := (record.GroupKey{}); ; {
-		groups, err := lister.Groups(ctx, "", after, 100)
-		if err != nil {
-			return 0, fmt.Errorf("list groups: %w", err)
-		}
-		if len(groups) == 0 {
-			break
-		}
-		for _, g := range groups {
-			for _, b := range g.Blobs() {
-				known[b.Staged] = true
+	var corrupt error
+	err = record.EachGroup(ctx, lister, "", func(err error) { corrupt = err }, func(g *record.Group) error {
+		if mark := g.Key.Mark(); !readable[mark] {
+			if _, asked := readable[mark]; asked {
+				readable[mark] = true
 			}
 		}
-		after = groups[len(groups)-1].Key
+		for _, b := range g.Blobs() {
+			known[b.Staged] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list groups: %w", err)
 	}
-	strays := slices.DeleteFunc(staged, func(name string) bool { return known[name] })
+	kept := 0
+	strays := slices.DeleteFunc(staged, func(name string) bool {
+		doubtful := !known[name] && corrupt != nil && !readable[record.StagedFor(name)]
+		if doubtful {
+			kept++
+		}
+		return known[name] || doubtful
+	})
 	if err := p.cfg.Blobs.Discard(ctx, strays); err != nil {
 		return 0, fmt.Errorf("discard staged blobs: %w", err)
+	}
+	if kept > 0 {
+		return len(strays), fmt.Errorf("%d staged blobs kept: %w", kept, corrupt)
 	}
 	return len(strays), nil
 }

@@ -2,11 +2,14 @@ package record
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // A Handler processes one message by changing the attempt: its state, effects, reply and blobs. An error that is a [*RejectError] refuses the message for
@@ -27,6 +30,8 @@ func (h Handler) Run(ctx context.Context, a *Attempt, m Message) (err error) {
 type Attempt struct {
 	// ID is unique to this attempt.
 	ID string
+	// Group is the one that it is for; the names of its blobs tell it.
+	Group GroupKey
 	// State is the group's state; the handler may replace it.
 	State []byte
 
@@ -85,7 +90,18 @@ func (a *Attempt) Staged() iter.Seq2[string, []byte] {
 	}
 }
 
-func (a *Attempt) stagedName(i int) string { return a.ID + "." + strconv.Itoa(i) }
+func (a *Attempt) stagedName(i int) string {
+	return a.ID + "." + strconv.Itoa(i) + "-" + a.Group.Mark()
+}
+
+// Mark is the beginning of a hash of the key, 64 bits in hexadecimal.
+func (k GroupKey) Mark() string {
+	sum := sha256.Sum256([]byte(k.Path()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// StagedFor tells the group of an attempt by the name of a blob that it staged: the group's [GroupKey.Mark], or what is none where the name does not tell.
+func StagedFor(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 // Answer is what the handler replied; nil where it did not.
 func (a *Attempt) Answer() *Reply { return a.reply }

@@ -39,7 +39,7 @@ type Source struct {
 	Skipped Ranges
 	// HeldBytes is the size of the held bodies and headers.
 	HeldBytes int
-	// GapSince is since when the number Next is waited for. While nothing is held, that is when the source last moved, or zero where that is not known: see [Group.Stamp].
+	// GapSince is since when the number Next is waited for. While nothing is held, that is when the source last moved, or zero where that is not known: see [Group.MakeRoom].
 	GapSince time.Time
 }
 

@@ -61,8 +61,21 @@ func (g *Group) MakeRoom(name string, l Limits, before time.Time, keep func(sour
 	return fits()
 }
 
-// Stamp notes since when idle sources have been so, where they are several: one alone is forgotten with its group, and needs no time.
-func (g *Group) Stamp(now time.Time) {
+// Succeed makes the record the next one after what was loaded, to be committed now: its version, since when its sources are idle, and when it may be forgotten.
+func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
+	g.Version = loaded.Version + 1
+	if loaded.Version == 0 {
+		g.Incarnation = uint64(max(1, now.UnixMilli()))
+	}
+	g.stamp(now)
+	g.Retention, g.Expires = retention, time.Time{}
+	if !g.HasEffects() && !g.HasHeld() {
+		g.Expires = now.Add(retention)
+	}
+}
+
+// stamp notes since when idle sources have been so, where they are several: one alone is forgotten with its group, and needs no time.
+func (g *Group) stamp(now time.Time) {
 	for name, s := range g.Sources {
 		switch {
 		case len(s.Held) > 0:
