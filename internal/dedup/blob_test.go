@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -197,4 +200,29 @@ func TestABlobThatCouldNotBeDeletedIsLeftForTheSweep(t *testing.T) {
 	w.at = both(between("commit", func() { l.worker(byKey).process(keyed("x")...) }), always("discard", failsBefore))
 	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"processed"})
 	same(t, "staged", len(l.staged), 2)
+}
+
+func TestAnAttemptThatTakesSoLongThatItsBlobsMayBeSweptIsNotCommitted(t *testing.T) {
+	l := newLab(t)
+	var staged time.Time
+	l.scripts["b"] = func(context.Context, *record.Attempt, record.Message) error {
+		l.pass(outbox.StagedTime + 1)
+		return nil
+	}
+	w := l.worker(byKey)
+	w.at = func(call string) fault {
+		switch {
+		case strings.HasPrefix(call, "stage "):
+			staged = l.clock()
+		case strings.HasPrefix(call, "commit ") && !staged.IsZero() && l.clock().Sub(staged) > outbox.StagedTime:
+			t.Error("a commit names blobs that may be gone")
+		}
+		if call == "commit g v1" {
+			staged = time.Time{} // b goes alone, and has none
+		}
+		return works
+	}
+	same(t, "fates", w.process(keyed("a: blob=k", "b")...), []string{"processed", "processed"})
+	same(t, "commits", summary(l.group()), "v2 state=a,b, pending=[1 a 1 effects][2 b 0 effects]")
+	same(t, "staged", len(l.staged), 1)
 }
