@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/apigw"
@@ -40,6 +41,9 @@ type System struct {
 	store    *dynamostore.Store
 	watch    *telemetry.Telemetry
 	bucket   bool // there is one, for blobs and claims
+	queues   QueueURLs
+	sqs      *sqs.Client
+	trusted  []string
 	log      *slog.Logger
 	now      func() time.Time
 }
@@ -73,7 +77,10 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	if err != nil {
 		return nil, err
 	}
-	return &System{function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", log: log, now: time.Now}, nil
+	return &System{
+		function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
+		log: log, now: time.Now,
+	}, nil
 }
 
 // newStore makes the store of a function. Behind a queue nobody waits for a reply: there a duplicate does not pay for reading it.
@@ -94,16 +101,16 @@ const answerMargin = time.Second
 // A Handler serves the events of one function.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// Handler is the handler of the system's function. It reports at the end of each call. The sweep's schedule may be sent to the functions behind queues: to process where a stream has a handler in code, because
-// a sweep runs handlers.
+// Handler is the handler of the system's function. It reports at the end of each call. Tasks may be sent to the functions behind queues: a sweep to process where a stream has a handler in code, because it
+// runs handlers; a redrive to the function whose dead letters they are.
 func (s *System) Handler() Handler { return telemetry.Invoke(s.watch, s.serve()) }
 
 func (s *System) serve() Handler {
 	switch s.function {
 	case Process:
-		return s.orSweep(s.pipeline.Process().Handle)
+		return s.orTask(s.pipeline.Process().Handle)
 	case Publish:
-		return s.orSweep(s.watch.Triggers(s.pipeline.Publish().Handle))
+		return s.orTask(s.watch.Triggers(s.pipeline.Publish().Handle))
 	default:
 		return s.ingest()
 	}
@@ -126,8 +133,8 @@ func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log}))
 }
 
-// orSweep tells the schedule's events from batches of messages.
-func (s *System) orSweep(batch func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)) Handler {
+// orTask tells tasks from batches of messages.
+func (s *System) orTask(batch func(context.Context, events.SQSEvent) (events.SQSEventResponse, error)) Handler {
 	return func(ctx context.Context, event json.RawMessage) (any, error) {
 		var task Task
 		if err := json.Unmarshal(event, &task); err == nil && task.Once != "" {

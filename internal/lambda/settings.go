@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 )
 
-// The environment of the functions. All three have all of it, and all of it is required, but for the bucket.
+// The environment of the functions. All three have all of it, and all of it is required, but for the bucket and the dead-letter queues that only a redrive reads.
 const (
 	// EnvConfig is the configuration: a path, or the text itself, which then has more than one line. See package config.
 	EnvConfig = "ONCE_CONFIG"
@@ -24,7 +24,11 @@ const (
 	EnvDeadQueue        = "ONCE_DEAD_QUEUE_URL"         // standard: refused messages
 	EnvDeadPublishQueue = "ONCE_DEAD_PUBLISH_QUEUE_URL" // standard: refused effects
 
-	// EnvBucket names the bucket for blobs and for what is too large for a record. It is the one that may be missing: handlers can't make blobs then, and what is too large is
+	// EnvDeadFIFOQueue and EnvDeadPublishFIFOQueue are first-in-first-out: what their queues gave up. They may be missing: a redrive does not serve them then.
+	EnvDeadFIFOQueue        = "ONCE_DEAD_FIFO_QUEUE_URL"
+	EnvDeadPublishFIFOQueue = "ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL"
+
+	// EnvBucket names the bucket for blobs and for what is too large for a record. It may be missing: handlers can't make blobs then, and what is too large is
 	// refused.
 	EnvBucket = "ONCE_BUCKET"
 
@@ -47,11 +51,13 @@ type QueueURLs struct {
 	Ingress, IngressFIFO string
 	Publish, PublishFIFO string
 	Dead, DeadPublish    string
+	// DeadFIFO and DeadPublishFIFO are read by a redrive only; empty where it does not serve them.
+	DeadFIFO, DeadPublishFIFO string
 }
 
 // ReadSettings reads the environment by a function such as os.Getenv. The error names every variable that is missing.
 func ReadSettings(getenv func(string) string) (Settings, error) {
-	s := Settings{Bucket: getenv(EnvBucket)}
+	s := Settings{Bucket: getenv(EnvBucket), Queues: QueueURLs{DeadFIFO: getenv(EnvDeadFIFOQueue), DeadPublishFIFO: getenv(EnvDeadPublishFIFOQueue)}}
 	var text string
 	var errs []error
 	for _, v := range []struct {

@@ -15,18 +15,6 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Task is what the schedule asks of a function: {"once": "sweep"} acts on gaps in the groups that have messages held, which an index names; {"once": "sweep-all"} reads
-// the whole table of groups and finishes whatever crashed workers left.
-type Task struct {
-	Once string `json:"once"`
-}
-
-// The tasks.
-const (
-	TaskSweep    = "sweep"
-	TaskSweepAll = "sweep-all"
-)
-
 // A Swept tells what a sweep did.
 type Swept struct {
 	Groups int `json:"groups"`
@@ -36,35 +24,12 @@ type Swept struct {
 }
 
 const (
-	// sweepMargin is how long before the function's deadline a sweep ends, finished or not; the next one begins anew.
-	sweepMargin = 5 * time.Second
 	// strayAfter is when an object that no group knows is taken for a stray. It is longer than any attempt runs.
 	strayAfter = time.Hour
 	// sweepers is how many groups are swept at once.
 	sweepers = 8
 	listPage = 100
 )
-
-func (s *System) do(ctx context.Context, task Task) (Swept, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-sweepMargin))
-		defer cancel()
-	}
-	switch task.Once {
-	case TaskSweep:
-		return s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
-	case TaskSweepAll:
-		swept, err := s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
-		if err != nil || !s.bucket {
-			return swept, err
-		}
-		swept.Strays, err = s.sweepStrays(ctx)
-		return swept, err
-	default:
-		return Swept{}, fmt.Errorf("there is no task %q: sweep and sweep-all are served", task.Once)
-	}
-}
 
 // sweep visits groups, several at once. What fails is logged, and the next sweep tries it again; that the groups could not be listed to the end is an error.
 func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, error], visit func(context.Context, record.GroupKey) error) (Swept, error) {

@@ -58,7 +58,7 @@ func emulated(t *testing.T, text string) (Settings, Clients) {
 	queues := &settings.Queues
 	for suffix, url := range map[string]*string{
 		"ingress": &queues.Ingress, "ingress.fifo": &queues.IngressFIFO, "publish": &queues.Publish, "publish.fifo": &queues.PublishFIFO,
-		"dead": &queues.Dead, "dead-publish": &queues.DeadPublish,
+		"dead": &queues.Dead, "dead-publish": &queues.DeadPublish, "dead.fifo": &queues.DeadFIFO, "dead-publish.fifo": &queues.DeadPublishFIFO,
 	} {
 		*url = createQueue(t, clients.SQS, name+"-"+suffix)
 	}
@@ -236,8 +236,8 @@ func lose(t *testing.T, q *sqsqueue.Queue) {
 
 func TestAnUnknownTaskIsAnError(t *testing.T) {
 	s := &System{}
-	_, err := s.orSweep(nil)(t.Context(), json.RawMessage(`{"once":"swep"}`))
-	want := `there is no task "swep": sweep and sweep-all are served`
+	_, err := s.orTask(nil)(t.Context(), json.RawMessage(`{"once":"swep"}`))
+	want := `there is no task "swep": sweep, sweep-all and redrive are served`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, not %s", err, want)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,18 +12,14 @@ import (
 )
 
 // A caller is whose credentials these are.
-type caller struct {
-	arn     string
-	user    string // the unique id, as SQS names senders: ROLE-ID:SESSION for a role
-	account string
-}
+type caller struct{ arn string }
 
 func (s *Stack) caller(ctx context.Context) (caller, error) {
 	out, err := s.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
 		return caller{}, fmt.Errorf("ask who is calling: %w", Explain(err))
 	}
-	return caller{arn: aws.ToString(out.Arn), user: aws.ToString(out.UserId), account: aws.ToString(out.Account)}, nil
+	return caller{arn: aws.ToString(out.Arn)}, nil
 }
 
 // Principal is the caller as the deployed API authenticates it by IAM.
@@ -48,12 +43,3 @@ func (c caller) principal() string {
 	sum := sha256.Sum256([]byte(p))
 	return "iam:sha256:" + hex.EncodeToString(sum[:])
 }
-
-// among tells whether receivers that trust these senders believe what the caller sends. Emulators name the account as the sender of everything.
-func (c caller) among(trusted []string, emulated bool) bool {
-	role, _, _ := strings.Cut(c.user, ":")
-	return slices.Contains(trusted, c.user) || slices.Contains(trusted, role) || emulated && slices.Contains(trusted, c.account)
-}
-
-// emulated reports whether the queues are somebody else's than AWS's.
-func (s *Stack) emulated() bool { return aws.ToString(s.sqs.Options().BaseEndpoint) != "" }

@@ -1,15 +1,19 @@
 package stack_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/deadletter"
+	"github.com/effectively-once/once/internal/lambda"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/stack"
@@ -97,26 +101,90 @@ func TestRedriveKeepsIdentityPrincipalAndAcceptance(t *testing.T) {
 	}
 }
 
-func TestOnlyATrustedCallerRedrivesWhatDependsOnTheFrontDoor(t *testing.T) {
+// TestAnOperatorNeedsToInvokeTheFunctionsOnly has an operator whom no queue believes, and who may do nothing else.
+func TestAnOperatorNeedsToInvokeTheFunctionsOnly(t *testing.T) {
 	w := newWorld(t)
-	w.aws.Account, w.aws.UserID = "111111111111", "AROASOMEBODY:ann"
 	old := refusal("o-3", "", record.ReasonHandler)
-	old.Message.Accepted = old.Message.Accepted.AddDate(0, -2, 0) // the token that would tell a duplicate has expired
-	w.refuse(t, refusal("o-1", ann, record.ReasonHandler), refusal("o-2", "", record.ReasonHandler), old)
+	old.Message.Accepted = old.Message.Accepted.AddDate(0, -2, 0)
+	letters := []record.Refused{refusal("o-1", ann, record.ReasonHandler), refusal("o-2", "", record.ReasonHandler), old}
+	w.refuse(t, letters...)
+	w.aws.Account, w.aws.UserID = "111111111111", "AROASOMEBODY:ann"
+	w.aws.Denied = []string{"ListStackResources", "GetFunctionConfiguration", "GetCallerIdentity"}
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
-	if err != nil || info != (admin.RedriveInfo{Redriven: 1, Failed: 2}) {
+	if err != nil || info != (admin.RedriveInfo{Redriven: 3}) {
 		t.Fatalf("got %+v, %v", info, err)
 	}
-	if got := w.messages(t, "IngressFifo"); len(got) != 1 || got[0].ID != "o-2" {
-		t.Errorf("put back: %v", got)
+	got := w.messages(t, "IngressFifo")
+	slices.SortFunc(got, func(a, b record.Message) int { return strings.Compare(a.ID, b.ID) })
+	want := []record.Message{letters[0].Message, letters[1].Message, old.Message}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("put back: -want +got\n%s", d)
 	}
-	if left := w.take(t, "Dead"); len(left) != 2 {
-		t.Errorf("%d left", len(left))
+}
+
+func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
+	w := newWorld(t)
+	until := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	var asked []lambda.Task
+	answers := []lambda.Redriven{
+		{Redriven: 5, Left: 1, Until: until},
+		{Until: until},
+		{Redriven: 2, Failed: 2, Failures: []deadletter.Failure{{MessageID: "m", Error: "gone"}}, Until: until, Done: true},
 	}
-	w.refuse(t, refusal("o-4", ann, record.ReasonHandler))
-	w.aws.UserID = "AROAPROCESS:any" // one of the functions' roles
-	if info, err = w.system.Redrive(t.Context(), admin.RedriveOptions{}); err != nil || info.Redriven != 1 {
-		t.Errorf("a trusted role: %+v, %v", info, err)
+	w.invoke("process", func(payload []byte) any {
+		var task lambda.Task
+		if err := json.Unmarshal(payload, &task); err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, task)
+		return answers[len(asked)-1]
+	})
+	var told []int
+	system, err := w.stack.System(stack.SystemOptions{Config: parsed(t), Redriven: func(info admin.RedriveInfo) { told = append(told, info.Redriven) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := system.Redrive(t.Context(), admin.RedriveOptions{Queue: "ingress-dead", Reason: "rejected", Max: 9})
+	if err != nil || info != (admin.RedriveInfo{Redriven: 7, Left: 1, Failed: 2}) {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	task := lambda.Task{Once: "redrive", Queue: "ingress-dead", Reason: "rejected", Max: 9}
+	then, last := task, task
+	then.Max, then.Until = 4, until
+	last.Max, last.Until = 4, until
+	if d := cmp.Diff([]lambda.Task{task, then, last}, asked); d != "" {
+		t.Errorf("asked: -want +got\n%s", d)
+	}
+	if d := cmp.Diff([]int{5, 5, 7}, told); d != "" {
+		t.Errorf("told: -want +got\n%s", d)
+	}
+}
+
+func TestARedriveThatFindsNothingAmongTooManyEnds(t *testing.T) {
+	w := newWorld(t)
+	calls := 0
+	w.invoke("process", func([]byte) any {
+		calls++
+		return lambda.Redriven{Redriven: max(0, 2-calls), Left: 1000}
+	})
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Reason: "gone"})
+	if !errors.Is(err, stack.ErrTooMany) || info.Redriven != 1 || calls != 5 {
+		t.Errorf("%+v, %v after %d calls", info, err, calls)
+	}
+}
+
+func TestARedriveTellsWhatWasDoneBeforeAFunctionFailed(t *testing.T) {
+	w := newWorld(t)
+	w.refuse(t, refusal("o-1", ann, record.ReasonHandler), effect())
+	w.invoke("publish", nil)
+	if info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{}); err == nil || info.Redriven != 1 {
+		t.Errorf("got %+v, %v", info, err)
+	}
+	delete(w.aws.Outputs, "ProcessFunction")
+	w.open(t)
+	var setup *stack.SetupError
+	if _, err := w.system.Redrive(t.Context(), admin.RedriveOptions{}); !errors.As(err, &setup) {
+		t.Errorf("a stack whose functions can't: %v", err)
 	}
 }
 
@@ -135,26 +203,11 @@ func TestRedriveTakesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestADeadLetterStaysUntilItsQueueHasAcknowledgedIt(t *testing.T) {
-	w := newWorld(t)
-	w.refuse(t, refusal("o-1", ann, record.ReasonHandler))
-	right := w.aws.Outputs["IngressFifoQueueUrl"]
-	w.aws.Outputs["IngressFifoQueueUrl"] = right[:len(right)-len(".fifo")] + "-gone.fifo"
-	w.open(t)
-	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{})
-	if err != nil || info != (admin.RedriveInfo{Failed: 1}) {
-		t.Fatalf("got %+v, %v", info, err)
-	}
-	if left := w.take(t, "Dead"); len(left) != 1 {
-		t.Errorf("%d left", len(left))
-	}
-}
-
 func TestSystemNeedsToKnowWhomTheFunctionsTrust(t *testing.T) {
 	w := newWorld(t)
 	w.aws.Denied = []string{"GetFunctionConfiguration"}
 	var denied *stack.DeniedError
-	if _, err := w.system.Redrive(t.Context(), admin.RedriveOptions{}); !errors.As(err, &denied) {
+	if _, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{}); !errors.As(err, &denied) {
 		t.Errorf("without permission: %v", err)
 	}
 	w.aws.Denied = nil

@@ -5,7 +5,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// Outputs are what a stack says of itself; the names of the fields are those of the outputs. All are required.
+// Outputs are what a stack says of itself; the names of the fields are those of the outputs. All but the functions are required.
 type Outputs struct {
 	// APIURL is the address of the API, with its stage where it has one.
 	APIURL string
@@ -18,6 +18,8 @@ type Outputs struct {
 	PublishQueueURL, PublishFIFOQueueURL         string
 	DeadQueueURL, DeadFIFOQueueURL               string
 	DeadPublishQueueURL, DeadPublishFIFOQueueURL string
+	// ProcessFunction and PublishFunction are the functions that put dead letters back, by their names.
+	ProcessFunction, PublishFunction string
 }
 
 // output is one output and where its value belongs.
@@ -76,5 +78,6 @@ func (o *Outputs) read(from []types.Output) (missing []string) {
 			missing = append(missing, x.name)
 		}
 	}
+	o.ProcessFunction, o.PublishFunction = values["ProcessFunction"], values["PublishFunction"]
 	return missing
 }

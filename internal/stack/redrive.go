@@ -4,143 +4,122 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/aws/aws-lambda-go/events"
+	"strings"
+	"time"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
+	system "github.com/effectively-once/once/internal/lambda"
 )
 
-// ErrUntrusted says that a dead letter can't be put back from here under the identity that it has.
-var ErrUntrusted = errors.New("the functions would not believe the caller under which principal, by which route or when it was accepted: " +
-	"redrive it as one of the stack's trusted senders (ONCE_TRUSTED_SENDERS)")
+// patience is how many calls of a function in a row may come to no end and put nothing back: together they last less than what they have seen stays hidden, so that each
+// sees other dead letters.
+const patience = 4
 
-// Redrive puts dead letters back under their identities: first on the queue that they came to, and only when that has answered, off the dead-letter queue. What dies in
-// between is there twice under one identity, which the engine is made for. What comes back while it runs is left.
-//
-// SQS names the sender of a message, and what a message says of its principal, route and acceptance is believed only of senders that the functions trust. A dead letter
-// that depends on it is put back by a trusted caller only; from any other it would be a new message under another identity. It counts as failed. Triggers and effects
-// depend on nothing of it.
+// ErrTooMany says that a redrive has not found what it looks for among more dead letters than it can look at.
+var ErrTooMany = errors.New("too many other dead letters stand before those that are to be put back: look for other reasons first")
+
+// Redrive has the functions put dead letters back under their identities: what SQS calls theirs is believed as the front door's is, whatever principal a message has. Each function
+// serves its own dead-letter queues, some of it by each call, until all that was there at the beginning has been looked at. What is refused again while it runs is left.
+// An error ends it in the middle: what was put back is, and repeating it goes on.
 func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
-	trusted, err := s.stack.trusted(ctx)
+	queues, err := s.deadQueues(o.Queue)
 	if err != nil {
 		return admin.RedriveInfo{}, err
 	}
-	c, err := s.stack.caller(ctx)
-	if err != nil {
-		return admin.RedriveInfo{}, err
+	there := s.depth(ctx, o)
+	r := &redrive{system: s, options: o}
+	for _, q := range queues {
+		if err := r.run(ctx, q.Name()); err != nil {
+			return r.info, err
+		}
+		if r.enough() {
+			break
+		}
 	}
-	there, err := s.depth(ctx, o)
-	if err != nil {
-		return admin.RedriveInfo{}, err
-	}
-	r := &redrive{system: s, options: o, believed: c.among(trusted, s.stack.emulated()), before: map[string]bool{}}
-	err = s.walk(ctx, o.Queue, trusted, r.visit)
 	r.info.Left = max(r.info.Left, there-r.info.Redriven-r.info.Failed)
-	return r.info, err
+	return r.info, nil
 }
 
-// depth is about how many dead letters there are, where not all of them will be looked at.
-func (s *System) depth(ctx context.Context, o admin.RedriveOptions) (n int, err error) {
+// depth is about how many dead letters there are, where not all of them will be looked at. Whoever may not ask is not told of those that nobody looked at.
+func (s *System) depth(ctx context.Context, o admin.RedriveOptions) (n int) {
 	if o.Max == 0 {
-		return 0, nil
+		return 0
 	}
 	stats, err := s.queueStats(ctx)
+	if err != nil {
+		return 0
+	}
 	for _, q := range stats {
 		if q.DeadLetter && (o.Queue == "" || o.Queue == q.Queue) {
 			n += q.Depth()
 		}
 	}
-	return n, err
+	return n
 }
 
 // A redrive is one run of Redrive.
 type redrive struct {
 	system  *System
 	options admin.RedriveOptions
-	// believed tells whether the functions believe what the caller sends.
-	believed bool
-	// before holds what was put back in this run: it may come back at once.
-	before map[string]bool
-	info   admin.RedriveInfo
+	until   time.Time // of the first answer
+	info    admin.RedriveInfo
 }
 
-func (r *redrive) visit(ctx context.Context, q queue.Queue, d *queue.Delivery, refused record.Refused, err error) verdict {
-	if r.options.Max > 0 && r.info.Redriven >= r.options.Max {
-		r.info.Left++
-		return stop
-	}
-	if r.options.Reason != "" && r.options.Reason != string(refused.Reason) {
-		r.info.Left++
-		return keep
-	}
-	name := nameOf(d, refused)
-	if r.before[name] {
-		r.info.Left++
-		return keep
-	}
-	if err := r.putBack(ctx, d, refused, err); err != nil {
-		r.info.Failed++
-		r.system.options.Log.Warn("dead letter not redriven", "queue", q.Name(), "message_id", d.ID, "error", err)
-		return keep
-	}
-	r.before[name] = true
-	r.info.Redriven++
-	return remove
-}
+func (r *redrive) enough() bool { return r.options.Max > 0 && r.info.Redriven >= r.options.Max }
 
-// nameOf tells one dead letter from another across its ways through the queues, by its identity and its content.
-func nameOf(d *queue.Delivery, r record.Refused) string {
-	if r.Delivery != nil {
-		return r.To + "\x00" + r.Delivery.Identity
-	}
-	if r.Message.Stream == "" && r.Message.ID == "" {
-		return wire.MD5OfBody(d.Body)
-	}
-	return fmt.Sprintf("%s\x00%x", record.TokenText(r.Message.Principal, r.Message.Stream, r.Message.Identity()), r.Message.Fingerprint())
-}
-
-// putBack sends a dead letter to where it came from; nil means that the queue has it.
-func (r *redrive) putBack(ctx context.Context, d *queue.Delivery, refused record.Refused, unreadable error) error {
-	switch {
-	case errors.Is(unreadable, wire.ErrTrigger):
-		return r.trigger(ctx, d)
-	case unreadable != nil:
-		return fmt.Errorf("read dead letter: %w", unreadable)
-	case refused.Delivery == nil && !r.believed && r.dependsOnTrust(refused):
-		return ErrUntrusted
-	}
-	if err := r.system.queues.Redrive(ctx, refused); err != nil {
-		return fmt.Errorf("send back: %w", Explain(err))
-	}
-	return nil
-}
-
-// trigger asks anew for what a trigger asked for.
-func (r *redrive) trigger(ctx context.Context, d *queue.Delivery) error {
-	t, err := wire.FromTrigger(events.SQSMessage{Body: d.Body})
+// run calls the function of a dead-letter queue until it is done.
+func (r *redrive) run(ctx context.Context, queue string) error {
+	function, err := r.system.stack.functionOf(queue)
 	if err != nil {
-		return fmt.Errorf("read dead letter: %w", err)
+		return err
 	}
-	if err := r.system.queues.Trigger(ctx, []record.GroupKey{t.Group}, 0); err != nil {
-		return fmt.Errorf("send back: %w", Explain(err))
+	for idle := 0; idle < patience; idle++ {
+		out, err := r.call(ctx, function, queue)
+		if err != nil {
+			return err
+		}
+		r.add(queue, out)
+		if out.Done || r.enough() {
+			return nil
+		}
+		if out.Redriven > 0 {
+			idle = -1
+		}
 	}
-	return nil
+	return fmt.Errorf("redrive %s: %w", queue, ErrTooMany)
 }
 
-// dependsOnTrust tells whether a message would be another one, or would count as new again, where what it says of itself is not believed: then it has no principal and
-// no route, was accepted when it is sent, and is remembered for the default time.
-func (r *redrive) dependsOnTrust(refused record.Refused) bool {
-	m := refused.Message
-	if m.Principal != "" || m.Route != "" {
-		return true
+func (r *redrive) call(ctx context.Context, function, queue string) (out system.Redriven, err error) {
+	task := system.Task{Once: system.TaskRedrive, Queue: queue, Reason: r.options.Reason, Until: r.until}
+	if r.options.Max > 0 {
+		task.Max = r.options.Max - r.info.Redriven
 	}
-	if refused.Reason == record.ReasonExpired {
-		return false // whoever redrives it has decided that it was not processed
+	err = r.system.stack.do(ctx, function, task, &out)
+	return out, err
+}
+
+func (r *redrive) add(queue string, out system.Redriven) {
+	r.until = out.Until
+	r.info.Redriven += out.Redriven
+	r.info.Left += out.Left
+	r.info.Failed += out.Failed
+	for _, f := range out.Failures {
+		r.system.options.Log.Warn("dead letter not redriven", "queue", queue, "message_id", f.MessageID, "error", f.Error)
 	}
-	stream, _ := r.system.engine.Stream(m.Stream)
-	remembered := min(stream.RetentionOf(&m), record.DefaultRetention)
-	return !r.system.options.Now().Before(m.Accepted.Add(remembered))
+	if n := out.Failed - len(out.Failures); n > 0 {
+		r.system.options.Log.Warn("more dead letters not redriven: the log of the function tells why", "queue", queue, "count", n)
+	}
+	r.system.options.Redriven(r.info)
+}
+
+// functionOf names the function that redrives a dead-letter queue.
+func (s *Stack) functionOf(queue string) (string, error) {
+	name, function := "ProcessFunction", s.Outputs.ProcessFunction
+	if strings.HasPrefix(queue, "publish") {
+		name, function = "PublishFunction", s.Outputs.PublishFunction
+	}
+	if function == "" {
+		return "", &SetupError{fmt.Sprintf("stack %s has no output %s", s.Name, name), "its functions can't put dead letters back yet: deploy it again", nil}
+	}
+	return function, nil
 }

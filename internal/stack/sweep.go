@@ -3,13 +3,10 @@ package stack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/effectively-once/once/internal/admin"
 	system "github.com/effectively-once/once/internal/lambda"
@@ -78,21 +75,11 @@ func (s *Stack) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	payload, err := json.Marshal(system.Task{Once: system.TaskSweep})
-	if err != nil {
-		return fmt.Errorf("encode task: %w", err)
-	}
-	out, err := s.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &sweeper, Payload: payload})
-	if err != nil {
-		return fmt.Errorf("invoke function %s: %w", sweeper, Explain(err))
-	}
 	var swept system.Swept
-	switch err := json.Unmarshal(out.Payload, &swept); {
-	case aws.ToString(out.FunctionError) != "":
-		return fmt.Errorf("function %s failed: its log tells why", sweeper)
-	case err != nil:
-		return fmt.Errorf("read answer of function %s: %w", sweeper, err)
-	case swept.Failed > 0:
+	if err := s.do(ctx, sweeper, system.Task{Once: system.TaskSweep}, &swept); err != nil {
+		return err
+	}
+	if swept.Failed > 0 {
 		return fmt.Errorf("function %s could not sweep %d of %d groups: its log tells why", sweeper, swept.Failed, swept.Groups)
 	}
 	return nil

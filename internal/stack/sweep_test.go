@@ -48,7 +48,7 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish := w.aws.Functions["publish"]
+	w.invoke("publish", nil)
 	info, err := w.system.Sweep(t.Context()) // the function is out of order
 	if err != nil || info != (admin.SweepInfo{Groups: 1, Failed: 1}) {
 		t.Fatalf("got %+v, %v", info, err)
@@ -57,13 +57,12 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 		t.Errorf("held before %+v, now %+v, %v", before, g, err)
 	}
 	var asked lambda.Task
-	publish.Invoke = func(payload []byte) any {
+	w.invoke("publish", func(payload []byte) any {
 		if err := json.Unmarshal(payload, &asked); err != nil {
 			t.Error(err)
 		}
 		return lambda.Swept{Groups: 1}
-	}
-	w.aws.Functions["publish"] = publish
+	})
 	info, err = w.system.Sweep(t.Context())
 	if err != nil || info != (admin.SweepInfo{Groups: 1, Finished: 1}) || asked.Once != lambda.TaskSweep {
 		t.Errorf("got %+v, %v, asked for %q", info, err, asked.Once)

@@ -27,6 +27,8 @@ type SystemOptions struct {
 	Config *onceconfig.Config
 	// Principal scopes the ids of messages. Nil tries the caller's own, as the API authenticates it by IAM, and then none, as for messages that came by SQS.
 	Principal *string
+	// Redriven is told from time to time what a redrive has done so far. Defaults to nobody.
+	Redriven func(admin.RedriveInfo)
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -52,6 +54,9 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Redriven == nil {
+		o.Redriven = func(admin.RedriveInfo) {}
 	}
 	tables := dynamostore.Tables{Groups: s.Outputs.GroupsTable, Tokens: s.Outputs.TokensTable}
 	store, err := dynamostore.New(s.dynamodb, tables, dynamostore.Options{Now: o.Now, Claims: claim.New(s3.NewFromConfig(s.config), s.Outputs.Bucket)})

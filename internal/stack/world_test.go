@@ -97,6 +97,13 @@ func (w *world) queue(kind string) queue.Queue {
 	return sqsqueue.New(w.sqs, w.aws.Outputs[kind+"QueueUrl"])
 }
 
+// invoke replaces what a function answers.
+func (w *world) invoke(function string, answer func([]byte) any) {
+	f := w.aws.Functions[function]
+	f.Invoke = answer
+	w.aws.Functions[function] = f
+}
+
 // take receives and deletes all that is on a queue.
 func (w *world) take(t *testing.T, kind string) []queue.Delivery {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -28,7 +29,7 @@ type Function struct {
 	Whole  []string
 	// Sweeps is true where a schedule sends it tasks.
 	Sweeps bool
-	// Invoke answers an invocation; nil fails it.
+	// Invoke answers an invocation; nil fails it, as an error does.
 	Invoke func(payload []byte) any
 }
 
@@ -151,7 +152,7 @@ func (a *AWS) lambda(w http.ResponseWriter, r *http.Request) {
 func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string) {
 	f, ok := a.Functions[name]
 	switch {
-	case slices.Contains(a.Denied, "GetFunctionConfiguration"):
+	case what != "invocations" && slices.Contains(a.Denied, "GetFunctionConfiguration"):
 		w.Header().Set("X-Amzn-Errortype", "AccessDeniedException")
 		w.WriteHeader(http.StatusForbidden)
 	case !ok:
@@ -161,16 +162,25 @@ func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string
 		answerJSON(w, map[string]any{
 			"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
 		})
-	case what == "invocations" && f.Invoke != nil:
-		var payload bytes.Buffer
-		_, _ = payload.ReadFrom(r.Body) // a payload that breaks off is none that the function knows
-		answerJSON(w, f.Invoke(payload.Bytes()))
 	case what == "invocations":
-		w.Header().Set("X-Amz-Function-Error", "Unhandled")
-		answerJSON(w, map[string]string{"errorMessage": "out of order"})
+		f.invoke(w, r)
 	default:
 		answerJSON(w, map[string]any{"Code": map[string]string{"Location": a.url + "/archives/" + name}})
 	}
+}
+
+func (f Function) invoke(w http.ResponseWriter, r *http.Request) {
+	var payload bytes.Buffer
+	_, _ = payload.ReadFrom(r.Body) // a payload that breaks off is none that the function knows
+	var answer any = errors.New("out of order")
+	if f.Invoke != nil {
+		answer = f.Invoke(payload.Bytes())
+	}
+	if err, failed := answer.(error); failed {
+		w.Header().Set("X-Amz-Function-Error", "Unhandled")
+		answer = map[string]string{"errorMessage": err.Error()}
+	}
+	answerJSON(w, answer)
 }
 
 func arnOf(function string) string {

@@ -23,8 +23,8 @@ import (
 // Sender is what ElasticMQ calls every sender, and what the functions trust.
 const Sender = "127.0.0.1"
 
-// Deploy makes the tables and queues of the endpoints in the environment, and functions that a stack of once has: process and publish, with a configuration. They are gone
-// when the test ends. Without endpoints it skips the test.
+// Deploy makes the tables and queues of the endpoints in the environment, and functions that a stack of once has: process and publish, with a configuration, which do the
+// tasks that they are asked for. They are gone when the test ends. Without endpoints it skips the test.
 func (a *AWS) Deploy(t *testing.T, configuration string) {
 	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
@@ -45,13 +45,50 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 		lambda.EnvGroupsTable: "GroupsTable", lambda.EnvTokensTable: "TokensTable", lambda.EnvBucket: "Bucket",
 		lambda.EnvIngressQueue: "IngressQueueUrl", lambda.EnvIngressFIFOQueue: "IngressFifoQueueUrl",
 		lambda.EnvPublishQueue: "PublishQueueUrl", lambda.EnvPublishFIFOQueue: "PublishFifoQueueUrl",
-		lambda.EnvDeadQueue: "DeadQueueUrl", lambda.EnvDeadPublishQueue: "DeadPublishQueueUrl",
+		lambda.EnvDeadQueue: "DeadQueueUrl", lambda.EnvDeadFIFOQueue: "DeadFifoQueueUrl",
+		lambda.EnvDeadPublishQueue: "DeadPublishQueueUrl", lambda.EnvDeadPublishFIFOQueue: "DeadPublishFifoQueueUrl",
 	} {
 		environment[variable] = a.Outputs[output]
 	}
-	a.Functions["process"] = Function{Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl")}
-	a.Functions["publish"] = Function{Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"), Sweeps: true}
+	a.Functions["process"] = Function{
+		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"),
+		Invoke: Tasks(t, lambda.Process, environment, configuration),
+	}
+	a.Functions["publish"] = Function{
+		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"), Sweeps: true,
+		Invoke: Tasks(t, lambda.Publish, environment, configuration),
+	}
 	a.Functions["other"] = Function{Timeout: 900}
+	a.Outputs["ProcessFunction"], a.Outputs["PublishFunction"] = "process", "publish"
+}
+
+// Tasks is a function in this process, with an environment and the text of its configuration, that is opened for each invocation.
+func Tasks(t *testing.T, function lambda.Function, environment map[string]string, configuration string) func([]byte) any {
+	t.Helper()
+	return func(payload []byte) any {
+		settings, err := lambda.ReadSettings(func(name string) string {
+			if name == lambda.EnvConfig {
+				return configuration + "\n\n" // more than a line is no path
+			}
+			return environment[name]
+		})
+		if err != nil {
+			return err
+		}
+		clients, err := lambda.NewClients(t.Context())
+		if err != nil {
+			return err
+		}
+		s, err := lambda.Open(function, settings, clients, nil)
+		if err != nil {
+			return err
+		}
+		answer, err := s.Handler()(t.Context(), payload)
+		if err != nil {
+			return err
+		}
+		return answer
+	}
 }
 
 func (a *AWS) arns(outputs ...string) []string {

@@ -1,0 +1,121 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+const (
+	receiveBatch = 10
+	// Visibility is how long a letter is hidden from others while it is looked at, and after that where it is not released.
+	Visibility = 2 * time.Minute
+	// deleteTime bounds deleting what was put back, after an interrupt too.
+	deleteTime = 2 * time.Second
+)
+
+// A Verdict is what becomes of a letter.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Keep   Verdict = iota // leave it where it is
+	Remove                // it has been put back: delete it
+)
+
+// A Walk goes through one dead-letter queue. It is used by one goroutine.
+type Walk struct {
+	Queue queue.Queue
+	// Trusted are the senders that are believed; see [Read].
+	Trusted []string
+	// Wait is how long to wait for a letter. SQS asks all of its servers only where there is some; without it may miss letters. Defaults to none.
+	Wait time.Duration
+
+	seen map[string]bool
+	left []string // receipts of what stays
+}
+
+// Visit looks at one letter. More is false where it wants to see no others.
+type Visit func(ctx context.Context, l *Letter) (v Verdict, more bool)
+
+// Run shows each letter once, those that come meanwhile included, until there are no others, or the visitor wants no more: then through is false. What stays is hidden from others until
+// it is released. The error of a context that has ended is its cause.
+func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
+	if w.seen == nil {
+		w.seen = map[string]bool{}
+	}
+	for {
+		batch, err := w.Queue.Receive(ctx, receiveBatch, Visibility, w.Wait)
+		if err = cmp.Or(context.Cause(ctx), err); err != nil {
+			w.keep(batch)
+			return false, fmt.Errorf("receive dead letters: %w", err)
+		}
+		fresh := false
+		for i := range batch {
+			fresh = fresh || !w.seen[batch[i].ID]
+		}
+		if more, err := w.batch(ctx, batch, visit); err != nil || !more {
+			return false, err
+		}
+		if !fresh {
+			return true, nil
+		}
+	}
+}
+
+func (w *Walk) keep(batch []queue.Delivery) {
+	for i := range batch {
+		w.left = append(w.left, batch[i].Receipt)
+	}
+}
+
+// batch shows a batch, and deletes what may go.
+func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (more bool, err error) {
+	more = true
+	var gone []string
+	for i := range batch {
+		d := &batch[i]
+		v := Keep
+		if more && !w.seen[d.ID] && ctx.Err() == nil {
+			w.seen[d.ID] = true
+			l := Read(w.Queue.Name(), *d, w.Trusted)
+			v, more = visit(ctx, &l)
+		}
+		if v == Remove {
+			gone = append(gone, d.Receipt)
+			continue
+		}
+		w.left = append(w.left, d.Receipt)
+	}
+	return more, errors.Join(w.remove(ctx, gone), context.Cause(ctx))
+}
+
+// remove deletes letters whose copies are where they belong. Where it fails there are two for a while, under one identity.
+func (w *Walk) remove(ctx context.Context, receipts []string) error {
+	if len(receipts) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTime)
+	defer cancel()
+	if err := errors.Join(w.Queue.Delete(ctx, receipts)...); err != nil {
+		return fmt.Errorf("delete dead letters that were put back: %w", err)
+	}
+	return nil
+}
+
+// Release gives back what stays, as far as it can within a time, after an interrupt too; the rest comes back by itself when its time is over.
+func (w *Walk) Release(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	for _, receipt := range w.left {
+		if ctx.Err() != nil {
+			return
+		}
+		_ = w.Queue.ChangeVisibility(ctx, receipt, 0)
+	}
+	w.left = nil
+}
