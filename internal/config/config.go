@@ -34,6 +34,8 @@ type Stream struct {
 	Gap Gap `json:"gap,omitzero" jsonschema:"description=What happens when a number does not come. Only with sequence admission."`
 	// Held bounds what waits for its predecessors, under sequence admission.
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
+	// Limits bound what a group's record remembers.
+	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
 	// Destinations get every message of the stream from the built-in handler; a Go handler may send to these only.
 	Destinations []string `json:"destinations,omitempty" jsonschema:"uniqueItems=true,description=Names of the destinations that the messages are forwarded to."`
 }
@@ -65,6 +67,18 @@ type Held struct {
 	Distance uint64 `json:"distance,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=10000,description=How far a number may be ahead of the next one."`
 }
 
+// Limits bound what the record of one group remembers besides its state, so that no sender can fill it for the others. Zero fields take the engine's defaults.
+type Limits struct {
+	// Sources defaults to 1000 numbered senders. A message of one more is refused with the reason limit.
+	Sources int `json:"sources,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many numbered senders. A message of one more becomes a dead letter with the reason limit."`
+	// Targets defaults to 1000 groups of other streams. A message whose effects go to one more is refused with the reason limit.
+	Targets int `json:"targets,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many groups of other streams the group's effects go to. A message whose effects go to one more becomes a dead letter with the reason limit."`
+	// Names defaults to 32 KiB of names of sources, and as much of targets.
+	Names Size `json:"names,omitempty" jsonschema:"default=32KiB,description=How many bytes the names of the senders have together. Those of the targets may have as many."`
+	// Ranges defaults to 1000 ranges of held numbers of all senders, and as many of skipped ones. Every sender may have one of each.
+	Ranges int `json:"ranges,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many ranges of held numbers all senders have together; as many ranges of skipped numbers are remembered exactly."`
+}
+
 // Settings gives the stream as the engine wants it, without a handler.
 func (s Stream) Settings(name string) record.Stream {
 	return record.Stream{
@@ -74,6 +88,7 @@ func (s Stream) Settings(name string) record.Stream {
 		Retention: s.Retention.Std(),
 		Gap:       record.Gap{Policy: s.Gap.Policy, After: s.Gap.After.Std()},
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
+		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 	}
 }
 

@@ -79,6 +79,7 @@ streams:
     retention: 15d
     gap: {policy: skip, after: 30s}
     held: {count: 3, bytes: 8MB, distance: 9}
+    limits: {sources: 4, targets: 5, names: 6KB, ranges: 7}
   loose: {order: none}
 `))
 	if err != nil {
@@ -88,6 +89,7 @@ streams:
 		Name: "chat", Admission: record.BySequence, Retention: 15 * 24 * time.Hour,
 		Gap:    record.Gap{Policy: record.GapSkip, After: 30 * time.Second},
 		Bounds: record.Bounds{Count: 3, Bytes: 8_000_000, Distance: 9},
+		Limits: record.Limits{Sources: 4, Targets: 5, Names: 6000, Ranges: 7},
 	}
 	if d := cmp.Diff(want, c.Streams["chat"].Settings("chat")); d != "" {
 		t.Error(d)

@@ -105,7 +105,7 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "gap", "held", "destinations")
+	f := p.only(n, "admission", "order", "retention", "gap", "held", "limits", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
@@ -117,6 +117,9 @@ func (p *reader) stream(n node) Stream {
 	}
 	if held, ok := f["held"]; ok {
 		s.Held = p.held(held)
+	}
+	if limits, ok := f["limits"]; ok {
+		s.Limits = p.limits(limits)
 	}
 	if list, ok := f["destinations"]; ok {
 		s.Destinations = p.names(list)
@@ -146,24 +149,37 @@ const maxBound = 1_000_000_000
 
 func (p *reader) held(n node) Held {
 	f := p.only(n, "count", "bytes", "distance")
-	h := Held{
+	return Held{
 		Count:    int(p.number(f, "count")), //nolint:gosec // at most maxBound
+		Bytes:    p.size(f, "bytes"),
 		Distance: p.number(f, "distance"),
 	}
-	b, ok := f["bytes"]
-	if !ok {
-		return h
+}
+
+func (p *reader) limits(n node) Limits {
+	f := p.only(n, "sources", "targets", "names", "ranges")
+	return Limits{
+		Sources: int(p.number(f, "sources")), //nolint:gosec // at most maxBound
+		Targets: int(p.number(f, "targets")), //nolint:gosec // at most maxBound
+		Names:   p.size(f, "names"),
+		Ranges:  int(p.number(f, "ranges")), //nolint:gosec // at most maxBound
 	}
-	text, scalar := p.scalar(b)
+}
+
+func (p *reader) size(f map[string]node, key string) Size {
+	n, ok := f[key]
+	if !ok {
+		return 0
+	}
+	text, scalar := p.scalar(n)
 	size, err := ParseSize(text)
 	switch {
 	case !scalar || err != nil:
-		p.add(b.line, b.path, "%v", errSize)
+		p.add(n.line, n.path, "%v", errSize)
 	case size < 1 || size > math.MaxInt32:
-		p.add(b.line, b.path, "must be between 1B and 2GB")
+		p.add(n.line, n.path, "must be between 1B and 2GB")
 	}
-	h.Bytes = size
-	return h
+	return size
 }
 
 func (p *reader) number(f map[string]node, key string) uint64 {
