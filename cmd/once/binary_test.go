@@ -59,6 +59,7 @@ func TestTheBinaryExitsAsDocumented(t *testing.T) {
 			}
 		})
 	}
+	t.Run("no credentials", func(t *testing.T) { withoutCredentials(t, binary, files) })
 	t.Run("an interrupt", func(t *testing.T) { interrupted(t, binary, files) })
 }
 
@@ -93,5 +94,18 @@ func interrupted(t *testing.T, binary, files string) {
 	}
 	if got := out.String(); got != "5 messages: 2 accepted, 0 replayed, 0 failed, 3 not acknowledged\n" {
 		t.Errorf("said %q", got)
+	}
+}
+
+// withoutCredentials asks a machine's metadata for credentials, as the last resort, and is refused: what the SDK says of that on its own belongs to the one error.
+func withoutCredentials(t *testing.T, binary, files string) {
+	t.Helper()
+	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer metadata.Close()
+	cmd := exec.CommandContext(t.Context(), binary, "check", "--stack", "Once", "--config", files+"/shop.yaml")
+	cmd.Env = []string{"HOME=" + t.TempDir(), "AWS_REGION=us-east-1", "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata.URL}
+	out, _ := cmd.CombinedOutput() // the exit code says more
+	if code := cmd.ProcessState.ExitCode(); code != exitUsage || !strings.HasPrefix(string(out), "once: there are no AWS credentials") || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("exit %d: %s", code, out)
 	}
 }

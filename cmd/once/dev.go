@@ -53,6 +53,9 @@ them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of
 		if err := lambda.check(cmd); err != nil {
 			return usageError(cmd, err)
 		}
+		if err := checkListen(*listen); err != nil {
+			return usageError(cmd, err)
+		}
 		c, err := load(cmd, *path)
 		if err != nil {
 			return err
@@ -67,6 +70,18 @@ them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of
 		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, Stdout: a.out, Log: log}, c.source())
 	}
 	return cmd
+}
+
+// checkListen refuses what can be no address of this machine, before anything is opened: the listener comes last. Whether the port is free shows only then.
+func checkListen(address string) error {
+	_, _, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.ResolveTCPAddr("tcp", address)
+	}
+	if err != nil {
+		return fmt.Errorf("--listen %q must be HOST:PORT or :PORT: %w", address, err)
+	}
+	return nil
 }
 
 func (a *app) serve(ctx context.Context, o serverOptions, source string) (err error) {

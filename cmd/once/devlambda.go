@@ -34,7 +34,7 @@ func newLambdaFlags(cmd *cobra.Command) *lambdaFlags {
 	return f
 }
 
-// check refuses flags that do nothing without --lambda, and values that nothing can be done with.
+// check refuses flags that do nothing without --lambda, or with it, and values that nothing can be done with.
 func (f *lambdaFlags) check(cmd *cobra.Command) error {
 	if !f.on {
 		for _, name := range []string{"functions", "name", "timeout", "visibility", "sweep-every", "kill-every", "duplicate", "hang"} {
@@ -45,6 +45,8 @@ func (f *lambdaFlags) check(cmd *cobra.Command) error {
 		return nil
 	}
 	switch o := f.options; {
+	case cmd.Flags().Changed("data"):
+		return errors.New("--lambda and --data exclude each other: tables and queues keep everything")
 	case !share(o.Faults.Duplicate):
 		return errors.New("--duplicate must be between 0 and 1")
 	case !share(o.Faults.Hang):

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 )
 
 // Options name a stack and who asks. Zero fields take the defaults in their comments.
@@ -100,7 +101,8 @@ func DynamoDB(cfg aws.Config) *dynamodb.Client {
 
 // settings reads the environment and the shared files as every AWS tool does.
 func settings(ctx context.Context, o Options) (aws.Config, error) {
-	var options []func(*config.LoadOptions) error
+	// The SDK warns of what it tries in vain, on standard error: the error at the end says so.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if o.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(o.Profile))
 	}
