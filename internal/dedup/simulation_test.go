@@ -358,7 +358,18 @@ func TestUnderFaultsRelayedMessagesArriveUnderOneIdentity(t *testing.T) {
 }
 
 func TestUnderFaultsEachSourceIsProcessedInOrder(t *testing.T) {
-	simulate(t, bySequence, 15, func(w *world) {
+	testOrderUnderFaults(t, bySequence, 15)
+}
+
+func TestUnderFaultsEachSourceIsProcessedInOrderWhereNextToNothingIsHeld(t *testing.T) {
+	tight := bySequence
+	tight.Bounds, tight.Limits = record.Bounds{Count: 3, Distance: 3}, record.Limits{Sources: 2, Ranges: 1}
+	testOrderUnderFaults(t, tight, 10)
+}
+
+func testOrderUnderFaults(t *testing.T, stream record.Stream, n uint64) {
+	t.Helper()
+	simulate(t, stream, n, func(w *world) {
 		for n := range uint64(12) {
 			for i, group := range groupNames {
 				a := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n)+i, fmt.Sprintf("a%s%d", group, n))}
@@ -378,6 +389,41 @@ func TestUnderFaultsEachSourceIsProcessedInOrder(t *testing.T) {
 			inOrder(w.t, w.applied(group), 12)
 		}
 		same(w.t, "dead letters", len(w.dead), 0)
+	})
+}
+
+func TestUnderFaultsASourceIsProcessedInOrderOrRefusedAsOneTooMany(t *testing.T) {
+	few := bySequence
+	few.Limits = record.Limits{Sources: 3}
+	simulate(t, few, 10, func(w *world) {
+		const sources, each = 8, 5
+		for n := range uint64(each) {
+			for s := range sources {
+				for i, group := range groupNames {
+					m := record.Message{Stream: "s", Group: group, Source: fmt.Sprintf("s%d", s), Sequence: n + 1, Body: body(int(n)+i, fmt.Sprintf("%d%s%d", s, group, n))}
+					w.send(m)
+					w.send(m)
+				}
+			}
+		}
+		w.run(groupNames)
+		w.check(groupNames)
+		letters := w.letters()
+		for _, group := range groupNames {
+			last := map[string]int{}
+			for _, id := range w.applied(group) {
+				source, _, _ := strings.Cut(id, "/")
+				if last[source]++; id != fmt.Sprintf("%s/0/%d", source, last[source]) {
+					w.t.Errorf("applied %s as number %d", id, last[source])
+				}
+			}
+			same(w.t, "sources", len(last), 3)
+			for key, m := range w.messages {
+				if done, refused := last[m.Source] == each, letters[key][record.ReasonLimit]; m.Group == group && done == refused {
+					w.t.Errorf("%s: applied %v, refused %v", key, done, refused)
+				}
+			}
+		}
 	})
 }
 
@@ -436,39 +482,56 @@ func TestUnderFaultsANewEpochFencesTheOldOne(t *testing.T) {
 
 func TestUnderFaultsNumbersAreSkippedOnceAndNothingIsLost(t *testing.T) {
 	for _, policy := range []record.GapPolicy{record.GapSkip, record.GapFail} {
-		simulate(t, gapped(policy, "side"), 10, func(w *world) {
-			late := map[string]bool{}
-			for n := range uint64(15) {
-				for _, group := range groupNames {
-					m := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
-					if n%5 == 3 { // comes when its gap was acted on, perhaps
-						late[group+" "+m.Identity()] = true
-						w.messages[group+" "+m.Identity()] = m
-						continue
-					}
-					w.send(m)
-				}
-			}
-			for _, faults := range []float64{w.faults, 0} {
-				w.faults = faults
-				w.run(groupNames)
-				for key := range late {
-					w.send(w.messages[key])
-				}
-				clear(late)
-			}
-			w.run(groupNames)
-			w.check(groupNames)
-			w.accounted(policy)
-		})
+		testGapsUnderFaults(t, gapped(policy, "side"))
 	}
+}
+
+func TestUnderFaultsNothingIsLostOfGapsThatAreTooManyOrTooFar(t *testing.T) {
+	for _, policy := range []record.GapPolicy{record.GapSkip, record.GapFail} {
+		stream := gapped(policy, "side")
+		stream.Bounds, stream.Limits = record.Bounds{Count: 4, Distance: 2}, record.Limits{Ranges: 1}
+		testGapsUnderFaults(t, stream)
+	}
+}
+
+func testGapsUnderFaults(t *testing.T, stream record.Stream) {
+	t.Helper()
+	simulate(t, stream, 10, func(w *world) {
+		late := map[string]bool{}
+		for n := range uint64(15) {
+			for _, group := range groupNames {
+				m := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
+				if n%5 == 3 { // comes when its gap was acted on, perhaps
+					late[group+" "+m.Identity()] = true
+					w.messages[group+" "+m.Identity()] = m
+					continue
+				}
+				w.send(m)
+			}
+		}
+		for _, faults := range []float64{w.faults, 0} {
+			w.faults = faults
+			w.run(groupNames)
+			for key := range late {
+				w.send(w.messages[key])
+			}
+			clear(late)
+		}
+		w.run(groupNames)
+		w.check(groupNames)
+		w.accounted(stream.Gap.Policy)
+	})
 }
 
 // accounted checks that every message was applied in the order of its number, or refused because of a gap.
 func (w *world) accounted(policy record.GapPolicy) {
 	w.t.Helper()
 	letters := w.letters()
-	reason := map[record.GapPolicy]record.Reason{record.GapSkip: record.ReasonSkipped, record.GapFail: record.ReasonGap}[policy]
+	reasons := map[record.GapPolicy][]record.Reason{record.GapSkip: {record.ReasonSkipped}, record.GapFail: {record.ReasonGap}}[policy]
+	tight := w.stream.Limits.Ranges > 0
+	if tight && policy == record.GapSkip {
+		reasons = append(reasons, record.ReasonExpired, record.ReasonGap)
+	}
 	applied := map[string]bool{}
 	for _, group := range groupNames {
 		last := 0
@@ -482,10 +545,10 @@ func (w *world) accounted(policy record.GapPolicy) {
 		}
 	}
 	for key := range w.messages {
-		if !applied[key] && !letters[key][reason] {
+		if !applied[key] && !slices.ContainsFunc(reasons, func(r record.Reason) bool { return letters[key][r] }) {
 			w.t.Errorf("%s is lost", key)
 		}
-		if applied[key] && policy == record.GapSkip && len(letters[key]) > 0 {
+		if applied[key] && policy == record.GapSkip && !tight && len(letters[key]) > 0 {
 			w.t.Errorf("%s was applied and refused: %v", key, letters[key])
 		}
 	}
