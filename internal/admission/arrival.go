@@ -42,14 +42,14 @@ func (a *Arrival) Name() string {
 	return a.Identity()
 }
 
-// Token names the message's token. Numbers belong to a group: a source counts in each of its groups. Hashes are made when they are asked for: numbered messages need none.
+// Token names the message's token. Hashes are made when they are asked for: numbered messages need none.
 func (a *Arrival) Token() record.TokenKey {
 	if a.key == (record.TokenKey{}) {
-		identity := a.Name()
 		if a.ByNumber {
-			identity = a.GroupName() + "\x1f" + identity
+			a.key = record.NewNumberKey(a.Principal, a.GroupKey(), a.Number())
+		} else {
+			a.key = record.NewTokenKey(a.Principal, a.Stream, a.Identity())
 		}
-		a.key = record.NewTokenKey(a.Principal, a.Stream, identity)
 	}
 	return a.key
 }

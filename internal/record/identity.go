@@ -103,6 +103,11 @@ func NewTokenKey(principal, stream, id string) TokenKey {
 	return TokenKey(sha256.Sum256(appendTokenText(make([]byte, 0, 256), principal, stream, id)))
 }
 
+// NewNumberKey is the key of a [Message.Number]. Numbers belong to a group: a source counts in each of its groups.
+func NewNumberKey(principal string, group GroupKey, number string) TokenKey {
+	return NewTokenKey(principal, group.Stream, group.Group+"\x1f"+number)
+}
+
 // TokenText is the readable text that a token key is the hash of.
 func TokenText(principal, stream, id string) string {
 	return string(appendTokenText(nil, principal, stream, id))

@@ -12,6 +12,7 @@ type Pending struct {
 	Identity    string // of the message, within stream and principal
 	Principal   string
 	Token       TokenKey
+	// Fingerprint is the message's, as [Pending.Print] gives it.
 	Fingerprint Fingerprint
 	// Attempt is the unique name of the attempt that committed.
 	Attempt string
@@ -63,6 +64,15 @@ func (p *Pending) Size() int {
 		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers)
 	}
 	return n
+}
+
+// Print is what an entry keeps of its message's fingerprint: all of it for a token, and without one the first half, because entries are many and small. Half of one tells two
+// contents apart as well: their sender would have to look for 2^64 of them.
+func (p *Pending) Print(f Fingerprint) Fingerprint {
+	if !p.Marks {
+		clear(f[len(f)/2:])
+	}
+	return f
 }
 
 // Unsent reports whether anything of an entry is sent neither now, by a publisher that asks, nor before.

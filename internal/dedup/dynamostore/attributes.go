@@ -12,7 +12,7 @@ import (
 )
 
 // The stored format, version 1. Whatever changes the meaning of an attribute changes the format, and an item of a format that this program does not know is
-// corrupt to it.
+// corrupt to it. What is in binary attributes is written by package stored, whose rules for fields hold here too.
 //
 // Table of groups, one item a group, of sort key STATE:
 //
@@ -22,9 +22,10 @@ import (
 //	a         S  attempt that committed last: how a store knows its own commit
 //	s         B  the handler's state; absent where it is empty; S where it is kept elsewhere, the name of the claim
 //	n         N  last number
-//	p         M  pending entries: number -> B, a pendingRecord, or S as above; always there, so that an update can set one entry
-//	sent      M  what is sent of pending entries: number -> B, a list of sentRecord; always there
-//	src       B  map of sourceRecord; absent where there are none
+//	p         M  pending entries: number -> B, see entry.go, or S as above; always there, so that an update can set one entry
+//	c         B  what entries have in common, see common.go; absent where there were none when it was committed
+//	sent      M  what is sent of pending entries: number -> B, a list of marks; always there
+//	src       B  map of sources; absent where there are none
 //	chain     B  map of numbers by target; absent where there are none
 //	keep      N  how long it outlives its last message, in seconds; absent is unknown
 //	held      S, there while messages are held: a shard of the index of waiting groups
@@ -34,7 +35,7 @@ import (
 // In the same table a held message, of sort key HELD#source#epoch#sequence, with both numbers in twenty digits:
 //
 //	pk, sk, f
-//	m         B  a heldRecord
+//	m         B  a held message
 //
 // Table of tokens, one item a token:
 //
@@ -45,10 +46,10 @@ import (
 //	fp        B  fingerprint
 //	stream, grp  S or B: where the group is
 //	lease     N  milliseconds
-//	reply     B  a replyRecord of at most 1 KB
+//	reply     B  a reply of at most 1 KB
 //	rkey      S  the key of the item of a larger one
 //	why       S or B: reason of the last refusal
-//	req       B  a messageRecord
+//	req       B  a message
 //	x, expires   as above
 //
 // In the same table a larger reply, of the key hash#name, where the name is a hash of the token's owner and epoch and of the reply:
@@ -67,6 +68,7 @@ const (
 	attrLast        = "n"
 	attrPending     = "p"
 	attrSent        = "sent"
+	attrCommon      = "c"
 	attrSources     = "src"
 	attrChained     = "chain"
 	attrRetention   = "keep"

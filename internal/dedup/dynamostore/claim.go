@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // Claims keeps what is too large for an item. An item has the name of such a value in its place: a text where bytes are expected.
@@ -171,7 +172,7 @@ func (s *Store) wholeGroup(ctx context.Context, key record.GroupKey, it item, no
 			return record.Group{Key: key}, err
 		}
 	}
-	return s.decodeGroup(key, it, now)
+	return decodeGroup(key, it, now)
 }
 
 func (s *Store) redeemValue(ctx context.Context, in item, attr string) error {
@@ -191,19 +192,16 @@ func (s *Store) redeemValue(ctx context.Context, in item, attr string) error {
 }
 
 // hollow puts empty values in the place of claimed ones, for whoever needs the numbers of the entries only.
-func (s *Store) hollow(it item) error {
+func hollow(it item) {
 	if _, claimed := it[attrState].(*types.AttributeValueMemberS); claimed {
 		delete(it, attrState)
 	}
 	pending := entries(it, attrPending)
 	for n, v := range pending {
 		if _, claimed := v.(*types.AttributeValueMemberS); claimed {
-			if err := s.encodeParts([]part{{pending, n, pendingRecord{}}}); err != nil {
-				return err
-			}
+			pending[n] = encoded(func(e *stored.Encoder) { e.Object() })
 		}
 	}
-	return nil
 }
 
 // SweepClaims deletes the claims from before a time that no group refers to: of commits that lost or crashed, and of groups that have expired. The time is to be longer ago than any

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 var errContended = errors.New("met other writers in every try")
@@ -76,11 +77,11 @@ func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 			s.dropClaims(ctx, claimedEntries(out.Attributes, names(c.Numbers)))
 			return nil
 		}
-		stored, failed := conditionFailed(err)
+		found, failed := conditionFailed(err)
 		if !failed {
 			return err
 		}
-		if g, err = s.look(c, stored); err != nil || g == nil {
+		if g, err = s.look(c, found); err != nil || g == nil {
 			return err
 		}
 	}
@@ -97,15 +98,13 @@ func names(numbers []uint64) []string {
 
 // look reads what a clear needs of an item; nil where there is nothing to clear.
 func (s *Store) look(c *record.Clear, it item) (*sight, error) {
-	if err := s.hollow(it); err != nil {
-		return nil, err
-	}
-	stored, err := s.decodeGroup(c.Group, it, s.nowMillis())
-	if err != nil || stored.Version == 0 || stored.Incarnation != c.Incarnation {
+	hollow(it)
+	found, err := decodeGroup(c.Group, it, s.nowMillis())
+	if err != nil || found.Version == 0 || found.Incarnation != c.Incarnation {
 		return nil, err
 	}
 	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil}
-	for _, p := range stored.Pending {
+	for _, p := range found.Pending {
 		g.pending = append(g.pending, p.Number)
 	}
 	return g, nil
@@ -127,7 +126,7 @@ func (s *Store) clearing(c *record.Clear, g *sight) (*expression, error) {
 		left = append(left, n)
 	}
 	for _, n := range left {
-		if err := s.markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
+		if err := markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
 			return nil, err
 		}
 	}
@@ -153,16 +152,15 @@ func expire(x *expression, c *record.Clear, gone []uint64) {
 }
 
 // markSent adds what was sent of an entry, if the entry is there and its marks are those that were seen.
-func (s *Store) markSent(x *expression, n string, seen types.AttributeValue, add []record.Sent) error {
-	var records []sentRecord
+func markSent(x *expression, n string, seen types.AttributeValue, add []record.Sent) error {
+	var marks []record.Sent
 	r := &reader{item: item{n: seen}}
 	if seen != nil {
-		r.record(s.codec, n, &records)
+		r.record(n, func(d *stored.Decoder) { marks = stored.ListOf(d, stored.ReadSent) })
 	}
 	if r.err != nil {
 		return r.err
 	}
-	marks := fromSent(records)
 	before := len(marks)
 	for _, mark := range add {
 		if !slices.Contains(marks, mark) {
@@ -172,16 +170,12 @@ func (s *Store) markSent(x *expression, n string, seen types.AttributeValue, add
 	if len(marks) == before {
 		return nil
 	}
-	b, err := s.codec.encode(toSent(marks))
-	if err != nil {
-		return err
-	}
 	x.exists(attrPending, n)
 	if seen == nil {
 		x.missing(attrSent, n)
 	} else {
 		x.equal(seen, attrSent, n)
 	}
-	x.set(binary(b), attrSent, n)
+	x.set(encodeSent(marks), attrSent, n)
 	return nil
 }

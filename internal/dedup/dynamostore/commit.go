@@ -91,10 +91,9 @@ func (w *write) unused(stored item) []string {
 
 // groupWrite makes the write of a commit's group record.
 func (s *Store) groupWrite(c *record.Commit) (write, error) {
-	it, err := s.encodeGroup(&c.Next, c.Attempt)
-	if err != nil {
-		return write{}, err
-	}
+	next := c.Next
+	next.Pending = asStored(c)
+	it := encodeGroup(&next, c.Attempt)
 	claims := s.claimGroup(it, c.Next.Key, c.Attempt)
 	if err := commitFits(c, it); err != nil {
 		return write{}, err
@@ -110,7 +109,7 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	x.equal(number(c.Loaded.Version), attrVersion)
 	x.equal(number(c.Loaded.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	for _, name := range []string{attrVersion, attrAttempt, attrLast, attrSources, attrChained, attrRetention, attrHeld, attrExpires, attrTTL} {
+	for _, name := range []string{attrVersion, attrAttempt, attrCommon, attrLast, attrSources, attrChained, attrRetention, attrHeld, attrExpires, attrTTL} {
 		x.set(it[name], name)
 	}
 	w := write{state: !bytes.Equal(c.Loaded.State, c.Next.State)}
@@ -128,6 +127,24 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}
 	return w, nil
+}
+
+// asStored gives the entries of the next record, those that were loaded as they are stored: they are not written again, and what is common to all must tell of them.
+func asStored(c *record.Commit) []record.Pending {
+	if len(c.Loaded.Pending) == 0 {
+		return c.Next.Pending
+	}
+	loaded := make(map[uint64]record.Pending, len(c.Loaded.Pending))
+	for _, p := range c.Loaded.Pending {
+		loaded[p.Number] = p
+	}
+	out := slices.Clone(c.Next.Pending)
+	for i := range out {
+		if p, ok := loaded[out[i].Number]; ok {
+			out[i] = p
+		}
+	}
+	return out
 }
 
 // maxChanges is how many entries an update may name: an expression has 4 KB.
@@ -217,7 +234,7 @@ func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doub
 	changes := make(map[record.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold)) // no item twice in one transaction
 	for i := range c.Hold {
 		key := heldKey(&c.Hold[i].Message)
-		it, err := s.encodeHeld(key, &c.Hold[i])
+		it, err := encodeHeld(key, &c.Hold[i])
 		if err != nil {
 			return err
 		}

@@ -10,11 +10,6 @@ import (
 )
 
 func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
-	codec, err := newCodec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Store{codec: codec}
 	for name, damage := range map[string]func(it item){
 		"another format":     func(it item) { it[attrFormat] = number(2) },
 		"no format":          func(it item) { delete(it, attrFormat) },
@@ -25,16 +20,18 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 		"entry of no bytes":  func(it item) { entries(it, attrPending)["1"] = number(1) },
 		"half an entry":      func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa2, 1}) },
 		"unknown field":      func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa1, 0x18, 99, 1}) },
+		"nothing in common":  func(it item) { delete(it, attrCommon) },
+		"common to others":   func(it item) { it[attrCommon] = binary([]byte{0x81, 0xa1, 1, 2}) },
+		"common backwards":   func(it item) { it[attrCommon] = binary([]byte{0x82, 0xa1, 1, 1, 0xa1, 1, 0}) },
+		"new in common":      func(it item) { it[attrCommon] = binary([]byte{0x81, 0xa2, 1, 1, 9, 1}) },
+		"a third of a hash":  func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa1, 2, 0x41, 1}) },
 		"sources of no kind": func(it item) { it[attrSources] = binary([]byte{1}) },
 		"endless expiry":     func(it item) { it[attrExpires] = &types.AttributeValueMemberN{Value: "1e99"} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			it, err := s.encodeGroup(&record.Group{Version: 1, Incarnation: 1, Pending: []record.Pending{{Number: 1}}}, "attempt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			it := encodeGroup(&record.Group{Version: 1, Incarnation: 1, Pending: []record.Pending{{Number: 1}}}, "attempt")
 			damage(it)
-			if g, err := s.decodeGroup(record.GroupKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
+			if g, err := decodeGroup(record.GroupKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
 				t.Errorf("got version %d and %v, want %v", g.Version, err, record.ErrCorrupt)
 			}
 		})
@@ -46,11 +43,11 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 		"token's half a reply":  {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrReply: binary([]byte{0xa2})},
 		"token's short hash":    {attrPK: str("x"), attrFormat: number(format), attrTokenState: number(1), attrFingerprint: binary(make([]byte, 33))},
 	} {
-		if _, err := s.decodeToken(record.TokenKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
+		if _, err := decodeToken(record.TokenKey{}, it, 0); !errors.Is(err, record.ErrCorrupt) {
 			t.Errorf("%s: got %v, want %v", name, err, record.ErrCorrupt)
 		}
 	}
-	if _, err := s.decodeHeld(item{attrFormat: number(format)}); !errors.Is(err, record.ErrCorrupt) {
+	if _, err := decodeHeld(item{attrFormat: number(format)}); !errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("held message without its record: got %v, want %v", err, record.ErrCorrupt)
 	}
 }

@@ -3,6 +3,7 @@ package dynamostore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -31,7 +33,7 @@ func handler(to ...string) record.Handler {
 	return func(_ context.Context, a *record.Attempt, m record.Message) error {
 		a.State = append([]byte("state after "), m.Body...)
 		if len(to) > 0 {
-			a.Send(record.Effect{To: to, Body: m.Body})
+			a.Send(record.Effect{To: to, ContentType: "application/json", Body: append([]byte("sent "), m.Body...)})
 		}
 		return nil
 	}
@@ -41,11 +43,11 @@ func handler(to ...string) record.Handler {
 func batch(stream string, n int, together bool) []record.Message {
 	out := make([]record.Message, n)
 	for i := range out {
-		m := record.Message{Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", i), Body: []byte(fmt.Sprint("body-", i)), Accepted: time.Now()}
+		m := record.Message{Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", i), Body: []byte(fmt.Sprintf(`{"order":%d,"cents":12345}`, i)), Accepted: time.Now()}
 		if together {
 			m.Group = "group"
 		}
-		if stream == "numbered" || stream == "numbered-effects" {
+		if strings.HasPrefix(stream, "numbered") {
 			m.ID, m.Source, m.Sequence = "", "sender", uint64(i+1)
 			if !together {
 				m.Sequence = 1
@@ -75,7 +77,8 @@ func TestWhatAMessageCosts(t *testing.T) {
 		{"key-effects", 1, false, 3, 4, 2},
 		{"numbered", 1, false, 1, 2, 2},
 		{"numbered", 10, true, 0.2, 0.4, 0.2},
-		{"numbered-effects", 10, true, 0.4, 0.4, 0.2}, // ten entries are between 1 and 2 KB, for the commit and for the clear
+		{"numbered-effects", 10, true, 0.2, 0.4, 0.2},
+		{"numbered-forwards", 10, true, 0.2, 0.4, 0.2},
 	} {
 		t.Run(fmt.Sprintf("%s, %d at once", c.stream, c.n), func(t *testing.T) {
 			queues := &sink{}
@@ -85,6 +88,7 @@ func TestWhatAMessageCosts(t *testing.T) {
 					{Name: "key-effects", Handler: handler("sink")},
 					{Name: "numbered", Admission: record.BySequence, Handler: handler()},
 					{Name: "numbered-effects", Admission: record.BySequence, Handler: handler("sink")},
+					{Name: "numbered-forwards", Admission: record.BySequence, Handler: forward.To([]string{"sink"})},
 				},
 				Store: open(t, client, createTables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
 			})

@@ -46,7 +46,6 @@ type Store struct {
 	client  Client
 	tables  Tables
 	options Options
-	codec   codec
 }
 
 var (
@@ -68,11 +67,7 @@ func New(client Client, tables Tables, options Options) (*Store, error) {
 	if options.Pause == nil {
 		options.Pause = pause
 	}
-	codec, err := newCodec()
-	if err != nil {
-		return nil, fmt.Errorf("make store: %w", err)
-	}
-	return &Store{client: client, tables: tables, options: options, codec: codec}, nil
+	return &Store{client: client, tables: tables, options: options}, nil
 }
 
 // rounds is how often a call goes on with what DynamoDB left undone, or after it met another writer, before it gives up with an ambiguous error.

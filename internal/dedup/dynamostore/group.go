@@ -9,10 +9,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // encodeGroup gives the whole item of a group.
-func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
+func encodeGroup(g *record.Group, attempt string) item {
 	it := groupItemKey(g.Key)
 	it[attrFormat] = number(format)
 	it[attrIncarnation], it[attrVersion], it[attrLast] = number(g.Incarnation), number(g.Version), number(g.Last)
@@ -28,47 +29,45 @@ func (s *Store) encodeGroup(g *record.Group, attempt string) (item, error) {
 	if g.HasHeld() {
 		it[attrHeld] = str(shard(g.Key))
 	}
-	pending, sent := item{}, item{}
-	it[attrPending], it[attrSent] = &types.AttributeValueMemberM{Value: pending}, &types.AttributeValueMemberM{Value: sent}
-	records := []part{}
-	for i := range g.Pending {
-		p := &g.Pending[i]
-		records = append(records, part{pending, numberName(p.Number), toPending(p)})
-		if len(p.Sent) > 0 {
-			records = append(records, part{sent, numberName(p.Number), toSent(p.Sent)})
-		}
-	}
 	if len(g.Sources) > 0 {
-		records = append(records, part{it, attrSources, toSources(g.Sources)})
+		it[attrSources] = encoded(func(e *stored.Encoder) { stored.Map(e, g.Sources, stored.WriteSource) })
 	}
 	if len(g.Chained) > 0 {
-		records = append(records, part{it, attrChained, g.Chained})
+		it[attrChained] = encoded(func(e *stored.Encoder) { stored.Map(e, g.Chained, stored.WriteUint) })
 	}
-	return it, s.encodeParts(records)
+	encodePending(it, g, attempt)
+	return it
 }
 
-// A part is a record to be put into an item.
-type part struct {
-	into   item
-	name   string
-	record any
-}
-
-func (s *Store) encodeParts(parts []part) error {
-	for _, p := range parts {
-		b, err := s.codec.encode(p.record)
-		if err != nil {
-			return err
+// encodePending puts the entries into an item.
+func encodePending(it item, g *record.Group, attempt string) {
+	list := slices.SortedFunc(slices.Values(g.Pending), byNumber)
+	pending, sent := item{}, item{}
+	it[attrPending], it[attrSent] = &types.AttributeValueMemberM{Value: pending}, &types.AttributeValueMemberM{Value: sent}
+	if len(list) > 0 {
+		it[attrCommon] = binary(encodeCommons(list, attempt))
+	}
+	c := common{attempt: attempt}
+	for i := range list {
+		p := &list[i]
+		c = commonOf(p, c)
+		pending[numberName(p.Number)] = encoded(func(e *stored.Encoder) { writeEntry(e, g.Key, p, c) })
+		if len(p.Sent) > 0 {
+			sent[numberName(p.Number)] = encodeSent(p.Sent)
 		}
-		p.into[p.name] = binary(b)
 	}
-	return nil
 }
+
+func encodeSent(sent []record.Sent) types.AttributeValue {
+	return encoded(func(e *stored.Encoder) { stored.List(e, sent, stored.WriteSent) })
+}
+
+func byNumber(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) }
 
 func numberName(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // decodeGroup reads an item; a missing or an expired one is a group of version 0.
-func (s *Store) decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) {
+func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) {
 	g := record.Group{Key: key}
 	r := &reader{item: it}
 	if len(it) == 0 || expired(r, now) {
@@ -77,41 +76,37 @@ func (s *Store) decodeGroup(key record.GroupKey, it item, now int64) (record.Gro
 	r.checkFormat()
 	g.Incarnation, g.Version, g.Last = r.number(attrIncarnation), r.number(attrVersion), r.number(attrLast)
 	g.State, g.Expires = r.binary(attrState), r.instant(attrExpires)
-	var sources map[string]sourceRecord
-	if r.record(s.codec, attrSources, &sources) {
-		g.Sources = fromSources(sources)
-	}
-	r.record(s.codec, attrChained, &g.Chained)
+	r.record(attrSources, func(d *stored.Decoder) { g.Sources = stored.MapOf(d, stored.ReadSource) })
+	r.record(attrChained, func(d *stored.Decoder) { g.Chained = stored.MapOf(d, (*stored.Decoder).Uint) })
 	if it[attrRetention] != nil {
 		g.Retention = time.Duration(r.number(attrRetention)) * time.Second //nolint:gosec // written from a duration
 	}
-	g.Pending = s.decodePending(r)
+	g.Pending = decodePending(r, key)
 	if r.err != nil {
 		return record.Group{Key: key}, r.err
 	}
 	return g, nil
 }
 
-func (s *Store) decodePending(r *reader) []record.Pending {
+func decodePending(r *reader, key record.GroupKey) []record.Pending {
 	entries, marks := &reader{item: r.object(attrPending)}, &reader{item: r.object(attrSent)}
+	var changes []change
+	r.record(attrCommon, func(d *stored.Decoder) { changes = readChanges(d, r.text(attrAttempt)) })
 	var out []record.Pending
 	for name := range entries.item {
 		n, err := strconv.ParseUint(name, 10, 64)
-		if err != nil {
-			entries.fail(attrPending, "has an entry without a number")
+		c, ok := commonAt(changes, n)
+		if err != nil || !ok {
+			entries.fail(attrPending, "has an entry without a number, or of which its commit tells nothing")
 			break
 		}
-		var entry pendingRecord
-		entries.record(s.codec, name, &entry)
-		p := entry.pending(n)
-		var sent []sentRecord
-		if marks.record(s.codec, name, &sent) {
-			p.Sent = fromSent(sent)
-		}
+		var p record.Pending
+		entries.record(name, func(d *stored.Decoder) { p = readEntry(d, key, n, c) })
+		marks.record(name, func(d *stored.Decoder) { p.Sent = stored.ListOf(d, stored.ReadSent) })
 		out = append(out, p)
 	}
 	r.err = cmp.Or(r.err, entries.err, marks.err)
-	slices.SortFunc(out, func(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) })
+	slices.SortFunc(out, byNumber)
 	return out
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // Held implements record.Store.
@@ -43,7 +44,7 @@ func (s *Store) heldFrom(ctx context.Context, from record.HeldKey, limit int) ([
 			return nil, err
 		}
 		for _, it := range out.Items {
-			h, err := s.decodeHeld(it)
+			h, err := decodeHeld(it)
 			if err != nil {
 				return nil, err
 			}
@@ -55,27 +56,24 @@ func (s *Store) heldFrom(ctx context.Context, from record.HeldKey, limit int) ([
 	}
 }
 
-func (s *Store) encodeHeld(key record.HeldKey, h *record.Held) (item, error) {
+func encodeHeld(key record.HeldKey, h *record.Held) (item, error) {
 	it := heldItemKey(key)
 	it[attrFormat] = number(format)
-	err := s.encodeParts([]part{{it, attrMessage, heldRecord{Message: messageRecord(h.Message), At: millis(h.At)}}})
-	if err != nil {
-		return nil, err
-	}
+	it[attrMessage] = encoded(func(e *stored.Encoder) { stored.WriteHeld(e, h) })
 	return it, fits(it)
 }
 
-func (s *Store) decodeHeld(it item) (record.Held, error) {
+func decodeHeld(it item) (record.Held, error) {
 	r := &reader{item: it}
 	r.checkFormat()
-	var held heldRecord
-	if !r.record(s.codec, attrMessage, &held) {
+	var held record.Held
+	if !r.record(attrMessage, func(d *stored.Decoder) { stored.ReadHeld(d, &held) }) {
 		r.fail(attrMessage, "is missing")
 	}
 	if r.err != nil {
 		return record.Held{}, fmt.Errorf("held message: %w", r.err)
 	}
-	return record.Held{Message: record.Message(held.Message), At: fromMillis(held.At)}, nil
+	return held, nil
 }
 
 func heldKey(m *record.Message) record.HeldKey {

@@ -112,7 +112,7 @@ func (s *Store) listToken(it item, now int64) (storedToken, error) {
 	if err != nil {
 		return storedToken{}, err
 	}
-	t, err := s.decodeToken(key, it, now)
+	t, err := decodeToken(key, it, now)
 	if err != nil {
 		return t, fmt.Errorf("token %s: %w", key, err)
 	}

@@ -118,7 +118,7 @@ func (s *Store) readTokens(ctx context.Context, keys []record.TokenKey) ([]store
 	}
 	out := make([]storedToken, len(keys))
 	for i, key := range keys {
-		if out[i], err = s.decodeToken(key, items[key.String()], now); err != nil {
+		if out[i], err = decodeToken(key, items[key.String()], now); err != nil {
 			return nil, fmt.Errorf("token %s: %w", key, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // A ReplyReading says what is read with a token.
@@ -28,19 +29,19 @@ const inlineReply = 1 << 10
 
 // replyOf gives the item of a token's reply; nil where there is none, or a small one. The item's name is of the attempt and of the content: no attempt writes over the reply of
 // another one, whichever of them wins the token.
-func (s *Store) replyOf(t *record.Token) (item, error) {
+func replyOf(t *record.Token) (item, error) {
 	if t.Reply == nil {
 		return nil, nil //nolint:nilnil // nothing is an answer
 	}
-	b, err := s.codec.encode(replyRecord(*t.Reply))
-	if err != nil || len(b) <= inlineReply {
-		return nil, err
+	e := &stored.Encoder{}
+	if stored.WriteReply(e, t.Reply); len(e.B) <= inlineReply {
+		return nil, nil //nolint:nilnil // nothing is an answer
 	}
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%d %q ", t.Epoch, t.Owner) // a hash takes everything
-	_, _ = h.Write(b)
+	_, _ = h.Write(e.B)
 	it := item{attrPK: str(t.Key.String() + replyMark + hex.EncodeToString(h.Sum(nil)[:16]))}
-	it[attrFormat], it[attrReply] = number(format), binary(b)
+	it[attrFormat], it[attrReply] = number(format), binary(e.B)
 	put(it, attrExpires, instant(t.Expires))
 	put(it, attrTTL, ttl(t.Expires))
 	return it, fits(it)
@@ -59,11 +60,11 @@ func (s *Store) putReply(ctx context.Context, it item) error {
 
 // dropReply deletes the reply that a token no longer has.
 func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) error {
-	it, err := s.replyOf(gone)
+	it, err := replyOf(gone)
 	if err != nil || it == nil {
 		return err
 	}
-	if other, err := s.replyOf(instead); err != nil || other != nil && partitionOf(other) == partitionOf(it) {
+	if other, err := replyOf(instead); err != nil || other != nil && partitionOf(other) == partitionOf(it) {
 		return err
 	}
 	if _, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Tokens, Key: item{attrPK: it[attrPK]}}); err != nil {
@@ -107,14 +108,12 @@ func (s *Store) complete(ctx context.Context, tokens []storedToken) (missing []i
 		}
 		r := &reader{item: items[t.reply]}
 		r.checkFormat()
-		var reply replyRecord
-		if !r.record(s.codec, attrReply, &reply) {
+		if !r.record(attrReply, func(d *stored.Decoder) { t.Reply = stored.ReadReply(d) }) {
 			r.fail(attrReply, "is missing")
 		}
 		if r.err != nil {
 			return nil, fmt.Errorf("reply of token %s: %w", t.Key, r.err)
 		}
-		t.Reply = (*record.Reply)(&reply)
 	}
 	return missing, nil
 }

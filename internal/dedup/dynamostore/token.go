@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // SwapToken implements record.Store. A next token that is Absent deletes the record.
@@ -44,7 +45,7 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	if !failed {
 		return record.Token{}, err
 	}
-	found, err := s.decodeToken(next.Key, it, now)
+	found, err := decodeToken(next.Key, it, now)
 	switch {
 	case err != nil:
 		return record.Token{}, err
@@ -86,7 +87,7 @@ func (s *Store) putToken(ctx context.Context, t *record.Token, x *expression, d 
 		}, d.watch)
 		return err
 	}
-	it, reply, err := s.encodeToken(t)
+	it, reply, err := encodeToken(t)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	}
 	latest, replies := map[string]types.WriteRequest{}, map[string]types.WriteRequest{} // no key twice in one batch
 	for i := range tokens {
-		it, reply, err := s.encodeToken(&tokens[i])
+		it, reply, err := encodeToken(&tokens[i])
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func owner(t *record.Token) types.AttributeValue {
 }
 
 // encodeToken gives the item of a token, and that of its reply where it has one of its own.
-func (s *Store) encodeToken(t *record.Token) (it, reply item, err error) {
+func encodeToken(t *record.Token) (it, reply item, err error) {
 	it = tokenItemKey(t.Key)
 	it[attrFormat] = number(format)
 	it[attrTokenState], it[attrOwner], it[attrEpoch] = number(uint64(t.State)), owner(t), number(t.Epoch)
@@ -195,27 +196,23 @@ func (s *Store) encodeToken(t *record.Token) (it, reply item, err error) {
 	put(it, attrReason, text(string(t.Reason)))
 	put(it, attrExpires, instant(t.Expires))
 	put(it, attrTTL, ttl(t.Expires))
-	if reply, err = s.replyOf(t); err != nil {
+	if reply, err = replyOf(t); err != nil {
 		return nil, nil, err
 	}
-	var records []part
 	switch {
 	case reply != nil:
 		it[attrReplyKey] = reply[attrPK]
 	case t.Reply != nil:
-		records = append(records, part{it, attrReply, replyRecord(*t.Reply)})
+		it[attrReply] = encoded(func(e *stored.Encoder) { stored.WriteReply(e, t.Reply) })
 	}
 	if t.Request != nil {
-		records = append(records, part{it, attrRequest, messageRecord(*t.Request)})
-	}
-	if err := s.encodeParts(records); err != nil {
-		return nil, nil, err
+		it[attrRequest] = encoded(func(e *stored.Encoder) { stored.WriteMessage(e, t.Request) })
 	}
 	return it, reply, fits(it)
 }
 
 // decodeToken reads an item; a missing or an expired one is absent.
-func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
+func decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
 	r := &reader{item: it}
 	absent := storedToken{Token: record.Token{Key: key}}
 	if len(it) == 0 || expired(r, now) {
@@ -229,14 +226,11 @@ func (s *Store) decodeToken(key record.TokenKey, it item, now int64) (storedToke
 	if fp := r.binary(attrFingerprint); fp != nil && copy(t.Fingerprint[:], fp) != len(fp) {
 		r.fail(attrFingerprint, "is no hash")
 	}
-	var reply replyRecord
-	if r.record(s.codec, attrReply, &reply) {
-		t.Reply = (*record.Reply)(&reply)
-	}
-	var request messageRecord
-	if r.record(s.codec, attrRequest, &request) {
-		t.Request = (*record.Message)(&request)
-	}
+	r.record(attrReply, func(d *stored.Decoder) { t.Reply = stored.ReadReply(d) })
+	r.record(attrRequest, func(d *stored.Decoder) {
+		t.Request = &record.Message{}
+		stored.ReadMessage(d, t.Request)
+	})
 	reference := r.text(attrReplyKey)
 	if r.err != nil {
 		return absent, r.err

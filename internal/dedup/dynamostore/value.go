@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // text is a string as an attribute: binary where it is no UTF-8, which a string attribute can't hold, and nothing where it is empty.
@@ -128,14 +129,23 @@ func (r *reader) object(name string) item {
 }
 
 // record decodes a record out of a binary attribute; what is not there is left alone.
-func (r *reader) record(c codec, name string, into any) bool {
+func (r *reader) record(name string, read func(d *stored.Decoder)) bool {
 	b := r.binary(name)
 	if b == nil || r.err != nil {
 		return false
 	}
-	if err := c.decode(b, into); err != nil {
+	d := stored.NewDecoder(b)
+	read(d)
+	if err := d.End(); err != nil {
 		r.err = fmt.Errorf("attribute %s: %w", name, err)
 		return false
 	}
 	return true
+}
+
+// encoded is a record as an attribute.
+func encoded(write func(e *stored.Encoder)) types.AttributeValue {
+	e := &stored.Encoder{}
+	write(e)
+	return binary(e.B)
 }

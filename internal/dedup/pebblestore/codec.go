@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // A stored record is
@@ -69,7 +70,7 @@ func checksum(key, content []byte) uint32 {
 }
 
 // expired tells whether a record with that expiry reads as absent.
-func expired(at int64, now time.Time) bool { return at != 0 && !fromMicros(at).After(now) }
+func expired(at int64, now time.Time) bool { return at != 0 && !stored.FromMicros(at).After(now) }
 
 // identity gives a group's incarnation and version.
 func (r checked) identity() (incarnation, version uint64, err error) {
@@ -79,48 +80,33 @@ func (r checked) identity() (incarnation, version uint64, err error) {
 	return binary.BigEndian.Uint64(r.body), binary.BigEndian.Uint64(r.body[8:]), nil
 }
 
-// micros is a time as it is stored.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func fromMicros(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
-
 // buffers keep the memory that records are encoded in; a batch copies what is put into it.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {
-	return &buffers{pool: sync.Pool{New: func() any { return &encoder{b: make([]byte, 0, 1<<10)} }}}
+	return &buffers{pool: sync.Pool{New: func() any { return &stored.Encoder{B: make([]byte, 0, 1<<10)} }}}
 }
 
 // largest is the capacity of a buffer above which it is not kept.
 const largest = 64 << 10
 
 // put writes a record into a batch; write appends it.
-func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *encoder)) error {
-	e := p.pool.Get().(*encoder)
+func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *stored.Encoder)) error {
+	e := p.pool.Get().(*stored.Encoder)
 	defer func() {
-		if cap(e.b) <= largest {
+		if cap(e.B) <= largest {
 			p.pool.Put(e)
 		}
 	}()
-	e.b = e.b[:0]
+	e.B = e.B[:0]
 	write(e)
-	return batch.Set(key, seal(key, e.b), nil)
+	return batch.Set(key, seal(key, e.B), nil)
 }
 
 // begin starts a record.
-func (e *encoder) begin(expires time.Time) {
-	e.b = append(e.b, format)
-	e.b = binary.BigEndian.AppendUint64(e.b, uint64(micros(expires))) //nolint:gosec // read back as an int64
+func begin(e *stored.Encoder, expires time.Time) {
+	e.B = append(e.B, format)
+	e.B = binary.BigEndian.AppendUint64(e.B, uint64(stored.Micros(expires))) //nolint:gosec // read back as an int64
 }
 
 // seal ends a record.
@@ -128,44 +114,44 @@ func seal(key, content []byte) []byte {
 	return binary.BigEndian.AppendUint32(content, checksum(key, content))
 }
 
-func encodeGroup(e *encoder, g *record.Group) {
-	e.begin(g.Expires)
-	e.b = binary.BigEndian.AppendUint64(e.b, g.Incarnation)
-	e.b = binary.BigEndian.AppendUint64(e.b, g.Version)
+func encodeGroup(e *stored.Encoder, g *record.Group) {
+	begin(e, g.Expires)
+	e.B = binary.BigEndian.AppendUint64(e.B, g.Incarnation)
+	e.B = binary.BigEndian.AppendUint64(e.B, g.Version)
 	writeGroup(e, g)
 }
 
-func encodeHeld(e *encoder, h *record.Held) {
-	e.begin(time.Time{})
-	writeHeld(e, h)
+func encodeHeld(e *stored.Encoder, h *record.Held) {
+	begin(e, time.Time{})
+	stored.WriteHeld(e, h)
 }
 
-func encodeToken(e *encoder, t *record.Token) {
-	e.begin(t.Expires)
+func encodeToken(e *stored.Encoder, t *record.Token) {
+	begin(e, t.Expires)
 	writeToken(e, t)
 }
 
 func decodeGroup(r checked, key record.GroupKey) (record.Group, error) {
-	g := record.Group{Key: key, Expires: fromMicros(r.expires)}
+	g := record.Group{Key: key, Expires: stored.FromMicros(r.expires)}
 	var err error
 	if g.Incarnation, g.Version, err = r.identity(); err != nil {
 		return record.Group{Key: key}, err
 	}
-	d := &decoder{b: r.body[identitySize:]}
+	d := stored.NewDecoder(r.body[identitySize:])
 	readGroup(d, &g)
-	return g, d.end()
+	return g, d.End()
 }
 
 func decodeHeld(r checked) (record.Held, error) {
 	var h record.Held
-	d := &decoder{b: r.body}
-	readHeld(d, &h)
-	return h, d.end()
+	d := stored.NewDecoder(r.body)
+	stored.ReadHeld(d, &h)
+	return h, d.End()
 }
 
 func decodeToken(r checked, key record.TokenKey) (record.Token, error) {
-	t := record.Token{Key: key, Expires: fromMicros(r.expires)}
-	d := &decoder{b: r.body}
+	t := record.Token{Key: key, Expires: stored.FromMicros(r.expires)}
+	d := stored.NewDecoder(r.body)
 	readToken(d, &t)
-	return t, d.end()
+	return t, d.End()
 }

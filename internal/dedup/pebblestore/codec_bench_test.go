@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 func benchGroup() record.Group {
@@ -20,21 +21,21 @@ func benchGroup() record.Group {
 func BenchmarkEncode(b *testing.B) {
 	g := benchGroup()
 	key := groupKey(g.Key)
-	e := &encoder{}
+	e := &stored.Encoder{}
 	b.ReportAllocs()
 	for b.Loop() {
-		e.b = e.b[:0]
+		e.B = e.B[:0]
 		encodeGroup(e, &g)
-		e.b = seal(key, e.b)
+		e.B = seal(key, e.B)
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
 	g := benchGroup()
 	key := groupKey(g.Key)
-	e := &encoder{}
+	e := &stored.Encoder{}
 	encodeGroup(e, &g)
-	value := seal(key, e.b)
+	value := seal(key, e.B)
 	b.ReportAllocs()
 	for b.Loop() {
 		r, err := open(key, value)

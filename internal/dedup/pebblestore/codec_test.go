@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -41,17 +42,17 @@ func (k kind) read(key, value []byte) (any, error) {
 func kinds() []kind {
 	group, token, held := exampleGroup(), exampleToken(), exampleHeld()
 	groupK, tokenK, heldK := groupKey(group.Key), tokenKey(token.Key), heldKey(keyOf(&held.Message))
-	encode := func(key []byte, write func(e *encoder)) []byte {
-		e := &encoder{}
+	encode := func(key []byte, write func(e *stored.Encoder)) []byte {
+		e := &stored.Encoder{}
 		write(e)
-		return seal(key, e.b)
+		return seal(key, e.B)
 	}
 	return []kind{
 		{
 			name: "group", key: groupK, record: group,
 			encode: func(x any) []byte {
 				g := x.(record.Group)
-				return encode(groupK, func(e *encoder) { encodeGroup(e, &g) })
+				return encode(groupK, func(e *stored.Encoder) { encodeGroup(e, &g) })
 			},
 			decode: func(r checked) (any, error) { return decodeGroup(r, group.Key) },
 		},
@@ -59,7 +60,7 @@ func kinds() []kind {
 			name: "token", key: tokenK, record: token,
 			encode: func(x any) []byte {
 				t := x.(record.Token)
-				return encode(tokenK, func(e *encoder) { encodeToken(e, &t) })
+				return encode(tokenK, func(e *stored.Encoder) { encodeToken(e, &t) })
 			},
 			decode: func(r checked) (any, error) { return decodeToken(r, token.Key) },
 		},
@@ -67,7 +68,7 @@ func kinds() []kind {
 			name: "held", key: heldK, record: held,
 			encode: func(x any) []byte {
 				h := x.(record.Held)
-				return encode(heldK, func(e *encoder) { encodeHeld(e, &h) })
+				return encode(heldK, func(e *stored.Encoder) { encodeHeld(e, &h) })
 			},
 			decode: func(r checked) (any, error) { return decodeHeld(r) },
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // Options are what a store can be told. Zero fields take the defaults in their comments.
@@ -121,7 +122,7 @@ func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err
 }
 
 func headOf(g *record.Group) head {
-	return head{incarnation: g.Incarnation, version: g.Version, expires: micros(g.Expires)}
+	return head{incarnation: g.Incarnation, version: g.Version, expires: stored.Micros(g.Expires)}
 }
 
 // read lends f an iterator for [Store.view]. Most look-ups are of identities that were never seen; unlike pebble.DB.Get, an iterator can be told to ask the filters of the
@@ -204,12 +205,12 @@ func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.
 func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending []record.Pending) error {
 	next := c.Next
 	next.Pending = pending
-	if err := s.encode.put(batch, key, func(e *encoder) { encodeGroup(e, &next) }); err != nil {
+	if err := s.encode.put(batch, key, func(e *stored.Encoder) { encodeGroup(e, &next) }); err != nil {
 		return err
 	}
 	for i := range c.Hold {
 		h := &c.Hold[i]
-		if err := s.encode.put(batch, heldKey(keyOf(&h.Message)), func(e *encoder) { encodeHeld(e, h) }); err != nil {
+		if err := s.encode.put(batch, heldKey(keyOf(&h.Message)), func(e *stored.Encoder) { encodeHeld(e, h) }); err != nil {
 			return err
 		}
 	}
@@ -249,7 +250,7 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 		return err
 	}
 	batch := s.db.NewBatch()
-	if err := s.encode.put(batch, key, func(e *encoder) { encodeGroup(e, &g) }); err != nil {
+	if err := s.encode.put(batch, key, func(e *stored.Encoder) { encodeGroup(e, &g) }); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	latch.forget()

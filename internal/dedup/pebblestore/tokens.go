@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/stored"
 )
 
 // token reads a record, or an absent one; the caller must hold the latch.
@@ -114,5 +115,5 @@ func (s *Store) putToken(batch *pebble.Batch, t *record.Token) error {
 	if t.State == record.Absent {
 		return batch.Delete(key, nil)
 	}
-	return s.encode.put(batch, key, func(e *encoder) { encodeToken(e, t) })
+	return s.encode.put(batch, key, func(e *stored.Encoder) { encodeToken(e, t) })
 }
