@@ -54,6 +54,8 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission)
 		return err
 	}
 	p.Tables.GrantSweep(p.Process) // a sweep runs what is held, so it belongs where the handlers are
+	grantRedrive(p.Process, p.Queues.Dead, p.Queues.DeadFIFO)
+	grantRedrive(p.Publish, p.Queues.DeadPublish, p.Queues.DeadPublishFIFO)
 	return nil
 }
 
@@ -87,18 +89,20 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 		out[name] = jsii.String(value)
 	}
 	maps.Copy(out, map[string]*string{
-		"ONCE_CONFIG":                 jsii.String(configFile),
-		"ONCE_GROUPS_TABLE":           p.Tables.Groups.TableName(),
-		"ONCE_TOKENS_TABLE":           p.Tables.Tokens.TableName(),
-		"ONCE_BUCKET":                 p.Bucket.BucketName(),
-		"ONCE_INGRESS_QUEUE_URL":      p.Queues.Ingress.QueueUrl(),
-		"ONCE_INGRESS_FIFO_QUEUE_URL": p.Queues.IngressFIFO.QueueUrl(),
-		"ONCE_PUBLISH_QUEUE_URL":      p.Queues.Publish.QueueUrl(),
-		"ONCE_PUBLISH_FIFO_QUEUE_URL": p.Queues.PublishFIFO.QueueUrl(),
-		"ONCE_METRICS_NAMESPACE":      jsii.String(props.MetricsNamespace),
-		"ONCE_DEAD_QUEUE_URL":         p.Queues.Dead.QueueUrl(),
-		"ONCE_DEAD_PUBLISH_QUEUE_URL": p.Queues.DeadPublish.QueueUrl(),
-		"ONCE_TRUSTED_SENDERS":        awscdk.Fn_Join(jsii.String(","), &p.trusted),
+		"ONCE_CONFIG":                      jsii.String(configFile),
+		"ONCE_GROUPS_TABLE":                p.Tables.Groups.TableName(),
+		"ONCE_TOKENS_TABLE":                p.Tables.Tokens.TableName(),
+		"ONCE_BUCKET":                      p.Bucket.BucketName(),
+		"ONCE_INGRESS_QUEUE_URL":           p.Queues.Ingress.QueueUrl(),
+		"ONCE_INGRESS_FIFO_QUEUE_URL":      p.Queues.IngressFIFO.QueueUrl(),
+		"ONCE_PUBLISH_QUEUE_URL":           p.Queues.Publish.QueueUrl(),
+		"ONCE_PUBLISH_FIFO_QUEUE_URL":      p.Queues.PublishFIFO.QueueUrl(),
+		"ONCE_METRICS_NAMESPACE":           jsii.String(props.MetricsNamespace),
+		"ONCE_DEAD_QUEUE_URL":              p.Queues.Dead.QueueUrl(),
+		"ONCE_DEAD_FIFO_QUEUE_URL":         p.Queues.DeadFIFO.QueueUrl(),
+		"ONCE_DEAD_PUBLISH_QUEUE_URL":      p.Queues.DeadPublish.QueueUrl(),
+		"ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL": p.Queues.DeadPublishFIFO.QueueUrl(),
+		"ONCE_TRUSTED_SENDERS":             awscdk.Fn_Join(jsii.String(","), &p.trusted),
 	})
 	return &out
 }

@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +177,41 @@ func TestOnlyTheSweepReadsTheIndexAndTheWholeTable(t *testing.T) {
 	}
 	if scans != 1 || indexes != 1 {
 		t.Errorf("%d scans, %d queries of an index", scans, indexes)
+	}
+}
+
+// TestAFunctionTakesItsOwnDeadLettersOnly lists who may do what with dead-letter queues. To put dead letters back functions need what they may do anyway: send.
+func TestAFunctionTakesItsOwnDeadLettersOnly(t *testing.T) {
+	for name, context := range apis {
+		x := synth(t, context...)
+		got := map[string][]string{}
+		for _, queue := range []string{"IngressDead", "IngressFifoDead", "PublishDead", "PublishFifoDead"} {
+			id, _ := x.queue(t, "Queues"+queue)
+			for _, s := range statements(x) {
+				if s.effect == `"Deny"` || !slices.Contains(s.resources, asJSON(arnOf(id))) {
+					continue
+				}
+				role := s.where[strings.Index(s.where, "Pipeline")+len("Pipeline") : strings.Index(s.where, "Role")]
+				for _, action := range s.actions {
+					got[queue] = append(got[queue], role+" "+action)
+				}
+			}
+			slices.Sort(got[queue])
+		}
+		take := func(role string) []string {
+			return []string{role + " sqs:ChangeMessageVisibility", role + " sqs:DeleteMessage", role + " sqs:ReceiveMessage"}
+		}
+		send := []string{"Ingest sqs:SendMessage", "Process sqs:SendMessage", "Publish sqs:SendMessage"}
+		want := map[string][]string{
+			"IngressDead": append(take("Process"), send...), "IngressFifoDead": take("Process"),
+			"PublishDead": append(take("Publish"), send...), "PublishFifoDead": take("Publish"),
+		}
+		for _, list := range want {
+			slices.Sort(list)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: permissions (-want +got)\n%s", name, diff)
+		}
 	}
 }
 

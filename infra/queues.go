@@ -115,3 +115,10 @@ func (q *Queues) grantSend(grantee awsiam.IGrantable) {
 func grantReceive(queue awssqs.Queue, grantee awsiam.IGrantable) {
 	queue.Grant(grantee, *jsii.Strings("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")...)
 }
+
+// grantRedrive lets a function take dead letters off their queues, and give back those that stay. To put them back it needs grantSend.
+func grantRedrive(grantee awsiam.IGrantable, dead ...awssqs.Queue) {
+	for _, queue := range dead {
+		queue.Grant(grantee, *jsii.Strings("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")...)
+	}
+}

@@ -68,6 +68,8 @@ func outputs(stack awscdk.Stack, p *Pipeline) {
 	for _, n := range append(work, dead...) {
 		output(n.name+"QueueUrl", n.queue.QueueUrl())
 	}
+	output("ProcessFunction", p.Process.FunctionName())
+	output("PublishFunction", p.Publish.FunctionName())
 	if len(p.API.KeyIDs) > 0 {
 		output("ApiKeyIds", awscdk.Fn_Join(jsii.String(","), &p.API.KeyIDs))
 	}

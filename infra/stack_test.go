@@ -330,7 +330,7 @@ func TestEverythingThatCanBeTaggedIsTagged(t *testing.T) {
 func TestOutputsNameWhatTheCommandLineLooksFor(t *testing.T) {
 	want := []string{
 		"ApiUrl", "Bucket", "DeadFifoQueueUrl", "DeadPublishFifoQueueUrl", "DeadPublishQueueUrl", "DeadQueueUrl", "GroupsTable", "IngressFifoQueueUrl", "IngressQueueUrl",
-		"PublishFifoQueueUrl", "PublishQueueUrl", "TokensTable",
+		"ProcessFunction", "PublishFifoQueueUrl", "PublishFunction", "PublishQueueUrl", "TokensTable",
 	}
 	x := synth(t)
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(x.Outputs))); diff != "" {
@@ -339,6 +339,12 @@ func TestOutputsNameWhatTheCommandLineLooksFor(t *testing.T) {
 	queueID, _ := x.queue(t, "QueuesPublishFifoDead")
 	if got := x.Outputs["DeadPublishFifoQueueUrl"].Value; asJSON(got) != asJSON(ref(queueID)) {
 		t.Errorf("DeadPublishFifoQueueUrl is %v", got)
+	}
+	for _, name := range []string{"Process", "Publish"} {
+		functionID, _ := x.one(t, functionType, name)
+		if got := x.Outputs[name+"Function"].Value; asJSON(got) != asJSON(ref(functionID)) {
+			t.Errorf("%sFunction is %v", name, got)
+		}
 	}
 }
 
