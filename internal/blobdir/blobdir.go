@@ -8,7 +8,7 @@
 //
 // # Errors
 //
-// Staging or publishing again is harmless. A key or a name that breaks the rules is an [*InvalidError], before anything is touched.
+// Staging or publishing again is harmless. A key or a name that breaks the rules is an [*blobkey.InvalidError], before anything is touched.
 //
 // # Limits
 //
@@ -21,16 +21,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"time"
 
+	"github.com/effectively-once/once/internal/blobkey"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// staging is the folder of what is not published yet. No key starts with it.
-const staging = ".staged"
+// staging is the folder of what is not published yet.
+const staging = blobkey.Staged
 
 // A Dir is a folder of objects. Nothing that it does leaves the folder, not through symbolic links either.
 type Dir struct{ root *os.Root }
@@ -55,6 +56,23 @@ func Open(dir string) (*Dir, error) {
 
 // Close lets go of the folder.
 func (d *Dir) Close() error { return d.root.Close() }
+
+// Check is [blobkey.Check]; names that the operating system keeps for itself are refused too.
+func (d *Dir) Check(key string) error {
+	if err := blobkey.Check(key); err != nil {
+		return err
+	}
+	if !filepath.IsLocal(filepath.FromSlash(key)) {
+		return &blobkey.InvalidError{Rule: "must be a path that the operating system allows"}
+	}
+	return nil
+}
+
+// stagedPath is the file of a staged name.
+func stagedPath(staged string) (string, error) {
+	part, err := blobkey.Escape(staged)
+	return staging + "/" + part, err
+}
 
 // Stage writes an object under an attempt-unique name, invisible to readers of keys. Staging a name again replaces its content.
 func (d *Dir) Stage(ctx context.Context, staged string, body []byte) error {
@@ -85,7 +103,7 @@ func (d *Dir) Stage(ctx context.Context, staged string, body []byte) error {
 // Publish makes a staged object visible under its key, in place of an older object there. Where nothing is staged under the name, it was published
 // before, and Publish only makes sure that this is durable.
 func (d *Dir) Publish(ctx context.Context, b record.Blob) error {
-	if err := ValidKey(b.Key); err != nil {
+	if err := d.Check(b.Key); err != nil {
 		return err
 	}
 	name, err := stagedPath(b.Staged)
@@ -155,7 +173,7 @@ func (d *Dir) Staged(ctx context.Context, before time.Time) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list staged blobs: %w", err)
 		}
-		if name, err := url.PathUnescape(e.Name()); err == nil && info.ModTime().Before(before) {
+		if name, ok := blobkey.Unescape(e.Name()); ok && info.ModTime().Before(before) {
 			names = append(names, name)
 		}
 	}

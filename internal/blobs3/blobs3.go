@@ -5,7 +5,7 @@
 //
 // # Errors
 //
-// Staging, publishing and discarding again is harmless. A key that breaks the rules is an [*InvalidError], before anything is touched. Any other error leaves the call applied
+// Staging, publishing and discarding again is harmless. A key that breaks the rules is an [*blobkey.InvalidError], before anything is touched. Any other error leaves the call applied
 // or not. Permissions to get, put, delete and list are needed: without the last one S3 calls a missing object forbidden, and what was published before could not be told.
 //
 // # Limits
@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -28,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/blobkey"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -54,8 +56,23 @@ var _ record.Blobs = (*Bucket)(nil)
 // New makes the port to a bucket. It does no call.
 func New(client Client, bucket string) *Bucket { return &Bucket{client: client, name: bucket} }
 
-// Check is [ValidKey].
-func (b *Bucket) Check(key string) error { return ValidKey(key) }
+// Check is [blobkey.Check].
+func (b *Bucket) Check(key string) error { return blobkey.Check(key) }
+
+// stagedKey is the key of a staged name.
+func stagedKey(staged string) (string, error) {
+	part, err := blobkey.Escape(staged)
+	return Prefix + part, err
+}
+
+// escape writes a key as it stands in a header.
+func escape(key string) string {
+	parts := strings.Split(key, "/")
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return strings.Join(parts, "/")
+}
 
 // Stage implements record.Blobs. Staging a name again replaces its content.
 func (b *Bucket) Stage(ctx context.Context, staged string, body []byte) error {
@@ -72,7 +89,7 @@ func (b *Bucket) Stage(ctx context.Context, staged string, body []byte) error {
 
 // Publish implements record.Blobs. Where nothing is staged under the name, it was published before.
 func (b *Bucket) Publish(ctx context.Context, blob record.Blob) error {
-	if err := ValidKey(blob.Key); err != nil {
+	if err := blobkey.Check(blob.Key); err != nil {
 		return err
 	}
 	staged, err := stagedKey(blob.Staged)
@@ -143,7 +160,7 @@ func (b *Bucket) Staged(ctx context.Context, before time.Time) ([]string, error)
 		}
 		for i := range out.Contents {
 			if o := &out.Contents[i]; aws.ToTime(o.LastModified).Before(before) {
-				if name, ok := stagedName(aws.ToString(o.Key)); ok {
+				if name, ok := blobkey.Unescape(strings.TrimPrefix(aws.ToString(o.Key), Prefix)); ok {
 					names = append(names, name)
 				}
 			}

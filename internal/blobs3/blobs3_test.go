@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/blobkey"
 	"github.com/effectively-once/once/internal/blobs3"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -258,18 +259,16 @@ func TestManyObjectsAreListedAndDeletedInParts(t *testing.T) {
 }
 
 func TestOnlyPathsAreKeys(t *testing.T) {
-	for _, key := range []string{"", "/a", "a/", "a//b", "..", "a/../b", "./a", ".staged/x", ".STAGED/x", ".claims/x", `a\b`, "a\nb", "\xff", strings.Repeat("x", 1025)} {
-		var invalid *blobs3.InvalidError
+	if blobs3.Prefix != blobkey.Staged+"/" {
+		t.Errorf("objects are staged under %s", blobs3.Prefix)
+	}
+	for _, key := range []string{"", "/a", "a/../b", ".staged/x", ".claims/x"} {
+		var invalid *blobkey.InvalidError
 		if err := blobs3.New(nil, "b").Check(key); !errors.As(err, &invalid) {
 			t.Errorf("%q: %v", key, err)
 		}
 		if err := blobs3.New(nil, "b").Publish(t.Context(), record.Blob{Key: key, Staged: "s"}); !errors.As(err, &invalid) {
 			t.Errorf("published %q: %v", key, err)
-		}
-	}
-	for _, key := range []string{"a", "a/b.txt", "ä/ö ü", ".staged2/x", "a/.staged", strings.Repeat("x", 1024)} {
-		if err := blobs3.ValidKey(key); err != nil {
-			t.Errorf("%q: %v", key, err)
 		}
 	}
 }
