@@ -21,7 +21,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -127,9 +126,8 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 		return nil, err
 	}
 	in := &sns.PublishBatchInput{TopicArn: &topic, PublishBatchRequestEntries: make([]types.PublishBatchRequestEntry, len(messages))}
-	errs := make([]error, len(messages))
 	for i, m := range messages {
-		in.PublishBatchRequestEntries[i], errs[i] = s.entry(i, m), batch.ErrNoResult
+		in.PublishBatchRequestEntries[i] = s.entry(i, m)
 	}
 	out, err := s.client.PublishBatch(ctx, in, func(o *sns.Options) {
 		if s.region != "" {
@@ -139,22 +137,19 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 	if err != nil {
 		return nil, whole(err)
 	}
-	for _, ok := range out.Successful {
-		if i, named := place(ok.Id, len(messages)); named {
-			errs[i] = nil
-		}
+	results := batch.NewResults(len(messages))
+	for _, taken := range out.Successful {
+		results.Set(taken.Id, nil)
 	}
-	for k := range out.Failed {
-		if i, named := place(out.Failed[k].Id, len(messages)); named {
-			errs[i] = failure(&out.Failed[k])
-		}
+	for i := range out.Failed {
+		results.Set(out.Failed[i].Id, failure(&out.Failed[i]))
 	}
-	return errs, nil
+	return results, nil
 }
 
 func (s *Sender) entry(i int, m *queue.Message) types.PublishBatchRequestEntry {
 	e := types.PublishBatchRequestEntry{
-		Id: aws.String(strconv.Itoa(i)), Message: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
+		Id: batch.ID(i), Message: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
 	}
 	if s.batch.Ordered {
 		e.MessageGroupId, e.MessageDeduplicationId = &m.Group, &m.DedupID
@@ -191,10 +186,4 @@ func failure(e *types.BatchResultErrorEntry) error {
 	default:
 		return err
 	}
-}
-
-// place reads the id of an entry, which is its place in the request.
-func place(id *string, n int) (int, bool) {
-	i, err := strconv.Atoi(aws.ToString(id))
-	return i, err == nil && i >= 0 && i < n
 }

@@ -22,7 +22,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -133,30 +132,26 @@ func (s *Sender) put(ctx context.Context, messages []*queue.Message) ([]error, e
 		return nil, err
 	}
 	in := &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: make([]types.SendMessageBatchRequestEntry, len(messages))}
-	errs := make([]error, len(messages))
 	for i, m := range messages {
-		in.Entries[i], errs[i] = s.entry(i, m), batch.ErrNoResult
+		in.Entries[i] = s.entry(i, m)
 	}
 	out, err := s.client.SendMessageBatch(ctx, in, s.locate)
 	if err != nil {
 		return nil, whole(err)
 	}
-	for _, ok := range out.Successful {
-		if i, named := place(ok.Id, len(messages)); named {
-			errs[i] = nil
-		}
+	results := batch.NewResults(len(messages))
+	for _, taken := range out.Successful {
+		results.Set(taken.Id, nil)
 	}
-	for k := range out.Failed {
-		if i, named := place(out.Failed[k].Id, len(messages)); named {
-			errs[i] = failure(&out.Failed[k])
-		}
+	for i := range out.Failed {
+		results.Set(out.Failed[i].Id, failure(&out.Failed[i]))
 	}
-	return errs, nil
+	return results, nil
 }
 
 func (s *Sender) entry(i int, m *queue.Message) types.SendMessageBatchRequestEntry {
 	e := types.SendMessageBatchRequestEntry{
-		Id: aws.String(strconv.Itoa(i)), MessageBody: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
+		Id: batch.ID(i), MessageBody: &m.Body, MessageAttributes: make(map[string]types.MessageAttributeValue, len(m.Attributes)),
 	}
 	if s.batch.Ordered {
 		e.MessageGroupId, e.MessageDeduplicationId = &m.Group, &m.DedupID
@@ -186,10 +181,4 @@ func failure(e *types.BatchResultErrorEntry) error {
 	default:
 		return err
 	}
-}
-
-// place reads the id of an entry, which is its place in the request.
-func place(id *string, n int) (int, bool) {
-	i, err := strconv.Atoi(aws.ToString(id))
-	return i, err == nil && i >= 0 && i < n
 }
