@@ -157,9 +157,10 @@ func (b *bench) process(messages ...record.Message) (fates, calls []string) {
 
 func message(id, body string) record.Message { return record.Message{ID: id, Body: []byte(body)} }
 
-func (b *bench) token(id string) record.Token {
+// token gives the token of message a.
+func (b *bench) token() record.Token {
 	b.t.Helper()
-	_, tokens, err := b.Load(b.t.Context(), nil, []record.TokenKey{record.NewTokenKey("", "s", id)})
+	_, tokens, err := b.Load(b.t.Context(), nil, []record.TokenKey{record.NewTokenKey("", "s", "a")})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func TestATokenIsDoneOnlyAfterItsEffectsAreSent(t *testing.T) {
 	fates, calls := b.process(message("a", "reply"), message("b", "two"), message("c", "nothing"))
 	same(t, "fates", fates, []string{"processed with a", "processed", "processed"})
 	same(t, "calls", calls, []string{"run a", "run b", "run c", "out s/a", "out s/b", "out s/b@@2", "mark 3", "published", "published"})
-	same(t, "token", b.token("a").State, record.Done)
+	same(t, "token", b.token().State, record.Done)
 }
 
 func TestADuplicateGetsTheReplyAndSendsNothing(t *testing.T) {
@@ -218,7 +219,7 @@ func TestWhatIsNotSentEverywhereIsNotDoneAndIsSentAgainUnderItsIdentity(t *testi
 	fates, calls := b.process(message("a", "reply"), message("b", "nothing"))
 	same(t, "fates", fates, []string{"retry", "processed"})
 	same(t, "calls", calls, []string{"run a", "run b", "out s/a", "mark 1"})
-	same(t, "token", b.token("a").State, record.Absent)
+	same(t, "token", b.token().State, record.Absent)
 	b.down = ""
 	fates, calls = b.process(message("a", "reply"))
 	same(t, "fates", fates, []string{"processed with a"})
@@ -229,7 +230,7 @@ func TestWhatADestinationWillNeverTakeIsDeadLetteredAndSettled(t *testing.T) {
 	b := newBench(t, nil)
 	fates, _ := b.process(message("a", "gone"))
 	same(t, "fates", fates, []string{"processed"})
-	same(t, "token", b.token("a").State, record.Done)
+	same(t, "token", b.token().State, record.Done)
 	if len(b.dead) != 1 || b.dead[0].Delivery.Identity != "s/a" || b.dead[0].To != "out" || b.dead[0].Reason != record.ReasonGone {
 		t.Errorf("dead letters: %+v", b.dead)
 	}
@@ -271,7 +272,7 @@ func TestAHandlerThatFailsSendsNothingAndStopsNobody(t *testing.T) {
 		fates, calls := b.process(message("a", body), message("b", "nothing"))
 		same(t, body, fates, []string{want, "processed"})
 		same(t, body, calls, []string{"run a", "run b", "mark 1"})
-		same(t, body, b.token("a").State, record.Absent)
+		same(t, body, b.token().State, record.Absent)
 	}
 }
 
