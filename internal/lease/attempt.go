@@ -62,7 +62,7 @@ func (g *Guard) claim(ctx context.Context, id Identity) (*attempt, verdict) {
 		case isConflict(err):
 			a.held = stored
 		}
-		if n == maxTries || pause(ctx, backoff(n)) != nil {
+		if n == maxTries || a.Pause(ctx, backoff(n)) != nil {
 			return nil, verdict{settled: true, err: fmt.Errorf("claim token: %w", err)}
 		}
 	}
@@ -93,7 +93,7 @@ func (a *attempt) complete(ctx context.Context, reply *record.Reply) (Result, er
 		case isConflict(err):
 			a.held = stored
 		}
-		if pause(ctx, backoff(n)) != nil {
+		if a.Pause(ctx, backoff(n)) != nil {
 			return Result{}, fmt.Errorf("complete token: %w", err)
 		}
 	}
@@ -139,7 +139,7 @@ func (a *attempt) release(ctx context.Context) {
 		case isConflict(err):
 			a.held = stored
 		}
-		if n == maxTries || pause(ctx, backoff(n)) != nil {
+		if n == maxTries || a.Pause(ctx, backoff(n)) != nil {
 			a.Log.Warn("lease not released", "token", a.id.Key.String(), "error", err.Error())
 			return
 		}

@@ -36,6 +36,8 @@ type Config struct {
 	Now func() time.Time
 	// NewID makes unique names for attempts. Defaults to 128 random bits.
 	NewID func() string
+	// Pause waits between the tries of one write. Defaults to waiting.
+	Pause func(ctx context.Context, d time.Duration) error
 	// Log is told of discarded results and of leases that could not be released. Defaults to discarding.
 	Log *slog.Logger
 }
@@ -58,6 +60,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.NewID == nil {
 		c.NewID = rand.Text
+	}
+	if c.Pause == nil {
+		c.Pause = pause
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -1,0 +1,45 @@
+package memstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Snapshot gives a store of its own with the same records, which decides expiry by another clock.
+func (s *Store) Snapshot(now func() time.Time) *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Store{now: now, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens)} // records in the maps are never changed
+}
+
+// Contents is all that a store keeps, expired records too, sorted by key.
+type Contents struct {
+	Groups []record.Group
+	Held   []record.Held
+	Tokens []record.Token
+}
+
+// Contents gives copies of all records.
+func (s *Store) Contents() Contents {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var c Contents
+	for _, key := range slices.SortedFunc(maps.Keys(s.groups), compareGroups) {
+		c.Groups = append(c.Groups, cloneGroup(s.groups[key]))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.helds), compareHeld) {
+		c.Held = append(c.Held, cloneHeld(s.helds[key]))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.tokens), compareTokens) {
+		c.Tokens = append(c.Tokens, cloneToken(s.tokens[key]))
+	}
+	return c
+}
+
+func compareHeld(a, b record.HeldKey) int {
+	return cmp.Or(compareGroups(a.Group, b.Group), cmp.Compare(a.Source, b.Source), cmp.Compare(a.Epoch, b.Epoch), cmp.Compare(a.Sequence, b.Sequence))
+}

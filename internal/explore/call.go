@@ -1,0 +1,137 @@
+package explore
+
+import (
+	"errors"
+	"time"
+)
+
+// errNoAnswer is all that a worker learns of a call that failed.
+var errNoAnswer = errors.New("no answer")
+
+// A touch is a set of parts that a call reads or changes.
+type touch uint8
+
+const (
+	touchStore touch = 1 << iota
+	touchSends
+	touchQueues
+	touchBlobs
+	touchPast
+)
+
+// A call is one call of a port with its arguments. Equal calls are one and the same.
+type call struct {
+	id      int32
+	op      string
+	text    string
+	touches touch
+	reads   bool // it changes nothing: before and after are the same
+	parts   int  // of a send: how many deliveries it has
+	apply   func(v view) outcome
+	some    func(v view, n int) outcome // of a send: only the first n are delivered
+
+	memo map[memoKey]outcome
+}
+
+// view is the parts of a state, at a time.
+type view struct {
+	store  *storePart
+	sends  *sendsPart
+	queues *queuesPart
+	blobs  *blobsPart
+	past   *pastPart
+	clock  uint8
+	now    time.Time
+}
+
+// outcome is what a call leads to: the parts after it, and what the caller learns.
+type outcome struct {
+	view   view
+	answer *answer
+	wrong  error // what the call did wrong
+}
+
+// answer is what a caller learns. Equal answers at the same time are one and the same.
+type answer struct {
+	id    int32
+	text  string // for people
+	now   time.Time
+	value any // shared: whoever hands it on copies it
+	err   error
+}
+
+type memoKey struct {
+	store, sends, queues, blobs, past int32
+	clock                             uint8
+}
+
+// do makes a call, or remembers what it led to.
+func (c *call) do(v view) outcome {
+	k := memoKey{clock: v.clock}
+	if c.touches&touchStore != 0 {
+		k.store = v.store.id
+	}
+	if c.touches&touchSends != 0 {
+		k.sends = v.sends.id
+	}
+	if c.touches&touchQueues != 0 {
+		k.queues = v.queues.id
+	}
+	if c.touches&touchBlobs != 0 {
+		k.blobs = v.blobs.id
+	}
+	if c.touches&touchPast != 0 {
+		k.past = v.past.id
+	}
+	o, ok := c.memo[k]
+	if !ok {
+		o = c.apply(v)
+		c.memo[k] = o
+	}
+	return o.onto(v, c.touches)
+}
+
+// onto puts the parts that a call touches into a view.
+func (o outcome) onto(v view, t touch) outcome {
+	after := v
+	if t&touchStore != 0 {
+		after.store = o.view.store
+	}
+	if t&touchSends != 0 {
+		after.sends = o.view.sends
+	}
+	if t&touchQueues != 0 {
+		after.queues = o.view.queues
+	}
+	if t&touchBlobs != 0 {
+		after.blobs = o.view.blobs
+	}
+	if t&touchPast != 0 {
+		after.past = o.view.past
+	}
+	o.view = after
+	return o
+}
+
+// callOf gives the call of an operation and its arguments.
+func (w *world) callOf(c call, args ...any) *call {
+	return w.calls.one(c.op+keyOf(args...), func(id int32) *call {
+		c.id, c.memo = id, map[memoKey]outcome{}
+		return &c
+	})
+}
+
+// answerOf gives the answer of a key at a time. Equal keys stand for equal values.
+func (w *world) answerOf(key, text string, now time.Time, value any, err error) *answer {
+	return w.answers.one(keyOf(key, now), func(id int32) *answer {
+		return &answer{id: id, text: text, now: now, value: value, err: err}
+	})
+}
+
+// done is the answer of a call that has nothing to tell.
+func (w *world) done(now time.Time) *answer { return w.answerOf("done", "done", now, nil, nil) }
+
+// failed is the answer of a call that failed.
+func (w *world) failed(now time.Time) *answer {
+	return w.answerOf("no answer", "no answer", now, nil, errNoAnswer)
+}

@@ -1,0 +1,189 @@
+package explore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/memstore"
+)
+
+// The parts of a world. None of them is ever changed: a call makes a new one. Equal parts are one and the same, so that states are compared by the parts' numbers.
+
+// storePart is what a store keeps.
+type storePart struct {
+	id       int32
+	store    *memstore.Store // its clock is the zero time: nobody reads it
+	contents memstore.Contents
+}
+
+// sendsPart is what a destination has received: the first copy of each delivery, in their order.
+type sendsPart struct {
+	id   int32
+	list []sent
+}
+
+// sent is the first copy of one delivery.
+type sent struct {
+	Identity    string
+	To          string
+	Path        string // stream and group that it came from
+	Incarnation uint64
+	Number      uint64
+	Sequence    uint64
+	Body        string
+}
+
+// queuesPart is what waits on queues and with clients. Lists are sorted: any of them may be taken at any time.
+type queuesPart struct {
+	id       int32
+	messages []string // on the ingress queue, by name
+	triggers []string // groups
+	requests []string // that clients wait for, by name
+	guarded  []string // messages for the leased consumer
+	dead     []string // "name: reason"
+	// taken counts how often each was received: it tells one attempt's name from another's.
+	taken map[string]int
+}
+
+// blobsPart is what a bucket holds.
+type blobsPart struct {
+	id        int32
+	staged    map[string]stagedBlob
+	published map[string]string
+}
+
+type stagedBlob struct {
+	Body string
+	At   time.Time
+}
+
+// pastPart is what happened, as nobody in the system knows it.
+type pastPart struct {
+	id      int32
+	applied []string          // "name by attempt", in order
+	told    map[string]string // what clients were told, by request or message
+}
+
+// table keeps one of all equal parts.
+type table[T any] struct {
+	byKey map[string]*T
+	list  []*T
+}
+
+func newTable[T any]() *table[T] { return &table[T]{byKey: map[string]*T{}} }
+
+// one gives the part of a key, which make makes where there is none.
+func (t *table[T]) one(key string, make func(id int32) *T) *T {
+	if p, ok := t.byKey[key]; ok {
+		return p
+	}
+	p := make(int32(len(t.list))) //nolint:gosec // there is no memory for more
+	t.byKey[key] = p
+	t.list = append(t.list, p)
+	return p
+}
+
+func keyOf(parts ...any) string {
+	text, err := json.Marshal(parts)
+	if err != nil {
+		panic(fmt.Sprintf("explore: %v", err)) // only values that can be written are kept
+	}
+	return string(text)
+}
+
+func (w *world) storeOf(s *memstore.Store) *storePart {
+	contents := s.Contents()
+	return w.stores.one(keyOf(contents), func(id int32) *storePart {
+		return &storePart{id: id, store: s.Snapshot(func() time.Time { return time.Time{} }), contents: contents}
+	})
+}
+
+// at gives a copy of the store that can be worked on, at a time.
+func (p *storePart) at(now time.Time) *memstore.Store {
+	return p.store.Snapshot(func() time.Time { return now })
+}
+
+func (w *world) sendsOf(list []sent) *sendsPart {
+	return w.sends.one(keyOf(list), func(id int32) *sendsPart { return &sendsPart{id, list} })
+}
+
+// change gives a copy of the queues after a change.
+func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
+	c := *q
+	c.messages, c.triggers, c.requests = slices.Clone(q.messages), slices.Clone(q.triggers), slices.Clone(q.requests)
+	c.guarded, c.dead, c.taken = slices.Clone(q.guarded), slices.Clone(q.dead), maps.Clone(q.taken)
+	change(&c)
+	for _, list := range [][]string{c.triggers, c.requests, c.guarded, c.dead} {
+		slices.Sort(list)
+	}
+	if w.scenario.FIFO {
+		slices.SortStableFunc(c.messages, func(a, b string) int {
+			return slices.Index(w.scenario.Arrive, a) - slices.Index(w.scenario.Arrive, b)
+		})
+	} else {
+		slices.Sort(c.messages)
+	}
+	c.dead = slices.Compact(c.dead)
+	return w.queues.one(keyOf(c.messages, c.triggers, c.requests, c.guarded, c.dead, c.taken), func(id int32) *queuesPart {
+		c.id = id
+		return &c
+	})
+}
+
+// afterWorker stands between the group of a delayed trigger and the worker that sent it.
+const afterWorker = ", after "
+
+// trigger adds a trigger. More of one group than there are publishers make no difference: whoever publishes does it for all.
+func (q *queuesPart) trigger(group string, most int) {
+	n := 0
+	for _, g := range q.triggers {
+		if g == group {
+			n++
+		}
+	}
+	if n < most {
+		q.triggers = append(q.triggers, group)
+	}
+}
+
+// without gives a list without one of its words.
+func without(list []string, word string) []string {
+	i := slices.Index(list, word)
+	return slices.Delete(list, i, i+1)
+}
+
+func (w *world) blobsOf(staged map[string]stagedBlob, published map[string]string) *blobsPart {
+	return w.blobs.one(keyOf(staged, published), func(id int32) *blobsPart { return &blobsPart{id, staged, published} })
+}
+
+func (w *world) pastOf(applied []string, told map[string]string) *pastPart {
+	return w.pasts.one(keyOf(applied, told), func(id int32) *pastPart { return &pastPart{id, applied, told} })
+}
+
+// tell notes what a client was told, which must never be two different things.
+func (w *world) tell(p *pastPart, who, what string) (*pastPart, error) {
+	if before, ok := p.told[who]; ok {
+		if before != what {
+			return nil, fmt.Errorf("%s was told %q before, and %q now", who, before, what)
+		}
+		return p, nil
+	}
+	told := maps.Clone(p.told)
+	if told == nil {
+		told = map[string]string{}
+	}
+	told[who] = what
+	return w.pastOf(p.applied, told), nil
+}
+
+// lines splits the state of a group, as the handler writes it: a line for each message.
+func lines(state []byte) []string {
+	if len(state) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(state), "\n"), "\n")
+}

@@ -1,0 +1,184 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// atRest looks at a state in which nothing is left to be done: all that was to happen has happened, and after a sweep nothing lies about.
+func (x *search) atRest(s *state) error {
+	if err := x.w.complete(s); err != nil {
+		return err
+	}
+	key := [4]int32{s.store.id, s.blobs.id, s.past.id, int32(s.clock)}
+	err, known := x.garbage[key]
+	if !known {
+		err = x.w.swept(s)
+		x.garbage[key] = err
+	}
+	return err
+}
+
+// complete checks that every message was applied, or is a dead letter where it may be one, and that all that was applied is visible.
+func (w *world) complete(s *state) error {
+	for name := range w.scenario.Messages {
+		if err := w.accounted(s, name); err != nil {
+			return err
+		}
+	}
+	for _, mark := range s.past.applied {
+		for i := range w.scenario.Stream.Effects {
+			body := fmt.Sprintf("%s, effect %d", mark, i+1)
+			if !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body }) {
+				return fmt.Errorf("never sent: %s", body)
+			}
+		}
+		name := "blob of " + nameIn(mark)
+		if published := s.blobs.published[name]; w.scenario.Stream.Blob && published != mark && !w.scenario.Forgets {
+			return fmt.Errorf("never published: %s is %q, not %q", name, published, mark)
+		}
+	}
+	for _, g := range s.store.contents.Groups {
+		switch {
+		case g.HasEffects():
+			return fmt.Errorf("effects are pending and nobody publishes them: group %s", showGroup(g))
+		case g.HasHeld():
+			return fmt.Errorf("held, and nobody drains it: group %s", showGroup(g))
+		}
+	}
+	if len(s.store.contents.Held) > 0 {
+		return errors.New("held messages that no group knows: " + showHeld(s.store.contents.Held))
+	}
+	for _, name := range w.scenario.Guard {
+		m := w.scenario.message(name)
+		key := record.NewTokenKey("", stream, m.Identity())
+		if !slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == key && t.State == record.Done }) {
+			return fmt.Errorf("its token does not say that it is done: %s", name)
+		}
+	}
+	return w.marked(s)
+}
+
+// accounted checks what became of one message.
+func (w *world) accounted(s *state, name string) error {
+	a, err := w.arrival(name)
+	if err != nil {
+		return err
+	}
+	applied := slices.ContainsFunc(s.past.applied, func(line string) bool {
+		return nameIn(line) == name
+	})
+	if w.scenario.Stream.Stateless {
+		applied = slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool {
+			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint()
+		})
+		for i := range w.scenario.Stream.Effects {
+			body := fmt.Sprintf("%s, effect %d", name, i+1)
+			if applied && !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body }) {
+				return fmt.Errorf("never sent: %s", body)
+			}
+		}
+	}
+	dead := slices.ContainsFunc(s.queues.dead, func(d string) bool { return strings.HasPrefix(d, name+": ") })
+	arrived := slices.Contains(w.scenario.Arrive, name) || w.promised(s, name)
+	may := slices.Contains(w.scenario.Dead, name)
+	switch {
+	case dead && !may:
+		return fmt.Errorf("a dead letter for no reason: %q", s.queues.dead)
+	case arrived && !applied && !dead:
+		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
+	case w.scenario.Messages[name].Rejected && applied:
+		return fmt.Errorf("applied, though its handler refused it: %s", name)
+	}
+	return nil
+}
+
+// promised reports whether a client was told that the message is or will be processed.
+func (w *world) promised(s *state, name string) bool {
+	for told, what := range s.past.told {
+		for _, r := range w.scenario.Requests {
+			if r.Message == name && r.Do == told && (strings.HasPrefix(what, "200") || strings.HasPrefix(what, "202")) && strings.HasPrefix(r.Do, "POST") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// marked checks that the tokens of what was applied say so, as long as they are remembered.
+func (w *world) marked(s *state) error {
+	if w.scenario.Stream.Admission == record.BySequence && !w.scenario.Stream.Reply || w.scenario.Forgets {
+		return nil
+	}
+	for _, line := range s.past.applied {
+		a, err := w.arrival(nameIn(line))
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == a.Token() && t.State == record.Done }) {
+			return fmt.Errorf("its token does not say that it is done: %s", line)
+		}
+	}
+	return nil
+}
+
+// swept sweeps the groups and the bucket of a state, without any fault, and looks for what is left.
+func (w *world) swept(s *state) error {
+	for _, key := range w.scenario.groups() {
+		var err error
+		if s, err = w.alone(s, sweeps, key.Group); err != nil {
+			return err
+		}
+	}
+	for len(s.queues.triggers) > 0 {
+		trigger := s.queues.triggers[0]
+		group, _, _ := strings.Cut(trigger, afterWorker)
+		taken := *s
+		taken.queues = w.change(s.queues, func(q *queuesPart) { q.triggers = without(q.triggers, trigger) })
+		var err error
+		if s, err = w.alone(&taken, publishes, group); err != nil {
+			return err
+		}
+	}
+	later := *s
+	later.clock = longAfter
+	later.now = w.clock(later.clock)
+	s, err := w.alone(&later, collects, "")
+	if err != nil {
+		return err
+	}
+	for _, g := range s.store.contents.Groups {
+		if len(g.Pending) > 0 {
+			return fmt.Errorf("left over after a sweep: group %s", showGroup(g))
+		}
+		if g.Expires.IsZero() {
+			return fmt.Errorf("kept for ever: group %s", showGroup(g))
+		}
+	}
+	if len(s.blobs.staged) > 0 && w.scenario.Tick > 0 {
+		return fmt.Errorf("staged for ever: %d objects", len(s.blobs.staged))
+	}
+	return nil
+}
+
+// longAfter is a time by which nobody waits for anything.
+const longAfter = 250
+
+// alone runs one worker to its end, without any fault.
+func (w *world) alone(s *state, k kind, item string) (*state, error) {
+	next := *s
+	s = &next
+	for r := w.begin(k, "last "+k.String(), []string{item}, s.now); r.end == nil; {
+		o := r.call.do(s.view)
+		if o.wrong != nil {
+			return nil, fmt.Errorf("a sweep of what is left: %w", o.wrong)
+		}
+		s.view = o.view
+		r = w.after(r, o.answer)
+	}
+	return s, nil
+}

@@ -1,0 +1,107 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// nameOf is the scenario's name of a message.
+func nameOf(m record.Message) string { return m.Headers[nameHeader] }
+
+func namesOf(messages []record.Message) []string {
+	out := make([]string, len(messages))
+	for i, m := range messages {
+		out[i] = nameOf(m)
+	}
+	return out
+}
+
+// nameIn is the message that a line of a group's state is about.
+func nameIn(line string) string {
+	name, _, _ := strings.Cut(line, " by ")
+	return name
+}
+
+// names lists groups and tokens for people.
+func (w *world) names(groups []record.GroupKey, tokens []record.TokenKey) string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, "group "+g.Group)
+	}
+	for _, t := range tokens {
+		out = append(out, "token of "+w.tokens[t])
+	}
+	return " " + strings.Join(out, ", ")
+}
+
+func (w *world) tokenNames(tokens []record.Token) string {
+	var out []string
+	for _, t := range tokens {
+		out = append(out, w.tokens[t.Key])
+	}
+	return " " + strings.Join(out, ", ")
+}
+
+// show describes what was loaded.
+func show(groups []record.Group, tokens []record.Token) string {
+	var out []string
+	for _, g := range groups {
+		out = append(out, "group "+showGroup(g))
+	}
+	for _, t := range tokens {
+		out = append(out, "token "+t.State.String())
+	}
+	return strings.Join(out, "; ")
+}
+
+func showGroup(g record.Group) string {
+	if g.Version == 0 {
+		return "is not there"
+	}
+	out := []string{fmt.Sprintf("version %d", g.Version)}
+	if state := lines(g.State); len(state) > 0 {
+		out = append(out, "applied "+strings.Join(state, ", "))
+	}
+	for _, p := range g.Pending {
+		out = append(out, fmt.Sprintf("pending %d of %s", p.Number, p.Attempt))
+	}
+	for name, s := range g.Sources {
+		text := fmt.Sprintf("%s next %d", name, s.Next)
+		for _, r := range s.Held {
+			text += fmt.Sprintf(", held %d-%d", r.First, r.Last)
+		}
+		out = append(out, text)
+	}
+	slices.Sort(out[1:])
+	return strings.Join(out, ", ")
+}
+
+func showCommit(c record.Commit) string {
+	text := showGroup(c.Next)
+	for _, h := range c.Hold {
+		text += ", holds " + nameOf(h.Message)
+	}
+	for _, k := range c.Unhold {
+		text += fmt.Sprintf(", no longer holds %d", k.Sequence)
+	}
+	return text
+}
+
+func showHeld(held []record.Held) string {
+	var out []string
+	for _, h := range held {
+		out = append(out, nameOf(h.Message))
+	}
+	return "held: " + strings.Join(out, ", ")
+}
+
+func showSent(list []sent) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%q as %s", s.Body, s.Identity))
+	}
+	return strings.Join(out, ", ")
+}

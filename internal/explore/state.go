@@ -1,0 +1,93 @@
+package explore
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// A state is all that there is between two steps.
+type state struct {
+	view
+	left [spends]uint8
+	runs []*run  // sorted by number: which worker of a kind does something makes no difference
+	late []*call // writes that were reported as failed and are still on their way, sorted by number
+}
+
+// A spend is something that may happen so many times.
+type spend uint8
+
+const (
+	failures spend = iota
+	deaths
+	lates
+	retriggers
+	sweepings
+	closings
+	collections
+	ticks
+	waits
+	expiries
+	spends
+)
+
+func (b Budget) left() (out [spends]uint8) {
+	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Waits, b.Expiries} {
+		out[i] = uint8(n) //nolint:gosec // small numbers
+	}
+	return out
+}
+
+// encode appends what tells the state from all others.
+func (s *state) encode(b []byte) []byte {
+	for _, id := range []int32{s.store.id, s.sends.id, s.queues.id, s.blobs.id, s.past.id} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(id)) //nolint:gosec // any bits will do
+	}
+	b = append(append(b, s.clock), s.left[:]...)
+	b = append(b, byte(len(s.runs)))
+	for _, r := range s.runs {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.id)) //nolint:gosec // any bits will do
+	}
+	for _, c := range s.late {
+		b = binary.LittleEndian.AppendUint32(b, uint32(c.id)) //nolint:gosec // any bits will do
+	}
+	return b
+}
+
+// with gives the state in which a run has become another one, or none.
+func (s *state) with(old, next *run) *state {
+	c := *s
+	c.runs = slices.Clone(s.runs)
+	if old != nil {
+		i := slices.Index(c.runs, old)
+		c.runs = slices.Delete(c.runs, i, i+1)
+	}
+	if next != nil {
+		i, _ := slices.BinarySearchFunc(c.runs, next, func(a, b *run) int { return cmp.Compare(a.id, b.id) })
+		c.runs = slices.Insert(c.runs, i, next)
+	}
+	return &c
+}
+
+// spend takes one of what may happen so many times.
+func (s *state) spend(what spend) *state {
+	s.left[what]--
+	return s
+}
+
+// working counts the workers of a kind.
+func (s *state) working(k kind) int {
+	n := 0
+	for _, r := range s.runs {
+		if r.kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+// idle reports whether nothing is left to be done.
+func (s *state) idle() bool {
+	q := s.queues
+	return len(s.runs)+len(s.late)+len(q.messages)+len(q.triggers)+len(q.requests)+len(q.guarded) == 0
+}

@@ -1,0 +1,390 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A step leads from one state to another.
+type step struct {
+	text  string
+	free  bool // it spends nothing: it can be counted on to happen at last
+	next  *state
+	wrong error // what it does wrong; next is nil then
+}
+
+// steps lists all that may happen in a state, always in the same order.
+func (w *world) steps(s *state) []step {
+	var out []step
+	out = w.receive1(s, out)
+	for i, r := range s.runs {
+		if i > 0 && s.runs[i-1] == r {
+			continue // two of the same do the same
+		}
+		switch {
+		case r.end != nil:
+			out = append(out, w.finish(s, r))
+		default:
+			out = w.called(s, r, out)
+		}
+		if s.left[deaths] > 0 {
+			out = append(out, w.die(s, r))
+		}
+	}
+	for i, c := range s.late {
+		if i == 0 || s.late[i-1] != c {
+			out = append(out, w.land(s, c))
+		}
+	}
+	return w.elapse(s, out)
+}
+
+// receive1 lets free workers receive what waits.
+func (w *world) receive1(s *state, out []step) []step {
+	q, limit := s.queues, w.scenario.Workers
+	if s.working(processes) < limit.Process && (!w.scenario.FIFO || s.working(processes) == 0) {
+		for _, batch := range w.batches(q.messages) {
+			out = append(out, w.take(s, processes, batch, func(p *queuesPart) {
+				for _, name := range batch {
+					p.messages = without(p.messages, name)
+				}
+			}))
+		}
+	}
+	if s.working(publishes) < limit.Publish {
+		for _, trigger := range slices.Compact(slices.Clone(q.triggers)) {
+			group, sender, delayed := strings.Cut(trigger, afterWorker)
+			if delayed && slices.ContainsFunc(s.runs, func(r *run) bool { return r.name == sender }) {
+				continue
+			}
+			out = append(out, w.take(s, publishes, []string{group}, func(p *queuesPart) { p.triggers = without(p.triggers, trigger) }))
+			if s.left[retriggers] > 0 {
+				again := w.take(s, publishes, []string{group}, func(*queuesPart) {})
+				again.next.spend(retriggers)
+				again.text, again.free = again.text+", and it stays on the queue", false
+				out = append(out, again)
+			}
+		}
+	}
+	if s.working(serves) < limit.HTTP {
+		for _, name := range slices.Compact(slices.Clone(q.requests)) {
+			out = append(out, w.take(s, serves, []string{name}, func(p *queuesPart) { p.requests = without(p.requests, name) }))
+		}
+	}
+	if s.working(guards) < limit.Guard {
+		for _, name := range slices.Compact(slices.Clone(q.guarded)) {
+			out = append(out, w.take(s, guards, []string{name}, func(p *queuesPart) { p.guarded = without(p.guarded, name) }))
+		}
+	}
+	for _, x := range []struct {
+		kind  kind
+		spend spend
+	}{{sweeps, sweepings}, {closes, closings}, {collects, collections}} {
+		if s.left[x.spend] == 0 || s.working(x.kind) >= max(limit.Sweep, 1) {
+			continue
+		}
+		for _, key := range w.scenario.groups() {
+			swept := w.take(s, x.kind, []string{key.Group}, func(*queuesPart) {})
+			swept.free = false
+			swept.next.spend(x.spend)
+			out = append(out, swept)
+		}
+	}
+	return out
+}
+
+// batches lists what one delivery may hold.
+func (w *world) batches(waiting []string) [][]string {
+	if !w.scenario.FIFO {
+		return batches(waiting, w.scenario.Batch)
+	}
+	var out [][]string
+	for n := 1; n <= min(len(waiting), w.scenario.Batch); n++ {
+		out = append(out, slices.Clone(waiting[:n]))
+	}
+	return out
+}
+
+// batches lists what one delivery may hold: one message, or, up to a number, several in any order.
+func batches(waiting []string, most int) [][]string {
+	var out [][]string
+	for i, name := range waiting {
+		if i > 0 && waiting[i-1] == name {
+			continue
+		}
+		out = append(out, []string{name})
+		if most > 1 {
+			rest := slices.Delete(slices.Clone(waiting), i, i+1)
+			for _, b := range batches(rest, most-1) {
+				out = append(out, append([]string{name}, b...))
+			}
+		}
+	}
+	return out
+}
+
+// take starts a worker.
+func (w *world) take(s *state, k kind, items []string, change func(*queuesPart)) step {
+	what := strings.Join(items, "+")
+	if k != processes {
+		what = k.String() + " " + what
+	}
+	n := s.queues.taken[what] + 1
+	next := *s
+	next.queues = w.change(s.queues, func(p *queuesPart) {
+		change(p)
+		p.taken[what] = n
+	})
+	name := fmt.Sprintf("%s#%d", what, n)
+	return step{text: name + ": starts", free: true, next: (&next).with(nil, w.begin(k, name, items, s.now))}
+}
+
+// called lists what may become of a run's next call.
+func (w *world) called(s *state, r *run, out []step) []step {
+	o := r.call.do(s.view)
+	what := r.name + ": " + r.call.text
+	if o.wrong != nil {
+		return append(out, step{text: what, wrong: o.wrong})
+	}
+	after := *s
+	after.view = o.view
+	add := func(how string, base *state, a *answer, costs ...spend) {
+		next := base.with(r, w.after(r, a))
+		for _, c := range costs {
+			next.spend(c)
+		}
+		out = append(out, step{text: what + how, free: len(costs) == 0, next: next})
+	}
+	add("", &after, o.answer)
+	if s.left[ticks] > 0 {
+		later := after
+		later.clock++
+		later.now = w.clock(later.clock)
+		a := o.answer
+		add(" — and time passes before the answer", &later, w.answerOf(fmt.Sprint("later ", a.id), a.text, later.now, a.value, a.err), ticks)
+	}
+	if s.left[failures] == 0 {
+		return out
+	}
+	add(" — fails before", s, w.failed(s.now), failures)
+	if r.call.reads {
+		return out
+	}
+	if o.answer.err == nil {
+		add(" — fails after", &after, w.failed(s.now), failures)
+	}
+	for n := 1; n < r.call.parts; n++ {
+		part := r.call.some(s.view, n)
+		if part.wrong != nil {
+			return append(out, step{text: what, wrong: part.wrong})
+		}
+		some := *s
+		some.view = part.view
+		add(fmt.Sprintf(" — fails after %d", n), &some, part.answer, failures)
+	}
+	if s.left[lates] > 0 {
+		next := s.with(r, w.after(r, w.failed(s.now))).spend(lates)
+		next.late = append(slices.Clone(s.late), r.call)
+		slices.SortFunc(next.late, func(a, b *call) int { return int(a.id - b.id) })
+		out = append(out, step{text: what + " — fails, and is still on its way", next: next})
+	}
+	return out
+}
+
+// land applies a write whose sender does not wait for it any more.
+func (w *world) land(s *state, c *call) step {
+	o := c.do(s.view)
+	text := "lands: " + c.text + ": "
+	if o.wrong != nil {
+		return step{text: text, wrong: o.wrong}
+	}
+	next := *s
+	next.view, next.late = o.view, slices.Clone(s.late)
+	i := slices.Index(next.late, c)
+	next.late = slices.Delete(next.late, i, i+1)
+	return step{text: text + o.answer.text, free: true, next: &next}
+}
+
+// die ends a worker between two calls. What it had received is delivered again.
+func (w *world) die(s *state, r *run) step {
+	next := s.with(r, nil).spend(deaths)
+	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, true, func(string, int) bool { return true }) })
+	return step{text: r.name + ": dies", next: next}
+}
+
+// giveBack puts what a run had received back on its queue. The name of one that left no trace is free again, so that what is received and given back for ever leads to no new states.
+func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item string, i int) bool) {
+	if what, n, _ := strings.Cut(r.name, "#"); !r.traced && strconv.Itoa(p.taken[what]) == n {
+		if p.taken[what]--; p.taken[what] == 0 {
+			delete(p.taken, what)
+		}
+	}
+	for i, item := range r.items {
+		if !again(item, i) {
+			continue
+		}
+		switch r.kind {
+		case processes:
+			p.messages = append(p.messages, item)
+		case publishes:
+			p.triggers = append(p.triggers, item)
+		case serves:
+			if !died || !w.scenario.Impatient {
+				p.requests = append(p.requests, item)
+			}
+		case guards:
+			p.guarded = append(p.guarded, item)
+		case sweeps, closes, collects, kinds:
+		}
+	}
+}
+
+// finish acknowledges what a run has settled and gives the rest back.
+func (w *world) finish(s *state, r *run) step {
+	text := r.name + ": ends"
+	past, err := w.judge(s, r)
+	if err != nil {
+		return step{text: text, wrong: err}
+	}
+	next := s.with(r, nil)
+	next.past = past
+	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, false, r.end.again1(r.kind)) })
+	return step{text: text, free: true, next: next}
+}
+
+// again1 tells what has to be delivered again.
+func (e *end) again1(k kind) func(string, int) bool {
+	return func(item string, i int) bool {
+		switch k {
+		case processes:
+			return e.again[fmt.Sprintf("%s %d", item, i)]
+		case publishes:
+			return e.again[item]
+		case serves, guards:
+			return e.told == ""
+		case sweeps, closes, collects, kinds:
+		}
+		return false
+	}
+}
+
+// judge looks at what a run says that it did, and notes what clients were told.
+func (w *world) judge(s *state, r *run) (*pastPart, error) {
+	past := s.past
+	again := r.end.again1(r.kind)
+	for i, item := range r.items {
+		if r.kind == processes && !again(item, i) {
+			if err := w.safe(s, r, item); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.end.fates)) {
+		o := r.end.fates[name]
+		if o.Reply == nil {
+			continue
+		}
+		var err error
+		if past, err = w.tell(past, "the caller of "+name, string(o.Reply.Body)); err != nil {
+			return nil, err
+		}
+	}
+	if r.end.told == "" {
+		return past, nil
+	}
+	return w.answered(past, r)
+}
+
+// answered notes what the client of a request, or a leased consumer's caller, was told.
+func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
+	item, told := r.items[0], r.end.told
+	if r.kind == serves {
+		request := w.scenario.Requests[item]
+		if strings.HasPrefix(request.Do, "DELETE") { // with what had been applied by then
+			for _, line := range past.applied {
+				if nameIn(line) == request.Message {
+					told += " applied"
+				}
+			}
+			if past.told[item] != "" {
+				return past, nil
+			}
+		} else if !strings.HasPrefix(told, "200 ") {
+			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
+		}
+		item = request.Do
+		if strings.HasPrefix(request.Do, "DELETE") {
+			item = r.items[0]
+		}
+	}
+	return w.tell(past, item, told)
+}
+
+// safe reports why a message must not be acknowledged now: it is neither applied, nor held, nor a dead letter, nor waits in another delivery.
+func (w *world) safe(s *state, r *run, name string) error {
+	m := w.scenario.message(name)
+	a, err := w.arrival(name)
+	if err != nil {
+		return err
+	}
+	if w.scenario.Stream.Stateless {
+		for _, t := range s.store.contents.Tokens {
+			if t.Key == a.Token() && t.State == record.Done {
+				return nil
+			}
+		}
+	}
+	for _, line := range s.past.applied {
+		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && b.Fingerprint() == a.Fingerprint() {
+			return nil
+		}
+	}
+	for _, h := range s.store.contents.Held {
+		if h.Message.SourceKey() == m.SourceKey() && h.Message.Number() == m.Number() {
+			return nil
+		}
+	}
+	for _, d := range s.queues.dead {
+		if strings.HasPrefix(d, name+": ") {
+			return nil
+		}
+	}
+	if slices.Contains(s.queues.messages, name) || slices.ContainsFunc(s.runs, func(other *run) bool {
+		return other != r && other.kind == processes && slices.Contains(other.items, name)
+	}) {
+		return nil
+	}
+	return errors.New(name + " is acknowledged, and is neither applied nor held nor a dead letter")
+}
+
+// elapse lets time pass, and records disappear that have expired.
+func (w *world) elapse(s *state, out []step) []step {
+	if s.left[ticks] > 0 {
+		next := *s
+		next.clock++
+		next.now = w.clock(next.clock)
+		out = append(out, step{text: "time passes", next: (&next).spend(ticks)})
+	}
+	if s.left[ticks] == 0 && s.left[waits] > 0 && len(s.runs)+len(s.late) == 0 && !s.idle() {
+		next := *s
+		next.clock++
+		next.now = w.clock(next.clock)
+		out = append(out, step{text: "time passes", free: true, next: (&next).spend(waits)})
+	}
+	if s.left[expiries] > 0 {
+		m := s.store.at(s.now)
+		if n, err := m.Expire(context.Background(), 1000); err == nil && n > 0 {
+			next := *s
+			next.store = w.storeOf(m)
+			out = append(out, step{text: "expired records are deleted", next: (&next).spend(expiries)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,255 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
+)
+
+const (
+	stream      = "s"
+	destination = "out"
+	nameHeader  = "Name" // as the front door spells headers
+)
+
+// start is the time at which every scenario begins.
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// A world holds all that was met while a scenario is explored.
+type world struct {
+	scenario *Scenario
+	stores   *table[storePart]
+	sends    *table[sendsPart]
+	queues   *table[queuesPart]
+	blobs    *table[blobsPart]
+	pasts    *table[pastPart]
+	calls    *table[call]
+	answers  *table[answer]
+	runs     *table[run]
+	tokens   map[record.TokenKey]string
+}
+
+func newWorld(s *Scenario) *world {
+	w := &world{
+		scenario: s, stores: newTable[storePart](), sends: newTable[sendsPart](), queues: newTable[queuesPart](), blobs: newTable[blobsPart](), pasts: newTable[pastPart](),
+		calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{},
+	}
+	for name := range s.Messages {
+		if a, err := w.arrival(name); err == nil {
+			w.tokens[a.Token()] = name
+		}
+	}
+	return w
+}
+
+// arrival is a message as admission sees it.
+func (w *world) arrival(name string) (*admission.Arrival, error) {
+	streams, err := record.NewStreams(w.streams(nil))
+	if err != nil {
+		return nil, err
+	}
+	a := &admission.Arrival{Message: w.scenario.message(name)}
+	_, err = a.Check(streams)
+	return a, err
+}
+
+// clock is the time after a number of ticks.
+func (w *world) clock(ticks uint8) time.Time {
+	return start.Add(time.Duration(ticks) * time.Duration(w.scenario.Tick))
+}
+
+func (w *world) streams(a *agent) []record.Stream {
+	s := w.scenario.Stream
+	out := record.Stream{
+		Name: stream, Admission: s.Admission, Handler: func(_ context.Context, t *record.Attempt, m record.Message) error { return w.handle(a, t, m) }, Stateless: s.Stateless, Unordered: s.Stateless, Retention: time.Duration(s.Retention),
+		GroupRetention: time.Duration(s.GroupRetention), Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
+	}
+	return []record.Stream{out}
+}
+
+// handle is the handler of every scenario. All that it does bears the name of the message and of the attempt.
+func (w *world) handle(worker *agent, a *record.Attempt, m record.Message) error {
+	s, name := w.scenario.Stream, m.Headers[nameHeader]
+	if s.Fails {
+		if err := (queuesPort{worker}).put("handle", []string{name}, func(*queuesPart) {}); err != nil {
+			return err
+		}
+	}
+	if w.scenario.Messages[name].Rejected {
+		return &record.RejectError{Detail: "as the scenario says"}
+	}
+	mark := name + " by " + a.ID
+	if s.Stateless { // an attempt that sends and dies is repeated, under the same identity
+		mark = name
+	} else {
+		a.State = append(a.State, mark+"\n"...)
+	}
+	for i := range s.Effects {
+		a.Send(record.Effect{To: []string{destination}, Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))})
+	}
+	if s.Blob {
+		a.Blob("blob of "+name, []byte(mark))
+	}
+	if s.Reply {
+		a.Reply(record.Reply{Status: 200, Body: []byte(mark)})
+	}
+	return nil
+}
+
+// engine makes the engine of a worker.
+func (w *world) engine(a *agent) *dedup.Engine {
+	e, err := dedup.New(dedup.Config{
+		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: map[string]record.Sender{destination: senderPort{a}},
+		Sequenced: map[string]bool{destination: w.scenario.Stream.Sequenced}, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
+		Pause: func(context.Context, int) error { return nil },
+	})
+	if err != nil {
+		panic(fmt.Sprintf("explore: %v", err)) // the scenario was checked
+	}
+	return e
+}
+
+// commit applies a commit and looks at what it did to the state of its group.
+func (w *world) commit(v view, c record.Commit) outcome {
+	m := v.store.at(v.now)
+	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil) //nolint:errcheck // a store in memory
+	err := m.Commit(context.Background(), c)
+	switch {
+	case errors.Is(err, record.ErrConflict):
+		return outcome{view: v, answer: w.answerOf("conflict", "conflict", v.now, nil, record.ErrConflict)}
+	case err != nil:
+		return outcome{view: v, wrong: err}
+	}
+	was, is := lines(before[0].State), lines(c.Next.State)
+	past := v.past
+	if len(is) < len(was) || !slices.Equal(is[:len(was)], was) {
+		return outcome{view: v, wrong: fmt.Errorf("the commit overwrites what another one did: the state was %q and is %q", was, is)}
+	}
+	applied := append(slices.Clone(past.applied), is[len(was):]...)
+	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
+	return outcome{view: v, answer: w.done(v.now), wrong: w.wrongly(applied, past.told)}
+}
+
+// wrongly tells what is wrong with the changes that were applied.
+func (w *world) wrongly(applied []string, told map[string]string) error {
+	seen := map[record.TokenKey]string{}
+	last := map[string]record.Message{}
+	for _, line := range applied {
+		name := nameIn(line)
+		a, err := w.arrival(name)
+		if err != nil {
+			return err
+		}
+		if before, twice := seen[a.Token()]; twice && !w.scenario.Forgets {
+			return fmt.Errorf("applied twice: %q and %q", before, line)
+		}
+		seen[a.Token()] = line
+		if a.ByNumber {
+			source := a.GroupName() + " " + a.SourceKey()
+			if before, ok := last[source]; ok && (a.Epoch < before.Epoch || a.Epoch == before.Epoch && a.Sequence <= before.Sequence) && !w.scenario.Forgets {
+				return fmt.Errorf("applied out of order: %q after number %d of epoch %d", line, before.Sequence, before.Epoch)
+			}
+			last[source] = a.Message
+		}
+	}
+	if w.scenario.FIFO && !slices.IsSortedFunc(applied, func(a, b string) int {
+		return slices.Index(w.scenario.Arrive, nameIn(a)) - slices.Index(w.scenario.Arrive, nameIn(b))
+	}) {
+		return fmt.Errorf("not in the order of the queue: %q", applied)
+	}
+	return w.deleted(applied, told)
+}
+
+// deleted finds a request that was applied after its client was told that it is deleted.
+func (w *world) deleted(applied []string, told map[string]string) error {
+	for name, r := range w.scenario.Requests {
+		gone, ok := told[name]
+		if !ok || !strings.HasPrefix(r.Do, "DELETE") || !strings.HasPrefix(gone, "204") {
+			continue
+		}
+		n := 0
+		for _, line := range applied {
+			if nameIn(line) == r.Message {
+				n++
+			}
+		}
+		if before := strings.Count(gone, "applied"); n > before {
+			return fmt.Errorf("%s was applied after it was deleted", r.Message)
+		}
+	}
+	return nil
+}
+
+// send delivers the first n of a list.
+func (w *world) send(v view, list []sent, n int) outcome {
+	received := slices.Clone(v.sends.list)
+	for _, s := range list[:n] {
+		received2, err := w.receive(received, s, v.past)
+		if err != nil {
+			return outcome{view: v, wrong: err}
+		}
+		received = received2
+	}
+	v.sends = w.sendsOf(received)
+	return outcome{view: v, answer: w.answerOf(keyOf("sent", n), fmt.Sprintf("%d sent", n), v.now, n, nil)}
+}
+
+// receive is what a destination makes of one delivery.
+func (w *world) receive(received []sent, s sent, past *pastPart) ([]sent, error) {
+	var last *sent
+	for i := range received {
+		r := &received[i]
+		if r.Identity == s.Identity && r.Incarnation == s.Incarnation {
+			if *r != s {
+				return nil, fmt.Errorf("one identity for two effects: %+v and %+v", *r, s)
+			}
+			return received, nil
+		}
+		if r.Path == s.Path && r.Incarnation == s.Incarnation {
+			last = r
+		}
+	}
+	if !w.scenario.Stream.Stateless {
+		mark, _, _ := strings.Cut(s.Body, ",")
+		switch {
+		case !slices.Contains(past.applied, mark):
+			return nil, fmt.Errorf("sent by an attempt that was not committed: %q", s.Body)
+		case last != nil && s.Number < last.Number:
+			return nil, fmt.Errorf("sent out of order: number %d for the first time after number %d", s.Number, last.Number)
+		case w.scenario.Stream.Sequenced && s.Sequence != 1 && (last == nil || s.Sequence != last.Sequence+1):
+			return nil, fmt.Errorf("a gap in what the destination counts: %q has number %d", s.Body, s.Sequence)
+		}
+	}
+	return append(received, s), nil
+}
+
+// initial is the view before anything has happened.
+func (w *world) initial() (view, error) {
+	store := memstore.New(func() time.Time { return start })
+	for i, name := range w.scenario.Issued {
+		a, err := w.arrival(name)
+		if err != nil {
+			return view{}, err
+		}
+		token := record.Token{
+			Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: stream, Group: a.GroupName(), Owner: fmt.Sprintf("desk-%d", i),
+			Expires: start.Add(admission.IssuedRetention),
+		}
+		if _, err := store.SwapToken(context.Background(), record.Token{Key: token.Key}, token); err != nil {
+			return view{}, err
+		}
+	}
+	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(nil, nil), now: start}
+	v.queues = w.change(&queuesPart{taken: map[string]int{}}, func(q *queuesPart) {
+		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
+	})
+	return v, nil
+}
