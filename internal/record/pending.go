@@ -8,10 +8,10 @@ import (
 // Pending is one message that is committed and not yet published and cleared.
 type Pending struct {
 	// Number is the number of the first effect; each further effect has the next one. An entry without effects has a number of its own.
-	Number      uint64
-	Identity    string // of the message, within stream and principal
-	Principal   string
-	Token       TokenKey
+	Number    uint64
+	Identity  string // of the message, within stream and principal
+	Principal string
+	Token     TokenKey
 	// Fingerprint is the message's, as [Pending.Print] gives it.
 	Fingerprint Fingerprint
 	// Attempt is the unique name of the attempt that committed.

@@ -92,7 +92,8 @@ type HeldKey struct {
 // A Lister walks through a whole store for sweeps and for people; never on a message's path. Corrupt records are passed over, so that none keeps the others from a sweep: the
 // error then wraps [ErrCorrupt], and what is given is valid. A list that is shorter than its limit is the end, also with that error.
 type Lister interface {
-	// Groups gives up to limit groups after the key, in the store's order, expired ones left out; of one stream where stream is not empty.
+	// Groups gives up to limit groups after the key, in the store's order, expired ones left out; of one stream where stream is not empty. They are for looking at, not for working
+	// on: what a store keeps apart from a record because it is large, it may leave out: the state, replies, and bodies and headers of effects.
 	Groups(ctx context.Context, stream string, after GroupKey, limit int) ([]Group, error)
 	// Tokens gives up to limit tokens after the key, expired ones left out.
 	Tokens(ctx context.Context, after TokenKey, limit int) ([]Token, error)

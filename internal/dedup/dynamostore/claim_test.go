@@ -28,6 +28,7 @@ type shelf struct {
 	claims    map[string][]byte
 	beforeGet func()
 	putErr    error
+	got       []string
 }
 
 func newShelf() *shelf { return &shelf{claims: map[string][]byte{}} }
@@ -48,6 +49,7 @@ func (s *shelf) Get(_ context.Context, name string) ([]byte, bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.got = append(s.got, name[strings.LastIndex(name, "/")+1:])
 	body, ok := s.claims[name]
 	return slices.Clone(body), ok, nil
 }
@@ -83,7 +85,7 @@ func TestStoreThatKeepsEverythingElsewhere(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
 	storetest.Run(t, storetest.Harness{
-		RecognisesCommit: true,
+		RecognisesCommit: true, KeepsApart: true,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
 			store, err := dynamostore.New(client, createTables(t, client), dynamostore.Options{Now: now, Claims: newShelf(), ClaimAbove: 1})
@@ -216,6 +218,26 @@ func TestAGroupThatIsWrittenWhileItIsReadIsReadAgain(t *testing.T) {
 	}
 	if d := cmp.Diff(next.Next, w.group(t), cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestAListReadsNoClaimedStateAndKeepsNoClaimedBody(t *testing.T) {
+	w := newClaimWorld(t)
+	c := change(w.group(t), "x", 1)
+	blob := record.Effect{Blob: &record.Blob{Key: "k", Staged: "staged"}}
+	c.Next.Pending[0].Effects = append(c.Next.Pending[0].Effects, blob)
+	g := w.commit(t, c)
+	w.shelf.got = nil
+	list, err := w.Groups(t.Context(), "", record.GroupKey{}, 10)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%d groups, %v", len(list), err)
+	}
+	g.State, g.Pending[0].Effects[0].Body = nil, nil
+	if d := cmp.Diff(g, list[0], cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("group (-want +got)\n%s", d)
+	}
+	if !slices.Equal(w.shelf.got, []string{"1"}) {
+		t.Errorf("read the claims %v, want those of the entry", w.shelf.got)
 	}
 }
 

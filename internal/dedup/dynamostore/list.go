@@ -51,23 +51,44 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 	return out, nil
 }
 
-// listGroup completes what a scan found. A group whose claims are gone by then has been written anew, and is read again.
+// listGroup completes what a scan found, as far as a list is to have it. A group whose claims are gone by then has been written anew, and is read again.
 func (s *Store) listGroup(ctx context.Context, it item, now int64) (record.Group, error) {
 	key, ok := parsePartition(partitionOf(it))
 	if !ok {
 		return record.Group{}, fmt.Errorf("%w: partition without a stream", record.ErrCorrupt)
 	}
+	if _, claimed := it[attrState].(*types.AttributeValueMemberS); claimed {
+		delete(it, attrState)
+	}
+	claimed := claimsOf(it)
 	g, err := s.wholeGroup(ctx, key, it, now)
 	if errors.Is(err, errClaimGone) {
 		var again []record.Group
 		if again, err = s.loadGroups(ctx, []record.GroupKey{key}); err == nil {
-			return again[0], nil
+			g = again[0]
 		}
 	}
 	if err != nil {
 		return g, fmt.Errorf("group %s: %w", key, err)
 	}
+	if len(claimed) > 0 {
+		dropBodies(&g)
+	}
+	if s.options.Claims != nil && len(g.State) > s.options.ClaimAbove {
+		g.State = nil
+	}
 	return g, nil
+}
+
+// dropBodies leaves of a group what walks look for: that entries are there, and their blobs.
+func dropBodies(g *record.Group) {
+	for i := range g.Pending {
+		p := &g.Pending[i]
+		p.Reply = nil
+		for j := range p.Effects {
+			p.Effects[j].Body, p.Effects[j].Headers = nil, nil
+		}
+	}
 }
 
 // Tokens implements record.Lister, as Groups does.
@@ -121,7 +142,7 @@ func (s *Store) listToken(it item, now int64) (storedToken, error) {
 
 // listReplies shows f tokens with their replies: read together, or one by one where one is corrupt or has been written anew since.
 func (s *Store) listReplies(ctx context.Context, found []storedToken, f func(t record.Token, corrupt error)) error {
-	missing, err := s.complete(ctx, found)
+	missing, err := s.complete(ctx, found, nil)
 	if err != nil && !errors.Is(err, record.ErrCorrupt) {
 		return err
 	}

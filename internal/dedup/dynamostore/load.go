@@ -24,7 +24,7 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	if err != nil {
 		return nil, nil, fmt.Errorf("load groups: %w", err)
 	}
-	ts, err := s.loadTokens(ctx, tokens)
+	ts, err := s.loadTokens(ctx, tokens, repliesIn(gs))
 	if err != nil {
 		return nil, nil, fmt.Errorf("load tokens: %w", err)
 	}
@@ -66,8 +66,8 @@ func (s *Store) readGroups(ctx context.Context, keys []record.GroupKey) ([]recor
 	return out, nil
 }
 
-// loadTokens reads tokens, and then the replies that are kept apart. A token whose reply is gone by then has been written anew, and is read again.
-func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey) ([]record.Token, error) {
+// loadTokens reads tokens, and then the replies that are kept apart, but for those that are at hand. A token whose reply is gone by then has been written anew, and is read again.
+func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey, atHand replies) ([]record.Token, error) {
 	out := make([]record.Token, len(keys))
 	places := make([]int, len(keys)) // in out, of the keys that are still to be read
 	for i := range places {
@@ -78,7 +78,7 @@ func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey) ([]recor
 		if err != nil {
 			return nil, err
 		}
-		missing, err := s.complete(ctx, found)
+		missing, err := s.complete(ctx, found, atHand)
 		if err != nil {
 			return nil, err
 		}

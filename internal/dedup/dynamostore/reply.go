@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -79,24 +80,52 @@ type storedToken struct {
 	reply string // the partition of the reply's item; empty where there is none
 }
 
-// complete reads the replies that are kept apart. missing lists the tokens whose replies are not there: they have been written anew since they were read.
-func (s *Store) complete(ctx context.Context, tokens []storedToken) (missing []int, err error) {
+// replies are those of pending entries, by token.
+type replies map[record.TokenKey]*record.Reply
+
+// repliesIn gives the replies of groups that were just read: a duplicate of a message whose entry is still there need not read its reply again.
+func repliesIn(groups []record.Group) replies {
+	out := replies{}
+	for i := range groups {
+		for _, p := range groups[i].Pending {
+			if p.Reply != nil {
+				out[p.Token] = p.Reply
+			}
+		}
+	}
+	return out
+}
+
+// item gives the item of a token's reply, if it is there: the item's name tells whether it is the very same.
+func (r replies) item(t storedToken) item {
+	t.Reply = r[t.Key]
+	it, err := replyOf(&t.Token)
+	if err != nil || it == nil || partitionOf(it) != t.reply {
+		return nil
+	}
+	return it
+}
+
+// complete reads the replies that are kept apart and not at hand. missing lists the tokens whose replies are not there: they have been written anew since they were read.
+func (s *Store) complete(ctx context.Context, tokens []storedToken, atHand replies) (missing []int, err error) {
 	if s.options.Replies == LeaveReplies {
 		return nil, nil
 	}
+	items := map[string]item{}
 	var keys []item
 	for _, t := range tokens {
-		if t.reply != "" {
+		if t.reply == "" {
+			continue
+		}
+		if items[t.reply] = atHand.item(t); items[t.reply] == nil {
 			keys = append(keys, item{attrPK: str(t.reply)})
 		}
 	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	items, err := s.read(ctx, s.tables.Tokens, keys)
+	read, err := s.read(ctx, s.tables.Tokens, keys)
 	if err != nil {
 		return nil, fmt.Errorf("read replies: %w", err)
 	}
+	maps.Copy(items, read)
 	for i := range tokens {
 		t := &tokens[i]
 		if t.reply == "" {

@@ -36,7 +36,7 @@ type spy struct {
 }
 
 func (s *spy) GetItem(ctx context.Context, in *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	if pk, ok := in.Key["pk"].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, "#") && s.beforeReply != nil {
+	if pk, ok := in.Key["pk"].(*types.AttributeValueMemberS); ok && strings.HasSuffix(*in.TableName, "-tokens") && strings.Contains(pk.Value, "#") && s.beforeReply != nil {
 		before := s.beforeReply
 		s.beforeReply = nil
 		before()
@@ -169,6 +169,42 @@ func TestWhereNobodyWaitsADuplicateCostsOneSmallRead(t *testing.T) {
 		if cost := meter.Reset(); cost != want {
 			t.Errorf("cost %+v, want %+v", cost, want)
 		}
+	}
+}
+
+func TestAReplyThatIsStillInTheGroupIsNotReadAgain(t *testing.T) {
+	for _, c := range []struct {
+		name, owner, reply string
+		reads              int
+	}{
+		{"the same", "attempt.1", large, 0},
+		{"another one", "attempt.2", large + "y", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newReplyWorld(t)
+			want, inGroup := done(0, c.owner, large), done(0, c.owner, c.reply)
+			commit := following(record.Group{Key: key}, "attempt")
+			commit.Next.Pending = []record.Pending{{Number: 1, Attempt: "attempt.1", Token: want.Key, Reply: inGroup.Reply, Marks: true}}
+			if err := w.Commit(t.Context(), commit); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.MarkDone(t.Context(), []record.Token{want}); err != nil {
+				t.Fatal(err)
+			}
+			reads := 0
+			w.spy.beforeReply = func() { reads++ }
+			groups, tokens, err := w.Load(t.Context(), []record.GroupKey{key}, []record.TokenKey{want.Key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff([]record.Token{want}, tokens); d != "" || reads != c.reads {
+				t.Errorf("%d reads of the reply, want %d; token (-want +got)\n%s", reads, c.reads, d)
+			}
+			groups[0].Pending[0].Reply.Body[0] = 'z'
+			if tokens[0].Reply.Body[0] == 'z' {
+				t.Error("the token shares the reply with the group")
+			}
+		})
 	}
 }
 

@@ -67,11 +67,11 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 // current completes the token that a failed condition brought back.
 func (s *Store) current(ctx context.Context, found storedToken) (record.Token, error) {
 	tokens := []storedToken{found}
-	missing, err := s.complete(ctx, tokens)
+	missing, err := s.complete(ctx, tokens, nil)
 	if err != nil || len(missing) == 0 {
 		return tokens[0].Token, err
 	}
-	again, err := s.loadTokens(ctx, []record.TokenKey{found.Key})
+	again, err := s.loadTokens(ctx, []record.TokenKey{found.Key}, nil)
 	if err != nil {
 		return record.Token{}, err
 	}
