@@ -1,23 +1,17 @@
 package once_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once"
-	"github.com/effectively-once/once/internal/dedup/memstore"
-	"github.com/effectively-once/once/internal/record"
 )
 
 func post(key, body string) *http.Request {
@@ -266,185 +260,5 @@ func TestAPanicPassesThroughAndReleases(t *testing.T) {
 	}()
 	if answer := serve(h, post("k", "")); answer.Code != http.StatusOK || answer.Header().Get("Idempotent-Replayed") != "" {
 		t.Errorf("got %d %v", answer.Code, answer.Header())
-	}
-}
-
-// A slow world has a handler that takes ten seconds, in a bubble.
-type slow struct {
-	t    *testing.T
-	h    http.Handler
-	runs atomic.Int32
-}
-
-func slowly(t *testing.T, c once.MiddlewareConfig, test func(w *slow)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &slow{t: t}
-		w.h = once.Middleware(once.NewMemory(), c)(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-			w.runs.Add(1)
-			time.Sleep(10 * time.Second)
-			rw.WriteHeader(http.StatusCreated)
-		}))
-		test(w)
-	})
-}
-
-// start begins a request and returns when its handler runs.
-func (w *slow) start(ctx context.Context) <-chan *httptest.ResponseRecorder {
-	answer := make(chan *httptest.ResponseRecorder, 1)
-	go func() { answer <- serve(w.h, post("k", "").WithContext(ctx)) }()
-	synctest.Wait()
-	return answer
-}
-
-func (w *slow) post() *httptest.ResponseRecorder { return serve(w.h, post("k", "")) }
-
-func TestTheSecondOfTwoAtOnceIsToldToComeAgain(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
-		first := w.start(w.t.Context())
-		busy := w.post()
-		if busy.Header().Get("Retry-After") != "60" {
-			w.t.Errorf("Retry-After is %q", busy.Header().Get("Retry-After"))
-		}
-		wantProblem(w.t, busy, http.StatusConflict, "leased")
-		if answer := <-first; answer.Code != http.StatusCreated || w.runs.Load() != 1 {
-			w.t.Errorf("the first got %d", answer.Code)
-		}
-	})
-}
-
-func TestTheSecondOfTwoAtOnceMayWait(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{Wait: 15 * time.Second}, func(w *slow) {
-		first := w.start(w.t.Context())
-		start := time.Now()
-		second := w.post()
-		if second.Code != http.StatusCreated || second.Header().Get("Idempotent-Replayed") != "true" {
-			w.t.Errorf("the second got %d %v", second.Code, second.Header())
-		}
-		if waited := time.Since(start); waited > 12*time.Second || w.runs.Load() != 1 {
-			w.t.Errorf("it waited %v; %d ran", waited, w.runs.Load())
-		}
-		<-first
-	})
-}
-
-func TestWaitingEnds(t *testing.T) {
-	for name, c := range map[string]struct{ wait, client time.Duration }{
-		"by the limit":             {3 * time.Second, time.Hour},
-		"when the client has gone": {time.Hour, 3 * time.Second},
-		"when nobody was to wait":  {0, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			slowly(t, once.MiddlewareConfig{Wait: c.wait}, func(w *slow) {
-				first := w.start(w.t.Context())
-				ctx, cancel := context.WithTimeout(w.t.Context(), c.client)
-				defer cancel()
-				start := time.Now()
-				wantProblem(w.t, serve(w.h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
-				if waited := time.Since(start); waited > min(c.wait, c.client) {
-					w.t.Errorf("waited %v", waited)
-				}
-				<-first
-			})
-		})
-	}
-}
-
-func TestAClientThatGoesAwayFindsTheAnswerLater(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
-		ctx, cancel := context.WithCancel(w.t.Context())
-		gone := w.start(ctx)
-		cancel()
-		<-gone
-		if answer := w.post(); answer.Code != http.StatusCreated || w.runs.Load() != 1 {
-			w.t.Errorf("got %d; %d ran", answer.Code, w.runs.Load())
-		}
-	})
-}
-
-func TestAHandlerThatGaveUpHasNotAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		runs := 0
-		h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if runs++; runs == 1 {
-				<-r.Context().Done()
-			}
-		}))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		wantProblem(t, serve(h, post("k", "").WithContext(ctx)), http.StatusServiceUnavailable, "unavailable")
-		if answer := serve(h, post("k", "")); answer.Code != http.StatusOK || runs != 2 {
-			t.Errorf("got %d; %d ran", answer.Code, runs)
-		}
-	})
-}
-
-// A gate is a store that can be away.
-type gate struct {
-	*memstore.Store
-	away atomic.Bool
-}
-
-var errAway = errors.New("the disk is on fire")
-
-func (g *gate) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
-	if g.away.Load() {
-		return nil, nil, errAway
-	}
-	return g.Store.Load(ctx, groups, tokens)
-}
-
-func (g *gate) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
-	if g.away.Load() {
-		return record.Token{}, errAway
-	}
-	return g.Store.SwapToken(ctx, old, next)
-}
-
-func TestNothingRunsWhileTheStoreIsAway(t *testing.T) {
-	runs := 0
-	store := &gate{Store: memstore.New(time.Now)}
-	store.away.Store(true)
-	h := once.Middleware(once.NewTokens(store), once.MiddlewareConfig{})(counting(&runs))
-	answer := serve(h, post("k", ""))
-	if answer.Header().Get("Retry-After") == "" {
-		t.Error("no Retry-After")
-	}
-	wantProblem(t, answer, http.StatusServiceUnavailable, "unavailable")
-	store.away.Store(false)
-	if again := serve(h, post("k", "")); again.Code != http.StatusCreated || runs != 1 {
-		t.Errorf("got %d; %d ran", again.Code, runs)
-	}
-}
-
-func TestAStoreThatGoesAwayDuringTheRequest(t *testing.T) {
-	for name, c := range map[string]struct {
-		away   time.Duration
-		status int
-		runs   int
-	}{
-		"and comes back at once": {time.Second, http.StatusCreated, 1},
-		"and stays away":         {time.Hour, http.StatusServiceUnavailable, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				runs := 0
-				store := &gate{Store: memstore.New(time.Now)}
-				h := once.Middleware(once.NewTokens(store), once.MiddlewareConfig{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					if runs++; runs == 1 {
-						store.away.Store(true)
-						time.AfterFunc(c.away, func() { store.away.Store(false) })
-					}
-					w.WriteHeader(http.StatusCreated)
-				}))
-				if answer := serve(h, post("k", "")); answer.Code != c.status {
-					t.Errorf("got %d, want %d", answer.Code, c.status)
-				}
-				time.Sleep(2 * time.Hour)
-				if answer := serve(h, post("k", "")); answer.Code != http.StatusCreated || runs != c.runs {
-					t.Errorf("got %d; %d ran, want %d", answer.Code, runs, c.runs)
-				}
-			})
-		})
 	}
 }
