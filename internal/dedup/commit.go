@@ -20,11 +20,13 @@ var errSlow = errors.New("it took too long from its first blob to its commit")
 func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	ctx, cancel := outbox.Noting(ctx)
 	defer cancel()
-	ctx, end := context.WithTimeout(ctx, outbox.StagedTime)
-	defer end()
-	if len(pl.staged) > 0 && e.cfg.Now().Sub(pl.since) > outbox.StagedTime {
-		p.alone = true // it may be the other messages of the batch that take so long
-		return pl.abandon(ctx, errSlow)
+	if len(pl.staged) > 0 {
+		if e.cfg.Now().Sub(pl.since) > outbox.StagedTime {
+			p.alone = true // it may be the other messages of the batch that take so long
+			return pl.abandon(ctx, errSlow)
+		}
+		ctx, cancel = context.WithTimeout(ctx, outbox.StagedTime)
+		defer cancel()
 	}
 	pl.next.Succeed(&p.view, pl.now, p.stream.GroupRetention)
 	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
