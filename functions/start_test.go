@@ -1,0 +1,29 @@
+package functions_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTheFunctionsStartWithoutTheSchemasOfRareClients keeps starts short: newer clients of the SDK build the schemas of all their operations before main runs, which repays itself
+// in those that are called with each message only. docs/dependencies.md names those that are held back.
+func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const services = "github.com/aws/aws-sdk-go-v2/service/"
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, services+"dynamodb/schemas") {
+		t.Fatal("go list does not name the schemas of DynamoDB")
+	}
+	worth := []string{"dynamodb", "sqs", "signin", "sso", "ssooidc"} // called with each message; and the credentials' own, which are small
+	for _, dep := range deps {
+		service, is := strings.CutPrefix(strings.TrimSuffix(dep, "/schemas"), services)
+		if is && strings.HasSuffix(dep, "/schemas") && !slices.Contains(worth, service) {
+			t.Errorf("the functions build the schemas of %s at each start: measure it by go run ./bench -only functions, and hold the client back if it is not worth it", service)
+		}
+	}
+}
