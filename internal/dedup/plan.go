@@ -149,7 +149,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
 		return admission.BeyondLimits("targets"), nil
 	}
-	entry := pl.entry(it, a, effects)
+	entry := it.NewEntry(a, effects, pl.part.stream)
 	switch {
 	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
 	case pl.changed:
@@ -170,20 +170,10 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
 }
 
-// entry is the pending entry of an attempt.
-func (pl *plan) entry(it *item, a *record.Attempt, effects []record.Effect) record.Pending {
-	entry := record.Pending{
-		Number: pl.next.Last + 1, Identity: it.Name(), Principal: it.Principal, Token: it.Token(),
-		Attempt: a.ID, Effects: effects, Reply: a.Answer(), Marks: !it.ByNumber || a.Answer() != nil, Retention: pl.part.stream.RetentionOf(&it.Message),
-	}
-	entry.Fingerprint = entry.Print(it.Fingerprint())
-	return entry
-}
-
 // take puts an attempt into the record to be written.
 func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
-	pl.next.State = a.State
+	pl.next.State, entry.Number = a.State, pl.next.Last+1
 	for i := range entry.Effects {
 		pl.next.Chain(&entry.Effects[i], pl.cfg.Sequenced)
 	}

@@ -89,6 +89,6 @@ func (pl *plan) skip(key string, src record.Source) error {
 		return err
 	}
 	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
-	pl.take(a, record.Pending{Number: pl.next.Last + 1, Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
+	pl.take(a, record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
 	return nil
 }
