@@ -16,7 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and ten times as many seeds; it needs -timeout 2h")
+var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and a hundred times as many seeds; it takes a quarter of an hour: give it -timeout 2h")
 
 // part is one of n parts of the variants, drawn at random; in short mode a quarter of that.
 func part(all []variant, n int) []variant {
@@ -84,14 +84,14 @@ func (w *world) steps(ctx context.Context, batches ...[]record.Message) error {
 }
 
 // through plays a scenario with a plan, made for its world, to its end, and tells which calls it made.
-func (s scenario) through(ctx context.Context, on *service, attempts int, plan func(*world) faultproxy.Plan) (calls []faultproxy.Call, err error) {
+func (s scenario) through(ctx context.Context, on *service, attempts int, plan planner) (calls []faultproxy.Call, err error) {
 	w, err := on.open(attempts)
 	if err != nil {
 		return nil, err
 	}
-	w.plan = plan(w)
 	ctx, cancel := context.WithTimeout(ctx, playLimit)
 	defer cancel()
+	w.plan = plan(ctx, w)
 	if err = s.play(ctx, w); err == nil {
 		err = w.serve(ctx) // what the last call has left
 	}
@@ -106,14 +106,17 @@ func (s scenario) through(ctx context.Context, on *service, attempts int, plan f
 	return calls, nil
 }
 
+// A planner makes the plan of one play, whose time the context limits.
+type planner func(context.Context, *world) faultproxy.Plan
+
 // A variant is one way to play a scenario.
 type variant struct {
 	name string
-	plan func(*world) faultproxy.Plan
+	plan planner
 }
 
-func only(bad map[uint64]faultproxy.Fault) func(*world) faultproxy.Plan {
-	return func(*world) faultproxy.Plan { return faultproxy.At(bad) }
+func only(bad map[uint64]faultproxy.Fault) planner {
+	return func(context.Context, *world) faultproxy.Plan { return faultproxy.At(bad) }
 }
 
 // single is one fault at one call.
@@ -149,13 +152,13 @@ func overtaken(calls []faultproxy.Call) []variant {
 	for _, c := range calls {
 		for _, fault := range []faultproxy.Fault{faultproxy.None, faultproxy.ResetBefore, faultproxy.Dropped, faultproxy.Late} {
 			for name, act := range map[string]func(*world, context.Context){"twin": (*world).twin, "rival": (*world).rival} {
-				out = append(out, variant{fmt.Sprintf("%s at %v, and then a %s", fault, c, name), func(w *world) faultproxy.Plan {
+				out = append(out, variant{fmt.Sprintf("%s at %v, and then a %s", fault, c, name), func(ctx context.Context, w *world) faultproxy.Plan {
 					return func(now faultproxy.Call) faultproxy.Fault {
 						switch now.N {
 						case c.N:
 							return fault
 						case c.N + 1:
-							act(w, context.Background())
+							act(w, ctx)
 						}
 						return faultproxy.None
 					}
@@ -213,6 +216,7 @@ func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
 					t.Fatal(err)
 				}
 				all := variants(calls)
+				t.Logf("%d calls, %d plays", len(calls), len(all))
 				err = together(t.Context(), len(all), func(ctx context.Context, i int) error {
 					if _, err := s.through(ctx, on, attempts, all[i].plan); err != nil {
 						return fmt.Errorf("%s: %w", all[i].name, err)

@@ -28,14 +28,14 @@ type Proxy struct {
 	inFlight sync.WaitGroup
 }
 
-// Limit is how long the proxy waits for the service.
+// Limit is how long the proxy waits for the service, from the connection to the end of the answer.
 const Limit = 30 * time.Second
 
 // New makes a proxy to the service at a URL.
 func New(target string, plan Plan) *Proxy {
 	return &Proxy{
 		target: strings.TrimSuffix(target, "/"), plan: plan, answered: make(chan struct{}), drained: make(chan struct{}),
-		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16, ResponseHeaderTimeout: Limit},
+		client: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 16},
 	}
 }
 
@@ -144,7 +144,9 @@ func (p *Proxy) waitForNext(client context.Context) {
 
 // forward asks the service, whether the client still waits or not.
 func (p *Proxy) forward(r *http.Request, body []byte) (*answer, error) {
-	out, err := http.NewRequestWithContext(context.WithoutCancel(r.Context()), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body)) //nolint:gosec // handing requests on is what it is for
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), Limit)
+	defer cancel()
+	out, err := http.NewRequestWithContext(ctx, r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body)) //nolint:gosec // handing requests on is what it is for
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
 	}

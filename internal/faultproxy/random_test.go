@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -98,16 +99,20 @@ func TestUnderFaultsAtRandomNothingIsLostDoubledOrStuck(t *testing.T) {
 	seeds := 24
 	switch {
 	case *long:
-		seeds *= 10
+		seeds *= 100
 	case testing.Short():
 		seeds /= 4
 	}
+	var calls atomic.Int64
 	err := together(t.Context(), seeds, func(ctx context.Context, seed int) error {
-		if calls, err := simulate(ctx, on, uint64(seed)); err != nil {
-			return fmt.Errorf("seed %d, %d calls: %w", seed, calls, err)
+		n, err := simulate(ctx, on, uint64(seed))
+		if err != nil {
+			return fmt.Errorf("seed %d, %d calls: %w", seed, n, err)
 		}
+		calls.Add(int64(n))
 		return nil
 	})
+	t.Logf("%d plays, %d calls", seeds, calls.Load())
 	if err != nil {
 		t.Error(err)
 	}

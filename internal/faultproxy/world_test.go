@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -46,22 +47,26 @@ func newService(t *testing.T) *service {
 	if os.Getenv(endpoint) == "" {
 		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), faultproxy.Limit) // a service that hangs would hold up each test for all the tries of each call
+	defer cancel()
+	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "test-" + rand.Text()
 	s := &service{client: dynamodb.NewFromConfig(cfg, quiet), tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}}
 	for _, in := range dynamostore.Schema(s.tables) {
-		if _, err := s.client.CreateTable(t.Context(), in); err != nil {
+		if _, err := s.client.CreateTable(ctx, in); err != nil {
 			t.Fatalf("create table: %v", err)
 		}
 		t.Cleanup(func() {
-			if _, err := s.client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), faultproxy.Limit)
+			defer cancel()
+			if _, err := s.client.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
 				t.Errorf("delete table: %v", err)
 			}
 		})
-		if err := dynamodb.NewTableExistsWaiter(s.client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+		if err := dynamodb.NewTableExistsWaiter(s.client).Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
 			t.Fatalf("wait for table: %v", err)
 		}
 	}
@@ -95,7 +100,7 @@ type world struct {
 	plan   faultproxy.Plan
 	proxy  *faultproxy.Proxy
 	server *httptest.Server
-	http   *awshttp.BuildableClient
+	http   *http.Transport
 
 	ingress, ingressFIFO, publish, publishFIFO, dead, deadPublish *line
 
@@ -109,9 +114,9 @@ func (s *service) open(attempts int) (*world, error) {
 	w := &world{service: s, name: rand.Text()[:8], plan: faultproxy.Healthy}
 	w.proxy = faultproxy.New(os.Getenv(endpoint), func(c faultproxy.Call) faultproxy.Fault { return w.plan(c) })
 	w.server = httptest.NewServer(w.proxy)
-	w.http = awshttp.NewBuildableClient()
+	w.http = awshttp.NewBuildableClient().GetTransport()
 	options := s.client.Options()
-	options.BaseEndpoint, options.HTTPClient, options.Retryer = &w.server.URL, faultproxy.Impatient(w.http), tries(attempts)
+	options.BaseEndpoint, options.HTTPClient, options.Retryer = &w.server.URL, faultproxy.Impatient(&http.Client{Transport: w.http}), tries(attempts)
 	store, err := dynamostore.New(dynamodb.New(options), s.tables, dynamostore.Options{Pause: func(ctx context.Context, _ int) error { return ctx.Err() }})
 	if err != nil {
 		return nil, err
@@ -302,6 +307,6 @@ func (w *world) rival(ctx context.Context) {
 // close ends the world's calls, late ones too.
 func (w *world) close() {
 	w.proxy.Drain()
-	w.http.GetTransport().CloseIdleConnections()
+	w.http.CloseIdleConnections()
 	w.server.Close()
 }
