@@ -4,6 +4,7 @@
 //	message.go, identity.go  a message, its names, keys and fingerprint
 //	stream.go, attempt.go    the kind of message it is, and a run of its handler
 //	group.go, ranges.go      the record that a commit's condition is on
+//	limits.go                what it remembers at most, and what it forgets
 //	pending.go               what is committed and not yet published
 //	token.go                 the record of one message identity
 //	outcome.go, event.go     what became of a message, and what is worth counting
