@@ -77,7 +77,7 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 		byKey[t.Key] = t
 	}
 	if left := leftovers(parts, groups, byKey); len(left) > 0 {
-		_, found, err = e.cfg.Store.Load(ctx, nil, left)
+		found, err = record.TokenStates(ctx, e.cfg.Store, left)
 		if err != nil && (len(parts) > 1 || !errors.Is(err, record.ErrCorrupt)) { // a corrupt one alone counts as not done: it is committed, and marked anew
 			return fmt.Errorf("load tokens of leftovers: %w", err)
 		}

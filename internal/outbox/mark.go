@@ -79,7 +79,7 @@ func (p *Publisher) MarkLeftovers(ctx context.Context, key record.GroupKey, left
 	for _, entry := range left {
 		byToken[entry.Token] = entry
 	}
-	_, tokens, err := p.cfg.Store.Load(ctx, nil, slices.Collect(maps.Keys(byToken)))
+	tokens, err := record.TokenStates(ctx, p.cfg.Store, slices.Collect(maps.Keys(byToken)))
 	if err != nil {
 		return fmt.Errorf("load tokens of leftovers: %w", err)
 	}

@@ -55,6 +55,21 @@ type Store interface {
 	MarkDone(ctx context.Context, tokens []Token) error
 }
 
+// A StateReader is a store that reads less where only the states of tokens are asked for.
+type StateReader interface {
+	// TokenStates reads tokens as Load does; replies may be left out.
+	TokenStates(ctx context.Context, tokens []TokenKey) ([]Token, error)
+}
+
+// TokenStates reads tokens of which the replies do not matter: a leftover entry has its own.
+func TokenStates(ctx context.Context, s Store, tokens []TokenKey) ([]Token, error) {
+	if r, ok := s.(StateReader); ok {
+		return r.TokenStates(ctx, tokens)
+	}
+	_, found, err := s.Load(ctx, nil, tokens)
+	return found, err
+}
+
 // A Commit is one conditional write.
 type Commit struct {
 	// Loaded is the record as it was loaded; the condition is on its incarnation and version.

@@ -41,7 +41,7 @@ type Options struct {
 	Pause func(ctx context.Context, n int) error
 }
 
-// A Store is a record.Store and a record.Lister. It keeps nothing between calls.
+// A Store is a record.Store, a record.StateReader and a record.Lister. It keeps nothing between calls.
 type Store struct {
 	client  Client
 	tables  Tables
@@ -49,8 +49,9 @@ type Store struct {
 }
 
 var (
-	_ record.Store  = (*Store)(nil)
-	_ record.Lister = (*Store)(nil)
+	_ record.Store       = (*Store)(nil)
+	_ record.StateReader = (*Store)(nil)
+	_ record.Lister      = (*Store)(nil)
 )
 
 // New makes the store of two tables. It does no call.

@@ -106,6 +106,19 @@ func pick[T any](list []T, indexes []int) []T {
 	return out
 }
 
+// TokenStates implements record.StateReader: it reads no reply that is kept apart.
+func (s *Store) TokenStates(ctx context.Context, tokens []record.TokenKey) ([]record.Token, error) {
+	found, err := s.readTokens(ctx, tokens)
+	if err != nil {
+		return nil, fmt.Errorf("load tokens: %w", err)
+	}
+	out := make([]record.Token, len(found))
+	for i, t := range found {
+		out[i] = t.Token
+	}
+	return out, nil
+}
+
 func (s *Store) readTokens(ctx context.Context, keys []record.TokenKey) ([]storedToken, error) {
 	now := s.nowMillis()
 	itemKeys := make([]item, len(keys))

@@ -208,6 +208,20 @@ func TestAReplyThatIsStillInTheGroupIsNotReadAgain(t *testing.T) {
 	}
 }
 
+func TestWhoeverAsksForStatesReadsNoReply(t *testing.T) {
+	w := newReplyWorld(t)
+	want := done(0, "a", large)
+	if err := w.MarkDone(t.Context(), []record.Token{want}); err != nil {
+		t.Fatal(err)
+	}
+	w.spy.beforeReply = func() { t.Error("the reply was read") }
+	got, err := record.TokenStates(t.Context(), w.Store, []record.TokenKey{want.Key, {1}})
+	want.Reply = nil
+	if d := cmp.Diff([]record.Token{want, {Key: record.TokenKey{1}}}, got); err != nil || d != "" {
+		t.Errorf("%v; tokens (-want +got)\n%s", err, d)
+	}
+}
+
 func TestAConflictTellsTheReplyAndTheLosersIsGone(t *testing.T) {
 	w := newReplyWorld(t)
 	winner, loser := done(0, "winner", large), done(0, "loser", large)

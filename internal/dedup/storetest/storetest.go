@@ -24,7 +24,7 @@ type Harness struct {
 	Reopen func(t *testing.T, s record.Store) record.Store
 	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey. Nil where the store has no bytes of its own.
 	Corrupt func(t *testing.T, s record.Store, key any)
-	// KeepsApart tells that states are kept apart from their records, and left out of lists.
+	// KeepsApart tells that the store keeps apart what is large, and leaves it out of lists.
 	KeepsApart bool
 	// RecognisesCommit tells that the store recognises its own commit by the name of the attempt, as those must whose client library repeats requests.
 	RecognisesCommit bool
