@@ -26,11 +26,11 @@ import (
 
 const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
 
-// How many messages a client of the comparison does, and how many it does before it is measured.
-const (
-	counted = 400
-	warm    = 200
-)
+// A load is how many messages a client does, and how many it does before it is measured.
+type load struct{ counted, warm int }
+
+// comparison is the load under which the clients are compared.
+func comparison() load { return load{counted: 400, warm: 200} }
 
 // A client is one row: a program and its case.
 type client struct {
@@ -41,8 +41,8 @@ type client struct {
 	aim     aim
 }
 
-// An aim is the share of each peer's CPU and price that a row may take; 0 where there is none.
-type aim struct{ cpu, price float64 }
+// An aim is the share of each peer's CPU and price that a row may take, and the requests and write units of a message; nil where there is none.
+type aim struct{ cpu, price, requests, writes *float64 }
 
 // A figure is what a client takes for each message.
 type figure struct {
@@ -59,28 +59,35 @@ func dynamo(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	tables, drop, err := benchTables(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, drop()) }()
-	m, err := newMeter(endpoint)
-	if err != nil {
-		return err
-	}
-	address, stop, err := listen(ctx, m)
+	m, environment, stop, err := counting(ctx, endpoint)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	environment := append(os.Environ(), endpointVariable+"=http://"+address, "AWS_LAMBDA_FUNCTION_NAME=bench", "NODE_ENV=production",
-		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // as Python's SDK calls it
-	figures, err := measureAll(ctx, o.rounds, clients, m, append(environment, tables...))
+	figures, err := measureAll(ctx, o.rounds, clients, m, environment)
 	if err != nil {
 		return err
 	}
 	report(clients, figures)
 	return nil
+}
+
+// counting makes the tables and the proxy in front of them, and gives the environment in which clients use both.
+func counting(ctx context.Context, endpoint string) (m *meter, environment []string, stop func() error, err error) {
+	if m, err = newMeter(endpoint); err != nil {
+		return nil, nil, nil, err
+	}
+	tables, drop, err := benchTables(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	address, silence, err := listen(ctx, m)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, drop())
+	}
+	environment = append(os.Environ(), endpointVariable+"=http://"+address, "AWS_LAMBDA_FUNCTION_NAME=bench", "NODE_ENV=production",
+		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // as Python's SDK calls it
+	return m, append(environment, tables...), func() error { return errors.Join(silence(), drop()) }, nil
 }
 
 // build installs the peers and compiles the engine's own client.
@@ -92,12 +99,19 @@ func build(ctx context.Context) ([]client, error) {
 		return nil, fmt.Errorf("install peers: %w", err)
 	}
 	binary := filepath.Join(".tools", "peers", "once")
-	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "./bench/peers/once").CombinedOutput(); err != nil { //nolint:gosec // a fixed path
-		return nil, fmt.Errorf("build client: %w: %s", err, text)
+	if err := buildOurs(ctx, "./bench/peers/once", binary); err != nil {
+		return nil, err
 	}
 	python := []string{strings.TrimSpace(string(out)), "bench/peers/python/main.py"}
 	node := []string{"node", ".tools/peers/typescript/main.mjs"}
 	return rows(python, node, binary), nil
+}
+
+func buildOurs(ctx context.Context, source, binary string) error {
+	if text, err := exec.CommandContext(ctx, "go", "build", "-o", binary, source).CombinedOutput(); err != nil { //nolint:gosec // a program of this benchmark
+		return fmt.Errorf("build client: %w: %s", err, text)
+	}
+	return nil
 }
 
 func rows(python, node []string, binary string) []client {
@@ -108,30 +122,42 @@ func rows(python, node []string, binary string) []client {
 		{name: "Powertools Python, duplicate of 20 KB", command: with(python, "duplicate")},
 		{name: "Powertools TypeScript, duplicate of 20 KB", command: with(node, "duplicate")},
 	}
+	return append(out, ours(binary)...)
+}
+
+// ours are the rows of the engine. Those with effects, and with tokens that the front door issues, do more than the peers do, and are set beside them without an aim.
+func ours(binary string) []client {
+	alone, batched, tenth := new(1.0), new(0.2), new(0.1)
+	var out []client
 	for _, x := range []struct {
 		name, which string
-		cpu, price  float64
+		aim         aim
 	}{
-		{"key, alone", "key-alone", 1, 0},
-		{"key, after another of its group", "key-again", 1, 0},
-		{"key, batches of ten new groups", "key-new-groups", 0.2, 0},
-		{"key, batches of the same ten groups", "key-ten-groups", 0.2, 0},
-		{"key, batches of ten of one group", "key-one-group", 0.2, 0},
-		{"sequence, alone", "sequence-alone", 1, 0},
-		{"sequence, after another of its group", "sequence-again", 1, 0},
-		{"sequence, batches of ten new groups", "sequence-new-groups", 0.2, 0},
-		{"sequence, batches of the same ten groups", "sequence-ten-groups", 0.2, 0},
-		{"sequence, batches of ten of one group", "sequence-one-group", 0.2, 0},
-		{"key, duplicate of 20 KB", "key-duplicate", 1, 0.1},
-		{"key, duplicate of its group's last, 20 KB", "key-duplicate-last", 1, 0.1},
-		{"sequence, duplicate of 20 KB", "sequence-duplicate", 1, 0.1},
-		{"sequence, duplicate of its group's last, 20 KB", "sequence-duplicate-last", 1, 0.1},
+		{"key, alone", "key-alone", aim{cpu: alone, requests: new(4.0), writes: new(2.0)}},
+		{"key, alone, with an effect", "key-alone-effects", aim{writes: new(3.0)}},
+		{"key, alone, by HTTP", "key-alone-issued", aim{writes: new(3.0)}},
+		{"key, alone, by HTTP, with an effect", "key-alone-issued-effects", aim{writes: new(4.0)}},
+		{"key, after another of its group", "key-again", aim{cpu: alone, writes: new(2.0)}},
+		{"key, batches of ten new groups", "key-new-groups", aim{cpu: batched, requests: new(1.5), writes: new(2.0)}},
+		{"key, batches of the same ten groups", "key-ten-groups", aim{cpu: batched, writes: new(2.0)}},
+		{"key, batches of ten of one group", "key-one-group", aim{cpu: batched, writes: new(2.0)}},
+		{"sequence, alone", "sequence-alone", aim{cpu: alone, writes: new(1.0)}},
+		{"sequence, alone, with an effect", "sequence-alone-effects", aim{}},
+		{"sequence, after another of its group", "sequence-again", aim{cpu: alone, writes: new(1.0)}},
+		{"sequence, batches of ten new groups", "sequence-new-groups", aim{cpu: batched, writes: new(1.0)}},
+		{"sequence, batches of the same ten groups", "sequence-ten-groups", aim{cpu: batched, writes: new(1.0)}},
+		{"sequence, batches of ten of one group", "sequence-one-group", aim{cpu: batched, requests: new(0.4), writes: new(0.2)}},
+		{"sequence, batches of ten of one group, with effects", "sequence-one-group-effects", aim{requests: new(0.4), writes: new(0.2)}},
+		{"key, duplicate of 20 KB", "key-duplicate", aim{cpu: alone, price: tenth, writes: new(0.0)}},
+		{"key, duplicate of its group's last, 20 KB", "key-duplicate-last", aim{cpu: alone, price: tenth, writes: new(0.0)}},
+		{"sequence, duplicate of 20 KB", "sequence-duplicate", aim{cpu: alone, price: tenth, writes: new(0.0)}},
+		{"sequence, duplicate of its group's last, 20 KB", "sequence-duplicate-last", aim{cpu: alone, price: tenth, writes: new(0.0)}},
 	} {
 		against := "first"
 		if strings.Contains(x.which, "duplicate") {
 			against = "duplicate"
 		}
-		out = append(out, client{x.name, []string{binary, x.which}, against, aim{x.cpu, x.price}})
+		out = append(out, client{x.name, []string{binary, x.which}, against, x.aim})
 	}
 	return out
 }
@@ -176,7 +202,7 @@ func measureAll(ctx context.Context, rounds int, clients []client, m *meter, env
 	figures := make([][]figure, len(clients))
 	for range rounds {
 		for i, c := range clients {
-			f, err := measure(ctx, c, m, environment)
+			f, err := measure(ctx, c, m, environment, comparison())
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
@@ -187,8 +213,8 @@ func measureAll(ctx context.Context, rounds int, clients []client, m *meter, env
 }
 
 // measure runs one client: it says when it is warm, is told to go on, and says what it took.
-func measure(ctx context.Context, c client, m *meter, environment []string) (f figure, err error) {
-	command := exec.CommandContext(ctx, c.command[0], append(c.command[1:], strconv.Itoa(counted), strconv.Itoa(warm))...) //nolint:gosec // programs of this benchmark
+func measure(ctx context.Context, c client, m *meter, environment []string, l load) (f figure, err error) {
+	command := exec.CommandContext(ctx, c.command[0], append(c.command[1:], strconv.Itoa(l.counted), strconv.Itoa(l.warm))...) //nolint:gosec // programs of this benchmark
 	var complaints bytes.Buffer
 	command.Env, command.Stderr = environment, &complaints
 	in, err1 := command.StdinPipe()
@@ -218,5 +244,6 @@ func measure(ctx context.Context, c client, m *meter, environment []string) (f f
 		return f, fmt.Errorf("read result: %w", err)
 	}
 	used, err := m.reset()
-	return figure{float64(used.requests) / counted, used.writes / counted, used.reads / counted, used.price() / counted, took.CPU * 1000 / counted}, err
+	n := float64(l.counted)
+	return figure{float64(used.requests) / n, used.writes / n, used.reads / n, used.price() / n, took.CPU * 1000 / n}, err
 }

@@ -17,7 +17,8 @@ func report(clients []client, figures [][]figure) {
 `)
 	for i, c := range clients {
 		of := figures[i]
-		fmt.Printf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f |", c.name, middle(of, requests), middle(of, writes), middle(of, reads), middle(of, price), middle(of, cpu))
+		fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.2f |", c.name, aimed(middle(of, requests), c.aim.requests), aimed(middle(of, writes), c.aim.writes),
+			middle(of, reads), middle(of, price), middle(of, cpu))
 		if c.against == "" {
 			fmt.Println(" | |")
 			continue
@@ -26,6 +27,26 @@ func report(clients []client, figures [][]figure) {
 		fmt.Printf(" %s | %s |\n", beside(of, python, typescript, cpu, c.aim.cpu), beside(of, python, typescript, price, c.aim.price))
 	}
 }
+
+// aimed gives figures, and says whether they are above what is aimed at.
+func aimed(figure float64, aim *float64, others ...float64) string {
+	text := fmt.Sprintf("%.2f", figure)
+	for _, x := range others {
+		text += fmt.Sprintf(", %.2f", x)
+		figure = max(figure, x)
+	}
+	switch {
+	case aim == nil:
+		return text
+	case above(figure, *aim):
+		return fmt.Sprintf("%s (aim %g: **not held**)", text, *aim)
+	default:
+		return fmt.Sprintf("%s (aim %g)", text, *aim)
+	}
+}
+
+// above compares sums of counts, which are not exact.
+func above(figure, aim float64) bool { return figure > aim+1e-9 }
 
 // middle is the median of one of the figures over the rounds.
 func middle(figures []figure, of func(figure) float64) float64 {
@@ -36,16 +57,9 @@ func middle(figures []figure, of func(figure) float64) float64 {
 	return median(list)
 }
 
-// beside gives the ratios to both peers, and says whether they are above what is aimed at.
-func beside(ours, python, typescript []figure, of func(figure) float64, aim float64) string {
-	p, t := ratio(ours, python, of), ratio(ours, typescript, of)
-	text := fmt.Sprintf("%.2f, %.2f", p, t)
-	if aim > 0 && max(p, t) > aim {
-		text += fmt.Sprintf(" (aim %.1f: **not held**)", aim)
-	} else if aim > 0 {
-		text += fmt.Sprintf(" (aim %.1f)", aim)
-	}
-	return text
+// beside gives the ratios to both peers.
+func beside(ours, python, typescript []figure, of func(figure) float64, aim *float64) string {
+	return aimed(ratio(ours, python, of), aim, ratio(ours, typescript, of))
 }
 
 // ratio is the median of the rounds' ratios.

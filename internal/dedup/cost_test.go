@@ -217,6 +217,10 @@ commits are transactions. Nobody else is at work: a lost race costs a load and a
 	}
 	b.WriteString(`
 "After another of its group", a message by key or token without effects looks up the token of the one before it, to take its entry out of the record: that is the fifth request.
+
+On DynamoDB a record written is a unit for each KiB of its item, before or after, whichever is larger. The item of a group has its state, its senders and what is pending. Ten messages of one group with an
+effect of 30 bytes each fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)): a batch of them is a unit for the commit and a unit for the clear, 0.2 for each message, effects
+included. [Performance](performance.md#on-dynamodb) has the units of every case as DynamoDB reports them.
 `)
 	return b.String()
 }

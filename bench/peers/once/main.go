@@ -11,6 +11,9 @@
 //	one-group       batches of ten of one group
 //	duplicate       of a message with a reply of 20 KB
 //	duplicate-last  the same, and nothing has come for its group since
+//
+// To alone and one-group may be added -effects, for a handler that sends a message of some 30 bytes, which is published after each batch; and before that to alone -issued, for
+// tokens that are written ahead of their messages, as the front door does.
 package main
 
 import (
@@ -38,16 +41,25 @@ func main() {
 	}
 }
 
-// noQueues takes triggers and drops them: without effects there is nothing to publish.
-type noQueues struct{}
+// A world takes triggers, which are to be published, and what is published.
+type world struct{ triggered []record.GroupKey }
 
-func (noQueues) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
-func (noQueues) Return(context.Context, []record.Message) error                  { return nil }
-func (noQueues) DeadLetter(context.Context, []record.Refused) error              { return nil }
+func (w *world) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
+	w.triggered = append(w.triggered, groups...)
+	return nil
+}
+func (w *world) Return(context.Context, []record.Message) error     { return nil }
+func (w *world) DeadLetter(context.Context, []record.Refused) error { return nil }
+func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
+	return make([]error, len(deliveries))
+}
 
-// handle makes one state change; the message says how large the reply is to be.
+// handle makes one state change; the message says how large the reply is to be, and whether there is an effect.
 func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	a.State = fmt.Appendf(nil, `{"cents":%s}`, m.Body)
+	if m.Headers["effect"] != "" {
+		a.Send(record.Effect{To: []string{"ledger"}, ContentType: "application/json", Body: fmt.Appendf(nil, `{"account":1,"cents":%s}`, m.Body)})
+	}
 	if size := m.Headers["reply"]; size != "" {
 		n, err := strconv.Atoi(size)
 		if err != nil {
@@ -58,7 +70,7 @@ func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	return nil
 }
 
-func newEngine(ctx context.Context) (*dedup.Engine, error) {
+func newEngine(ctx context.Context, w *world) (*dedup.Engine, error) {
 	clients, err := lambda.NewClients(ctx)
 	if err != nil {
 		return nil, err
@@ -67,7 +79,7 @@ func newEngine(ctx context.Context) (*dedup.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dedup.New(dedup.Config{Store: store, Queues: noQueues{}, Streams: []record.Stream{
+	return dedup.New(dedup.Config{Store: store, Queues: w, Senders: map[string]record.Sender{"ledger": w}, Streams: []record.Stream{
 		{Name: "key", Handler: handle}, {Name: "sequence", Admission: record.BySequence, Handler: handle},
 	}})
 }
@@ -84,12 +96,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	engine, err := newEngine(ctx)
+	around := &world{}
+	engine, err := newEngine(ctx, around)
 	if err != nil {
 		return err
 	}
 	admission, arrival, _ := strings.Cut(args[0], "-")
-	w := &work{engine: engine, stream: admission, arrival: arrival, run: strconv.FormatInt(time.Now().UnixNano(), 36)}
+	arrival, effects := strings.CutSuffix(arrival, "-effects")
+	arrival, issued := strings.CutSuffix(arrival, "-issued")
+	w := &work{engine: engine, world: around, stream: admission, arrival: arrival, effects: effects, issued: issued, run: strconv.FormatInt(time.Now().UnixNano(), 36)}
 	if err := w.prepare(ctx, warm); err != nil {
 		return err
 	}

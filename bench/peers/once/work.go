@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,7 +20,9 @@ const (
 // work is one case on its way.
 type work struct {
 	engine          *dedup.Engine
+	world           *world
 	stream, arrival string
+	effects, issued bool
 	run             string // unique: no message of another run
 	n               int    // messages so far
 }
@@ -70,13 +73,27 @@ func (w *work) size() int {
 // repeats reports whether all messages are duplicates of one.
 func (w *work) repeats() bool { return strings.HasPrefix(w.arrival, "duplicate") }
 
+// process processes a batch, and publishes what it asks for.
 func (w *work) process(ctx context.Context, batch []record.Message, want record.Kind) error {
+	for i := range batch {
+		if !w.issued {
+			break
+		}
+		if _, _, err := w.engine.Issue(ctx, batch[i]); err != nil {
+			return err
+		}
+	}
 	for _, o := range w.engine.Process(ctx, batch) {
 		if o.Kind != want {
 			return fmt.Errorf("outcome %s in place of %s: %s %w", o.Kind, want, o.Detail, o.Err)
 		}
 	}
-	return nil
+	groups := w.world.triggered
+	w.world.triggered = nil
+	if len(groups) == 0 {
+		return nil
+	}
+	return errors.Join(w.engine.Publish(ctx, groups)...)
 }
 
 // next makes the next new message.
@@ -102,6 +119,9 @@ func (w *work) known() record.Message {
 
 func (w *work) message(group string, n, sequence int) record.Message {
 	m := record.Message{Stream: w.stream, Group: group, Body: []byte(strconv.Itoa(n))}
+	if w.effects {
+		m.Headers = map[string]string{"effect": "yes"}
+	}
 	if w.stream == "sequence" {
 		m.Source, m.Sequence = "sender", uint64(sequence) //nolint:gosec // counts from 1
 		return m
