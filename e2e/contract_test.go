@@ -40,6 +40,9 @@ func checkContract(t *testing.T, x *target) {
 		"a stale epoch is dead-lettered":                                 aStaleEpochIsDeadLettered,
 		"every destination gets every message once, in order of a group": everyDestinationGetsEveryMessageOnce,
 	}
+	if x.believing {
+		checks["a message of a principal comes back as its principal's"] = aMessageOfAPrincipalComesBackAsItsPrincipals
+	}
 	t.Run("check", func(t *testing.T) {
 		for name, check := range checks {
 			t.Run(name, func(t *testing.T) {
@@ -327,13 +330,34 @@ func anUnknownTokenComesBackOnceIssued(t *testing.T, x *sandbox) {
 	must(t, h.send(t.Context(), next))
 	x.want(t, "issued", next)
 
-	must(t, x.redrive("unknown")) // still nobody has issued it
+	x.putBack(t, "unknown") // still nobody has issued it
 	x.wantLetters(t, "unknown issued "+m.id)
 
 	must(t, h.send(t.Context(), m)) // issues the token, and is processed by itself
 	x.want(t, "issued", next, m)
-	must(t, x.redrive("unknown"))
+	x.putBack(t, "unknown")
 	x.wantLetters(t) // it was known as the same message
+}
+
+// aMessageOfAPrincipalComesBackAsItsPrincipals has a dead letter that is key reuse for its principal, and a new message for anybody else.
+func aMessageOfAPrincipalComesBackAsItsPrincipals(t *testing.T, x *sandbox) {
+	q := x.sender("keyed")
+	a := sent{id: x.name("a"), group: x.name("g"), body: []byte("first")}
+	send := func(body string) {
+		q.raw(t, "ingress", "", "", body, map[string]string{
+			"once-stream": "keyed", "once-id": a.id, "once-group": a.group, "once-meta": `{"principal":"iam:arn:aws:sts::000000000000:assumed-role/ann"}`,
+		})
+	}
+	send("first")
+	x.want(t, "keyed", a)
+	send("something else")
+	x.wantLetters(t, "key-reuse keyed "+a.id)
+	if answer := x.must(t, "GET", "/v1/streams/keyed/messages/"+a.id, ""); answer.status != http.StatusNotFound {
+		t.Errorf("somebody else looks it up: %+v", answer)
+	}
+	x.putBack(t, "key-reuse")
+	x.wantLetters(t, "key-reuse keyed "+a.id)
+	x.want(t, "keyed", a)
 }
 
 func malformedAttributesAreDeadLettered(t *testing.T, x *sandbox) {
@@ -360,7 +384,7 @@ func numbersWithoutAPredecessorComeBackInOrder(t *testing.T, x *sandbox) {
 	x.wantLetters(t, "gap failing "+id+"2", "gap failing "+id+"3")
 	send("1")
 	x.want(t, "failing", input[0])
-	must(t, x.redrive("gap"))
+	x.putBack(t, "gap")
 	if d := cmp.Diff([]string{"1", "2", "3"}, firsts(x.want(t, "failing", input...))); d != "" {
 		t.Errorf("order (-want +got):\n%s", d)
 	}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -15,7 +16,6 @@ import (
 type drained struct {
 	client *sqs.Client
 	url    *string
-	back   *string // where its messages go back to, if they do
 
 	mu   sync.Mutex
 	kept []types.Message
@@ -25,41 +25,59 @@ type drained struct {
 func (d *drained) take(ctx context.Context) ([]types.Message, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	messages, err := receiveAll(ctx, d.client, d.url)
+	for _, m := range messages {
+		if _, err := d.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: d.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			return nil, err
+		}
+		d.kept = append(d.kept, m)
+	}
+	return append([]types.Message(nil), d.kept...), err
+}
+
+// receiveAll hides what is on a queue, and gives it.
+func receiveAll(ctx context.Context, client *sqs.Client, url *string) (all []types.Message, err error) {
 	for {
-		out, err := d.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: d.url, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"}, VisibilityTimeout: 60,
+		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: url, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"}, VisibilityTimeout: 60,
 		})
 		if err != nil || len(out.Messages) == 0 {
-			return append([]types.Message(nil), d.kept...), err
+			return all, err
 		}
-		for _, m := range out.Messages {
-			if _, err := d.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: d.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
-				return nil, err
-			}
-			d.kept = append(d.kept, m)
-		}
+		all = append(all, out.Messages...)
 	}
 }
 
-// putBack sends the dead letters of a reason back as they are, which is what a redrive by SQS itself does, and forgets them.
-func (d *drained) putBack(ctx context.Context, reason string) error {
-	if _, err := d.take(ctx); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var left []types.Message
-	for _, m := range d.kept {
-		if deadLetterOf(m).Reason != reason {
-			left = append(left, m)
-			continue
+// A watched queue is one of dead letters. Looking at them hides them, so only one of those who look and those who put back may do it at a time.
+type watched struct {
+	client *sqs.Client
+	url    *string
+	mu     sync.Mutex
+}
+
+// look gives the dead letters, and leaves them where they are.
+func (w *watched) look(ctx context.Context) (out []letter, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	messages, err := receiveAll(ctx, w.client, w.url)
+	for _, m := range messages {
+		out = append(out, deadLetterOf(m))
+		if _, err := w.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: w.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			return nil, err
 		}
-		if _, err := d.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: d.back, MessageBody: m.Body, MessageAttributes: m.MessageAttributes}); err != nil {
-			return err
-		}
 	}
-	d.kept = left
-	return nil
+	return out, err
+}
+
+// redriven reads what once redrive --json says.
+func redriven(out []byte, err error) (int, error) {
+	var info struct {
+		Redriven int `json:"redriven"`
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &info)
+	}
+	return info.Redriven, err
 }
 
 // textOf is an attribute of a message.
@@ -75,18 +93,16 @@ func deadLetterOf(m types.Message) letter {
 	return l
 }
 
-// outside makes the parts of a target that lie in SQS: the dead letters of messages, and the destination that is a queue.
-func (x *target) outside(t *testing.T, dead, back, destination *string) {
+// outside makes the parts of a target that lie in SQS: the dead letters of messages, and the destination that is a queue. The command line puts dead letters back.
+func (x *target) outside(t *testing.T, dead, destination *string, redrive func(reason string) ([]byte, error)) {
 	t.Helper()
-	letters, queue := &drained{client: x.sqs, url: dead, back: back}, &drained{client: x.sqs, url: destination}
-	x.letters = func() (out []letter, err error) {
-		kept, err := letters.take(t.Context())
-		for _, m := range kept {
-			out = append(out, deadLetterOf(m))
-		}
-		return out, err
+	letters, queue := &watched{client: x.sqs, url: dead}, &drained{client: x.sqs, url: destination}
+	x.letters = func() ([]letter, error) { return letters.look(t.Context()) }
+	x.redrive = func(reason string) (int, error) {
+		letters.mu.Lock()
+		defer letters.mu.Unlock()
+		return redriven(redrive(reason))
 	}
-	x.redrive = func(reason string) error { return letters.putBack(t.Context(), reason) }
 	x.forwarded = func() (out []forwarded, err error) {
 		kept, err := queue.take(t.Context())
 		for _, m := range kept {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -52,9 +53,15 @@ func startDeployed(t *testing.T) *target {
 		url: strings.TrimSuffix(os.Getenv(envAPI), "/"), receiver: r, sqs: client,
 		urls:      map[string]*string{"ingress": output("IngressQueueUrl"), "ingress.fifo": output("IngressFifoQueueUrl")},
 		leftovers: func() ([]string, error) { return stored.leftovers(t.Context()) },
-		sweep:     func() error { return sweepStack(t, stack) },
+		sweep: func() error {
+			_, err := onStack(t, stack, "sweep")
+			return err
+		},
+		believing: true,
 	}
-	x.outside(t, output("DeadQueueUrl"), output("IngressQueueUrl"), destination.QueueUrl)
+	x.outside(t, output("DeadQueueUrl"), destination.QueueUrl, func(reason string) ([]byte, error) {
+		return onStack(t, stack, "redrive", "--reason", reason, "--json")
+	})
 	return x
 }
 
@@ -74,16 +81,19 @@ func stackOutputs(t *testing.T) (stack string, outputs map[string]string) {
 	return "", nil
 }
 
-// sweepStack is the command of an operator.
-func sweepStack(t *testing.T, stack string) error {
+// onStack is a command of an operator.
+func onStack(t *testing.T, stack, command string, args ...string) ([]byte, error) {
 	t.Helper()
 	binary, err := onceBinary()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out, err := exec.CommandContext(t.Context(), binary, "sweep", "--stack", stack, "--config", contractFile).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{command, "--stack", stack, "--config", contractFile}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("once sweep: %w\n%s", err, out)
+		return nil, fmt.Errorf("once %s: %w\n%s", command, err, stderr.Bytes())
 	}
-	return nil
+	return out, nil
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/lambdahost"
+	"github.com/effectively-once/once/internal/stack/stacktest"
 )
 
 // settleEvery is how often a table is looked at.
@@ -126,7 +130,49 @@ func startLambda(t *testing.T) *target {
 		url: d.url(), receiver: r, sqs: d.sqs,
 		urls:      map[string]*string{"ingress": d.queue(t, "-ingress"), "ingress.fifo": d.queue(t, "-ingress.fifo")},
 		leftovers: func() ([]string, error) { return d.leftovers(t) },
+		believing: true,
 	}
-	x.outside(t, d.queue(t, "-ingress-dead"), d.queue(t, "-ingress"), d.queue(t, ".fifo"))
+	d.pretend(t)
+	x.outside(t, d.queue(t, "-ingress-dead"), d.queue(t, ".fifo"), func(reason string) ([]byte, error) {
+		return d.once("redrive", "--stack", "Once", "--queue", "ingress-dead", "--reason", reason, "--json")
+	})
 	return x
+}
+
+// pretend makes the deployment a stack, as far as a redrive asks for one: its outputs, and its process function.
+func (d *deployment) pretend(t *testing.T) {
+	t.Helper()
+	folder, err := functionsFolder()
+	must(t, err)
+	outputs := map[string]string{
+		"ApiUrl": d.url(), "GroupsTable": d.tables.groups, "TokensTable": d.tables.tokens, "Bucket": d.name + "-objects", "ProcessFunction": "process", "PublishFunction": "publish",
+	}
+	env := []string{
+		"ONCE_CONFIG=" + d.path("once.yaml"), "ONCE_GROUPS_TABLE=" + d.tables.groups, "ONCE_TOKENS_TABLE=" + d.tables.tokens,
+		"ONCE_TRUSTED_SENDERS=127.0.0.1,000000000000", // whom emulators name as the sender of everything
+	}
+	for _, q := range []struct{ name, output, variable string }{
+		{"-ingress", "IngressQueueUrl", "ONCE_INGRESS_QUEUE_URL"},
+		{"-ingress.fifo", "IngressFifoQueueUrl", "ONCE_INGRESS_FIFO_QUEUE_URL"},
+		{"-publish", "PublishQueueUrl", "ONCE_PUBLISH_QUEUE_URL"},
+		{"-publish.fifo", "PublishFifoQueueUrl", "ONCE_PUBLISH_FIFO_QUEUE_URL"},
+		{"-ingress-dead", "DeadQueueUrl", "ONCE_DEAD_QUEUE_URL"},
+		{"-ingress-dead.fifo", "DeadFifoQueueUrl", "ONCE_DEAD_FIFO_QUEUE_URL"},
+		{"-publish-dead", "DeadPublishQueueUrl", "ONCE_DEAD_PUBLISH_QUEUE_URL"},
+		{"-publish-dead.fifo", "DeadPublishFifoQueueUrl", "ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL"},
+	} {
+		outputs[q.output] = *d.queue(t, q.name)
+		env = append(env, q.variable+"="+outputs[q.output])
+	}
+	process := lambdahost.New(filepath.Join(folder, "process", "bootstrap"), lambdahost.Options{Name: "process", Env: append(env, d.env...), Output: t.Output()})
+	t.Cleanup(func() { must(t, process.Close()) })
+	stack := stacktest.Start(t)
+	stack.Outputs = outputs
+	stack.Functions["process"] = stacktest.Function{Invoke: func(task []byte) any {
+		answer, err := process.Invoke(t.Context(), task)
+		if err != nil {
+			return err
+		}
+		return json.RawMessage(answer)
+	}}
 }

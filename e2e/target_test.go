@@ -24,9 +24,11 @@ type target struct {
 	sqs      *sqs.Client
 	urls     map[string]*string // of the queues ingress and ingress.fifo
 
-	// letters gives the dead letters that are there now, redrive puts those of a reason back.
+	// letters gives the dead letters that are there now, redrive puts those of a reason back and tells how many they were.
 	letters func() ([]letter, error)
-	redrive func(reason string) error
+	redrive func(reason string) (int, error)
+	// believing is true where the senders of the checks are believed as the front door is: the queues call everybody the same.
+	believing bool
 	// forwarded gives what has come to the destination that is a queue.
 	forwarded func() ([]forwarded, error)
 	// sweep does what the system does by itself from time to time; nil where that is every second.
@@ -145,6 +147,16 @@ func (x *sandbox) wantLetters(t *testing.T, want ...string) {
 	})
 	if waited != nil {
 		t.Fatalf("%v: dead letters:\n%s", waited, cmp.Diff(want, got))
+	}
+}
+
+// putBack puts dead letters of a reason back; there must be some.
+func (x *sandbox) putBack(t *testing.T, reason string) {
+	t.Helper()
+	n, err := x.redrive(reason)
+	must(t, err)
+	if n == 0 {
+		t.Errorf("no dead letter was put back for %s", reason)
 	}
 }
 

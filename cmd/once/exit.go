@@ -81,7 +81,7 @@ func codeOf(err error) int {
 		return exitUsage
 	case errors.As(err, &refused), errors.As(err, &denied):
 		return exitRefused
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, stack.ErrTooMany):
 		return exitIncomplete
 	case errors.As(err, &away):
 		return exitAway

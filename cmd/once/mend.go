@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -55,9 +56,10 @@ func (a *app) redrive() *cobra.Command {
 processed before is recognised. Mend the cause first: what is refused again comes back to the dead-letter queue. To see what is there:
 once show --dead-letters. It exits with 5 when something could not be put back.
 
-With --stack a dead letter is deleted only when the queue that it came from has acknowledged it. What a message says of its principal and of the time
-when it was accepted is believed only of the stack's trusted senders: a message that came by the API is put back by a trusted caller only, and
-counts as failed for anybody else. --config must name the configuration that was deployed.`,
+With --stack the deployed functions do it, each for its own dead-letter queues: what they send is believed, so that a message keeps its principal. They are
+called until all that was there at the beginning has been looked at; ctrl-C ends it in the middle, and repeating it goes on. A dead letter is deleted only
+when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and nothing of the queues; with the permission
+sqs:GetQueueAttributes, --max tells how many are left. --config must name the configuration that was deployed.`,
 		Example: `  once redrive --reason rejected
   once redrive --queue ingress-dead.fifo --max 10 --json
   once redrive --stack Once --profile prod --reason rejected`,
@@ -74,20 +76,42 @@ counts as failed for anybody else. --config must name the configuration that was
 		if err := checkReason(o.Reason); err != nil {
 			return usageError(cmd, err)
 		}
+		done := a.showRedrive(on.stack)
 		return a.look(cmd, on, a.repairFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
-			if err != nil {
+			done()
+			if err != nil && info == (admin.RedriveInfo{}) {
 				return err
 			}
-			if *asJSON {
-				err = printJSON(a.out, info)
-			} else {
-				_, err = fmt.Fprintf(a.out, "put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
-			}
-			return unfinished(err, info.Failed)
+			return unfinished(errors.Join(a.printRedriven(info, *asJSON), err), info.Failed)
 		})
 	}
 	return cmd
+}
+
+// showRedrive shows how far the redrive of a stack has come, until it is done.
+func (a *app) showRedrive(o *stackOptions) (done func()) {
+	var bar *progressbar.ProgressBar
+	o.redriven = func(info admin.RedriveInfo) {
+		if bar == nil {
+			bar = a.progress(-1) // nobody knows how many there are
+			bar.Describe("putting back")
+		}
+		_ = bar.Set(info.Redriven) // a terminal that is gone shows no progress
+	}
+	return func() {
+		if bar != nil {
+			_ = bar.Clear()
+		}
+	}
+}
+
+func (a *app) printRedriven(info admin.RedriveInfo, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.out, info)
+	}
+	_, err := fmt.Fprintf(a.out, "put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
+	return err
 }
 
 func queueFlags(cmd *cobra.Command, queue, reason *string) {

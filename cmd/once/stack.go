@@ -21,6 +21,7 @@ import (
 type stackOptions struct {
 	stack.Options
 	principal string
+	redriven  func(admin.RedriveInfo)
 }
 
 func stackFlags(cmd *cobra.Command) *stackOptions {
@@ -85,7 +86,7 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 	if err != nil {
 		return err
 	}
-	options := stack.SystemOptions{Config: c.Config, Log: a.stackLog()}
+	options := stack.SystemOptions{Config: c.Config, Log: a.stackLog(), Redriven: t.stack.redriven}
 	if cmd.Flags().Changed("principal") {
 		options.Principal = &t.stack.principal
 	}

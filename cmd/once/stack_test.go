@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/deadletter"
+	"github.com/effectively-once/once/internal/lambda"
 	"github.com/effectively-once/once/internal/stack"
 	"github.com/effectively-once/once/internal/stack/stacktest"
 )
@@ -64,6 +67,48 @@ func TestCommandsWorkOnADeployedStack(t *testing.T) {
 	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--config", file, "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
 		t.Errorf("check: %+v, %v", checked, err)
 	}
+}
+
+func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
+	aws, file := deployed(t)
+	w := newWorld(t)
+	w.terminal = true
+	calls := 0
+	answer := func(function string, f func() any) {
+		x := aws.Functions[function]
+		x.Invoke = func([]byte) any { return f() }
+		aws.Functions[function] = x
+	}
+	answer("process", func() any {
+		calls++
+		return lambda.Redriven{Redriven: 40, Failed: calls - 1, Failures: []deadletter.Failure{{MessageID: "m-1", Error: "out of ink"}}[:calls-1], Done: calls == 2}
+	})
+	answer("publish", func() any { return errors.New("out of order") })
+	run := func(want int, args ...string) string {
+		t.Helper()
+		calls = 0
+		if code := w.once(t.Context(), "", append([]string{"redrive", "--stack", "Once", "--config", file}, args...)...); code != want {
+			t.Errorf("exit %d, want %d\n%s%s", code, want, w.out.String(), w.err.String())
+		}
+		return w.out.String()
+	}
+	if out := run(exitIncomplete, "--queue", "ingress-dead"); out != "put back 80 dead letters; 0 left, 1 failed\n" {
+		t.Errorf("output %q", out)
+	}
+	for _, want := range []string{"putting back", "message_id=m-1", "out of ink"} {
+		if !strings.Contains(w.err.String(), want) {
+			t.Errorf("no %q in %q", want, w.err.String())
+		}
+	}
+	if out := run(exitFailed, "--queue", "publish-dead", "--json"); out != "" {
+		t.Errorf("nothing was done, but it says %q", out)
+	}
+	answer("process", func() any { return lambda.Redriven{Redriven: 1, Done: true} })
+	if out := run(exitFailed, "--json"); !strings.Contains(out, `"redriven": 2`) || !strings.Contains(w.err.String(), "function publish failed") {
+		t.Errorf("what was done before a failure: %q, %q", out, w.err.String())
+	}
+	answer("process", func() any { return lambda.Redriven{} })
+	run(exitIncomplete)
 }
 
 func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {

@@ -95,6 +95,7 @@ type world struct {
 	server   server
 	openErr  error
 	out, err bytes.Buffer
+	terminal bool // err is one
 }
 
 func newWorld(t *testing.T) *world {
@@ -110,7 +111,7 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 	w.out.Reset()
 	w.err.Reset()
 	a := &app{
-		in: strings.NewReader(in), out: &w.out, err: &w.err,
+		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal,
 		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
 		openServer: func(serverOptions) (server, error) {
 			return w.server, w.openErr
