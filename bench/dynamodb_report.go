@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Of a figure.
 func requests(f figure) float64 { return f.requests }
@@ -17,7 +21,7 @@ func report(clients []client, figures [][]figure) {
 `)
 	for i, c := range clients {
 		of := figures[i]
-		fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.2f |", c.name, aimed(middle(of, requests), c.aim.requests), aimed(middle(of, writes), c.aim.writes),
+		fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.2f |", c.name, aimed(c.aim.requests, middle(of, requests)), aimed(c.aim.writes, middle(of, writes)),
 			middle(of, reads), middle(of, price), middle(of, cpu))
 		if c.against == "" {
 			fmt.Println(" | |")
@@ -28,17 +32,17 @@ func report(clients []client, figures [][]figure) {
 	}
 }
 
-// aimed gives figures, and says whether they are above what is aimed at.
-func aimed(figure float64, aim *float64, others ...float64) string {
-	text := fmt.Sprintf("%.2f", figure)
-	for _, x := range others {
-		text += fmt.Sprintf(", %.2f", x)
-		figure = max(figure, x)
+// aimed says beside figures whether they are above what is aimed at.
+func aimed(aim *float64, figures ...float64) string {
+	texts := make([]string, len(figures))
+	for i, x := range figures {
+		texts[i] = fmt.Sprintf("%.2f", x)
 	}
+	text := strings.Join(texts, ", ")
 	switch {
 	case aim == nil:
 		return text
-	case above(figure, *aim):
+	case above(slices.Max(figures), *aim):
 		return fmt.Sprintf("%s (aim %g: **not held**)", text, *aim)
 	default:
 		return fmt.Sprintf("%s (aim %g)", text, *aim)
@@ -59,7 +63,7 @@ func middle(figures []figure, of func(figure) float64) float64 {
 
 // beside gives the ratios to both peers.
 func beside(ours, python, typescript []figure, of func(figure) float64, aim *float64) string {
-	return aimed(ratio(ours, python, of), aim, ratio(ours, typescript, of))
+	return aimed(aim, ratio(ours, python, of), ratio(ours, typescript, of))
 }
 
 // ratio is the median of the rounds' ratios.

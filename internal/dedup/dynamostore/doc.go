@@ -2,7 +2,7 @@
 //
 // A decision is one conditional write to one item; only a commit that holds or unholds messages is a transaction. What a condition compares, and what two
 // writers change independently of each other, are attributes; all else is CBOR in binary attributes: items are paid for by size, and names and values need not be
-// UTF-8 there. The attributes are described in attributes.go.
+// UTF-8 there. The attributes are described in attributes.go; pending entries, which are to be small, in entry.go and common.go.
 //
 // # Writes that may have been applied
 //
