@@ -15,6 +15,6 @@
 // # Limits
 //
 // Handlers run in the deployed functions and nowhere else: a sweep from here asks for them, see [System.Sweep]. Of a first-in-first-out dead-letter queue no more
-// than ten messages of one group can be seen at once: SQS hides the others behind them. A repetition of a dead letter counts as sent by whoever repeats it, see
-// [System.Redrive].
+// than ten messages of one group can be seen at once: SQS hides the others behind them. The functions put dead letters back, because
+// a message counts as sent by whoever sends it, see [System.Redrive].
 package stack
