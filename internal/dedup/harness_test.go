@@ -9,14 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -71,154 +69,6 @@ func (l *lab) pass(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = l.now.Add(d)
-}
-
-// A fault is what happens at a port call.
-type fault int
-
-const (
-	works       fault = iota
-	failsBefore       // nothing was applied
-	failsAfter        // applied, and the answer is lost
-)
-
-var errInjected = errors.New("injected fault")
-
-// A worker is one process: an engine, and its way to the ports.
-type worker struct {
-	*lab
-	*dedup.Engine
-	mu    sync.Mutex
-	trace []string
-	// at decides about a call by its text, see trace, before it is made. It may do what another worker would do at that moment.
-	at func(call string) fault
-}
-
-// worker starts a process that serves streams.
-func (l *lab) worker(streams ...record.Stream) *worker {
-	l.t.Helper()
-	return l.workerOf(dedup.Config{Streams: streams})
-}
-
-func (l *lab) workerOf(cfg dedup.Config) *worker {
-	l.t.Helper()
-	w := &worker{lab: l}
-	for i := range cfg.Streams {
-		if s := &cfg.Streams[i]; s.Handler == nil {
-			s.Handler = w.handle(s.Stateless)
-		}
-	}
-	if cfg.Store == nil {
-		cfg.Store = portStore{w}
-	}
-	cfg.Queues, cfg.Blobs, cfg.Now, cfg.NewID = w, blobPort{w}, l.clock, l.name
-	if cfg.Senders == nil {
-		cfg.Senders = map[string]record.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}}
-		cfg.Sequenced = map[string]bool{"next": true}
-	}
-	cfg.Pause = func(ctx context.Context, _ int) error { return ctx.Err() }
-	cfg.Observe = func(e record.Event) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.events = append(l.events, e)
-	}
-	var err error
-	if w.Engine, err = dedup.New(cfg); err != nil {
-		l.t.Fatal(err)
-	}
-	return w
-}
-
-func (l *lab) name() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.names++
-	return "a" + strconv.Itoa(l.names)
-}
-
-// call makes a port call, unless the test has another plan for it.
-func (w *worker) call(text string, do func() error) error {
-	w.mu.Lock()
-	w.trace = append(w.trace, text)
-	at := w.at
-	w.mu.Unlock()
-	f := works
-	if at != nil {
-		f = at(text)
-	}
-	if f == failsBefore {
-		return errInjected
-	}
-	if err := do(); err != nil || f == works {
-		return err
-	}
-	return errInjected
-}
-
-// nth is an at that acts once, on the n-th call (from 1) whose text starts so.
-func nth(n int, prefix string, act func() fault) func(string) fault {
-	var seen atomic.Int64
-	return func(call string) fault {
-		if strings.HasPrefix(call, prefix) && seen.Add(1) == int64(n) {
-			return act()
-		}
-		return works
-	}
-}
-
-// between is an at that lets others act before the first such call.
-func between(prefix string, act func()) func(string) fault {
-	return nth(1, prefix, func() fault { act(); return works })
-}
-
-// once is an at that makes the first such call fail.
-func once(prefix string, f fault) func(string) fault {
-	return nth(1, prefix, func() fault { return f })
-}
-
-// both is an at that does what any of some does.
-func both(ats ...func(string) fault) func(string) fault {
-	return func(call string) fault {
-		f := works
-		for _, at := range ats {
-			f = max(f, at(call))
-		}
-		return f
-	}
-}
-
-// always is an at that makes all such calls fail.
-func always(prefix string, f fault) func(string) fault {
-	return func(call string) fault {
-		if strings.HasPrefix(call, prefix) {
-			return f
-		}
-		return works
-	}
-}
-
-// dies is an at of a process that ends at its first such call, before it is made or after.
-func dies(prefix string, at fault) func(string) fault {
-	var dead atomic.Bool
-	return func(call string) fault {
-		switch {
-		case dead.Load():
-			return failsBefore
-		case strings.HasPrefix(call, prefix):
-			dead.Store(true)
-			return at
-		}
-		return works
-	}
-}
-
-// calls gives the trace and begins a new one.
-func (w *worker) calls() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	trace := w.trace
-	w.trace = nil
-	return trace
 }
 
 // handle is the handler of tests. The body says what it does, word by word:
