@@ -1,9 +1,6 @@
 package infra
 
 import (
-	"bytes"
-	"debug/elf"
-	"encoding/binary"
 	"maps"
 	"os"
 	"path/filepath"
@@ -112,148 +109,6 @@ func TestDeletionProtectionIsASetting(t *testing.T) {
 	}
 }
 
-// queues are the working queues and their dead-letter queues, by parts of their ids: name, first-in-first-out, receives.
-var queues = []struct {
-	id, dead string
-	fifo     bool
-	receives int
-}{
-	{"QueuesIngress", "QueuesIngressDead", false, 100},
-	{"QueuesIngressFifo", "QueuesIngressFifoDead", true, 100},
-	{"QueuesPublish", "QueuesPublishDead", false, 1000},
-	{"QueuesPublishFifo", "QueuesPublishFifoDead", true, 1000},
-}
-
-// hash is what the CDK puts behind an id.
-func (x *template) queue(t *testing.T, name string) (string, resource) {
-	t.Helper()
-	for id, r := range x.Resources {
-		if r.Type == queueType && regexp.MustCompile(name+"[0-9A-F]{8}$").MatchString(id) {
-			return id, r
-		}
-	}
-	t.Fatalf("no queue %s", name)
-	return "", resource{}
-}
-
-func TestQueuesHaveDeadLetterQueuesOfTheirKindThatKeepFourteenDays(t *testing.T) {
-	x := synth(t)
-	x.all(t, queueType, 2*len(queues))
-	for _, q := range queues {
-		id, work := x.queue(t, q.id)
-		deadID, dead := x.queue(t, q.dead)
-		work.expect(t, id, map[string]any{
-			"RedrivePolicy.deadLetterTargetArn": arnOf(deadID), "RedrivePolicy.maxReceiveCount": q.receives, "MessageRetentionPeriod": 14 * 24 * 60 * 60,
-			"SqsManagedSseEnabled": true, "MaximumMessageSize": 1 << 20,
-		})
-		dead.expect(t, deadID, map[string]any{"MessageRetentionPeriod": 14 * 24 * 60 * 60, "SqsManagedSseEnabled": true, "RedrivePolicy": nil, "MaximumMessageSize": 1 << 20})
-		for id, r := range map[string]resource{id: work, deadID: dead} {
-			if got := at(r.Properties, "FifoQueue") == true; got != q.fifo {
-				t.Errorf("%s: first-in-first-out is %v", id, got)
-			}
-			if at(r.Properties, "ContentBasedDeduplication") != nil {
-				t.Errorf("%s drops a second trigger of the same group", id)
-			}
-		}
-	}
-}
-
-func TestAQueueHidesAMessageForSixTimesTheTimeoutOfItsFunction(t *testing.T) {
-	for _, context := range [][]string{nil, {"timeout=120"}} {
-		x := synth(t, context...)
-		sources := map[string]string{"QueuesIngress": "Process", "QueuesIngressFifo": "Process", "QueuesPublish": "Publish", "QueuesPublishFifo": "Publish"}
-		for _, q := range queues {
-			id, work := x.queue(t, q.id)
-			_, f := x.one(t, functionType, sources[q.id])
-			visibility, timeout := at(work.Properties, "VisibilityTimeout").(float64), at(f.Properties, "Timeout").(float64)
-			if visibility < 6*timeout {
-				t.Errorf("%s hides for %v s, its function takes %v s", id, visibility, timeout)
-			}
-		}
-	}
-}
-
-func TestEveryQueueFeedsItsFunctionWithPartialBatchResponses(t *testing.T) {
-	x := synth(t)
-	x.all(t, mappingType, len(queues))
-	for _, q := range queues {
-		queueID, _ := x.queue(t, q.id)
-		functionID, _ := x.one(t, functionType, map[bool]string{true: "Process", false: "Publish"}[strings.Contains(q.id, "Ingress")])
-		found := false
-		for _, id := range x.all(t, mappingType, len(queues)) {
-			r := x.Resources[id]
-			if asJSON(at(r.Properties, "EventSourceArn")) != asJSON(arnOf(queueID)) {
-				continue
-			}
-			found = true
-			r.expect(t, id, map[string]any{
-				"FunctionName": ref(functionID), "FunctionResponseTypes": []string{"ReportBatchItemFailures"}, "ScalingConfig.MaximumConcurrency": 50, "BatchSize": 10,
-			})
-		}
-		if !found {
-			t.Errorf("%s feeds nothing", q.id)
-		}
-	}
-}
-
-func TestMaximumConcurrencyIsASetting(t *testing.T) {
-	x := synth(t, "maxConcurrency=7", "reservedConcurrency=9")
-	for _, id := range x.all(t, mappingType, 4) {
-		x.Resources[id].expect(t, id, map[string]any{"ScalingConfig.MaximumConcurrency": 7})
-	}
-	for _, id := range x.all(t, functionType, 3) {
-		x.Resources[id].expect(t, id, map[string]any{"ReservedConcurrentExecutions": 9})
-	}
-}
-
-func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
-	x := synth(t)
-	for _, id := range x.all(t, functionType, 3) {
-		x.Resources[id].expect(t, id, map[string]any{
-			"Runtime": "provided.al2023", "Architectures": []string{"arm64"}, "ReservedConcurrentExecutions": nil, "LoggingConfig.LogFormat": "JSON", "RecursiveLoop": "Allow",
-		})
-	}
-	id, ingest := x.one(t, functionType, "Ingest")
-	ingest.expect(t, id, map[string]any{"Timeout": 29})
-	x = synth(t, "architecture=amd64")
-	for _, id := range x.all(t, functionType, 3) {
-		x.Resources[id].expect(t, id, map[string]any{"Architectures": []string{"x86_64"}})
-	}
-}
-
-func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
-	x := synth(t)
-	var want []string
-	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/lambda")+source(t, "../internal/telemetry"), -1) {
-		want = append(want, m[1])
-	}
-	if len(want) < 10 {
-		t.Fatalf("found only %v", want)
-	}
-	for _, id := range x.all(t, functionType, 3) {
-		variables, _ := at(x.Resources[id].Properties, "Environment.Variables").(map[string]any)
-		for _, name := range want {
-			if variables[name] == nil {
-				t.Errorf("%s has no %s", id, name)
-			}
-		}
-		if variables["SHOP_SECRET"] != "whsec_MTIz" {
-			t.Errorf("%s does not have the variable of the setting environment", id)
-		}
-	}
-}
-
-func TestFunctionsTrustOneAnotherAndNobodyElse(t *testing.T) {
-	x := synth(t)
-	id, f := x.one(t, functionType, "Process")
-	var roles []any
-	for _, name := range []string{"IngestRole", "ProcessRole", "PublishRole"} {
-		role, _ := x.one(t, "AWS::IAM::Role", name)
-		roles = append(roles, map[string]any{"Fn::GetAtt": []any{role, "RoleId"}})
-	}
-	f.expect(t, id, map[string]any{"Environment.Variables.ONCE_TRUSTED_SENDERS": map[string]any{"Fn::Join": []any{",", roles}}})
-}
-
 func TestTheBucketIsPrivateEncryptedAndForgetsOnlyWhatIsStaged(t *testing.T) {
 	x := synth(t)
 	id, b := x.one(t, "AWS::S3::Bucket", "")
@@ -348,24 +203,6 @@ func TestOutputsNameWhatTheCommandLineLooksFor(t *testing.T) {
 	}
 }
 
-func TestAFunctionOfOnesOwnIsOneSetting(t *testing.T) {
-	assets := func(x *template) map[string]any {
-		out := map[string]any{}
-		for _, name := range []string{"Ingest", "Process", "Publish"} {
-			_, f := x.one(t, functionType, name)
-			out[name] = at(f.Properties, "Code.S3Key")
-		}
-		return out
-	}
-	before, after := assets(synth(t)), assets(synth(t, "processFunction=FOLDER/own"))
-	if before["Process"] == after["Process"] {
-		t.Error("the process function is the built-in one")
-	}
-	if before["Ingest"] != after["Ingest"] || before["Publish"] != after["Publish"] {
-		t.Error("other functions have changed too")
-	}
-}
-
 func TestAnEmulatorGetsOnlyWhatItTakes(t *testing.T) {
 	x := synth(t, "emulator=true", "api=rest")
 	x.all(t, "AWS::CloudWatch::Dashboard", 0)
@@ -378,36 +215,5 @@ func TestAnEmulatorGetsOnlyWhatItTakes(t *testing.T) {
 	_, f := x.one(t, functionType, "Process")
 	if got := asJSON(at(f.Properties, "Environment.Variables.ONCE_TRUSTED_SENDERS")); !strings.Contains(got, "AWS::AccountId") {
 		t.Errorf("the sender that emulators name is not trusted: %s", got)
-	}
-}
-
-func TestABootstrapOfAnotherArchitectureIsAnErrorThatSaysSo(t *testing.T) {
-	header := func(machine elf.Machine) *bytes.Reader {
-		var b bytes.Buffer
-		h := elf.Header64{
-			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}, Type: uint16(elf.ET_EXEC),
-			Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64,
-		}
-		if err := binary.Write(&b, binary.LittleEndian, h); err != nil {
-			t.Fatal(err)
-		}
-		return bytes.NewReader(b.Bytes())
-	}
-	for built, fits := range map[Architecture]elf.Machine{ARM64: elf.EM_AARCH64, AMD64: elf.EM_X86_64} {
-		for _, machine := range []elf.Machine{elf.EM_AARCH64, elf.EM_X86_64} {
-			if err := runsOn(header(machine), built); (err == nil) != (machine == fits) {
-				t.Errorf("%s on %s: got %v", machine, built, err)
-			}
-		}
-		if err := runsOn(strings.NewReader("#!/bin/sh\n"), built); err != nil {
-			t.Errorf("a script on %s: got %v", built, err)
-		}
-	}
-}
-
-func TestABootstrapThatIsNotBuiltIsAnErrorThatSaysSo(t *testing.T) {
-	_, err := build(t, "publishFunction=FOLDER/nowhere")
-	if err == nil || !strings.Contains(err.Error(), "make lambdas") || !strings.Contains(err.Error(), "Publish") {
-		t.Errorf("got %v", err)
 	}
 }
