@@ -10,7 +10,7 @@
 //	judge_test.go       what must hold for output, receiver and stores
 //	deliveries_test.go  real GitHub webhook payloads, from npm
 //	http_test.go …      the checks of the embedded system
-//	contract_test.go    what holds on every target: contract.yaml on the embedded system, on the functions under the local Lambda host, on a deployed stack
+//	contract*_test.go   what holds on every target: contract.yaml on the embedded system, on the functions under the local Lambda host, on a deployed stack
 //	target_*_test.go    how each of them is started, looked into and mended
 //	lambda_test.go      real deliveries through functions that are killed, hang and get everything twice
 //	tables_test.go      DynamoDB tables, read item by item
