@@ -16,7 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and a hundred times as many seeds; it takes a quarter of an hour: give it -timeout 2h")
+var long = flag.Bool("long", false, "play all of every two faults, not a twentieth of them, and a hundred times as many seeds; it takes up to half an hour: give it -timeout 2h")
 
 // part is one of n parts of the variants, drawn at random; in short mode a quarter of that.
 func part(all []variant, n int) []variant {
