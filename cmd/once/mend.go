@@ -123,7 +123,7 @@ func queueFlags(cmd *cobra.Command, queue, reason *string) {
 func reasons() []record.Reason {
 	return []record.Reason{
 		record.ReasonKeyReuse, record.ReasonUnknown, record.ReasonExpired, record.ReasonStaleEpoch, record.ReasonSkipped, record.ReasonGap,
-		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonDeleted, record.ReasonGone,
+		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonDeleted, record.ReasonGone, record.ReasonLimit,
 	}
 }
 

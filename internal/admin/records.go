@@ -89,7 +89,7 @@ func sourceInfo(key string, src record.Source) SourceInfo {
 		Principal: strings.TrimSuffix(strings.TrimSuffix(key, source), "\x1f"), Source: source, Epoch: src.Epoch, Next: src.Next,
 		Held: ranges(src.Held), Skipped: ranges(src.Skipped),
 	}
-	if !src.GapSince.IsZero() {
+	if !src.GapSince.IsZero() && len(src.Held) > 0 { // it is when the source was last heard of, where nothing is held
 		info.GapSince = &src.GapSince
 	}
 	return info

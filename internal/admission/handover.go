@@ -7,11 +7,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Handover puts held messages that did not go through on the queues that they belong on: each once, however often the commit that is to release them has to be planned anew.
-// Only where nobody knows whether they arrived there, or whether that commit did, do they come to it twice. The zero value is ready; not for concurrent use.
+// A Handover puts held messages that did not go through on the queues that they belong on, before the commit that releases them. A dead letter is written once, however often that
+// commit has to be planned anew; a message that goes back to its queue goes there for each plan, because whoever received it may have acknowledged it for being held still. The
+// zero value is ready; not for concurrent use.
 type Handover struct{ given map[record.HeldKey]bool }
 
-// Do dead-letters refused messages and returns failing ones, but not those that are there already. It has to succeed before the commit that forgets them.
+// Do dead-letters refused messages that are not dead letters already, and returns failing ones likewise. It has to succeed before the commit that forgets them.
 func (h *Handover) Do(ctx context.Context, q record.Queues, refused []record.Refused, failing []record.Message) error {
 	refused = slices.DeleteFunc(slices.Clone(refused), func(r record.Refused) bool { return h.given[heldKey(&r.Message)] })
 	if len(refused) > 0 {
@@ -23,15 +24,10 @@ func (h *Handover) Do(ctx context.Context, q record.Queues, refused []record.Ref
 		h.note(&refused[i].Message)
 	}
 	failing = slices.DeleteFunc(slices.Clone(failing), func(m record.Message) bool { return h.given[heldKey(&m)] })
-	if len(failing) > 0 {
-		if err := q.Return(ctx, failing); err != nil {
-			return err
-		}
+	if len(failing) == 0 {
+		return nil
 	}
-	for i := range failing {
-		h.note(&failing[i])
-	}
-	return nil
+	return q.Return(ctx, failing)
 }
 
 func (h *Handover) note(m *record.Message) {

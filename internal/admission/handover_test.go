@@ -43,11 +43,11 @@ func numbered(source string, n uint64) record.Message {
 	return record.Message{Stream: "s", Group: "g", Source: source, Sequence: n}
 }
 
-func TestAMessageIsHandedOverOnceWhateverItsFateIsTheNextTime(t *testing.T) {
+func TestAMessageIsADeadLetterOnceWhateverItsFateIsTheNextTime(t *testing.T) {
 	refused := []record.Refused{{Message: numbered("p", 1)}, {Message: numbered("p", 2)}}
 	failing := []record.Message{numbered("q", 1)}
 	for away, want := range map[string][]string{
-		"":       {"dead p/0/1", "dead p/0/2", "return q/0/1", "dead r/0/1"},
+		"":       {"dead p/0/1", "dead p/0/2", "return q/0/1", "dead q/0/1", "dead r/0/1"},
 		"dead":   {"dead p/0/1", "dead p/0/2", "dead q/0/1", "dead r/0/1"}, // nothing had been handed over
 		"return": {"dead p/0/1", "dead p/0/2", "dead q/0/1", "dead r/0/1"},
 	} {
@@ -63,5 +63,17 @@ func TestAMessageIsHandedOverOnceWhateverItsFateIsTheNextTime(t *testing.T) {
 		if !slices.Equal(d.took, want) {
 			t.Errorf("%q away: %q", away, d.took)
 		}
+	}
+}
+
+func TestAMessageThatFailsGoesBackForEachPlan(t *testing.T) {
+	d, h := &desks{}, &admission.Handover{}
+	for range 2 { // whoever received the first copy may have acknowledged it for being held still
+		if err := h.Do(t.Context(), d, nil, []record.Message{numbered("p", 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(d.took, []string{"return p/0/1", "return p/0/1"}) {
+		t.Errorf("took %q", d.took)
 	}
 }

@@ -320,16 +320,19 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	return nil
 }
 
-// heldAlready settles another delivery of a held message, if it is the same message.
+// heldAlready settles another delivery of a held message, if it is the same message. It does so by a commit, though there is nothing to write: this delivery may be the copy that
+// another worker has just given back, whose commit takes the message out of the group. Either that one fails, or this one does and looks again.
 func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 	m, err := pl.heldCopy(ctx, it, key)
 	if err != nil {
 		return err
 	}
-	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	if m.Fingerprint() != it.Fingerprint() {
 		pl.decide(it, admission.KeyReuse())
+		return nil
 	}
+	pl.changed = true
+	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	return nil
 }
 

@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
 	"os"
 	"strings"
@@ -11,29 +12,41 @@ import (
 	"github.com/effectively-once/once/internal/explore"
 )
 
-var bound = flag.Int("bound", 0, "at most so many states")
-
-var only = flag.String("scenario", "", "explore this one only")
+var (
+	bound   = flag.Int("bound", 0, "explore at most about so many states of each scenario; 0 is what the scenario says")
+	only    = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
+	results = flag.String("results", "", "write what was found to this file, as JSON")
+)
 
 func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
-	scenarios, err := explore.Load(os.DirFS("testdata/scenarios"), cmp.Or(*only, "*"))
+	scenarios, err := explore.Load(os.DirFS("testdata/scenarios"), *only)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var all []explore.Result
 	for _, s := range scenarios {
-		if *bound > 0 {
-			s.Bound = *bound
-		}
+		s.Bound = cmp.Or(*bound, s.Bound)
 		t.Run(s.Name, func(t *testing.T) {
 			begin := time.Now()
 			r, err := explore.Explore(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
+			all = append(all, r)
 			if r.Violation != nil {
 				t.Errorf("%s, after %d steps:\n%s", r.Violation.Wrong, len(r.Violation.Trace), strings.Join(r.Violation.Trace, "\n"))
 			}
 			t.Logf("%d states, %d steps, depth %d, %d ends, exhausted: %v, %v", r.States, r.Steps, r.Depth, r.Ends, r.Exhausted, time.Since(begin).Round(time.Millisecond))
 		})
+	}
+	if *results == "" {
+		return
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		err = os.WriteFile(*results, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

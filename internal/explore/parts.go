@@ -45,8 +45,8 @@ type queuesPart struct {
 	requests []string // that clients wait for, by name
 	guarded  []string // messages for the leased consumer
 	dead     []string // "name: reason"
-	// taken counts how often each was received: it tells one attempt's name from another's.
-	taken map[string]int
+	// taken tells, by what was received, the numbers that cannot name another worker: bit n stands for number n+1.
+	taken map[string]uint64
 }
 
 // blobsPart is what a bucket holds.

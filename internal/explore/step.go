@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -136,13 +137,13 @@ func (w *world) take(s *state, k kind, items []string, change func(*queuesPart))
 	if k != processes {
 		what = k.String() + " " + what
 	}
-	n := s.queues.taken[what] + 1
+	n := bits.TrailingZeros64(^s.queues.taken[what])
 	next := *s
 	next.queues = w.change(s.queues, func(p *queuesPart) {
 		change(p)
-		p.taken[what] = n
+		p.taken[what] |= 1 << n
 	})
-	name := fmt.Sprintf("%s#%d", what, n)
+	name := fmt.Sprintf("%s#%d", what, n+1)
 	return step{text: name + ": starts", free: true, next: (&next).with(nil, w.begin(k, name, items, s.now))}
 }
 
@@ -221,8 +222,12 @@ func (w *world) die(s *state, r *run) step {
 
 // giveBack puts what a run had received back on its queue. The name of one that left no trace is free again, so that what is received and given back for ever leads to no new states.
 func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item string, i int) bool) {
-	if what, n, _ := strings.Cut(r.name, "#"); !r.traced && strconv.Itoa(p.taken[what]) == n {
-		if p.taken[what]--; p.taken[what] == 0 {
+	if what, number, _ := strings.Cut(r.name, "#"); !r.traced {
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			panic(fmt.Sprintf("explore: %v", err)) // take named it
+		}
+		if p.taken[what] &^= 1 << (n - 1); p.taken[what] == 0 {
 			delete(p.taken, what)
 		}
 	}

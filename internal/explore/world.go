@@ -248,7 +248,7 @@ func (w *world) initial() (view, error) {
 		}
 	}
 	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(nil, nil), now: start}
-	v.queues = w.change(&queuesPart{taken: map[string]int{}}, func(q *queuesPart) {
+	v.queues = w.change(&queuesPart{taken: map[string]uint64{}}, func(q *queuesPart) {
 		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
 	})
 	return v, nil

@@ -104,9 +104,9 @@ type pair struct {
 func pairs() []pair {
 	return []pair{
 		{"ingress", "ingress-dead", "", maxReceives, lambda.EnvIngressQueue, lambda.EnvDeadQueue},
-		{"ingress", "ingress-dead", ".fifo", maxReceives, lambda.EnvIngressFIFOQueue, ""},
+		{"ingress", "ingress-dead", ".fifo", maxReceives, lambda.EnvIngressFIFOQueue, lambda.EnvDeadFIFOQueue},
 		{"publish", "publish-dead", "", publishReceives, lambda.EnvPublishQueue, lambda.EnvDeadPublishQueue},
-		{"publish", "publish-dead", ".fifo", publishReceives, lambda.EnvPublishFIFOQueue, ""},
+		{"publish", "publish-dead", ".fifo", publishReceives, lambda.EnvPublishFIFOQueue, lambda.EnvDeadPublishFIFOQueue},
 	}
 }
 
@@ -125,9 +125,7 @@ func (r *run) createQueues(ctx context.Context) error {
 			return err
 		}
 		r.urls[p.workEnv] = work
-		if p.deadEnv != "" {
-			r.urls[p.deadEnv] = dead
-		}
+		r.urls[p.deadEnv] = dead
 	}
 	return nil
 }

@@ -1,0 +1,182 @@
+// Package mistakes keeps known mistakes dead: each is a small change of the source, applied with go test -overlay, that a check has to catch. The source itself
+// knows nothing of them.
+//
+// # Errors
+//
+// A mistake whose text is not in the source any more, or that does not compile, is an error: it has to be brought up to date.
+package mistakes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/effectively-once/once/internal/explore"
+)
+
+// A Mistake is a change that makes the product wrong.
+type Mistake struct {
+	// Name says in a few words what is wrong.
+	Name string `yaml:"name"`
+	// Why tells what goes wrong, where the trace does not.
+	Why string `yaml:"why"`
+	// Changes are made in the source, one after the other.
+	Changes []Change `yaml:"changes"`
+	// Scenario is explored to catch it.
+	Scenario string `yaml:"scenario"`
+	// Test catches what no exploration does: a package and a pattern of tests.
+	Test *Test `yaml:"test"`
+}
+
+// A Change replaces a text that is in a file once.
+type Change struct {
+	File string `yaml:"file"`
+	Old  string `yaml:"old"`
+	New  string `yaml:"new"`
+}
+
+// A Test names tests that fail.
+type Test struct {
+	Package string `yaml:"package"`
+	Run     string `yaml:"run"`
+}
+
+// A Catch is how a mistake was caught.
+type Catch struct {
+	Mistake string `json:"mistake"`
+	// By is the scenario or the test.
+	By string `json:"by"`
+	// Steps is the length of the shortest trace; 0 where a test caught it.
+	Steps int `json:"steps,omitempty"`
+	// Wrong is what the exploration found.
+	Wrong string   `json:"wrong,omitempty"`
+	Trace []string `json:"trace,omitempty"`
+}
+
+// ErrSurvived says that nothing caught a mistake.
+var ErrSurvived = errors.New("nothing caught it")
+
+// Load reads a list of mistakes.
+func Load(files fs.FS, name string) ([]Mistake, error) {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("load mistakes: %w", err)
+	}
+	var out []Mistake
+	if err := yaml.UnmarshalWithOptions(text, &out, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("load mistakes: %w", err)
+	}
+	for _, m := range out {
+		if m.Name == "" || len(m.Changes) == 0 || (m.Scenario == "") == (m.Test == nil) {
+			return nil, fmt.Errorf("load mistakes: %q needs a name, changes, and either a scenario or a test", m.Name)
+		}
+	}
+	return out, nil
+}
+
+// Make makes a mistake in the module at root and tells what caught it. The error wraps ErrSurvived where nothing did.
+func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
+	folder, err := os.MkdirTemp("", "mistake")
+	if err != nil {
+		return Catch{}, fmt.Errorf("make mistake: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }() //nolint:errcheck // temporary
+	root, err = filepath.Abs(root) // as the overlay names files
+	if err != nil {
+		return Catch{}, fmt.Errorf("make mistake: %w", err)
+	}
+	overlay, err := overlay(root, folder, m.Changes)
+	if err != nil {
+		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
+	}
+	c := Catch{Mistake: m.Name}
+	if m.Test != nil {
+		c.By = m.Test.Package + " " + m.Test.Run
+		err = tested(ctx, root, overlay, m.Test)
+	} else {
+		c.By = m.Scenario
+		err = c.explored(ctx, root, overlay, filepath.Join(folder, "results.json"))
+	}
+	if err != nil {
+		return c, fmt.Errorf("make mistake %q: %w", m.Name, err)
+	}
+	return c, nil
+}
+
+// overlay writes the changed files and the list that names them, and gives its path.
+func overlay(root, folder string, changes []Change) (string, error) {
+	text := map[string]string{}
+	for _, c := range changes {
+		path := filepath.Join(root, c.File)
+		if _, ok := text[path]; !ok {
+			b, err := os.ReadFile(path) //nolint:gosec // named by the list of mistakes
+			if err != nil {
+				return "", err
+			}
+			text[path] = string(b)
+		}
+		if n := strings.Count(text[path], c.Old); n != 1 {
+			return "", fmt.Errorf("%s has the text %d times, not once: %q", c.File, n, c.Old)
+		}
+		text[path] = strings.Replace(text[path], c.Old, c.New, 1)
+	}
+	replace := map[string]string{}
+	for path, content := range text {
+		changed := filepath.Join(folder, fmt.Sprintf("%d.go", len(replace)))
+		if err := os.WriteFile(changed, []byte(content), 0o600); err != nil {
+			return "", err
+		}
+		replace[path] = changed
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(folder, "overlay.json")
+	return name, os.WriteFile(name, list, 0o600)
+}
+
+// tested runs tests that have to fail.
+func tested(ctx context.Context, root, overlay string, t *Test) error {
+	out, err := goTest(ctx, root, overlay, t.Package, "-run", t.Run)
+	switch {
+	case err == nil:
+		return ErrSurvived
+	case !strings.Contains(out, "--- FAIL"):
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// explored explores a scenario, which has to find something.
+func (c *Catch) explored(ctx context.Context, root, overlay, results string) error {
+	out, err := goTest(ctx, root, overlay, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-results", results)
+	text, missing := os.ReadFile(results) //nolint:gosec // its own file
+	if missing != nil {
+		return fmt.Errorf("%w: %s", errors.Join(err, missing), out)
+	}
+	var found []explore.Result
+	if err := json.Unmarshal(text, &found); err != nil {
+		return err
+	}
+	if len(found) != 1 || found[0].Violation == nil {
+		return fmt.Errorf("%w: %+v", ErrSurvived, found)
+	}
+	c.Steps, c.Wrong, c.Trace = len(found[0].Violation.Trace), found[0].Violation.Wrong, found[0].Violation.Trace
+	return nil
+}
+
+func goTest(ctx context.Context, root, overlay string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-overlay", overlay}, args...)...) //nolint:gosec // the list of mistakes is part of the source
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

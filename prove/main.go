@@ -1,0 +1,82 @@
+// Command prove shows what the product claims: no message lost, no effect doubled. It runs from the root of the source, in minutes, or for hours with -long, and ends in figures.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A part of the proof prints its figures. Its error says what did not hold.
+type part struct {
+	name, what string
+	run        func(ctx context.Context, o options) error
+}
+
+type options struct {
+	long bool
+	root string
+}
+
+func parts() []part {
+	return []part{
+		{"explore", "every order and every failure of the real code, in small scenarios", exploreAll},
+		{"mistakes", "known mistakes, each made in a copy of the source, and what catches it", makeMistakes},
+	}
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "prove:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var o options
+	only := flag.String("only", "", "comma-separated parts to run; default all")
+	flag.BoolVar(&o.long, "long", false, "the long form: hours in place of minutes")
+	flag.StringVar(&o.root, "root", ".", "root of the source")
+	flag.Usage = usage
+	flag.Parse()
+	known := map[string]bool{}
+	for _, p := range parts() {
+		known[p.name] = true
+	}
+	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	if i := slices.IndexFunc(wanted, func(name string) bool { return !known[name] }); i >= 0 {
+		return fmt.Errorf("no such part: %s; go run ./prove -h lists them", wanted[i])
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var failed []error
+	for _, p := range parts() {
+		if len(wanted) > 0 && !slices.Contains(wanted, p.name) {
+			continue
+		}
+		fmt.Printf("%s: %s\n", p.name, p.what)
+		begin := time.Now()
+		if err := p.run(ctx, o); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
+			fmt.Printf("  FAILED: %v\n", err)
+		}
+		fmt.Printf("  %s\n\n", time.Since(begin).Round(time.Second))
+	}
+	return errors.Join(failed...)
+}
+
+func usage() {
+	out := flag.CommandLine.Output()
+	fmt.Fprint(out, "usage: go run ./prove [flags]\n\n  go run ./prove                 everything, in minutes\n  go run ./prove -only explore   one part\n  go run ./prove -long           for hours\n\nparts:\n")
+	for _, p := range parts() {
+		fmt.Fprintf(out, "  %-10s %s\n", p.name, p.what)
+	}
+	fmt.Fprintln(out, "\nflags:")
+	flag.PrintDefaults()
+}

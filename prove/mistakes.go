@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/effectively-once/once/internal/explore/mistakes"
+)
+
+func makeMistakes(ctx context.Context, o options) error {
+	list, err := mistakes.Load(os.DirFS(filepath.Join(o.root, "internal/explore/mistakes/testdata")), "mistakes.yaml")
+	if err != nil {
+		return err
+	}
+	caught, errs := make([]mistakes.Catch, len(list)), make([]error, len(list))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, m := range list {
+		group.Go(func() error {
+			caught[i], errs[i] = mistakes.Make(ctx, o.root, m)
+			return nil
+		})
+	}
+	_ = group.Wait() //nolint:errcheck // none of them fails
+	for i, c := range caught {
+		switch {
+		case errs[i] != nil:
+			fmt.Printf("  %-72s SURVIVED\n", list[i].Name)
+		case c.Steps > 0:
+			fmt.Printf("  %-72s %3d steps  %s\n", c.Mistake, c.Steps, c.By)
+		default:
+			fmt.Printf("  %-72s %9s  %s\n", c.Mistake, "a test", c.By)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Printf("  %d mistakes, all caught\n", len(list))
+	return nil
+}
