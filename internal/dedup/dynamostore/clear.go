@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -15,26 +16,40 @@ import (
 
 var errContended = errors.New("met other writers in every try")
 
-// Clear implements record.Store. A clear of many numbers is several writes.
+// Clear implements record.Store. A clear of many numbers, or of much that was sent, is several writes.
 func (s *Store) Clear(ctx context.Context, c record.Clear) error {
-	if err := s.clear(ctx, c); err != nil {
+	if err := s.clear(ctx, &c); err != nil {
 		return fmt.Errorf("clear group %s: %w", c.Group, err)
 	}
 	return nil
 }
 
-func (s *Store) clear(ctx context.Context, c record.Clear) error {
+func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for len(c.Numbers) > maxChanges {
-		first := record.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: c.Numbers[:maxChanges]}
-		if err := s.settle(ctx, &first); err != nil {
+	for _, part := range partsOf(c) {
+		if err := s.settle(ctx, &part); err != nil {
 			return err
 		}
-		c.Numbers = c.Numbers[maxChanges:]
 	}
-	return s.settle(ctx, &c)
+	return nil
+}
+
+// partsOf makes clears of as many entries as an expression may name, mostly a single one. The end of an idle record is for the last, which empties it.
+func partsOf(c *record.Clear) []record.Clear {
+	numbers, sent := c.Numbers, slices.Sorted(maps.Keys(c.Sent))
+	var parts []record.Clear
+	for len(parts) == 0 || len(numbers)+len(sent) > 0 {
+		n, m := min(len(numbers), maxChanges), min(len(sent), maxChanges)
+		part := record.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: numbers[:n], Sent: make(map[uint64][]record.Sent, m)}
+		for _, number := range sent[:m] {
+			part.Sent[number] = c.Sent[number]
+		}
+		numbers, sent, parts = numbers[n:], sent[m:], append(parts, part)
+	}
+	parts[len(parts)-1].Expires = c.Expires
+	return parts
 }
 
 // A sight is what a clear believes to be stored.
