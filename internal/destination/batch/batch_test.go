@@ -100,6 +100,7 @@ func TestSend(t *testing.T) {
 			"a/1 fail", "b/1", "b/2", "b/3", "b/4", "b/5", "b/6", "b/7", "b/8", "b/9", "a/2", "b/10",
 		}, []string{"a/1 b/1 b/2 b/3 b/4 b/5 b/6 b/7 b/8 b/9", "b/10"}, "!.........b."},
 		{"deliveries without a group record have no order", true, []string{"a/0 fail", "a/0", "a/0"}, []string{"a/0 a/0 a/0"}, "!.."},
+		{"and bring none into disorder", true, []string{"a/1", "a/0", "a/2"}, []string{"a/1 a/0", "a/2"}, "..."},
 		{"a refusal stops nothing", true, []string{"a/1 refuse", "a/2", "a/3 refuse", "a/4"}, []string{"a/2", "a/4"}, "r.r."},
 		{"an entry is tried again before its group goes on", true, []string{"a/1 again again", "a/2", "b/1"}, []string{"a/1 b/1", "a/1", "a/1", "a/2"}, "..."},
 		{"but not for ever", true, []string{"a/1 again again again", "a/2"}, []string{"a/1", "a/1", "a/1"}, "!b"},

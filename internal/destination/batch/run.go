@@ -50,7 +50,7 @@ func (r *run[E]) next() []int {
 		if len(indexes) == Entries || full && !r.Ordered {
 			break
 		}
-		busy[t.group] = r.Ordered && t.grouped
+		busy[t.group] = busy[t.group] || r.Ordered && t.grouped
 		if full { // a smaller one of another group may fit
 			continue
 		}
