@@ -1,6 +1,7 @@
 package memstore_test
 
 import (
+	"flag"
 	"testing"
 	"time"
 
@@ -9,8 +10,20 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestStore(t *testing.T) {
-	storetest.Run(t, storetest.Harness{
+var long = flag.Bool("long", false, "make histories of two million calls")
+
+func harness() storetest.Harness {
+	return storetest.Harness{
 		Open: func(_ *testing.T, now func() time.Time) record.Store { return memstore.New(now) },
-	})
+	}
+}
+
+func TestStore(t *testing.T) { storetest.Run(t, harness()) }
+
+func TestHistoriesAreLinearizable(t *testing.T) {
+	calls := 10_000
+	if *long {
+		calls = 2_000_000
+	}
+	storetest.Histories(t, harness(), calls)
 }

@@ -1,6 +1,7 @@
 package pebblestore_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -37,9 +38,21 @@ func (d *disk) open(t *testing.T, fs *vfs.MemFS) record.Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+var long = flag.Bool("long", false, "make histories of two million calls")
+
+func TestStore(t *testing.T) { storetest.Run(t, harness()) }
+
+func TestHistoriesAreLinearizable(t *testing.T) {
+	calls := 10_000
+	if *long {
+		calls = 2_000_000
+	}
+	storetest.Histories(t, harness(), calls)
+}
+
+func harness() storetest.Harness {
 	d := &disk{files: map[record.Store]*vfs.MemFS{}, dbs: map[record.Store]*pebble.DB{}}
-	storetest.Run(t, storetest.Harness{
+	return storetest.Harness{
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			d.now = now
 			return d.open(t, vfs.NewCrashableMem())
@@ -48,7 +61,7 @@ func TestStore(t *testing.T) {
 			return d.open(t, d.files[s].CrashClone(vfs.CrashCloneCfg{}))
 		},
 		Corrupt: func(t *testing.T, s record.Store, key any) { corrupt(t, d.dbs[s], key) },
-	})
+	}
 }
 
 // corrupt flips one bit of a record.

@@ -1,0 +1,188 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/history"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// What one round of histories is: so many callers call a store side by side, so often each, on so many groups and tokens that nobody has used before.
+const (
+	callers      = 4
+	callsEach    = 50
+	historyKeys  = 3
+	lostOneIn    = 30 // of each kind of fault
+	maxUnwritten = 20 // percent of the calls that may fail by themselves
+)
+
+// Histories makes at least so many calls on one store, from several goroutines at once, and checks that what each group and each token answered is linearizable. Answers get
+// lost, and contexts end before calls and amid them. Expired records are written, but the clock stands still.
+func Histories(t *testing.T, h Harness, operations int) {
+	t.Helper()
+	s := newSuite(t, h)
+	seed := rand.Uint64()
+	var f history.Figures
+	began, calls, failed := time.Now(), 0, 0
+	for round := 0; calls < operations && !t.Failed(); round++ {
+		r := newRound(s, fmt.Sprint("round-", round), rand.New(rand.NewPCG(seed, uint64(round))))
+		r.run()
+		r.log.Check(t, &f)
+		calls, failed = calls+callers*callsEach, failed+int(r.failed.Load())
+	}
+	took := time.Since(began)
+	t.Logf("%d calls in %.1f s, %.0f a second, %d failed by themselves: %v", calls, took.Seconds(), float64(calls)/took.Seconds(), failed, f)
+	if failed*100 > calls*maxUnwritten {
+		t.Errorf("%d of %d calls failed: nothing is proved by them", failed, calls)
+	}
+}
+
+// A round is the life of some groups and tokens.
+type round struct {
+	*suite
+	log      history.Log
+	seeds    [callers]uint64
+	groups   []*groupObject
+	tokens   []*tokenObject
+	failed   atomic.Int64 // calls that failed by themselves
+	repeated int          // how often an unconditional write may be applied
+}
+
+func newRound(s *suite, name string, rnd *rand.Rand) *round {
+	r := &round{suite: s, repeated: 1}
+	if s.harness.RecognisesCommit {
+		r.repeated = 2
+	}
+	groups, tokens := history.Of(groupState{}, stepGroup), history.Of(tokenState{}, stepToken)
+	for i := range historyKeys {
+		key := record.GroupKey{Stream: name, Group: fmt.Sprint(i)}
+		r.groups = append(r.groups, &groupObject{Object: history.Object{Model: groups, Name: "group " + key.String()}, key: key})
+		token := record.NewTokenKey("", name, fmt.Sprint(i))
+		r.tokens = append(r.tokens, &tokenObject{Object: history.Object{Model: tokens, Name: fmt.Sprintf("token %s %d", name, i)}, key: token})
+	}
+	for i := range r.seeds {
+		r.seeds[i] = rnd.Uint64()
+	}
+	return r
+}
+
+func (r *round) run() {
+	var all sync.WaitGroup
+	for i := range callers {
+		c := &caller{round: r, number: i, rnd: rand.New(rand.NewPCG(r.seeds[i], 0)), groups: make([]record.Group, historyKeys), tokens: make([]record.Token, historyKeys)}
+		for k := range historyKeys {
+			c.groups[k].Key, c.tokens[k].Key = r.groups[k].key, r.tokens[k].key
+		}
+		all.Go(func() {
+			for range callsEach {
+				c.call()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A caller calls one after the other, and remembers the last that it has seen of each record.
+type caller struct {
+	*round
+	number int
+	rnd    *rand.Rand
+	groups []record.Group
+	tokens []record.Token
+}
+
+func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
+
+func (c *caller) call() {
+	switch n := c.rnd.IntN(20); {
+	case n < 6:
+		c.load()
+	case n < 11:
+		c.commit()
+	case n < 13:
+		c.clear()
+	case n < 14:
+		c.held()
+	case n < 18:
+		c.swap()
+	default:
+		c.mark()
+	}
+}
+
+// An answer is what became of a call. Its zero value is success.
+type answer struct {
+	began, ended int64
+	lost         bool // so nobody knows whether it was applied
+	conflict     bool
+}
+
+// make makes a call, perhaps with a fault.
+func (c *caller) make(do func(context.Context) error) answer {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	fault := c.rnd.IntN(lostOneIn)
+	a := answer{began: c.log.Now()}
+	switch fault {
+	case 0:
+		cancel()
+	case 1:
+		go cancel()
+	}
+	runtime.Gosched() // who else calls at the same time is what this is about
+	err := do(ctx)
+	runtime.Gosched()
+	a.ended = c.log.Now()
+	a.conflict = errors.Is(err, record.ErrConflict)
+	if err != nil && !a.conflict && fault > 1 {
+		c.failed.Add(1)
+	}
+	if a.lost = fault == 2 || err != nil && !a.conflict; a.lost {
+		a.ended, a.conflict = history.Never, false
+	}
+	return a
+}
+
+// load reads some of the groups and tokens. Nothing is promised about several of them together, so each is a call of its own.
+func (c *caller) load() {
+	groups, tokens := c.some(), c.some()
+	if len(groups)+len(tokens) == 0 {
+		return
+	}
+	var groupKeys []record.GroupKey
+	var tokenKeys []record.TokenKey
+	for _, i := range groups {
+		groupKeys = append(groupKeys, c.round.groups[i].key)
+	}
+	for _, i := range tokens {
+		tokenKeys = append(tokenKeys, c.round.tokens[i].key)
+	}
+	var gs []record.Group
+	var ts []record.Token
+	a := c.make(func(ctx context.Context) (err error) {
+		gs, ts, err = c.Load(ctx, groupKeys, tokenKeys)
+		return err
+	})
+	if a.lost {
+		return
+	}
+	for n, i := range groups {
+		c.groups[i] = gs[n]
+		c.log.Add(c.round.groups[i].Object, c.number, groupCall{do: "load"}, groupAnswer{seen: viewOf(&gs[n])}, a.began, a.ended)
+	}
+	for n, i := range tokens {
+		c.tokens[i] = ts[n]
+		c.log.Add(c.round.tokens[i].Object, c.number, tokenCall{do: "load"}, tokenAnswer{seen: stateOf(&ts[n])}, a.began, a.ended)
+	}
+}
+
+// some draws a few of the keys.
+func (c *caller) some() []int { return c.rnd.Perm(historyKeys)[:c.rnd.IntN(historyKeys)] }

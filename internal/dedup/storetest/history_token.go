@@ -1,0 +1,116 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/internal/history"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A tokenObject is one token. Its owners are counted: each writes under a name of its own.
+type tokenObject struct {
+	history.Object
+	key    record.TokenKey
+	owners atomic.Uint64
+}
+
+// A tokenState is what a token's conditions are on; zero where there is none.
+type tokenState struct {
+	state record.TokenState
+	owner string
+	epoch uint64
+}
+
+type tokenCall struct {
+	do        string // load, swap or mark
+	old, next tokenState
+	expires   bool // at once
+}
+
+type tokenAnswer struct {
+	seen           tokenState // by a load, or what a swap answered
+	conflict, lost bool
+}
+
+// stepToken is the contract of a token. See [record.Store].
+func stepToken(s tokenState, in tokenCall, out tokenAnswer) (tokenState, bool) {
+	next := in.next
+	if in.expires {
+		next = tokenState{}
+	}
+	switch in.do {
+	case "load":
+		return s, out.seen == s
+	case "mark":
+		return next, true
+	}
+	switch holds := s == in.old; {
+	case out.conflict:
+		return s, !holds && s != in.next && out.seen == s
+	case !out.lost && out.seen != in.next:
+		return s, false
+	case holds:
+		return next, true
+	default:
+		return s, out.lost || s == in.next
+	}
+}
+
+// stateOf reads a token.
+func stateOf(t *record.Token) tokenState {
+	if t.State == record.Absent {
+		return tokenState{}
+	}
+	return tokenState{t.State, t.Owner, t.Epoch}
+}
+
+// swap changes a token as it was last seen, which may be long ago.
+func (c *caller) swap() {
+	i := c.rnd.IntN(historyKeys)
+	o := c.round.tokens[i]
+	old, next := c.tokens[i], record.Token{Key: o.key, State: record.TokenState(c.rnd.IntN(4))}
+	in := tokenCall{do: "swap"}
+	if next.State != record.Absent {
+		next.Owner, next.Epoch = fmt.Sprint(o.owners.Add(1)), old.Epoch+1
+		if in.expires = c.oneIn(12); in.expires {
+			next.Expires = c.clock.In(-time.Minute)
+		}
+	}
+	in.old, in.next = stateOf(&old), stateOf(&next)
+	var got record.Token
+	a := c.make(func(ctx context.Context) (err error) {
+		got, err = c.SwapToken(ctx, old, next)
+		return err
+	})
+	out := tokenAnswer{seen: stateOf(&got), conflict: a.conflict, lost: a.lost}
+	c.log.Add(o.Object, c.number, in, out, a.began, a.ended)
+	if !a.lost && !in.expires {
+		c.tokens[i] = got
+	}
+}
+
+// mark puts done tokens. Each is a call of its own: nothing is promised about all of them together.
+func (c *caller) mark() {
+	var done []record.Token
+	for _, i := range c.some() {
+		o := c.round.tokens[i]
+		done = append(done, record.Token{Key: o.key, State: record.Done, Owner: fmt.Sprint(o.owners.Add(1))})
+	}
+	if len(done) == 0 {
+		return
+	}
+	a := c.make(func(ctx context.Context) error { return c.MarkDone(ctx, done) })
+	for i := range done {
+		for _, o := range c.round.tokens {
+			if o.key != done[i].Key {
+				continue
+			}
+			for range c.repeated { // a client library may have repeated it, with another write in between
+				c.log.Add(o.Object, c.number, tokenCall{do: "mark", next: stateOf(&done[i])}, tokenAnswer{lost: a.lost}, a.began, a.ended)
+			}
+		}
+	}
+}
