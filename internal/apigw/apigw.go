@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -43,15 +44,8 @@ func serveV1(ctx context.Context, h http.Handler, event json.RawMessage, decoded
 	if err := json.Unmarshal(event, &e); err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
-	header := make(http.Header, len(e.MultiValueHeaders))
-	for name, value := range e.Headers {
-		header.Set(name, value)
-	}
-	for name, values := range e.MultiValueHeaders {
-		header[http.CanonicalHeaderKey(name)] = values
-	}
 	in := incoming{
-		method: e.HTTPMethod, path: e.Path, decoded: decoded, query: queryV1(e), header: header, host: e.RequestContext.DomainName,
+		method: e.HTTPMethod, path: e.Path, decoded: decoded, query: queryV1(e), header: headerV1(e), host: e.RequestContext.DomainName,
 		from: e.RequestContext.Identity.SourceIP, body: e.Body, base64: e.IsBase64Encoded,
 		caller: caller{id: e.RequestContext.RequestID, principal: principalV1(e.RequestContext)},
 	}
@@ -61,6 +55,33 @@ func serveV1(ctx context.Context, h http.Handler, event json.RawMessage, decoded
 	}
 	body, encoded := w.text()
 	return events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: body, IsBase64Encoded: encoded}, nil
+}
+
+// headerV1 takes the lists of values, and the single values of an event that has no lists.
+func headerV1(e events.APIGatewayProxyRequest) http.Header {
+	if len(e.MultiValueHeaders) > 0 {
+		return canonical(e.MultiValueHeaders)
+	}
+	return canonical(listed(e.Headers))
+}
+
+// canonical gives headers as net/http does. Names that differ in case only are one header, and all of their values count: which of them would win is nobody's guess, and the
+// front door refuses what may be there only once.
+func canonical(sent map[string][]string) http.Header {
+	header := make(http.Header, len(sent)+1)
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		key := http.CanonicalHeaderKey(name)
+		header[key] = append(header[key], sent[name]...)
+	}
+	return header
+}
+
+func listed(single map[string]string) map[string][]string {
+	lists := make(map[string][]string, len(single))
+	for name, value := range single {
+		lists[name] = []string{value}
+	}
+	return lists
 }
 
 func queryV1(e events.APIGatewayProxyRequest) string {
@@ -78,10 +99,7 @@ func serveV2(ctx context.Context, h http.Handler, event json.RawMessage) (any, e
 	if err := json.Unmarshal(event, &e); err != nil {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
-	header := make(http.Header, len(e.Headers)+1)
-	for name, value := range e.Headers {
-		header.Set(name, value)
-	}
+	header := canonical(listed(e.Headers))
 	if len(e.Cookies) > 0 {
 		header.Set("Cookie", strings.Join(e.Cookies, "; "))
 	}

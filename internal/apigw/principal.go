@@ -18,6 +18,7 @@ type callerKey struct{}
 // prefixes, so that one can't pass for another:
 //
 //	iam:ARN           IAM authorization; a role's sessions are one principal, because a repetition may come from the next session
+//	cognito:ID        IAM authorization by the role of an identity pool, which its users share: the identity within the pool
 //	jwt:ISSUER#SUB    a JWT or Cognito authorizer
 //	custom:ID         the principalId of a Lambda authorizer
 //	key:ID            the id of an API key, where nothing better is known
@@ -39,6 +40,9 @@ func principalV1(c events.APIGatewayProxyRequestContext) string {
 	if jwt, ok := c.Authorizer["jwt"].(map[string]any); ok { // an HTTP API in payload format 1.0
 		claims, _ = jwt["claims"].(map[string]any)
 	}
+	if c.Identity.CognitoIdentityID != "" {
+		return cognito(c.Identity.CognitoIdentityID)
+	}
 	return principal(c.Identity.UserArn, text(claims["iss"]), text(claims["sub"]), text(c.Authorizer["principalId"]), c.Identity.APIKeyID)
 }
 
@@ -49,6 +53,9 @@ func principalV2(c events.APIGatewayV2HTTPRequestContext) string {
 	}
 	var arn, issuer, subject string
 	if a.IAM != nil {
+		if id := a.IAM.CognitoIdentity.IdentityID; id != "" {
+			return cognito(id)
+		}
 		arn = a.IAM.UserARN
 	}
 	if a.JWT != nil {
@@ -75,6 +82,8 @@ func principal(arn, issuer, subject, custom, key string) string {
 	}
 	return ""
 }
+
+func cognito(identity string) string { return short("cognito:" + identity) }
 
 // withoutSession cuts the session off the ARN of an assumed role: arn:aws:sts::1:assumed-role/NAME/SESSION.
 func withoutSession(arn string) string {
