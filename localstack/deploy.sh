@@ -10,6 +10,7 @@
 # and outputs is OUT, .tools/deploy by default. Functions are built for this machine, or for LAMBDA_ARCH. Needs Go, Node.js and npm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source localstack/process.sh
 root=$PWD app=$(realpath "${APP:-infra}") out=${OUT:-$PWD/.tools/deploy}
 cli=$root/.tools/cdk cdk=$root/.tools/cdk/node_modules/.bin/cdk
 export CDK_HOME=$cli/home CDK_DISABLE_CLI_TELEMETRY=true JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 NODE_NO_WARNINGS=1
@@ -20,8 +21,9 @@ export CDK_HOME=$cli/home CDK_DISABLE_CLI_TELEMETRY=true JSII_SILENCE_WARNING_EN
 install() {
 	cmp -s localstack/cdk/package-lock.json "$cli/package-lock.json" && [ -x "$cdk" ] && return
 	mkdir -p "$cli"
+	echo "installing the CDK command line into $cli, this once" >&2
 	cp localstack/cdk/package.json localstack/cdk/package-lock.json "$cli/"
-	npm ci --prefix "$cli" --silent --no-audit --no-fund
+	npm ci --prefix "$cli" --loglevel=error --no-audit --no-fund --no-update-notifier
 }
 
 # run is cdk, heard only when it fails.
@@ -43,6 +45,7 @@ url() {
 }
 
 deploy() {
+	need go make node npm
 	install
 	rm -rf "$out"
 	mkdir -p "$out"

