@@ -24,9 +24,9 @@ func ReadSource(d *Decoder) (s record.Source) {
 		case 2:
 			s.Next = d.Uint()
 		case 3:
-			s.Held = ListOf(d, readRange)
+			s.Held = readRanges(d)
 		case 4:
-			s.Skipped = ListOf(d, readRange)
+			s.Skipped = readRanges(d)
 		case 5:
 			s.HeldBytes = int(d.Int())
 		case 6:
@@ -43,6 +43,17 @@ func writeRange(e *Encoder, r *record.Range) {
 	e.head(array, 2)
 	e.head(unsigned, r.First)
 	e.head(unsigned, r.Last)
+}
+
+// readRanges reads a set of numbers. Ranges that are none, sorted and apart from one another, would answer as many different sets: they are searched by halves.
+func readRanges(d *Decoder) record.Ranges {
+	ranges := record.Ranges(ListOf(d, readRange))
+	for i, r := range ranges {
+		if r.Last < r.First || i > 0 && (r.First <= ranges[i-1].Last || r.First-ranges[i-1].Last == 1) {
+			d.Fail("numbers %d to %d out of order", r.First, r.Last)
+		}
+	}
+	return ranges
 }
 
 func readRange(d *Decoder, r *record.Range) {

@@ -77,7 +77,11 @@ func (r checked) identity() (incarnation, version uint64, err error) {
 	if len(r.body) < identitySize {
 		return 0, 0, fmt.Errorf("%w: a group of %d bytes", record.ErrCorrupt, len(r.body))
 	}
-	return binary.BigEndian.Uint64(r.body), binary.BigEndian.Uint64(r.body[8:]), nil
+	incarnation, version = binary.BigEndian.Uint64(r.body), binary.BigEndian.Uint64(r.body[8:])
+	if version == 0 { // a record that is there must not read as one that is not
+		return 0, 0, fmt.Errorf("%w: a group of version 0", record.ErrCorrupt)
+	}
+	return incarnation, version, nil
 }
 
 // buffers keep the memory that records are encoded in; a batch copies what is put into it.

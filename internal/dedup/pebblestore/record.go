@@ -1,6 +1,8 @@
 package pebblestore
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
@@ -39,6 +41,9 @@ func readGroup(d *stored.Decoder, g *record.Group) {
 		}
 		return true
 	})
+	if !slices.IsSortedFunc(g.Pending, func(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) }) {
+		d.Fail("pending entries out of order")
+	}
 }
 
 func writeToken(e *stored.Encoder, t *record.Token) {
