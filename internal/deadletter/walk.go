@@ -14,8 +14,8 @@ const (
 	receiveBatch = 10
 	// Visibility is how long a letter is hidden from others while it is looked at, and after that where it is not released.
 	Visibility = 2 * time.Minute
-	// deleteTime bounds deleting what was put back, after an interrupt too.
-	deleteTime = 2 * time.Second
+	// endTime bounds the end of a batch.
+	endTime = 2 * time.Second
 )
 
 // A Verdict is what becomes of a letter.
@@ -43,7 +43,7 @@ type Walk struct {
 type Visit func(ctx context.Context, l *Letter) (v Verdict, more bool)
 
 // Run shows each letter once, those that come meanwhile included, until there are no others, or the visitor wants no more: then through is false. What stays is hidden from others until
-// it is released. The error of a context that has ended is its cause.
+// it is released, but for letters that were received and not shown: the next walk has to find them. The error of a context that has ended is its cause.
 func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 	if w.seen == nil {
 		w.seen = map[string]bool{}
@@ -51,7 +51,7 @@ func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 	for {
 		batch, err := w.Queue.Receive(ctx, receiveBatch, Visibility, w.Wait)
 		if err = cmp.Or(context.Cause(ctx), err); err != nil {
-			w.keep(batch)
+			_ = w.end(ctx, nil, batch) // deletes nothing
 			return false, fmt.Errorf("receive dead letters: %w", err)
 		}
 		fresh := false
@@ -67,31 +67,45 @@ func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 	}
 }
 
-func (w *Walk) keep(batch []queue.Delivery) {
-	for i := range batch {
-		w.left = append(w.left, batch[i].Receipt)
-	}
-}
-
-// batch shows a batch, and deletes what may go.
+// batch shows a batch, deletes what may go, and gives back what was not shown to the end.
 func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (more bool, err error) {
 	more = true
 	var gone []string
+	var unseen []queue.Delivery
 	for i := range batch {
 		d := &batch[i]
 		v := Keep
-		if more && !w.seen[d.ID] && ctx.Err() == nil {
+		switch {
+		case w.seen[d.ID]:
+		case !more || ctx.Err() != nil:
+			unseen = append(unseen, *d)
+			continue
+		default:
 			w.seen[d.ID] = true
 			l := Read(w.Queue.Name(), *d, w.Trusted)
 			v, more = visit(ctx, &l)
 		}
-		if v == Remove {
+		switch {
+		case v == Remove:
 			gone = append(gone, d.Receipt)
-			continue
+		case ctx.Err() != nil: // perhaps before the visitor was done with it
+			unseen = append(unseen, *d)
+		default:
+			w.left = append(w.left, d.Receipt)
 		}
-		w.left = append(w.left, d.Receipt)
 	}
-	return more, errors.Join(w.remove(ctx, gone), context.Cause(ctx))
+	return more, errors.Join(w.end(ctx, gone, unseen), context.Cause(ctx))
+}
+
+// end ends a batch, after an interrupt too: it deletes what was put back, and gives back what was not shown.
+func (w *Walk) end(ctx context.Context, gone []string, unseen []queue.Delivery) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	defer cancel()
+	err := w.remove(ctx, gone)
+	for i := range unseen {
+		w.giveBack(ctx, unseen[i].Receipt)
+	}
+	return err
 }
 
 // remove deletes letters whose copies are where they belong. Where it fails there are two for a while, under one identity.
@@ -99,23 +113,26 @@ func (w *Walk) remove(ctx context.Context, receipts []string) error {
 	if len(receipts) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTime)
-	defer cancel()
 	if err := errors.Join(w.Queue.Delete(ctx, receipts)...); err != nil {
 		return fmt.Errorf("delete dead letters that were put back: %w", err)
 	}
 	return nil
 }
 
-// Release gives back what stays, as far as it can within a time, after an interrupt too; the rest comes back by itself when its time is over.
+// Release gives back what stays, as far as it can within a time, after an interrupt too.
 func (w *Walk) Release(ctx context.Context, within time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	for _, receipt := range w.left {
+	w.giveBack(ctx, w.left...)
+	w.left = nil
+}
+
+// giveBack shows letters to others again, as far as the context lasts; the rest comes back by itself when its time is over.
+func (w *Walk) giveBack(ctx context.Context, receipts ...string) {
+	for _, receipt := range receipts {
 		if ctx.Err() != nil {
 			return
 		}
 		_ = w.Queue.ChangeVisibility(ctx, receipt, 0)
 	}
-	w.left = nil
 }

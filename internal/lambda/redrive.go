@@ -32,7 +32,7 @@ type Redriven struct {
 	Failures []deadletter.Failure `json:"failures,omitempty"`
 	// Until is for the next call: the beginning of the first one, by the clock of the functions.
 	Until time.Time `json:"until"`
-	// Done is false where time or [RedriveMost] ended the call. What it left is hidden for [deadletter.Visibility] then, so that the next call sees others.
+	// Done is false where time or [RedriveMost] ended the call. What it looked at and left is hidden for [deadletter.Visibility] then, so that the next call sees others.
 	Done bool `json:"done"`
 }
 

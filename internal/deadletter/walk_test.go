@@ -1,0 +1,101 @@
+package deadletter_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/deadletter"
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+)
+
+// dead makes a dead-letter queue with letters 1, 2, 3 …
+func dead(t *testing.T, letters int) *pebblequeue.Queue {
+	t.Helper()
+	db, err := pebbledb.Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := pebblequeue.Open(db, "ingress-dead", pebblequeue.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range letters {
+		if r := q.Send(t.Context(), []queue.Message{{Body: fmt.Sprint(i + 1)}}); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	return q
+}
+
+// walk shows letters and keeps them; it tells which there were.
+func walk(t *testing.T, q queue.Queue) (w *deadletter.Walk, shown []string) {
+	t.Helper()
+	w = &deadletter.Walk{Queue: q}
+	through, err := w.Run(t.Context(), func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
+		shown = append(shown, l.Body)
+		return deadletter.Keep, true
+	})
+	if err != nil || !through {
+		t.Fatalf("through %t, %v", through, err)
+	}
+	return w, shown
+}
+
+func TestWhatStaysIsHiddenUntilItIsReleased(t *testing.T) {
+	q := dead(t, 12)
+	w, first := walk(t, q)
+	if _, second := walk(t, q); len(first) != 12 || len(second) > 0 {
+		t.Errorf("one walk saw %q, another %q", first, second)
+	}
+	w.Release(t.Context(), time.Minute)
+	if _, third := walk(t, q); len(third) != 12 {
+		t.Errorf("released, %q are seen", third)
+	}
+}
+
+func TestTheNextWalkSeesWhatWasNotShown(t *testing.T) {
+	q := dead(t, 5)
+	w := &deadletter.Walk{Queue: q}
+	through, err := w.Run(t.Context(), func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
+		return deadletter.Remove, l.Body != "2"
+	})
+	if err != nil || through {
+		t.Fatalf("through %t, %v", through, err)
+	}
+	if _, shown := walk(t, q); !cmp.Equal([]string{"3", "4", "5"}, shown) {
+		t.Errorf("shown: %q", shown)
+	}
+}
+
+func TestTheNextWalkSeesWhatTheEndOfATimeCutOff(t *testing.T) {
+	q := dead(t, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &deadletter.Walk{Queue: q}
+	through, err := w.Run(ctx, func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
+		if l.Body == "1" {
+			return deadletter.Remove, true
+		}
+		cancel()
+		return deadletter.Keep, false
+	})
+	if err == nil || through {
+		t.Fatalf("through %t, %v", through, err)
+	}
+	if _, shown := walk(t, q); !cmp.Equal([]string{"2", "3"}, shown) {
+		t.Errorf("shown: %q", shown)
+	}
+}
