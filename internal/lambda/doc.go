@@ -3,5 +3,5 @@
 //
 // # Limits
 //
-// Destinations are webhooks and other streams. Blobs have no store yet: a handler that makes one fails.
+// Destinations that are files belong to the embedded system. Without a bucket a handler that makes a blob fails, and what is too large for a record is refused.
 package lambda
