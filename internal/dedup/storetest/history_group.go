@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -26,20 +27,43 @@ type groupObject struct {
 type view struct {
 	incarnation, version uint64
 	state                uint64 // the attempt that wrote it
-	pending, sent        bits   // by number, which is that of the attempt that added the entry
+	pending              entries
+	sent                 numberSet
 }
 
-// bits is a set of the numbers 0 to 63.
-type bits uint64
+// lastNumber is the last that an entry may have in a history. A number is that of the version that adds the entry, so that attempts fight for it, and it comes again in the next
+// incarnation.
+const lastNumber = 31
 
-func (b bits) String() string {
-	var out []int
-	for n := range 64 {
-		if b>>n&1 == 1 {
-			out = append(out, n)
+// entries tells for each number which attempt added the entry; 0 of none.
+type entries [lastNumber + 1]uint8
+
+func (e entries) String() string {
+	var out []string
+	for n, attempt := range e {
+		if attempt > 0 {
+			out = append(out, fmt.Sprint(n, " by ", attempt))
 		}
 	}
-	return fmt.Sprint(out)
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// numberSet is a set of numbers.
+type numberSet uint32
+
+func (b numberSet) has(n int) bool { return b>>n&1 == 1 }
+
+func (b numberSet) String() string {
+	return fmt.Sprint(slices.DeleteFunc(seq(lastNumber), func(n int) bool { return !b.has(n) }))
+}
+
+// seq gives 1 to n.
+func seq(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i + 1
+	}
+	return out
 }
 
 // A groupState is what the model knows of a group.
@@ -51,11 +75,14 @@ type groupState struct {
 type groupCall struct {
 	do     string // load, held, clear or commit
 	loaded view
-	// next is what a commit writes, and of a clear the incarnation, and the entries to remove and to mark.
+	// next is what a commit writes.
 	next    view
 	expires bool // at once
 	hold    uint64
 	unhold  bool
+	// remove and mark are what a clear of that incarnation does.
+	incarnation  uint64
+	remove, mark numberSet
 }
 
 type groupAnswer struct {
@@ -72,9 +99,8 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	case "held":
 		return s, out.held == s.held
 	case "clear":
-		if s.version > 0 && s.incarnation == in.next.incarnation {
-			s.pending &^= in.next.pending
-			s.sent = (s.sent | in.next.sent) & s.pending
+		if s.version > 0 && s.incarnation == in.incarnation {
+			s.clear(in.remove, in.mark)
 		}
 		return s, true
 	}
@@ -83,8 +109,13 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 		return s, out.lost || out.conflict != holds
 	}
 	next := groupState{view: in.next, held: s.held}
-	next.pending &= s.pending | ^in.loaded.pending // what was loaded is kept as it is stored
-	next.sent = s.sent & next.pending
+	next.sent = s.sent
+	for n := range next.pending { // what was loaded is kept as it is stored
+		if in.loaded.pending[n] > 0 && next.pending[n] > 0 {
+			next.pending[n] = s.pending[n]
+		}
+	}
+	next.clear(0, 0)
 	if in.expires {
 		next.view = view{}
 	}
@@ -94,6 +125,19 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	return next, true
 }
 
+// clear removes and marks entries. What is not there has no mark.
+func (v *view) clear(remove, mark numberSet) {
+	v.sent |= mark
+	for n := range v.pending {
+		if remove.has(n) {
+			v.pending[n] = 0
+		}
+		if v.pending[n] == 0 {
+			v.sent &^= 1 << n
+		}
+	}
+}
+
 // viewOf reads a record.
 func viewOf(g *record.Group) view {
 	v := view{incarnation: g.Incarnation, version: g.Version}
@@ -101,7 +145,8 @@ func viewOf(g *record.Group) view {
 		v.state, _ = strconv.ParseUint(string(g.State), 10, 64)
 	}
 	for _, p := range g.Pending {
-		v.pending |= 1 << p.Number
+		attempt, _ := strconv.ParseUint(p.Identity, 10, 8)
+		v.pending[p.Number] = uint8(attempt)
 		if len(p.Sent) > 0 {
 			v.sent |= 1 << p.Number
 		}
@@ -114,9 +159,6 @@ func (c *caller) commit() {
 	i := c.rnd.IntN(historyKeys)
 	o := c.round.groups[i]
 	attempt := o.attempts.Add(1)
-	if attempt > 63 {
-		return
-	}
 	w := record.Commit{Loaded: c.groups[i], Next: c.groups[i], Attempt: fmt.Sprint(o.key, "/", attempt)}
 	w.Next.Version++
 	if w.Loaded.Version == 0 {
@@ -124,8 +166,8 @@ func (c *caller) commit() {
 	}
 	w.Next.State = fmt.Append(nil, attempt)
 	w.Next.Pending = slices.DeleteFunc(slices.Clone(w.Next.Pending), func(record.Pending) bool { return c.oneIn(6) })
-	if c.oneIn(2) {
-		w.Next.Pending = append(w.Next.Pending, record.Pending{Number: attempt, Identity: fmt.Sprint(attempt)})
+	if w.Next.Version <= lastNumber && c.oneIn(2) {
+		w.Next.Pending = append(w.Next.Pending, record.Pending{Number: w.Next.Version, Identity: fmt.Sprint(attempt)})
 	}
 	in := groupCall{do: "commit", expires: c.oneIn(12)}
 	if in.expires {
@@ -155,15 +197,15 @@ func (c *caller) clear() {
 	i := c.rnd.IntN(historyKeys)
 	o, g := c.round.groups[i], c.groups[i]
 	x := record.Clear{Group: o.key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}}
-	in := groupCall{do: "clear", next: view{incarnation: g.Incarnation}}
+	in := groupCall{do: "clear", incarnation: g.Incarnation}
 	for _, p := range g.Pending {
 		switch c.rnd.IntN(3) {
 		case 0:
 			x.Numbers = append(x.Numbers, p.Number)
-			in.next.pending |= 1 << p.Number
+			in.remove |= 1 << p.Number
 		case 1:
 			x.Sent[p.Number] = []record.Sent{{Effect: 0, To: "ledger"}}
-			in.next.sent |= 1 << p.Number
+			in.mark |= 1 << p.Number
 		}
 	}
 	a := c.make(func(ctx context.Context) error { return c.Clear(ctx, x) })
