@@ -34,7 +34,7 @@ import (
 )
 
 // Prefix is where staged objects lie. No key of an object starts with it.
-const Prefix = ".staged/"
+const Prefix = blobkey.Staged + "/"
 
 // Client is what the package asks of S3; *s3.Client is one.
 type Client interface {

@@ -22,10 +22,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+
+	"github.com/effectively-once/once/internal/blobkey"
 )
 
 // Prefix is where claims lie.
-const Prefix = ".claims/"
+const Prefix = blobkey.Claims + "/"
 
 // Client is what the package asks of S3; *s3.Client is one.
 type Client interface {
