@@ -163,8 +163,8 @@ func (s *Stack) checkQueues(ctx context.Context, r *report, timeouts map[string]
 			r.unknown(name, "retention", errors.New("the queue does not tell how long it keeps messages"))
 			continue
 		}
-		days := seconds(a["MessageRetentionPeriod"])
-		r.expect(days >= deadRetention, name, "retention", "is %s, less than %s: dead letters would be gone before anybody looks", days, deadRetention)
+		retention := seconds(a["MessageRetentionPeriod"])
+		r.expect(retention >= deadRetention, name, "retention", "is %s, less than %s: dead letters would be gone before anybody looks", retention, deadRetention)
 	}
 }
 

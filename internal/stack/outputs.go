@@ -3,6 +3,8 @@ package stack
 import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	system "github.com/effectively-once/once/internal/lambda"
 )
 
 // Outputs are what a stack says of itself; the names of the fields are those of the outputs. All but the functions are required.
@@ -60,10 +62,10 @@ func (o *Outputs) work() []place {
 
 func (o *Outputs) dead() []place {
 	return []place{
-		{"ingress-dead", o.DeadQueueURL},
-		{"ingress-dead.fifo", o.DeadFIFOQueueURL},
-		{"publish-dead", o.DeadPublishQueueURL},
-		{"publish-dead.fifo", o.DeadPublishFIFOQueueURL},
+		{system.DeadIngress, o.DeadQueueURL},
+		{system.DeadIngressFIFO, o.DeadFIFOQueueURL},
+		{system.DeadPublish, o.DeadPublishQueueURL},
+		{system.DeadPublishFIFO, o.DeadPublishFIFOQueueURL},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -115,7 +114,7 @@ func (r *redrive) add(queue string, out system.Redriven) {
 // functionOf names the function that redrives a dead-letter queue.
 func (s *Stack) functionOf(queue string) (string, error) {
 	name, function := "ProcessFunction", s.Outputs.ProcessFunction
-	if strings.HasPrefix(queue, "publish") {
+	if queue == system.DeadPublish || queue == system.DeadPublishFIFO {
 		name, function = "PublishFunction", s.Outputs.PublishFunction
 	}
 	if function == "" {
