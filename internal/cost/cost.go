@@ -111,7 +111,7 @@ func Measure(ctx context.Context, options dynamodb.Options, o Options) (bills []
 	if err != nil {
 		return nil, err
 	}
-	m.store, err = dynamostore.New(client, tables, dynamostore.Options{})
+	m.store, err = dynamostore.New(client, tables, dynamostore.Options{Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (m *meter) engine(c Case, stream string, queues *sink) (*dedup.Engine, erro
 	}
 	return dedup.New(dedup.Config{
 		Streams: []record.Stream{{Name: stream, Admission: c.Admission, Handler: m.handler(c, to), Stateless: !c.Record, Unordered: !c.Record}},
-		Store:   m.store, Queues: queues, Senders: map[string]record.Sender{"sink": queues},
+		Store:   m.store, Queues: queues, Senders: map[string]record.Sender{"sink": queues}, Now: m.now,
 	})
 }
 
