@@ -70,18 +70,22 @@ func numberName(n uint64) string { return strconv.FormatUint(n, 10) }
 func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) {
 	g := record.Group{Key: key}
 	r := &reader{item: it}
-	if len(it) == 0 || expired(r, now) {
+	if len(it) == 0 {
+		return g, nil
+	}
+	if r.checkFormat(); expired(r, now) {
 		return g, r.err
 	}
-	r.checkFormat()
+	r.need(attrIncarnation, attrVersion, attrLast)
 	g.Incarnation, g.Version, g.Last = r.number(attrIncarnation), r.number(attrVersion), r.number(attrLast)
 	g.State, g.Expires = r.binary(attrState), r.instant(attrExpires)
 	r.record(attrSources, func(d *stored.Decoder) { g.Sources = stored.MapOf(d, stored.ReadSource) })
 	r.record(attrChained, func(d *stored.Decoder) { g.Chained = stored.MapOf(d, (*stored.Decoder).Uint) })
-	if it[attrRetention] != nil {
-		g.Retention = time.Duration(r.number(attrRetention)) * time.Second //nolint:gosec // written from a duration
-	}
+	g.Retention = r.seconds(attrRetention)
 	g.Pending = decodePending(r, key)
+	if g.Version == 0 { // a record that is there must not read as one that is not
+		r.fail(attrVersion, "is 0")
+	}
 	if r.err != nil {
 		return record.Group{Key: key}, r.err
 	}
@@ -96,7 +100,7 @@ func decodePending(r *reader, key record.GroupKey) []record.Pending {
 	for name := range entries.item {
 		n, err := strconv.ParseUint(name, 10, 64)
 		c, ok := commonAt(changes, n)
-		if err != nil || !ok {
+		if err != nil || !ok || numberName(n) != name {
 			entries.fail(attrPending, "has an entry without a number, or of which its commit tells nothing")
 			break
 		}

@@ -70,6 +70,9 @@ func decodeHeld(it item) (record.Held, error) {
 	if !r.record(attrMessage, func(d *stored.Decoder) { stored.ReadHeld(d, &held) }) {
 		r.fail(attrMessage, "is missing")
 	}
+	if key := heldItemKey(heldKey(&held.Message)); r.err == nil && (r.text(attrPK) != partitionOf(key) || r.text(attrSK) != (&reader{item: key}).text(attrSK)) {
+		r.fail(attrMessage, "is that of another key")
+	}
 	if r.err != nil {
 		return record.Held{}, fmt.Errorf("held message: %w", r.err)
 	}

@@ -215,15 +215,18 @@ func encodeToken(t *record.Token) (it, reply item, err error) {
 func decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
 	r := &reader{item: it}
 	absent := storedToken{Token: record.Token{Key: key}}
-	if len(it) == 0 || expired(r, now) {
+	if len(it) == 0 {
+		return absent, nil
+	}
+	if r.checkFormat(); expired(r, now) {
 		return absent, r.err
 	}
-	r.checkFormat()
+	r.need(attrOwner, attrEpoch)
 	t := record.Token{
 		Key: key, State: r.state(), Stream: r.text(attrStream), Group: r.text(attrGroup), Owner: r.text(attrOwner), Epoch: r.number(attrEpoch),
 		Lease: r.instant(attrLease), Reason: record.Reason(r.text(attrReason)), Expires: r.instant(attrExpires),
 	}
-	if fp := r.binary(attrFingerprint); fp != nil && copy(t.Fingerprint[:], fp) != len(fp) {
+	if fp := r.binary(attrFingerprint); fp != nil && (copy(t.Fingerprint[:], fp) != len(t.Fingerprint) || len(fp) != len(t.Fingerprint)) {
 		r.fail(attrFingerprint, "is no hash")
 	}
 	r.record(attrReply, func(d *stored.Decoder) { t.Reply = stored.ReadReply(d) })

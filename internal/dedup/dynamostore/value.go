@@ -2,6 +2,7 @@ package dynamostore
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -66,6 +67,15 @@ func (r *reader) checkFormat() {
 	}
 }
 
+// need refuses an item without attributes that are always written: what would be read of it is not what was stored.
+func (r *reader) need(names ...string) {
+	for _, name := range names {
+		if r.item[name] == nil {
+			r.fail(name, "is missing")
+		}
+	}
+}
+
 func (r *reader) number(name string) uint64 {
 	switch v := r.item[name].(type) {
 	case nil:
@@ -79,6 +89,16 @@ func (r *reader) number(name string) uint64 {
 		r.fail(name, "is no number")
 	}
 	return 0
+}
+
+// seconds reads a duration.
+func (r *reader) seconds(name string) time.Duration {
+	n := r.number(name)
+	if n > math.MaxInt64/uint64(time.Second) {
+		r.fail(name, "is out of range")
+		return 0
+	}
+	return time.Duration(n) * time.Second
 }
 
 func (r *reader) instant(name string) time.Time {
