@@ -85,9 +85,15 @@ func (f Figures) String() string {
 	return fmt.Sprintf("%d histories, %d operations, %d answers lost, %d violations, %d undecided", f.Histories, f.Operations, f.Lost, f.Violations, f.Undecided)
 }
 
-// Check checks the histories of all objects, and adds up. A violation fails the test and names a page that draws it.
-func (l *Log) Check(t *testing.T, f *Figures) {
+// Plus adds up.
+func (f Figures) Plus(g Figures) Figures {
+	return Figures{f.Histories + g.Histories, f.Operations + g.Operations, f.Lost + g.Lost, f.Violations + g.Violations, f.Undecided + g.Undecided}
+}
+
+// Check checks the histories of all objects. A violation fails the test and names a page that draws it.
+func (l *Log) Check(t *testing.T) Figures {
 	t.Helper()
+	var f Figures
 	for o, history := range l.objects {
 		f.Histories++
 		f.Operations += len(history)
@@ -100,25 +106,25 @@ func (l *Log) Check(t *testing.T, f *Figures) {
 		case porcupine.Ok:
 		case porcupine.Illegal:
 			f.Violations++
-			t.Errorf("%s: no order explains its history: see %s", o.Name, draw(t, o, history))
+			t.Errorf("%s: no order explains its history: see %s", o.Name, draw(o, history))
 		case porcupine.Unknown:
 			f.Undecided++
 			t.Errorf("%s: its history of %d calls could not be decided", o.Name, len(history))
 		}
 	}
+	return f
 }
 
 // draw writes a page that shows the history and how far it can be explained.
-func draw(t *testing.T, o Object, history []porcupine.Operation) string {
-	t.Helper()
+func draw(o Object, history []porcupine.Operation) string {
 	page, err := os.CreateTemp("", "history-"+strings.Map(plain, o.Name)+"-*.html") //nolint:usetesting // it is to be looked at when the test is over
 	if err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
 	defer page.Close()
 	_, info := porcupine.CheckOperationsVerbose(o.Model.Model, history, patience)
 	if err := porcupine.Visualize(o.Model.Model, info, page); err != nil {
-		t.Fatal(err)
+		return err.Error()
 	}
 	return page.Name()
 }

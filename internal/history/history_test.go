@@ -26,8 +26,7 @@ func TestAHistoryThatOneOrderExplainsIsRight(t *testing.T) {
 	l.Add(o, 0, 2, -1, c, history.Never) // never answered, and not applied yet
 	l.Add(o, 1, 0, 1, l.Now(), l.Now())  // here
 	l.Add(o, 1, 0, 2, l.Now(), l.Now())  // but here
-	var f history.Figures
-	l.Check(t, &f)
+	f := l.Check(t)
 	if want := (history.Figures{Histories: 1, Operations: 5, Lost: 1}); f != want {
 		t.Errorf("figures %v, want %v", f, want)
 	}

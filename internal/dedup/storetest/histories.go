@@ -17,11 +17,11 @@ import (
 
 // What one round of histories is: so many callers call a store side by side, so often each, on so many groups and tokens that nobody has used before.
 const (
-	callers      = 4
-	callsEach    = 50
-	historyKeys  = 3
-	lostOneIn    = 30 // of each kind of fault
-	maxUnwritten = 20 // percent of the calls that may fail by themselves
+	callers     = 4
+	callsEach   = 50
+	historyKeys = 3
+	lostOneIn   = 30 // of each kind of fault
+	maxFailed   = 20 // percent of the calls that may fail by themselves
 )
 
 // Histories makes at least so many calls on one store, from several goroutines at once, and checks that what each group and each token answered is linearizable. Answers get
@@ -30,18 +30,29 @@ func Histories(t *testing.T, h Harness, operations int) {
 	t.Helper()
 	s := newSuite(t, h)
 	seed := rand.Uint64()
+	var mu sync.Mutex
 	var f history.Figures
-	began, calls, failed := time.Now(), 0, 0
-	for round := 0; calls < operations && !t.Failed(); round++ {
-		r := newRound(s, fmt.Sprint("round-", round), rand.New(rand.NewPCG(seed, uint64(round))))
-		r.run()
-		r.log.Check(t, &f)
-		calls, failed = calls+callers*callsEach, failed+int(r.failed.Load())
+	var all sync.WaitGroup
+	began, calls, failed := time.Now(), atomic.Int64{}, atomic.Int64{}
+	for lane := range max(1, h.Abreast) {
+		all.Go(func() {
+			for n := 0; int(calls.Load()) < operations && !t.Failed(); n++ {
+				r := newRound(s, fmt.Sprintf("round %d.%d", lane, n), rand.New(rand.NewPCG(seed, uint64(lane)<<32|uint64(n))))
+				r.run()
+				calls.Add(callers * callsEach)
+				failed.Add(r.failed.Load())
+				g := r.log.Check(t)
+				mu.Lock()
+				f = f.Plus(g)
+				mu.Unlock()
+			}
+		})
 	}
+	all.Wait()
 	took := time.Since(began)
-	t.Logf("%d calls in %.1f s, %.0f a second, %d failed by themselves: %v", calls, took.Seconds(), float64(calls)/took.Seconds(), failed, f)
-	if failed*100 > calls*maxUnwritten {
-		t.Errorf("%d of %d calls failed: nothing is proved by them", failed, calls)
+	t.Logf("%d calls in %.1f s, %.0f a second, %d failed by themselves: %v", calls.Load(), took.Seconds(), float64(calls.Load())/took.Seconds(), failed.Load(), f)
+	if failed.Load()*100 > calls.Load()*maxFailed {
+		t.Errorf("%d of %d calls failed: nothing is proved by them", failed.Load(), calls.Load())
 	}
 }
 

@@ -30,6 +30,8 @@ type Harness struct {
 	RecognisesCommit bool
 	// MaxRecord is the size in bytes that no record may have. 0 is none.
 	MaxRecord int
+	// Abreast is how many rounds of Histories go on at a time, which suits a store behind a network. Defaults to 1.
+	Abreast int
 }
 
 // Run tests a store.
