@@ -103,7 +103,9 @@ func (p *Pipeline) Process() *process.Handler {
 }
 
 // Publish makes the function behind the publish queues.
-func (p *Pipeline) Publish() *publish.Handler { return publish.New(p.Engine, p.cfg.Log) }
+func (p *Pipeline) Publish() *publish.Handler {
+	return publish.New(p.Engine, p.cfg.Log).Trusting(p.cfg.Trusted)
+}
 
 // decode reads a message off an ingress queue.
 func (p *Pipeline) decode(m events.SQSMessage) (record.Message, error) {

@@ -29,17 +29,27 @@ type Engine interface {
 
 // A Handler serves the publish function.
 type Handler struct {
-	engine Engine
-	log    *slog.Logger
+	engine  Engine
+	trusted wire.Defaults
+	log     *slog.Logger
 }
 
-// New makes the function's handler. A nil log discards.
+// New makes the function's handler, which sends effects for nobody; see [Handler.Trusting]. A nil log discards.
 func New(engine Engine, log *slog.Logger) *Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Handler{engine: engine, log: log}
 }
+
+// Trusting lets the handler send effects that come from these senders, see [wire.Defaults]: they go out under the identities that they name, and signed, so that one that
+// somebody else made up would pass for the real one at every receiver, and the real one for its copy.
+func (h *Handler) Trusting(senders []string) *Handler {
+	h.trusted.Trusted = senders
+	return h
+}
+
+var errForeign = &record.InvalidError{Field: "sender", Rule: "must be this system where an effect is to be sent"}
 
 // work is one record of an event on its way through the function.
 type work struct {
@@ -60,7 +70,9 @@ func (h *Handler) Handle(ctx context.Context, event events.SQSEvent) (events.SQS
 	for i := range event.Records {
 		w := &all[i]
 		w.record = &event.Records[i]
-		w.trigger, w.err = wire.FromTrigger(event.Records[i])
+		if w.trigger, w.err = wire.FromTrigger(event.Records[i]); w.trigger.Delivery != nil && !h.trusted.Trusts(w.record) {
+			w.trigger, w.err = wire.Trigger{}, errForeign
+		}
 	}
 	h.deliver(ctx, all)
 	h.publish(ctx, all)

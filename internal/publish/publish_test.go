@@ -44,6 +44,11 @@ func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
 	return s.fails[d.Identity]
 }
 
+// newHandler believes what event makes.
+func newHandler(s *stub, log *slog.Logger) *Handler {
+	return New(s, log).Trusting([]string{wire.Sender})
+}
+
 // event makes an event of queue messages; their ids are "0", "1", …
 func event(messages ...queue.Message) events.SQSEvent { return eventOf("publish", messages...) }
 
@@ -91,7 +96,7 @@ func failures(t *testing.T, h *Handler, e events.SQSEvent) string {
 
 func TestEachGroupOfABatchIsPublishedOnceInOneCall(t *testing.T) {
 	s := &stub{}
-	if got := failures(t, New(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "" {
+	if got := failures(t, newHandler(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "" {
 		t.Errorf("failed %q", got)
 	}
 	if diff := cmp.Diff([]string{"publish orders/a orders/b"}, s.calls); diff != "" {
@@ -101,7 +106,7 @@ func TestEachGroupOfABatchIsPublishedOnceInOneCall(t *testing.T) {
 
 func TestAFailedGroupFailsItsMessagesOnly(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
-	if got := failures(t, New(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "0 2" {
+	if got := failures(t, newHandler(s, nil), event(trigger("a"), trigger("b"), trigger("a"))); got != "0 2" {
 		t.Errorf("failed %q", got)
 	}
 }
@@ -109,7 +114,7 @@ func TestAFailedGroupFailsItsMessagesOnly(t *testing.T) {
 func TestAMessageThatIsNoTriggerFailsAndIsLoggedWithoutItsBody(t *testing.T) {
 	var log bytes.Buffer
 	s := &stub{}
-	h := New(s, slog.New(slog.NewTextHandler(&log, nil)))
+	h := newHandler(s, slog.New(slog.NewTextHandler(&log, nil)))
 	e := event(queue.Message{Body: "hidden"}, trigger("a"), queue.Message{Body: `{"publish":{"stream":"../x"}}`})
 	if got := failures(t, h, e); got != "0 2" {
 		t.Errorf("failed %q", got)
@@ -124,7 +129,7 @@ func TestAMessageThatIsNoTriggerFailsAndIsLoggedWithoutItsBody(t *testing.T) {
 
 func TestARedrivenEffectIsDeliveredBeforeItsGroupIsPublished(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
-	if got := failures(t, New(s, nil), event(trigger("a"), effect("orders/a/1"), effect("orders/a/2"))); got != "2" {
+	if got := failures(t, newHandler(s, nil), event(trigger("a"), effect("orders/a/1"), effect("orders/a/2"))); got != "2" {
 		t.Errorf("failed %q", got)
 	}
 	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop", "publish orders/a"}, s.calls); diff != "" {
@@ -136,10 +141,10 @@ func TestAFailureStopsItsMessageGroup(t *testing.T) {
 	in := func(m queue.Message, group string) queue.Message { m.Group = group; return m }
 	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
 	batch := []queue.Message{in(trigger("b"), "one"), in(trigger("a"), "one"), in(trigger("c"), "one"), in(trigger("d"), "two")}
-	if got := failures(t, New(s, nil), eventOf("publish.fifo", batch...)); got != "1 2" {
+	if got := failures(t, newHandler(s, nil), eventOf("publish.fifo", batch...)); got != "1 2" {
 		t.Errorf("failed %q", got)
 	}
-	if got := failures(t, New(s, nil), eventOf("publish", batch...)); got != "1" {
+	if got := failures(t, newHandler(s, nil), eventOf("publish", batch...)); got != "1" {
 		t.Errorf("a standard queue, whose groups promise no order: failed %q", got)
 	}
 }
@@ -148,7 +153,7 @@ func TestARedrivenEffectWaitsForAnEarlierOneOfItsGroupThatFailed(t *testing.T) {
 	for _, name := range []string{"publish", "publish.fifo"} {
 		s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
 		batch := eventOf(name, numbered("a", 1), numbered("a", 2), numbered("b", 1), numbered("a", 3), numbered("b", 2))
-		if got := failures(t, New(s, nil), batch); got != "1 3" {
+		if got := failures(t, newHandler(s, nil), batch); got != "1 3" {
 			t.Errorf("%s: failed %q", name, got)
 		}
 		want := []string{"deliver orders/a/1 to shop", "deliver orders/b/1 to shop", "deliver orders/a/2 to shop", "deliver orders/b/2 to shop"}
@@ -164,7 +169,7 @@ func TestARedrivenEffectDoesNotWaitForAnotherDestination(t *testing.T) {
 	}
 	for _, name := range []string{"publish", "publish.fifo"} {
 		s := &stub{fails: map[string]error{"shop/1": errors.New("away")}}
-		if got := failures(t, New(s, nil), eventOf(name, to("shop", 1), to("ledger", 1), to("shop", 2), to("ledger", 2))); got != "0 2" {
+		if got := failures(t, newHandler(s, nil), eventOf(name, to("shop", 1), to("ledger", 1), to("shop", 2), to("ledger", 2))); got != "0 2" {
 			t.Errorf("%s: failed %q", name, got)
 		}
 		if diff := cmp.Diff([]string{"deliver shop/1 to shop", "deliver ledger/1 to ledger", "deliver ledger/2 to ledger"}, s.calls); diff != "" {
@@ -176,7 +181,7 @@ func TestARedrivenEffectDoesNotWaitForAnotherDestination(t *testing.T) {
 func TestRedrivenEffectsOfAGroupAreSentInTheOrderOfTheirNumbers(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/a/2": errors.New("away")}}
 	anew := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/a/1 anew", Stream: "orders", Group: "a", Number: 1, Incarnation: 7}) // the group's second life
-	if got := failures(t, New(s, nil), event(anew, numbered("a", 3), numbered("a", 2), numbered("a", 1))); got != "0 1 2" {
+	if got := failures(t, newHandler(s, nil), event(anew, numbered("a", 3), numbered("a", 2), numbered("a", 1))); got != "0 1 2" {
 		t.Errorf("failed %q", got)
 	}
 	if diff := cmp.Diff([]string{"deliver orders/a/1 to shop", "deliver orders/a/2 to shop"}, s.calls); diff != "" {
@@ -187,7 +192,7 @@ func TestRedrivenEffectsOfAGroupAreSentInTheOrderOfTheirNumbers(t *testing.T) {
 func TestEffectsWithoutNumbersDoNotWaitForOneAnother(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/id": errors.New("away")}}
 	other := wire.ToRedelivery("shop", record.Delivery{Identity: "orders/other", Stream: "orders"})
-	if got := failures(t, New(s, nil), eventOf("publish.fifo", numbered("", 0), other)); got != "0" {
+	if got := failures(t, newHandler(s, nil), eventOf("publish.fifo", numbered("", 0), other)); got != "0" {
 		t.Errorf("failed %q", got)
 	}
 	if diff := cmp.Diff([]string{"deliver orders/id to shop", "deliver orders/other to shop"}, s.calls); diff != "" {
@@ -198,14 +203,14 @@ func TestEffectsWithoutNumbersDoNotWaitForOneAnother(t *testing.T) {
 func TestAnEffectThatWasSentIsNotGivenBackBehindAFailure(t *testing.T) {
 	s := &stub{fails: map[string]error{"orders/a": errors.New("away")}}
 	fifo := wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "a"})
-	if got := failures(t, New(s, nil), eventOf("publish.fifo", fifo, numbered("a", 1), fifo)); got != "0 2" {
+	if got := failures(t, newHandler(s, nil), eventOf("publish.fifo", fifo, numbered("a", 1), fifo)); got != "0 2" {
 		t.Errorf("failed %q", got)
 	}
 }
 
 func TestAnEmptyBatchDoesNothing(t *testing.T) {
 	s := &stub{}
-	if got := failures(t, New(s, nil), events.SQSEvent{}); got != "" || len(s.calls) != 0 {
+	if got := failures(t, newHandler(s, nil), events.SQSEvent{}); got != "" || len(s.calls) != 0 {
 		t.Errorf("failed %q, called %q", got, s.calls)
 	}
 }
@@ -215,7 +220,7 @@ func TestWorkEndsAMarginBeforeTheDeadline(t *testing.T) {
 		s := &stub{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := New(s, nil).Handle(ctx, event(trigger("a"))); err != nil {
+		if _, err := newHandler(s, nil).Handle(ctx, event(trigger("a"))); err != nil {
 			t.Fatal(err)
 		}
 		deadline, _ := s.ctx.Deadline()

@@ -22,8 +22,9 @@ type Defaults struct {
 	Trusted []string
 }
 
-// trusts compares with the whole SenderId, or with the role id in front of the session's name.
-func (d Defaults) trusts(sender string) bool {
+// Trusts reports whether a message was sent by somebody trusted. It compares with the whole SenderId, or with the role id in front of the session's name.
+func (d Defaults) Trusts(received *events.SQSMessage) bool {
+	sender := received.Attributes["SenderId"]
 	role, _, _ := strings.Cut(sender, ":")
 	return sender != "" && (slices.Contains(d.Trusted, sender) || slices.Contains(d.Trusted, role))
 }
@@ -43,7 +44,7 @@ const (
 
 // FromSQS reads a message off an ingress queue. The error is a [*record.InvalidError]; what could be read of the message comes with it.
 func FromSQS(received events.SQSMessage, d Defaults) (record.Message, Origin, error) {
-	r := reader{record: &received, trusted: d.trusts(received.Attributes["SenderId"])}
+	r := reader{record: &received, trusted: d.Trusts(&received)}
 	r.message.Retention = record.DefaultRetention
 	r.message.Accepted = millis(received.Attributes["SentTimestamp"])
 	r.foreign()

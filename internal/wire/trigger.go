@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -105,7 +106,8 @@ type Trigger struct {
 	To       string
 }
 
-// FromTrigger reads a message off the publish queue. The error is a [*record.InvalidError].
+// FromTrigger reads a message off the publish queue. The error is a [*record.InvalidError]. Whoever sent it may ask for a group to be published; an effect has to be of a
+// trusted sender, see [Defaults.Trusts].
 func FromTrigger(received events.SQSMessage) (Trigger, error) {
 	var x trigger
 	if err := json.Unmarshal([]byte(received.Body), &x); err != nil {
@@ -115,6 +117,9 @@ func FromTrigger(received events.SQSMessage) (Trigger, error) {
 	case x.Publish != nil && x.Deliver == nil:
 		if err := record.ValidStream(x.Publish.Stream); err != nil {
 			return Trigger{}, err
+		}
+		if len(x.Publish.Group) > record.MaxName { // no store has such a group, and one that says so would fail the others of a batch
+			return Trigger{}, &record.InvalidError{Field: "group", Rule: fmt.Sprintf("must be at most %d bytes", record.MaxName)}
 		}
 		return Trigger{Group: record.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}}, nil
 	case x.Deliver != nil && x.Publish == nil && x.Deliver.To != "" && x.Deliver.Delivery.Identity != "":
@@ -134,7 +139,7 @@ func FromDeadLetter(received events.SQSMessage, d Defaults) (record.Refused, err
 	reason, detail := parseReason(r.text(AttrReason))
 	out := record.Refused{Reason: reason, Detail: detail}
 	var x meta
-	if d.trusts(received.Attributes["SenderId"]) && json.Unmarshal([]byte(r.text(AttrMeta)), &x) == nil {
+	if d.Trusts(&received) && json.Unmarshal([]byte(r.text(AttrMeta)), &x) == nil {
 		switch x.Form {
 		case formTrigger:
 			return out, ErrTrigger

@@ -102,12 +102,13 @@ func setOrigin(h http.Header, d *record.Delivery) {
 	}
 }
 
-// forwards reports whether a header of the effect may be sent: not those that are set here, and not those that belong to one connection.
+// forwards reports whether a header of the effect may be sent: not those that are set here, and not those that belong to one connection. An underscore counts as a dash: many
+// receivers, all that follow CGI, see no difference, and would take the sender's webhook_id for the id.
 func forwards(name string) bool {
 	if !isToken(name) {
 		return false
 	}
-	name = strings.ToLower(name)
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if strings.HasPrefix(name, "webhook-") || strings.HasPrefix(name, "once-") || strings.HasPrefix(name, "proxy-") {
 		return false
 	}

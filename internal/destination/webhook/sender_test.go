@@ -97,6 +97,7 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 	d.Effect.Headers = map[string]string{
 		"X-Trace": "abc", "webhook-id": "forged", "Once-Stream": "forged", "idempotency-key": "forged", "Connection": "close",
 		"bad name": "x", "X-Bad": "a\r\nX-Injected: b", "Content-Type": "forged", "Host": "forged",
+		"webhook_id": "forged", "Webhook_Signature": "forged", "IDEMPOTENCY_KEY": "forged", "once_group": "forged", "Content_Length": "0", "Transfer_Encoding": "chunked",
 	}
 	d.Incarnation = 1_763_700_000_000
 	if errs := s.Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
