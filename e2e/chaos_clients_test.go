@@ -1,0 +1,251 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/e2e/chaos"
+)
+
+// A journal is a file of JSON lines that many write.
+type journal struct {
+	mu   sync.Mutex
+	file *os.File
+	w    *bufio.Writer
+	err  error
+}
+
+func newJournal(folder, name string) (*journal, error) {
+	file, err := os.Create(filepath.Join(folder, name))
+	if err != nil {
+		return nil, err
+	}
+	return &journal{file: file, w: bufio.NewWriterSize(file, 1<<20)}, nil
+}
+
+func (j *journal) write(entry any) {
+	text, err := json.Marshal(entry)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil {
+		_, err = j.w.Write(append(text, '\n'))
+	}
+	j.err = errors.Join(j.err, err)
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return errors.Join(j.err, j.w.Flush(), j.file.Close())
+}
+
+// hurlers are the clients of a chaos run. They send everything until it is acknowledged, and write down what they were told.
+type hurlers struct {
+	url           string
+	http          *client.Client
+	sqs           map[string]*sqsSender // by stream
+	offered, told *journal
+	accepted      atomic.Int64 // parcels
+	tries         atomic.Int64 // that had to be repeated, by HTTP
+}
+
+func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender) *hurlers {
+	t.Helper()
+	h := &hurlers{url: url, sqs: senders}
+	var err error
+	h.http, err = client.New(url, client.Options{
+		HTTP: connections, MinBackoff: 10 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, TryTimeout: 10 * time.Second,
+		OnRetry: func(error, time.Duration) { h.tries.Add(1) },
+	})
+	must(t, err)
+	h.offered, err = newJournal(folder, "offered.jsonl")
+	must(t, err)
+	h.told, err = newJournal(folder, "told.jsonl")
+	must(t, err)
+	return h
+}
+
+// hurl offers so many messages. Each client goes on with the next parcel when the last one is acknowledged.
+func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, messages, clients int) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	work := make(chan parcel)
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for p := range work {
+				if err := h.send(ctx, p); err != nil {
+					fail(err)
+				}
+				h.accepted.Add(1)
+			}
+		})
+	}
+	offer := func(parcels []parcel) {
+		for _, p := range parcels {
+			select {
+			case work <- p:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+	for left := messages; left > 0 && ctx.Err() == nil; left -= min(left, chaosBlock) {
+		fresh, parcels := load.block(min(left, chaosBlock))
+		for _, m := range fresh {
+			h.offered.write(m.offer())
+		}
+		offer(parcels)
+	}
+	offer(load.late())
+	close(work)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+func (h *hurlers) send(ctx context.Context, p parcel) error {
+	switch {
+	case p.reuse:
+		return h.reuse(ctx, p.messages[0], p.sqs)
+	case p.sqs:
+		return h.bySQS(ctx, p)
+	}
+	return h.byHTTP(ctx, p.messages[0])
+}
+
+func (h *hurlers) byHTTP(ctx context.Context, m *hurled) error {
+	receipt, err := h.http.Send(ctx, m.message(m.stream))
+	if err != nil {
+		return fmt.Errorf("send %s by HTTP: %w", m.identity(), err)
+	}
+	m.known.Store(true)
+	h.told.write(chaos.Answer{Stream: m.stream, ID: m.identity(), Way: "http", Code: http.StatusAccepted, Replayed: receipt.Replayed})
+	return nil
+}
+
+// message is what the product's client sends.
+func (m *sent) message(stream string) client.Message {
+	return client.Message{Stream: stream, Key: m.id, Group: m.group, Source: m.source, Sequence: m.sequence, ContentType: m.contentType, Headers: m.headers, Body: m.body}
+}
+
+// bySQS sends a batch. A token is issued by HTTP, so what is not known yet goes there.
+func (h *hurlers) bySQS(ctx context.Context, p parcel) error {
+	var batch []sent
+	for _, m := range p.messages {
+		if p.stream != "issued" || m.known.Load() {
+			batch = append(batch, m.sent)
+			continue
+		}
+		if err := h.byHTTP(ctx, m); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := untilWhole(func() error { return h.sqs[p.stream].sendBatch(ctx, batch) }); err != nil {
+		return fmt.Errorf("send by SQS: %w", err)
+	}
+	for i := range batch {
+		h.told.write(chaos.Answer{Stream: p.stream, ID: batch[i].identity(), Way: "sqs", Code: http.StatusOK})
+	}
+	return nil
+}
+
+// untilWhole sends again where the answer was good and cut off: the one failure after which the SDK does not do that by itself.
+func untilWhole(send func() error) error {
+	for {
+		err := send()
+		if cut, ok := errors.AsType[*awshttp.ResponseError](err); !ok || cut.HTTPStatusCode() != http.StatusOK {
+			return err
+		}
+	}
+}
+
+// reuse sends another content under the identity of a message that is known.
+func (h *hurlers) reuse(ctx context.Context, m *hurled, sqs bool) error {
+	if !m.known.Load() {
+		return h.byHTTP(ctx, m)
+	}
+	told := chaos.Answer{Stream: m.stream, ID: m.identity(), Way: "http", Reuse: true, Code: http.StatusAccepted}
+	other := m.other()
+	if sqs {
+		told.Way, told.Code = "sqs", http.StatusOK
+		if err := untilWhole(func() error { return h.sqs[m.stream].send(ctx, way{queue: "ingress"}, other) }); err != nil {
+			return fmt.Errorf("send other content by SQS: %w", err)
+		}
+		h.told.write(told)
+		return nil
+	}
+	_, err := h.http.Send(ctx, other.message(m.stream))
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		told.Code, err = problem.Status, nil
+	}
+	if err != nil {
+		return fmt.Errorf("send other content by HTTP: %w", err)
+	}
+	h.told.write(told)
+	return nil
+}
+
+// ask asks for the status of every message, and writes it down.
+func (h *hurlers) ask(ctx context.Context, folder string) error {
+	statuses, err := newJournal(folder, "status.jsonl")
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	work := make(chan chaos.Offer, 64)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for o := range work {
+				s, err := h.http.StatusAt(ctx, h.url+"/v1/streams/"+o.Stream+"/messages/"+url.PathEscape(o.ID))
+				if err != nil {
+					fail(fmt.Errorf("look %s up: %w", o.ID, err))
+				}
+				statuses.write(chaos.Status{Stream: o.Stream, ID: o.ID, Status: s.Status})
+			}
+		})
+	}
+	err = eachOffer(folder, func(o chaos.Offer) { work <- o })
+	close(work)
+	wg.Wait()
+	return errors.Join(err, context.Cause(ctx), statuses.close())
+}
+
+// eachOffer reads what was offered.
+func eachOffer(folder string, do func(chaos.Offer)) error {
+	file, err := os.Open(filepath.Join(folder, "offered.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for d := json.NewDecoder(bufio.NewReader(file)); d.More(); {
+		var o chaos.Offer
+		if err := d.Decode(&o); err != nil {
+			return err
+		}
+		do(o)
+	}
+	return nil
+}
+
+// newChaosRandom splits off random choices of their own, so that what one part does changes nothing for the others.
+func newChaosRandom(random *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(random.Uint64(), 0)) }

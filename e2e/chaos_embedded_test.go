@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// chaosTo is the configuration of a chaos run. What is held may be much: clients go far ahead while the server is away.
+func chaosTo(url, file string) string {
+	ledger, to := "", "receiver"
+	if file != "" {
+		ledger, to = "\n  ledger:   {file: "+file+"}", "ledger, receiver"
+	}
+	return `
+streams:
+  keyed:    {admission: key, destinations: [` + to + `]}
+  loose:    {admission: key, order: none, destinations: [` + to + `]}
+  issued:   {admission: token, destinations: [` + to + `]}
+  numbered: {admission: sequence, held: {count: 100000, bytes: 1GB, distance: 1000000}, destinations: [` + to + `]}
+destinations:
+  receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}` + ledger + "\n"
+}
+
+// An embeddedTarget is one process of the product, and everything bad that may happen to it.
+type embeddedTarget struct {
+	*server
+	random *rand.Rand
+	clock  string // the file that says how far its clock is ahead
+}
+
+// chaosStall is longer than the pollers of chaos builds wait, 8 s, and than they work on a batch, 6 s.
+const chaosStall = 10 * time.Second
+
+func (x *embeddedTarget) faults() []chaosFault {
+	return []chaosFault{
+		{"server killed", 30, x.killed},
+		{"server stalled", 1, x.stalled},
+		{"disk filled", 3, x.filled},
+		{"clock forward", 2, func(context.Context) error { return x.jump(time.Duration(1+x.random.IntN(12000)) * time.Millisecond) }},
+		{"clock back", 2, func(context.Context) error { return x.jump(-time.Duration(1+x.random.IntN(12000)) * time.Millisecond) }},
+	}
+}
+
+// alive is an error if the process has ended by itself.
+func (x *embeddedTarget) alive() error {
+	if p := x.life(); p.over() {
+		return fmt.Errorf("the server ended by itself: %v\n%s", p.cmd.ProcessState, x.lastWords())
+	}
+	return nil
+}
+
+func (x *embeddedTarget) killed(context.Context) error {
+	if err := x.alive(); err != nil {
+		return err
+	}
+	if err := x.kill(); err != nil {
+		return err
+	}
+	if x.random.IntN(4) == 0 { // once more while it starts
+		if _, err := x.launch(); err != nil {
+			return err
+		}
+		<-time.After(rand.N(200 * time.Millisecond))
+		if err := x.kill(); err != nil {
+			return err
+		}
+	}
+	return x.start()
+}
+
+func (x *embeddedTarget) stalled(ctx context.Context) error {
+	if err := x.alive(); err != nil {
+		return err
+	}
+	return stall(ctx, chaosStall, x.life().cmd.Process)
+}
+
+// stall stops processes for some time; those that have ended meanwhile are passed over.
+func stall(ctx context.Context, d time.Duration, processes ...*os.Process) error {
+	for _, p := range processes {
+		if err := p.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+	}
+	err := sleep(ctx, d)
+	for _, p := range processes {
+		if e := p.Signal(syscall.SIGCONT); !errors.Is(e, os.ErrProcessDone) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// filled makes every write fail that would make a file longer than it may be, and cuts the one off that crosses that length: what a full disk and a full quota do, for this process alone. The
+// database ends the process then; it must not start while the disk is full, or start and be well.
+func (x *embeddedTarget) filled(ctx context.Context) error {
+	if err := x.alive(); err != nil {
+		return err
+	}
+	limit := x.room()
+	if err := limitFiles(x.life().cmd.Process.Pid, limit); err != nil {
+		return err
+	}
+	if err := sleep(ctx, rand.N(3*time.Second)); err != nil {
+		return err
+	}
+	if x.random.IntN(2) == 0 && x.life().over() {
+		if err := x.startFull(ctx, limit); err != nil {
+			return err
+		}
+	}
+	if err := limitFiles(x.life().cmd.Process.Pid, "unlimited"); err == nil && !x.life().over() && x.random.IntN(2) == 0 {
+		select { // there is room again, and it must go on; it may just have been about to end
+		case <-x.life().gone:
+		case <-time.After(time.Second):
+			return nil
+		}
+	}
+	return errors.Join(x.kill(), x.start())
+}
+
+// room is how long files may be: as long as the output, about as long as a log of the database, or nothing at all.
+func (x *embeddedTarget) room() string {
+	switch x.random.IntN(4) {
+	case 0:
+		return "0"
+	case 1:
+		return strconv.Itoa(x.random.IntN(1 << 20))
+	}
+	info, err := os.Stat(x.path("out/ledger.jsonl"))
+	if err != nil {
+		return "4096"
+	}
+	return strconv.FormatInt(info.Size()+int64(x.random.IntN(4096)), 10)
+}
+
+// startFull starts the process while its disk is still full.
+func (x *embeddedTarget) startFull(ctx context.Context, limit string) error {
+	p, err := x.launch()
+	if err != nil {
+		return err
+	}
+	_ = limitFiles(p.cmd.Process.Pid, limit) // it may be over already
+	return sleep(ctx, rand.N(time.Second))
+}
+
+func limitFiles(pid int, limit string) error {
+	out, err := exec.Command("prlimit", "--pid", strconv.Itoa(pid), "--fsize="+limit+":unlimited").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("prlimit, of util-linux: %w: %s", err, out)
+	}
+	return nil
+}
+
+// jump sets the clock ahead by so much, or behind.
+func (x *embeddedTarget) jump(ahead time.Duration) error { return setClock(x.clock, ahead) }
+
+func setClock(path string, ahead time.Duration) error {
+	err := os.WriteFile(path+".new", []byte(strconv.FormatInt(ahead.Milliseconds(), 10)), 0o600)
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+func chaosEmbedded(t *testing.T) {
+	r := newChaosRun(t, "embedded", *messages)
+	s := newServer(t, chaosBinary, chaosTo(r.scribe.url, r.path("ledger.jsonl")))
+	x := &embeddedTarget{server: s, random: newChaosRandom(r.random), clock: s.path("clock")}
+	s.env = []string{r.scribe.env(), "CHAOS_CLOCK=" + x.clock}
+	must(t, s.start())
+	front := newCutter(t, *chaosCut, s.url())
+	senders := map[string]*sqsSender{}
+	for _, stream := range chaosStreams {
+		senders[stream] = newSQSSender(t, &server{address: front.url[len("http://"):]}, stream)
+		senders[stream].urls[stream], senders[stream].urls[stream+".fifo"] = nil, nil
+	}
+	st := newStorm(r.random, *chaosEvery, x.faults()...)
+	r.weather(t, front, senders, st)
+	front.heal()
+	must(t, x.alive(), x.jump(0))
+	s.settle(t, 30*time.Minute)
+	must(t, r.clients.ask(t.Context(), r.folder))
+	letters, err := s.deadLetters()
+	must(t, err)
+	r.bury(t, letters)
+	r.left(t, "running", s)
+	must(t, s.stop())
+	r.left(t, "stopped", s)
+	r.verdict(t, st.counts(), map[string]int{"client calls cut": int(front.cuts.Load())})
+}
