@@ -1,0 +1,386 @@
+package pebbledb_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A town is what no power failure touches: what senders were told, and what arrived outside.
+type town struct {
+	mu sync.Mutex
+	// running is the machine whose word counts: what others still do happens after their power failed.
+	running  *machine
+	accepted map[string]record.GroupKey
+	arrived  map[string]string // message by identity
+	wrong    []string
+}
+
+func (w *town) as(m *machine, f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running != m {
+		return false
+	}
+	f()
+	return true
+}
+
+// A machine is the embedded system on one disk, until its power fails.
+type machine struct {
+	town    *town
+	fs      *vfs.MemFS
+	db      *pebble.DB
+	store   *pebblestore.Store
+	ingress *pebblequeue.Queue
+	publish *pebblequeue.Queue
+	engine  *dedup.Engine
+	off     chan struct{}
+	work    sync.WaitGroup
+}
+
+func start(t *testing.T, w *town, fs *vfs.MemFS) *machine {
+	t.Helper()
+	m := &machine{town: w, fs: fs, off: make(chan struct{})}
+	var err error
+	if m.db, err = pebbledb.Open("data", &pebble.Options{FS: fs, MemTableSize: 64 << 10}); err != nil { // small, so that tables are flushed
+		t.Fatal(err)
+	}
+	m.store = pebblestore.New(m.db, pebblestore.Options{})
+	for name, q := range map[string]**pebblequeue.Queue{"ingress": &m.ingress, "publish": &m.publish} {
+		if *q, err = pebblequeue.Open(m.db, name, pebblequeue.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handler := func(_ context.Context, a *record.Attempt, msg record.Message) error {
+		a.State = append(a.State, msg.Identity()+","...)
+		if len(msg.Body)%2 == 0 {
+			a.Send(record.Effect{To: []string{"out"}, Body: []byte(msg.Identity())})
+		}
+		return nil
+	}
+	m.engine, err = dedup.New(dedup.Config{
+		Streams: []record.Stream{{Name: "key", Handler: handler}, {Name: "seq", Admission: record.BySequence, Handler: handler}},
+		Store:   m.store, Queues: m, Senders: map[string]record.Sender{"out": m},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.running = m
+	w.mu.Unlock()
+	m.work.Go(func() { m.poll(m.ingress, m.process) })
+	m.work.Go(func() { m.poll(m.ingress, m.process) })
+	m.work.Go(func() { m.poll(m.publish, m.publishAll) })
+	return m
+}
+
+// Trigger implements record.Queues: as the embedded system does, without waiting for the disk.
+func (m *machine) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
+	var messages []queue.Message
+	for _, g := range groups {
+		messages = append(messages, queue.Message{Body: encode(g), Delay: delay})
+	}
+	return sent(m.publish.SendOrdered(ctx, messages))
+}
+
+// Return implements record.Queues.
+func (m *machine) Return(ctx context.Context, messages []record.Message) error {
+	var out []queue.Message
+	for _, x := range messages {
+		out = append(out, queue.Message{Body: encode(x)})
+	}
+	return sent(m.ingress.SendOrdered(ctx, out))
+}
+
+// DeadLetter implements record.Queues.
+func (m *machine) DeadLetter(_ context.Context, refused []record.Refused) error {
+	m.town.as(m, func() { m.town.wrong = append(m.town.wrong, fmt.Sprintf("refused: %+v", refused)) })
+	return nil
+}
+
+// Send implements record.Sender: the world outside.
+func (m *machine) Send(_ context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	on := m.town.as(m, func() {
+		for _, d := range deliveries {
+			if was, ok := m.town.arrived[d.Identity]; ok && was != string(d.Effect.Body) {
+				m.town.wrong = append(m.town.wrong, fmt.Sprintf("%s is %s, and was %s", d.Identity, d.Effect.Body, was))
+			}
+			m.town.arrived[d.Identity] = string(d.Effect.Body)
+		}
+	})
+	for i := range errs {
+		if !on {
+			errs[i] = errors.New("no power")
+		}
+	}
+	return errs
+}
+
+func encode(x any) string {
+	b, err := json.Marshal(x)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func sent(results []queue.SendResult) error {
+	var errs []error
+	for _, r := range results {
+		errs = append(errs, r.Err)
+	}
+	return errors.Join(errs...)
+}
+
+// poll hands batches to a worker until the machine is off; what the worker does not settle is given back.
+func (m *machine) poll(q *pebblequeue.Queue, work func(batch []queue.Delivery) []bool) {
+	ctx := context.Background()
+	for {
+		select {
+		case <-m.off:
+			return
+		default:
+		}
+		batch, err := q.Receive(ctx, 10, time.Hour, 5*time.Millisecond)
+		if err != nil {
+			return // closed
+		}
+		var done []string
+		for i, settled := range work(batch) {
+			if settled {
+				done = append(done, batch[i].Receipt)
+			} else {
+				_ = q.ChangeVisibility(ctx, batch[i].Receipt, 0) // or it stays hidden until the next start
+			}
+		}
+		_ = errors.Join(q.Delete(ctx, done)...) // what is not deleted comes again
+	}
+}
+
+func (m *machine) process(batch []queue.Delivery) []bool {
+	messages := make([]record.Message, len(batch))
+	for i := range batch {
+		if err := json.Unmarshal([]byte(batch[i].Body), &messages[i]); err != nil {
+			panic(err)
+		}
+	}
+	settled := make([]bool, len(batch))
+	for i, o := range m.engine.Process(context.Background(), messages) {
+		settled[i] = o.Settled()
+	}
+	return settled
+}
+
+func (m *machine) publishAll(batch []queue.Delivery) []bool {
+	groups := make([]record.GroupKey, len(batch))
+	for i := range batch {
+		if err := json.Unmarshal([]byte(batch[i].Body), &groups[i]); err != nil {
+			panic(err)
+		}
+	}
+	settled := make([]bool, len(batch))
+	for i, err := range m.engine.Publish(context.Background(), groups) {
+		settled[i] = err == nil
+	}
+	return settled
+}
+
+// fail cuts the power at once, and gives the disk as the next start finds it: what was not synced is there in part, or not at all.
+func (m *machine) fail(c vfs.CrashCloneCfg) *vfs.MemFS {
+	m.town.mu.Lock()
+	disk := m.fs.CrashClone(c)
+	m.town.running = nil
+	m.town.mu.Unlock()
+	return disk
+}
+
+// end lets the goroutines of a machine without power run out.
+func (m *machine) end(t *testing.T) {
+	t.Helper()
+	close(m.off)
+	err := errors.Join(m.ingress.Close(), m.publish.Close())
+	m.work.Wait()
+	if err := errors.Join(err, m.db.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// offer sends messages from a number on until the machine loses its power: of two streams and some groups, some of them twice. It gives the next number.
+func (m *machine) offer(t *testing.T, rng *rand.Rand, from, count int) int {
+	t.Helper()
+	for ; count > 0; count-- {
+		for range 1 + rng.IntN(5)/4 {
+			x := message(from)
+			if err := sent(m.ingress.Send(t.Context(), []queue.Message{{Body: encode(x)}})); err != nil {
+				t.Fatal(err)
+			}
+			m.town.as(m, func() { m.town.accepted[x.Identity()] = x.GroupKey() })
+		}
+		from++
+	}
+	return from
+}
+
+// message is the one of a number: by key, or numbered within its group.
+func message(n int) record.Message {
+	m := record.Message{Stream: "key", ID: fmt.Sprint("k", n), Group: fmt.Sprint("g", n%7), Body: make([]byte, n%50), Retention: time.Hour}
+	if n%2 == 1 {
+		group := n / 2 % 3
+		m.Stream, m.ID, m.Group, m.Source, m.Sequence = "seq", "", fmt.Sprint("g", group), fmt.Sprint("s", group), uint64(n/2/3)+1 //nolint:gosec // small
+	}
+	return m
+}
+
+// drain waits until nothing is left to do.
+func (m *machine) drain(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); m.ingress.Len()+m.publish.Len() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d and %d messages are left", m.ingress.Len(), m.publish.Len())
+		}
+	}
+}
+
+// check compares what senders were told with what is there, and with what arrived.
+func (m *machine) check(t *testing.T) {
+	t.Helper()
+	w := m.town
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, x := range w.wrong {
+		t.Error(x)
+	}
+	copies := map[string]int{}
+	for _, id := range w.arrived {
+		copies[id]++
+	}
+	for id, key := range w.accepted {
+		groups, _, err := m.store.Load(t.Context(), []record.GroupKey{key}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := groups[0]
+		if n := count(g.State, id); n != 1 {
+			t.Errorf("%s is %d times in the state of %v", id, n, key)
+		}
+		if copies[id] > 1 || len(g.Pending) > 0 || g.HasHeld() {
+			t.Errorf("%s arrived under %d identities; pending in its group %d, held %v", id, copies[id], len(g.Pending), g.HasHeld())
+		}
+	}
+	if len(w.arrived) == 0 || len(w.accepted) == 0 {
+		t.Error("nothing happened")
+	}
+}
+
+func count(state []byte, id string) int {
+	n := 0
+	for x := range strings.SplitSeq(string(state), ",") {
+		if x == id {
+			n++
+		}
+	}
+	return n
+}
+
+// TestEveryAcceptedMessageIsAppliedOnceWhateverPowerFailuresTakeBack runs the engine on the embedded store and queues. At the end each message that a sender was told of is in the
+// state of its group once, and each effect arrived, under one identity.
+func TestEveryAcceptedMessageIsAppliedOnceWhateverPowerFailuresTakeBack(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 8))
+			w := &town{accepted: map[string]record.GroupKey{}, arrived: map[string]string{}}
+			m, next := start(t, w, vfs.NewCrashableMem()), 0
+			for range 12 {
+				next = m.offer(t, rng, next, 1+rng.IntN(40))
+				disk := m.fail(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(3) * 50, RNG: rng})
+				m.end(t)
+				if rng.IntN(2) == 0 {
+					tear(t, disk, rng)
+				}
+				m = start(t, w, disk)
+			}
+			m.drain(t)
+			m.check(t)
+			m.end(t)
+		})
+	}
+}
+
+// tear leaves behind the end of the log what a write leaves that was under way: the beginning of anything.
+func tear(t *testing.T, fs *vfs.MemFS, rng *rand.Rand) {
+	t.Helper()
+	log := lastLog(t, fs)
+	data := read(t, fs, log)
+	garbage := make([]byte, rng.IntN(5000))
+	for i := range garbage {
+		garbage[i] = byte(rng.Uint32())
+	}
+	write(t, fs, log, append(data, garbage...))
+}
+
+func lastLog(t *testing.T, fs vfs.FS) string {
+	t.Helper()
+	names, err := fs.List("data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".log") })
+	if len(names) == 0 {
+		t.Fatal("there is no log")
+	}
+	return fs.PathJoin("data", slices.Max(names))
+}
+
+func read(t *testing.T, fs vfs.FS, name string) []byte {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, info.Size())
+	if n, err := f.ReadAt(data, 0); n != len(data) {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func write(t *testing.T, fs vfs.FS, name string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
