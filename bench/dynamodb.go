@@ -223,7 +223,7 @@ func measure(ctx context.Context, c client, m *meter, environment []string, l lo
 		return f, err
 	}
 	defer func() {
-		if err = errors.Join(err, command.Wait()); err != nil {
+		if err = errors.Join(err, in.Close(), command.Wait()); err != nil { // a client that still waits to be told to go on sees the end
 			err = fmt.Errorf("%w: %s", err, complaints.Bytes())
 		}
 	}()

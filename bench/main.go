@@ -1,5 +1,5 @@
-// Command bench measures the embedded system beside baselines, in one run, and prints ratios: absolute times say more about the machine than about the
-// program. Each comparison runs both sides in turn, several rounds, and prints the median of the rounds' ratios.
+// Command bench measures the embedded system, the deployed functions and the engine on DynamoDB beside baselines, in one run, and prints ratios: absolute times say more about
+// the machine than about the program. Each comparison runs both sides in turn, several rounds, and prints the median of the rounds' ratios.
 package main
 
 import (
@@ -54,14 +54,18 @@ func run() error {
 	flag.IntVar(&o.messages, "messages", 100_000, "messages of the pipeline benchmark")
 	flag.StringVar(&o.dir, "dir", "", "folder for databases; default the system's temporary one. Not a memory disk: syncs must be real")
 	flag.Parse()
+	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
+	if i := slices.IndexFunc(wanted, unknown); i >= 0 {
+		return fmt.Errorf("no such benchmark: %s", wanted[i])
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	for _, b := range benchmarks() {
-		if *only != "" && !slices.Contains(strings.Split(*only, ","), b.name) {
+		if len(wanted) > 0 && !slices.Contains(wanted, b.name) {
 			continue
 		}
 		fmt.Printf("%s: %s\n", b.name, b.what)
-		if b.needs != "" && os.Getenv(b.needs) == "" && *only == "" {
+		if b.needs != "" && os.Getenv(b.needs) == "" && len(wanted) == 0 {
 			fmt.Printf("  left out: %s is not set; localstack/aws.sh run go run ./bench\n\n", b.needs)
 			continue
 		}
@@ -71,6 +75,10 @@ func run() error {
 		fmt.Println()
 	}
 	return nil
+}
+
+func unknown(name string) bool {
+	return !slices.ContainsFunc(benchmarks(), func(b benchmark) bool { return b.name == name })
 }
 
 // median of a few figures.
