@@ -1,6 +1,7 @@
 package pebblequeue
 
 import (
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -63,9 +64,22 @@ func open(t testing.TB, db *pebble.DB, name string, o Options) *Queue {
 	return q
 }
 
-func TestAQueueBehavesAsSQS(t *testing.T) {
+var long = flag.Bool("long", false, "make histories of a million calls on each kind of queue")
+
+func TestAQueueBehavesAsSQS(t *testing.T) { queuetest.Run(t, harness(t)) }
+
+func TestHistoriesAreLinearizable(t *testing.T) {
+	calls := 5_000
+	if *long {
+		calls = 1_000_000
+	}
+	queuetest.Histories(t, harness(t), calls)
+}
+
+func harness(t *testing.T) queuetest.Harness {
+	t.Helper()
 	db, c, n := newDB(t), newClock(), 0
-	queuetest.Run(t, queuetest.Harness{
+	return queuetest.Harness{
 		Exact:   true,
 		Advance: func(_ *testing.T, d time.Duration) { c.Advance(d) },
 		New: func(t *testing.T, o queuetest.Options) queue.Queue {
@@ -83,5 +97,5 @@ func TestAQueueBehavesAsSQS(t *testing.T) {
 			}
 			return open(t, db, name, options)
 		},
-	})
+	}
 }

@@ -34,8 +34,12 @@ type Harness struct {
 	NewDedupIDs bool
 	// LateReceipts says that a first-in-first-out queue takes receipts whose time has ended, as an emulator does: two cases are left out.
 	LateReceipts bool
+	// LooseBatches says that a message that is given back comes again while later ones, which were received together with it, are hidden, as with an emulator.
+	LooseBatches bool
 	// Parallel runs the cases side by side, which suits a queue whose time is waited for.
 	Parallel bool
+	// Abreast is how many rounds of Histories go on at a time, each on a queue of its own: for a queue that is not Exact, behind a network. Defaults to 1.
+	Abreast int
 }
 
 // Options of a queue that the suite asks for.

@@ -76,9 +76,23 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 	return sqsqueue.New(client, aws.ToString(out.QueueUrl))
 }
 
-func TestQueue(t *testing.T) {
+var long = flag.Bool("long", false, "make histories of a million calls; it takes half an hour and more: give it -timeout 2h")
+
+func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
+
+func TestHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	calls := 2_000
+	if *long {
+		calls = 1_000_000
+	}
+	queuetest.Histories(t, harness(t), calls)
+}
+
+func harness(t *testing.T) queuetest.Harness {
+	t.Helper()
 	client := connect(t)
-	queuetest.Run(t, queuetest.Harness{
+	return queuetest.Harness{
 		New: func(t *testing.T, o queuetest.Options) queue.Queue {
 			t.Helper()
 			return create(t, client, o)
@@ -87,8 +101,9 @@ func TestQueue(t *testing.T) {
 		Unit:    5 * time.Second, Patience: time.Second, Parallel: true, // units long enough for a busy machine
 		// It takes five minutes; the test below does what can be done without waiting.
 		NoDeduplication:   true,
-		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, // as ElasticMQ has it
-	})
+		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, LooseBatches: true, // as ElasticMQ has it
+		Abreast: 16,
+	}
 }
 
 // wait lets time pass where nobody can move the clock.

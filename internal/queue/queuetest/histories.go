@@ -1,0 +1,235 @@
+package queuetest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/history"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// What one round of histories is: so many callers call one queue side by side, so often each in each of its phases, with messages that nobody has sent before.
+const (
+	callers   = 4
+	phases    = 2
+	callsEach = 15
+	groups    = 4
+	lostOneIn = 40 // of each kind of fault
+	hidden    = 10 * time.Minute
+)
+
+// Histories makes at least so many calls on each kind of queue, from several goroutines at once, and checks that what was answered about each group, or on a standard queue each
+// message, is linearizable. In the end every message is received that was not deleted. On a queue that is Exact answers get lost, contexts end, time passes, and the receipts of
+// earlier deliveries are used; on others, where nobody can move the clock, only answers that no message waits for get lost. A standard queue that is not Exact promises too little.
+func Histories(t *testing.T, h Harness, operations int) {
+	t.Helper()
+	if h.Unit == 0 {
+		h.Unit = time.Minute
+	}
+	for _, fifo := range []bool{true, false} {
+		if fifo || h.Exact {
+			t.Run(map[bool]string{false: "standard", true: "fifo"}[fifo], func(t *testing.T) { histories(t, h, fifo, operations) })
+		}
+	}
+}
+
+func histories(t *testing.T, h Harness, fifo bool, operations int) {
+	t.Helper()
+	var mu sync.Mutex
+	var f history.Figures
+	var all sync.WaitGroup
+	began, calls := time.Now(), atomic.Int64{}
+	for lane := range max(1, h.Abreast) {
+		q := h.New(t, Options{FIFO: fifo})
+		all.Go(func() {
+			for n := 0; int(calls.Load()) < operations && !t.Failed(); n++ {
+				r := &round{T: t, Harness: h, fifo: fifo, queue: q, name: fmt.Sprintf("%d.%d", lane, n), model: history.Of(line{}, stepper(h.LooseBatches))}
+				r.run()
+				calls.Add(r.calls.Load())
+				g := r.log.Check(t)
+				mu.Lock()
+				f = f.Plus(g)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(began)
+	t.Logf("%d calls in %.1f s, %.0f a second: %v", calls.Load(), took.Seconds(), float64(calls.Load())/took.Seconds(), f)
+}
+
+// A round is the life of some messages.
+type round struct {
+	*testing.T
+	Harness
+	fifo  bool
+	queue queue.Queue
+	name  string
+	model *history.Model
+	log   history.Log
+	calls atomic.Int64
+
+	mu       sync.Mutex
+	sent     map[string]int    // how many messages of each line were sent
+	receipts map[string]handle // by receipt, for the model's small numbers
+}
+
+// A handle is what the model knows a delivery as.
+type handle struct {
+	line   string
+	number int32
+}
+
+func (r *round) run() {
+	r.sent, r.receipts = map[string]int{}, map[string]handle{}
+	all := make([]*caller, callers)
+	for i := range all {
+		all[i] = &caller{round: r, number: i, rnd: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	}
+	for range phases {
+		var busy sync.WaitGroup
+		for _, c := range all {
+			busy.Go(func() {
+				for range callsEach {
+					c.call()
+				}
+			})
+		}
+		busy.Wait()
+		r.pass(all)
+	}
+	r.drain(all[0])
+}
+
+// pass makes visible again what was received and not deleted.
+func (r *round) pass(all []*caller) {
+	if !r.Exact {
+		for _, c := range all {
+			c.giveBackAll()
+		}
+		return
+	}
+	began := r.log.Now()
+	r.Advance(r.T, hidden+r.Unit)
+	ended := r.log.Now()
+	for o := range r.sent {
+		r.log.Add(r.object(o), callers, call{do: "time passes"}, answer{}, began, ended)
+	}
+	for _, c := range all {
+		if !r.fifo { // a standard queue may take old receipts, or not
+			c.mine = nil
+		}
+	}
+}
+
+// drain deletes what is left.
+func (r *round) drain(c *caller) {
+	for c.receive(10, r.Patience, false) > 0 {
+		for len(c.mine) > 0 {
+			c.delete(false)
+		}
+	}
+	for o := range r.sent {
+		r.log.Add(r.object(o), c.number, call{do: "nothing is left"}, answer{}, r.log.Now(), r.log.Now())
+	}
+}
+
+func (r *round) object(line string) history.Object { return history.Object{Model: r.model, Name: line} }
+
+// A caller calls one after the other, and keeps the receipts that it got.
+type caller struct {
+	*round
+	number int
+	rnd    *rand.Rand
+	mine   []string
+}
+
+func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
+
+func (c *caller) call() {
+	switch n := c.rnd.IntN(20); {
+	case n < 5:
+		c.send()
+	case n < 12:
+		fault := c.Exact && c.oneIn(lostOneIn)
+		limit := 1
+		if !fault { // of a receive whose answer is lost the model knows the first message only
+			limit += c.rnd.IntN(4)
+		}
+		c.receive(limit, 0, fault)
+	case n < 17:
+		c.delete(c.oneIn(lostOneIn))
+	default:
+		c.change(c.oneIn(lostOneIn))
+	}
+}
+
+// make makes a call, and tells when it began and ended. Of one that is at fault the answer is lost; where cancelling leaves nothing behind, the context may end.
+func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	c.calls.Add(1)
+	began = c.log.Now()
+	if fault && c.Exact {
+		switch c.rnd.IntN(3) {
+		case 0:
+			cancel()
+		case 1:
+			go cancel()
+		}
+	}
+	runtime.Gosched() // who else calls at the same time is what this is about
+	do(ctx)
+	runtime.Gosched()
+	if fault {
+		return began, history.Never
+	}
+	return began, c.log.Now()
+}
+
+// send sends one message of each of some lines: nothing is promised about those of one call together.
+func (c *caller) send() {
+	var messages []queue.Message
+	var names []string
+	var numbers []int32
+	for _, g := range c.rnd.Perm(groups)[:1+c.rnd.IntN(2)] {
+		line, n := c.place(g)
+		if n > longest {
+			continue
+		}
+		m := queue.Message{Body: line + "/" + strconv.Itoa(n)}
+		if c.fifo {
+			m.Group, m.DedupID = line, m.Body
+		}
+		messages, names, numbers = append(messages, m), append(names, line), append(numbers, int32(n))
+	}
+	fault := c.oneIn(lostOneIn)
+	var results []queue.SendResult
+	began, ended := c.make(fault, func(ctx context.Context) { results = c.queue.Send(ctx, messages) })
+	for i, r := range results {
+		ended := ended
+		if r.Err != nil {
+			ended = history.Never
+		}
+		c.log.Add(c.object(names[i]), c.number, call{do: "send", number: numbers[i]}, answer{lost: ended == history.Never}, began, ended)
+	}
+}
+
+// place gives a line of messages and the number of the next one in it. On a standard queue each message is alone.
+func (c *caller) place(group int) (string, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := c.name + "-" + strconv.Itoa(group)
+	if !c.fifo {
+		name = c.name + "-" + strconv.Itoa(len(c.sent))
+	}
+	c.sent[name]++
+	return name, c.sent[name]
+}
