@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// sender is the SenderId of whoever sends to a broker: the functions believe what it says of messages, as they believe each other.
+const sender = "faults"
+
+// A broker holds queues that deliver at least once: what is received is hidden for the visibility timeout, and comes again unless it was deleted by then. Of a message group of a
+// first-in-first-out queue one message is out at a time.
+type broker struct {
+	visibility time.Duration
+
+	mu      sync.Mutex
+	items   []*item
+	changed chan struct{} // closed at the next change
+	known   map[string]bool
+}
+
+// An item is a message on a queue.
+type item struct {
+	queue.Delivery
+	queue   string
+	visible time.Time
+}
+
+func newBroker(visibility time.Duration) *broker {
+	return &broker{visibility: visibility, changed: make(chan struct{}), known: map[string]bool{}}
+}
+
+// send puts a message on a queue, unless its deduplication id is known there.
+func (b *broker) send(name string, m queue.Message) queue.SendResult {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	id := rand.Text()
+	if dedup := name + "\x1f" + m.Group + "\x1f" + m.DedupID; queue.FIFO(name) && m.DedupID != "" {
+		if b.known[dedup] {
+			return queue.SendResult{ID: id}
+		}
+		b.known[dedup] = true
+	}
+	m.Sender = sender
+	b.items = append(b.items, &item{queue: name, visible: time.Now().Add(m.Delay), Delivery: queue.Delivery{Message: m, ID: id, Sent: time.Now()}})
+	b.wake()
+	return queue.SendResult{ID: id}
+}
+
+func (b *broker) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// receive waits for a message of a queue whose name begins so. Nothing is an end of the context.
+func (b *broker) receive(ctx context.Context, prefix string) (item, bool) {
+	for {
+		got, wait, changed := b.take(prefix)
+		if got != nil {
+			return *got, true
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+			return item{}, false
+		}
+		timer.Stop()
+	}
+}
+
+// take takes a message if one is visible, and tells else how long to wait for one, or for a change.
+func (b *broker) take(prefix string) (got *item, wait time.Duration, changed <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, blocked := time.Now(), map[string]bool{}
+	wait = b.visibility
+	for _, i := range b.items {
+		group := i.queue + "\x1f" + i.Group
+		if !strings.HasPrefix(i.queue, prefix) || blocked[group] {
+			continue
+		}
+		if left := i.visible.Sub(now); left > 0 {
+			wait = min(wait, left)
+			blocked[group] = queue.FIFO(i.queue)
+			continue
+		}
+		i.visible = now.Add(b.visibility)
+		i.Receives++
+		i.Receipt = i.ID + "/" + strconv.Itoa(i.Receives)
+		copied := *i
+		return &copied, 0, nil
+	}
+	return nil, wait, b.changed
+}
+
+// remove acknowledges, if the receipt is still that of the delivery: not after the visibility timeout.
+func (b *broker) remove(receipt string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for at, i := range b.items {
+		if i.Receipt == receipt && time.Now().Before(i.visible) {
+			b.items = append(b.items[:at], b.items[at+1:]...)
+			b.wake()
+			return
+		}
+	}
+}
+
+// left counts the messages of the queues whose names begin so.
+func (b *broker) left(prefix string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, i := range b.items {
+		if strings.HasPrefix(i.queue, prefix) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A consumer is one row of the table.
+type consumer struct {
+	name   string
+	stages []stage
+	ours   bool
+	fifo   bool // sends to a first-in-first-out queue in place of a webhook
+}
+
+// A stage is a function: the queues that feed it and how a process of it is started.
+type stage struct {
+	queue   string // how the names of its queues begin
+	command []string
+	env     []string
+}
+
+// workers is how many processes a stage has. While some are stopped, others have to work.
+func (s *stage) workers(f fault) int {
+	if f == stalled {
+		return 8
+	}
+	return 3
+}
+
+// config is the configuration of once.
+func (c *consumer) config(address string) string {
+	destination := fmt.Sprintf("{webhook: %q}", "http://"+address+"/send")
+	if c.fifo {
+		destination = fmt.Sprintf("{sqs: %q}", "http://"+address+"/000000000000/"+outQueue)
+	}
+	return "streams:\n  messages: {admission: key, destinations: [receiver]}\ndestinations:\n  receiver: " + destination + "\n"
+}
+
+// Names of consumers, as -only takes them.
+const (
+	nameOnce       = "once"
+	nameOnceFIFO   = "once-fifo"
+	nameCheck      = "check-handle-store"
+	nameStore      = "store-handle"
+	namePython     = "powertools-python"
+	nameTypeScript = "powertools-typescript"
+)
+
+func names() []string {
+	return []string{nameOnce, nameOnceFIFO, nameCheck, nameStore, namePython, nameTypeScript}
+}
+
+// build builds or installs the consumers of these names.
+func build(ctx context.Context, root, dir string, wanted []string) ([]*consumer, error) {
+	b := builder{root: root, dir: dir, done: map[string]string{}}
+	var out []*consumer
+	for _, name := range wanted {
+		c, err := b.consumer(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("build %s: %w", name, err)
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// A builder keeps what it has built.
+type builder struct {
+	root, dir string
+	done      map[string]string
+}
+
+func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) {
+	switch name {
+	case nameOnce, nameOnceFIFO:
+		process, err1 := b.compile(ctx, "./bench/faults/process")
+		publish, err2 := b.compile(ctx, "./functions/publish")
+		return &consumer{name: name, ours: true, fifo: name == nameOnceFIFO, stages: []stage{
+			{queue: "ingress", command: []string{process}}, {queue: "publish", command: []string{publish}},
+		}}, errors.Join(err1, err2)
+	case nameCheck, nameStore:
+		simple, err := b.compile(ctx, "./bench/peers/simple")
+		order := "FAULTS_ORDER=" + strings.TrimPrefix(name, "check-")
+		return &consumer{name: name, stages: []stage{{queue: "ingress", command: []string{simple}, env: []string{order}}}}, err
+	case namePython, nameTypeScript:
+		python, err := b.install(ctx)
+		command := []string{python, filepath.Join(b.root, "bench/peers/python/faults.py")}
+		if name == nameTypeScript {
+			command = []string{"node", filepath.Join(b.root, ".tools/peers/typescript/faults.mjs")}
+		}
+		return &consumer{name: name, stages: []stage{{queue: "ingress", command: command}}}, err
+	default:
+		return nil, fmt.Errorf("there is no such consumer: %s are", strings.Join(names(), ", "))
+	}
+}
+
+// compile builds a program as a deployment does, for this machine.
+func (b *builder) compile(ctx context.Context, source string) (string, error) {
+	if path := b.done[source]; path != "" {
+		return path, nil
+	}
+	path := filepath.Join(b.dir, filepath.Base(source))
+	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", path, source) //nolint:gosec // programs of this comparison
+	command.Dir, command.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, text)
+	}
+	b.done[source] = path
+	return path, nil
+}
+
+// install installs Powertools, and gives the interpreter of Python.
+func (b *builder) install(ctx context.Context) (string, error) {
+	if python := b.done["peers"]; python != "" {
+		return python, nil
+	}
+	command := exec.CommandContext(ctx, filepath.Join(b.root, "bench/peers/install.sh")) //nolint:gosec // its own script
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("install peers: %w", err)
+	}
+	b.done["peers"] = strings.TrimSpace(string(out))
+	return b.done["peers"], nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+const few = 10
+
+func TestUnderEveryFaultOnceLosesAndDoublesNothingAndASimplerConsumerDoes(t *testing.T) {
+	if os.Getenv(endpointVariable) == "" {
+		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to run on", endpointVariable)
+	}
+	in, leave, err := open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	})
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumers, err := build(t.Context(), root, in.dir, []string{nameOnce, nameOnceFIFO, nameCheck})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen atomic.Int64
+	t.Run("faults", func(t *testing.T) {
+		for _, f := range faults() {
+			t.Run(string(f), func(t *testing.T) {
+				t.Parallel() // they wait for visibility timeouts, mostly
+				for _, c := range consumers {
+					r, err := conduct(t.Context(), newTrial(c, f, few, in))
+					if err != nil {
+						t.Fatal(err)
+					}
+					check(t, c, r)
+					if !c.ours {
+						seen.Add(int64(r.StateDoubled))
+					}
+				}
+			})
+		}
+	})
+	if seen.Load() < few { // each send that fails is one, and of the others of a kind at least a third
+		t.Errorf("the simpler consumer doubled %d changes: the faults have not reached it", seen.Load())
+	}
+}
+
+func check(t *testing.T, c *consumer, r result) {
+	t.Helper()
+	t.Logf("%+v", r)
+	if r.Faults != few || r.Messages < few/2 {
+		t.Errorf("%s: %d faults, %d messages", c.name, r.Faults, r.Messages)
+	}
+	if !c.ours {
+		return
+	}
+	if r.StateLost+r.StateDoubled+r.SendsLost+r.DeadLetters > 0 {
+		t.Errorf("%s: lost or doubled: %+v", c.name, r)
+	}
+	if r.OtherIdentity+r.OtherContent+r.ByKey+r.BySequence+r.ByDedup > 0 {
+		t.Errorf("%s: a send came again as another one: %+v", c.name, r)
+	}
+}
+
+func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(time.Second)
+		b.send("ingress", queue.Message{Body: "a"})
+		first, _ := b.receive(t.Context(), "ingress")
+		start := time.Now()
+		second, _ := b.receive(t.Context(), "ingress")
+		if second.ID != first.ID || second.Receives != 2 || time.Since(start) != time.Second {
+			t.Errorf("got %+v after %s", second, time.Since(start))
+		}
+		b.remove(first.Receipt) // too late
+		if b.left("ingress") != 1 {
+			t.Error("an old receipt acknowledges")
+		}
+		b.remove(second.Receipt)
+		if b.left("ingress") != 0 {
+			t.Error("a receipt does not acknowledge")
+		}
+	})
+}
+
+func TestOneMessageOfAGroupIsOutAtATimeAndNoneIsSentTwice(t *testing.T) {
+	b := newBroker(time.Hour)
+	for _, body := range []string{"a", "b", "b"} {
+		b.send("publish.fifo", queue.Message{Body: body, Group: "g", DedupID: body})
+	}
+	first, _ := b.receive(t.Context(), "publish")
+	if got, _, _ := b.take("publish"); got != nil {
+		t.Errorf("%s is out beside %s", got.Body, first.Body)
+	}
+	b.remove(first.Receipt)
+	if got, _, _ := b.take("publish"); got == nil || got.Body != "b" {
+		t.Errorf("got %+v", got)
+	}
+	if n := b.left("publish"); n != 1 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+func TestSendsAreJudgedByWhatTheyAreAndByWhatReceiversTakeForNew(t *testing.T) {
+	first := send{Body: []byte(`{"id":"a","count":1}`), Identity: "messages/a/1", Group: "messages/a", Number: 1, Dedup: "x"}
+	other := send{Body: []byte(`{"id":"a","count":2}`), Identity: "messages/a/2", Group: "messages/a", Number: 2, Dedup: "y"}
+	for name, c := range map[string]struct {
+		sends []send
+		want  result
+	}{
+		"none":    {nil, result{SendsLost: 1}},
+		"one":     {[]send{first}, result{}},
+		"again":   {[]send{first, first}, result{SendsDoubled: 1}},
+		"another": {[]send{first, other, first}, result{SendsDoubled: 2, OtherIdentity: 1, OtherContent: 1, ByKey: 1, BySequence: 1, ByDedup: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got result
+			got.sent(c.sends, true)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTheReportCountsPerHundredFaults(t *testing.T) {
+	var b bytes.Buffer
+	if err := report(&b, []result{{Consumer: nameStore, Fault: killed, Faults: 50, StateLost: 3, SendsDoubled: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "| store, handle | 6 / 0, 0 / 2 |  |  |  |"; !strings.Contains(b.String(), want) {
+		t.Errorf("no %q in\n%s", want, b.String())
+	}
+}

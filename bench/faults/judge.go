@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A result is what became of the messages of one trial, in absolute numbers.
+type result struct {
+	Consumer string  `json:"consumer"`
+	Fault    fault   `json:"fault"`
+	Faults   int     `json:"faults"`
+	Messages int     `json:"messages"`
+	Seconds  float64 `json:"seconds"`
+
+	StateLost    int `json:"state_lost"`
+	StateDoubled int `json:"state_doubled"` // changes beyond the first
+	SendsLost    int `json:"sends_lost"`
+	SendsDoubled int `json:"sends_doubled"` // sends beyond the first, whatever their identity
+
+	// Of the sends beyond the first.
+	OtherIdentity int `json:"other_identity"`      // under an identity that the first did not have
+	OtherContent  int `json:"other_content"`       // that say something else
+	ByKey         int `json:"doubled_by_key"`      // that a receiver takes for new which remembers identities
+	BySequence    int `json:"doubled_by_sequence"` // likewise, which remembers the last number of a group; of numbered sends
+	ByDedup       int `json:"doubled_by_fifo"`     // likewise, of a first-in-first-out queue
+
+	DeadLetters int `json:"dead_letters"`
+	Late        int `json:"late"` // deliveries that took longer than the visibility timeout without any fault: the machine was too busy
+}
+
+// conduct plays a trial and counts.
+func conduct(ctx context.Context, t *trial) (result, error) {
+	began := time.Now()
+	if err := t.play(ctx); err != nil {
+		return result{}, fmt.Errorf("%s, %s: %w", t.consumer.name, t.fault, err)
+	}
+	r := result{Consumer: t.consumer.name, Fault: t.fault, Faults: t.struck, Messages: len(t.offered), DeadLetters: t.broker.left("dead"), Late: t.late}
+	for _, id := range t.offered {
+		n, err := t.tables.count(ctx, t.consumer, id)
+		if err != nil {
+			return r, fmt.Errorf("count %s: %w", id, err)
+		}
+		r.state(n)
+		r.sent(t.sends.about(id), t.consumer.fifo)
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return r, nil
+}
+
+func (r *result) state(n int) {
+	if n == 0 {
+		r.StateLost++
+		return
+	}
+	r.StateDoubled += n - 1
+}
+
+func (r *result) sent(all []send, fifo bool) {
+	if len(all) == 0 {
+		r.SendsLost++
+		return
+	}
+	r.SendsDoubled += len(all) - 1
+	for _, s := range all[1:] {
+		if s.Identity != all[0].Identity {
+			r.OtherIdentity++
+		}
+		if string(s.Body) != string(all[0].Body) {
+			r.OtherContent++
+		}
+	}
+	byKey, bySequence, byDedup := admitted(all)
+	r.ByKey += byKey - 1
+	if all[0].Number > 0 {
+		r.BySequence += bySequence - 1
+	}
+	if fifo {
+		r.ByDedup += byDedup - 1
+	}
+}

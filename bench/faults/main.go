@@ -1,0 +1,137 @@
+// Command faults gives the same faults to everybody: once, and what people use or write in its place. Each runs as processes on one DynamoDB Local, behind one queue that
+// delivers at least once, with one handler: it counts the message in a state of the message's own, and sends the count to a receiver.
+//
+//	localstack/aws.sh run go run ./bench/faults
+//
+//	consumers.go  who takes part, and how it is built
+//	fault.go      what happens to them, and when
+//	trial.go      one consumer under one kind of fault
+//	worker.go     a process, and the Lambda Runtime API that feeds it
+//	broker.go     the queue
+//	sqs.go        the one action of SQS that the functions ask for
+//	receiver.go   the receiver
+//	tables.go     the tables
+//	judge.go      what was lost and doubled, once everything was acknowledged
+//	report.go     the tables of the README
+//
+// # Rules
+//
+// All consumers are functions behind the Lambda Runtime API, three processes a function (eight where processes are stopped), with five seconds for an invocation and a queue whose
+// visibility timeout is six: a message that was not acknowledged comes again after those, alone, until it is. Powertools guard the handler by their documented decorator, with
+// the message's id as the key and the Lambda context, so that an execution is taken to be in progress until its invocation's deadline. A handler that fails is not tried again
+// within its invocation; the SDKs try their calls again, as they come.
+//
+// Half of the messages meet a fault, at their first delivery and to a process that has done work before; the others are the measure of how long a handling takes, or how many
+// writes it makes, and the moment of the fault is spread evenly over that. A kill that comes too late is not counted. All messages are judged.
+//
+// # Limits
+//
+// The handler's own state is what differs: ours is the state of the group, which is all that a handler of once can change without being told about attempts.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+)
+
+const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
+
+// options are what the command is asked for.
+type options struct {
+	faults    int
+	consumers []string
+	kinds     []fault
+	json      bool
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.faults, "faults", 100, "faults of each kind for each consumer")
+	only := flag.String("only", "", "comma-separated consumers; default all: "+strings.Join(names(), ", "))
+	kinds := flag.String("kinds", "", "comma-separated kinds of faults; default all: kill, send, stop, answer")
+	flag.BoolVar(&o.json, "json", false, "print all counts, absolute, as JSON in place of tables")
+	flag.Parse()
+	o.consumers, o.kinds = chosen(*only, names()), chosen(*kinds, faults())
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+// chosen reads a list; without one it is everything.
+func chosen[T ~string](list string, all []T) []T {
+	if list == "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !slices.Contains(strings.Split(list, ","), string(x)) })
+}
+
+func run(o options) (err error) {
+	if o.faults < 1 || len(o.consumers) == 0 || len(o.kinds) == 0 {
+		return errors.New("nothing to do: -faults, -only and -kinds name at least one each")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	in, leave, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
+	consumers, err := build(ctx, root, in.dir, o.consumers)
+	if err != nil {
+		return err
+	}
+	results, err := conductAll(ctx, consumers, o, in)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return json.NewEncoder(os.Stdout).Encode(results)
+	}
+	return report(os.Stdout, results)
+}
+
+// open makes the tables and a folder.
+func open(ctx context.Context) (in place, leave func() error, err error) {
+	in.endpoint = os.Getenv(endpointVariable)
+	if in.endpoint == "" {
+		return in, nil, fmt.Errorf("%s is not set: localstack/aws.sh run go run ./bench/faults", endpointVariable)
+	}
+	if in.dir, err = os.MkdirTemp("", "once-faults-"); err != nil {
+		return in, nil, err
+	}
+	names, drop, err := makeTables(ctx)
+	if err != nil {
+		return in, nil, errors.Join(err, os.RemoveAll(in.dir))
+	}
+	in.tables = names
+	return in, func() error { return errors.Join(drop(), os.RemoveAll(in.dir)) }, nil
+}
+
+// conductAll conducts one trial after the other, and tells how it goes.
+func conductAll(ctx context.Context, consumers []*consumer, o options, in place) ([]result, error) {
+	var out []result
+	for _, f := range o.kinds {
+		for _, c := range consumers {
+			r, err := conduct(ctx, newTrial(c, f, o.faults, in))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, r)
+			fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled\n",
+				c.name, f, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// A send is what arrived at the receiver once.
+type send struct {
+	Body     []byte
+	Identity string // webhook-id, or once-id
+	Group    string // of numbered sends
+	Number   uint64
+	Dedup    string // of a first-in-first-out queue
+}
+
+// payload is the body of every send.
+type payload struct {
+	ID    string `json:"id"`
+	Count int    `json:"count"`
+}
+
+// sends records what arrived, by the messages that it is about.
+type sends struct {
+	mu sync.Mutex
+	of map[string][]send
+}
+
+func (s *sends) add(one send) {
+	var p payload
+	if json.Unmarshal(one.Body, &p) != nil {
+		p.ID = string(one.Body) // of no message: it shows in the sums
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[p.ID] = append(s.of[p.ID], one)
+}
+
+// about lists what arrived about a message.
+func (s *sends) about(id string) []send {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[id]
+}
+
+// serveReceiver takes a send, or, where that is the fault, refuses it.
+func (t *trial) serveReceiver(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // it was not sent
+	}
+	if t.refuse() {
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+		return
+	}
+	number, _ := strconv.ParseUint(r.Header.Get("Once-Number"), 10, 64) // absent where nobody numbers
+	t.sends.add(send{Body: body, Identity: r.Header.Get("Webhook-Id"), Group: r.Header.Get("Once-Stream") + "/" + r.Header.Get("Once-Group"), Number: number})
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// admitted tells how many of the sends about one message a receiver takes for new: one that admits by key remembers identities, one that admits by sequence the last number of
+// each group, and a first-in-first-out queue deduplication ids.
+func admitted(all []send) (byKey, bySequence, byDedup int) {
+	keys, dedups, last := map[string]bool{}, map[string]bool{}, map[string]uint64{}
+	for _, s := range all {
+		if !keys[s.Identity] {
+			byKey++
+		}
+		if !dedups[s.Dedup] {
+			byDedup++
+		}
+		if s.Number > last[s.Group] {
+			bySequence++
+		}
+		keys[s.Identity], dedups[s.Dedup], last[s.Group] = true, true, max(last[s.Group], s.Number)
+	}
+	return byKey, bySequence, byDedup
+}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/faultproxy"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/wire"
+)
+
+// timeout is what the functions are told to have for one invocation. It is shorter than the visibility timeout, and is how long Powertools takes an execution to be in progress.
+const timeout = 5 * time.Second
+
+// A worker is one process of a consumer, the Lambda Runtime API that it asks, and the proxy through which it reaches DynamoDB. A process that was killed is started again.
+type worker struct {
+	trial *trial
+	stage *stage
+	env   []string
+
+	mu      sync.Mutex
+	command *exec.Cmd
+	served  int // invocations of this process
+	now     *invocation
+	log     tail
+}
+
+// An invocation is one delivery on its way through a process.
+type invocation struct {
+	id      string
+	item    item
+	began   time.Time
+	fresh   bool // first delivery, to a process that is warm: to be measured, or to meet a fault
+	armed   bool // it is to meet a fault, or has met it
+	struck  bool
+	dropAt  int // the write whose answer is lost; -1 for none
+	writes  int
+	timer   *time.Timer
+	settled bool
+}
+
+// run starts the process again and again, until the context ends.
+func (w *worker) run(ctx context.Context) error {
+	api, stopAPI, err := listen(ctx, w.api())
+	if err != nil {
+		return err
+	}
+	defer stopAPI()
+	proxy, stopProxy, err := listen(ctx, faultproxy.New(w.trial.endpoint, w.plan))
+	if err != nil {
+		return err
+	}
+	defer stopProxy()
+	w.env = append(w.trial.environment(), w.stage.env...)
+	w.env = append(w.env, "AWS_LAMBDA_RUNTIME_API="+api, endpointVariable+"=http://"+proxy)
+	for idle := 0; ctx.Err() == nil; idle++ {
+		asked, err := w.process(ctx)
+		if asked {
+			idle = 0
+		}
+		if err != nil || idle >= 3 {
+			return errors.Join(err, fmt.Errorf("%s does not come up: %s", w.stage.command[0], w.log.text()))
+		}
+	}
+	return nil
+}
+
+// process runs one process to its end, and tells whether it asked for anything.
+func (w *worker) process(ctx context.Context) (asked bool, err error) {
+	command := exec.CommandContext(ctx, w.stage.command[0], w.stage.command[1:]...) //nolint:gosec // programs of this comparison
+	command.Env, command.Stdout, command.Stderr = w.env, &w.log, &w.log
+	w.mu.Lock()
+	w.command, w.served, w.now = command, 0, nil
+	err = command.Start()
+	w.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	_ = command.Wait() // killed, mostly
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now != nil {
+		w.trial.end(w.now)
+	}
+	return w.served > 0, nil
+}
+
+func (w *worker) api() http.Handler {
+	const root = "/2018-06-01/runtime/"
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+root+"invocation/next", w.next)
+	mux.HandleFunc("POST "+root+"invocation/{id}/response", func(rw http.ResponseWriter, r *http.Request) { w.settle(rw, r, true) })
+	mux.HandleFunc("POST "+root+"invocation/{id}/error", func(rw http.ResponseWriter, r *http.Request) { w.settle(rw, r, false) })
+	mux.HandleFunc("POST "+root+"init/error", func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(&w.log, r.Body) // for the report
+		rw.WriteHeader(http.StatusAccepted)
+	})
+	return mux
+}
+
+// next hands out the next delivery, and arms the fault that it is to meet.
+func (w *worker) next(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	asking := w.command
+	w.mu.Unlock()
+	got, ok := w.trial.receive(r.Context(), w.stage)
+	if !ok {
+		return
+	}
+	in := &invocation{id: uuid.NewString(), item: got, began: time.Now(), dropAt: -1}
+	event, err := json.Marshal(wire.Event("arn:aws:sqs:us-east-1:000000000000:"+got.queue, []queue.Delivery{got.Delivery}))
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	if w.command != asking { // it was killed meanwhile: the message comes again
+		w.mu.Unlock()
+		return
+	}
+	w.served++
+	in.fresh = w.served > 1 && got.Receives == 1
+	w.now = in
+	w.trial.arm(w, in)
+	w.mu.Unlock()
+	rw.Header().Set("Lambda-Runtime-Aws-Request-Id", in.id)
+	rw.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(in.began.Add(timeout).UnixMilli(), 10))
+	rw.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:faults")
+	rw.Header().Set("Content-Type", "application/json")
+	_, _ = rw.Write(event) // a process that is gone gets it again
+}
+
+// settle takes the answer to an invocation: a success deletes the message, anything else leaves it to the visibility timeout.
+func (w *worker) settle(rw http.ResponseWriter, r *http.Request, success bool) {
+	var answer events.SQSEventResponse
+	body, err := io.ReadAll(r.Body)
+	if err == nil && success && json.Unmarshal(body, &answer) == nil && len(answer.BatchItemFailures) > 0 {
+		success = false
+	}
+	w.mu.Lock()
+	if in := w.now; in != nil && in.id == r.PathValue("id") {
+		w.trial.end(in)
+		w.trial.settled(w.stage, in, success)
+	}
+	w.mu.Unlock()
+	rw.WriteHeader(http.StatusAccepted)
+}
+
+// plan loses the answer of the write that is to lose it.
+func (w *worker) plan(c faultproxy.Call) faultproxy.Fault {
+	switch c.Operation {
+	case "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems":
+	default:
+		return faultproxy.None
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	in := w.now
+	if in == nil {
+		return faultproxy.None
+	}
+	in.writes++
+	if in.writes-1 != in.dropAt || in.settled {
+		return faultproxy.None
+	}
+	w.trial.committed(in)
+	return faultproxy.Dropped
+}
+
+// strike kills or stops the process, if the invocation is still under way.
+func (w *worker) strike(in *invocation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if in.settled || w.now != in {
+		return
+	}
+	process := w.command.Process
+	if w.trial.fault == killed {
+		if process.Kill() == nil {
+			w.trial.committed(in)
+		}
+		return
+	}
+	if process.Signal(syscall.SIGSTOP) != nil {
+		return
+	}
+	w.trial.committed(in)
+	w.trial.stopped.Add(1)
+	time.AfterFunc(w.trial.broker.visibility+stall, func() {
+		defer w.trial.stopped.Done()
+		_ = process.Signal(syscall.SIGCONT) // it can't have ended
+	})
+}
+
+// busy reports whether the process works on anything.
+func (w *worker) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now != nil && !w.now.settled
+}
+
+// A tail keeps the end of what a process says.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.buf.Len() > 1<<16 {
+		t.buf.Reset()
+	}
+	return t.buf.Write(p)
+}
+
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}
