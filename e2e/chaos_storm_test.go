@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -27,6 +28,9 @@ type storm struct {
 	random *rand.Rand
 	every  time.Duration
 	faults []chaosFault
+	// progress counts what the system has done; after a strike it gets the time to do some more, stride of it, however slow the machine is.
+	progress func() int64
+	stride   int64
 
 	mu   sync.Mutex
 	done map[string]int
@@ -48,7 +52,7 @@ func (s *storm) rage(ctx context.Context, calm <-chan struct{}) error {
 			}
 		default:
 		}
-		if err := sleep(ctx, s.pause()); err != nil {
+		if err := s.rest(ctx, calm); err != nil {
 			return err
 		}
 		f := s.choose()
@@ -62,8 +66,23 @@ func (s *storm) rage(ctx context.Context, calm <-chan struct{}) error {
 	}
 }
 
-// pause is between half and one and a half of the mean.
-func (s *storm) pause() time.Duration { return s.every/2 + rand.N(s.every) }
+// breath is how long a system may do nothing before it is struck again nevertheless.
+const breath = 20 * time.Second
+
+// rest waits between half and one and a half of the mean, and then until there was progress.
+func (s *storm) rest(ctx context.Context, calm <-chan struct{}) error {
+	began, before := time.Now(), s.progress()
+	err := sleep(ctx, s.every/2+rand.N(s.every))
+	for err == nil && s.progress() < before+s.stride && time.Since(began) < breath {
+		select {
+		case <-calm:
+			return nil
+		default:
+			err = sleep(ctx, 20*time.Millisecond)
+		}
+	}
+	return err
+}
 
 func (s *storm) choose() chaosFault {
 	total := 0
@@ -89,11 +108,7 @@ func (s *storm) count(name string) {
 func (s *storm) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := map[string]int{}
-	for name, n := range s.done {
-		out[name] = n
-	}
-	return out
+	return maps.Clone(s.done)
 }
 
 // sleep waits, unless the context ends.

@@ -22,12 +22,15 @@ type part struct {
 type options struct {
 	long bool
 	root string
+	// update writes the tables of the documentation, in place of comparing them.
+	update bool
 }
 
 func parts() []part {
 	return []part{
 		{"explore", "every order and every failure of the real code, in small scenarios", exploreAll},
 		{"mistakes", "known mistakes, each made in a copy of the source, and what catches it", makeMistakes},
+		{"chaos", "the real binaries while they are killed, stalled and cut off, on a disk that fills up, with clocks that jump, and what came out", chaos},
 	}
 }
 
@@ -42,6 +45,7 @@ func run() error {
 	var o options
 	only := flag.String("only", "", "comma-separated parts to run; default all")
 	flag.BoolVar(&o.long, "long", false, "the long form: hours in place of minutes")
+	flag.BoolVar(&o.update, "update", false, "write the tables of docs/correctness.md anew, in place of comparing them")
 	flag.StringVar(&o.root, "root", ".", "root of the source")
 	flag.Usage = usage
 	flag.Parse()

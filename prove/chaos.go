@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A chaosVerdict is what the judge of e2e/chaos writes into verdict.json.
+type chaosVerdict struct {
+	Form                                                                               string
+	Offered, Accepted, Applied, Sent, Repeated, Refused, Answers, Lost, Doubled, Wrong int
+	Faults                                                                             map[string]int
+	Seconds                                                                            float64
+}
+
+// chaosForms say how many messages each system is offered, and how often something bad is done to it.
+func chaosForms(long bool) []chaosForm {
+	if long {
+		return []chaosForm{{"embedded", 1_000_000, "1s", 128}, {"functions", 50_000, "1s", 64}}
+	}
+	return []chaosForm{{"embedded", 5_000, "400ms", 32}, {"functions", 400, "400ms", 32}}
+}
+
+type chaosForm struct {
+	name     string
+	messages int
+	every    string // mean time between two faults
+	clients  int
+}
+
+// chaos offers messages to the real system while everything bad happens to it at once, and lets a judge that shares no code with it count what came out. The evidence stays in bin/chaos.
+func chaos(ctx context.Context, o options) error {
+	folder, err := filepath.Abs(filepath.Join(o.root, "bin", "chaos"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var verdicts []*chaosVerdict
+	for _, f := range chaosForms(o.long) {
+		v, err := f.run(ctx, o.root, folder)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
+		}
+		if v != nil {
+			verdicts = append(verdicts, v)
+		}
+	}
+	fmt.Printf("  %-10s %9s %9s %9s %9s %9s %8s %6s %8s %6s %8s\n", "", "offered", "accepted", "applied", "sent", "repeated", "refused", "lost", "doubled", "wrong", "time")
+	for _, v := range verdicts {
+		fmt.Printf("  %-10s %9d %9d %9d %9d %9d %8d %6d %8d %6d %7.0fs\n", v.Form, v.Offered, v.Accepted, v.Applied, v.Sent, v.Repeated, v.Refused, v.Lost, v.Doubled, v.Wrong, v.Seconds)
+	}
+	fmt.Printf("  judge the evidence again: go -C e2e run ./chaos/judge %s\n", filepath.Join(folder, "embedded"))
+	return errors.Join(errs...)
+}
+
+// run lets the test do it, prints how far it is, and reads the verdict.
+func (f chaosForm) run(ctx context.Context, root, folder string) (*chaosVerdict, error) {
+	args := []string{
+		"go", "test", "-count=1", "-v", "-timeout=24h", "-run=^TestChaosLeavesEveryMessageWithOneEffect$/^" + f.name + "$", ".",
+		"-messages=" + strconv.Itoa(f.messages), "-chaos-functions=" + strconv.Itoa(f.messages), "-chaos-every=" + f.every, "-chaos-clients=" + strconv.Itoa(f.clients), "-chaos-keep=" + folder,
+	}
+	if f.name == "functions" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
+		args = append([]string{"../localstack/aws.sh", "run"}, args...)
+	}
+	if err := os.RemoveAll(filepath.Join(folder, f.name)); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // this repository's own test
+	cmd.Dir = filepath.Join(root, "e2e")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	last := follow(bufio.NewScanner(out))
+	if err := cmd.Wait(); err != nil {
+		err = fmt.Errorf("%w\n%s%s", err, last, stderr.String())
+		v, _ := readVerdict(filepath.Join(folder, f.name)) // it may not have come so far
+		return v, err
+	}
+	return readVerdict(filepath.Join(folder, f.name))
+}
+
+// follow prints the lines that tell how far it is, and gives what else was said of what went wrong.
+func follow(lines *bufio.Scanner) string {
+	var wrong strings.Builder
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		place, said, ok := strings.Cut(lines.Text(), "chaos: ")
+		switch {
+		case ok:
+			fmt.Println("  " + said)
+		case strings.Contains(place, "_test.go:"):
+			wrong.WriteString(strings.TrimSpace(place) + "\n")
+		case strings.Contains(place, "--- SKIP"):
+			wrong.WriteString("skipped\n")
+		}
+	}
+	return wrong.String()
+}
+
+func readVerdict(folder string) (*chaosVerdict, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "verdict.json")) //nolint:gosec // the test has just written it
+	if err != nil {
+		return nil, fmt.Errorf("no verdict: %w", err)
+	}
+	var v chaosVerdict
+	return &v, json.Unmarshal(text, &v)
+}
