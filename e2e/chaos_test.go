@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/e2e/chaos"
+)
+
+var (
+	chaosFunctionMessages = flag.Int("chaos-functions", 300, "how many messages the chaos run on functions offers; the embedded one offers -messages")
+	chaosEvery            = flag.Duration("chaos-every", 400*time.Millisecond, "mean time between two bad things in a chaos run")
+	chaosCut              = flag.Float64("chaos-cut", 0.01, "share of calls that are cut in a chaos run")
+	chaosClients          = flag.Int("chaos-clients", 32, "how many clients of a chaos run send at once")
+	chaosKeep             = flag.String("chaos-keep", "", "folder in which the evidence of chaos runs is kept, and verdict.json; default none, unless a run fails")
+)
+
+// A chaos run offers messages to a system to which everything bad happens at once, writes down what was offered, told and sent, and lets a judge that knows the product by these files only count. See
+// package chaos; go run ./chaos/judge FOLDER judges again.
+func TestChaosLeavesEveryMessageWithOneEffect(t *testing.T) {
+	t.Run("embedded", chaosEmbedded)
+	t.Run("functions", chaosOnFunctions)
+}
+
+// A chaosRun is one run and its evidence.
+type chaosRun struct {
+	chaos.Run
+	folder   string
+	began    time.Time
+	random   *rand.Rand
+	messages int
+	scribe   *scribe
+	clients  *hurlers
+}
+
+func newChaosRun(t *testing.T, form string, messages int) *chaosRun {
+	t.Helper()
+	r := &chaosRun{messages: messages}
+	r.Form, r.Seed = form, *seed
+	if r.Seed == 0 {
+		r.Seed = rand.Uint64()
+	}
+	r.random = rand.New(rand.NewPCG(r.Seed, 0))
+	var err error
+	if *chaosKeep == "" {
+		r.folder, err = os.MkdirTemp("", "once-chaos-"+form) //nolint:usetesting // it is kept when the run fails
+	} else {
+		r.folder = filepath.Join(*chaosKeep, form)
+		must(t, os.RemoveAll(r.folder))
+		err = os.MkdirAll(r.folder, 0o755)
+	}
+	must(t, err)
+	t.Cleanup(func() {
+		if *chaosKeep == "" && !t.Failed() {
+			must(t, os.RemoveAll(r.folder))
+			return
+		}
+		t.Logf("chaos: the evidence is in %s; go -C e2e run ./chaos/judge %s", r.folder, r.folder)
+	})
+	t.Logf("chaos: %s: %d messages; random choices: -seed=%d", form, messages, r.Seed)
+	r.scribe = newScribe(t, r.folder, 0.003)
+	r.Destinations = map[string][]string{}
+	for _, stream := range chaosStreams {
+		r.Destinations[stream] = []string{"ledger", "posts"}
+	}
+	return r
+}
+
+func (r *chaosRun) path(name string) string { return filepath.Join(r.folder, name) }
+
+// weather lets the storm rage while clients offer everything.
+func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsSender, s *storm) {
+	t.Helper()
+	r.clients, r.began = newHurlers(t, r.folder, front.url, senders), time.Now()
+	ctx, fail := context.WithCancelCause(t.Context())
+	defer fail(nil)
+	s.progress, s.stride = r.clients.accepted.Load, int64(min(r.messages/100, 300))
+	calm, raged := make(chan struct{}), make(chan error, 1)
+	go func() {
+		err := s.rage(ctx, calm)
+		if err != nil {
+			fail(err)
+		}
+		raged <- err
+	}()
+	load := newChaosLoad(newChaosRandom(r.random), r.messages)
+	go r.report(ctx, t, s)
+	err := r.clients.hurl(ctx, load, r.messages, *chaosClients)
+	close(calm)
+	must(t, err, <-raged, r.clients.offered.close(), r.clients.told.close())
+	t.Logf("chaos: all is offered and accepted after %v: %v", time.Since(r.began).Round(time.Second), s.counts())
+}
+
+// report tells how far it is, now and then.
+func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
+	for sleep(ctx, 15*time.Second) == nil {
+		t.Logf("chaos: %s: %v: %d parcels accepted, %d posts; %v", r.Form, time.Since(r.began).Round(time.Second), r.clients.accepted.Load(), r.scribe.handled.Load(), s.counts())
+	}
+}
+
+// bury writes the dead letters down.
+func (r *chaosRun) bury(t *testing.T, letters []letter) {
+	t.Helper()
+	j, err := newJournal(r.folder, "letters.jsonl")
+	must(t, err)
+	for _, l := range letters {
+		j.write(chaos.Letter{Reason: l.Reason, Stream: l.Stream, ID: l.ID})
+	}
+	must(t, j.close())
+}
+
+// left notes what a server still has to do.
+func (r *chaosRun) left(t *testing.T, when string, s *server) {
+	t.Helper()
+	st, err := s.stats()
+	must(t, err)
+	st.DeadLetters = 0 // they are judged one by one
+	if st != (stats{Idle: true}) {
+		r.Left = append(r.Left, fmt.Sprintf("%s: %+v", when, st))
+	}
+}
+
+// verdict closes the evidence, has it judged, and writes the verdict beside it.
+func (r *chaosRun) verdict(t *testing.T, faults ...map[string]int) *chaos.Verdict {
+	t.Helper()
+	r.Faults = map[string]int{}
+	for _, f := range faults {
+		maps.Copy(r.Faults, f)
+	}
+	r.Seconds = time.Since(r.began).Seconds()
+	must(t, r.scribe.posts.close(), writeJSON(r.path("run.json"), r.Run))
+	v, err := chaos.Judge(r.folder)
+	must(t, err, writeJSON(r.path("verdict.json"), v))
+	for _, p := range v.Problems {
+		t.Error(p)
+	}
+	var done []string
+	for _, name := range slices.Sorted(maps.Keys(v.Faults)) {
+		if v.Faults[name] == 0 {
+			t.Errorf("no %s", name)
+		}
+		done = append(done, fmt.Sprintf("%d %s", v.Faults[name], name))
+	}
+	t.Logf("chaos: %s: %s", r.Form, strings.Join(done, ", "))
+	t.Logf("chaos: %s: %d offered, %d accepted, %d applied, %d sent (%d repeated under the same identity), %d key reuse refused, %d lost, %d doubled, %d wrong, %.0f s",
+		r.Form, v.Offered, v.Accepted, v.Applied, v.Sent, v.Repeated, v.Refused, v.Lost, v.Doubled, v.Wrong, v.Seconds)
+	if !v.OK() {
+		t.Errorf("lost %d, doubled %d, wrong %d, accepted %d of %d", v.Lost, v.Doubled, v.Wrong, v.Accepted, v.Offered)
+	}
+	return v
+}
+
+func writeJSON(path string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(text, '\n'), 0o600)
+}
