@@ -16,7 +16,7 @@ install() {
 	rm -rf "$dir/lib"
 	mkdir -p "$dir"
 	echo "installing $pom into $dir, this once" >&2
-	mvn -q -B -f "$pom" dependency:copy-dependencies "-DoutputDirectory=$dir/lib" -DincludeScope=runtime
+	mvn -q -B -Dstyle.color=never -f "$pom" dependency:copy-dependencies "-DoutputDirectory=$dir/lib" -DincludeScope=runtime
 	cp "$pom" "$dir/made-from.xml"
 }
 

@@ -3,7 +3,8 @@
 Lambda functions on provided.* run as processes beside it, which talk to a Lambda Runtime API served here, one server per execution environment; the
 architecture that a function names is not looked at. DynamoDB Local and Java come from DYNAMODB_LOCAL_HOME and JAVA_HOME.
 
-Three patches of the pinned release make that work: what runs functions, where DynamoDB Local is, and one mistake with FIFO queues.
+Four patches of the pinned release make that work: what runs functions, where DynamoDB Local is, and two mistakes of what polls queues for functions: with
+FIFO groups, and with bodies that are JSON.
 """
 
 import contextlib
@@ -301,10 +302,28 @@ def keep_fifo_groups_apart():
     SqsPoller.handle_messages = handle_messages
 
 
+def keep_bodies_as_they_are():
+    """Gives functions the text that was sent: for its filters the poller reads JSON and writes it anew, with other white space."""
+    handle, matching = SqsPoller.handle_messages, SqsPoller.filter_events
+
+    def handle_messages(self, messages):
+        self.texts = {message["MessageId"]: message["Body"] for message in messages}
+        handle(self, messages)
+
+    def filter_events(self, events):
+        events = matching(self, events)
+        for event in events:
+            event["body"] = self.texts[event["messageId"]]
+        return events
+
+    SqsPoller.handle_messages, SqsPoller.filter_events = handle_messages, filter_events
+
+
 if __name__ == "__main__":
     use_processes_for_lambda()
     use_installed_dynamodb_local()
     keep_fifo_groups_apart()
+    keep_bodies_as_they_are()
     tempfile.tempdir = str(ROOT / "tmp")  # function code is unpacked there
     os.makedirs(tempfile.tempdir, exist_ok=True)
     from localstack.runtime.main import main
