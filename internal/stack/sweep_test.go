@@ -48,7 +48,7 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.invoke("publish", nil)
+	w.invoke("process", nil)
 	info, err := w.system.Sweep(t.Context()) // the function is out of order
 	if err != nil || info != (admin.SweepInfo{Groups: 1, Failed: 1}) {
 		t.Fatalf("got %+v, %v", info, err)
@@ -57,7 +57,7 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 		t.Errorf("held before %+v, now %+v, %v", before, g, err)
 	}
 	var asked lambda.Task
-	w.invoke("publish", func(payload []byte) any {
+	w.invoke("process", func(payload []byte) any {
 		if err := json.Unmarshal(payload, &asked); err != nil {
 			t.Error(err)
 		}

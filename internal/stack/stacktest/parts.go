@@ -51,11 +51,11 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 		environment[variable] = a.Outputs[output]
 	}
 	a.Functions["process"] = Function{
-		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"),
+		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"), Sweeps: true,
 		Invoke: Tasks(t, lambda.Process, environment, configuration),
 	}
 	a.Functions["publish"] = Function{
-		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"), Sweeps: true,
+		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"),
 		Invoke: Tasks(t, lambda.Publish, environment, configuration),
 	}
 	a.Functions["other"] = Function{Timeout: 900}
