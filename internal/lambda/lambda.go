@@ -101,8 +101,8 @@ const answerMargin = time.Second
 // A Handler serves the events of one function.
 type Handler func(ctx context.Context, event json.RawMessage) (any, error)
 
-// Handler is the handler of the system's function. It reports at the end of each call. Tasks may be sent to the functions behind queues: a sweep to process where a stream has a handler in code, because it
-// runs handlers; a redrive to the function whose dead letters they are.
+// Handler is the handler of the system's function. It reports at the end of each call. Tasks may be sent to the functions behind queues: a sweep to process where a stream has a
+// handler in code, because it runs handlers; a redrive to the function whose dead letters they are.
 func (s *System) Handler() Handler { return telemetry.Invoke(s.watch, s.serve()) }
 
 func (s *System) serve() Handler {

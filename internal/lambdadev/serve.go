@@ -33,7 +33,7 @@ func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
 }
 
 // sweepEvent is what a deployment's schedule sends to the process function.
-const sweepEvent = `{"once":"sweep"}`
+const sweepEvent = `{"once":"` + lambda.TaskSweep + `"}`
 
 // sweep invokes the process function from time to time until the context ends.
 func (r *run) sweep(ctx context.Context) {
