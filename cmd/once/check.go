@@ -76,7 +76,7 @@ func (a *app) summary(c configured) error {
 	rows = [][]string{{"", ""}, {"DESTINATION", "KIND", "TARGET"}}
 	for _, name := range c.DestinationNames() {
 		d := c.Destinations[name]
-		rows = append(rows, []string{name, string(d.Kind()), d.Target()})
+		rows = append(rows, []string{name, string(d.Kind()), visible(d)})
 	}
 	return table(a.out, rows)
 }

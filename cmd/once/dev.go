@@ -112,7 +112,7 @@ func greet(w io.Writer, o serverOptions, url, source string) {
 	}
 	for _, name := range o.Config.DestinationNames() {
 		d := o.Config.Destinations[name]
-		pairs = append(pairs, "  destination", fmt.Sprintf("%s: %s %s", name, d.Kind(), d.Target()))
+		pairs = append(pairs, "  destination", fmt.Sprintf("%s: %s %s", name, d.Kind(), visible(d)))
 	}
 	_ = lines(w, pairs...) // standard error is gone: nobody reads this
 	stream, flags := example(o.Config)

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/config"
 )
 
 // jsonFlag adds --json to a command that prints data.
@@ -64,4 +67,19 @@ func dash(text string) string {
 		return "-"
 	}
 	return text
+}
+
+// visible is a destination's target for terminals, and for the logs that they are kept in: of a webhook only who it is, because path and query may hold a token.
+func visible(d config.Destination) string {
+	if d.Kind() != config.KindWebhook {
+		return d.Target()
+	}
+	u, err := url.Parse(d.Target())
+	switch {
+	case err != nil:
+		return "…"
+	case u.RawQuery != "" || strings.Trim(u.Path, "/") != "":
+		return u.Scheme + "://" + u.Host + "/…"
+	}
+	return u.Scheme + "://" + u.Host
 }
