@@ -52,7 +52,7 @@ func parseSettings(values map[string]any) (Settings, error) {
 // fields gives what sets each setting from a text, by the setting's name.
 func (s *Settings) fields() map[string]func(string) error {
 	return map[string]func(string) error{
-		"stack":               text(&s.Stack),
+		"stack":               shaped(&s.Stack, stackName),
 		"config":              text(&s.Config),
 		"assets":              text(&s.Assets),
 		"ingestFunction":      text(&s.IngestFunction),
@@ -71,23 +71,67 @@ func (s *Settings) fields() map[string]func(string) error {
 		"groupsTable":         text(&s.GroupsTable),
 		"tokensTable":         text(&s.TokensTable),
 		"paused":              flag(&s.Paused),
-		"kmsKeys":             list(&s.KMSKeys),
+		"kmsKeys":             listOf(&s.KMSKeys, keyARN),
 		"api":                 choice(&s.API.Kind, HTTP, REST),
 		"auth":                choice(&s.API.Auth, IAM, JWT, Key, None),
 		"jwtIssuer":           text(&s.API.JWTIssuer),
 		"jwtAudience":         list(&s.API.JWTAudience),
-		"userPool":            text(&s.API.UserPool),
+		"userPool":            shaped(&s.API.UserPool, poolARN),
 		"apiKeys":             list(&s.API.Keys),
-		"vpcEndpoints":        list(&s.API.VPCEndpoints),
+		"vpcEndpoints":        listOf(&s.API.VPCEndpoints, endpoint),
 		"throttleRate":        number(&s.API.Rate, 1, 10000),
 		"throttleBurst":       number(&s.API.Burst, 1, 5000),
 		"apiLogsRole":         flag(&s.API.LogsRole),
 		"deletionProtection":  flag(&s.DeletionProtection),
 		"logRetentionDays":    number(&s.LogRetentionDays, 1, 3653),
-		"alarmTopic":          text(&s.AlarmTopic),
+		"alarmTopic":          shaped(&s.AlarmTopic, topicARN),
 		"alarmMinutes":        minutes(&s.AlarmAge, 5, 1440),
 		"tags":                pairs(&s.Tags),
 		"emulator":            flag(&s.Emulator),
+	}
+}
+
+// A shape is what a text has to look like. The CDK panics where some of these are wrong, and AWS refuses the others in the middle of a deployment.
+type shape struct {
+	pattern *regexp.Regexp
+	what    string
+}
+
+// The shapes.
+var (
+	stackName = shape{regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`), "a stack's name: a letter, then letters, digits and hyphens, 128 at most"}
+	topicARN  = shape{regexp.MustCompile(`^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$`), "the ARN of an SNS topic"}
+	poolARN   = shape{regexp.MustCompile(`^arn:[^:]+:cognito-idp:[^:]+:\d{12}:userpool/.+$`), "the ARN of a Cognito user pool"}
+	keyARN    = shape{regexp.MustCompile(`^arn:[^:]+:kms:[^:]+:\d{12}:key/.+$`), "the ARN of a KMS key"}
+	endpoint  = shape{regexp.MustCompile(`^vpce-[0-9a-z]+$`), "the id of a VPC endpoint"}
+)
+
+func (s shape) check(value string) error {
+	if !s.pattern.MatchString(value) {
+		return fmt.Errorf("%q is not %s", value, s.what)
+	}
+	return nil
+}
+
+func shaped(to *string, s shape) func(string) error {
+	return func(value string) error {
+		*to = value
+		return s.check(value)
+	}
+}
+
+// listOf reads items of one shape with commas between them.
+func listOf(to *[]string, s shape) func(string) error {
+	return func(value string) error {
+		if err := list(to)(value); err != nil {
+			return err
+		}
+		for _, item := range *to {
+			if err := s.check(item); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 }
 

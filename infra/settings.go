@@ -156,6 +156,7 @@ func (s APISettings) check() error {
 	need(rest || s.Auth != JWT || s.JWTIssuer != "" && len(s.JWTAudience) > 0, "auth: jwt needs jwtIssuer and jwtAudience")
 	need(!rest || s.Auth != JWT || s.UserPool != "", "auth: jwt of a REST API needs userPool")
 	need(s.Auth != Key || len(s.Keys) > 0, "auth: key needs apiKeys")
+	need(s.Auth == JWT || s.JWTIssuer == "" && len(s.JWTAudience) == 0 && s.UserPool == "", "jwtIssuer, jwtAudience, userPool: set auth=jwt")
 	need(s.Auth == Key || len(s.Keys) == 0, "apiKeys: set auth=key")
 	return errors.Join(errs...)
 }
