@@ -1,6 +1,6 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
-.PHONY: help test race lint fuzz e2e bench cover vuln ci
+.PHONY: help test race lint fuzz e2e prove bench cover vuln ci
 .PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test
 
 help: ## show this list
@@ -20,6 +20,9 @@ fuzz: ## every fuzz target for 10 s each; FUZZ_TIME=5m for longer
 
 e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs)
 	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
+
+prove: ## no message lost, no effect doubled: every order of steps, known mistakes, and what docs/correctness.md lists besides
+	go run ./prove
 
 bench: ## the numbers of docs/performance.md, as ratios
 	go run ./bench

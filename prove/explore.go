@@ -15,8 +15,8 @@ import (
 	"github.com/effectively-once/once/internal/explore"
 )
 
-// shortBound is about how many states of a scenario the short form visits at most; the long form visits ten times as many as the scenario's own bound.
-const shortBound = 400_000
+// shortBound is about how many states of a scenario the short form visits at most; the long form has no bounds but the scenarios' own.
+const shortBound = 2_500_000
 
 func exploreAll(ctx context.Context, o options) error {
 	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "internal/explore/testdata/scenarios")), "*")

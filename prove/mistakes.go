@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,5 +44,22 @@ func makeMistakes(ctx context.Context, o options) error {
 		return err
 	}
 	fmt.Printf("  %d mistakes, all caught\n", len(list))
-	return nil
+	return o.documented("mistakes", table(list, caught))
+}
+
+// table is what the documentation says of the mistakes.
+func table(list []mistakes.Mistake, caught []mistakes.Catch) string {
+	var b strings.Builder
+	b.WriteString("| mistake | caught by | steps |\n|---|---|---|\n")
+	for i, c := range caught {
+		name, steps, by := c.Mistake, strconv.Itoa(c.Steps), "`"+c.By+"`"
+		if why := list[i].Why; why != "" {
+			name += ": " + strings.TrimSuffix(why, ".")
+		}
+		if c.Steps == 0 {
+			steps, by = "", "the tests of `"+strings.TrimPrefix(list[i].Test.Package, "./")+"`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, by, steps)
+	}
+	return b.String()
 }

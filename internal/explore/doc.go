@@ -3,35 +3,44 @@
 // What a worker does next depends on what it received and on what its calls were answered, and on nothing else. So a worker is a list of answers: it is run anew
 // from the beginning, given those, and stopped at its next call. A state of the whole is the contents of the store, the queues, the bucket and the destinations, and such a
 // list for each worker; it is visited once, however it was reached. The search is breadth first: the trace of what it finds is a shortest one. The method is that of explicit-state
-// model checkers, such as TLC of TLA+, with the code itself in place of a model; running the code anew to find its next step is stateless search as in VeriSoft (Godefroid, POPL 1997).
+// model checkers, such as TLC of TLA+, with the code itself in place of a model; running the code anew to find its next step is stateless search as in VeriSoft
+// (Godefroid, POPL 1997).
 //
 //	scenario.go  what is explored, read from a file
 //	parts.go     what stores, queues, buckets and destinations hold
 //	call.go      one call of a port, and its answer
-//	agent.go     the ports, as a worker sees them
+//	host.go     the ports, as a worker sees them
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and what no commit and no delivery may do
 //	state.go     a state of the whole
 //	step.go      what may happen next
+//	finish.go    what a worker says that it did
+//	player.go    one order of steps, as a trace says
 //	search.go    visiting all states; what never ends
 //	rest.go      what holds when all is done
 //	show.go      states and calls for people
 //
 // # What may happen
 //
-// At each call: it works; it fails before it was applied, or after; a list of deliveries fails in the middle; it is reported as failed and is applied at any later time; time passes before
-// its answer comes; the worker dies. Besides: any free worker receives anything that waits; a trigger is delivered once more; time passes; records that have expired are deleted; a sweep starts.
+// At each call: it works; it fails before it was applied, or after; a list of deliveries fails in the middle; it is reported as failed and is applied at any later time;
+// time passes before
+// its answer comes; the worker dies. Besides: any free worker receives anything that waits; a trigger is delivered once more; time passes; records that have expired are
+// deleted; a sweep starts.
 // Each scenario says how often.
 //
 // # What must hold
 //
-// In every state: no commit overwrites another's change; no message is applied twice, none out of the order of its numbers; nothing is sent by an attempt that was not committed, nothing
-// for the first time after its successor, and one identity never stands for two contents; nobody is told two different replies; nothing is acknowledged that is not applied, held, a dead letter or on the
-// queue once more; nothing that was deleted is applied. Where nothing is left to do: every message is applied, or a dead letter where it may be one; every effect of it was sent and every object published; nothing is pending or held; tokens
+// In every state: no commit overwrites another's change; no message is applied twice, none out of the order of its numbers; nothing is sent by an attempt that was not
+// committed, nothing
+// for the first time after its successor, and one identity never stands for two contents; nobody is told two different replies; nothing is acknowledged that is not
+// applied, held, a dead letter or on the
+// queue once more; nothing that was deleted is applied. Where nothing is left to do: every message is applied, or a dead letter where it may be one; every effect of it
+// was sent and every object published; nothing is pending or held; tokens
 // say what is done; and after one sweep nothing is left over or staged. From every state an end can be reached without another fault.
 //
 // # Limits
 //
-// The store is the one in memory, with the semantics that the conformance suite demands of all. Workers are as many, and faults as few, as the scenario says. More triggers of one group than there are
+// The store is the one in memory, with the semantics that the conformance suite demands of all. Workers are as many, and faults as few, as the scenario says. More
+// triggers of one group than there are
 // publishers are as good as one for each. Workers are deterministic: a batch holds messages of one group, effects have one destination.
 package explore

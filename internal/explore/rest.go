@@ -53,6 +53,11 @@ func (w *world) complete(s *state) error {
 	if len(s.store.contents.Held) > 0 {
 		return errors.New("held messages that no group knows: " + showHeld(s.store.contents.Held))
 	}
+	for name, r := range w.scenario.Requests {
+		if told := s.past.told[name]; strings.HasPrefix(r.Do, "DELETE") && strings.HasPrefix(told, "204") && !w.tombstone(s, r.Message) {
+			return fmt.Errorf("%s was deleted, and is remembered all the same", r.Message)
+		}
+	}
 	for _, name := range w.scenario.Guard {
 		m := w.scenario.message(name)
 		key := record.NewTokenKey("", stream, m.Identity())
@@ -61,6 +66,13 @@ func (w *world) complete(s *state) error {
 		}
 	}
 	return w.marked(s)
+}
+
+// tombstone reports whether a message's token says that it was deleted.
+func (w *world) tombstone(s *state, name string) bool {
+	m := w.scenario.message(name)
+	key := record.NewTokenKey("", stream, m.Identity())
+	return slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == key && t.Reason == record.ReasonDeleted })
 }
 
 // accounted checks what became of one message.

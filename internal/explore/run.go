@@ -90,13 +90,13 @@ func (w *world) advanced(r *run) *run {
 	if r.call != nil || r.end != nil {
 		return r
 	}
-	a := &agent{w: w, name: r.name, now: r.first, script: make([]*run, r.length)}
+	a := &host{w: w, name: r.name, now: r.first, script: make([]*run, r.length)}
 	for step := r; step.parent != nil; step = step.parent {
 		a.script[step.length-1] = step
 	}
 	var e *end
 	done := make(chan struct{})
-	go func() { // which the agent ends
+	go func() { // which the host ends
 		defer close(done)
 		e = w.perform(a, r)
 	}()
@@ -110,7 +110,7 @@ func (w *world) advanced(r *run) *run {
 }
 
 // perform is the code of a worker.
-func (w *world) perform(a *agent, r *run) *end {
+func (w *world) perform(a *host, r *run) *end {
 	ctx := context.Background()
 	e := w.engine(a)
 	switch r.kind {
@@ -153,7 +153,7 @@ func (e witness) Process(ctx context.Context, messages []record.Message) []recor
 	return outcomes
 }
 
-func (w *world) process(ctx context.Context, a *agent, r *run) *end {
+func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	out := &end{again: map[string]bool{}, fates: map[string]record.Outcome{}}
 	decode := func(m events.SQSMessage) (record.Message, error) {
 		name, _, _ := strings.Cut(m.MessageId, " ")
@@ -172,7 +172,7 @@ func (w *world) process(ctx context.Context, a *agent, r *run) *end {
 }
 
 // serve answers a request at the real front door.
-func (w *world) serve(a *agent, name string) *end {
+func (w *world) serve(a *host, name string) *end {
 	r := w.scenario.Requests[name]
 	method, path, _ := strings.Cut(r.Do, " ")
 	request := httptest.NewRequest(method, path, strings.NewReader(r.Body))
@@ -195,7 +195,7 @@ func (w *world) serve(a *agent, name string) *end {
 }
 
 // guard runs the scenario's handler as a leased consumer, which remembers what it answered and nothing else.
-func (w *world) guard(ctx context.Context, a *agent, name string) *end {
+func (w *world) guard(ctx context.Context, a *host, name string) *end {
 	g := lease.New(storePort{a}, lease.Config{
 		Lease: 2 * time.Duration(w.scenario.Tick), Now: a.clock, NewID: a.newID, Pause: func(context.Context, time.Duration) error { return nil },
 	})

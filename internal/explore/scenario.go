@@ -42,6 +42,10 @@ type Scenario struct {
 	Budget  Budget  `yaml:"budget"`
 	// Tick is by how much the clock moves on at once.
 	Tick Duration `yaml:"tick"`
+	// Deadline is how long a worker lives at most: time does not pass beyond it. 0 is for ever. What systems remember must outlive their workers.
+	Deadline Duration `yaml:"deadline"`
+	// Waits says that time passes as long as a lease runs and nobody works.
+	Waits bool `yaml:"waits"`
 	// Bound ends the exploration after so many states; 0 is no bound.
 	Bound int `yaml:"bound"`
 	// Dead names the messages that may end as dead letters in place of being applied.
@@ -117,8 +121,6 @@ type Budget struct {
 	Blobs  int `yaml:"blobs"`
 	// Ticks are moves of the clock at any time.
 	Ticks int `yaml:"ticks"`
-	// Waits are moves of the clock while nobody works, beyond those; what is left waits for them.
-	Waits int `yaml:"waits"`
 	// Expiries are deletions of all records that have expired.
 	Expiries int `yaml:"expiries"`
 }

@@ -26,13 +26,12 @@ const (
 	closings
 	collections
 	ticks
-	waits
 	expiries
 	spends
 )
 
 func (b Budget) left() (out [spends]uint8) {
-	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Waits, b.Expiries} {
+	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries} {
 		out[i] = uint8(n) //nolint:gosec // small numbers
 	}
 	return out

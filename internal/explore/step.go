@@ -2,13 +2,12 @@ package explore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -24,7 +23,7 @@ type step struct {
 // steps lists all that may happen in a state, always in the same order.
 func (w *world) steps(s *state) []step {
 	var out []step
-	out = w.receive1(s, out)
+	out = w.receive(s, out)
 	for i, r := range s.runs {
 		if i > 0 && s.runs[i-1] == r {
 			continue // two of the same do the same
@@ -47,8 +46,8 @@ func (w *world) steps(s *state) []step {
 	return w.elapse(s, out)
 }
 
-// receive1 lets free workers receive what waits.
-func (w *world) receive1(s *state, out []step) []step {
+// receive lets free workers receive what waits.
+func (w *world) receive(s *state, out []step) []step {
 	q, limit := s.queues, w.scenario.Workers
 	if s.working(processes) < limit.Process && (!w.scenario.FIFO || s.working(processes) == 0) {
 		for _, batch := range w.batches(q.messages) {
@@ -164,7 +163,7 @@ func (w *world) called(s *state, r *run, out []step) []step {
 		out = append(out, step{text: what + how, free: len(costs) == 0, next: next})
 	}
 	add("", &after, o.answer)
-	if s.left[ticks] > 0 {
+	if w.mayTick(s) {
 		later := after
 		later.clock++
 		later.now = w.clock(later.clock)
@@ -251,137 +250,25 @@ func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item strin
 	}
 }
 
-// finish acknowledges what a run has settled and gives the rest back.
-func (w *world) finish(s *state, r *run) step {
-	text := r.name + ": ends"
-	past, err := w.judge(s, r)
-	if err != nil {
-		return step{text: text, wrong: err}
-	}
-	next := s.with(r, nil)
-	next.past = past
-	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, false, r.end.again1(r.kind)) })
-	return step{text: text, free: true, next: next}
-}
-
-// again1 tells what has to be delivered again.
-func (e *end) again1(k kind) func(string, int) bool {
-	return func(item string, i int) bool {
-		switch k {
-		case processes:
-			return e.again[fmt.Sprintf("%s %d", item, i)]
-		case publishes:
-			return e.again[item]
-		case serves, guards:
-			return e.told == ""
-		case sweeps, closes, collects, kinds:
-		}
-		return false
-	}
-}
-
-// judge looks at what a run says that it did, and notes what clients were told.
-func (w *world) judge(s *state, r *run) (*pastPart, error) {
-	past := s.past
-	again := r.end.again1(r.kind)
-	for i, item := range r.items {
-		if r.kind == processes && !again(item, i) {
-			if err := w.safe(s, r, item); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(r.end.fates)) {
-		o := r.end.fates[name]
-		if o.Reply == nil {
-			continue
-		}
-		var err error
-		if past, err = w.tell(past, "the caller of "+name, string(o.Reply.Body)); err != nil {
-			return nil, err
-		}
-	}
-	if r.end.told == "" {
-		return past, nil
-	}
-	return w.answered(past, r)
-}
-
-// answered notes what the client of a request, or a leased consumer's caller, was told.
-func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
-	item, told := r.items[0], r.end.told
-	if r.kind == serves {
-		request := w.scenario.Requests[item]
-		if strings.HasPrefix(request.Do, "DELETE") { // with what had been applied by then
-			for _, line := range past.applied {
-				if nameIn(line) == request.Message {
-					told += " applied"
-				}
-			}
-			if past.told[item] != "" {
-				return past, nil
-			}
-		} else if !strings.HasPrefix(told, "200 ") {
-			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
-		}
-		item = request.Do
-		if strings.HasPrefix(request.Do, "DELETE") {
-			item = r.items[0]
-		}
-	}
-	return w.tell(past, item, told)
-}
-
-// safe reports why a message must not be acknowledged now: it is neither applied, nor held, nor a dead letter, nor waits in another delivery.
-func (w *world) safe(s *state, r *run, name string) error {
-	m := w.scenario.message(name)
-	a, err := w.arrival(name)
-	if err != nil {
-		return err
-	}
-	if w.scenario.Stream.Stateless {
-		for _, t := range s.store.contents.Tokens {
-			if t.Key == a.Token() && t.State == record.Done {
-				return nil
-			}
-		}
-	}
-	for _, line := range s.past.applied {
-		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && b.Fingerprint() == a.Fingerprint() {
-			return nil
-		}
-	}
-	for _, h := range s.store.contents.Held {
-		if h.Message.SourceKey() == m.SourceKey() && h.Message.Number() == m.Number() {
-			return nil
-		}
-	}
-	for _, d := range s.queues.dead {
-		if strings.HasPrefix(d, name+": ") {
-			return nil
-		}
-	}
-	if slices.Contains(s.queues.messages, name) || slices.ContainsFunc(s.runs, func(other *run) bool {
-		return other != r && other.kind == processes && slices.Contains(other.items, name)
-	}) {
-		return nil
-	}
-	return errors.New(name + " is acknowledged, and is neither applied nor held nor a dead letter")
+// mayTick reports whether time may pass while workers work.
+func (w *world) mayTick(s *state) bool {
+	deadline := time.Duration(w.scenario.Deadline)
+	return s.left[ticks] > 0 && (deadline == 0 || !slices.ContainsFunc(s.runs, func(r *run) bool { return w.clock(s.clock+1).Sub(r.first) > deadline }))
 }
 
 // elapse lets time pass, and records disappear that have expired.
 func (w *world) elapse(s *state, out []step) []step {
-	if s.left[ticks] > 0 {
+	if w.mayTick(s) {
 		next := *s
 		next.clock++
 		next.now = w.clock(next.clock)
 		out = append(out, step{text: "time passes", next: (&next).spend(ticks)})
 	}
-	if s.left[ticks] == 0 && s.left[waits] > 0 && len(s.runs)+len(s.late) == 0 && !s.idle() {
+	if w.scenario.Waits && len(s.runs)+len(s.late) == 0 && !s.idle() && slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Lease.After(s.now) }) {
 		next := *s
 		next.clock++
 		next.now = w.clock(next.clock)
-		out = append(out, step{text: "time passes", free: true, next: (&next).spend(waits)})
+		out = append(out, step{text: "a lease runs out", free: true, next: &next})
 	}
 	if s.left[expiries] > 0 {
 		m := s.store.at(s.now)

@@ -66,17 +66,19 @@ func (w *world) clock(ticks uint8) time.Time {
 	return start.Add(time.Duration(ticks) * time.Duration(w.scenario.Tick))
 }
 
-func (w *world) streams(a *agent) []record.Stream {
+func (w *world) streams(a *host) []record.Stream {
 	s := w.scenario.Stream
+	handler := func(_ context.Context, t *record.Attempt, m record.Message) error { return w.handle(a, t, m) }
 	out := record.Stream{
-		Name: stream, Admission: s.Admission, Handler: func(_ context.Context, t *record.Attempt, m record.Message) error { return w.handle(a, t, m) }, Stateless: s.Stateless, Unordered: s.Stateless, Retention: time.Duration(s.Retention),
-		GroupRetention: time.Duration(s.GroupRetention), Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
+		Name: stream, Admission: s.Admission, Handler: handler, Stateless: s.Stateless, Unordered: s.Stateless,
+		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
+		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
 	}
 	return []record.Stream{out}
 }
 
 // handle is the handler of every scenario. All that it does bears the name of the message and of the attempt.
-func (w *world) handle(worker *agent, a *record.Attempt, m record.Message) error {
+func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error {
 	s, name := w.scenario.Stream, m.Headers[nameHeader]
 	if s.Fails {
 		if err := (queuesPort{worker}).put("handle", []string{name}, func(*queuesPart) {}); err != nil {
@@ -105,7 +107,7 @@ func (w *world) handle(worker *agent, a *record.Attempt, m record.Message) error
 }
 
 // engine makes the engine of a worker.
-func (w *world) engine(a *agent) *dedup.Engine {
+func (w *world) engine(a *host) *dedup.Engine {
 	e, err := dedup.New(dedup.Config{
 		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: map[string]record.Sender{destination: senderPort{a}},
 		Sequenced: map[string]bool{destination: w.scenario.Stream.Sequenced}, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
@@ -192,18 +194,18 @@ func (w *world) deleted(applied []string, told map[string]string) error {
 func (w *world) send(v view, list []sent, n int) outcome {
 	received := slices.Clone(v.sends.list)
 	for _, s := range list[:n] {
-		received2, err := w.receive(received, s, v.past)
+		next, err := w.arrive(received, s, v.past)
 		if err != nil {
 			return outcome{view: v, wrong: err}
 		}
-		received = received2
+		received = next
 	}
 	v.sends = w.sendsOf(received)
 	return outcome{view: v, answer: w.answerOf(keyOf("sent", n), fmt.Sprintf("%d sent", n), v.now, n, nil)}
 }
 
-// receive is what a destination makes of one delivery.
-func (w *world) receive(received []sent, s sent, past *pastPart) ([]sent, error) {
+// arrive is what a destination makes of one delivery.
+func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) {
 	var last *sent
 	for i := range received {
 		r := &received[i]

@@ -82,6 +82,15 @@ func Load(files fs.FS, name string) ([]Mistake, error) {
 	return out, nil
 }
 
+// Fits tells whether the source at root still has the texts that the mistake changes.
+func (m Mistake) Fits(root string) error {
+	_, err := changed(root, m.Changes)
+	if err != nil {
+		return fmt.Errorf("mistake %q: %w", m.Name, err)
+	}
+	return nil
+}
+
 // Make makes a mistake in the module at root and tells what caught it. The error wraps ErrSurvived where nothing did.
 func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	folder, err := os.MkdirTemp("", "mistake")
@@ -89,7 +98,7 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 		return Catch{}, fmt.Errorf("make mistake: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }() //nolint:errcheck // temporary
-	root, err = filepath.Abs(root) // as the overlay names files
+	root, err = filepath.Abs(root)              // as the overlay names files
 	if err != nil {
 		return Catch{}, fmt.Errorf("make mistake: %w", err)
 	}
@@ -111,22 +120,31 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	return c, nil
 }
 
-// overlay writes the changed files and the list that names them, and gives its path.
-func overlay(root, folder string, changes []Change) (string, error) {
+// changed gives the changed files' content by path.
+func changed(root string, changes []Change) (map[string]string, error) {
 	text := map[string]string{}
 	for _, c := range changes {
 		path := filepath.Join(root, c.File)
 		if _, ok := text[path]; !ok {
 			b, err := os.ReadFile(path) //nolint:gosec // named by the list of mistakes
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			text[path] = string(b)
 		}
 		if n := strings.Count(text[path], c.Old); n != 1 {
-			return "", fmt.Errorf("%s has the text %d times, not once: %q", c.File, n, c.Old)
+			return nil, fmt.Errorf("%s has the text %d times, not once: %q", c.File, n, c.Old)
 		}
 		text[path] = strings.Replace(text[path], c.Old, c.New, 1)
+	}
+	return text, nil
+}
+
+// overlay writes the changed files and the list that names them, and gives its path.
+func overlay(root, folder string, changes []Change) (string, error) {
+	text, err := changed(root, changes)
+	if err != nil {
+		return "", err
 	}
 	replace := map[string]string{}
 	for path, content := range text {
@@ -158,7 +176,7 @@ func tested(ctx context.Context, root, overlay string, t *Test) error {
 
 // explored explores a scenario, which has to find something.
 func (c *Catch) explored(ctx context.Context, root, overlay, results string) error {
-	out, err := goTest(ctx, root, overlay, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-results", results)
+	out, err := goTest(ctx, root, overlay, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-bound", "3000000", "-results", results)
 	text, missing := os.ReadFile(results) //nolint:gosec // its own file
 	if missing != nil {
 		return fmt.Errorf("%w: %s", errors.Join(err, missing), out)

@@ -15,9 +15,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// An agent stands between a worker that is rebuilt and its ports: it gives the answers that the worker had, one after the other, and stops it at the first call that was not
-// answered yet. Code that makes different calls after the same answers can't be explored; the agent panics then.
-type agent struct {
+// A host stands between a worker that is rebuilt and its ports: it gives the answers that the worker had, one after the other, and stops it at the first call that was not
+// answered yet. Code that makes different calls after the same answers can't be explored; the host panics then.
+type host struct {
 	w      *world
 	name   string
 	script []*run // what was asked and answered, oldest first
@@ -31,7 +31,7 @@ type agent struct {
 }
 
 // ask gives the recorded answer, or notes the call and ends the goroutine.
-func (a *agent) ask(c call, args ...any) *answer {
+func (a *host) ask(c call, args ...any) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stopped {
@@ -50,14 +50,14 @@ func (a *agent) ask(c call, args ...any) *answer {
 	return step.given
 }
 
-func (a *agent) clock() time.Time {
+func (a *host) clock() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now
 }
 
 // newID names an attempt after the delivery that it is for.
-func (a *agent) newID() string {
+func (a *host) newID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.names++
@@ -65,7 +65,7 @@ func (a *agent) newID() string {
 }
 
 // storePort is the store as a worker sees it.
-type storePort struct{ *agent }
+type storePort struct{ *host }
 
 var (
 	_ record.Store  = storePort{}
@@ -186,7 +186,7 @@ func (s storePort) Expire(context.Context, int) (int, error) {
 }
 
 // queuesPort is the queues as a worker sees them.
-type queuesPort struct{ *agent }
+type queuesPort struct{ *host }
 
 // put changes the queues.
 func (q queuesPort) put(op string, what []string, change func(*queuesPart)) error {
@@ -243,7 +243,7 @@ func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) erro
 }
 
 // senderPort is the destination as a worker sees it.
-type senderPort struct{ *agent }
+type senderPort struct{ *host }
 
 func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []error {
 	list := make([]sent, len(deliveries))
@@ -267,7 +267,7 @@ func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []erro
 }
 
 // blobsPort is the bucket as a worker sees it.
-type blobsPort struct{ *agent }
+type blobsPort struct{ *host }
 
 func (b blobsPort) Check(string) error { return nil }
 

@@ -1,0 +1,129 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// finish acknowledges what a run has settled and gives the rest back.
+func (w *world) finish(s *state, r *run) step {
+	text := r.name + ": ends"
+	past, err := w.judge(s, r)
+	if err != nil {
+		return step{text: text, wrong: err}
+	}
+	next := s.with(r, nil)
+	next.past = past
+	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, false, r.end.undone(r.kind)) })
+	return step{text: text, free: true, next: next}
+}
+
+// undone tells what has to be delivered again.
+func (e *end) undone(k kind) func(string, int) bool {
+	return func(item string, i int) bool {
+		switch k {
+		case processes:
+			return e.again[fmt.Sprintf("%s %d", item, i)]
+		case publishes:
+			return e.again[item]
+		case serves, guards:
+			return e.told == ""
+		case sweeps, closes, collects, kinds:
+		}
+		return false
+	}
+}
+
+// judge looks at what a run says that it did, and notes what clients were told.
+func (w *world) judge(s *state, r *run) (*pastPart, error) {
+	past := s.past
+	again := r.end.undone(r.kind)
+	for i, item := range r.items {
+		if r.kind == processes && !again(item, i) {
+			if err := w.safe(s, r, item); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.end.fates)) {
+		o := r.end.fates[name]
+		if o.Reply == nil {
+			continue
+		}
+		var err error
+		if past, err = w.tell(past, "the caller of "+name, string(o.Reply.Body)); err != nil {
+			return nil, err
+		}
+	}
+	if r.end.told == "" {
+		return past, nil
+	}
+	return w.answered(past, r)
+}
+
+// answered notes what the client of a request, or a leased consumer's caller, was told.
+func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
+	item, told := r.items[0], r.end.told
+	if r.kind == serves {
+		request := w.scenario.Requests[item]
+		if strings.HasPrefix(request.Do, "DELETE") { // with what had been applied by then
+			for _, line := range past.applied {
+				if nameIn(line) == request.Message {
+					told += " applied"
+				}
+			}
+			if past.told[item] != "" {
+				return past, nil
+			}
+		} else if !strings.HasPrefix(told, "200 ") {
+			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
+		}
+		item = request.Do
+		if strings.HasPrefix(request.Do, "DELETE") {
+			item = r.items[0]
+		}
+	}
+	return w.tell(past, item, told)
+}
+
+// safe reports why a message must not be acknowledged now: it is neither applied, nor held, nor a dead letter, nor waits in another delivery.
+func (w *world) safe(s *state, r *run, name string) error {
+	m := w.scenario.message(name)
+	a, err := w.arrival(name)
+	if err != nil {
+		return err
+	}
+	if w.scenario.Stream.Stateless {
+		for _, t := range s.store.contents.Tokens {
+			if t.Key == a.Token() && t.State == record.Done {
+				return nil
+			}
+		}
+	}
+	for _, line := range s.past.applied {
+		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && b.Fingerprint() == a.Fingerprint() {
+			return nil
+		}
+	}
+	for _, h := range s.store.contents.Held {
+		if h.Message.SourceKey() == m.SourceKey() && h.Message.Number() == m.Number() {
+			return nil
+		}
+	}
+	for _, d := range s.queues.dead {
+		if strings.HasPrefix(d, name+": ") {
+			return nil
+		}
+	}
+	if slices.Contains(s.queues.messages, name) || slices.ContainsFunc(s.runs, func(other *run) bool {
+		return other != r && other.kind == processes && slices.Contains(other.items, name)
+	}) {
+		return nil
+	}
+	return errors.New(name + " is acknowledged, and is neither applied nor held nor a dead letter")
+}

@@ -1,0 +1,219 @@
+package mistakes
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+var removedFrom = flag.String("conditions", "", "remove conditions only from packages whose paths contain this")
+
+// A guarded package is one whose conditional writes are tested by taking their conditions out, one at a time.
+type guarded struct {
+	// Package is whose source is changed, as a folder of the module.
+	Package string `yaml:"package"`
+	// Tests are the folders whose tests have to fail; of the package itself where there are none. Run, where given, picks among them.
+	Tests []string `yaml:"tests"`
+	Run   string   `yaml:"run"`
+	// Functions are those whose conditions are removed, by file; of a file with no functions named, all.
+	Functions map[string][]string `yaml:"functions"`
+	// Calls are methods that add a condition to an expression.
+	Calls []string `yaml:"calls"`
+	// Terms are conditions inside texts.
+	Terms []term `yaml:"terms"`
+	// Add is source that the changed package needs besides.
+	Add string `yaml:"add"`
+	// Needs is the environment variable without which the tests test nothing.
+	Needs string `yaml:"needs"`
+	// Survivors are removals that no test finds, and why that is right.
+	Survivors map[string]string `yaml:"survivors"`
+}
+
+// A term is a condition inside a text: in New, REMOVED stands for whether it is removed.
+type term struct {
+	Name   string `yaml:"name"`
+	Change `yaml:",inline"`
+}
+
+// patience is how many times longer than with all conditions tests may take without one: some go on for ever then.
+const patience = 5
+
+func TestEveryConditionOfAConditionalWriteIsTested(t *testing.T) {
+	text, err := os.ReadFile("testdata/conditions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []guarded
+	if err := yaml.UnmarshalWithOptions(text, &list, yaml.Strict()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range list {
+		if !strings.Contains(g.Package, *removedFrom) {
+			continue
+		}
+		t.Run(g.Package, func(t *testing.T) {
+			if g.Needs != "" && os.Getenv(g.Needs) == "" {
+				t.Skipf("%s is not set", g.Needs)
+			}
+			t.Parallel()
+			g.check(t)
+		})
+	}
+}
+
+// check builds the tests of a package with every condition switchable, and runs them without each.
+func (g *guarded) check(t *testing.T) {
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, tests := g.build(t, root)
+	limit, begun := 2*time.Minute, time.Now()
+	if by := failed(t, root, tests, g.Run, limit, 0); by != "" {
+		t.Fatalf("the tests fail with all conditions there: %s", by)
+	}
+	limit = max(10*time.Second, patience*time.Since(begun))
+	killed, known := 0, 0
+	for i, r := range found {
+		by := failed(t, root, tests, g.Run, limit, i+1)
+		reason, expected := g.Survivors[r.name]
+		switch {
+		case by != "":
+			killed++
+			t.Logf("killed %s: %s", r.name, by)
+		case expected:
+			known++
+			t.Logf("survives %s: %s", r.name, reason)
+		default:
+			t.Errorf("no test fails without %s", r.name)
+		}
+	}
+	for name := range g.Survivors {
+		if !slices.ContainsFunc(found, func(r removal) bool { return r.name == name }) {
+			t.Errorf("there is no condition %s any more", name)
+		}
+	}
+	t.Logf("%d conditions removed: %d killed, %d survive for a reason, %d survive without", len(found), killed, known, len(found)-killed-known)
+}
+
+// build gives the removals and the test binaries by folder.
+func (g *guarded) build(t *testing.T, root string) ([]removal, map[string]string) {
+	folder, into := filepath.Join(root, g.Package), t.TempDir()
+	found, name, err := g.find(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace, err := write(folder, into, name, g.Add, found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := filepath.Join(into, "overlay.json")
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]string{}
+	for i, test := range g.tests() {
+		tests[test] = filepath.Join(into, fmt.Sprint(i, ".test"))
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", tests[test], "./"+test)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build the tests of %s: %v\n%s", test, err, out)
+		}
+	}
+	return found, tests
+}
+
+func (g *guarded) tests() []string {
+	if len(g.Tests) == 0 {
+		return []string{g.Package}
+	}
+	return g.Tests
+}
+
+// find lists the conditions, numbered from 1.
+func (g *guarded) find(folder string) (found []removal, name string, err error) {
+	next := 1
+	var files []string
+	for file := range g.Functions {
+		files = append(files, file)
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		var of []removal
+		if of, name, err = removals(folder, file, g.Functions[file], g.Calls, &next); err != nil {
+			return nil, "", err
+		}
+		found = append(found, of...)
+	}
+	for _, x := range g.Terms {
+		r, err := x.removal(folder, next)
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, r)
+		next++
+	}
+	return found, name, nil
+}
+
+func (x *term) removal(folder string, number int) (removal, error) {
+	text, err := os.ReadFile(filepath.Join(folder, x.File))
+	if err != nil {
+		return removal{}, err
+	}
+	if n := strings.Count(string(text), x.Old); n != 1 {
+		return removal{}, fmt.Errorf("%s has the text %d times, not once: %q", x.File, n, x.Old)
+	}
+	// What is new goes in front, and the old text behind it is made a comment.
+	at := strings.Index(string(text), x.Old)
+	call := fmt.Sprintf("%s(%d)", switchedOff, number)
+	return removal{x.File + " " + x.Name, []edit{
+		{x.File, at, strings.ReplaceAll(x.New, "REMOVED", call) + "/* "}, {x.File, at + len(x.Old), " */"},
+	}}, nil
+}
+
+// failed runs tests without a condition, and names the first that fails; empty where none does.
+func failed(t *testing.T, root string, tests map[string]string, run string, limit time.Duration, number int) string {
+	for folder, binary := range tests {
+		if by := failure(t, filepath.Join(root, folder), binary, run, limit, number); by != "" {
+			return by
+		}
+	}
+	return ""
+}
+
+func failure(t *testing.T, folder, binary, run string, limit time.Duration, number int) string {
+	cmd := exec.CommandContext(t.Context(), binary, "-test.failfast", "-test.timeout", limit.String(), "-test.run", run)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), fmt.Sprint("ONCE_REMOVED_CONDITION=", number))
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return ""
+	}
+	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
+		t.Fatalf("run the tests: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		for _, sign := range []string{"--- FAIL", "panic:", "fatal error:"} {
+			if strings.HasPrefix(line, sign) {
+				return line
+			}
+		}
+	}
+	t.Fatalf("the tests ended with %v, and not by failing: %s", err, out)
+	return ""
+}
