@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // The first byte of a key tells whose it is.
@@ -52,6 +53,12 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = bloom.FilterPolicy(filterBits)
 	}
+	if options.FS == nil {
+		options.FS = vfs.Default
+	}
+	logs := &logs{FS: options.FS, logger: options.Logger}
+	options.FS = logs
+	options.AddEventListener(pebble.EventListener{BackgroundError: logs.background})
 	db, err := pebble.Open(dir, options)
 	if errors.Is(err, syscall.EAGAIN) {
 		return nil, fmt.Errorf("open database %s: %w", dir, ErrLocked)
@@ -59,6 +66,7 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", dir, err)
 	}
+	logs.opened.Store(true)
 	return db, nil
 }
 
