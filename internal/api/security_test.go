@@ -129,8 +129,16 @@ func TestTheLogHasNothingThatACallerSays(t *testing.T) {
 	all := func() {
 		t.Helper()
 		for _, r := range []struct{ method, path, body string }{
-			{"POST", orders + "?token=" + said, said}, {"POST", payments, said}, {"GET", orders + "/" + said, ""}, {"POST", orders, "fail"}, {"POST", orders, "refuse"},
-			{"PUT", request + said, said}, {"POST", request + said, ""}, {"GET", request + said, ""}, {"DELETE", request + said, ""}, {"POST", "/" + said, said},
+			{"POST", orders + "?token=" + said, said},
+			{"POST", payments, said},
+			{"GET", orders + "/" + said, ""},
+			{"POST", orders, "fail"},
+			{"POST", orders, "refuse"},
+			{"PUT", request + said, said},
+			{"POST", request + said, ""},
+			{"GET", request + said, ""},
+			{"DELETE", request + said, ""},
+			{"POST", "/" + said, said},
 		} {
 			w.send(r.method, r.path, r.body, "Idempotency-Key: "+said, "Once-Group: "+said, "X-Own: "+said, "Authorization: Bearer "+said, "Cookie: s="+said, "Once-Header-Own: "+said)
 		}
