@@ -19,7 +19,7 @@ import (
 const (
 	callers   = 4
 	phases    = 2
-	callsEach = 15
+	callsEach = 10
 	groups    = 4
 	lostOneIn = 40 // of each kind of fault
 	hidden    = 10 * time.Minute
@@ -131,9 +131,13 @@ func (r *round) pass(all []*caller) {
 
 // drain deletes what is left.
 func (r *round) drain(c *caller) {
-	for c.receive(10, r.Patience, false) > 0 {
+	for turn := 0; c.receive(10, r.Patience, false) > 0; turn++ {
 		for len(c.mine) > 0 {
 			c.delete(false)
+		}
+		if turn > groups*longest {
+			r.Error("messages that were deleted come again and again")
+			return
 		}
 	}
 	for o := range r.sent {
