@@ -59,19 +59,16 @@ func (s *Store) putReply(ctx context.Context, it item) error {
 	return nil
 }
 
-// dropReply deletes the reply that a token no longer has.
-func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) error {
+// dropReply deletes the reply that a token no longer has. That it fails changes nothing of the swap, which has been decided: what stays expires when its token would have.
+func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) {
 	it, err := replyOf(gone)
 	if err != nil || it == nil {
-		return err
+		return
 	}
 	if other, err := replyOf(instead); err != nil || other != nil && partitionOf(other) == partitionOf(it) {
-		return err
+		return
 	}
-	if _, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Tokens, Key: item{attrPK: it[attrPK]}}); err != nil {
-		return fmt.Errorf("delete reply: %w", err)
-	}
-	return nil
+	_, _ = s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Tokens, Key: item{attrPK: it[attrPK]}})
 }
 
 // A stored token is one as it was read, and where the rest of it is.

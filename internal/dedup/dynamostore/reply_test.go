@@ -32,6 +32,7 @@ type spy struct {
 	dynamostore.Client
 	beforeReply  func()
 	beforeDelete func()
+	failDelete   error
 	fail         func(items []string) error
 }
 
@@ -65,6 +66,9 @@ func (s *spy) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, opti
 	if before := s.beforeDelete; before != nil {
 		s.beforeDelete = nil
 		before()
+	}
+	if pk, ok := in.Key["pk"].(*types.AttributeValueMemberS); ok && strings.Contains(pk.Value, "#") && s.failDelete != nil {
+		return nil, s.failDelete
 	}
 	return s.Client.DeleteItem(ctx, in, options...)
 }
@@ -244,6 +248,44 @@ func TestAConflictTellsTheReplyAndTheLosersIsGone(t *testing.T) {
 	if tokens, replies, _ := w.items(t); tokens != 0 || replies != 0 {
 		t.Errorf("%d tokens and %d replies after both were forgotten", tokens, replies)
 	}
+}
+
+func TestASwapThatWasAppliedSucceedsThoughTheOldReplyStaysUntilItExpires(t *testing.T) {
+	for name, instead := range map[string]record.Token{"written anew": done(0, "after", "small"), "deleted": {Key: done(0, "", "").Key}} {
+		t.Run(name, func(t *testing.T) {
+			w := newReplyWorld(t)
+			before := done(0, "before", large)
+			if err := w.MarkDone(t.Context(), []record.Token{before}); err != nil {
+				t.Fatal(err)
+			}
+			w.spy.failDelete = errors.New("DynamoDB is away")
+			for range 2 { // our own write, repeated, too
+				got, err := w.SwapToken(t.Context(), before, instead)
+				if d := cmp.Diff(instead, got); d != "" || err != nil {
+					t.Errorf("%v; answer (-want +got)\n%s", err, d)
+				}
+			}
+			if d := cmp.Diff(instead, w.load(t, before.Key)[0]); d != "" {
+				t.Error(d)
+			}
+			want := fmt.Sprint(before.Expires.Add(time.Second - time.Millisecond).Unix()) // in whole seconds, none too early
+			if got := w.leftReply(t)["expires"]; got == nil || got.(*types.AttributeValueMemberN).Value != want {
+				t.Errorf("what is left of the reply expires at %v, want %s", got, want)
+			}
+		})
+	}
+}
+
+// leftReply is the one reply's item that is there.
+func (w *replyWorld) leftReply(t *testing.T) map[string]types.AttributeValue {
+	t.Helper()
+	out, err := w.client.Scan(t.Context(), &dynamodb.ScanInput{
+		TableName: &w.tables.Tokens, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("attribute_not_exists(st)"),
+	})
+	if err != nil || len(out.Items) != 1 {
+		t.Fatalf("%d replies, %v", len(out.Items), err)
+	}
+	return out.Items[0]
 }
 
 // Two publishers of one entry write the same token, with the same reply.

@@ -40,7 +40,8 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	err := s.putToken(ctx, next, x, &d)
 	it, failed := conditionFailed(err)
 	if err == nil {
-		return *next, s.dropReply(ctx, old, next)
+		s.dropReply(ctx, old, next)
+		return *next, nil
 	}
 	if !failed {
 		return record.Token{}, err
@@ -50,7 +51,8 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	case err != nil:
 		return record.Token{}, err
 	case same(&found.Token, next):
-		return *next, s.dropReply(ctx, old, next)
+		s.dropReply(ctx, old, next)
+		return *next, nil
 	case d.exists():
 		return record.Token{}, errOverwritten
 	}
@@ -58,8 +60,8 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	if err != nil {
 		return record.Token{}, err
 	}
-	if stored.State == record.Done { // nobody can write next any more, and with it the same reply; what stays expires
-		_ = s.dropReply(ctx, next, &stored)
+	if stored.State == record.Done { // nobody can write next any more, and with it the same reply
+		s.dropReply(ctx, next, &stored)
 	}
 	return stored, record.ErrConflict
 }
