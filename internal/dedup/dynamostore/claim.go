@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -205,7 +206,7 @@ func hollow(it item) {
 }
 
 // SweepClaims deletes the claims from before a time that no group refers to: of commits that lost or crashed, and of groups that have expired. The time is to be longer ago than any
-// commit may take; an hour is ample.
+// commit may take; an hour is ample. It begins with any of them: who has no time for all is with others the next time.
 func (s *Store) SweepClaims(ctx context.Context, before time.Time) (int, error) {
 	if s.options.Claims == nil {
 		return 0, nil
@@ -213,6 +214,10 @@ func (s *Store) SweepClaims(ctx context.Context, before time.Time) (int, error) 
 	names, err := s.options.Claims.List(ctx, before)
 	if err != nil {
 		return 0, fmt.Errorf("list claims: %w", err)
+	}
+	if len(names) > 0 {
+		begin := rand.N(len(names)) //nolint:gosec // nobody gains by guessing it
+		names = slices.Concat(names[begin:], names[:begin])
 	}
 	n := 0
 	for chunk := range slices.Chunk(names, batchGet) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -267,6 +268,39 @@ func TestASweepTakesStraysOnly(t *testing.T) {
 	}
 	if got := w.shelf.kinds(); got != "1 not one of ours s" {
 		t.Errorf("left %q", got)
+	}
+}
+
+// A row of claims has time for one deletion.
+type row struct {
+	*shelf
+	names, deleted []string
+}
+
+func (r *row) List(context.Context, time.Time) ([]string, error) { return r.names, nil }
+
+func (r *row) Delete(_ context.Context, names []string) error {
+	r.deleted = append(r.deleted, names...)
+	return context.DeadlineExceeded
+}
+
+func TestSweepsThatHaveNoTimeForAllClaimsReachThemAll(t *testing.T) {
+	claims := &row{shelf: newShelf()}
+	for i := range 250 {
+		claims.names = append(claims.names, fmt.Sprintf("b3RoZXIjZw/attempt-%03d/s", i)) // of other#g, which is not there
+	}
+	store, err := dynamostore.New(&empty{}, dynamostore.Tables{Groups: "groups", Tokens: "tokens"}, dynamostore.Options{Claims: claims})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		if _, err := store.SweepClaims(t.Context(), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(claims.deleted)
+	if reached := slices.Compact(claims.deleted); !slices.Equal(reached, claims.names) {
+		t.Errorf("100 sweeps reached %d of %d", len(reached), len(claims.names))
 	}
 }
 

@@ -73,3 +73,17 @@ func TestReadsAreStronglyConsistentAndGroupsComeBeforeTokens(t *testing.T) {
 		t.Errorf("reads %v, want %v; weak %v", client.reads, want, client.weak)
 	}
 }
+
+func TestAGlanceIsAScanForHalfThePrice(t *testing.T) {
+	client := &empty{}
+	store, err := dynamostore.New(client, dynamostore.Tables{Groups: "groups", Tokens: "tokens"}, dynamostore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Glance(t.Context(), record.GroupKey{}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"scan groups"}; !slices.Equal(client.weak, want) {
+		t.Errorf("reads %v, of them %v not strongly consistent, want %v", client.reads, client.weak, want)
+	}
+}
