@@ -1,0 +1,142 @@
+package pebblequeue
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// framed puts a body into a record whose checksum is right.
+func framed(version byte, body []byte) []byte {
+	out := append([]byte{version}, body...)
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
+}
+
+// FuzzRecord decodes bodies whose checksum is right: they are refused, or what they say comes back from what it encodes to.
+func FuzzRecord(f *testing.F) {
+	for _, r := range []any{
+		messageRecord{Body: "x", Attributes: map[string]string{"a": "1"}, Group: "g", DedupID: "d", Sender: "s", Sent: 1, Due: -1},
+		receivesRecord{7}, dedupRecord{DedupID: "d", Expires: 9}, incarnationRecord{3},
+	} {
+		data, err := encode(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data[1 : len(data)-4])
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		comesBack[messageRecord](t, body)
+		comesBack[receivesRecord](t, body)
+		comesBack[dedupRecord](t, body)
+		comesBack[incarnationRecord](t, body)
+	})
+}
+
+func comesBack[T any](t *testing.T, body []byte) {
+	t.Helper()
+	var first, again T
+	if err := decode(framed(recordVersion+1, body), &first); err == nil || !strings.Contains(err.Error(), "version 2") {
+		t.Fatalf("of a newer version: %v", err)
+	}
+	if decode(framed(recordVersion, body), &first) != nil {
+		return
+	}
+	data, err := encode(&first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := decode(data, &again); err != nil {
+		t.Fatalf("what was read can't be written: %v", err)
+	}
+	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("read, written and read again (-first +again):\n%s", diff)
+	}
+}
+
+// FuzzMutatedRecord changes one record of a queue: the queue does not open without it, and says which one it is.
+func FuzzMutatedRecord(f *testing.F) {
+	db, err := pebbledb.Open("db", &pebble.Options{FS: vfs.NewMem()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = db.Close() })
+	q, err := Open(db, "q.fifo", Options{Deduplicate: 1 << 40})
+	if err != nil {
+		f.Fatal(err)
+	}
+	mustSend(f, func() []queue.SendResult { return q.Send(f.Context(), inGroup("g", "a")) })
+	receive(f, q, 1, 0)
+	if err := q.Close(); err != nil {
+		f.Fatal(err)
+	}
+	kinds := []byte{kindMessage, kindReceives, kindDedup, kindIncarnation}
+	f.Add(uint8(0), uint16(0), uint16(1), []byte{recordVersion + 1})
+	f.Add(uint8(1), uint16(3), uint16(1<<15), []byte{})
+	f.Add(uint8(2), uint16(0), uint16(1<<15), []byte{})
+	f.Add(uint8(3), uint16(1<<15), uint16(0), []byte{0})
+	f.Fuzz(func(t *testing.T, kind uint8, at, cut uint16, put []byte) {
+		key, data := only(t, db, keyPrefix("q.fifo", kinds[int(kind)%len(kinds)]))
+		from := int(at) % (len(data) + 1)
+		changed := append(append(bytes.Clone(data[:from]), put...), data[min(from+int(cut), len(data)):]...)
+		if bytes.Equal(data, changed) {
+			return
+		}
+		set(t, db, key, changed)
+		defer set(t, db, key, data)
+		if opened, err := Open(db, "q.fifo", Options{Deduplicate: 1 << 40}); err == nil {
+			t.Fatalf("opened without a record, with %d messages", opened.Len())
+		} else if !strings.Contains(err.Error(), `decode record "q`) {
+			t.Fatalf("it does not say which record: %v", err)
+		}
+	})
+}
+
+// only gives the first record under a prefix.
+func only(t *testing.T, db *pebble.DB, prefix []byte) (key, data []byte) {
+	t.Helper()
+	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !iter.First() || !bytes.HasPrefix(iter.Key(), prefix) {
+		t.Fatalf("no record under %q", prefix)
+	}
+	key, data = bytes.Clone(iter.Key()), bytes.Clone(iter.Value())
+	if err := iter.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return key, data
+}
+
+func set(t *testing.T, db *pebble.DB, key, data []byte) {
+	t.Helper()
+	if err := db.Set(key, data, pebble.NoSync); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// FuzzReceipt deletes by any text: nothing but the receipt that was given out deletes.
+func FuzzReceipt(f *testing.F) {
+	for _, s := range []string{"1-2-3", "", "-", "--", "1-10000000001-1", "FFFFFFFFFFFFFFFFF-1-1", "+1-1-1", "1-1-1-1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		r, ok := parseReceipt(s)
+		if !ok {
+			return
+		}
+		if again, ok := parseReceipt(r.String()); !ok || again != r {
+			t.Fatalf("%q is %+v, and then %+v", s, r, again)
+		}
+	})
+}
