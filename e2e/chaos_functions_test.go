@@ -213,6 +213,8 @@ func chaosOnFunctions(t *testing.T) {
 		r.Destinations[stream] = []string{"posts"}
 	}
 	x := newFunctionsTarget(t, r)
+	x.toStore.cut()
+	x.toQueues.cut()
 	must(t, x.start())
 	var urls []string
 	for _, s := range x.hosts {
@@ -226,10 +228,12 @@ func chaosOnFunctions(t *testing.T) {
 		senders[stream] = &sqsSender{client: client, stream: stream, urls: map[string]*string{"ingress": x.queue(t, "-ingress"), "ingress.fifo": x.queue(t, "-ingress.fifo")}}
 	}
 	st := newStorm(r.random, *chaosEvery, x.faults()...)
+	front.cut()
+	toSQS.cut()
 	r.weather(t, front, senders, st)
 	front.heal()
 	byHosts := x.peace(t)
-	x.settleTables(t)
+	r.settle(t, func() ([]string, error) { return x.leftovers(t) })
 	must(t, r.clients.ask(t.Context(), r.folder))
 	x.letters(t, r)
 	maps.DeleteFunc(byHosts, func(_ string, n int) bool { return n == 0 }) // they tell of their last lives only

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -123,41 +122,39 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A cutter is a proxy that cuts a share of the calls: before they reach the service, after that, in the middle of the answer.
+// A cutter is a proxy that cuts a share of the calls, once it begins: before they reach the service, after that, in the middle of the answer.
 type cutter struct {
-	url   string
-	share atomic.Int64 // of a million
-	cuts  atomic.Int64
+	url     string
+	cutting atomic.Bool
+	cuts    atomic.Int64
 }
 
-// cutting are faults that any HTTP client must expect of a network, and of what stands in it.
-var cutting = []faultproxy.Fault{faultproxy.ResetBefore, faultproxy.ResetAfter, faultproxy.Dropped, faultproxy.Cut, faultproxy.Failed}
+// cuts are faults that any HTTP client must expect of a network, and of what stands in it.
+var cuts = []faultproxy.Fault{faultproxy.ResetBefore, faultproxy.ResetAfter, faultproxy.Dropped, faultproxy.Cut, faultproxy.Failed}
 
 // newCutter starts a proxy to one service, or to several that are the same.
 func newCutter(t *testing.T, share float64, targets ...string) *cutter {
 	t.Helper()
 	c := &cutter{}
-	c.share.Store(int64(share * 1e6))
 	plan := func(faultproxy.Call) faultproxy.Fault {
-		if rand.Int64N(1e6) >= c.share.Load() {
+		if !c.cutting.Load() || rand.Float64() >= share {
 			return faultproxy.None
 		}
 		c.cuts.Add(1)
-		return cutting[rand.IntN(len(cutting))]
+		return cuts[rand.IntN(len(cuts))]
 	}
 	var proxies []*faultproxy.Proxy
 	for _, target := range targets {
 		proxies = append(proxies, faultproxy.New(target, plan))
 	}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		proxies[rand.IntN(len(proxies))].ServeHTTP(w, r)
 	}))
-	server.Config.ConnState = func(net.Conn, http.ConnState) {}
-	server.Start()
 	t.Cleanup(server.Close)
 	c.url = server.URL
 	return c
 }
 
-// heal lets everything through from now on.
-func (c *cutter) heal() { c.share.Store(0) }
+// cut begins, heal lets everything through from now on.
+func (c *cutter) cut()  { c.cutting.Store(true) }
+func (c *cutter) heal() { c.cutting.Store(false) }

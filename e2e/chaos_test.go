@@ -22,6 +22,7 @@ var (
 	chaosEvery            = flag.Duration("chaos-every", 400*time.Millisecond, "mean time between two bad things in a chaos run")
 	chaosCut              = flag.Float64("chaos-cut", 0.01, "share of calls that are cut in a chaos run")
 	chaosClients          = flag.Int("chaos-clients", 32, "how many clients of a chaos run send at once")
+	chaosPatience         = flag.Duration("chaos-patience", 3*time.Minute, "how long a chaos run waits for a system that sends nothing and is not done; then it is judged as it is")
 	chaosKeep             = flag.String("chaos-keep", "", "folder in which the evidence of chaos runs is kept, and verdict.json; default none, unless a run fails")
 )
 
@@ -108,6 +109,23 @@ func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
 	}
 }
 
+// settle waits until nothing is left to do, or nothing is done any more about it. What is left then is for the judge.
+func (r *chaosRun) settle(t *testing.T, left func() ([]string, error)) {
+	t.Helper()
+	sends, since := r.scribe.handled.Load(), time.Now()
+	must(t, poll(t.Context(), settleEvery, func() (bool, error) {
+		now, err := left()
+		if n := r.scribe.handled.Load(); n != sends {
+			sends, since = n, time.Now()
+		}
+		if time.Since(since) > *chaosPatience {
+			r.Left = append(r.Left, now...)
+			return true, err
+		}
+		return len(now) == 0, err
+	}))
+}
+
 // bury writes the dead letters down.
 func (r *chaosRun) bury(t *testing.T, letters []letter) {
 	t.Helper()
@@ -117,17 +135,6 @@ func (r *chaosRun) bury(t *testing.T, letters []letter) {
 		j.write(chaos.Letter{Reason: l.Reason, Stream: l.Stream, ID: l.ID})
 	}
 	must(t, j.close())
-}
-
-// left notes what a server still has to do.
-func (r *chaosRun) left(t *testing.T, when string, s *server) {
-	t.Helper()
-	st, err := s.stats()
-	must(t, err)
-	st.DeadLetters = 0 // they are judged one by one
-	if st != (stats{Idle: true}) {
-		r.Left = append(r.Left, fmt.Sprintf("%s: %+v", when, st))
-	}
 }
 
 // verdict closes the evidence, has it judged, and writes the verdict beside it.
