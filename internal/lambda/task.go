@@ -7,8 +7,8 @@ import (
 )
 
 // A Task is what a function is asked to do beside its queues: {"once": "sweep"} acts on gaps in the groups that have messages held, which an index names; {"once": "sweep-all"}
-// reads the whole table of groups and finishes whatever crashed workers left; {"once": "redrive", "queue": "ingress-dead"} puts dead letters back. The schedule asks
-// for sweeps, an operator for a redrive.
+// reads the table of groups, as far as time allows, and finishes whatever crashed workers left; {"once": "redrive", "queue": "ingress-dead"} puts dead letters back. The schedule
+// asks for sweeps, an operator for a redrive.
 type Task struct {
 	Once string `json:"once"`
 
@@ -29,16 +29,13 @@ const (
 	TaskRedrive  = "redrive"
 )
 
-// taskMargin is how long before the function's deadline a task ends, finished or not; the next one goes on, or begins anew.
+// taskMargin is how long before the function's deadline a task ends, finished or not; the next one goes on, or begins elsewhere. A function that has little time keeps half of it.
 const taskMargin = 5 * time.Second
 
 // do does a task, and gives what it tells: Swept, or Redriven.
 func (s *System) do(ctx context.Context, task Task) (any, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-taskMargin))
-		defer cancel()
-	}
+	ctx, cancel := s.keep(ctx, margin)
+	defer cancel()
 	switch task.Once {
 	case TaskSweep:
 		return s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
@@ -51,11 +48,13 @@ func (s *System) do(ctx context.Context, task Task) (any, error) {
 	}
 }
 
-func (s *System) sweepAll(ctx context.Context) (Swept, error) {
-	swept, err := s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
-	if err != nil || !s.bucket {
-		return swept, err
+func margin(left time.Duration) time.Duration { return min(taskMargin, left/2) }
+
+// keep ends a context ahead of its deadline, by a part of the time that is left. Without a deadline it does not.
+func (s *System) keep(ctx context.Context, part func(left time.Duration) time.Duration) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
 	}
-	swept.Strays, err = s.sweepStrays(ctx)
-	return swept, err
+	return context.WithDeadline(ctx, deadline.Add(-part(deadline.Sub(s.now()))))
 }
