@@ -14,6 +14,9 @@ import (
 // sender is the SenderId of whoever sends to a broker: the functions believe what it says of messages, as they believe each other.
 const sender = "faults"
 
+// offerPause is how long whoever waits for a message waits until he asks for another one again.
+const offerPause = 100 * time.Millisecond
+
 // A broker holds queues that deliver at least once: what is received is hidden for the visibility timeout, and comes again unless it was deleted by then. Of a message group of a
 // first-in-first-out queue one message is out at a time.
 type broker struct {
@@ -58,22 +61,26 @@ func (b *broker) wake() {
 	b.changed = make(chan struct{})
 }
 
-// receive waits for a message of a queue whose name begins so. Nothing is an end of the context.
-func (b *broker) receive(ctx context.Context, prefix string) (item, bool) {
-	for {
+// receive waits for a message of a queue whose name begins so, and asks for another one to be sent where none is there; it asks again from time to time. Nothing is an end of the
+// context.
+func (b *broker) receive(ctx context.Context, prefix string, offer func() bool) (item, bool) {
+	for ctx.Err() == nil {
 		got, wait, changed := b.take(prefix)
 		if got != nil {
 			return *got, true
 		}
-		timer := time.NewTimer(wait)
+		if offer() {
+			continue
+		}
+		timer := time.NewTimer(min(wait, offerPause))
 		select {
 		case <-changed:
 		case <-timer.C:
 		case <-ctx.Done():
-			return item{}, false
 		}
 		timer.Stop()
 	}
+	return item{}, false
 }
 
 // take takes a message if one is visible, and tells else how long to wait for one, or for a change.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,53 +37,47 @@ func TestUnderEveryFaultOnceLosesAndDoublesNothingAndASimplerConsumerDoes(t *tes
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen atomic.Int64
-	t.Run("faults", func(t *testing.T) {
-		for _, f := range faults() {
-			t.Run(string(f), func(t *testing.T) {
-				t.Parallel() // they wait for visibility timeouts, mostly
-				for _, c := range consumers {
-					r, err := conduct(t.Context(), newTrial(c, f, few, in))
-					if err != nil {
-						t.Fatal(err)
-					}
-					check(t, c, r)
-					if !c.ours {
-						seen.Add(int64(r.StateDoubled))
-					}
-				}
-			})
-		}
-	})
-	if seen.Load() < few { // each send that fails is one, and of the others of a kind at least a third
-		t.Errorf("the simpler consumer doubled %d changes: the faults have not reached it", seen.Load())
+	results, err := conductAll(t.Context(), consumers, options{faults: few, parallel: 6, kinds: faults()}, in) // they wait, mostly
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		check(t, r)
+	}
+	if n := sum(results, nameCheck).StateDoubled; n < few+few/2 { // each send that fails is one, and half of the lost answers
+		t.Errorf("the simpler consumer doubled %d changes: the faults have not reached it", n)
+	}
+	if len(results) != len(consumers)*len(faults()) {
+		t.Errorf("%d results", len(results))
 	}
 }
 
-func check(t *testing.T, c *consumer, r result) {
+func check(t *testing.T, r result) {
 	t.Helper()
 	t.Logf("%+v", r)
 	if r.Faults != few || r.Messages < few/2 {
-		t.Errorf("%s: %d faults, %d messages", c.name, r.Faults, r.Messages)
+		t.Errorf("%s: %d faults, %d messages", r.Consumer, r.Faults, r.Messages)
 	}
-	if !c.ours {
+	if r.Consumer == nameCheck {
 		return
 	}
 	if r.StateLost+r.StateDoubled+r.SendsLost+r.DeadLetters > 0 {
-		t.Errorf("%s: lost or doubled: %+v", c.name, r)
+		t.Errorf("%s: lost or doubled: %+v", r.Consumer, r)
 	}
 	if r.OtherIdentity+r.OtherContent+r.ByKey+r.BySequence+r.ByDedup > 0 {
-		t.Errorf("%s: a send came again as another one: %+v", c.name, r)
+		t.Errorf("%s: a send came again as another one: %+v", r.Consumer, r)
 	}
 }
+
+func nothing() bool { return false }
 
 func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(time.Second)
 		b.send("ingress", queue.Message{Body: "a"})
-		first, _ := b.receive(t.Context(), "ingress")
+		first, _ := b.receive(t.Context(), "ingress", nothing)
 		start := time.Now()
-		second, _ := b.receive(t.Context(), "ingress")
+		second, _ := b.receive(t.Context(), "ingress", nothing)
 		if second.ID != first.ID || second.Receives != 2 || time.Since(start) != time.Second {
 			t.Errorf("got %+v after %s", second, time.Since(start))
 		}
@@ -104,7 +97,7 @@ func TestOneMessageOfAGroupIsOutAtATimeAndNoneIsSentTwice(t *testing.T) {
 	for _, body := range []string{"a", "b", "b"} {
 		b.send("publish.fifo", queue.Message{Body: body, Group: "g", DedupID: body})
 	}
-	first, _ := b.receive(t.Context(), "publish")
+	first, _ := b.receive(t.Context(), "publish", nothing)
 	if got, _, _ := b.take("publish"); got != nil {
 		t.Errorf("%s is out beside %s", got.Body, first.Body)
 	}

@@ -39,6 +39,8 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
@@ -46,6 +48,7 @@ const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
 // options are what the command is asked for.
 type options struct {
 	faults    int
+	parallel  int
 	consumers []string
 	kinds     []fault
 	json      bool
@@ -56,7 +59,8 @@ func main() {
 	flag.IntVar(&o.faults, "faults", 100, "faults of each kind for each consumer")
 	only := flag.String("only", "", "comma-separated consumers; default all: "+strings.Join(names(), ", "))
 	kinds := flag.String("kinds", "", "comma-separated kinds of faults; default all: kill, send, stop, answer")
-	flag.BoolVar(&o.json, "json", false, "print all counts, absolute, as JSON in place of tables")
+	flag.IntVar(&o.parallel, "parallel", 3, "trials at a time: one consumer under one kind of fault each")
+	flag.BoolVar(&o.json, "json", false, "print all counts, absolute, as lines of JSON in place of tables")
 	flag.Parse()
 	o.consumers, o.kinds = chosen(*only, names()), chosen(*kinds, faults())
 	if err := run(o); err != nil {
@@ -74,8 +78,8 @@ func chosen[T ~string](list string, all []T) []T {
 }
 
 func run(o options) (err error) {
-	if o.faults < 1 || len(o.consumers) == 0 || len(o.kinds) == 0 {
-		return errors.New("nothing to do: -faults, -only and -kinds name at least one each")
+	if min(o.faults, o.parallel) < 1 || len(o.consumers) == 0 || len(o.kinds) == 0 {
+		return errors.New("nothing to do: -faults, -parallel, -only and -kinds name at least one each")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -97,7 +101,7 @@ func run(o options) (err error) {
 		return err
 	}
 	if o.json {
-		return json.NewEncoder(os.Stdout).Encode(results)
+		return nil // they are printed
 	}
 	return report(os.Stdout, results)
 }
@@ -119,19 +123,33 @@ func open(ctx context.Context) (in place, leave func() error, err error) {
 	return in, func() error { return errors.Join(drop(), os.RemoveAll(in.dir)) }, nil
 }
 
-// conductAll conducts one trial after the other, and tells how it goes.
+// conductAll conducts the trials, some at a time, and tells how it goes.
 func conductAll(ctx context.Context, consumers []*consumer, o options, in place) ([]result, error) {
-	var out []result
-	for _, f := range o.kinds {
-		for _, c := range consumers {
-			r, err := conduct(ctx, newTrial(c, f, o.faults, in))
-			if err != nil {
-				return nil, err
+	results := make([]result, len(o.kinds)*len(consumers))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(o.parallel)
+	for i := range results {
+		t := newTrial(consumers[i%len(consumers)], o.kinds[i/len(consumers)], o.faults, in)
+		group.Go(func() (err error) {
+			if results[i], err = conduct(ctx, t); err != nil {
+				return err
 			}
-			out = append(out, r)
-			fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled\n",
-				c.name, f, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled)
-		}
+			return o.progress(results[i])
+		})
 	}
-	return out, nil
+	return results, group.Wait()
+}
+
+// progress tells of a trial that has ended.
+func (o options) progress(r result) error {
+	fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled\n",
+		r.Consumer, r.Fault, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled)
+	if !o.json {
+		return nil
+	}
+	line, err := json.Marshal(r)
+	if err == nil {
+		_, err = fmt.Printf("%s\n", line)
+	}
+	return err
 }

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	visibility = 6 * time.Second                // longer than the timeout
-	stall      = 1500 * time.Millisecond        // that a stopped process stays so after its message has come again
+	visibility = 6 * time.Second         // longer than the timeout
+	stall      = 1500 * time.Millisecond // that a stopped process stays so after its message has come again
+	most       = 100                     // messages for each fault: beyond that, the faults do not come
+	backlog    = 30
 	drainTime  = 20*visibility + 30*time.Second // for everything to be acknowledged
 )
 
@@ -44,19 +46,20 @@ type trial struct {
 	address string // of the receiver and of SQS
 	stopped sync.WaitGroup
 
-	mu       sync.Mutex
-	offered  []string
-	struck   int // faults so far
-	arming   int // invocations that may still meet one
-	stages   map[*stage]*profile
-	finished chan struct{} // closed when there are enough faults
-	late     int           // deliveries that were not acknowledged in time, and met no fault
+	mu        sync.Mutex
+	offered   []string
+	struck    int // faults so far
+	arming    int // invocations that may still meet one
+	stages    map[*stage]*profile
+	finished  chan struct{} // closed when there are enough faults
+	exhausted chan struct{} // closed when there are too many messages for so few faults
+	late      int           // deliveries that were not acknowledged in time, and met no fault
 }
 
 func newTrial(c *consumer, f fault, target int, in place) *trial {
 	t := &trial{
 		consumer: c, fault: f, target: target, endpoint: in.endpoint, tables: in.tables, dir: in.dir, run: rand.Text()[:8],
-		broker: newBroker(visibility), sends: sends{of: map[string][]send{}}, stages: map[*stage]*profile{}, finished: make(chan struct{}),
+		broker: newBroker(visibility), sends: sends{of: map[string][]send{}}, stages: map[*stage]*profile{}, finished: make(chan struct{}), exhausted: make(chan struct{}),
 	}
 	for i := range c.stages {
 		t.stages[&c.stages[i]] = &profile{}
@@ -88,6 +91,8 @@ func (t *trial) play(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-t.finished:
+	case <-t.exhausted:
+		return fmt.Errorf("no %d faults within %d messages", t.target, len(t.offered))
 	}
 	return t.drain(ctx, workers, failed)
 }
@@ -134,30 +139,26 @@ func (t *trial) drain(ctx context.Context, workers []*worker, failed <-chan erro
 	return nil
 }
 
-// receive gives a stage its next delivery: one that is queued, or a new message while there are too few faults.
+// receive gives a stage its next delivery: one that is queued, or a new message.
 func (t *trial) receive(ctx context.Context, s *stage) (item, bool) {
 	if s.queue != "ingress" {
-		return t.broker.receive(ctx, s.queue)
+		return t.broker.receive(ctx, s.queue, func() bool { return false })
 	}
-	for {
-		if got, _, _ := t.broker.take(s.queue); got != nil {
-			return *got, true
-		}
-		if !t.offer() {
-			return t.broker.receive(ctx, s.queue)
-		}
-	}
+	return t.broker.receive(ctx, s.queue, t.offer)
 }
 
-// offer puts a new message on the queue.
+// offer puts a new message on the queue, while there are too few faults and the later stages keep up.
 func (t *trial) offer() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.struck >= t.target {
+	if t.struck >= t.target || len(t.offered) >= most*t.target || t.broker.left("publish") >= backlog {
 		return false
 	}
 	id := fmt.Sprintf("%s-%d", t.run, len(t.offered))
 	t.offered = append(t.offered, id)
+	if len(t.offered) == most*t.target {
+		close(t.exhausted)
+	}
 	t.broker.send("ingress", queue.Message{Body: fmt.Sprintf(`{"id":%q}`, id), Attributes: map[string]string{"once-stream": "messages", "once-id": id}})
 	return true
 }
