@@ -82,6 +82,9 @@ func (s *Stack) drain(ctx context.Context) error {
 	if swept.Failed > 0 {
 		return fmt.Errorf("function %s could not sweep %d of %d groups: its log tells why", sweeper, swept.Failed, swept.Groups)
 	}
+	if !swept.Done {
+		return fmt.Errorf("function %s had time for %d groups and not for all", sweeper, swept.Groups)
+	}
 	return nil
 }
 

@@ -56,12 +56,16 @@ func TestSweepLeavesHandlersToTheFunctions(t *testing.T) {
 	if g, err := w.system.Group(t.Context(), "chat", "room"); err != nil || g.Held != 1 || g.Version != before.Version {
 		t.Errorf("held before %+v, now %+v, %v", before, g, err)
 	}
+	w.invoke("process", func([]byte) any { return lambda.Swept{Groups: 7} })
+	if info, err = w.system.Sweep(t.Context()); err != nil || info != (admin.SweepInfo{Groups: 1, Failed: 1}) {
+		t.Errorf("where the function had no time for all: %+v, %v", info, err)
+	}
 	var asked lambda.Task
 	w.invoke("process", func(payload []byte) any {
 		if err := json.Unmarshal(payload, &asked); err != nil {
 			t.Error(err)
 		}
-		return lambda.Swept{Groups: 1}
+		return lambda.Swept{Groups: 1, Done: true}
 	})
 	info, err = w.system.Sweep(t.Context())
 	if err != nil || info != (admin.SweepInfo{Groups: 1, Finished: 1}) || asked.Once != lambda.TaskSweep {
