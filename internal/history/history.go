@@ -115,9 +115,9 @@ func (l *Log) Check(t *testing.T) Figures {
 	return f
 }
 
-// draw writes a page that shows the history and how far it can be explained.
+// draw writes a page that shows the history and how far it can be explained. It is to be looked at when the test is over, so the test does not remove it.
 func draw(o Object, history []porcupine.Operation) string {
-	page, err := os.CreateTemp("", "history-"+strings.Map(plain, o.Name)+"-*.html") //nolint:usetesting // it is to be looked at when the test is over
+	page, err := os.CreateTemp("", "history-"+strings.Map(plain, o.Name)+"-*.html")
 	if err != nil {
 		return err.Error()
 	}

@@ -76,6 +76,8 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	queuetest.Histories(t, harness(t), calls)
 }
 
+func TestAnyHistoryOfCallsGivesTheAnswersOfTheModel(t *testing.T) { queuetest.Model(t, harness(t)) }
+
 func harness(t *testing.T) queuetest.Harness {
 	t.Helper()
 	db, c, n := newDB(t), newClock(), 0
