@@ -53,6 +53,8 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	// Only schedules invoke it asynchronously. A task that fails is not repeated: the next one comes by itself, and one failure is one alarm.
+	p.Process.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
 	p.Tables.GrantSweep(p.Process) // a sweep runs what is held, so it belongs where the handlers are
 	grantRedrive(p.Process, p.Queues.Dead, p.Queues.DeadFIFO)
 	grantRedrive(p.Publish, p.Queues.DeadPublish, p.Queues.DeadPublishFIFO)

@@ -43,7 +43,7 @@ type PipelineProps struct {
 	MaxReceives int
 	// Sweep is the time between two looks at groups that have messages held. Defaults to 1 minute.
 	Sweep time.Duration
-	// SweepAll is the time between two looks at all groups, which finish whatever crashed workers left. Defaults to 1 hour.
+	// SweepAll is the time between two looks at all groups, which finish whatever crashed workers left. Each looks as long as Timeout allows, and begins elsewhere. Defaults to 1 hour.
 	SweepAll time.Duration
 	// MetricsNamespace is where the functions count in CloudWatch. Defaults to Once; two systems in one account and region want two.
 	MetricsNamespace string
@@ -146,7 +146,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	return p, nil
 }
 
-// newSweep gives the process function a task from time to time. One that fails is not repeated: the next does the same.
+// newSweep gives the process function a task from time to time. One that can't be given is not repeated: the next does the same.
 func (p *Pipeline) newSweep(id, task, description string, every time.Duration, paused bool) awsevents.Rule {
 	return awsevents.NewRule(p.scope, jsii.String(id), &awsevents.RuleProps{
 		Description: jsii.String("once: " + description), Enabled: jsii.Bool(!paused),

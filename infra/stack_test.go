@@ -163,6 +163,17 @@ func TestSweepsAreScheduledWhereTheHandlersAre(t *testing.T) {
 	}
 }
 
+func TestNeitherTheScheduleNorLambdaRepeatsASweepThatFails(t *testing.T) {
+	x := synth(t)
+	process, _ := x.one(t, functionType, "Process")
+	for _, id := range x.all(t, "AWS::Lambda::EventInvokeConfig", 1) {
+		x.Resources[id].expect(t, id, map[string]any{"FunctionName": ref(process), "Qualifier": "$LATEST", "MaximumRetryAttempts": 0})
+	}
+	for _, id := range x.all(t, "AWS::Events::Rule", 2) {
+		x.Resources[id].expect(t, id, map[string]any{"Targets.0.RetryPolicy.MaximumRetryAttempts": 0})
+	}
+}
+
 func TestEverythingThatCanBeTaggedIsTagged(t *testing.T) {
 	x := synth(t, "tags=team=orders,cost=42")
 	for _, kind := range []string{tableType, queueType, functionType, logsType, "AWS::S3::Bucket", "AWS::IAM::Role"} {
