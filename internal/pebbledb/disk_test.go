@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,18 +146,15 @@ func TestADatabaseThatBecameReadOnlyIsAnErrorAndStaysAsItIs(t *testing.T) {
 
 // A quota is a disk with so much space left.
 type quota struct {
-	left  atomic.Int64
-	full  error
-	ratio int64
+	left atomic.Int64
+	full error
 }
 
 // MaybeError makes a quota what errorfs asks before each operation: it counts those that take space.
 func (q *quota) MaybeError(op errorfs.Op) error {
-	switch op.Kind {
-	case errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpReuseForWrite, errorfs.OpMkdirAll, errorfs.OpFilePreallocate:
-		if q.left.Add(-q.ratio) < 0 {
-			return q.full
-		}
+	space := []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpReuseForWrite, errorfs.OpMkdirAll, errorfs.OpFilePreallocate}
+	if slices.Contains(space, op.Kind) && q.left.Add(-1) < 0 {
+		return q.full
 	}
 	return nil
 }
@@ -169,7 +167,7 @@ func fill(dir, left string) {
 	if err != nil {
 		panic(err)
 	}
-	q := &quota{full: &os.PathError{Op: "write", Path: dir, Err: syscall.ENOSPC}, ratio: 1}
+	q := &quota{full: &os.PathError{Op: "write", Path: dir, Err: syscall.ENOSPC}}
 	q.left.Store(n)
 	db, err := pebbledb.Open(dir, &pebble.Options{FS: errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(q.MaybeError)), MemTableSize: 64 << 10})
 	if err != nil {

@@ -245,7 +245,7 @@ func message(n int) record.Message {
 	m := record.Message{Stream: "key", ID: fmt.Sprint("k", n), Group: fmt.Sprint("g", n%7), Body: make([]byte, n%50), Retention: time.Hour}
 	if n%2 == 1 {
 		group := n / 2 % 3
-		m.Stream, m.ID, m.Group, m.Source, m.Sequence = "seq", "", fmt.Sprint("g", group), fmt.Sprint("s", group), uint64(n/2/3)+1 //nolint:gosec // small
+		m.Stream, m.ID, m.Group, m.Source, m.Sequence = "seq", "", fmt.Sprint("g", group), fmt.Sprint("s", group), uint64(n/2/3)+1
 	}
 	return m
 }

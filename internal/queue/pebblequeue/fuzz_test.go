@@ -26,7 +26,9 @@ func framed(version byte, body []byte) []byte {
 func FuzzRecord(f *testing.F) {
 	for _, r := range []any{
 		messageRecord{Body: "x", Attributes: map[string]string{"a": "1"}, Group: "g", DedupID: "d", Sender: "s", Sent: 1, Due: -1},
-		receivesRecord{7}, dedupRecord{DedupID: "d", Expires: 9}, incarnationRecord{3},
+		receivesRecord{7},
+		dedupRecord{DedupID: "d", Expires: 9},
+		incarnationRecord{3},
 	} {
 		data, err := encode(r)
 		if err != nil {

@@ -1,0 +1,53 @@
+package relay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/relay"
+)
+
+// over makes a relay of the bench over another store, with blobs.
+func (b *bench) over(store record.Store, blobs record.Blobs) *relay.Relay {
+	now := func() time.Time { return noon }
+	observe := func(record.Event) {}
+	senders := map[string]record.Sender{"out": sender{b, "out"}, "side": sender{b, "side"}}
+	return relay.New(relay.Config{
+		Streams: b.streams, Store: store, Now: now, NewID: func() string { return "a" }, Observe: observe, Log: slog.New(slog.DiscardHandler),
+		Publisher: outbox.New(outbox.Config{Streams: b.streams, Store: store, Queues: b, Senders: senders, Blobs: blobs, Now: now, Observe: observe}),
+	})
+}
+
+// A damaged store can't read any token.
+type damaged struct{ record.Store }
+
+func (damaged) Load(context.Context, []record.GroupKey, []record.TokenKey) ([]record.Group, []record.Token, error) {
+	return nil, nil, fmt.Errorf("token: %w", record.ErrCorrupt)
+}
+
+func TestAMessageWhoseTokenIsCorruptIsToBeTriedAgain(t *testing.T) {
+	b := newBench(t, nil)
+	o := b.over(damaged{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "x"))})[0]
+	if o.Kind != record.Retry || !errors.Is(o.Err, record.ErrCorrupt) {
+		t.Errorf("%s: %v", o.Kind, o.Err)
+	}
+}
+
+// anyBlobs takes blobs of any name.
+type anyBlobs struct{ record.Blobs }
+
+func (anyBlobs) Check(string) error { return nil }
+
+func TestABlobOfAMessageWithoutAGroupRecordIsNotDroppedInSilence(t *testing.T) {
+	b := newBench(t, nil)
+	if o := b.over(b, anyBlobs{}).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "blob"))})[0]; o.Kind != record.Retry {
+		t.Errorf("%s: %v", o.Kind, o.Err)
+	}
+}
