@@ -217,6 +217,9 @@ func (h *hurlers) ask(ctx context.Context, folder string) error {
 		wg.Go(func() {
 			for o := range work {
 				s, err := h.http.StatusAt(ctx, h.url+"/v1/streams/"+o.Stream+"/messages/"+url.PathEscape(o.ID))
+				if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
+					s.Status, err = "unknown", nil
+				}
 				if err != nil {
 					fail(fmt.Errorf("look %s up: %w", o.ID, err))
 				}
