@@ -131,7 +131,7 @@ func TestEffectsOfAHandlerInheritTheTraceOfItsMessage(t *testing.T) {
 			for n, body := range a.Staged() {
 				staged[n] = string(body)
 			}
-			if diff := cmp.Diff(map[string]string{"a1.0": "b1", "a1.1": "b2"}, staged); diff != "" {
+			if diff := cmp.Diff(map[string]string{"a1.0-" + a.Group.Mark(): "b1", "a1.1-" + a.Group.Mark(): "b2"}, staged); diff != "" {
 				t.Errorf("blobs (-want +got):\n%s", diff)
 			}
 			if string(a.State) != "after" || a.Answer().Status != 201 {
