@@ -17,7 +17,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-var removedFrom = flag.String("conditions", "", "remove conditions only from packages whose paths end in this")
+var (
+	removedFrom = flag.String("conditions", "", "remove conditions only from packages whose paths end in this")
+	listed      = flag.String("list", "conditions.yaml", "the list of packages in testdata")
+)
 
 // A guarded package is one whose conditional writes are tested by taking their conditions out, one at a time.
 type guarded struct {
@@ -53,7 +56,7 @@ const atOnce = 4
 const patience = 5
 
 func TestEveryConditionOfAConditionalWriteIsTested(t *testing.T) {
-	text, err := os.ReadFile("testdata/conditions.yaml")
+	text, err := os.ReadFile(filepath.Join("testdata", *listed))
 	if err != nil {
 		t.Fatal(err)
 	}
