@@ -26,7 +26,8 @@
 //
 // # Limits
 //
-// The handler's own state is what differs: ours is the state of the group, which is all that a handler of once can change without being told about attempts.
+// The handler's own state is what differs: ours is the state of the group, which is all that a handler of once can change without being told about attempts. What receivers take
+// for new is worked out from the record of what arrived: the first-in-first-out queue is one that drops what it has a deduplication id of, not SQS.
 package main
 
 import (
