@@ -120,7 +120,7 @@ func TestTheBucketIsPrivateEncryptedAndForgetsOnlyWhatIsStaged(t *testing.T) {
 			map[string]any{"AbortIncompleteMultipartUpload": map[string]any{"DaysAfterInitiation": 1}, "Id": "uploads", "Status": "Enabled"},
 		},
 	})
-	if !strings.Contains(source(t, "../internal/blobs3"), `Prefix = "`+stagedPrefix+`"`) {
+	if !strings.Contains(source(t, "../internal/blobkey"), `Staged = "`+strings.TrimSuffix(stagedPrefix, "/")+`"`) {
 		t.Errorf("blobs are not staged under %s", stagedPrefix)
 	}
 	if b.DeletionPolicy != "Retain" {
