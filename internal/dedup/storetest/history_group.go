@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -159,7 +160,7 @@ func (c *caller) commit() {
 	i := c.rnd.IntN(historyKeys)
 	o := c.round.groups[i]
 	attempt := o.attempts.Add(1)
-	w := record.Commit{Loaded: c.groups[i], Next: c.groups[i], Attempt: fmt.Sprint(o.key, "/", attempt)}
+	w := record.Commit{Loaded: c.groups[i], Next: c.groups[i], Attempt: rand.Text()} // a service may remember names for longer than a test
 	w.Next.Version++
 	if w.Loaded.Version == 0 {
 		w.Next.Incarnation = 1000 + attempt
