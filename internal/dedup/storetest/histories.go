@@ -110,6 +110,10 @@ type caller struct {
 	tokens []record.Token
 }
 
+// repeats reports whether a client library may repeat a conditional write whose answer was lost. Then no record may become again what it was before, absent above all: the repetition
+// would find its condition true and be applied a second time, which no store can tell.
+func (c *caller) repeats() bool { return c.repeated > 1 }
+
 func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
 
 func (c *caller) call() {

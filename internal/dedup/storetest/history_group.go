@@ -170,7 +170,7 @@ func (c *caller) commit() {
 	if w.Next.Version <= lastNumber && c.oneIn(2) {
 		w.Next.Pending = append(w.Next.Pending, record.Pending{Number: w.Next.Version, Identity: fmt.Sprint(attempt)})
 	}
-	in := groupCall{do: "commit", expires: c.oneIn(12)}
+	in := groupCall{do: "commit", expires: !c.repeats() && c.oneIn(12)}
 	if in.expires {
 		w.Next.Expires = c.clock.In(-time.Minute)
 	}

@@ -73,12 +73,18 @@ func (c *caller) swap() {
 	o := c.round.tokens[i]
 	old, next := c.tokens[i], record.Token{Key: o.key, State: record.TokenState(c.rnd.IntN(4))}
 	in := tokenCall{do: "swap"}
+	if c.repeats() && next.State == record.Absent {
+		next.State = record.Leased
+	}
 	if next.State != record.Absent {
 		next.Owner, next.Epoch = old.Owner, old.Epoch+uint64(c.rnd.IntN(2)) // one field may be all that differs
 		if old.Owner == "" || c.oneIn(2) {
 			next.Owner = fmt.Sprint(o.owners.Add(1))
 		}
-		if in.expires = c.oneIn(12); in.expires {
+		if c.repeats() {
+			next.Epoch = old.Epoch + 1
+		}
+		if in.expires = !c.repeats() && c.oneIn(12); in.expires {
 			next.Expires = c.clock.In(-time.Minute)
 		}
 	}
