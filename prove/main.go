@@ -30,6 +30,7 @@ func parts() []part {
 	return []part{
 		{"explore", "every order and every failure of the real code, in small scenarios", exploreAll},
 		{"mistakes", "known mistakes, each made in a copy of the source, and what catches it", makeMistakes},
+		{"conditions", "each condition of each conditional write, taken out, and the tests that find out", removeConditions},
 		{"chaos", "the real binaries while they are killed, stalled and cut off, on a disk that fills up, with clocks that jump, and what came out", chaos},
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	removedFrom = flag.String("conditions", "", "remove conditions only from packages whose paths end in this")
+	removedFrom = flag.String("conditions", "memstore", "remove conditions only from packages whose paths end in this; empty for all, which takes minutes")
 	listed      = flag.String("list", "conditions.yaml", "the list of packages in testdata")
 )
 
