@@ -112,27 +112,27 @@ func sayEverything(t *testing.T, address string, q *sqsSender) {
 	t.Helper()
 	sayByHTTP(t, address)
 	body := confidential + " is not JSON {"
-	send := func(queue string, attributes ...string) {
+	send := func(attributes ...string) {
 		t.Helper()
 		named := map[string]string{"once-stream": "keyed", "once-id": confidential + "-sqs", "own": confidential}
 		for _, a := range attributes {
 			name, value, _ := strings.Cut(a, "=")
 			named[name] = value
 		}
-		q.raw(t, queue, "", "", body, named)
+		q.raw(t, "ingress", "", "", body, named)
 	}
-	send("ingress")
+	send()
 	body += "other"
-	send("ingress") // key reuse
-	send("ingress", "once-stream=issued")
-	send("ingress", "once-stream=lost", "once-id="+confidential+"-lost", "once-group="+confidential)
-	send("ingress", "once-stream=numbered", "once-source="+confidential, "once-sequence=1")
-	send("ingress", "once-stream=numbered", "once-source="+confidential, "once-sequence=7")
+	send() // key reuse
+	send("once-stream=issued")
+	send("once-stream=lost", "once-id="+confidential+"-lost", "once-group="+confidential)
+	send("once-stream=numbered", "once-source="+confidential, "once-sequence=1")
+	send("once-stream=numbered", "once-source="+confidential, "once-sequence=7")
 	for _, malformed := range []string{"once-sequence", "once-epoch", "once-depends-on", "once-meta", "once-gruop", "Once-Id"} {
-		send("ingress", malformed+"="+confidential)
+		send(malformed + "=" + confidential)
 	}
-	send("ingress", "once-id="+strings.Repeat(confidential, 30))
-	send("ingress", `once-meta={"encoding":"base64"}`)
+	send("once-id=" + strings.Repeat(confidential, 30))
+	send(`once-meta={"encoding":"base64"}`)
 	q.raw(t, "ingress.fifo", confidential, confidential+"-dedup", body, map[string]string{"once-stream": "lost", "once-group": confidential})
 	if q.urls["publish"] != nil {
 		for _, text := range []string{

@@ -98,6 +98,8 @@ type shape struct {
 }
 
 // The shapes.
+//
+//nolint:gochecknoglobals // compile-time tables
 var (
 	stackName = shape{regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,127}$`), "a stack's name: a letter, then letters, digits and hyphens, 128 at most"}
 	topicARN  = shape{regexp.MustCompile(`^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$`), "the ARN of an SNS topic"}

@@ -78,10 +78,10 @@ func run() error {
 
 func usage() {
 	out := flag.CommandLine.Output()
-	fmt.Fprint(out, "usage: go run ./prove [flags]\n\n  go run ./prove                 everything, in minutes\n  go run ./prove -only explore   one part\n  go run ./prove -long           for hours\n\nparts:\n")
+	_, _ = fmt.Fprint(out, "usage: go run ./prove [flags]\n\n  go run ./prove                 everything, in minutes\n  go run ./prove -only explore   one part\n  go run ./prove -long           for hours\n\nparts:\n")
 	for _, p := range parts() {
-		fmt.Fprintf(out, "  %-10s %s\n", p.name, p.what)
+		_, _ = fmt.Fprintf(out, "  %-10s %s\n", p.name, p.what)
 	}
-	fmt.Fprintln(out, "\nflags:")
+	_, _ = fmt.Fprintln(out, "\nflags:")
 	flag.PrintDefaults()
 }

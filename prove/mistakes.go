@@ -29,7 +29,7 @@ func makeMistakes(ctx context.Context, o options) error {
 			return nil
 		})
 	}
-	_ = group.Wait() //nolint:errcheck // none of them fails
+	_ = group.Wait()
 	for i, c := range caught {
 		switch {
 		case errs[i] != nil:

@@ -16,7 +16,8 @@ func FuzzRead(f *testing.F) {
 	for _, m := range []queue.Message{
 		wire.ToDeadLetter(record.Refused{Message: record.Message{Stream: "s", ID: "1", Body: []byte("x")}, Reason: record.ReasonGap, Detail: "d"}),
 		wire.ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1", Stream: "s"}, To: "shop"}),
-		wire.ToTrigger(record.GroupKey{Stream: "s", Group: "g"}), {Body: "x"},
+		wire.ToTrigger(record.GroupKey{Stream: "s", Group: "g"}),
+		{Body: "x"},
 	} {
 		attributes, err := json.Marshal(m.Attributes)
 		if err != nil {

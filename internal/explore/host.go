@@ -94,7 +94,7 @@ func (s storePort) Load(_ context.Context, groups []record.GroupKey, tokens []re
 	if a.err != nil {
 		return nil, nil, a.err
 	}
-	l := a.value.(loaded) //nolint:errcheck,forcetypeassert // put there above
+	l := a.value.(loaded) // put there above
 	return l.store.Load(context.Background(), groups, tokens)
 }
 
@@ -139,7 +139,7 @@ func (s storePort) Held(_ context.Context, from record.HeldKey, limit int) ([]re
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.value.(*memstore.Store).Held(context.Background(), from, limit) //nolint:errcheck,forcetypeassert // put there above
+	return a.value.(*memstore.Store).Held(context.Background(), from, limit) // put there above
 }
 
 func (s storePort) SwapToken(_ context.Context, old, next record.Token) (record.Token, error) {
@@ -174,7 +174,7 @@ func (s storePort) Groups(_ context.Context, stream string, after record.GroupKe
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.value.(*memstore.Store).Groups(context.Background(), stream, after, limit) //nolint:errcheck,forcetypeassert // put there above
+	return a.value.(*memstore.Store).Groups(context.Background(), stream, after, limit) // put there above
 }
 
 func (s storePort) Tokens(context.Context, record.TokenKey, int) ([]record.Token, error) {

@@ -119,7 +119,7 @@ func (w *world) perform(a *host, r *run) *end {
 	case publishes:
 		out := &end{again: map[string]bool{}}
 		event := events.SQSEvent{Records: []events.SQSMessage{{MessageId: r.items[0], Body: wire.ToTrigger(record.GroupKey{Stream: stream, Group: r.items[0]}).Body}}}
-		response, _ := publish.New(e, nil).Handle(ctx, event) //nolint:errcheck // always nil
+		response, _ := publish.New(e, nil).Handle(ctx, event)
 		for _, f := range response.BatchItemFailures {
 			out.again[f.ItemIdentifier] = true
 		}
@@ -127,11 +127,11 @@ func (w *world) perform(a *host, r *run) *end {
 	case serves:
 		return w.serve(a, r.items[0])
 	case sweeps:
-		_ = e.Sweep(ctx, record.GroupKey{Stream: stream, Group: r.items[0]}) //nolint:errcheck // the next sweep tries again
+		_ = e.Sweep(ctx, record.GroupKey{Stream: stream, Group: r.items[0]})
 	case closes:
-		_ = e.CloseGaps(ctx, record.GroupKey{Stream: stream, Group: r.items[0]}) //nolint:errcheck // the next sweep tries again
+		_ = e.CloseGaps(ctx, record.GroupKey{Stream: stream, Group: r.items[0]})
 	case collects:
-		_, _ = e.SweepBlobs(ctx, storePort{a}, a.clock()) //nolint:errcheck // the next sweep tries again
+		_, _ = e.SweepBlobs(ctx, storePort{a}, a.clock())
 	case guards:
 		return w.guard(ctx, a, r.items[0])
 	case kinds:
@@ -164,7 +164,7 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 		event.Records = append(event.Records, events.SQSMessage{MessageId: fmt.Sprintf("%s %d", name, i), Attributes: map[string]string{"ApproximateReceiveCount": "1"}})
 	}
 	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{})
-	response, _ := handler.Handle(ctx, event) //nolint:errcheck // always nil
+	response, _ := handler.Handle(ctx, event)
 	for _, f := range response.BatchItemFailures {
 		out.again[f.ItemIdentifier] = true
 	}
@@ -175,7 +175,7 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 func (w *world) serve(a *host, name string) *end {
 	r := w.scenario.Requests[name]
 	method, path, _ := strings.Cut(r.Do, " ")
-	request := httptest.NewRequest(method, path, strings.NewReader(r.Body))
+	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(r.Body))
 	for key, value := range r.Header {
 		request.Header.Set(key, value)
 	}

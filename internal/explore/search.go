@@ -125,7 +125,7 @@ func (x *search) expand(s *state, number int32, next *[]*state) (wrong bool) {
 			x.violation(number, st.wrong, st.text)
 			return true
 		}
-		n, fresh := x.meet(st.next, place{number, uint16(i)}) //nolint:gosec // few steps
+		n, fresh := x.meet(st.next, place{number, uint16(i)})
 		if fresh {
 			*next = append(*next, st.next)
 		}

@@ -69,25 +69,27 @@ func showGroup(g record.Group) string {
 		out = append(out, fmt.Sprintf("pending %d of %s", p.Number, p.Attempt))
 	}
 	for name, s := range g.Sources {
-		text := fmt.Sprintf("%s next %d", name, s.Next)
+		var text strings.Builder
+		_, _ = fmt.Fprintf(&text, "%s next %d", name, s.Next)
 		for _, r := range s.Held {
-			text += fmt.Sprintf(", held %d-%d", r.First, r.Last)
+			_, _ = fmt.Fprintf(&text, ", held %d-%d", r.First, r.Last)
 		}
-		out = append(out, text)
+		out = append(out, text.String())
 	}
 	slices.Sort(out[1:])
 	return strings.Join(out, ", ")
 }
 
 func showCommit(c record.Commit) string {
-	text := showGroup(c.Next)
+	var text strings.Builder
+	text.WriteString(showGroup(c.Next))
 	for _, h := range c.Hold {
-		text += ", holds " + nameOf(h.Message)
+		text.WriteString(", holds " + nameOf(h.Message))
 	}
 	for _, k := range c.Unhold {
-		text += fmt.Sprintf(", no longer holds %d", k.Sequence)
+		_, _ = fmt.Fprintf(&text, ", no longer holds %d", k.Sequence)
 	}
-	return text
+	return text.String()
 }
 
 func showHeld(held []record.Held) string {

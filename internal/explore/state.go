@@ -32,7 +32,7 @@ const (
 
 func (b Budget) left() (out [spends]uint8) {
 	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries} {
-		out[i] = uint8(n) //nolint:gosec // small numbers
+		out[i] = uint8(n) //nolint:gosec // small numbers, as check demands
 	}
 	return out
 }
@@ -43,7 +43,7 @@ func (s *state) encode(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint32(b, uint32(id)) //nolint:gosec // any bits will do
 	}
 	b = append(append(b, s.clock), s.left[:]...)
-	b = append(b, byte(len(s.runs)))
+	b = append(b, byte(len(s.runs))) //nolint:gosec // few workers
 	for _, r := range s.runs {
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.id)) //nolint:gosec // any bits will do
 	}

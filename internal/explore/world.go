@@ -21,7 +21,7 @@ const (
 )
 
 // start is the time at which every scenario begins.
-var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
 // A world holds all that was met while a scenario is explored.
 type world struct {
@@ -63,7 +63,7 @@ func (w *world) arrival(name string) (*admission.Arrival, error) {
 
 // clock is the time after a number of ticks.
 func (w *world) clock(ticks uint8) time.Time {
-	return start.Add(time.Duration(ticks) * time.Duration(w.scenario.Tick))
+	return start().Add(time.Duration(ticks) * time.Duration(w.scenario.Tick))
 }
 
 func (w *world) streams(a *host) []record.Stream {
@@ -122,7 +122,7 @@ func (w *world) engine(a *host) *dedup.Engine {
 // commit applies a commit and looks at what it did to the state of its group.
 func (w *world) commit(v view, c record.Commit) outcome {
 	m := v.store.at(v.now)
-	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil) //nolint:errcheck // a store in memory
+	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
 	err := m.Commit(context.Background(), c)
 	switch {
 	case errors.Is(err, record.ErrConflict):
@@ -235,7 +235,7 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 
 // initial is the view before anything has happened.
 func (w *world) initial() (view, error) {
-	store := memstore.New(func() time.Time { return start })
+	store := memstore.New(func() time.Time { return start() })
 	for i, name := range w.scenario.Issued {
 		a, err := w.arrival(name)
 		if err != nil {
@@ -243,13 +243,13 @@ func (w *world) initial() (view, error) {
 		}
 		token := record.Token{
 			Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: stream, Group: a.GroupName(), Owner: fmt.Sprintf("desk-%d", i),
-			Expires: start.Add(admission.IssuedRetention),
+			Expires: start().Add(admission.IssuedRetention),
 		}
 		if _, err := store.SwapToken(context.Background(), record.Token{Key: token.Key}, token); err != nil {
 			return view{}, err
 		}
 	}
-	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(nil, nil), now: start}
+	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(nil, nil), now: start()}
 	v.queues = w.change(&queuesPart{taken: map[string]uint64{}}, func(q *queuesPart) {
 		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
 	})

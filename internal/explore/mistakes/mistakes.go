@@ -97,8 +97,8 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	if err != nil {
 		return Catch{}, fmt.Errorf("make mistake: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(folder) }() //nolint:errcheck // temporary
-	root, err = filepath.Abs(root)              // as the overlay names files
+	defer func() { _ = os.RemoveAll(folder) }()
+	root, err = filepath.Abs(root) // as the overlay names files
 	if err != nil {
 		return Catch{}, fmt.Errorf("make mistake: %w", err)
 	}
