@@ -126,6 +126,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	err := m.Commit(context.Background(), c)
 	switch {
 	case errors.Is(err, record.ErrConflict):
+		v.store = w.storeOf(m) // which is as it was, if the store is right
 		return outcome{view: v, answer: w.answerOf("conflict", "conflict", v.now, nil, record.ErrConflict)}
 	case err != nil:
 		return outcome{view: v, wrong: err}
