@@ -206,7 +206,7 @@ func costPage(bills []bill) string {
 Counted by a test of the engine (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page), for each message of a batch, until its effects are
 published: calls to the store; requests, as DynamoDB counts them (a call that reads groups and tokens is two, a write of marks is one for 25); records written.
 Messages by HTTP on a stream that admits by key or token cost one call, one request and one write more, at the door. Held messages cost two writes more, and their
-commits are transactions. Nobody else is at work: a lost race costs a load and a commit more.
+commits are transactions. Another delivery of a held message costs a commit. Nobody else is at work: a lost race costs a load and a commit more.
 
 | admission | effects | batch | store calls | requests | writes |
 |---|---|---|---|---|---|
