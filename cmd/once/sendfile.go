@@ -130,7 +130,8 @@ func (a *app) progress(count int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(count,
 		progressbar.OptionSetWriter(a.err), progressbar.OptionSetVisibility(a.terminal), progressbar.OptionSetDescription("sending"),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
-		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetSpinnerChangeInterval(0)) // which would go on drawing for ever, by itself, where nobody knows the end
 }
 
 func (a *app) printTally(t tally, asJSON bool) error {

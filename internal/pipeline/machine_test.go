@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -265,6 +266,7 @@ type worker struct {
 	ctx      context.Context //nolint:containedctx // a process that ends
 	die      func()
 	turn     *turn
+	one      sync.Mutex // the groups of a batch are worked on side by side; here one call follows the other
 	calls    int
 	failed   bool
 }
@@ -273,8 +275,11 @@ func (m *machine) worker(x *turn) *worker {
 	w := &worker{machine: m, turn: x}
 	w.ctx, w.die = context.WithCancel(context.Background())
 	handler := func(_ context.Context, a *record.Attempt, x record.Message) error {
-		if w.turn != nil && w.turn.what == "handler fails" && !w.failed {
-			w.failed = true
+		w.one.Lock()
+		fails := w.turn != nil && w.turn.what == "handler fails" && !w.failed
+		w.failed = w.failed || fails
+		w.one.Unlock()
+		if fails {
 			return errors.New("not now")
 		}
 		a.State = append(a.State, string(x.Body)+" "...)
@@ -301,6 +306,8 @@ var errPlanned = errors.New("planned fault")
 
 // call makes a call to a port.
 func (w *worker) call(do func() error) error {
+	w.one.Lock()
+	defer w.one.Unlock()
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
