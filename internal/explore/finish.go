@@ -66,6 +66,9 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 	return w.answered(past, r)
 }
 
+// accepted comes before the name of a message whose client was told that it is accepted.
+const accepted = "the sender of "
+
 // answered notes what the client of a request, or a leased consumer's caller, was told.
 func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 	item, told := r.items[0], r.end.told
@@ -80,6 +83,8 @@ func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 			if past.told[item] != "" {
 				return past, nil
 			}
+		} else if told == "202" {
+			return w.tell(past, accepted+request.Message, told)
 		} else if !strings.HasPrefix(told, "200 ") {
 			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
 		}
