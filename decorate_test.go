@@ -99,7 +99,7 @@ func TestASecondAttemptIsToldWhenToComeAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var h once.Guarded
 				h = decorators[name](once.NewMemory(), func(ctx context.Context, m once.Message) (once.Reply, error) {
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) // of the bubble: no time passes outside
 					_, err := h(ctx, m) // at once with itself
 					var busy *once.LeasedError
 					if !errors.As(err, &busy) || busy.RetryAfter != 9*time.Second {
