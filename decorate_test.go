@@ -100,7 +100,7 @@ func TestASecondAttemptIsToldWhenToComeAgain(t *testing.T) {
 				var h once.Guarded
 				h = decorators[name](once.NewMemory(), func(ctx context.Context, m once.Message) (once.Reply, error) {
 					time.Sleep(time.Second) // of the bubble: no time passes outside
-					_, err := h(ctx, m) // at once with itself
+					_, err := h(ctx, m)     // at once with itself
 					var busy *once.LeasedError
 					if !errors.As(err, &busy) || busy.RetryAfter != 9*time.Second {
 						t.Errorf("got %v, want the rest of the lease", err)
