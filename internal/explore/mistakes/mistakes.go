@@ -20,6 +20,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/internal/overlay"
 )
 
 // A Mistake is a change that makes the product wrong.
@@ -36,12 +37,8 @@ type Mistake struct {
 	Test *Test `yaml:"test"`
 }
 
-// A Change replaces a text that is in a file once.
-type Change struct {
-	File string `yaml:"file"`
-	Old  string `yaml:"old"`
-	New  string `yaml:"new"`
-}
+// A Change is one of the source.
+type Change = overlay.Change
 
 // A Test names tests that fail.
 type Test struct {
@@ -84,8 +81,7 @@ func Load(files fs.FS, name string) ([]Mistake, error) {
 
 // Fits tells whether the source at root still has the texts that the mistake changes.
 func (m Mistake) Fits(root string) error {
-	_, err := changed(root, m.Changes)
-	if err != nil {
+	if _, err := overlay.Apply(root, m.Changes); err != nil {
 		return fmt.Errorf("mistake %q: %w", m.Name, err)
 	}
 	return nil
@@ -98,21 +94,21 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 		return Catch{}, fmt.Errorf("make mistake: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	root, err = filepath.Abs(root) // as the overlay names files
+	files, err := overlay.Apply(root, m.Changes)
 	if err != nil {
-		return Catch{}, fmt.Errorf("make mistake: %w", err)
+		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
 	}
-	overlay, err := overlay(root, folder, m.Changes)
+	list, err := overlay.Write(folder, files)
 	if err != nil {
 		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
 	}
 	c := Catch{Mistake: m.Name}
 	if m.Test != nil {
 		c.By = m.Test.Package + " " + m.Test.Run
-		err = tested(ctx, root, overlay, m.Test)
+		err = tested(ctx, root, list, m.Test)
 	} else {
 		c.By = m.Scenario
-		err = c.explored(ctx, root, overlay, filepath.Join(folder, "results.json"))
+		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"))
 	}
 	if err != nil {
 		return c, fmt.Errorf("make mistake %q: %w", m.Name, err)
@@ -120,51 +116,9 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	return c, nil
 }
 
-// changed gives the changed files' content by path.
-func changed(root string, changes []Change) (map[string]string, error) {
-	text := map[string]string{}
-	for _, c := range changes {
-		path := filepath.Join(root, c.File)
-		if _, ok := text[path]; !ok {
-			b, err := os.ReadFile(path) //nolint:gosec // named by the list of mistakes
-			if err != nil {
-				return nil, err
-			}
-			text[path] = string(b)
-		}
-		if n := strings.Count(text[path], c.Old); n != 1 {
-			return nil, fmt.Errorf("%s has the text %d times, not once: %q", c.File, n, c.Old)
-		}
-		text[path] = strings.Replace(text[path], c.Old, c.New, 1)
-	}
-	return text, nil
-}
-
-// overlay writes the changed files and the list that names them, and gives its path.
-func overlay(root, folder string, changes []Change) (string, error) {
-	text, err := changed(root, changes)
-	if err != nil {
-		return "", err
-	}
-	replace := map[string]string{}
-	for path, content := range text {
-		changed := filepath.Join(folder, fmt.Sprintf("%d.go", len(replace)))
-		if err := os.WriteFile(changed, []byte(content), 0o600); err != nil {
-			return "", err
-		}
-		replace[path] = changed
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(folder, "overlay.json")
-	return name, os.WriteFile(name, list, 0o600)
-}
-
 // tested runs tests that have to fail.
-func tested(ctx context.Context, root, overlay string, t *Test) error {
-	out, err := goTest(ctx, root, overlay, t.Package, "-run", t.Run)
+func tested(ctx context.Context, root, list string, t *Test) error {
+	out, err := goTest(ctx, root, list, t.Package, "-run", t.Run)
 	switch {
 	case err == nil:
 		return ErrSurvived
@@ -175,8 +129,8 @@ func tested(ctx context.Context, root, overlay string, t *Test) error {
 }
 
 // explored explores a scenario, which has to find something.
-func (c *Catch) explored(ctx context.Context, root, overlay, results string) error {
-	out, err := goTest(ctx, root, overlay, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-bound", "3000000", "-results", results)
+func (c *Catch) explored(ctx context.Context, root, list, results string) error {
+	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-bound", "3000000", "-results", results)
 	text, missing := os.ReadFile(results) //nolint:gosec // its own file
 	if missing != nil {
 		return fmt.Errorf("%w: %s", errors.Join(err, missing), out)
@@ -192,8 +146,8 @@ func (c *Catch) explored(ctx context.Context, root, overlay, results string) err
 	return nil
 }
 
-func goTest(ctx context.Context, root, overlay string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-overlay", overlay}, args...)...) //nolint:gosec // the list of mistakes is part of the source
+func goTest(ctx context.Context, root, list string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-count=1", "-overlay", list}, args...)...) //nolint:gosec // the list of mistakes is part of the source
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	return string(out), err
