@@ -61,12 +61,13 @@ type hurlers struct {
 	sqs           map[string]*sqsSender // by stream
 	offered, told *journal
 	accepted      atomic.Int64 // parcels
+	handled       func() int64 // effects that were received so far
 	tries         atomic.Int64 // that had to be repeated, by HTTP
 }
 
-func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender) *hurlers {
+func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender, handled func() int64) *hurlers {
 	t.Helper()
-	h := &hurlers{url: url, sqs: senders}
+	h := &hurlers{url: url, sqs: senders, handled: handled}
 	var err error
 	h.http, err = client.New(url, client.Options{
 		HTTP: connections, MinBackoff: 10 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, TryTimeout: 10 * time.Second,
@@ -106,6 +107,9 @@ func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, messages, clients i
 		}
 	}
 	for left := messages; left > 0 && ctx.Err() == nil; left -= min(left, chaosBlock) {
+		if err := h.wait(ctx, int64(messages-left-*chaosLead)); err != nil {
+			return err
+		}
 		fresh, parcels := load.block(min(left, chaosBlock))
 		for _, m := range fresh {
 			h.offered.write(m.offer())
@@ -116,6 +120,19 @@ func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, messages, clients i
 	close(work)
 	wg.Wait()
 	return context.Cause(ctx)
+}
+
+// wait waits for so many effects, while any come: a system that is killed all the time should not spend it on reading an ever longer backlog at each start.
+func (h *hurlers) wait(ctx context.Context, effects int64) error {
+	for last, since := h.handled(), time.Now(); last < effects && time.Since(since) < *chaosPatience; {
+		if err := sleep(ctx, settleEvery); err != nil {
+			return err
+		}
+		if n := h.handled(); n != last {
+			last, since = n, time.Now()
+		}
+	}
+	return nil
 }
 
 func (h *hurlers) send(ctx context.Context, p parcel) error {

@@ -23,6 +23,7 @@ var (
 	chaosCut              = flag.Float64("chaos-cut", 0.01, "share of calls that are cut in a chaos run")
 	chaosClients          = flag.Int("chaos-clients", 32, "how many clients of a chaos run send at once")
 	chaosPatience         = flag.Duration("chaos-patience", 3*time.Minute, "how long a chaos run waits for a system that sends nothing and is not done; then it is judged as it is")
+	chaosLead             = flag.Int("chaos-lead", 20_000, "how many messages a chaos run offers before their effects have come")
 	chaosKeep             = flag.String("chaos-keep", "", "folder in which the evidence of chaos runs is kept, and verdict.json; default none, unless a run fails")
 )
 
@@ -82,7 +83,7 @@ func (r *chaosRun) path(name string) string { return filepath.Join(r.folder, nam
 // weather lets the storm rage while clients offer everything.
 func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsSender, s *storm) {
 	t.Helper()
-	r.clients, r.began = newHurlers(t, r.folder, front.url, senders), time.Now()
+	r.clients, r.began = newHurlers(t, r.folder, front.url, senders, r.scribe.handled.Load), time.Now()
 	ctx, fail := context.WithCancelCause(t.Context())
 	defer fail(nil)
 	s.progress, s.stride = r.clients.accepted.Load, int64(min(r.messages/100, 300))
