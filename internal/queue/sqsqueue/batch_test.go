@@ -20,13 +20,27 @@ import (
 type picky struct {
 	sqsqueue.Client
 	batches []int
+	entries []types.SendMessageBatchRequestEntry
+	strange []string // ids that are in each answer besides, once as a success and once as a failure
+}
+
+func (p *picky) entryErrors() []types.BatchResultErrorEntry {
+	var out []types.BatchResultErrorEntry
+	for _, id := range p.strange {
+		out = append(out, types.BatchResultErrorEntry{Id: aws.String(id), Code: aws.String("InternalError")})
+	}
+	return out
 }
 
 var errDown = errors.New("service is down")
 
 func (p *picky) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInput, _ ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
 	p.batches = append(p.batches, len(in.Entries))
-	out := &sqs.SendMessageBatchOutput{}
+	p.entries = append(p.entries, in.Entries...)
+	out := &sqs.SendMessageBatchOutput{Failed: p.entryErrors()}
+	for _, id := range p.strange {
+		out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: aws.String(id), MessageId: aws.String("strange")})
+	}
 	for _, e := range in.Entries {
 		switch body := aws.ToString(e.MessageBody); {
 		case strings.HasPrefix(body, "down"):
@@ -42,7 +56,10 @@ func (p *picky) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInpu
 
 func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatchInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error) {
 	p.batches = append(p.batches, len(in.Entries))
-	out := &sqs.DeleteMessageBatchOutput{}
+	out := &sqs.DeleteMessageBatchOutput{Failed: p.entryErrors()}
+	for _, id := range p.strange {
+		out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: aws.String(id)})
+	}
 	for _, e := range in.Entries {
 		switch receipt := aws.ToString(e.ReceiptHandle); {
 		case receipt == "down":
@@ -51,6 +68,8 @@ func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatch
 			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("InternalError")})
 		case receipt == "stale":
 			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("ReceiptHandleIsInvalid"), SenderFault: true})
+		case receipt == "expired": // of a message of a first-in-first-out queue
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("InvalidParameterValue"), SenderFault: true})
 		case receipt != "lost":
 			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: e.Id})
 		}
@@ -84,6 +103,9 @@ func TestEachMessageOfABatchHasItsOwnResult(t *testing.T) {
 		if down := i >= 11 && i < 21; down != errors.Is(r.Err, errDown) {
 			t.Errorf("message %d: %v", i, r.Err)
 		}
+		if i == 3 && !strings.Contains(r.Err.Error(), "try again") {
+			t.Errorf("what SQS says of message %d is not told: %v", i, r.Err)
+		}
 	}
 	if d := cmp.Diff([]int{10, 10, 4}, p.batches); d != "" {
 		t.Errorf("batches (-want +got):\n%s", d)
@@ -94,24 +116,74 @@ func TestABatchIsNoLargerThanARequestMayBe(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
 	half := queue.Message{Body: strings.Repeat("x", queue.MaxSize/2)}
-	for i, r := range q.Send(t.Context(), []queue.Message{half, half, {Body: "small"}, half, {Body: strings.Repeat("x", queue.MaxSize)}}) {
+	full := queue.Message{Body: strings.Repeat("x", queue.MaxSize-2), Attributes: map[string]string{"a": "b"}} // with the attribute's type, it is more than a request may have
+	for i, r := range q.Send(t.Context(), []queue.Message{full, half, half, {Body: "small"}, half, {Body: strings.Repeat("x", queue.MaxSize)}}) {
 		if r.Err != nil {
 			t.Errorf("message %d: %v", i, r.Err)
 		}
 	}
-	if d := cmp.Diff([]int{2, 2, 1}, p.batches); d != "" {
+	if d := cmp.Diff([]int{1, 2, 2, 1}, p.batches); d != "" {
 		t.Errorf("batches (-want +got):\n%s", d)
+	}
+}
+
+func TestNothingIsAskedOfSQSWhereThereIsNothingToSend(t *testing.T) {
+	p := &picky{}
+	if r := sqsqueue.New(p, "https://sqs.test/1/orders").Send(t.Context(), []queue.Message{{Body: ""}}); r[0].Err == nil || len(p.batches) > 0 {
+		t.Errorf("%v, batches of %v", r[0].Err, p.batches)
 	}
 }
 
 func TestEachReceiptHasItsOwnResult(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
-	receipts := []string{"a", "stale", "bad", "lost", "e", "f", "g", "h", "i", "j", "down", "l"}
+	receipts := []string{"a", "stale", "bad", "lost", "expired", "f", "g", "h", "i", "j", "down", "l"}
 	for i, err := range q.Delete(t.Context(), receipts) {
 		failed := receipts[i] == "bad" || receipts[i] == "lost" || i >= 10
 		if failed != (err != nil) || (i >= 10) != errors.Is(err, errDown) {
 			t.Errorf("receipt %s: %v", receipts[i], err)
 		}
+	}
+}
+
+func TestAnAnswerThatNamesNoEntrySettlesNone(t *testing.T) {
+	p := &picky{strange: []string{"", "x", "-1", "2", "10"}}
+	q := sqsqueue.New(p, "https://sqs.test/1/orders")
+	for i, r := range q.Send(t.Context(), []queue.Message{{Body: "lost"}, {Body: "b"}}) {
+		if lost := i == 0; lost != (r.Err != nil) || !lost && r.ID != "id of b" {
+			t.Errorf("message %d: %+v", i, r)
+		}
+	}
+	for i, err := range q.Delete(t.Context(), []string{"lost", "b"}) {
+		if lost := i == 0; lost != (err != nil) {
+			t.Errorf("receipt %d: %v", i, err)
+		}
+	}
+}
+
+func TestOnlyAFirstInFirstOutQueueIsToldGroupsAndIdentities(t *testing.T) {
+	m := queue.Message{Body: "b", Group: "g", DedupID: "d"}
+	for url, want := range map[string]types.SendMessageBatchRequestEntry{
+		"https://sqs.test/1/orders":      {},
+		"https://sqs.test/1/orders.fifo": {MessageGroupId: aws.String("g"), MessageDeduplicationId: aws.String("d")},
+	} {
+		p := &picky{}
+		sqsqueue.New(p, url).Send(t.Context(), []queue.Message{m})
+		got := p.entries[0]
+		if d := cmp.Diff([]*string{want.MessageGroupId, want.MessageDeduplicationId}, []*string{got.MessageGroupId, got.MessageDeduplicationId}); d != "" {
+			t.Errorf("%s (-want +got):\n%s", url, d)
+		}
+	}
+}
+
+func TestAMessageIsSentWithItsAttributesAndNoIdentityOfItsOwnMaking(t *testing.T) {
+	p := &picky{}
+	sqsqueue.New(p, "https://sqs.test/1/orders.fifo").Send(t.Context(), []queue.Message{{Body: "b", Group: "g", Attributes: map[string]string{"once-id": "1"}}})
+	e := p.entries[0]
+	if id := e.MessageDeduplicationId; id != nil { // SQS refuses an empty one
+		t.Errorf("identity %q", *id)
+	}
+	if a := e.MessageAttributes["once-id"]; aws.ToString(a.StringValue) != "1" || aws.ToString(a.DataType) != "String" {
+		t.Errorf("attributes %v", e.MessageAttributes)
 	}
 }
