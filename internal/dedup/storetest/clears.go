@@ -40,8 +40,10 @@ func testClear(t *testing.T, s *suite) {
 }
 
 func testClearMissing(t *testing.T, s *suite) {
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
-	same(t, "missing record", s.group(t, groupA()), record.Group{Key: groupA()})
+	for _, incarnation := range []uint64{1000, 0} { // 0 is what a missing record reads as
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: incarnation, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+		same(t, "missing record", s.group(t, groupA()), record.Group{Key: groupA()})
+	}
 
 	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})

@@ -18,6 +18,7 @@ func tokenCases() []testCase {
 		{name: "marking done replaces what is there, and repeating it is harmless", run: testMarkDone},
 		{name: "marking done revives an expired token", run: testMarkDoneExpired},
 		{name: "swapping to absent deletes the token", run: testTokenRelease},
+		{name: "an absent token is absent, whatever owner and epoch it is given", run: testTokenAbsent},
 		{name: "a reply of 200 KB comes back", run: testLargeReply},
 	}
 }
@@ -162,6 +163,16 @@ func testTokenRelease(t *testing.T, s *suite) {
 	}
 	for range 2 {
 		same(t, "answer", s.swap(t, leased, record.Token{Key: key}), record.Token{Key: key})
+		same(t, "token", s.token(t, key), record.Token{Key: key})
+	}
+}
+
+func testTokenAbsent(t *testing.T, s *suite) {
+	key := tokenKey(1)
+	absent, leased := record.Token{Key: key, Owner: "somebody", Epoch: 7}, fullToken(key, record.Leased)
+	same(t, "answer", s.swap(t, absent, leased), leased)
+	for range 2 {
+		same(t, "answer", s.swap(t, leased, absent), absent)
 		same(t, "token", s.token(t, key), record.Token{Key: key})
 	}
 }
