@@ -61,7 +61,7 @@ func (l letter) String() string {
 }
 
 func (s *server) deadLetters() (letters []letter, err error) {
-	return letters, s.show(&letters, "--dead-letters")
+	return letters, s.show(&letters, "--dead-letters", "--limit", "1000000")
 }
 
 // settle waits until nothing is under way any more, delayed messages included: one that is too far ahead of its predecessors is put off again and again.
