@@ -52,6 +52,9 @@ type term struct {
 // atOnce is how many conditions of a package are removed at a time: tests wait more than they work.
 const atOnce = 4
 
+// outOfTime is what a test binary says that took too long.
+const outOfTime = "panic: test timed out"
+
 // patience is how many times longer than with all conditions tests may take without one: some go on for ever then.
 const patience = 5
 
@@ -86,20 +89,23 @@ func (g *guarded) check(t *testing.T) {
 	}
 	found, tests := g.build(t, root)
 	limit, begun := 10*time.Minute, time.Now()
-	if by, err := failed(t, root, tests, g.Run, limit, 0); by != "" || err != nil {
+	if by, err := g.failed(t, root, tests, limit, 0); by != "" || err != nil {
 		t.Fatalf("the tests fail with all conditions there: %s, %v", by, err)
 	}
 	killers, errs := g.removeEach(t, root, tests, len(found), max(10*time.Second, patience*time.Since(begun)))
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	killed, known := 0, 0
+	killed, ended, known := 0, 0, 0
 	for i, r := range found {
 		by := killers[i]
 		reason, expected := g.Survivors[r.name]
 		switch {
 		case by != "":
 			killed++
+			if strings.HasPrefix(by, outOfTime) {
+				ended++
+			}
 			t.Logf("killed %s: %s", r.name, by)
 		case expected:
 			known++
@@ -113,18 +119,19 @@ func (g *guarded) check(t *testing.T) {
 			t.Errorf("there is no condition %s any more", name)
 		}
 	}
-	t.Logf("%d conditions removed: %d killed, %d survive for a reason, %d survive without", len(found), killed, known, len(found)-killed-known)
+	t.Logf("%d conditions removed: %d killed, %d of them by the end of their time, %d survive for a reason, %d survive without",
+		len(found), killed, ended, known, len(found)-killed-known)
 }
 
 // removeEach runs the tests without each condition, some at a time, and names what fails.
-func (g *guarded) removeEach(t *testing.T, root string, tests map[string]string, n int, limit time.Duration) (killers []string, errs []error) {
+func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, limit time.Duration) (killers []string, errs []error) {
 	killers, errs = make([]string, n), make([]error, n)
 	next := make(chan int)
 	var runs sync.WaitGroup
 	for range atOnce {
 		runs.Go(func() {
 			for i := range next {
-				killers[i], errs[i] = failed(t, root, tests, g.Run, limit, i+1)
+				killers[i], errs[i] = g.failed(t, root, tests, limit, i+1)
 			}
 		})
 	}
@@ -136,8 +143,8 @@ func (g *guarded) removeEach(t *testing.T, root string, tests map[string]string,
 	return killers, errs
 }
 
-// build gives the removals and the test binaries by folder.
-func (g *guarded) build(t *testing.T, root string) ([]removal, map[string]string) {
+// build gives the removals and the binaries of the tests.
+func (g *guarded) build(t *testing.T, root string) (found []removal, tests []string) {
 	folder, into := filepath.Join(root, g.Package), t.TempDir()
 	found, name, err := g.find(folder)
 	if err != nil {
@@ -155,10 +162,9 @@ func (g *guarded) build(t *testing.T, root string) ([]removal, map[string]string
 	if err := os.WriteFile(overlay, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	tests := map[string]string{}
 	for i, test := range g.tests() {
-		tests[test] = filepath.Join(into, fmt.Sprint(i, ".test"))
-		cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", tests[test], "./"+test)
+		tests = append(tests, filepath.Join(into, fmt.Sprint(i, ".test")))
+		cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", tests[i], "./"+test)
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build the tests of %s: %v\n%s", test, err, out)
@@ -217,9 +223,9 @@ func (x *term) removal(folder string, number int) (removal, error) {
 }
 
 // failed runs tests without a condition, and names the first that fails; empty where none does.
-func failed(t *testing.T, root string, tests map[string]string, run string, limit time.Duration, number int) (string, error) {
-	for folder, binary := range tests {
-		if by, err := failure(t, filepath.Join(root, folder), binary, run, limit, number); by != "" || err != nil {
+func (g *guarded) failed(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
+	for i, folder := range g.tests() {
+		if by, err := failure(t, filepath.Join(root, folder), tests[i], g.Run, limit, number); by != "" || err != nil {
 			return by, err
 		}
 	}

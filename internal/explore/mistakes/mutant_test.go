@@ -46,7 +46,11 @@ type source struct {
 	name  string
 	text  []byte
 	files *token.FileSet
+	calls []string
+	in    string            // the function that is looked at
+	seen  map[ast.Expr]bool // conditions that are dealt with
 	found []removal
+	names map[string]int
 	next  *int // the number of the next removal
 }
 
@@ -56,7 +60,7 @@ func removals(folder, name string, functions []string, calls []string, next *int
 	if err != nil {
 		return nil, "", err
 	}
-	s := &source{name: name, text: text, files: token.NewFileSet(), next: next}
+	s := &source{name: name, text: text, files: token.NewFileSet(), calls: calls, seen: map[ast.Expr]bool{}, names: map[string]int{}, next: next}
 	file, err := parser.ParseFile(s.files, name, text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, "", err
@@ -68,7 +72,8 @@ func removals(folder, name string, functions []string, calls []string, next *int
 			continue
 		}
 		missing = slices.DeleteFunc(missing, func(name string) bool { return name == f.Name.Name })
-		s.function(f, calls)
+		s.in = f.Name.Name
+		s.body(f.Type, f.Body)
 	}
 	if len(missing) > 0 {
 		return nil, "", fmt.Errorf("%s has no function %v", name, missing)
@@ -76,75 +81,129 @@ func removals(folder, name string, functions []string, calls []string, next *int
 	return s.found, file.Name.Name, nil
 }
 
-func (s *source) function(f *ast.FuncDecl, calls []string) {
-	ast.Inspect(f.Body, func(n ast.Node) bool {
+// body finds the conditions of a function: where one decides which way to go, and where one is a value, to be returned, kept or passed on.
+func (s *source) body(of *ast.FuncType, b *ast.BlockStmt) {
+	ast.Inspect(b, func(n ast.Node) bool {
 		switch n := n.(type) {
-		case *ast.BinaryExpr:
-			s.operand(f, n, n.X)
-			s.operand(f, n, n.Y)
+		case *ast.FuncLit:
+			s.body(n.Type, n.Body)
+			return false
 		case *ast.IfStmt:
-			s.whole(f, n.Cond)
-		case *ast.CaseClause:
-			s.cases(f, n)
+			s.whole(n.Cond)
+		case *ast.ForStmt:
+			s.whole(n.Cond)
+		case *ast.SwitchStmt:
+			s.cases(n)
+		case *ast.ReturnStmt:
+			s.answers(of, n)
+		case *ast.BinaryExpr:
+			s.value(n)
+			if isLogic(n) {
+				s.operand(n.Op, n.X)
+				s.operand(n.Op, n.Y)
+			}
+		case *ast.UnaryExpr:
+			s.value(n)
+			s.seen[ast.Unparen(n.X)] = true
 		case *ast.ExprStmt:
-			s.call(f, n, calls)
+			s.call(n)
 		}
 		return true
 	})
 }
 
-// cases are whole conditions where the clause is of a switch without a tag.
-func (s *source) cases(f *ast.FuncDecl, n *ast.CaseClause) {
-	for _, x := range n.List {
-		if isCondition(x) {
-			s.whole(f, x)
+// cases are conditions where the switch has no tag.
+func (s *source) cases(n *ast.SwitchStmt) {
+	if n.Tag != nil {
+		return
+	}
+	for _, c := range n.Body.List {
+		for _, x := range c.(*ast.CaseClause).List {
+			s.whole(x)
 		}
 	}
 }
 
-// isCondition tells conditions from values: those of a switch over values are names and literals.
-func isCondition(x ast.Expr) bool {
-	switch x := x.(type) {
-	case *ast.BinaryExpr, *ast.CallExpr:
-		return true
-	case *ast.UnaryExpr:
-		return x.Op == token.NOT
+// answers are conditions where a function gives a bool that it has not worked out before.
+func (s *source) answers(of *ast.FuncType, n *ast.ReturnStmt) {
+	if of.Results == nil {
+		return
 	}
-	return false
+	var bools []bool
+	for _, r := range of.Results.List {
+		name, ok := r.Type.(*ast.Ident)
+		for range max(1, len(r.Names)) {
+			bools = append(bools, ok && name.Name == "bool")
+		}
+	}
+	for i, x := range n.Results {
+		if _, call := ast.Unparen(x).(*ast.CallExpr); call && len(bools) == len(n.Results) && bools[i] {
+			s.whole(x)
+		}
+	}
+}
+
+// value finds a condition that stands where any value may.
+func (s *source) value(x ast.Expr) {
+	switch n := x.(type) {
+	case *ast.BinaryExpr:
+		if n.Op != token.LAND && n.Op != token.LOR && !isComparison(n.Op) {
+			return
+		}
+	case *ast.UnaryExpr:
+		if n.Op != token.NOT {
+			return
+		}
+	}
+	s.whole(x)
+}
+
+func isLogic(x ast.Expr) bool {
+	b, ok := x.(*ast.BinaryExpr)
+	return ok && (b.Op == token.LAND || b.Op == token.LOR)
+}
+
+func isComparison(op token.Token) bool {
+	return slices.Contains([]token.Token{token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ}, op)
 }
 
 // operand removes a term: of a conjunction it is true, of a disjunction false.
-func (s *source) operand(f *ast.FuncDecl, n *ast.BinaryExpr, x ast.Expr) {
-	if !s.single(x) {
+func (s *source) operand(of token.Token, x ast.Expr) {
+	x = ast.Unparen(x)
+	s.seen[x] = true
+	b, ok := x.(*ast.BinaryExpr)
+	switch {
+	case ok && b.Op == of, isError(x):
+	case of == token.LAND:
+		s.add(x, "", " || %s")
+	default:
+		s.add(x, "", " && !%s")
+	}
+}
+
+// whole makes a condition never hold, and always. Without a term, a conjunction holds more often and a disjunction less, so each is only made to do the other.
+func (s *source) whole(x ast.Expr) {
+	x = ast.Unparen(x)
+	if x == nil || s.seen[x] || isError(x) {
 		return
 	}
-	if n.Op == token.LAND {
-		s.add(f, x, "", " || %s")
-	}
-	if n.Op == token.LOR {
-		s.add(f, x, "", " && !%s")
-	}
-}
-
-// whole makes a condition never hold, and always.
-func (s *source) whole(f *ast.FuncDecl, x ast.Expr) {
-	if s.single(x) {
-		s.add(f, x, " never", " && !%s")
-		s.add(f, x, " always", " || %s")
-	}
-}
-
-// single tells a term from what is made of terms, and leaves out whether something went wrong: that is no condition on what is stored.
-func (s *source) single(x ast.Expr) bool {
-	if p, ok := x.(*ast.ParenExpr); ok {
-		return s.single(p.X)
-	}
+	s.seen[x] = true
 	b, ok := x.(*ast.BinaryExpr)
-	return !ok || b.Op != token.LAND && b.Op != token.LOR && !isError(b.X)
+	if !ok || b.Op != token.LOR {
+		s.add(x, " never", " && !%s")
+	}
+	if !ok || b.Op != token.LAND {
+		s.add(x, " always", " || %s")
+	}
 }
 
+// isError tells whether something went wrong: that is no condition on what is stored.
 func isError(x ast.Expr) bool {
-	name, ok := x.(*ast.Ident)
+	b, ok := x.(*ast.BinaryExpr)
+	if !ok {
+		return false
+	}
+	name, ok := b.X.(*ast.Ident)
 	return ok && (name.Name == "err" || name.Name == "failed" || name.Name == "corrupt")
 }
 
@@ -152,29 +211,34 @@ func (s *source) place(x ast.Node) (from, to int) {
 	return s.files.Position(x.Pos()).Offset, s.files.Position(x.End()).Offset
 }
 
-func (s *source) add(f *ast.FuncDecl, x ast.Node, how, format string) {
+func (s *source) add(x ast.Node, how, format string) {
 	from, to := s.place(x)
 	call := fmt.Sprintf("%s(%d)", switchedOff, *s.next)
-	s.keep(f, string(s.text[from:to])+how, edit{s.name, from, "("}, edit{s.name, to, fmt.Sprintf(format, call) + ")"})
+	s.keep(string(s.text[from:to])+how, edit{s.name, from, "("}, edit{s.name, to, fmt.Sprintf(format, call) + ")"})
 }
 
-func (s *source) keep(f *ast.FuncDecl, what string, edits ...edit) {
+// keep names a removal, and counts those of one name.
+func (s *source) keep(what string, edits ...edit) {
 	*s.next++
-	s.found = append(s.found, removal{fmt.Sprintf("%s %s: %s", s.name, f.Name.Name, strings.Join(strings.Fields(what), " ")), edits})
+	name := fmt.Sprintf("%s %s: %s", s.name, s.in, strings.Join(strings.Fields(what), " "))
+	if s.names[name]++; s.names[name] > 1 {
+		name += fmt.Sprintf(" (%d)", s.names[name])
+	}
+	s.found = append(s.found, removal{name, edits})
 }
 
 // call replaces a call that adds a condition by one that adds what always holds.
-func (s *source) call(f *ast.FuncDecl, n *ast.ExprStmt, calls []string) {
+func (s *source) call(n *ast.ExprStmt) {
 	call, ok := n.X.(*ast.CallExpr)
 	if !ok {
 		return
 	}
 	name, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || !slices.Contains(calls, name.Sel.Name) {
+	if !ok || !slices.Contains(s.calls, name.Sel.Name) {
 		return
 	}
 	from, to := s.place(n)
-	s.keep(f, string(s.text[from:to]), edit{s.name, from, fmt.Sprintf("if %s(%d) { x.always() } else { ", switchedOff, *s.next)}, edit{s.name, to, " }"})
+	s.keep(string(s.text[from:to]), edit{s.name, from, fmt.Sprintf("if %s(%d) { x.always() } else { ", switchedOff, *s.next)}, edit{s.name, to, " }"})
 }
 
 // write makes the changed copies of a package's files, and gives the overlay that puts them in place.
