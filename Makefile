@@ -15,7 +15,7 @@ race: ## the same with the race detector (needs a C compiler too)
 lint: ## gofmt, go vet, golangci-lint, tidy modules
 	.ci/run format tidy build lint
 
-fuzz: ## every fuzz target for 2 s each; FUZZ_TIME=10m for longer
+fuzz: ## every fuzz target for two seconds; FUZZ_TIME=10m for ten minutes each, guided by coverage
 	.ci/run fuzz
 
 e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs)
