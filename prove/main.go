@@ -31,6 +31,8 @@ func parts() []part {
 		{"explore", "every order and every failure of the real code, in small scenarios", exploreAll},
 		{"mistakes", "known mistakes, each made in a copy of the source, and what catches it", makeMistakes},
 		{"conditions", "each condition of each conditional write, taken out, and the tests that find out", removeConditions},
+		{"histories", "what concurrent callers of each store and each queue were told, and whether one order of their calls explains it", histories},
+		{"fuzz", "every parser and every decoder, given what nobody would write", fuzzAll},
 		{"chaos", "the real binaries while they are killed, stalled and cut off, on a disk that fills up, with clocks that jump, and what came out", chaos},
 	}
 }

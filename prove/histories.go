@@ -1,0 +1,82 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// historyPackages are those whose stores and queues concurrent callers call.
+var historyPackages = []string{
+	"./internal/dedup/memstore", "./internal/dedup/pebblestore", "./internal/dedup/dynamostore", "./internal/queue/pebblequeue", "./internal/queue/sqsqueue",
+}
+
+// figures are what a test says that it checked; see history.Figures.
+var figures = regexp.MustCompile(`(\d+) histories, (\d+) operations, (\d+) answers lost, (\d+) violations, (\d+) undecided`)
+
+// histories lets concurrent callers call every store and queue, a million times in the long form, and asks whether one order of the calls explains all answers. It starts the emulators
+// that stand in for AWS, unless the environment names others.
+func histories(ctx context.Context, o options) error {
+	args := append([]string{"go", "test", "-count=1", "-json", "-p=1", "-timeout=12h", "-run=^TestHistoriesAreLinearizable$"}, historyPackages...)
+	if o.long {
+		args = append(args, "-args", "-long")
+	}
+	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
+		args = append([]string{"localstack/aws.sh", "run"}, args...)
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // this repository's own tests
+	cmd.Dir = o.root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	fmt.Printf("  %-28s %10s %10s %10s %10s %9s\n", "", "calls", "histories", "lost", "violations", "undecided")
+	all, said, err := printHistories(out)
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		return fmt.Errorf("%w\n%s%s", err, said, stderr.String())
+	}
+	fmt.Printf("  %-28s %10d\n", "all", all)
+	return nil
+}
+
+// printHistories prints the figures of each test when it tells them, and gives what else was said. A test that was skipped shows nothing.
+func printHistories(events io.Reader) (all int, said string, err error) {
+	var rest strings.Builder
+	lines := json.NewDecoder(events)
+	for {
+		var e struct{ Action, Package, Test, Output string }
+		if bad := lines.Decode(&e); errors.Is(bad, io.EOF) {
+			return all, rest.String(), err
+		} else if bad != nil {
+			return all, rest.String(), errors.Join(err, bad)
+		}
+		_, name, _ := strings.Cut(e.Package, "/internal/")
+		f := figures.FindStringSubmatch(e.Output)
+		switch {
+		case e.Action == "skip" && e.Test != "":
+			err = errors.Join(err, fmt.Errorf("%s was skipped", name))
+		case f != nil:
+			if _, kind, ok := strings.Cut(e.Test, "/"); ok {
+				name += " " + kind
+			}
+			fmt.Printf("  %-28s %10s %10s %10s %10s %9s\n", name, f[2], f[1], f[3], f[4], f[5])
+			calls, _ := strconv.Atoi(f[2]) // digits only
+			all += calls
+		case e.Action == "output" || e.Action == "build-output":
+			rest.WriteString(e.Output)
+		}
+	}
+}
