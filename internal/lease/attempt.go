@@ -86,7 +86,7 @@ func (a *attempt) complete(ctx context.Context, reply *record.Reply) (Result, er
 	for n := 1; ; n++ {
 		stored, err := a.swap(ctx, next)
 		switch {
-		case err == nil, stored.State == record.Done && stored.Owner == a.owner:
+		case err == nil: // now, or in a try whose answer was lost
 			return a.completed(next)
 		case isConflict(err) && !a.mayComplete(stored):
 			return a.discarded(stored)

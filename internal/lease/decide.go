@@ -24,15 +24,15 @@ type verdict struct {
 func judge(t record.Token, id Identity, now time.Time) verdict {
 	same := t.Fingerprint == id.Fingerprint
 	switch {
-	case t.State == record.Absent, t.State == record.Leased && t.Owner == released:
+	case t.State == record.Absent, t.Owner == released:
 		return verdict{}
 	case !same:
 		return verdict{settled: true, err: ErrKeyReuse}
-	case t.State == record.Done && t.Reason == tooLarge:
+	case t.Reason == tooLarge:
 		return verdict{settled: true, err: ErrReplyTooLarge}
 	case t.State == record.Done:
 		return verdict{settled: true, result: Result{Reply: t.Reply, Duplicate: true}}
-	case t.State == record.Leased && t.Lease.After(now):
+	case t.Lease.After(now):
 		return verdict{settled: true, err: &LeasedError{RetryAfter: t.Lease.Sub(now)}}
 	}
 	return verdict{}

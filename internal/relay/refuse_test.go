@@ -40,6 +40,46 @@ func TestAMessageWhoseTokenIsCorruptIsToBeTriedAgain(t *testing.T) {
 	}
 }
 
+// aCorruptOne can't read the token of message a, and answers as DynamoDB does where it is asked for a key twice.
+type aCorruptOne struct{ record.Store }
+
+func (s aCorruptOne) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	asked := map[record.TokenKey]bool{}
+	for _, key := range tokens {
+		if asked[key] {
+			return nil, nil, errors.New("a key is there twice")
+		}
+		asked[key] = true
+	}
+	if asked[record.NewTokenKey("", "s", "a")] {
+		return nil, nil, fmt.Errorf("token: %w", record.ErrCorrupt)
+	}
+	return s.Store.Load(ctx, groups, tokens)
+}
+
+func TestACorruptTokenHoldsUpItsOwnMessageAlone(t *testing.T) {
+	b := newBench(t, nil)
+	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "x")), b.arrival(message("b", "x"))})
+	same(t, "fates", []record.Kind{fates[0].Kind, fates[1].Kind}, []record.Kind{record.Retry, record.Processed})
+	if !errors.Is(fates[0].Err, record.ErrCorrupt) {
+		t.Error(fates[0].Err)
+	}
+}
+
+func TestEachTokenIsAskedForOnce(t *testing.T) {
+	b := newBench(t, nil)
+	fates := b.over(aCorruptOne{b}, nil).Process(t.Context(), []*admission.Arrival{b.arrival(message("b", "x")), b.arrival(message("b", "x"))})
+	same(t, "fates", []record.Kind{fates[0].Kind, fates[1].Kind}, []record.Kind{record.Processed, record.Duplicate})
+}
+
+func TestACopyOfAFailedMessageDidNotFailItself(t *testing.T) {
+	b := newBench(t, nil)
+	fates := b.Process(t.Context(), []*admission.Arrival{b.arrival(message("a", "fail")), b.arrival(message("a", "fail"))})
+	if !errors.As(fates[0].Err, new(*record.HandlerError)) || !errors.Is(fates[1].Err, record.ErrBlocked) {
+		t.Errorf("%v, and then %v", fates[0].Err, fates[1].Err)
+	}
+}
+
 // anyBlobs takes blobs of any name.
 type anyBlobs struct{ record.Blobs }
 

@@ -113,7 +113,7 @@ func (r *Relay) process(ctx context.Context, turns []*turn, tokens map[record.To
 	r.cfg.Publisher.Ship(ctx, all)
 	var done []record.Token
 	for _, t := range turns {
-		if first[t.Token()] == t && t.settled() {
+		if t.settled() {
 			done = append(done, t.done)
 		}
 	}
@@ -123,7 +123,7 @@ func (r *Relay) process(ctx context.Context, turns []*turn, tokens map[record.To
 		return err
 	}
 	for _, t := range turns {
-		if first[t.Token()] == t && t.fate.Kind == record.Processed && len(t.list) > 0 {
+		if t.fate.Kind == record.Processed && len(t.list) > 0 {
 			r.cfg.Observe(record.Event{Name: record.EventPublished, Stream: t.Stream, Count: 1})
 		}
 	}
@@ -152,7 +152,7 @@ func (r *Relay) tokens(ctx context.Context, turns []*turn) (map[record.TokenKey]
 	return byKey, nil
 }
 
-// settled reports whether the message is processed, now that its effects were sent.
+// settled reports whether the message is processed, now that its effects were sent. One that follows another has no fate yet.
 func (t *turn) settled() bool {
 	for _, s := range t.list {
 		if s.Err != nil {
