@@ -1,12 +1,16 @@
 package dynamostore_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -47,5 +51,63 @@ func TestWhatIsSentOfManyEntriesIsNoted(t *testing.T) {
 	}
 	if d := cmp.Diff(clear.Sent, got); d != "" {
 		t.Errorf("sent (-want +got)\n%s", d)
+	}
+}
+
+func TestAClearAsksForNoMoreThanItChanges(t *testing.T) {
+	w := newWorld(t)
+	w.commit(t, following(w.group(t), "first", 1, 2))
+	mark := record.Clear{Group: key, Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "ledger"}}}}
+	for _, step := range []struct {
+		name     string
+		clear    record.Clear
+		requests []string
+	}{
+		{"nothing", record.Clear{Group: key, Incarnation: 1000}, nil},
+		{"a mark", mark, []string{"UpdateItem"}},
+		{"the same mark", mark, []string{"UpdateItem"}}, // its condition fails, and brings what is there
+	} {
+		w.net.requests = nil
+		if err := w.Clear(t.Context(), step.clear); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(w.net.requests, step.requests) {
+			t.Errorf("%s: requests %v, want %v", step.name, w.net.requests, step.requests)
+		}
+	}
+}
+
+// A beaten client lets another one write first, once between two updates.
+type beaten struct {
+	dynamostore.Client
+	updates int
+	first   func()
+}
+
+func (b *beaten) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, options ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if b.updates++; b.updates == 2 {
+		b.first()
+	}
+	return b.Client.UpdateItem(ctx, in, options...)
+}
+
+// TestMarksThatOthersMakeMeanwhileStay has three publishers of one entry, each of which has sent it to another destination: a mark that is lost is an effect sent twice.
+func TestMarksThatOthersMakeMeanwhileStay(t *testing.T) {
+	w := newWorld(t)
+	w.commit(t, following(w.group(t), "first", 1))
+	clear := func(to string) record.Clear {
+		return record.Clear{Group: key, Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: to}}}}
+	}
+	mark := func(s *dynamostore.Store, to string) {
+		if err := s.Clear(t.Context(), clear(to)); err != nil {
+			t.Error(err)
+		}
+	}
+	mark(w.beside, "ledger")
+	client := &beaten{Client: connect(t), first: func() { mark(w.beside, "shop") }}
+	mark(open(t, client, w.tables, time.Now), "mail")
+	want := []record.Sent{{To: "ledger"}, {To: "shop"}, {To: "mail"}}
+	if got := w.group(t).Pending[0].Sent; !slices.Equal(got, want) || client.updates != 3 {
+		t.Errorf("%v after %d updates, want %v after 3", got, client.updates, want)
 	}
 }

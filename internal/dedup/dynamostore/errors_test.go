@@ -58,6 +58,8 @@ func TestOnlyWhatWasCertainlyRefusedCountsAsNotApplied(t *testing.T) {
 		{"fault of the service", answered(500, &types.InternalServerError{}), false, false},
 		{"service away", answered(503, &smithy.GenericAPIError{Code: "ServiceUnavailable"}), false, false},
 		{"answer that can't be read", answered(200, &smithy.DeserializationError{Err: errors.New("use of closed network connection")}), false, false},
+		{"refusal that can't be read", answered(400, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), false, false},
+		{"error without an answer", &types.ConditionalCheckFailedException{}, false, true},
 		{"connection refused", unanswered(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true, false},
 		{"connection reset after the request was sent", unanswered(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), false, false},
 		{"connection closed", unanswered(io.EOF), false, false},

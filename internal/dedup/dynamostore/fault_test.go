@@ -54,6 +54,7 @@ type world struct {
 	*dynamostore.Store
 	beside *dynamostore.Store
 	net    *lossy
+	tables dynamostore.Tables
 }
 
 func newWorld(t *testing.T) *world {
@@ -63,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	l := newLossy()
 	options := client.Options()
 	options.HTTPClient = l
-	return &world{Store: open(t, dynamodb.New(options), tables, time.Now), beside: open(t, client, tables, time.Now), net: l}
+	return &world{Store: open(t, dynamodb.New(options), tables, time.Now), beside: open(t, client, tables, time.Now), net: l, tables: tables}
 }
 
 func (w *world) group(t *testing.T) record.Group {

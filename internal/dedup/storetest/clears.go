@@ -15,6 +15,7 @@ func clearCases() []testCase {
 		{name: "a clear sets no expiry while messages are held", run: testClearHeld},
 		{name: "a clear of no numbers sets the expiry of an idle record", run: testClearIdle},
 		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
+		{name: "a mark of a number that is not there marks nothing, nor what comes under that number", run: testClearSentMissing},
 		{name: "an expired record is not cleared", run: testClearExpired},
 	}
 }
@@ -88,14 +89,16 @@ func testClearIdle(t *testing.T, s *suite) {
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s by a clear without an expiry", g.Expires)
 	}
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: want.Expires})
-	same(t, "record", s.group(t, groupA()), want)
+	for _, expires := range []time.Time{want.Expires, s.clock.In(2 * time.Hour)} { // the second one comes too late
+		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: expires})
+		same(t, "record", s.group(t, groupA()), want)
+	}
 }
 
 func testClearSent(t *testing.T, s *suite) {
 	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
 	sent := []record.Sent{{Effect: 0, To: "ledger"}, {Effect: 1, To: "shop"}}
-	for _, part := range [][]record.Sent{sent[:1], sent[:1], sent} {
+	for _, part := range [][]record.Sent{sent[:1], sent[:1], sent[1:], sent} {
 		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{2: part}, Expires: s.clock.In(time.Hour)})
 	}
 	g.Pending[1].Sent = sent
@@ -105,6 +108,14 @@ func testClearSent(t *testing.T, s *suite) {
 	g.Pending = g.Pending[:1]
 	g.Pending[0].Sent = sent[1:]
 	same(t, "record after a clear and a mark in one", s.group(t, groupA()), g)
+}
+
+func testClearSentMissing(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{2: {{To: "ledger"}}}})
+	same(t, "record", s.group(t, groupA()), g)
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	same(t, "record after a commit under that number", s.group(t, groupA()), g)
 }
 
 func testClearExpired(t *testing.T, s *suite) {

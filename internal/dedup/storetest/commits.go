@@ -14,7 +14,7 @@ func commitCases() []testCase {
 		{name: "version 0 finds an expired record absent, and the version of that record conflicts", run: testCommitExpired},
 		{name: "an expired record's versions do not come back with its successor's", run: testIncarnations},
 		{name: "an entry that was cleared after the load stays cleared", run: testCommitAfterClear},
-		{name: "a part that was marked as sent after the load stays marked", run: testCommitAfterSent},
+		{name: "a part that was marked as sent after the load stays marked, and a new entry comes with its marks", run: testCommitAfterSent},
 		{name: "an entry that the commit leaves out is removed", run: testCommitRemoves},
 		{name: "a commit that is repeated conflicts", run: testRepeatedCommit, when: func(h Harness) bool { return !h.RecognisesCommit }},
 		{name: "a commit that is repeated is recognised until another one follows", run: testRecognisedCommit, when: func(h Harness) bool { return h.RecognisesCommit }},
@@ -85,10 +85,15 @@ func testCommitAfterSent(t *testing.T, s *suite) {
 	if err := s.Clear(t.Context(), record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: sent}}); err != nil {
 		t.Fatal(err)
 	}
-	s.commit(t, loaded, func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	s.commit(t, loaded, func(c *record.Commit) {
+		c.Next.Pending = pending(1, 2, 3)
+		c.Next.Pending[2].Sent = sent
+	})
 	g := s.group(t, groupA())
-	same(t, "pending", numbers(g), []uint64{1, 2})
-	same(t, "sent", g.Pending[0].Sent, sent)
+	same(t, "pending", numbers(g), []uint64{1, 2, 3})
+	for i, want := range [][]record.Sent{sent, nil, sent} {
+		same(t, "sent", g.Pending[i].Sent, want)
+	}
 }
 
 func testCommitRemoves(t *testing.T, s *suite) {
