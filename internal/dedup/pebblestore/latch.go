@@ -77,7 +77,7 @@ func (h head) at(now time.Time) head {
 
 // recall gives the head of a key, if it is remembered.
 func (l *latch) recall(key []byte) (head, bool) {
-	if l.key == nil || !bytes.Equal(l.key, key) {
+	if !bytes.Equal(l.key, key) {
 		return head{}, false
 	}
 	return l.head, true
@@ -86,5 +86,5 @@ func (l *latch) recall(key []byte) (head, bool) {
 // remember keeps the head of a key. It keeps the key's bytes, too.
 func (l *latch) remember(key []byte, h head) { l.key, l.head = key, h }
 
-// forget makes the next condition read the record: whoever writes forgets first, because a write that fails may have been applied.
+// forget makes the next condition read the record, because no key is empty: whoever writes forgets first, because a write that fails may have been applied.
 func (l *latch) forget() { l.key = nil }
