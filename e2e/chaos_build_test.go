@@ -1,31 +1,31 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
+
+	"github.com/effectively-once/once/internal/overlay"
 )
 
-// The binaries of a chaos run are the product's own, but for a clock that can be told to jump, and pollers of the embedded system that are less patient, so that a stall can be longer than they wait.
+// The binaries of a chaos run are the product's own, but for a clock that can be told to jump, pollers of the embedded system that are less patient, so that a stall can be longer than they wait, and
+// webhooks that are not tried for long, so that one that fails is left to the next delivery.
 // The source is changed on its way to the compiler: the product has no switch for any of it.
 
-// A change puts new text in the place of old text in a file.
-type change struct{ file, from, to string }
-
 // chaosChanges are everything in which a chaos build differs.
-var chaosChanges = []change{
-	{"internal/local/local.go", "\nimport (", clockImport},
-	{"internal/local/local.go", "o.Now = time.Now\n", "o.Now = chaosclock.Now\n"},
-	{"internal/pipeline/pipeline.go", "\nimport (", clockImport},
-	{"internal/pipeline/pipeline.go", "c.Now = time.Now\n", "c.Now = chaosclock.Now\n"},
-	{"internal/dedup/dynamostore/dynamostore.go", "\nimport (", clockImport},
-	{"internal/dedup/dynamostore/dynamostore.go", "options.Now = time.Now\n", "options.Now = chaosclock.Now\n"},
-	{"internal/local/poller.go", "pollVisibility = 60 * time.Second", "pollVisibility = 8 * time.Second"},
-	{"internal/local/poller.go", "pollTimeout    = 30 * time.Second", "pollTimeout    = 6 * time.Second"},
+var chaosChanges = []overlay.Change{
+	{File: "internal/chaosclock/chaosclock.go", New: chaosClock},
+	{File: "internal/local/local.go", Old: "\nimport (", New: clockImport},
+	{File: "internal/local/local.go", Old: "o.Now = time.Now\n", New: "o.Now = chaosclock.Now\n"},
+	{File: "internal/pipeline/pipeline.go", Old: "\nimport (", New: clockImport},
+	{File: "internal/pipeline/pipeline.go", Old: "c.Now = time.Now\n", New: "c.Now = chaosclock.Now\n"},
+	{File: "internal/dedup/dynamostore/dynamostore.go", Old: "\nimport (", New: clockImport},
+	{File: "internal/dedup/dynamostore/dynamostore.go", Old: "options.Now = time.Now\n", New: "options.Now = chaosclock.Now\n"},
+	{File: "internal/local/poller.go", Old: "pollVisibility = 60 * time.Second", New: "pollVisibility = 8 * time.Second"},
+	{File: "internal/local/poller.go", Old: "pollTimeout    = 30 * time.Second", New: "pollTimeout    = 6 * time.Second"},
+	{File: "internal/destination/webhook/sender.go", Old: "o.Budget = 10 * time.Second", New: "o.Budget = 200 * time.Millisecond"},
 }
 
 const clockImport = "\nimport \"github.com/effectively-once/once/internal/chaosclock\"\n\nimport ("
@@ -66,50 +66,24 @@ func read(path string) {
 func Now() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) }
 `
 
-// chaosOverlay writes the changed files and the list that names them for the compiler, and gives the list's path.
-var chaosOverlay = sync.OnceValues(func() (string, error) {
-	root, err := filepath.Abs("..")
+// chaosOverlay writes what differs in a chaos build, and in one with some more changes, for the compiler.
+func chaosOverlay(more ...overlay.Change) (string, error) {
+	files, err := overlay.Apply("..", append(slices.Clone(chaosChanges), more...))
 	if err != nil {
 		return "", err
 	}
-	text := map[string]string{filepath.Join(root, "internal/chaosclock/chaosclock.go"): chaosClock}
-	for _, c := range chaosChanges {
-		path := filepath.Join(root, c.file)
-		if text[path] == "" {
-			source, err := os.ReadFile(path)
-			if err != nil {
-				return "", err
-			}
-			text[path] = string(source)
-		}
-		if n := strings.Count(text[path], c.from); n != 1 {
-			return "", fmt.Errorf("%s has %q %d times, not once: chaosChanges must follow the source", c.file, c.from, n)
-		}
-		text[path] = strings.Replace(text[path], c.from, c.to, 1)
-	}
-	replace := map[string]string{}
-	for path, content := range text {
-		changed := filepath.Join(bin, fmt.Sprintf("chaos-%d.go", len(replace)))
-		if err := os.WriteFile(changed, []byte(content), 0o600); err != nil {
-			return "", err
-		}
-		replace[path] = changed
-	}
-	list, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Join(bin, "chaos-overlay.json")
-	return name, os.WriteFile(name, list, 0o600)
-})
+	return overlay.Write(bin, files)
+}
 
-var chaosBinary = sync.OnceValues(func() (string, error) {
-	list, err := chaosOverlay()
+var chaosBinary = sync.OnceValues(func() (string, error) { return buildChaos("once-chaos") })
+
+func buildChaos(name string, more ...overlay.Change) (string, error) {
+	list, err := chaosOverlay(more...)
 	if err != nil {
 		return "", err
 	}
-	return build("once-chaos", "-overlay", list)
-})
+	return build(name, "-overlay", list)
+}
 
 // chaosFunctions is a folder with the bootstrap binaries.
 var chaosFunctions = sync.OnceValues(func() (string, error) {

@@ -81,8 +81,8 @@ func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender,
 	return h
 }
 
-// hurl offers so many messages. Each client goes on with the next parcel when the last one is acknowledged.
-func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, messages, clients int) error {
+// hurl offers messages until so many were made; when they are all, some of them once more. Each client goes on with the next parcel when the last one is acknowledged.
+func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, until, clients int) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	work := make(chan parcel)
@@ -106,17 +106,19 @@ func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, messages, clients i
 			}
 		}
 	}
-	for left := messages; left > 0 && ctx.Err() == nil; left -= min(left, chaosBlock) {
-		if err := h.wait(ctx, int64(messages-left-*chaosLead)); err != nil {
-			return err
+	for load.made < until && ctx.Err() == nil {
+		if err := h.wait(ctx, int64(load.made-*chaosLead)); err != nil {
+			break // the context has ended
 		}
-		fresh, parcels := load.block(min(left, chaosBlock))
+		fresh, parcels := load.block(min(until-load.made, chaosBlock))
 		for _, m := range fresh {
 			h.offered.write(m.offer())
 		}
 		offer(parcels)
 	}
-	offer(load.late())
+	if load.made == load.messages {
+		offer(load.late())
+	}
 	close(work)
 	wg.Wait()
 	return context.Cause(ctx)
@@ -151,7 +153,9 @@ func (h *hurlers) byHTTP(ctx context.Context, m *hurled) error {
 		return fmt.Errorf("send %s by HTTP: %w", m.identity(), err)
 	}
 	m.known.Store(true)
-	h.told.write(chaos.Answer{Stream: m.stream, ID: m.identity(), Way: "http", Code: http.StatusAccepted, Replayed: receipt.Replayed})
+	h.told.write(chaos.Answer{
+		Stream: m.stream, ID: m.identity(), Way: "http", Code: http.StatusAccepted, Replayed: receipt.Replayed, Status: receipt.Status, Group: receipt.Group, Location: receipt.Location,
+	})
 	return nil
 }
 

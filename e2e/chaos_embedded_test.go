@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/e2e/chaos"
 )
 
 // chaosTo is the configuration of a chaos run. What is held may be much: clients go far ahead while the server is away.
@@ -171,9 +173,11 @@ func setClock(path string, ahead time.Duration) error {
 	return os.Rename(path+".new", path)
 }
 
-func chaosEmbedded(t *testing.T) {
-	r := newChaosRun(t, "embedded", *messages)
-	s := newServer(t, chaosBinary, chaosTo(r.scribe.url, r.path("ledger.jsonl")))
+// chaosEmbedded runs a binary under some of the faults.
+func chaosEmbedded(t *testing.T, plan chaosPlan, binary func() (string, error), faults func(*embeddedTarget) []chaosFault) *chaos.Verdict {
+	t.Helper()
+	r := newChaosRun(t, plan)
+	s := newServer(t, binary, chaosTo(r.scribe.url, r.path("ledger.jsonl")))
 	x := &embeddedTarget{server: s, random: newChaosRandom(r.random), clock: s.path("clock")}
 	s.env = []string{r.scribe.env(), "CHAOS_CLOCK=" + x.clock}
 	must(t, s.start())
@@ -183,7 +187,7 @@ func chaosEmbedded(t *testing.T) {
 		senders[stream] = newSQSSender(t, &server{address: front.url[len("http://"):]}, stream)
 		senders[stream].urls[stream], senders[stream].urls[stream+".fifo"] = nil, nil
 	}
-	st := newStorm(r.random, *chaosEvery, x.faults()...)
+	st := newStorm(r.random, *chaosEvery, faults(x)...)
 	front.cut()
 	r.weather(t, front, senders, st)
 	front.heal()
@@ -197,7 +201,7 @@ func chaosEmbedded(t *testing.T) {
 	left, err := s.undone() // once more, from its folder alone
 	must(t, err)
 	r.Left = append(r.Left, left...)
-	r.verdict(t, st.counts(), map[string]int{"client calls cut": int(front.cuts.Load())})
+	return r.verdict(t, st.counts(), map[string]int{"client calls cut": int(front.cuts.Load())})
 }
 
 // undone tells what a server still has to do. Dead letters are not for it to do.

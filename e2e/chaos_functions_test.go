@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/e2e/chaos"
 )
 
 // chaosHosts is how many local Lambda hosts share the tables and queues: one goes on with what another is stalled in.
@@ -207,8 +209,9 @@ func (x *functionsTarget) peace(t *testing.T) map[string]int {
 	return counts
 }
 
-func chaosOnFunctions(t *testing.T) {
-	r := newChaosRun(t, "functions", *chaosFunctionMessages)
+func chaosOnFunctions(t *testing.T, plan chaosPlan) *chaos.Verdict {
+	t.Helper()
+	r := newChaosRun(t, plan)
 	for _, stream := range chaosStreams {
 		r.Destinations[stream] = []string{"posts"}
 	}
@@ -237,7 +240,7 @@ func chaosOnFunctions(t *testing.T) {
 	must(t, r.clients.ask(t.Context(), r.folder))
 	x.letters(t, r)
 	maps.DeleteFunc(byHosts, func(_ string, n int) bool { return n == 0 }) // they tell of their last lives only
-	r.verdict(t, st.counts(), byHosts, map[string]int{
+	return r.verdict(t, st.counts(), byHosts, map[string]int{
 		"client calls cut": int(front.cuts.Load() + toSQS.cuts.Load()), "DynamoDB calls cut": int(x.toStore.cuts.Load()), "SQS calls cut": int(x.toQueues.cuts.Load()),
 	})
 }

@@ -37,9 +37,10 @@ type parcel struct {
 
 // A chaosLoad makes blocks of messages.
 type chaosLoad struct {
-	random  *rand.Rand
-	groups  int
-	sources int
+	random   *rand.Rand
+	messages int // in all
+	groups   int
+	sources  int
 
 	made    int
 	next    []uint64 // by source
@@ -48,7 +49,7 @@ type chaosLoad struct {
 
 func newChaosLoad(random *rand.Rand, messages int) *chaosLoad {
 	sources := min(max(messages/200, 3), 200)
-	return &chaosLoad{random: random, groups: min(max(messages/50, 3), 2000), sources: sources, next: make([]uint64, sources)}
+	return &chaosLoad{random: random, messages: messages, groups: min(max(messages/50, 3), 2000), sources: sources, next: make([]uint64, sources)}
 }
 
 // block makes so many new messages, and the parcels that carry them: each message once, some twice at nearly the same time, some of the last block again, some with another content.
@@ -150,7 +151,7 @@ func (l *chaosLoad) message() *hurled {
 // offer is what the evidence says of a message.
 func (m *hurled) offer() chaos.Offer {
 	return chaos.Offer{
-		Stream: m.stream, ID: m.identity(), Group: m.group, Source: m.source, Sequence: m.sequence, SHA256: chaos.Digest(m.contentType, m.body),
+		Stream: m.stream, ID: m.identity(), Group: m.group, Source: m.source, Sequence: m.sequence, ContentType: m.contentType, SHA256: chaos.Digest(m.contentType, m.body),
 	}
 }
 

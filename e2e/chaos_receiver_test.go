@@ -54,7 +54,8 @@ func (s *scribe) serve(w http.ResponseWriter, r *http.Request) {
 
 func (s *scribe) note(h http.Header, body []byte) {
 	p := chaos.Post{
-		Stream: h.Get("Once-Stream"), ID: h.Get("Once-Id"), WebhookID: h.Get("Webhook-Id"), Group: h.Get("Once-Group"), SHA256: chaos.Digest(h.Get("Content-Type"), body),
+		Stream: h.Get("Once-Stream"), ID: h.Get("Once-Id"), WebhookID: h.Get("Webhook-Id"), Group: h.Get("Once-Group"),
+		ContentType: h.Get("Content-Type"), SHA256: chaos.Digest(h.Get("Content-Type"), body),
 	}
 	if text := h.Get("Once-Number"); text != "" {
 		var err error

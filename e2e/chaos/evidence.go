@@ -21,6 +21,8 @@ type Offer struct {
 	Group    string `json:"group,omitempty"`
 	Source   string `json:"source,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`
+	// ContentType is that of the body; empty where it is not judged.
+	ContentType string `json:"content_type,omitempty"`
 	// SHA256 is that of the body, see [Digest].
 	SHA256 string `json:"sha256"`
 }
@@ -37,6 +39,10 @@ type Answer struct {
 	Replayed bool `json:"replayed,omitempty"`
 	// Reuse says that it was another content under the identity of a message that had been accepted before.
 	Reuse bool `json:"reuse,omitempty"`
+	// Status, Group and Location are what an answer by HTTP says of an accepted message: the same each time.
+	Status   string `json:"status,omitempty"`
+	Group    string `json:"group,omitempty"`
+	Location string `json:"location,omitempty"`
 }
 
 // A Status is what the public API says of a message.
@@ -66,7 +72,9 @@ type Post struct {
 	WebhookID string `json:"webhook_id"`
 	Group     string `json:"group,omitempty"`
 	Number    uint64 `json:"number,omitempty"`
-	SHA256    string `json:"sha256"`
+	// ContentType and SHA256 are those of the body.
+	ContentType string `json:"content_type,omitempty"`
+	SHA256      string `json:"sha256"`
 	// Wrong says what the receiver did not like: a signature, a header.
 	Wrong string `json:"wrong,omitempty"`
 }
@@ -84,6 +92,8 @@ type Run struct {
 	Seed uint64 `json:"seed"`
 	// Destinations are the files, ledger or posts, in which each stream's messages must be found.
 	Destinations map[string][]string `json:"destinations"`
+	// Ordered are the streams in which every message of a group comes out with a number, by which its order is judged.
+	Ordered []string `json:"ordered"`
 	// Faults counts what was done, by its name.
 	Faults map[string]int `json:"faults"`
 	// Left tells what the system still had to do in the end; nothing where all is well.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // A Verdict is the figures of a run, and what is wrong.
@@ -36,9 +37,9 @@ type Verdict struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// OK tells whether nothing was lost, doubled or wrong, and everything that was offered was accepted.
+// OK tells whether nothing was lost, doubled or wrong, and everything that was offered was accepted. Where nothing was offered, nothing is shown.
 func (v *Verdict) OK() bool {
-	return v.Lost == 0 && v.Doubled == 0 && v.Wrong == 0 && v.Accepted == v.Offered
+	return v.Lost == 0 && v.Doubled == 0 && v.Wrong == 0 && v.Accepted == v.Offered && v.Offered > 0
 }
 
 // mostProblems is how many problems are said in words.
@@ -63,6 +64,7 @@ func (i identity) String() string { return i.stream + " " + i.id }
 type fate struct {
 	offer     Offer
 	accepted  bool
+	told      string // what the first answer by HTTP said
 	status    string
 	fresh     int
 	lines     int
@@ -138,12 +140,29 @@ func (j *judge) answers() error {
 			f.accepted = true
 			j.Accepted++
 		}
-		if a.Way == "http" && !a.Replayed && f.offer.Source == "" {
-			if f.fresh++; f.fresh > 1 {
-				j.charge(&j.Wrong, "%s %s: clients were told %d times that it is new", a.Stream, a.ID, f.fresh)
-			}
+		if a.Way == "http" {
+			j.said(f, a)
 		}
 	})
+}
+
+// said judges what an answer by HTTP says of an accepted message: what every other one said, and once at most that it is new.
+func (j *judge) said(f *fate, a *Answer) {
+	if !a.Replayed && f.offer.Source == "" {
+		if f.fresh++; f.fresh > 1 {
+			j.charge(&j.Wrong, "%s %s: clients were told %d times that it is new", a.Stream, a.ID, f.fresh)
+		}
+	}
+	if f.offer.Group != "" && a.Group != "" && a.Group != f.offer.Group {
+		j.charge(&j.Wrong, "%s %s: a client was told that its group is %q", a.Stream, a.ID, a.Group)
+	}
+	said := strings.Join([]string{a.Status, a.Group, a.Location}, " ")
+	if f.told == "" {
+		f.told = said
+	}
+	if said != f.told {
+		j.charge(&j.Wrong, "%s %s: one client was told %q, another %q", a.Stream, a.ID, f.told, said)
+	}
 }
 
 // reuse judges the answer to another content under a known identity.
@@ -172,49 +191,67 @@ func (j *judge) statuses() error {
 }
 
 func (j *judge) lines() error {
-	last, next := map[identity]uint64{}, map[identity]uint64{}
+	o := j.newOrder()
 	var unreadable []error
 	err := each(j.folder, "ledger.jsonl", func(n int, l *Line) {
-		f := j.known(fmt.Sprintf("ledger, line %d", n), l.Stream, l.ID)
+		where := fmt.Sprintf("ledger, line %d", n)
+		f := j.known(where, l.Stream, l.ID)
 		if f == nil {
 			return
 		}
 		if f.lines++; f.lines > 1 {
-			j.charge(&j.Doubled, "ledger, line %d: %s %s is there for the %d. time", n, l.Stream, l.ID, f.lines)
+			j.charge(&j.Doubled, "%s: %s %s is there for the %d. time", where, l.Stream, l.ID, f.lines)
 			return
 		}
 		j.Sent++
 		digest, err := l.digest()
 		if err != nil {
-			unreadable = append(unreadable, fmt.Errorf("ledger, line %d: %w", n, err))
+			unreadable = append(unreadable, fmt.Errorf("%s: %w", where, err))
 		}
-		if digest != f.offer.SHA256 || l.Source != f.offer.Source || l.Sequence != f.offer.Sequence || f.offer.Group != "" && l.Group != f.offer.Group {
-			j.charge(&j.Wrong, "ledger, line %d: %s %s came out with another content", n, l.Stream, l.ID)
+		same := digest == f.offer.SHA256 && l.Source == f.offer.Source && l.Sequence == f.offer.Sequence
+		if !same || !f.offer.is(l.Group, l.ContentType) {
+			j.charge(&j.Wrong, "%s: %s %s came out with another content", where, l.Stream, l.ID)
 		}
-		j.inOrder("ledger", last, l.Stream, l.Group, l.Number)
-		if source := (identity{l.Stream, l.Source}); l.Source != "" {
-			if next[source]++; l.Sequence != next[source] {
-				j.charge(&j.Wrong, "ledger, line %d: %s comes with %d where %d is next", n, source, l.Sequence, next[source])
-			}
-		}
+		o.next(where, f, l.Group, l.Number)
 	})
 	return errors.Join(append(unreadable, err)...)
 }
 
-// inOrder charges a number that does not come after the last one of its group.
-func (j *judge) inOrder(where string, last map[identity]uint64, stream, group string, number uint64) {
-	if number == 0 { // a message without a group record
-		return
+// is tells whether a message came out in its group and as what it was.
+func (o *Offer) is(group, contentType string) bool {
+	return (o.Group == "" || group == o.Group) && (o.ContentType == "" || contentType == o.ContentType)
+}
+
+// An order is that in which messages came to a destination, for the first time each.
+type order struct {
+	*judge
+	last map[identity]uint64 // number, by group
+	come map[identity]uint64 // how many, by source
+}
+
+func (j *judge) newOrder() *order {
+	return &order{j, map[identity]uint64{}, map[identity]uint64{}}
+}
+
+// next charges a number that does not come after the last one of its group, and a numbered message whose turn it is not.
+func (o *order) next(where string, f *fate, group string, number uint64) {
+	name := identity{f.offer.Stream, group}
+	switch {
+	case number > 0 && number <= o.last[name]:
+		o.charge(&o.Wrong, "%s: number %d of %s after %d", where, number, name, o.last[name])
+	case number == 0 && f.offer.Group != "" && slices.Contains(o.run.Ordered, f.offer.Stream):
+		o.charge(&o.Wrong, "%s: %s %s has no number", where, f.offer.Stream, f.offer.ID)
 	}
-	name := identity{stream, group}
-	if number <= last[name] {
-		j.charge(&j.Wrong, "%s: number %d of %s after %d", where, number, name, last[name])
+	o.last[name] = max(o.last[name], number)
+	if source := (identity{f.offer.Stream, f.offer.Source}); f.offer.Source != "" {
+		if o.come[source]++; f.offer.Sequence != o.come[source] {
+			o.charge(&o.Wrong, "%s: %s comes with %d where %d is next", where, source, f.offer.Sequence, o.come[source])
+		}
 	}
-	last[name] = number
 }
 
 func (j *judge) posts() error {
-	last := map[identity]uint64{}
+	o := j.newOrder()
 	return each(j.folder, "posts.jsonl", func(n int, p *Post) {
 		where := fmt.Sprintf("posts, line %d", n)
 		f := j.known(where, p.Stream, p.ID)
@@ -222,7 +259,7 @@ func (j *judge) posts() error {
 			return
 		}
 		name := identity{p.Stream, p.ID}
-		if p.Wrong != "" || p.SHA256 != f.offer.SHA256 {
+		if p.Wrong != "" || p.SHA256 != f.offer.SHA256 || !f.offer.is(p.Group, p.ContentType) {
 			j.charge(&j.Wrong, "%s: %s came with another content or badly signed: %s", where, name, p.Wrong)
 		}
 		if other, ok := j.webhooks[p.WebhookID]; ok {
@@ -239,7 +276,7 @@ func (j *judge) posts() error {
 		}
 		f.webhookID = p.WebhookID
 		j.Sent++
-		j.inOrder(where, last, p.Stream, p.Group, p.Number)
+		o.next(where, f, p.Group, p.Number)
 	})
 }
 
@@ -271,6 +308,9 @@ func (j *judge) close() {
 			j.charge(&j.Lost, "%s is not done in the end, but %q", name, f.status)
 		}
 		to := j.run.Destinations[name.stream]
+		if len(to) == 0 {
+			j.charge(&j.Wrong, "%s has no destination: the run itself is wrong", name)
+		}
 		if slices.Contains(to, "ledger") && f.lines == 0 {
 			j.charge(&j.Lost, "%s has no line", name)
 		}
