@@ -17,7 +17,7 @@ func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate rec
 		return record.Outcome{Kind: record.Duplicate, Reply: t.Reply}, false
 	case t.State == record.Absent && (s.Admission == record.ByToken || a.Route != ""):
 		return reject(record.ReasonUnknown, "no token was issued for it, or it was forgotten"), false
-	case t.State == record.Absent && !a.Accepted.IsZero() && now.After(a.Accepted.Add(s.RetentionOf(&a.Message))):
+	case t.State == record.Absent && !a.Accepted.IsZero() && !now.Before(a.Accepted.Add(s.RetentionOf(&a.Message))): // at the very moment a token is forgotten
 		return reject(record.ReasonExpired, "it is older than the retention of its stream, so it may have been processed before"), false
 	}
 	return record.Outcome{}, true

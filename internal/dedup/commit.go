@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -34,7 +35,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
 	}
-	if err := p.handover.Do(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
+	if err := admission.Handover(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
 		return pl.abandon(ctx, fmt.Errorf("give back held messages: %w", err))
 	}
 	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})

@@ -40,7 +40,6 @@ type part struct {
 	doubts   []*plan                    // commits whose answer was lost
 	alone    bool                       // run one message in a commit, to find the one that makes it too large
 	refused  map[record.TokenKey]string // messages that do, and why
-	handover admission.Handover         // of held messages that did not go through
 	early    bool                       // trigger before the commit too
 	sweeping bool
 	err      error // nil when the part is settled

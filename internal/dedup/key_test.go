@@ -197,10 +197,10 @@ func TestAMessageThatIsOlderThanItsRetentionIsRefused(t *testing.T) {
 	l := newLab(t)
 	m := keyed("a")[0]
 	m.Accepted, m.Retention = l.clock(), time.Hour
-	l.pass(time.Hour)
+	l.pass(time.Hour - 1)
 	late := m
 	late.ID = "b"
-	l.worker(byKey).process(m)
+	same(t, "in time", l.worker(byKey).process(m), []string{"processed"})
 	l.pass(1)
 	same(t, "fates", l.worker(byKey).process(late), []string{"rejected expired"})
 }

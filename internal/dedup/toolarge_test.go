@@ -62,7 +62,7 @@ func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) 
 	same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
 }
 
-func TestAHeldMessageIsDeadLetteredOnceHoweverOftenItsCommitIsRefused(t *testing.T) {
+func TestAHeldMessageIsHandedOverAgainWhereItsCommitIsRefused(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
 	l.scripts["r/0/1"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
@@ -71,17 +71,17 @@ func TestAHeldMessageIsDeadLetteredOnceHoweverOftenItsCommitIsRefused(t *testing
 	}
 	w := smallWorker(l, bySequence)
 	same(t, "fates", w.process(numbered("1", "q/0/1", "r/0/1")...), []string{"processed", "processed", "rejected invalid"})
-	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected"})
+	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected", "p/0/2 rejected"})
 	same(t, "returned", len(l.returned), 2) // for each plan, see admission.Handover
 }
 
-func TestAHeldMessageIsDeadLetteredOnceWhereItsCommitLosesARace(t *testing.T) {
+func TestAHeldMessageIsHandedOverAgainWhereItsCommitLosesARace(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
 	w := l.worker(bySequence)
 	w.at = between("commit", func() { l.worker(bySequence).process(numbered("r/0/1")...) })
 	same(t, "fates", w.process(numbered("1", "q/0/1")...), []string{"processed", "processed"})
-	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected"})
+	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected", "p/0/2 rejected"})
 	same(t, "returned", len(l.returned), 2) // for each plan, see admission.Handover
 }
 
