@@ -115,6 +115,31 @@ func (l *Log) Check(t *testing.T) Figures {
 	return f
 }
 
+// Play plays rounds side by side, so many at a time, until they have made so many operations together, and checks each. A round gives the log of what it did.
+func Play(t *testing.T, abreast, operations int, round func(lane, n int) *Log) {
+	t.Helper()
+	var mu sync.Mutex
+	var all Figures
+	add := func(f Figures) (operations int) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = all.Plus(f)
+		return all.Operations
+	}
+	var lanes sync.WaitGroup
+	began := time.Now() //nolint:forbidigo // how long a test takes
+	for lane := range max(1, abreast) {
+		lanes.Go(func() {
+			for n := 0; add(Figures{}) < operations && !t.Failed(); n++ {
+				add(round(lane, n).Check(t))
+			}
+		})
+	}
+	lanes.Wait()
+	seconds := time.Since(began).Seconds()
+	t.Logf("%.1f s, %.0f operations a second: %v", seconds, float64(all.Operations)/seconds, all)
+}
+
 // draw writes a page that shows the history and how far it can be explained. It is to be looked at when the test is over, so the test does not remove it.
 func draw(o Object, history []porcupine.Operation) string {
 	page, err := os.CreateTemp("", "history-"+strings.Map(plain, o.Name)+"-*.html")

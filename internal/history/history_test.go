@@ -1,6 +1,8 @@
 package history_test
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/effectively-once/once/internal/history"
@@ -29,5 +31,20 @@ func TestAHistoryThatOneOrderExplainsIsRight(t *testing.T) {
 	f := l.Check(t)
 	if want := (history.Figures{Histories: 1, Operations: 5, Lost: 1}); f != want {
 		t.Errorf("figures %v, want %v", f, want)
+	}
+}
+
+func TestRoundsArePlayedUntilThereAreEnoughOperations(t *testing.T) {
+	var rounds atomic.Int64
+	history.Play(t, 3, 20, func(lane, n int) *history.Log {
+		rounds.Add(1)
+		l := &history.Log{}
+		for range 2 {
+			l.Add(history.Object{Model: register(), Name: fmt.Sprint(lane, n)}, 0, 0, 0, l.Now(), l.Now())
+		}
+		return l
+	})
+	if n := rounds.Load(); n < 10 || n > 12 { // the lanes may be amid their last ones
+		t.Errorf("%d rounds of two operations", n)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "make histories of a million calls; it takes half an hour and more: give it -timeout 2h")
+var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 2h")
 
 // A rough client loses one in thirty requests, and the answers to as many, so that the client library repeats them.
 type rough struct{ *awshttp.BuildableClient }
@@ -51,9 +51,9 @@ func hasty(client *dynamodb.Client) *dynamodb.Client {
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
-	calls := 3_200
+	operations := 3_200
 	if *long {
-		calls = 1_000_000
+		operations = 1_000_000
 	}
 	storetest.Histories(t, storetest.Harness{
 		RecognisesCommit: true, Abreast: 8,
@@ -61,5 +61,5 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 			t.Helper()
 			return open(t, hasty(client), createTables(t, client), now)
 		},
-	}, calls)
+	}, operations)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "make histories of two million calls")
+var long = flag.Bool("long", false, "make histories of two million operations")
 
 func harness() storetest.Harness {
 	return storetest.Harness{
@@ -21,9 +21,9 @@ func harness() storetest.Harness {
 func TestStore(t *testing.T) { storetest.Run(t, harness()) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
-	calls := 10_000
+	operations := 10_000
 	if *long {
-		calls = 2_000_000
+		operations = 2_000_000
 	}
-	storetest.Histories(t, harness(), calls)
+	storetest.Histories(t, harness(), operations)
 }

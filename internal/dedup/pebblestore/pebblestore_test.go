@@ -38,16 +38,16 @@ func (d *disk) open(t *testing.T, fs *vfs.MemFS) record.Store {
 	return s
 }
 
-var long = flag.Bool("long", false, "make histories of two million calls")
+var long = flag.Bool("long", false, "make histories of two million operations")
 
 func TestStore(t *testing.T) { storetest.Run(t, harness()) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
-	calls := 10_000
+	operations := 10_000
 	if *long {
-		calls = 2_000_000
+		operations = 2_000_000
 	}
-	storetest.Histories(t, harness(), calls)
+	storetest.Histories(t, harness(), operations)
 }
 
 func harness() storetest.Harness {

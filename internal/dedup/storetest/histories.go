@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/record"
@@ -24,33 +23,21 @@ const (
 	maxFailed   = 20 // percent of the calls that may fail by themselves
 )
 
-// Histories makes at least so many calls on one store, from several goroutines at once, and checks that what each group and each token answered is linearizable. Answers get
-// lost, and contexts end before calls and amid them. Expired records are written, but the clock stands still.
+// Histories does at least so many operations on one store, from several goroutines at once, and checks that what each group and each token answered is linearizable. A call on
+// several of them is as many operations. Answers get lost, and contexts end before calls and amid them. Expired records are written, but the clock stands still.
 func Histories(t *testing.T, h Harness, operations int) {
 	t.Helper()
 	s := newSuite(t, h)
 	seed := rand.Uint64()
-	var mu sync.Mutex
-	var f history.Figures
-	var all sync.WaitGroup
-	began, calls, failed := time.Now(), atomic.Int64{}, atomic.Int64{}
-	for lane := range max(1, h.Abreast) {
-		all.Go(func() {
-			for n := 0; int(calls.Load()) < operations && !t.Failed(); n++ {
-				r := newRound(s, fmt.Sprintf("round %d.%d", lane, n), rand.New(rand.NewPCG(seed, uint64(lane)<<32|uint64(n))))
-				r.run()
-				calls.Add(callers * callsEach)
-				failed.Add(r.failed.Load())
-				g := r.log.Check(t)
-				mu.Lock()
-				f = f.Plus(g)
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	took := time.Since(began)
-	t.Logf("%d calls in %.1f s, %.0f a second, %d failed by themselves: %v", calls.Load(), took.Seconds(), float64(calls.Load())/took.Seconds(), failed.Load(), f)
+	var calls, failed atomic.Int64
+	history.Play(t, h.Abreast, operations, func(lane, n int) *history.Log {
+		r := newRound(s, fmt.Sprintf("round %d.%d", lane, n), rand.New(rand.NewPCG(seed, uint64(lane)<<32|uint64(n))))
+		r.run()
+		calls.Add(callers * callsEach)
+		failed.Add(r.failed.Load())
+		return &r.log
+	})
+	t.Logf("%d calls, of which %d failed by themselves", calls.Load(), failed.Load())
 	if failed.Load()*100 > calls.Load()*maxFailed {
 		t.Errorf("%d of %d calls failed: nothing is proved by them", failed.Load(), calls.Load())
 	}
@@ -199,5 +186,5 @@ func (c *caller) load() {
 	}
 }
 
-// some draws a few of the keys.
-func (c *caller) some() []int { return c.rnd.Perm(historyKeys)[:c.rnd.IntN(historyKeys)] }
+// some draws a few of the keys, or all, or none.
+func (c *caller) some() []int { return c.rnd.Perm(historyKeys)[:c.rnd.IntN(historyKeys+1)] }

@@ -64,16 +64,16 @@ func open(t testing.TB, db *pebble.DB, name string, o Options) *Queue {
 	return q
 }
 
-var long = flag.Bool("long", false, "make histories of a million calls on each kind of queue")
+var long = flag.Bool("long", false, "make histories of a million operations on each kind of queue")
 
 func TestAQueueBehavesAsSQS(t *testing.T) { queuetest.Run(t, harness(t)) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
-	calls := 5_000
+	operations := 5_000
 	if *long {
-		calls = 1_000_000
+		operations = 1_000_000
 	}
-	queuetest.Histories(t, harness(t), calls)
+	queuetest.Histories(t, harness(t), operations)
 }
 
 func TestAnyHistoryOfCallsGivesTheAnswersOfTheModel(t *testing.T) { queuetest.Model(t, harness(t)) }

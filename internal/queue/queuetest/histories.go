@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,11 +22,13 @@ const (
 	groups    = 4
 	lostOneIn = 40 // of each kind of fault
 	hidden    = 10 * time.Minute
+	batch     = 10 // of messages, and receipts, at once
 )
 
-// Histories makes at least so many calls on each kind of queue, from several goroutines at once, and checks that what was answered about each group, or on a standard queue each
-// message, is linearizable. In the end every message is received that was not deleted. On a queue that is Exact answers get lost, contexts end, time passes, and the receipts of
-// earlier deliveries are used; on others, where nobody can move the clock, only answers that no message waits for get lost. A standard queue that is not Exact promises too little.
+// Histories does at least so many operations on each kind of queue, from several goroutines at once, and checks that what was answered about each group, or on a standard queue each
+// message, is linearizable. A call on several of them is as many operations. In the end every message is received that was not deleted. On a queue that is Exact answers get lost,
+// contexts end, time passes, and the receipts of earlier deliveries are used; on others, where nobody can move the clock, only answers that no message waits for get lost. A standard
+// queue that is not Exact promises too little.
 func Histories(t *testing.T, h Harness, operations int) {
 	t.Helper()
 	if h.Unit == 0 {
@@ -42,27 +43,15 @@ func Histories(t *testing.T, h Harness, operations int) {
 
 func histories(t *testing.T, h Harness, fifo bool, operations int) {
 	t.Helper()
-	var mu sync.Mutex
-	var f history.Figures
-	var all sync.WaitGroup
-	began, calls := time.Now(), atomic.Int64{}
-	for lane := range max(1, h.Abreast) {
-		q := h.New(t, Options{FIFO: fifo})
-		all.Go(func() {
-			for n := 0; int(calls.Load()) < operations && !t.Failed(); n++ {
-				r := &round{T: t, Harness: h, fifo: fifo, queue: q, name: fmt.Sprintf("%d.%d", lane, n), model: history.Of(line{}, stepper(h.LooseBatches))}
-				r.run()
-				calls.Add(r.calls.Load())
-				g := r.log.Check(t)
-				mu.Lock()
-				f = f.Plus(g)
-				mu.Unlock()
-			}
-		})
+	queues := make([]queue.Queue, max(1, h.Abreast))
+	for lane := range queues {
+		queues[lane] = h.New(t, Options{FIFO: fifo})
 	}
-	all.Wait()
-	took := time.Since(began)
-	t.Logf("%d calls in %.1f s, %.0f a second: %v", calls.Load(), took.Seconds(), float64(calls.Load())/took.Seconds(), f)
+	history.Play(t, h.Abreast, operations, func(lane, n int) *history.Log {
+		r := &round{T: t, Harness: h, fifo: fifo, queue: queues[lane], name: fmt.Sprintf("%d.%d", lane, n), model: history.Of(line{}, stepper(h.LooseBatches))}
+		r.run()
+		return &r.log
+	})
 }
 
 // A round is the life of some messages.
@@ -74,7 +63,6 @@ type round struct {
 	name  string
 	model *history.Model
 	log   history.Log
-	calls atomic.Int64
 
 	mu       sync.Mutex
 	sent     map[string]int    // how many messages of each line were sent
@@ -131,9 +119,9 @@ func (r *round) pass(all []*caller) {
 
 // drain deletes what is left.
 func (r *round) drain(c *caller) {
-	for turn := 0; c.receive(10, r.Patience, false) > 0; turn++ {
+	for turn := 0; c.receive(batch, r.Patience, false) > 0; turn++ {
 		for len(c.mine) > 0 {
-			c.delete(false)
+			c.delete(batch, false)
 		}
 		if turn > groups*longest {
 			r.Error("messages that were deleted come again and again")
@@ -160,7 +148,7 @@ func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
 func (c *caller) call() {
 	switch n := c.rnd.IntN(20); {
 	case n < 5:
-		c.send()
+		c.send(c.several())
 	case n < 12:
 		fault := c.Exact && c.oneIn(lostOneIn)
 		limit := 1
@@ -169,17 +157,24 @@ func (c *caller) call() {
 		}
 		c.receive(limit, 0, fault)
 	case n < 17:
-		c.delete(c.oneIn(lostOneIn))
+		c.delete(c.several())
 	default:
 		c.change(c.oneIn(lostOneIn))
 	}
+}
+
+// several draws how many a call is about, and whether its answer gets lost. Then it is one: each operation without an answer doubles what the check has to think of.
+func (c *caller) several() (n int, fault bool) {
+	if c.oneIn(lostOneIn) {
+		return 1, true
+	}
+	return 1 + c.rnd.IntN(groups), false
 }
 
 // make makes a call, and tells when it began and ended. Of one that is at fault the answer is lost; where cancelling leaves nothing behind, the context may end.
 func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	c.calls.Add(1)
 	began = c.log.Now()
 	if fault && c.Exact {
 		switch c.rnd.IntN(3) {
@@ -198,12 +193,12 @@ func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64)
 	return began, c.log.Now()
 }
 
-// send sends one message of each of some lines: nothing is promised about those of one call together.
-func (c *caller) send() {
+// send sends one message of each of n lines: nothing is promised about those of one call together.
+func (c *caller) send(n int, fault bool) {
 	var messages []queue.Message
 	var names []string
 	var numbers []int32
-	for _, g := range c.rnd.Perm(groups)[:1+c.rnd.IntN(2)] {
+	for _, g := range c.rnd.Perm(groups)[:n] {
 		line, n := c.place(g)
 		if n > longest {
 			continue
@@ -214,7 +209,6 @@ func (c *caller) send() {
 		}
 		messages, names, numbers = append(messages, m), append(names, line), append(numbers, int32(n))
 	}
-	fault := c.oneIn(lostOneIn)
 	var results []queue.SendResult
 	began, ended := c.make(fault, func(ctx context.Context) { results = c.queue.Send(ctx, messages) })
 	for i, r := range results {

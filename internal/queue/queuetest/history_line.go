@@ -168,17 +168,27 @@ func (c *caller) receipt() (string, handle, bool) {
 	return r, c.receipts[r], true
 }
 
-func (c *caller) delete(fault bool) {
-	r, h, ok := c.receipt()
-	if !ok {
+// delete deletes by some receipts at once, as many as n: nothing is promised about all of them together.
+func (c *caller) delete(n int, fault bool) {
+	var receipts []string
+	var handles []handle
+	for range n {
+		if r, h, ok := c.receipt(); ok {
+			receipts, handles = append(receipts, r), append(handles, h)
+		}
+	}
+	if len(receipts) == 0 {
 		return
 	}
 	var errs []error
-	began, ended := c.make(fault, func(ctx context.Context) { errs = c.queue.Delete(ctx, []string{r}) })
-	if errs[0] != nil {
-		ended = history.Never
+	began, ended := c.make(fault, func(ctx context.Context) { errs = c.queue.Delete(ctx, receipts) })
+	for i, h := range handles {
+		ended := ended
+		if errs[i] != nil {
+			ended = history.Never
+		}
+		c.log.Add(c.object(h.line), c.number, call{do: "delete", receipt: h.number}, answer{lost: ended == history.Never}, began, ended)
 	}
-	c.log.Add(c.object(h.line), c.number, call{do: "delete", receipt: h.number}, answer{lost: ended == history.Never}, began, ended)
 }
 
 // change gives a message back, or hides it longer.

@@ -76,17 +76,17 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 	return sqsqueue.New(client, aws.ToString(out.QueueUrl))
 }
 
-var long = flag.Bool("long", false, "make histories of a million calls; it takes half an hour and more: give it -timeout 2h")
+var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 2h")
 
 func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	calls := 2_000
+	h, operations := harness(t), 2_000
 	if *long {
-		calls = 1_000_000
+		h.Abreast, operations = 64, 1_000_000 // a round waits for a second at its end
 	}
-	queuetest.Histories(t, harness(t), calls)
+	queuetest.Histories(t, h, operations)
 }
 
 func harness(t *testing.T) queuetest.Harness {
