@@ -52,7 +52,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		return errReload
 	}
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()}
-	if old.State != record.Done || old.Reason != record.ReasonDeleted {
+	if old.Reason != record.ReasonDeleted {
 		tombstone := record.Token{
 			Key: it.Token(), State: record.Done, Fingerprint: it.Fingerprint(), Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
 			Reason: record.ReasonDeleted, Expires: pl.now.Add(s.RetentionOf(&it.Message)),

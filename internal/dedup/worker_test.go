@@ -29,9 +29,13 @@ type worker struct {
 	*dedup.Engine
 	mu    sync.Mutex
 	trace []string
+	made  int // calls
 	// at decides about a call by its text, see trace, before it is made. It may do what another worker would do at that moment.
 	at func(call string) fault
 }
+
+// maxCalls is more than any worker of a test has to make.
+const maxCalls = 10_000
 
 // worker starts a process that serves streams.
 func (l *lab) worker(streams ...record.Stream) *worker {
@@ -80,7 +84,12 @@ func (w *worker) call(text string, do func() error) error {
 	w.mu.Lock()
 	w.trace = append(w.trace, text)
 	at := w.at
+	w.made++
+	made := w.made
 	w.mu.Unlock()
+	if made > maxCalls {
+		panic("a worker goes on for ever: " + text)
+	}
 	f := works
 	if at != nil {
 		f = at(text)

@@ -1,0 +1,173 @@
+package dedup_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// counted tells how many calls begin so.
+func counted(calls []string, prefix string) int {
+	return len(slices.DeleteFunc(slices.Clone(calls), func(call string) bool { return !strings.HasPrefix(call, prefix) }))
+}
+
+func TestASweepTriggersNothingAheadOfACommitThatAddsNothing(t *testing.T) {
+	w := newLab(t).worker(gapped(record.GapFail))
+	w.process(numbered("1: send", "3")...)
+	w.pass(time.Minute)
+	w.calls()
+	w.closeGaps()
+	same(t, "calls", w.calls(), []string{"load g", "held g 0/0 x99", "dead p/0/3 gap", "commit g v2 unhold 0/3", "trigger g"})
+}
+
+func TestACommitThatLosesIsObserved(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byKey)
+	w.at = between("commit", func() { l.worker(byKey).process(keyed("x")...) })
+	w.process(keyed("a")...)
+	same(t, "conflicts", len(slices.DeleteFunc(l.events, func(e record.Event) bool { return e.Name != record.EventConflict || e.Count != 1 })), 1)
+}
+
+func TestBlobsOfAMessageForWhichThereIsNoRoomAreDeletedAtOnce(t *testing.T) {
+	l := newLab(t)
+	l.worker(byKey).process(keyed("a: send")...)
+	var s narrow
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: &s})
+	s.w, w.at = w, always("send", failsBefore)
+	same(t, "fates", w.process(keyed("b: blob=k")...), []string{"retry"})
+	same(t, "staged", len(l.staged), 0)
+}
+
+// unwilling takes no commit that holds a message.
+type unwilling struct {
+	portStore
+	asked int
+}
+
+func (s *unwilling) Commit(ctx context.Context, c record.Commit) error {
+	if len(c.Hold) == 0 {
+		return s.portStore.Commit(ctx, c)
+	}
+	if s.asked++; s.asked > 100 {
+		panic("a worker goes on for ever")
+	}
+	return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+}
+
+func TestACommitThatIsTooLargeForNoHandlersSakeIsGivenUp(t *testing.T) {
+	l, s := newLab(t), &unwilling{}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{bySequence}, Store: s})
+	s.w = w
+	same(t, "fates", w.process(numbered("2")...), []string{"retry"})
+}
+
+// slow takes commits, and says that it does not know.
+type slow struct {
+	portStore
+	late []record.Commit
+}
+
+func (s *slow) Commit(_ context.Context, c record.Commit) error {
+	s.late = append(s.late, c)
+	return errInjected
+}
+
+func TestTheBlobsOfACommitThatArrivesLateAreThere(t *testing.T) {
+	l, s := newLab(t), &slow{}
+	l.worker(byKey).process(keyed("x")...)
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: s})
+	s.w = w
+	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"retry"})
+	if err := l.store.Commit(t.Context(), s.late[0]); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "fates", l.worker(byKey).process(keyed("a: blob=k")...), []string{"duplicate"})
+	l.publish(byKey)
+	same(t, "objects", l.objects(), []string{"k=a"})
+}
+
+func TestTheBlobsOfACommitToAGroupThatIsForgottenAreDeleted(t *testing.T) {
+	l := newLab(t)
+	l.worker(byKey).process(keyed("x: send")...)
+	l.publish(byKey)
+	w := l.worker(byKey)
+	w.at = nth(1, "commit g v2", func() fault { l.pass(31 * 24 * time.Hour); return failsBefore })
+	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"processed"})
+	same(t, "record", summary(l.group()), "v1 state=a, pending=[1 a 1 effects]")
+	same(t, "staged", len(l.staged), 1)
+}
+
+func TestADeleteThatCanNotBeIsToldAtOnce(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	r := request("a: send")
+	if err := w.Forget(t.Context(), r); err == nil {
+		t.Error("an unknown request was deleted")
+	}
+	same(t, "calls", w.calls(), []string{"load g +1 tokens"})
+	w.issue(r)
+	w.call1(r)
+	w.calls()
+	w.at = always("send", failsBefore)
+	if err := w.Forget(t.Context(), r); err == nil {
+		t.Error("a request was deleted whose effects are not sent")
+	}
+	same(t, "a destination that is away is asked so often", counted(w.calls(), "send"), 1)
+}
+
+func TestADeleteThatComesAgainWritesNoOtherTombstone(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	r := request("a")
+	w.issue(r)
+	for _, want := range []int{1, 0} {
+		w.calls()
+		if err := w.Forget(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "tombstones", counted(w.calls(), "swap"), want)
+	}
+}
+
+func TestAGroupThatHasToBeLookedAtAgainIsSettledOnce(t *testing.T) {
+	l := newLab(t)
+	dead := l.worker(byKey)
+	dead.at = dies("trigger", failsBefore)
+	dead.process(keyed("a: send")...)
+	w := l.worker(byKey)
+	w.at = once("commit g", failsBefore)
+	other := record.Message{Stream: "s", Group: "h", ID: "c"}
+	same(t, "fates", w.process(append(keyed("a: send", "b"), other)...), []string{"duplicate", "processed", "processed"})
+	same(t, "triggers", counted(w.calls(), "trigger"), 1)
+}
+
+func TestADuplicateByKeyLeavesToOthersWhatTheyCommitted(t *testing.T) {
+	l := newLab(t)
+	l.worker(byKey).process(keyed("a")...)
+	other := l.worker(byKey)
+	other.at = dies("mark 1", failsBefore)
+	other.process(keyed("b")...)
+	w := l.worker(byKey)
+	same(t, "fates", w.process(keyed("a")...), []string{"duplicate"})
+	same(t, "calls", w.calls(), []string{"load g +1 tokens"})
+}
+
+func TestANumberWithAReplyIsMarkedByItsOwnWorkerAndNeedsNoTrigger(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	w.process(numbered("1: reply")...)
+	same(t, "calls", w.calls(), []string{"load g", "run p/0/1", "commit g v1", "mark 1"})
+}
+
+func TestAMarkOfItsOwnDoesNotHideAReplyOfAMessageThatWasHeld(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2: reply")...)
+	dead := l.worker(bySequence)
+	dead.at = dies("mark", failsBefore)
+	dead.process(numbered("1: reply")...)
+	w := l.worker(bySequence)
+	same(t, "fates", w.process(numbered("1: reply")...), []string{"duplicate with p/0/1"})
+	same(t, "triggers", counted(w.calls(), "trigger g"), 1)
+}
