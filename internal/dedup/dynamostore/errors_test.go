@@ -58,6 +58,7 @@ func TestOnlyWhatWasCertainlyRefusedCountsAsNotApplied(t *testing.T) {
 		{"fault of the service", answered(500, &types.InternalServerError{}), false, false},
 		{"service away", answered(503, &smithy.GenericAPIError{Code: "ServiceUnavailable"}), false, false},
 		{"answer that can't be read", answered(200, &smithy.DeserializationError{Err: errors.New("use of closed network connection")}), false, false},
+		{"neither a success nor a refusal", answered(307, &smithy.GenericAPIError{Code: "TemporaryRedirect"}), false, false},
 		{"refusal that can't be read", answered(400, &smithy.DeserializationError{Err: io.ErrUnexpectedEOF}), false, false},
 		{"error without an answer", &types.ConditionalCheckFailedException{}, false, true},
 		{"connection refused", unanswered(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), true, false},
