@@ -10,8 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/overlay"
 )
 
-// The binaries of a chaos run are the product's own, but for a clock that can be told to jump, pollers of the embedded system that are less patient, so that a stall can be longer than they wait, and
-// webhooks that are not tried for long, so that one that fails is left to the next delivery.
+// The binaries of a chaos run are the product's own, but for a clock that can be told to jump, pollers of the embedded system that are less patient, so that a stall can be longer than they wait and what failed comes again soon, and
+// webhooks that are not tried for long and not left alone for long, so that one that fails is left to the next delivery.
 // The source is changed on its way to the compiler: the product has no switch for any of it.
 
 // chaosChanges are everything in which a chaos build differs.
@@ -25,7 +25,9 @@ var chaosChanges = []overlay.Change{
 	{File: "internal/dedup/dynamostore/dynamostore.go", Old: "options.Now = time.Now\n", New: "options.Now = chaosclock.Now\n"},
 	{File: "internal/local/poller.go", Old: "pollVisibility = 60 * time.Second", New: "pollVisibility = 8 * time.Second"},
 	{File: "internal/local/poller.go", Old: "pollTimeout    = 30 * time.Second", New: "pollTimeout    = 6 * time.Second"},
+	{File: "internal/local/poller.go", Old: "retryMost      = 30 * time.Second", New: "retryMost      = 3 * time.Second"},
 	{File: "internal/destination/webhook/sender.go", Old: "o.Budget = 10 * time.Second", New: "o.Budget = 200 * time.Millisecond"},
+	{File: "internal/destination/webhook/breaker.go", Old: "MaxInterval: 30 * time.Second", New: "MaxInterval: time.Second"},
 }
 
 const clockImport = "\nimport \"github.com/effectively-once/once/internal/chaosclock\"\n\nimport ("

@@ -200,16 +200,16 @@ func chaosEmbedded(t *testing.T, plan chaosPlan, binary func() (string, error), 
 	must(t, s.stop())
 	left, err := s.undone() // once more, from its folder alone
 	must(t, err)
-	r.Left = append(r.Left, left...)
+	r.Left = append(r.Left, left.left...)
 	return r.verdict(t, st.counts(), map[string]int{"client calls cut": int(front.cuts.Load())})
 }
 
 // undone tells what a server still has to do. Dead letters are not for it to do.
-func (s *server) undone() ([]string, error) {
+func (s *server) undone() (undone, error) {
 	st, err := s.stats()
 	st.DeadLetters = 0
 	if err != nil || st == (stats{Idle: true}) {
-		return nil, err
+		return undone{}, err
 	}
-	return []string{fmt.Sprintf("%+v", st)}, nil
+	return undone{left: []string{fmt.Sprintf("%+v", st)}, stuck: st.Queued+st.Delayed == 0}, nil
 }

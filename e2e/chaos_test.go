@@ -58,7 +58,7 @@ type chaosPlan struct {
 	form     string
 	messages int
 	trouble  float64       // share of webhooks that fail
-	patience time.Duration // how long it waits for a system that sends nothing and is not done
+	patience time.Duration // how long it waits for a system that sends nothing, is not done, and may go on yet
 }
 
 func newChaosRun(t *testing.T, plan chaosPlan) *chaosRun {
@@ -129,20 +129,29 @@ func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
 	}
 }
 
-// settle waits until nothing is left to do, or nothing is done any more about it. What is left then is for the judge.
-func (r *chaosRun) settle(t *testing.T, left func() ([]string, error)) {
+// An undone is what a system still has to do. It is stuck if nothing is on a queue that could make it go on.
+type undone struct {
+	left  []string
+	stuck bool
+}
+
+// settle waits until nothing is left to do, or nothing is done any more about it: it is stuck each time that one looks, or nothing was sent for long. What is left then is for the judge.
+func (r *chaosRun) settle(t *testing.T, look func() (undone, error)) {
 	t.Helper()
-	sends, since := r.scribe.handled.Load(), time.Now()
+	sends, since, stuck := r.scribe.handled.Load(), time.Now(), 0
 	must(t, poll(t.Context(), settleEvery, func() (bool, error) {
-		now, err := left()
+		now, err := look()
 		if n := r.scribe.handled.Load(); n != sends {
 			sends, since = n, time.Now()
 		}
-		if time.Since(since) > r.plan.patience {
-			r.Left = append(r.Left, now...)
+		if stuck++; !now.stuck {
+			stuck = 0
+		}
+		if stuck > 5 || time.Since(since) > r.plan.patience {
+			r.Left = append(r.Left, now.left...)
 			return true, err
 		}
-		return len(now) == 0, err
+		return len(now.left) == 0, err
 	}))
 }
 

@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/effectively-once/once/internal/overlay"
+)
+
+// A chaosMistake is a small change of the product's source that a chaos run has to notice.
+type chaosMistake struct {
+	name   string
+	change overlay.Change
+}
+
+func chaosMistakes() []chaosMistake {
+	return []chaosMistake{
+		{"the poller acknowledges what has failed", overlay.Change{
+			File: "internal/local/poller.go", Old: "if err != nil || failed[d.ID] {", New: "if err != nil && failed[d.ID] {",
+		}},
+		{"triggers get lost on their way to the queue", overlay.Change{
+			File: "internal/pipeline/queues.go", Old: "return send(ctx, to, messages...)", New: "_ = to\n\treturn nil",
+		}},
+		{"a token that is done is not believed", overlay.Change{
+			File: "internal/admission/admit.go", Old: "case t.State == record.Done:\n\t\treturn", New: "case t.State == record.Done && false:\n\t\treturn",
+		}},
+	}
+}
+
+// Chaos is no use if it never finds anything. The webhook fails often here, and only kills come besides, so that few messages are enough; without a mistake the same run is good.
+func TestChaosNoticesAMistake(t *testing.T) {
+	few := chaosPlan{form: "no-mistake", messages: 400, trouble: 0.15, patience: *chaosPatience}
+	kills := func(x *embeddedTarget) []chaosFault { return x.faults()[:1] }
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		hold(t, chaosEmbedded(t, few, chaosBinary, kills))
+	})
+	for i, m := range chaosMistakes() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			plan := few
+			plan.form = fmt.Sprint("mistake-", i)
+			v := chaosEmbedded(t, plan, func() (string, error) { return buildChaos("once-"+plan.form, m.change) }, kills)
+			t.Logf("%q", v.Problems)
+			if v.Lost+v.Doubled+v.Wrong == 0 {
+				t.Error("the judge has noticed nothing")
+			}
+		})
+	}
+}
