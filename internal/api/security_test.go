@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -175,7 +176,7 @@ func TestWhatAHeaderMayHaveIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			conn := raw(t, addr, c.text)
 			got := make([]byte, len(c.answer))
-			if _, err := conn.Read(got); err != nil || string(got) != c.answer {
+			if _, err := io.ReadFull(conn, got); err != nil || string(got) != c.answer {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})

@@ -127,7 +127,7 @@ func set(t *testing.T, db *pebble.DB, key, data []byte) {
 	}
 }
 
-// FuzzReceipt deletes by any text: nothing but the receipt that was given out deletes.
+// FuzzReceipt reads any text: it is no receipt, or what it says comes back from what it is written as.
 func FuzzReceipt(f *testing.F) {
 	for _, s := range []string{"1-2-3", "", "-", "--", "1-10000000001-1", "FFFFFFFFFFFFFFFFF-1-1", "+1-1-1", "1-1-1-1"} {
 		f.Add(s)
