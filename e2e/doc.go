@@ -13,6 +13,8 @@
 //	contract*_test.go   what holds on every target: contract.yaml on the embedded system, on the functions under the local Lambda host, on a deployed stack
 //	target_*_test.go    how each of them is started, looked into and mended
 //	lambda_test.go      real deliveries through functions that are killed, hang and get everything twice
+//	chaos*_test.go      everything bad at once, judged by package chaos; chaos_mistakes_test.go shows that this can fail
+//	security_test.go    logs that tell nothing, hostile identities, forged messages
 //	tables_test.go      DynamoDB tables, read item by item
 //
 // What needs DynamoDB and SQS finds them by AWS_ENDPOINT_URL_DYNAMODB and its like: localstack/aws.sh run go -C e2e test. With ONCE_API_URL and ONCE_OUTPUTS, TestContract runs
