@@ -15,6 +15,7 @@ func commitCases() []testCase {
 		{name: "an expired record's versions do not come back with its successor's", run: testIncarnations},
 		{name: "an entry that was cleared after the load stays cleared", run: testCommitAfterClear},
 		{name: "a part that was marked as sent after the load stays marked, and a new entry comes with its marks", run: testCommitAfterSent},
+		{name: "an entry that was loaded stays as it is stored, whatever the commit has in its place", run: testCommitKeeps},
 		{name: "an entry that the commit leaves out is removed", run: testCommitRemoves},
 		{name: "a commit that is repeated conflicts", run: testRepeatedCommit, when: func(h Harness) bool { return !h.RecognisesCommit }},
 		{name: "a commit that is repeated is recognised until another one follows", run: testRecognisedCommit, when: func(h Harness) bool { return h.RecognisesCommit }},
@@ -94,6 +95,14 @@ func testCommitAfterSent(t *testing.T, s *suite) {
 	for i, want := range [][]record.Sent{sent, nil, sent} {
 		same(t, "sent", g.Pending[i].Sent, want)
 	}
+}
+
+func testCommitKeeps(t *testing.T, s *suite) {
+	loaded := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	s.commit(t, loaded, func(c *record.Commit) {
+		c.Next.Pending = []record.Pending{{Number: 1, Identity: "another", Attempt: "another"}, loaded.Pending[1], pending(3)[0]}
+	})
+	same(t, "pending", s.group(t, groupA()).Pending, pending(1, 2, 3))
 }
 
 func testCommitRemoves(t *testing.T, s *suite) {
