@@ -61,7 +61,7 @@ type hurlers struct {
 	sqs           map[string]*sqsSender // by stream
 	offered, told *journal
 	accepted      atomic.Int64 // parcels
-	handled       func() int64 // effects that were received so far
+	handled       func() int64 // effects that were received so far, copies aside
 	tries         atomic.Int64 // that had to be repeated, by HTTP
 }
 

@@ -6,17 +6,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// A scribe is a webhook receiver that writes down everything it handled. It remembers nothing: the judge tells copies apart. It fails like the other receiver, before and after it has handled a request.
+// A scribe is a webhook receiver that writes down everything it handled; the judge tells copies apart. It fails like the other receiver, before and after it has handled a request.
 type scribe struct {
 	receiver // for its secret
 	posts    *journal
 	handled  atomic.Int64
+	seen     sync.Map     // webhook-ids
+	fresh    atomic.Int64 // how many they are
 }
 
 func newScribe(t *testing.T, folder string, trouble float64) *scribe {
@@ -71,4 +74,7 @@ func (s *scribe) note(h http.Header, body []byte) {
 	}
 	s.posts.write(p)
 	s.handled.Add(1)
+	if _, again := s.seen.LoadOrStore(p.WebhookID, nil); !again {
+		s.fresh.Add(1)
+	}
 }

@@ -24,7 +24,7 @@ var (
 	chaosClients          = flag.Int("chaos-clients", 32, "how many clients of a chaos run send at once")
 	chaosTrouble          = flag.Float64("chaos-trouble", 0.01, "share of webhooks that fail in a chaos run")
 	chaosPatience         = flag.Duration("chaos-patience", 3*time.Minute, "how long a chaos run waits for a system that sends nothing and is not done; then it is judged as it is")
-	chaosLead             = flag.Int("chaos-lead", 20_000, "how many messages a chaos run offers before their effects have come")
+	chaosLead             = flag.Int("chaos-lead", 10_000, "how many messages a chaos run offers before their effects have come")
 	chaosKeep             = flag.String("chaos-keep", "", "folder in which the evidence of chaos runs is kept, and verdict.json; default none, unless a run fails")
 )
 
@@ -100,10 +100,10 @@ func (r *chaosRun) path(name string) string { return filepath.Join(r.folder, nam
 // system that is started anew looks for what it may have left undone, and that must not be what saves it.
 func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsSender, s *storm) {
 	t.Helper()
-	r.clients, r.began = newHurlers(t, r.folder, front.url, senders, r.scribe.handled.Load), time.Now()
+	r.clients, r.began = newHurlers(t, r.folder, front.url, senders, r.scribe.fresh.Load), time.Now()
 	ctx, fail := context.WithCancelCause(t.Context())
 	defer fail(nil)
-	s.progress, s.stride = r.clients.accepted.Load, int64(min(r.plan.messages/100, 300))
+	s.progress, s.stride = func() int64 { return r.clients.accepted.Load() + r.scribe.fresh.Load() }, int64(min(r.plan.messages/50, 600))
 	calm, raged := make(chan struct{}), make(chan error, 1)
 	go func() {
 		err := s.rage(ctx, calm)
@@ -125,7 +125,7 @@ func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsS
 // report tells how far it is, now and then.
 func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
 	for sleep(ctx, 15*time.Second) == nil {
-		t.Logf("chaos: %s: %v: %d parcels accepted, %d posts; %v", r.Form, time.Since(r.began).Round(time.Second), r.clients.accepted.Load(), r.scribe.handled.Load(), s.counts())
+		t.Logf("chaos: %s: %v: %d parcels accepted, %d effects received, %d in all; %v", r.Form, time.Since(r.began).Round(time.Second), r.clients.accepted.Load(), r.scribe.fresh.Load(), r.scribe.handled.Load(), s.counts())
 	}
 }
 
