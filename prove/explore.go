@@ -13,19 +13,26 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/internal/explore/mistakes"
 )
 
-// shortBound is about how many states of a scenario the short form visits at most; the long form has no bounds but the scenarios' own.
-const shortBound = 2_500_000
+// The short form visits about so many states of a scenario at most, and of one with a small number; the long form has no bounds but the scenarios' own.
+const (
+	shortBound = 2_500_000
+	smallBound = 100_000
+)
 
 func exploreAll(ctx context.Context, o options) error {
 	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "internal/explore/testdata/scenarios")), "*")
 	if err != nil {
 		return err
 	}
+	small, err := mistakes.LoadSmall(os.DirFS(filepath.Join(o.root, "internal/explore/testdata")), "small.yaml")
+	if err != nil {
+		return err
+	}
 	fmt.Printf("  %-28s %10s %11s %6s %7s  %s\n", "scenario", "states", "steps", "depth", "time", "")
-	var mu sync.Mutex
-	states, steps, violations := 0, 0, 0
+	var found tally
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range scenarios {
@@ -38,27 +45,53 @@ func exploreAll(ctx context.Context, o options) error {
 			if err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			states, steps = states+r.States, steps+r.Steps
-			end := "exhausted"
-			if !r.Exhausted {
-				end = fmt.Sprintf("to its bound, depth %d", r.Depth)
+			found.add(r, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
+			return nil
+		})
+	}
+	for _, s := range small {
+		group.Go(func() error {
+			bound := smallBound
+			if o.long {
+				bound = 0
 			}
-			if r.Violation != nil {
-				violations++
-				end = fmt.Sprintf("VIOLATION: %s, after\n    %s", r.Violation.Wrong, strings.Join(r.Violation.Trace, "\n    "))
+			all, err := s.Explore(ctx, o.root, bound)
+			if err != nil {
+				return err
 			}
-			fmt.Printf("  %-28s %10d %11d %6d %6.1fs  %s\n", r.Scenario, r.States, r.Steps, r.Depth, time.Since(begin).Seconds(), end)
+			for _, r := range all {
+				found.add(r, "", "with few "+s.Name+", ")
+			}
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Printf("  %d scenarios, %d distinct states, %d steps, %d violations\n", len(scenarios), states, steps, violations)
-	if violations > 0 {
-		return fmt.Errorf("%d violations", violations)
+	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios), found.states, found.steps, found.violations)
+	if found.violations > 0 {
+		return fmt.Errorf("%d violations", found.violations)
 	}
 	return nil
+}
+
+// A tally prints what explorations found, and counts it.
+type tally struct {
+	mu                                      sync.Mutex
+	explorations, states, steps, violations int
+}
+
+func (t *tally) add(r explore.Result, took, how string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.explorations, t.states, t.steps = t.explorations+1, t.states+r.States, t.steps+r.Steps
+	end := how + "exhausted"
+	if !r.Exhausted {
+		end = fmt.Sprintf("%sto its bound, depth %d", how, r.Depth)
+	}
+	if r.Violation != nil {
+		t.violations++
+		end = fmt.Sprintf("%sVIOLATION: %s, after\n    %s", how, r.Violation.Wrong, strings.Join(r.Violation.Trace, "\n    "))
+	}
+	fmt.Printf("  %-28s %10d %11d %6d %7s  %s\n", r.Scenario, r.States, r.Steps, r.Depth, took, end)
 }

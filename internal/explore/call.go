@@ -26,9 +26,9 @@ type call struct {
 	text    string
 	touches touch
 	reads   bool // it changes nothing: before and after are the same
-	parts   int  // of a send: how many deliveries it has
+	parts   int  // how many ways there are to apply it in part, and one
 	apply   func(v view) outcome
-	some    func(v view, n int) outcome // of a send: only the first n are delivered
+	some    func(v view, n int) outcome // one of those ways, from 1 on
 
 	memo map[memoKey]outcome
 }

@@ -13,13 +13,15 @@ import (
 )
 
 var (
-	bound   = flag.Int("bound", 20_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
-	only    = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
-	results = flag.String("results", "", "write what was found to this file, as JSON")
+	bound          = flag.Int("bound", 20_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
+	only           = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
+	folder         = flag.String("folder", "scenarios", "the folder of the scenarios, below testdata")
+	counterexample = flag.String("counterexample", "", "write the last violation to this file, as testdata/traces has them")
+	results        = flag.String("results", "", "write what was found to this file, as JSON")
 )
 
 func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
-	scenarios, err := explore.Load(os.DirFS("testdata/scenarios"), *only)
+	scenarios, err := explore.Load(os.DirFS("testdata/"+*folder), *only)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +40,7 @@ func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
 			all = append(all, r)
 			if r.Violation != nil {
 				t.Errorf("%s, after %d steps:\n%s", r.Violation.Wrong, len(r.Violation.Trace), strings.Join(r.Violation.Trace, "\n"))
+				writeTrace(t, s.Name, r.Violation)
 			}
 			t.Logf("%d states, %d steps, depth %d, %d ends, exhausted: %v, %v", r.States, r.Steps, r.Depth, r.Ends, r.Exhausted, time.Since(begin).Round(time.Millisecond))
 		})
@@ -50,6 +53,18 @@ func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
 		err = os.WriteFile(*results, text, 0o600)
 	}
 	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeTrace writes a violation as steps to be played, without what they lead to.
+func writeTrace(t *testing.T, scenario string, v *explore.Violation) {
+	t.Helper()
+	if *counterexample == "" {
+		return
+	}
+	text := "# " + v.Wrong + "\n\nplay\n" + scenario + "\n----\n\nstep\n" + strings.Join(v.Trace, "\n----\n\nstep\n") + "\n----\n\nrest\n----\n"
+	if err := os.WriteFile(*counterexample, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,16 +11,39 @@ import (
 )
 
 // finish acknowledges what a run has settled and gives the rest back.
-func (w *world) finish(s *state, r *run) step {
+func (w *world) finish(s *state, r *run, out []step) []step {
 	text := r.name + ": ends"
 	past, err := w.judge(s, r)
 	if err != nil {
-		return step{text: text, wrong: err}
+		return append(out, step{text: text, wrong: err})
 	}
 	next := s.with(r, nil)
 	next.past = past
-	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, false, r.end.undone(r.kind)) })
-	return step{text: text, free: true, next: next}
+	undone := r.end.undone(r.kind)
+	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, undone) })
+	out = append(out, step{text: text, free: true, next: next})
+	if r.lapsed && len(r.items) == 1 && !undone(r.items[0], 0) && !w.scenario.FIFO {
+		out = w.takeAway(next, r, out)
+	}
+	return out
+}
+
+// takeAway removes the other delivery of what a run has acknowledged late: it waits, or another worker has it, which can neither acknowledge it nor give it back then.
+func (w *world) takeAway(s *state, r *run, out []step) []step {
+	other := r.items[0] + again
+	next := *s
+	if i := slices.IndexFunc(s.runs, func(r *run) bool { return r.kind == processes && !r.lapsed && slices.Contains(r.items, other) }); i >= 0 {
+		next = *s.with(s.runs[i], w.lapsed(s.runs[i]))
+	} else if slices.Contains(s.queues.messages, other) {
+		next.queues = w.change(s.queues, func(p *queuesPart) { p.messages = without(p.messages, other) })
+	} else {
+		return out
+	}
+	text := r.name + ": ends, and its late acknowledgement counts"
+	if err := w.safe(&next, r, plain(r.items[0])); err != nil {
+		return append(out, step{text: text, wrong: err})
+	}
+	return append(out, step{text: text, free: true, next: &next})
 }
 
 // undone tells what has to be delivered again.
@@ -42,16 +65,19 @@ func (e *end) undone(k kind) func(string, int) bool {
 // judge looks at what a run says that it did, and notes what clients were told.
 func (w *world) judge(s *state, r *run) (*pastPart, error) {
 	past := s.past
-	again := r.end.undone(r.kind)
+	undone := r.end.undone(r.kind)
 	for i, item := range r.items {
-		if r.kind == processes && !again(item, i) {
-			if err := w.safe(s, r, item); err != nil {
+		if r.kind == processes && !r.lapsed && !undone(item, i) {
+			if err := w.safe(s, r, plain(item)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.end.fates)) {
 		o := r.end.fates[name]
+		if err := w.honest(past, name, o); err != nil {
+			return nil, err
+		}
 		if o.Reply == nil {
 			continue
 		}
@@ -64,6 +90,24 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 		return past, nil
 	}
 	return w.answered(past, r)
+}
+
+// honest checks that an outcome tells what is so: a message that is settled by its token has the reply of the attempt that was committed.
+func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
+	a, err := w.arrival(name)
+	if err != nil {
+		return err
+	}
+	done := o.Kind == record.Processed || o.Kind == record.Duplicate
+	switch {
+	case !done || !w.scenario.Stream.Reply || w.scenario.Stream.Stateless:
+		return nil
+	case o.Reply == nil && !a.ByNumber:
+		return fmt.Errorf("%s is %s, and its reply is missing", name, o.Kind)
+	case o.Reply != nil && !slices.Contains(past.applied, string(o.Reply.Body)):
+		return fmt.Errorf("%s is %s, with the reply of an attempt that was not committed: %q", name, o.Kind, o.Reply.Body)
+	}
+	return nil
 }
 
 // accepted comes before the name of a message whose client was told that it is accepted.
@@ -85,8 +129,10 @@ func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 			}
 		} else if told == "202" {
 			return w.tell(past, accepted+request.Message, told)
-		} else if !strings.HasPrefix(told, "200 ") {
+		} else if reply, ok := strings.CutPrefix(told, "200 "); !ok {
 			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
+		} else if !slices.Contains(past.applied, reply) {
+			return nil, fmt.Errorf("%s was told the reply of an attempt that was not committed: %q", item, reply)
 		}
 		item = request.Do
 		if strings.HasPrefix(request.Do, "DELETE") {
@@ -111,8 +157,8 @@ func (w *world) safe(s *state, r *run, name string) error {
 		}
 	}
 	for _, line := range s.past.applied {
-		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && b.Fingerprint() == a.Fingerprint() {
-			return nil
+		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && (b.Fingerprint() == a.Fingerprint() || a.ByNumber) {
+			return nil // a number that was passed is a duplicate, whatever comes under it
 		}
 	}
 	for _, h := range s.store.contents.Held {
@@ -125,8 +171,9 @@ func (w *world) safe(s *state, r *run, name string) error {
 			return nil
 		}
 	}
-	if slices.Contains(s.queues.messages, name) || slices.ContainsFunc(s.runs, func(other *run) bool {
-		return other != r && other.kind == processes && slices.Contains(other.items, name)
+	is := func(item string) bool { return plain(item) == name }
+	if slices.ContainsFunc(s.queues.messages, is) || slices.ContainsFunc(s.runs, func(other *run) bool {
+		return other != r && other.kind == processes && !other.lapsed && slices.ContainsFunc(other.items, is)
 	}) {
 		return nil
 	}

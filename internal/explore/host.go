@@ -3,7 +3,7 @@ package explore
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,6 +24,7 @@ type host struct {
 
 	mu      sync.Mutex
 	at      int
+	used    []bool // what of script was given
 	now     time.Time
 	names   int
 	asked   *call
@@ -34,20 +35,39 @@ type host struct {
 func (a *host) ask(c call, args ...any) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.stopped {
-		runtime.Goexit()
-	}
-	if a.at == len(a.script) {
+	i := a.find(&c)
+	switch {
+	case i < len(a.script) && !a.stopped:
+	case i == len(a.script) && (!a.stopped || c.op == opSend && a.asked.op == opSend && c.text < a.asked.text):
 		a.asked, a.stopped = a.w.callOf(c, args...), true
+		fallthrough
+	default:
 		runtime.Goexit()
 	}
-	step := a.script[a.at]
+	step := a.script[i]
 	if step.parent.call.op != c.op {
 		panic("explore: " + a.name + " called " + c.op + " where it called " + step.parent.call.op + " before: its code is not deterministic")
 	}
-	a.at++
-	a.now = step.given.now
+	a.used[i] = true
+	for a.at < len(a.script) && a.used[a.at] {
+		a.at++
+	}
+	if step.given.now.After(a.now) {
+		a.now = step.given.now
+	}
 	return step.given
+}
+
+// opSend is the one call that a worker makes several of side by side: to each destination one. They are asked in the order of their texts, and answered whichever comes first.
+const opSend = "send"
+
+// find gives the place of a call's answer in the script, or the script's end.
+func (a *host) find(c *call) int {
+	i := a.at
+	for c.op == opSend && i < len(a.script) && a.script[i].parent.call.op == opSend && (a.used[i] || a.script[i].parent.call.text != c.text) {
+		i++
+	}
+	return i
 }
 
 func (a *host) clock() time.Time {
@@ -71,7 +91,6 @@ var (
 	_ record.Store  = storePort{}
 	_ record.Queues = queuesPort{}
 	_ record.Sender = senderPort{}
-	_ record.Blobs  = blobsPort{}
 )
 
 // loaded is the value of a Load's answer: a store to load it from again, so that every worker has copies of its own.
@@ -81,7 +100,20 @@ type loaded struct {
 	tokens []record.TokenKey
 }
 
-func (s storePort) Load(_ context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+// Load reads the groups, and then the tokens: much may happen between the two.
+func (s storePort) Load(_ context.Context, groups []record.GroupKey, tokens []record.TokenKey) (gs []record.Group, ts []record.Token, err error) {
+	if len(groups) > 0 || len(tokens) == 0 {
+		if gs, _, err = s.load(groups, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(tokens) > 0 {
+		_, ts, err = s.load(nil, tokens)
+	}
+	return gs, ts, err
+}
+
+func (s storePort) load(groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	sorted := slices.Clone(tokens) // their order is no matter of the protocol, and may come from a map
 	slices.SortFunc(sorted, func(a, b record.TokenKey) int { return strings.Compare(string(a[:]), string(b[:])) })
 	c := call{op: "load", touches: touchStore, reads: true, text: "load" + s.w.names(groups, sorted)}
@@ -114,8 +146,27 @@ func (s storePort) MarkDone(_ context.Context, tokens []record.Token) error {
 	sorted := slices.Clone(tokens)
 	slices.SortFunc(sorted, func(a, b record.Token) int { return strings.Compare(string(a.Key[:]), string(b.Key[:])) })
 	p := call{op: "mark done", touches: touchStore, text: "mark done" + s.w.tokenNames(sorted)}
+	p.parts = parts(len(sorted))
+	p.some = func(v view, n int) outcome {
+		o := s.write(func(m *memstore.Store) error { return m.MarkDone(context.Background(), part(sorted, n)) })(v)
+		o.answer = s.w.failed(v.now)
+		return o
+	}
 	p.apply = s.write(func(m *memstore.Store) error { return m.MarkDone(context.Background(), sorted) })
 	return s.ask(p, sorted).err
+}
+
+// parts counts the ways to apply some of a list of writes or, the last one, all: any of them may be missing. Part gives one.
+func parts(n int) int { return 1<<n - 1 }
+
+func part[T any](list []T, which int) []T {
+	var out []T
+	for i, x := range list {
+		if which>>i&1 == 1 {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // write applies a write that can't fail.
@@ -124,7 +175,7 @@ func (s storePort) write(do func(*memstore.Store) error) func(view) outcome {
 		m := v.store.at(v.now)
 		err := do(m)
 		v.store = s.w.storeOf(m)
-		return outcome{view: v, answer: s.w.done(v.now), wrong: err}
+		return outcome{view: v, answer: s.w.done(v.now), wrong: errors.Join(err, v.store.sound())}
 	}
 }
 
@@ -146,7 +197,11 @@ func (s storePort) SwapToken(_ context.Context, old, next record.Token) (record.
 	c := call{op: "swap token", touches: touchStore, text: "swap token" + s.w.tokenNames([]record.Token{next}) + ": " + old.State.String() + " to " + next.State.String()}
 	c.apply = func(v view) outcome {
 		m := v.store.at(v.now)
+		_, before, _ := m.Load(context.Background(), nil, []record.TokenKey{next.Key})
 		found, err := m.SwapToken(context.Background(), old, next)
+		if b := before[0]; err == nil && b.State == record.Leased && b.Lease.After(v.now) && next.Owner != b.Owner && next.State == record.Leased && !next.Lease.IsZero() {
+			return outcome{view: v, wrong: fmt.Errorf("a lease that still runs is taken over: %s takes it from %s", next.Owner, b.Owner)}
+		}
 		if err != nil && !errors.Is(err, record.ErrConflict) {
 			return outcome{view: v, wrong: err}
 		}
@@ -188,12 +243,21 @@ func (s storePort) Expire(context.Context, int) (int, error) {
 // queuesPort is the queues as a worker sees them.
 type queuesPort struct{ *host }
 
-// put changes the queues.
-func (q queuesPort) put(op string, what []string, change func(*queuesPart)) error {
-	c := call{op: op, touches: touchQueues, text: op + " " + strings.Join(what, ", ")}
+// put changes the queues by each of a list.
+func (q queuesPort) put(op string, what []string, change func(*queuesPart, string)) error {
+	c := call{op: op, touches: touchQueues, text: op + " " + strings.Join(what, ", "), parts: parts(len(what))}
+	c.some = func(v view, n int) outcome {
+		v.queues = q.w.change(v.queues, func(p *queuesPart) {
+			for _, x := range part(what, n) {
+				change(p, x)
+			}
+		})
+		return outcome{view: v, answer: q.w.failed(v.now)}
+	}
 	c.apply = func(v view) outcome {
-		v.queues = q.w.change(v.queues, change)
-		return outcome{view: v, answer: q.w.done(v.now)}
+		o := c.some(v, c.parts)
+		o.answer = q.w.done(v.now)
+		return o
 	}
 	return q.ask(c, what).err
 }
@@ -208,11 +272,7 @@ func (q queuesPort) Trigger(_ context.Context, groups []record.GroupKey, delay t
 		}
 		what = append(what, t)
 	}
-	return q.put("trigger", what, func(p *queuesPart) {
-		for _, g := range what {
-			p.trigger(g, q.w.scenario.Workers.Publish)
-		}
-	})
+	return q.put("trigger", what, func(p *queuesPart, g string) { p.trigger(g, q.w.scenario.Workers.Publish) })
 }
 
 func (q queuesPort) Return(_ context.Context, messages []record.Message) error {
@@ -230,94 +290,60 @@ func (q queuesPort) Enqueue(_ context.Context, m record.Message) error {
 }
 
 func (q queuesPort) enqueue(op string, messages []record.Message) error {
-	what := namesOf(messages)
-	return q.put(op, what, func(p *queuesPart) { p.messages = append(p.messages, what...) })
+	return q.put(op, namesOf(messages), func(p *queuesPart, name string) { p.messages = append(p.messages, name) })
 }
 
 func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) error {
 	var what []string
 	for _, r := range refused {
+		if r.Delivery != nil {
+			what = append(what, deadEffect(r.To, string(r.Delivery.Effect.Body)))
+			continue
+		}
 		what = append(what, nameOf(r.Message)+": "+string(r.Reason))
 	}
-	return q.put("dead-letter", what, func(p *queuesPart) { p.dead = append(p.dead, what...) })
+	return q.put("dead-letter", what, func(p *queuesPart, d string) { p.dead = append(p.dead, d) })
 }
 
-// senderPort is the destination as a worker sees it.
-type senderPort struct{ *host }
+// deadEffect is what the dead letter of an effect is known by.
+func deadEffect(to, body string) string { return "to " + to + ", " + body }
+
+// Pause is the time between two tries, which may be all that the worker had.
+func (q queuesPort) Pause(context.Context, int) error {
+	if !q.w.scenario.Hurries {
+		return nil
+	}
+	c := call{op: "pause", reads: true, text: "pause"}
+	c.apply = func(v view) outcome { return outcome{view: v, answer: q.w.done(v.now)} }
+	return q.ask(c).err
+}
+
+// senderPort is a destination as a worker sees it.
+type senderPort struct {
+	*host
+	to string
+}
 
 func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []error {
 	list := make([]sent, len(deliveries))
 	for i, d := range deliveries {
 		list[i] = sent{
-			Identity: d.Identity, To: destination, Path: d.Stream + "/" + d.Group, Incarnation: d.Incarnation, Number: d.Number, Sequence: d.Sequence, Body: string(d.Effect.Body),
+			Identity: d.Identity, To: s.to, Path: d.Stream + "/" + d.Group, Incarnation: d.Incarnation, Number: d.Number, Sequence: d.Sequence, Body: string(d.Effect.Body),
 		}
 	}
-	c := call{op: "send", touches: touchSends | touchPast, text: "send " + showSent(list), parts: len(list)}
+	c := call{op: opSend, touches: touchSends | touchPast, text: opSend + " " + showSent(list), parts: len(list)}
 	c.some = func(v view, n int) outcome { return s.w.send(v, list, n) }
 	c.apply = func(v view) outcome { return c.some(v, len(list)) }
 	a := s.ask(c, list)
 	errs := make([]error, len(list))
 	settled, _ := a.value.(int)
 	for i := range errs {
-		if i >= settled {
+		switch {
+		case i >= settled:
 			errs[i] = errNoAnswer
+		case s.w.refuses(list[i].Body):
+			errs[i] = &record.RefusedError{Reason: record.ReasonGone}
 		}
 	}
 	return errs
-}
-
-// blobsPort is the bucket as a worker sees it.
-type blobsPort struct{ *host }
-
-func (b blobsPort) Check(string) error { return nil }
-
-func (b blobsPort) Stage(_ context.Context, name string, body []byte) error {
-	return b.change("stage", name, func(v view, staged map[string]stagedBlob, _ map[string]string) {
-		staged[name] = stagedBlob{string(body), v.now}
-	})
-}
-
-func (b blobsPort) Publish(_ context.Context, blob record.Blob) error {
-	return b.change("publish blob", blob.Staged, func(_ view, staged map[string]stagedBlob, published map[string]string) {
-		if s, ok := staged[blob.Staged]; ok {
-			published[blob.Key] = s.Body
-			delete(staged, blob.Staged)
-		}
-	})
-}
-
-func (b blobsPort) Discard(_ context.Context, names []string) error {
-	return b.change("discard", strings.Join(names, ", "), func(_ view, staged map[string]stagedBlob, _ map[string]string) {
-		for _, name := range names {
-			delete(staged, name)
-		}
-	})
-}
-
-func (b blobsPort) Staged(_ context.Context, before time.Time) ([]string, error) {
-	c := call{op: "list staged", touches: touchBlobs, reads: true, text: "list what is staged"}
-	c.apply = func(v view) outcome {
-		var names []string
-		for name, s := range v.blobs.staged {
-			if s.At.Before(before) {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		return outcome{view: v, answer: b.w.answerOf(keyOf("staged", names), strings.Join(names, ", "), v.now, names, nil)}
-	}
-	a := b.ask(c, before)
-	names, _ := a.value.([]string)
-	return slices.Clone(names), a.err
-}
-
-func (b blobsPort) change(op, what string, change func(v view, staged map[string]stagedBlob, published map[string]string)) error {
-	c := call{op: op, touches: touchBlobs, text: op + " " + what}
-	c.apply = func(v view) outcome {
-		staged, published := maps.Clone(v.blobs.staged), maps.Clone(v.blobs.published)
-		change(v, staged, published)
-		v.blobs = b.w.blobsOf(staged, published)
-		return outcome{view: v, answer: b.w.done(v.now)}
-	}
-	return b.ask(c, what).err
 }

@@ -102,6 +102,16 @@ func (w *world) storeOf(s *memstore.Store) *storePart {
 	})
 }
 
+// sound finds what the store may forget, and must not.
+func (p *storePart) sound() error {
+	for _, g := range p.contents.Groups {
+		if !g.Expires.IsZero() && (g.HasEffects() || g.HasHeld()) {
+			return fmt.Errorf("it may be forgotten while something is pending or held: group %s", showGroup(g))
+		}
+	}
+	return nil
+}
+
 // at gives a copy of the store that can be worked on, at a time.
 func (p *storePart) at(now time.Time) *memstore.Store {
 	return p.store.Snapshot(func() time.Time { return now })
@@ -122,7 +132,7 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	}
 	if w.scenario.FIFO {
 		slices.SortStableFunc(c.messages, func(a, b string) int {
-			return slices.Index(w.scenario.Arrive, a) - slices.Index(w.scenario.Arrive, b)
+			return slices.Index(w.scenario.Arrive, plain(a)) - slices.Index(w.scenario.Arrive, plain(b))
 		})
 	} else {
 		slices.Sort(c.messages)

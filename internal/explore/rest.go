@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -32,9 +35,8 @@ func (w *world) complete(s *state) error {
 	}
 	for _, mark := range s.past.applied {
 		for i := range w.scenario.Stream.Effects {
-			body := fmt.Sprintf("%s, effect %d", mark, i+1)
-			if !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body }) {
-				return fmt.Errorf("never sent: %s", body)
+			if err := w.arrived(s, fmt.Sprintf("%s, effect %d", mark, i+1)); err != nil {
+				return err
 			}
 		}
 		name := "blob of " + nameIn(mark)
@@ -48,6 +50,9 @@ func (w *world) complete(s *state) error {
 			return fmt.Errorf("effects are pending and nobody publishes them: group %s", showGroup(g))
 		case g.HasHeld():
 			return fmt.Errorf("held, and nobody drains it: group %s", showGroup(g))
+		}
+		if err := w.toldOfGaps(s, g); err != nil {
+			return err
 		}
 	}
 	if len(s.store.contents.Held) > 0 {
@@ -68,6 +73,35 @@ func (w *world) complete(s *state) error {
 	return w.marked(s)
 }
 
+// arrived tells where an effect is missing: it is neither there nor a dead letter of that destination.
+func (w *world) arrived(s *state, body string) error {
+	for _, to := range w.scenario.destinations() {
+		if !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body && t.To == to }) && !slices.Contains(s.queues.dead, deadEffect(to, body)) {
+			return fmt.Errorf("never sent to %s: %s", to, body)
+		}
+	}
+	return nil
+}
+
+// toldOfGaps checks that the destinations know of skipped numbers.
+func (w *world) toldOfGaps(s *state, g record.Group) error {
+	if !w.scenario.Stream.Events {
+		return nil
+	}
+	for source, src := range g.Sources {
+		for _, r := range src.Skipped {
+			event, err := admission.GapEvent{Source: source, Epoch: src.Epoch, First: r.First, Last: r.Last}.Effect(nil)
+			if err != nil {
+				return err
+			}
+			if err := w.arrived(s, string(event.Body)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // tombstone reports whether a message's token says that it was deleted.
 func (w *world) tombstone(s *state, name string) bool {
 	m := w.scenario.message(name)
@@ -82,31 +116,54 @@ func (w *world) accounted(s *state, name string) error {
 		return err
 	}
 	applied := slices.ContainsFunc(s.past.applied, func(line string) bool {
-		return nameIn(line) == name
+		b, err := w.arrival(nameIn(line))
+		return nameIn(line) == name || a.ByNumber && err == nil && b.Token() == a.Token() // a number that was passed is a duplicate, whatever comes under it
 	})
 	if w.scenario.Stream.Stateless {
 		applied = slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool {
 			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint()
 		})
 		for i := range w.scenario.Stream.Effects {
-			body := fmt.Sprintf("%s, effect %d", name, i+1)
-			if applied && !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body }) {
-				return fmt.Errorf("never sent: %s", body)
+			if err := w.arrived(s, fmt.Sprintf("%s, effect %d", name, i+1)); applied && err != nil {
+				return err
 			}
 		}
 	}
-	dead := slices.ContainsFunc(s.queues.dead, func(d string) bool { return strings.HasPrefix(d, name+": ") })
+	dead := false
+	for _, d := range s.queues.dead {
+		reason, its := strings.CutPrefix(d, name+": ")
+		if dead = dead || its; its && !w.justly(s, a, name, record.Reason(reason)) {
+			return fmt.Errorf("a dead letter for no reason: %q", s.queues.dead)
+		}
+	}
 	arrived := slices.Contains(w.scenario.Arrive, name) || w.promised(s, name)
-	may := slices.Contains(w.scenario.Dead, name)
 	switch {
-	case dead && !may:
-		return fmt.Errorf("a dead letter for no reason: %q", s.queues.dead)
 	case arrived && !applied && !dead:
 		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
 	case w.scenario.Messages[name].Rejected && applied:
 		return fmt.Errorf("applied, though its handler refused it: %s", name)
 	}
 	return nil
+}
+
+// justly reports whether a message is a dead letter for a reason that the scenario knows, and that is true.
+func (w *world) justly(s *state, a *admission.Arrival, name string, reason record.Reason) bool {
+	if !slices.Contains(w.scenario.Dead[name], reason) {
+		return false
+	}
+	switch reason {
+	case record.ReasonKeyReuse: // by another one, which was applied
+		return w.scenario.Stream.Stateless || slices.ContainsFunc(s.past.applied, func(line string) bool {
+			b, err := w.arrival(nameIn(line))
+			return err == nil && b.Token() == a.Token() && b.Fingerprint() != a.Fingerprint()
+		})
+	case record.ReasonSkipped, record.ReasonGap:
+		return !s.now.Before(start().Add(time.Duration(w.scenario.Stream.After)))
+	case record.ReasonExpired:
+		return !s.now.Before(start().Add(w.remembered()))
+	default:
+		return true
+	}
 }
 
 // promised reports whether a client was told that the message is or will be processed.
@@ -124,7 +181,7 @@ func (w *world) promised(s *state, name string) bool {
 
 // marked checks that the tokens of what was applied say so, as long as they are remembered.
 func (w *world) marked(s *state) error {
-	if w.scenario.Stream.Admission == record.BySequence && !w.scenario.Stream.Reply || w.scenario.Forgets {
+	if w.scenario.Stream.Admission == record.BySequence && !w.scenario.Stream.Reply || w.scenario.Forgets || !s.now.Before(start().Add(w.remembered())) {
 		return nil
 	}
 	for _, line := range s.past.applied {
@@ -132,11 +189,33 @@ func (w *world) marked(s *state) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == a.Token() && t.State == record.Done }) {
+		i := slices.IndexFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == a.Token() && t.State == record.Done })
+		if i < 0 {
 			return fmt.Errorf("its token does not say that it is done: %s", line)
+		}
+		switch t := s.store.contents.Tokens[i]; {
+		case t.Reason == record.ReasonDeleted:
+		case t.Fingerprint != a.Fingerprint() && !t.OfRequest(): // which has its route in it
+			return fmt.Errorf("its token is of another content: %s", line)
+		case t.Expires.Before(start().Add(w.remembered())):
+			return fmt.Errorf("its token is forgotten too early: %s", line)
+		case w.scenario.Stream.Reply && (t.Reply == nil || string(t.Reply.Body) != line):
+			return fmt.Errorf("its token has not its reply: %s", line)
 		}
 	}
 	return nil
+}
+
+// remembered is for how long at least a message is known to be done.
+func (w *world) remembered() time.Duration {
+	switch {
+	case w.scenario.Stream.Retention > 0:
+		return time.Duration(w.scenario.Stream.Retention)
+	case len(w.scenario.Requests) > 0:
+		return api.Retention
+	default:
+		return record.DefaultRetention
+	}
 }
 
 // swept sweeps the groups and the bucket of a state, without any fault, and looks for what is left.

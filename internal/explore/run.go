@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,10 @@ type run struct {
 	given  *answer // the last answer
 	length int     // answers so far
 
+	// lapsed tells that the time of its delivery is over: the queue has delivered once more what it received.
+	lapsed bool
+	twin   *run // the same one after that
+
 	// traced tells that a write may have left the run's name somewhere.
 	traced bool
 
@@ -77,7 +82,7 @@ func (w *world) after(r *run, a *answer) *run {
 	if !ok {
 		next = &run{
 			id: int32(len(w.runs.list)), kind: r.kind, name: r.name, items: r.items, first: r.first, parent: r, given: a, length: r.length + 1, //nolint:gosec // see table.one
-			traced: r.traced || !r.call.reads && r.call.touches&touchQueues == 0, next: map[*answer]*run{},
+			lapsed: r.lapsed, traced: r.traced || !r.call.reads && r.call.touches&touchQueues == 0, next: map[*answer]*run{},
 		}
 		w.runs.list = append(w.runs.list, next)
 		r.next[a] = next
@@ -85,12 +90,23 @@ func (w *world) after(r *run, a *answer) *run {
 	return w.advanced(next)
 }
 
+// lapsed gives the run that goes on when the time of its delivery is over.
+func (w *world) lapsed(r *run) *run {
+	if r.twin == nil {
+		c := *r
+		c.id, c.lapsed, c.next = int32(len(w.runs.list)), true, map[*answer]*run{} //nolint:gosec // see table.one
+		w.runs.list = append(w.runs.list, &c)
+		r.twin = &c
+	}
+	return r.twin
+}
+
 // advanced finds out what a run does next, by running the real code from its beginning.
 func (w *world) advanced(r *run) *run {
 	if r.call != nil || r.end != nil {
 		return r
 	}
-	a := &host{w: w, name: r.name, now: r.first, script: make([]*run, r.length)}
+	a := &host{w: w, name: r.name, now: r.first, script: make([]*run, r.length), used: make([]bool, r.length)}
 	for step := r; step.parent != nil; step = step.parent {
 		a.script[step.length-1] = step
 	}
@@ -161,9 +177,18 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	}
 	var event events.SQSEvent
 	for i, name := range r.items {
-		event.Records = append(event.Records, events.SQSMessage{MessageId: fmt.Sprintf("%s %d", name, i), Attributes: map[string]string{"ApproximateReceiveCount": "1"}})
+		received := events.SQSMessage{
+			MessageId: fmt.Sprintf("%s %d", name, i), EventSourceARN: "arn:aws:sqs:eu-west-1:111122223333:ingress",
+			Attributes: map[string]string{"ApproximateReceiveCount": strconv.Itoa(w.scenario.Receives)},
+		}
+		if w.scenario.FIFO {
+			m := w.scenario.message(name)
+			received.EventSourceARN += ".fifo"
+			received.Attributes["MessageGroupId"] = m.GroupName()
+		}
+		event.Records = append(event.Records, received)
 	}
-	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{})
+	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{MaxReceives: w.scenario.Tries})
 	response, _ := handler.Handle(ctx, event)
 	for _, f := range response.BatchItemFailures {
 		out.again[f.ItemIdentifier] = true
@@ -203,7 +228,7 @@ func (w *world) guard(ctx context.Context, a *host, name string) *end {
 	id := lease.Identity{Key: record.NewTokenKey("", stream, m.Identity()), Fingerprint: m.Fingerprint()}
 	result, err := g.Eager(ctx, id, func(context.Context) (*record.Reply, error) {
 		reply := &record.Reply{Status: 200, Body: []byte(name + " by " + a.newID())}
-		return reply, queuesPort{a}.put("handle", []string{string(reply.Body)}, func(*queuesPart) {})
+		return reply, queuesPort{a}.put("handle", []string{string(reply.Body)}, func(*queuesPart, string) {})
 	})
 	if err != nil {
 		return &end{}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,8 +50,16 @@ type Scenario struct {
 	Waits bool `yaml:"waits"`
 	// Bound ends the exploration after so many states; 0 is no bound.
 	Bound int `yaml:"bound"`
-	// Dead names the messages that may end as dead letters in place of being applied.
-	Dead []string `yaml:"dead"`
+	// Dead names the messages that may end as dead letters in place of being applied, and for which reasons.
+	Dead map[string][]record.Reason `yaml:"dead"`
+	// Hurries says that the time of a worker may be over when it is about to try again, as a call that fails.
+	Hurries bool `yaml:"hurries"`
+	// Receives is how often the queue says that it has delivered a message, and Tries how often the process function lets a handler fail then. Default to 1 and to what the
+	// function does by default.
+	Receives int `yaml:"receives"`
+	Tries    int `yaml:"tries"`
+	// Room is how many pending entries a group's record takes; 0 is any number.
+	Room int `yaml:"room"`
 	// Forgets says that records expire while messages are still about, so that one may be applied again.
 	Forgets bool `yaml:"forgets"`
 }
@@ -69,8 +79,12 @@ type Stream struct {
 	After          Duration         `yaml:"after"`
 	// Distance bounds how far ahead a message may be held. Defaults to that of streams.
 	Distance uint64 `yaml:"distance"`
-	// Sequenced makes the destination one whose deliveries are numbered without gaps.
+	// Sequenced makes the destinations ones whose deliveries are numbered without gaps.
 	Sequenced bool `yaml:"sequenced"`
+	// Destinations is how many each effect goes to. Defaults to 1.
+	Destinations int `yaml:"destinations"`
+	// Events says that the destinations are told of skipped numbers.
+	Events bool `yaml:"events"`
 }
 
 // Message is a message of a scenario. Its id defaults to its name in the scenario, its group to "g".
@@ -82,8 +96,12 @@ type Message struct {
 	Sequence  uint64            `yaml:"sequence"`
 	DependsOn map[string]uint64 `yaml:"depends-on"`
 	Body      string            `yaml:"body"`
-	// Rejected says that the handler refuses it for good.
+	// Rejected says that the handler refuses it for good, Refused that the destinations refuse its effects, Large that no record takes what it does.
 	Rejected bool `yaml:"rejected"`
+	Refused  bool `yaml:"refused"`
+	Large    bool `yaml:"large"`
+	// Accepted says that the front door noted when it came: at the start.
+	Accepted bool `yaml:"accepted"`
 }
 
 // Request is an HTTP request of a scenario.
@@ -113,6 +131,10 @@ type Budget struct {
 	Deaths int `yaml:"deaths"`
 	// Late are writes that are reported as failed and are applied at any later time.
 	Late int `yaml:"late"`
+	// Lapses are deliveries whose time is over while their worker goes on: the queue delivers the message once more, and may or may not take the late acknowledgement for that.
+	Lapses int `yaml:"lapses"`
+	// Redrives are dead letters that somebody puts back.
+	Redrives int `yaml:"redrives"`
 	// Triggers are triggers that are delivered once more.
 	Triggers int `yaml:"triggers"`
 	// Sweeps, Gaps and Blobs are sweeps of the group, of its gaps and of staged objects.
@@ -160,8 +182,8 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 }
 
 func (s *Scenario) check() error {
-	s.Batch = max(s.Batch, 1)
-	for _, list := range [][]string{s.Issued, s.Arrive, s.Guard, s.Dead} {
+	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
+	for _, list := range [][]string{s.Issued, s.Arrive, s.Guard, slices.Collect(maps.Keys(s.Dead))} {
 		for _, name := range list {
 			if _, ok := s.Messages[name]; !ok {
 				return fmt.Errorf("no such message: %s", name)
@@ -190,11 +212,23 @@ func (s *Scenario) message(name string) record.Message {
 		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
 		Body: []byte(m.Body), Headers: map[string]string{nameHeader: name},
 	}
+	if m.Accepted {
+		out.Accepted = start()
+	}
 	if out.ID == "" && out.Source == "" {
 		out.ID = name
 	}
 	if out.Group == "" && !s.Stream.Stateless {
 		out.Group = "g"
+	}
+	return out
+}
+
+// destinations lists where effects go.
+func (s *Scenario) destinations() []string {
+	out := []string{destination}
+	for i := 2; i <= s.Stream.Destinations; i++ {
+		out = append(out, destination+strconv.Itoa(i))
 	}
 	return out
 }

@@ -103,7 +103,7 @@ func showHeld(held []record.Held) string {
 func showSent(list []sent) string {
 	var out []string
 	for _, s := range list {
-		out = append(out, fmt.Sprintf("%q as %s", s.Body, s.Identity))
+		out = append(out, fmt.Sprintf("%q as %s to %s", s.Body, s.Identity, s.To))
 	}
 	return strings.Join(out, ", ")
 }

@@ -21,6 +21,8 @@ const (
 	failures spend = iota
 	deaths
 	lates
+	lapses
+	redrives
 	retriggers
 	sweepings
 	closings
@@ -31,7 +33,7 @@ const (
 )
 
 func (b Budget) left() (out [spends]uint8) {
-	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries} {
+	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries} {
 		out[i] = uint8(n) //nolint:gosec // small numbers, as check demands
 	}
 	return out

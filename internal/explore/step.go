@@ -30,12 +30,15 @@ func (w *world) steps(s *state) []step {
 		}
 		switch {
 		case r.end != nil:
-			out = append(out, w.finish(s, r))
+			out = w.finish(s, r, out)
 		default:
 			out = w.called(s, r, out)
 		}
 		if s.left[deaths] > 0 {
 			out = append(out, w.die(s, r))
+		}
+		if s.left[lapses] > 0 && !r.lapsed && r.kind == processes {
+			out = append(out, w.lapse(s, r))
 		}
 	}
 	for i, c := range s.late {
@@ -43,13 +46,16 @@ func (w *world) steps(s *state) []step {
 			out = append(out, w.land(s, c))
 		}
 	}
+	if s.left[redrives] > 0 {
+		out = w.redrive(s, out)
+	}
 	return w.elapse(s, out)
 }
 
 // receive lets free workers receive what waits.
 func (w *world) receive(s *state, out []step) []step {
 	q, limit := s.queues, w.scenario.Workers
-	if s.working(processes) < limit.Process && (!w.scenario.FIFO || s.working(processes) == 0) {
+	if s.working(processes) < limit.Process && (!w.scenario.FIFO || !slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes && !r.lapsed })) {
 		for _, batch := range w.batches(q.messages) {
 			out = append(out, w.take(s, processes, batch, func(p *queuesPart) {
 				for _, name := range batch {
@@ -66,10 +72,10 @@ func (w *world) receive(s *state, out []step) []step {
 			}
 			out = append(out, w.take(s, publishes, []string{group}, func(p *queuesPart) { p.triggers = without(p.triggers, trigger) }))
 			if s.left[retriggers] > 0 {
-				again := w.take(s, publishes, []string{group}, func(*queuesPart) {})
-				again.next.spend(retriggers)
-				again.text, again.free = again.text+", and it stays on the queue", false
-				out = append(out, again)
+				more := w.take(s, publishes, []string{group}, func(*queuesPart) {})
+				more.next.spend(retriggers)
+				more.text, more.free = more.text+", and it stays on the queue", false
+				out = append(out, more)
 			}
 		}
 	}
@@ -215,12 +221,54 @@ func (w *world) land(s *state, c *call) step {
 // die ends a worker between two calls. What it had received is delivered again.
 func (w *world) die(s *state, r *run) step {
 	next := s.with(r, nil).spend(deaths)
-	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, true, func(string, int) bool { return true }) })
+	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, func(string, int) bool { return true }) })
 	return step{text: r.name + ": dies", next: next}
 }
 
+// again ends the name of a message that the queue delivers once more while another worker has it.
+const again = " again"
+
+// plain is the name of a message, however it is delivered.
+func plain(item string) string { return strings.TrimSuffix(item, again) }
+
+// lapse has the queue deliver once more what a run received, while it goes on.
+func (w *world) lapse(s *state, r *run) step {
+	next := s.with(r, w.lapsed(r)).spend(lapses)
+	next.queues = w.change(s.queues, func(p *queuesPart) {
+		for _, item := range r.items {
+			p.messages = append(p.messages, item+again)
+		}
+	})
+	return step{text: r.name + ": the time of its delivery is over", next: next}
+}
+
+// redrive puts dead letters of messages back on the queue. They stay there too where whoever does it dies in between.
+func (w *world) redrive(s *state, out []step) []step {
+	for _, d := range s.queues.dead {
+		name, _, _ := strings.Cut(d, ": ")
+		if _, ok := w.scenario.Messages[name]; !ok {
+			continue
+		}
+		for _, stays := range []bool{false, true} {
+			next := *s
+			next.queues = w.change(s.queues, func(p *queuesPart) {
+				p.messages = append(p.messages, name)
+				if !stays {
+					p.dead = without(p.dead, d)
+				}
+			})
+			text := "redrive " + d
+			if stays {
+				text += ", and it stays"
+			}
+			out = append(out, step{text: text, next: (&next).spend(redrives)})
+		}
+	}
+	return out
+}
+
 // giveBack puts what a run had received back on its queue. The name of one that left no trace is free again, so that what is received and given back for ever leads to no new states.
-func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item string, i int) bool) {
+func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) bool) {
 	if what, number, _ := strings.Cut(r.name, "#"); !r.traced {
 		n, err := strconv.Atoi(number)
 		if err != nil {
@@ -231,7 +279,7 @@ func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item strin
 		}
 	}
 	for i, item := range r.items {
-		if !again(item, i) {
+		if r.lapsed || !undone(item, i) {
 			continue
 		}
 		switch r.kind {
@@ -240,7 +288,7 @@ func (w *world) giveBack(p *queuesPart, r *run, died bool, again func(item strin
 		case publishes:
 			p.triggers = append(p.triggers, item)
 		case serves:
-			if !died || !w.scenario.Impatient {
+			if !w.scenario.Impatient {
 				p.requests = append(p.requests, item)
 			}
 		case guards:

@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,28 +75,24 @@ func (w *world) streams(a *host) []record.Stream {
 		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
 		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
 	}
+	if s.Events {
+		out.Events = w.scenario.destinations()
+	}
 	return []record.Stream{out}
 }
 
 // handle is the handler of every scenario. All that it does bears the name of the message and of the attempt.
 func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error {
 	s, name := w.scenario.Stream, m.Headers[nameHeader]
-	if s.Fails {
-		if err := (queuesPort{worker}).put("handle", []string{name}, func(*queuesPart) {}); err != nil {
-			return err
-		}
-	}
-	if w.scenario.Messages[name].Rejected {
-		return &record.RejectError{Detail: "as the scenario says"}
-	}
+	was := slices.Clone(a.State)
 	mark := name + " by " + a.ID
 	if s.Stateless { // an attempt that sends and dies is repeated, under the same identity
 		mark = name
 	} else {
-		a.State = append(a.State, mark+"\n"...)
+		copy(a.State, bytes.Repeat([]byte("?"), len(was))) // as long as it may fail, what it was given is of no use any more
 	}
 	for i := range s.Effects {
-		a.Send(record.Effect{To: []string{destination}, Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))})
+		a.Send(record.Effect{To: w.scenario.destinations(), Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))})
 	}
 	if s.Blob {
 		a.Blob("blob of "+name, []byte(mark))
@@ -103,15 +100,29 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 	if s.Reply {
 		a.Reply(record.Reply{Status: 200, Body: []byte(mark)})
 	}
+	if s.Fails {
+		if err := (queuesPort{worker}).put("handle", []string{name}, func(*queuesPart, string) {}); err != nil {
+			return err
+		}
+	}
+	if w.scenario.Messages[name].Rejected {
+		return &record.RejectError{Detail: "as the scenario says"}
+	}
+	if !s.Stateless {
+		a.State = append(was, mark+"\n"...)
+	}
 	return nil
 }
 
 // engine makes the engine of a worker.
 func (w *world) engine(a *host) *dedup.Engine {
+	senders, sequenced := map[string]record.Sender{}, map[string]bool{}
+	for _, to := range w.scenario.destinations() {
+		senders[to], sequenced[to] = senderPort{a, to}, w.scenario.Stream.Sequenced
+	}
 	e, err := dedup.New(dedup.Config{
-		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: map[string]record.Sender{destination: senderPort{a}},
-		Sequenced: map[string]bool{destination: w.scenario.Stream.Sequenced}, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
-		Pause: func(context.Context, int) error { return nil },
+		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
+		Pause: queuesPort{a}.Pause,
 	})
 	if err != nil {
 		panic(fmt.Sprintf("explore: %v", err)) // the scenario was checked
@@ -123,6 +134,9 @@ func (w *world) engine(a *host) *dedup.Engine {
 func (w *world) commit(v view, c record.Commit) outcome {
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
+	if err := w.tooMuch(c); err != nil {
+		return outcome{view: v, answer: w.answerOf(err.Error(), err.Error(), v.now, nil, err)}
+	}
 	err := m.Commit(context.Background(), c)
 	switch {
 	case errors.Is(err, record.ErrConflict):
@@ -138,7 +152,34 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: w.wrongly(applied, past.told)}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), v.store.sound())}
+}
+
+// tooMuch is what the store says to a commit that it has no room for.
+func (w *world) tooMuch(c record.Commit) error {
+	known := map[uint64]bool{}
+	for _, p := range c.Loaded.Pending {
+		known[p.Number] = true
+	}
+	for _, p := range c.Next.Pending {
+		if name, _, _ := strings.Cut(p.Identity, "/"); !known[p.Number] && w.scenario.Messages[name].Large {
+			return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+		}
+	}
+	switch room := w.scenario.Room; {
+	case room == 0 || len(c.Next.Pending) <= room:
+		return nil
+	case slices.ContainsFunc(c.Next.Pending, func(p record.Pending) bool { return known[p.Number] }):
+		return record.ErrFull
+	default:
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too many"}
+	}
+}
+
+// refuses reports whether the destinations will never take an effect.
+func (w *world) refuses(body string) bool {
+	mark, _, _ := strings.Cut(body, ",")
+	return w.scenario.Messages[nameIn(mark)].Refused
 }
 
 // wrongly tells what is wrong with the changes that were applied.
@@ -195,6 +236,9 @@ func (w *world) deleted(applied []string, told map[string]string) error {
 func (w *world) send(v view, list []sent, n int) outcome {
 	received := slices.Clone(v.sends.list)
 	for _, s := range list[:n] {
+		if w.refuses(s.Body) {
+			continue
+		}
 		next, err := w.arrive(received, s, v.past)
 		if err != nil {
 			return outcome{view: v, wrong: err}
@@ -210,20 +254,20 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 	var last *sent
 	for i := range received {
 		r := &received[i]
-		if r.Identity == s.Identity && r.Incarnation == s.Incarnation {
+		if r.Identity == s.Identity && r.Incarnation == s.Incarnation && r.To == s.To {
 			if *r != s {
 				return nil, fmt.Errorf("one identity for two effects: %+v and %+v", *r, s)
 			}
 			return received, nil
 		}
-		if r.Path == s.Path && r.Incarnation == s.Incarnation {
+		if r.Path == s.Path && r.To == s.To && r.Incarnation == s.Incarnation {
 			last = r
 		}
 	}
 	if !w.scenario.Stream.Stateless {
 		mark, _, _ := strings.Cut(s.Body, ",")
 		switch {
-		case !slices.Contains(past.applied, mark):
+		case !gapEvent(s.Body) && !slices.Contains(past.applied, mark):
 			return nil, fmt.Errorf("sent by an attempt that was not committed: %q", s.Body)
 		case last != nil && s.Number < last.Number:
 			return nil, fmt.Errorf("sent out of order: number %d for the first time after number %d", s.Number, last.Number)
@@ -233,6 +277,9 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 	}
 	return append(received, s), nil
 }
+
+// gapEvent reports whether an effect tells of skipped numbers.
+func gapEvent(body string) bool { return strings.HasPrefix(body, "{") }
 
 // initial is the view before anything has happened.
 func (w *world) initial() (view, error) {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -130,13 +131,8 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 
 // explored explores a scenario, which has to find something.
 func (c *Catch) explored(ctx context.Context, root, list, results string) error {
-	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-scenario", c.By, "-bound", "3000000", "-results", results)
-	text, missing := os.ReadFile(results) //nolint:gosec // its own file
-	if missing != nil {
-		return fmt.Errorf("%w: %s", errors.Join(err, missing), out)
-	}
-	var found []explore.Result
-	if err := json.Unmarshal(text, &found); err != nil {
+	found, err := exploreChanged(ctx, root, list, results, scenarioFolder, c.By, 3_000_000)
+	if err != nil {
 		return err
 	}
 	if len(found) != 1 || found[0].Violation == nil {
@@ -144,6 +140,24 @@ func (c *Catch) explored(ctx context.Context, root, list, results string) error 
 	}
 	c.Steps, c.Wrong, c.Trace = len(found[0].Violation.Trace), found[0].Violation.Wrong, found[0].Violation.Trace
 	return nil
+}
+
+// scenarioFolder is where the scenarios are, below internal/explore/testdata.
+const scenarioFolder = "scenarios"
+
+// exploreChanged explores scenarios of a changed source, each to about so many states.
+func exploreChanged(ctx context.Context, root, list, results, folder, pattern string, bound int) ([]explore.Result, error) {
+	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-timeout", "24h",
+		"-folder", folder, "-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)
+	text, missing := os.ReadFile(results) //nolint:gosec // its own file
+	if missing != nil {
+		return nil, fmt.Errorf("%w: %s", errors.Join(err, missing), out)
+	}
+	var found []explore.Result
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, err
+	}
+	return found, os.Remove(results)
 }
 
 func goTest(ctx context.Context, root, list string, args ...string) (string, error) {

@@ -1,0 +1,75 @@
+package mistakes
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/effectively-once/once/internal/explore"
+	"github.com/effectively-once/once/internal/overlay"
+)
+
+// A Small is a number of the source that is made so small that explorations of few messages reach what lies behind it. The code has to be right with it all the same.
+type Small struct {
+	// Name says what is small.
+	Name    string           `yaml:"name"`
+	Changes []overlay.Change `yaml:"changes"`
+	// Folder of the scenarios, below internal/explore/testdata; defaults to "scenarios".
+	Folder string `yaml:"folder"`
+	// Scenarios are patterns of those to explore.
+	Scenarios []string `yaml:"scenarios"`
+}
+
+// LoadSmall reads a list of small numbers.
+func LoadSmall(files fs.FS, name string) ([]Small, error) {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return nil, fmt.Errorf("load small numbers: %w", err)
+	}
+	var out []Small
+	if err := yaml.UnmarshalWithOptions(text, &out, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("load small numbers: %w", err)
+	}
+	for i := range out {
+		if out[i].Name == "" || len(out[i].Changes) == 0 || len(out[i].Scenarios) == 0 {
+			return nil, fmt.Errorf("load small numbers: %q needs a name, changes and scenarios", out[i].Name)
+		}
+		if out[i].Folder == "" {
+			out[i].Folder = scenarioFolder
+		}
+	}
+	return out, nil
+}
+
+// Fits tells whether the source at root still has the numbers.
+func (s Small) Fits(root string) error { return Mistake{Name: s.Name, Changes: s.Changes}.Fits(root) }
+
+// Explore explores the scenarios with the small number, each to about so many states.
+func (s Small) Explore(ctx context.Context, root string, bound int) ([]explore.Result, error) {
+	folder, err := os.MkdirTemp("", "small")
+	if err != nil {
+		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	files, err := overlay.Apply(root, s.Changes)
+	if err != nil {
+		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
+	}
+	list, err := overlay.Write(folder, files)
+	if err != nil {
+		return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
+	}
+	var all []explore.Result
+	for _, pattern := range s.Scenarios {
+		found, err := exploreChanged(ctx, root, list, filepath.Join(folder, "results.json"), s.Folder, pattern, bound)
+		if err != nil {
+			return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
