@@ -43,14 +43,14 @@ func TestBlobsOfAMessageForWhichThereIsNoRoomAreDeletedAtOnce(t *testing.T) {
 	same(t, "staged", len(l.staged), 0)
 }
 
-// unwilling takes no commit that holds a message.
+// unwilling takes no commit that holds a message, or adds to the state what an X has made.
 type unwilling struct {
 	portStore
 	asked int
 }
 
 func (s *unwilling) Commit(ctx context.Context, c record.Commit) error {
-	if len(c.Hold) == 0 {
+	if len(c.Hold) == 0 && !slices.Contains(c.Next.State, 'X') {
 		return s.portStore.Commit(ctx, c)
 	}
 	if s.asked++; s.asked > 100 {
@@ -64,6 +64,13 @@ func TestACommitThatIsTooLargeForNoHandlersSakeIsGivenUp(t *testing.T) {
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{bySequence}, Store: s})
 	s.w = w
 	same(t, "fates", w.process(numbered("2")...), []string{"retry"})
+}
+
+func TestTwoMessagesThatAreTooLargeAreBothRefused(t *testing.T) {
+	l, s := newLab(t), &unwilling{}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: s})
+	s.w = w
+	same(t, "fates", w.process(keyed("X", "X2", "a")...), []string{"rejected invalid", "rejected invalid", "processed"})
 }
 
 // slow takes commits, and says that it does not know.
