@@ -100,14 +100,14 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 	}
 }
 
-// compile builds a program as a deployment does, for this machine.
+// compile builds a program as a deployment does, but for this machine and with cgo where it is on: without it nearly everything would be compiled anew.
 func (b *builder) compile(ctx context.Context, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil
 	}
 	path := filepath.Join(b.dir, filepath.Base(source))
 	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", path, source) //nolint:gosec // programs of this comparison
-	command.Dir, command.Env = b.root, append(os.Environ(), "CGO_ENABLED=0")
+	command.Dir = b.root
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, text)
 	}

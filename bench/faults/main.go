@@ -63,24 +63,36 @@ func main() {
 	flag.IntVar(&o.parallel, "parallel", 3, "trials at a time: one consumer under one kind of fault each")
 	flag.BoolVar(&o.json, "json", false, "print all counts, absolute, as lines of JSON in place of tables")
 	flag.Parse()
-	o.consumers, o.kinds = chosen(*only, names()), chosen(*kinds, faults())
-	if err := run(o); err != nil {
+	var err, err2 error
+	o.consumers, err = chosen(*only, names())
+	o.kinds, err2 = chosen(*kinds, faults())
+	if err = errors.Join(err, err2); err == nil {
+		err = run(o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(1)
 	}
 }
 
-// chosen reads a list; without one it is everything.
-func chosen[T ~string](list string, all []T) []T {
+// chosen reads a list; without one it is everything. What is not among everything is an error: a table without it would not tell.
+func chosen[T ~string](list string, all []T) ([]T, error) {
 	if list == "" {
-		return all
+		return all, nil
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !slices.Contains(strings.Split(list, ","), string(x)) })
+	var out []T
+	for name := range strings.SplitSeq(list, ",") {
+		if !slices.Contains(all, T(name)) {
+			return nil, fmt.Errorf("there is no %q: %v are", name, all)
+		}
+		out = append(out, T(name))
+	}
+	return out, nil
 }
 
 func run(o options) (err error) {
-	if min(o.faults, o.parallel) < 1 || len(o.consumers) == 0 || len(o.kinds) == 0 {
-		return errors.New("nothing to do: -faults, -parallel, -only and -kinds name at least one each")
+	if min(o.faults, o.parallel) < 1 {
+		return errors.New("nothing to do: -faults and -parallel are at least 1")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
