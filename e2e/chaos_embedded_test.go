@@ -181,7 +181,7 @@ func chaosEmbedded(t *testing.T, plan chaosPlan, binary func() (string, error), 
 	x := &embeddedTarget{server: s, random: newChaosRandom(r.random), clock: s.path("clock")}
 	s.env = []string{r.scribe.env(), "CHAOS_CLOCK=" + x.clock}
 	must(t, s.start())
-	front := newCutter(t, *chaosCut, s.url())
+	front := newCutter(t, plan.cut, s.url())
 	senders := map[string]*sqsSender{}
 	for _, stream := range chaosStreams {
 		senders[stream] = newSQSSender(t, &server{address: front.url[len("http://"):]}, stream)

@@ -37,8 +37,8 @@ func newFunctionsTarget(t *testing.T, r *chaosRun) *functionsTarget {
 	folder, err := chaosFunctions()
 	must(t, err)
 	x := &functionsTarget{deployment: d, random: newChaosRandom(r.random), functions: folder}
-	x.toStore = newCutter(t, *chaosCut, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"))
-	x.toQueues = newCutter(t, *chaosCut, os.Getenv("AWS_ENDPOINT_URL_SQS"))
+	x.toStore = newCutter(t, r.plan.cut, os.Getenv("AWS_ENDPOINT_URL_DYNAMODB"))
+	x.toQueues = newCutter(t, r.plan.cut, os.Getenv("AWS_ENDPOINT_URL_SQS"))
 	for i := range chaosHosts {
 		s := d.server
 		if i > 0 {
@@ -223,8 +223,8 @@ func chaosOnFunctions(t *testing.T, plan chaosPlan) *chaos.Verdict {
 	for _, s := range x.hosts {
 		urls = append(urls, s.url())
 	}
-	front := newCutter(t, *chaosCut, urls...)
-	toSQS := newCutter(t, *chaosCut, os.Getenv("AWS_ENDPOINT_URL_SQS"))
+	front := newCutter(t, r.plan.cut, urls...)
+	toSQS := newCutter(t, r.plan.cut, os.Getenv("AWS_ENDPOINT_URL_SQS"))
 	client := newSQSClient(t, toSQS.url)
 	senders := map[string]*sqsSender{}
 	for _, stream := range chaosStreams {

@@ -29,7 +29,7 @@ func chaosMistakes() []chaosMistake {
 
 // Chaos is no use if it never finds anything. The webhook fails often here, and only kills come besides, so that few messages are enough; without a mistake the same run is good.
 func TestChaosNoticesAMistake(t *testing.T) {
-	few := chaosPlan{form: "no-mistake", messages: 400, trouble: 0.15, patience: *chaosPatience}
+	few := chaosPlan{form: "no-mistake", messages: 400, trouble: 0.15, cut: 0.05, patience: *chaosPatience}
 	kills := func(x *embeddedTarget) []chaosFault { return x.faults()[:1] }
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()

@@ -31,7 +31,7 @@ var (
 // A chaos run offers messages to a system to which everything bad happens at once, writes down what was offered, told and sent, and lets a judge that knows the product by these files only count. See
 // package chaos; go run ./chaos/judge FOLDER judges again.
 func TestChaosLeavesEveryMessageWithOneEffect(t *testing.T) {
-	plan := chaosPlan{messages: *messages, trouble: *chaosTrouble, patience: *chaosPatience}
+	plan := chaosPlan{messages: *messages, trouble: *chaosTrouble, cut: *chaosCut, patience: *chaosPatience}
 	t.Run("embedded", func(t *testing.T) {
 		plan.form = "embedded"
 		hold(t, chaosEmbedded(t, plan, chaosBinary, (*embeddedTarget).faults))
@@ -58,6 +58,7 @@ type chaosPlan struct {
 	form     string
 	messages int
 	trouble  float64       // share of webhooks that fail
+	cut      float64       // share of calls that are cut
 	patience time.Duration // how long it waits for a system that sends nothing, is not done, and may go on yet
 }
 
