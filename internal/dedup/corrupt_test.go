@@ -101,6 +101,16 @@ func TestACorruptTokenOfACommittedMessageIsWrittenAnew(t *testing.T) {
 	same(t, "record", summary(l.group()), "v3 state=p/0/1,p/0/2,p/0/3, pending= p/0 next=4")
 }
 
+func TestACorruptTokenOfACommittedNumberHoldsUpNoDuplicateOfIt(t *testing.T) {
+	l := newLab(t)
+	dead := l.worker(bySequence)
+	dead.at = dies("mark", failsBefore)
+	dead.process(numbered("1: reply")...)
+	d := &damaged{Store: l.store, token: record.NewNumberKey("", groupG, "p/0/1")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{bySequence}, Store: d})
+	same(t, "fates", w.process(numbered("1: reply")...), []string{"duplicate with p/0/1"})
+}
+
 func TestARequestWhoseTokenIsCorruptIsNotTakenForUnknown(t *testing.T) {
 	l := newLab(t)
 	m := keyed("bad")[0]

@@ -108,6 +108,18 @@ func TestAnEpochThatHasJustBegunIsNotForgottenForAnotherSource(t *testing.T) {
 	same(t, "the older epoch", w.process(numbered("p/0/1")...), []string{"rejected stale-epoch"})
 }
 
+func TestASourceThatHasJustLostWhatItHeldIsNotForgottenForAnotherOne(t *testing.T) {
+	stream := gapped(record.GapFail)
+	stream.Limits = record.Limits{Sources: 2}
+	w := newLab(t).worker(stream)
+	w.process(numbered("1", "3", "r/0/1")...)
+	w.pass(31 * 24 * time.Hour)
+	w.process(numbered("r/0/2")...)
+	w.closeGaps()
+	same(t, "dead letters", w.lettered(), []string{"p/0/3 gap"})
+	same(t, "one source more", w.process(numbered("q/0/1")...), []string{"rejected limit"})
+}
+
 func TestAMessageThatIsTooFarAheadStopsNobody(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	texts := []record.Message{numbered("2")[0], numbered("50000")[0]}
