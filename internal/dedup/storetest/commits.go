@@ -135,6 +135,14 @@ func testRecognisedCommit(t *testing.T, s *suite) {
 	if err := s.Commit(t.Context(), other); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("another attempt of the same content: got %v, want a conflict", err)
 	}
+	later, successor := c, c // an attempt may have more than one commit
+	later.Loaded.Incarnation, later.Loaded.Version, later.Next.Version = c.Next.Incarnation, c.Next.Version+1, c.Next.Version+2
+	successor.Next.Incarnation++
+	for name, c := range map[string]record.Commit{"a later version": later, "another incarnation": successor} {
+		if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("%s by the same attempt: got %v, want a conflict", name, err)
+		}
+	}
 	s.commit(t, c.Next, func(c *record.Commit) { c.Attempt = "a third" })
 	if err := s.Commit(t.Context(), c); !errors.Is(err, record.ErrConflict) {
 		t.Errorf("repeated after another commit: got %v, want a conflict", err)

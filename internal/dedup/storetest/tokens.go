@@ -83,10 +83,14 @@ func testTokenRepeated(t *testing.T, s *suite) {
 	for range 3 {
 		same(t, "answer", s.swap(t, record.Token{Key: key}, leased), leased)
 	}
-	rival := leased
-	rival.Owner = "b"
-	if _, err := s.SwapToken(t.Context(), record.Token{Key: key}, rival); !errors.Is(err, record.ErrConflict) {
-		t.Errorf("another owner: got %v, want a conflict", err)
+	for name, rival := range map[string]record.Token{
+		"another owner": {Key: key, State: record.Leased, Owner: "b", Epoch: 1},
+		"another epoch": {Key: key, State: record.Leased, Owner: "a", Epoch: 2},
+		"another state": {Key: key, State: record.Done, Owner: "a", Epoch: 1},
+	} {
+		if _, err := s.SwapToken(t.Context(), record.Token{Key: key}, rival); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("%s: got %v, want a conflict", name, err)
+		}
 	}
 	longer := leased
 	longer.Lease = s.clock.In(time.Hour)
