@@ -29,6 +29,8 @@ type guarded struct {
 	// Tests are the folders whose tests have to fail; of the package itself where there are none. Run, where given, picks among them.
 	Tests []string `yaml:"tests"`
 	Run   string   `yaml:"run"`
+	// Last are slow tests: they run where the others find nothing.
+	Last string `yaml:"last"`
 	// Functions are those whose conditions are removed, by file; of a file with no functions named, all.
 	Functions map[string][]string `yaml:"functions"`
 	// Calls are methods that add a condition to an expression.
@@ -247,17 +249,24 @@ func (x *term) removal(folder string, number int) (removal, error) {
 
 // failed runs tests without a condition, and names the first that fails; empty where none does.
 func (g *guarded) failed(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
-	for i, folder := range g.tests() {
-		if by, err := failure(t, filepath.Join(root, folder), tests[i], g.Run, limit, number); by != "" || err != nil {
-			return by, err
+	picks := [][]string{{"-test.run", g.Run, "-test.skip", g.Last}}
+	if g.Last != "" {
+		picks = append(picks, []string{"-test.run", g.Last})
+	}
+	for _, pick := range picks {
+		for i, folder := range g.tests() {
+			if by, err := failure(t, filepath.Join(root, folder), tests[i], pick, limit, number); by != "" || err != nil {
+				return by, err
+			}
 		}
 	}
 	return "", nil
 }
 
-func failure(t *testing.T, folder, binary, run string, limit time.Duration, number int) (string, error) {
-	cmd := exec.CommandContext(t.Context(), binary, "-test.failfast", "-test.timeout", limit.String(), "-test.run", run)
-	cmd.Dir, cmd.Env = folder, append(os.Environ(), fmt.Sprint("ONCE_REMOVED_CONDITION=", number))
+func failure(t *testing.T, folder, binary string, pick []string, limit time.Duration, number int) (string, error) {
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.failfast", "-test.timeout", limit.String()}, pick...)...)
+	// The tests are short and many run: memory is cheaper than its collection.
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOGC=400", fmt.Sprint("ONCE_REMOVED_CONDITION=", number))
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return "", nil
