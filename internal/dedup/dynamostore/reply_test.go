@@ -330,3 +330,19 @@ func TestATokenThatIsWrittenAnewWhileItIsReadIsReadAgain(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestATokenThatIsWrittenAgainWithItsReplyKeepsIt(t *testing.T) {
+	w := newReplyWorld(t)
+	before := done(0, "both", large)
+	if err := w.MarkDone(t.Context(), []record.Token{before}); err != nil {
+		t.Fatal(err)
+	}
+	longer := before
+	longer.Expires = before.Expires.Add(time.Hour)
+	if _, err := w.SwapToken(t.Context(), before, longer); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(longer, w.load(t, before.Key)[0]); d != "" {
+		t.Error(d)
+	}
+}
