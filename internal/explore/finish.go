@@ -162,7 +162,7 @@ func (w *world) safe(s *state, r *run, name string) error {
 		}
 	}
 	for _, h := range s.store.contents.Held {
-		if h.Message.SourceKey() == m.SourceKey() && h.Message.Number() == m.Number() {
+		if h.Message.SourceKey() == m.SourceKey() && h.Message.Number() == m.Number() && h.Message.Fingerprint() == m.Fingerprint() {
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@
 package mistakes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,8 @@ type Mistake struct {
 	Changes []Change `yaml:"changes"`
 	// Scenario is explored to catch it.
 	Scenario string `yaml:"scenario"`
+	// Folder of the scenario, below internal/explore/testdata; defaults to "scenarios".
+	Folder string `yaml:"folder"`
 	// Test catches what no exploration does: a package and a pattern of tests.
 	Test *Test `yaml:"test"`
 }
@@ -109,7 +112,7 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 		err = tested(ctx, root, list, m.Test)
 	} else {
 		c.By = m.Scenario
-		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"))
+		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"), cmp.Or(m.Folder, scenarioFolder))
 	}
 	if err != nil {
 		return c, fmt.Errorf("make mistake %q: %w", m.Name, err)
@@ -130,8 +133,8 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 }
 
 // explored explores a scenario, which has to find something.
-func (c *Catch) explored(ctx context.Context, root, list, results string) error {
-	found, err := exploreChanged(ctx, root, list, results, scenarioFolder, c.By, 3_000_000)
+func (c *Catch) explored(ctx context.Context, root, list, results, folder string) error {
+	found, err := exploreChanged(ctx, root, list, results, folder, c.By, 3_000_000)
 	if err != nil {
 		return err
 	}
