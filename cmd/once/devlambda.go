@@ -27,6 +27,8 @@ func newLambdaFlags(cmd *cobra.Command) *lambdaFlags {
 	flags.StringVar(&o.Name, "name", "once", "with --lambda: beginning of the names of tables and queues, which are made where they are missing")
 	flags.DurationVar(&o.Timeout, "timeout", lambdahost.DefaultTimeout, "with --lambda: time limit of an invocation")
 	flags.DurationVar(&o.Visibility, "visibility", 0, "with --lambda: when a message that failed comes again (default six times the timeout)")
+	flags.IntVar(&o.Pollers, "batches", 2, "with --lambda: how many batches of each queue are worked on at once")
+	flags.IntVar(&o.Requests, "requests", 8, "with --lambda: how many requests are worked on at once")
 	flags.DurationVar(&o.Sweep, "sweep-every", 0, "with --lambda: time between sweeps (default 5m)")
 	flags.DurationVar(&o.Faults.KillEvery, "kill-every", 0, "with --lambda: kill a process of the functions about this often")
 	flags.Float64Var(&o.Faults.Duplicate, "duplicate", 0, "with --lambda: share of deliveries handed out twice, 0 to 1")
@@ -37,7 +39,7 @@ func newLambdaFlags(cmd *cobra.Command) *lambdaFlags {
 // check refuses flags that do nothing without --lambda, or with it, and values that nothing can be done with.
 func (f *lambdaFlags) check(cmd *cobra.Command) error {
 	if !f.on {
-		for _, name := range []string{"functions", "name", "timeout", "visibility", "sweep-every", "kill-every", "duplicate", "hang"} {
+		for _, name := range []string{"functions", "name", "timeout", "visibility", "batches", "requests", "sweep-every", "kill-every", "duplicate", "hang"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s needs --lambda", name)
 			}
@@ -53,6 +55,10 @@ func (f *lambdaFlags) check(cmd *cobra.Command) error {
 		return errors.New("--hang must be between 0 and 1")
 	case o.Faults.KillEvery < 0:
 		return errors.New("--kill-every must be at least 0")
+	case o.Pollers < 1:
+		return errors.New("--batches must be at least 1")
+	case o.Requests < 1:
+		return errors.New("--requests must be at least 1")
 	case o.Timeout <= 0:
 		return errors.New("--timeout must be more than 0")
 	case o.Sweep < 0:
