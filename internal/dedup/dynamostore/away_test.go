@@ -78,3 +78,31 @@ func TestARecordThatWasWrittenAnewSinceItWasFoundExpiredIsLeftAlone(t *testing.T
 		t.Errorf("the token is %v", got.State)
 	}
 }
+
+func TestAStoreWithoutClaimsReadsNoRecordThatHasSome(t *testing.T) {
+	w := newClaimWorld(t)
+	w.commit(t, change(w.group(t), "a"))
+	without := open(t, w.client, w.tables, time.Now)
+	if _, _, err := without.Load(t.Context(), []record.GroupKey{key}, nil); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+	if n, err := without.SweepClaims(t.Context(), time.Now()); n != 0 || err != nil {
+		t.Errorf("swept %d, %v", n, err)
+	}
+}
+
+func TestAnExpiredRecordWhoseClaimsAreGoneIsAbsent(t *testing.T) {
+	w := newClaimWorld(t)
+	c := change(w.group(t), "a")
+	c.Next.Expires = time.Now().Add(-time.Hour)
+	if err := w.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	clear(w.shelf.claims)
+	if g := w.group(t); g.Version != 0 {
+		t.Errorf("version %d", g.Version)
+	}
+	if n, err := w.SweepClaims(t.Context(), time.Now()); n != 0 || err != nil {
+		t.Errorf("swept %d of none, %v", n, err)
+	}
+}
