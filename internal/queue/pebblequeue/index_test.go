@@ -56,7 +56,7 @@ func TestNothingIsGivenOutBehindAMessageOfItsGroupThatIsNotOnTheDisk(t *testing.
 func TestWhatIsHiddenForTheShortestTimeIsShownFirst(t *testing.T) {
 	x := newIndex(false)
 	for seq, until := range []int64{300, 100, 200, 100} {
-		e := x.add(uint64(seq), 0) //nolint:gosec // small
+		e := x.add(uint64(seq), 0)
 		x.show(e)
 		x.hide(e, until)
 	}
