@@ -18,7 +18,7 @@ import (
 
 // The short form visits about so many states of a scenario at most, and of one with a small number; the long form has no bounds but the scenarios' own.
 const (
-	shortBound = 2_500_000
+	shortBound = 1_200_000
 	smallBound = 100_000
 )
 
