@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/effectively-once/once/internal/queue"
 )
 
@@ -16,6 +18,8 @@ const (
 	Visibility = 2 * time.Minute
 	// endTime bounds the end of a batch.
 	endTime = 2 * time.Second
+	// giveBackAtOnce is how many letters are given back at a time: there is little time for many.
+	giveBackAtOnce = 8
 )
 
 // A Verdict is what becomes of a letter.
@@ -51,7 +55,7 @@ func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 	for {
 		batch, err := w.Queue.Receive(ctx, receiveBatch, Visibility, w.Wait)
 		if err = cmp.Or(context.Cause(ctx), err); err != nil {
-			_ = w.end(ctx, nil, batch) // deletes nothing
+			_ = w.end(ctx, nil, receipts(batch)) // deletes nothing
 			return false, fmt.Errorf("receive dead letters: %w", err)
 		}
 		fresh := false
@@ -70,15 +74,14 @@ func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 // batch shows a batch, deletes what may go, and gives back what was not shown to the end.
 func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (more bool, err error) {
 	more = true
-	var gone []string
-	var unseen []queue.Delivery
+	var gone, unseen []string
 	for i := range batch {
 		d := &batch[i]
 		v := Keep
 		switch {
 		case w.seen[d.ID]:
 		case !more || ctx.Err() != nil:
-			unseen = append(unseen, *d)
+			unseen = append(unseen, d.Receipt)
 			continue
 		default:
 			w.seen[d.ID] = true
@@ -89,7 +92,7 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 		case v == Remove:
 			gone = append(gone, d.Receipt)
 		case ctx.Err() != nil: // perhaps before the visitor was done with it
-			unseen = append(unseen, *d)
+			unseen = append(unseen, d.Receipt)
 		default:
 			w.left = append(w.left, d.Receipt)
 		}
@@ -98,22 +101,20 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 }
 
 // end ends a batch, after an interrupt too: it deletes what was put back, and gives back what was not shown.
-func (w *Walk) end(ctx context.Context, gone []string, unseen []queue.Delivery) error {
+func (w *Walk) end(ctx context.Context, gone, unseen []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	err := w.remove(ctx, gone)
-	for i := range unseen {
-		w.giveBack(ctx, unseen[i].Receipt)
-	}
+	w.giveBack(ctx, unseen...)
 	return err
 }
 
 // remove deletes letters whose copies are where they belong. Where it fails there are two for a while, under one identity.
-func (w *Walk) remove(ctx context.Context, receipts []string) error {
-	if len(receipts) == 0 {
+func (w *Walk) remove(ctx context.Context, gone []string) error {
+	if len(gone) == 0 {
 		return nil
 	}
-	if err := errors.Join(w.Queue.Delete(ctx, receipts)...); err != nil {
+	if err := errors.Join(w.Queue.Delete(ctx, gone)...); err != nil {
 		return fmt.Errorf("delete dead letters that were put back: %w", err)
 	}
 	return nil
@@ -127,12 +128,22 @@ func (w *Walk) Release(ctx context.Context, within time.Duration) {
 	w.left = nil
 }
 
-// giveBack shows letters to others again, as far as the context lasts; the rest comes back by itself when its time is over.
-func (w *Walk) giveBack(ctx context.Context, receipts ...string) {
-	for _, receipt := range receipts {
-		if ctx.Err() != nil {
-			return
-		}
-		_ = w.Queue.ChangeVisibility(ctx, receipt, 0)
+func receipts(batch []queue.Delivery) (out []string) {
+	for i := range batch {
+		out = append(out, batch[i].Receipt)
 	}
+	return out
+}
+
+// giveBack shows letters to others again, as far as the context lasts; the rest comes back by itself when its time is over.
+func (w *Walk) giveBack(ctx context.Context, hidden ...string) {
+	var all errgroup.Group
+	all.SetLimit(giveBackAtOnce)
+	for _, receipt := range hidden {
+		if ctx.Err() != nil {
+			break
+		}
+		all.Go(func() error { return w.Queue.ChangeVisibility(ctx, receipt, 0) })
+	}
+	_ = all.Wait()
 }
