@@ -68,8 +68,8 @@ func (f chaosForm) run(ctx context.Context, root, folder string) (*chaosVerdict,
 		"go", "test", "-count=1", "-v", "-timeout=24h", "-run=^TestChaosLeavesEveryMessageWithOneEffect$/^" + f.name + "$", ".",
 		"-messages=" + strconv.Itoa(f.messages), "-chaos-functions=" + strconv.Itoa(f.messages), "-chaos-every=" + f.every, "-chaos-clients=" + strconv.Itoa(f.clients), "-chaos-keep=" + folder,
 	}
-	if f.name == "functions" && os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
-		args = append([]string{"../localstack/aws.sh", "run"}, args...)
+	if f.name == "functions" {
+		args = emulated("../localstack/aws.sh", args)
 	}
 	if err := os.RemoveAll(filepath.Join(folder, f.name)); err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -27,9 +26,7 @@ type score struct {
 func removeConditions(ctx context.Context, o options) error {
 	const test = "TestEveryConditionOfAConditionalWriteIsTested"
 	args := []string{"go", "test", "./internal/explore/mistakes", "-count=1", "-json", "-timeout=4h", "-run=^" + test + "$", "-conditions="}
-	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
-		args = append([]string{"localstack/aws.sh", "run"}, args...)
-	}
+	args = emulated("localstack/aws.sh", args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = o.root
 	var stderr bytes.Buffer

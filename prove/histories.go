@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -27,9 +26,7 @@ func histories(ctx context.Context, o options) error {
 	if o.long {
 		args = append(args, "-args", "-long")
 	}
-	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
-		args = append([]string{"localstack/aws.sh", "run"}, args...)
-	}
+	args = emulated("localstack/aws.sh", args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = o.root
 	var stderr bytes.Buffer

@@ -23,7 +23,7 @@ type verdict struct {
 // judge decides whether a message may run.
 func judge(t record.Token, id Identity, now time.Time) verdict {
 	same := t.Fingerprint == id.Fingerprint
-	switch {
+	switch { // only leases are released and have an end, and only what is done has a reply that is too large
 	case t.State == record.Absent, t.Owner == released:
 		return verdict{}
 	case !same:
