@@ -46,7 +46,7 @@ func newFunctionsTarget(t *testing.T, r *chaosRun) *functionsTarget {
 		}
 		must(t, s.configure(chaosTo(r.scribe.url, "")))
 		s.args = append([]string{"--lambda", "--functions", folder, "--name", d.name, "--sweep-every", "20s"}, calm...)
-		s.args = append(s.args, "--batches", "8", "--requests", "32") // one that was killed is waited for, and the others go on
+		s.args = append(s.args, "--batches", "4", "--requests", "16") // one that was killed is waited for, and the others go on
 		s.args = append(s.args, "--kill-every", "1s", "--duplicate", "0.1", "--hang", "0.003")
 		s.env = []string{r.scribe.env(), "AWS_ENDPOINT_URL_DYNAMODB=" + x.toStore.url, "AWS_ENDPOINT_URL_SQS=" + x.toQueues.url, "CHAOS_CLOCK=" + s.path("clock")}
 		x.hosts = append(x.hosts, s)
