@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -52,23 +51,13 @@ func removeConditions(ctx context.Context, o options) error {
 func scoresOf(events io.Reader, prefix string) (scores []*score, said string, err error) {
 	var wrong strings.Builder
 	by := map[string]*score{}
-	lines := json.NewDecoder(events)
-	for {
-		var e struct {
-			Action, Test, Output string
-			Elapsed              float64
-		}
-		if err := lines.Decode(&e); errors.Is(err, io.EOF) {
-			return scores, wrong.String(), nil
-		} else if err != nil {
-			return scores, wrong.String(), fmt.Errorf("read events of the test: %w", err)
-		}
+	err = eachEvent(events, func(e event) {
 		of, ok := strings.CutPrefix(e.Test, prefix)
 		if !ok {
 			if e.Action == "build-output" {
 				wrong.WriteString(e.Output)
 			}
-			continue
+			return
 		}
 		s := by[of]
 		if s == nil {
@@ -76,7 +65,8 @@ func scoresOf(events io.Reader, prefix string) (scores []*score, said string, er
 			by[of], scores = s, append(scores, s)
 		}
 		wrong.WriteString(s.take(e.Action, e.Output, e.Elapsed))
-	}
+	})
+	return scores, wrong.String(), err
 }
 
 // take notes an event, and gives what of it is not expected.

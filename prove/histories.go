@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,14 +49,7 @@ func histories(ctx context.Context, o options) error {
 // printHistories prints the figures of each test when it tells them, and gives what else was said. A test that was skipped shows nothing.
 func printHistories(events io.Reader) (all int, said string, err error) {
 	var rest strings.Builder
-	lines := json.NewDecoder(events)
-	for {
-		var e struct{ Action, Package, Test, Output string }
-		if bad := lines.Decode(&e); errors.Is(bad, io.EOF) {
-			return all, rest.String(), err
-		} else if bad != nil {
-			return all, rest.String(), errors.Join(err, bad)
-		}
+	bad := eachEvent(events, func(e event) {
 		_, name, _ := strings.Cut(e.Package, "/internal/")
 		f := figures.FindStringSubmatch(e.Output)
 		switch {
@@ -73,5 +65,6 @@ func printHistories(events io.Reader) (all int, said string, err error) {
 		case e.Action == "output" || e.Action == "build-output":
 			rest.WriteString(e.Output)
 		}
-	}
+	})
+	return all, rest.String(), errors.Join(err, bad)
 }
