@@ -135,7 +135,7 @@ func (w *world) perform(a *host, r *run) *end {
 	case publishes:
 		out := &end{again: map[string]bool{}}
 		event := events.SQSEvent{Records: []events.SQSMessage{{MessageId: r.items[0], Body: wire.ToTrigger(record.GroupKey{Stream: stream, Group: r.items[0]}).Body}}}
-		response, _ := publish.New(e, nil).Handle(ctx, event)
+		response, _ := publish.New(e, nil, nil).Handle(ctx, event)
 		for _, f := range response.BatchItemFailures {
 			out.again[f.ItemIdentifier] = true
 		}

@@ -152,7 +152,24 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), v.store.sound())}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound())}
+}
+
+// patient finds numbers that are skipped before their time, or though they came.
+func (w *world) patient(was, is record.Group, now time.Time) error {
+	for key, src := range is.Sources {
+		old := was.Sources[key]
+		for n := old.Next; old.Epoch == src.Epoch && n < src.Next; n++ {
+			switch {
+			case !src.Skipped.Contains(n) || old.Skipped.Contains(n):
+			case len(old.Held) == 0 || now.Sub(old.GapSince) < time.Duration(w.scenario.Stream.After):
+				return fmt.Errorf("number %d is skipped before its time", n)
+			case old.Held.Contains(n):
+				return fmt.Errorf("number %d is skipped, though it is held", n)
+			}
+		}
+	}
+	return nil
 }
 
 // tooMuch is what the store says to a commit that it has no room for.

@@ -104,7 +104,7 @@ func (p *Pipeline) Process() *process.Handler {
 
 // Publish makes the function behind the publish queues.
 func (p *Pipeline) Publish() *publish.Handler {
-	return publish.New(p.Engine, p.cfg.Log).Trusting(p.cfg.Trusted)
+	return publish.New(p.Engine, p.cfg.Trusted, p.cfg.Log)
 }
 
 // decode reads a message off an ingress queue.

@@ -143,7 +143,7 @@ func run(t *testing.T, store record.Store) string {
 	}
 	later := func(context.Context, []record.Message) error { return errors.New("queue away") }
 	processing := process.New(engine, decode, later, process.Options{Log: log, MaxReceives: 2})
-	publishing := publish.New(engine, log)
+	publishing := publish.New(engine, nil, log)
 	messages := []record.Message{
 		{Stream: "orders", ID: secretKey},
 		{Stream: "orders", ID: secretKey + "-refused", Headers: map[string]string{"do": "refuse"}},

@@ -34,19 +34,13 @@ type Handler struct {
 	log     *slog.Logger
 }
 
-// New makes the function's handler, which sends effects for nobody; see [Handler.Trusting]. A nil log discards.
-func New(engine Engine, log *slog.Logger) *Handler {
+// New makes the function's handler. It sends only effects that come from the trusted senders, see [wire.Defaults]: they go out under the identities that they name, and signed, so that
+// one that somebody else made up would pass for the real one at every receiver, and the real one for its copy. Without any, it sends none; triggers are anybody's. A nil log discards.
+func New(engine Engine, trusted []string, log *slog.Logger) *Handler {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{engine: engine, log: log}
-}
-
-// Trusting lets the handler send effects that come from these senders, see [wire.Defaults]: they go out under the identities that they name, and signed, so that one that
-// somebody else made up would pass for the real one at every receiver, and the real one for its copy.
-func (h *Handler) Trusting(senders []string) *Handler {
-	h.trusted.Trusted = senders
-	return h
+	return &Handler{engine: engine, trusted: wire.Defaults{Trusted: trusted}, log: log}
 }
 
 var errForeign = &record.InvalidError{Field: "sender", Rule: "must be this system where an effect is to be sent"}

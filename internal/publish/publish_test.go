@@ -46,7 +46,7 @@ func (s *stub) Deliver(_ context.Context, to string, d record.Delivery) error {
 
 // newHandler believes what event makes.
 func newHandler(s *stub, log *slog.Logger) *Handler {
-	return New(s, log).Trusting([]string{wire.Sender})
+	return New(s, []string{wire.Sender}, log)
 }
 
 // event makes an event of queue messages; their ids are "0", "1", …
@@ -231,7 +231,7 @@ func TestWorkEndsAMarginBeforeTheDeadline(t *testing.T) {
 }
 
 func TestAnAnswerWithoutFailuresHasAnEmptyList(t *testing.T) {
-	response, err := New(&stub{}, nil).Handle(t.Context(), events.SQSEvent{})
+	response, err := New(&stub{}, nil, nil).Handle(t.Context(), events.SQSEvent{})
 	if err != nil {
 		t.Fatal(err)
 	}

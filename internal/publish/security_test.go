@@ -34,10 +34,10 @@ func TestAnEffectThatSomebodyElseMadeUpIsNotSent(t *testing.T) {
 	if strings.Contains(log.String(), "orders/a/8") || strings.Count(log.String(), "message is not a trigger") != 3 {
 		t.Errorf("log:\n%s", &log)
 	}
-	if got := failures(t, New(s, nil), event(effect("orders/a/7"))); got != "0" {
+	if got := failures(t, New(s, nil, nil), event(effect("orders/a/7"))); got != "0" {
 		t.Errorf("a handler that trusts nobody: failures %q", got)
 	}
-	if got := failures(t, New(s, nil).Trusting([]string{"AROAPUBLISH"}), event(from("AROAPUBLISH:session", effect("orders/a/7")))); got != "" {
+	if got := failures(t, New(s, []string{"AROAPUBLISH"}, nil), event(from("AROAPUBLISH:session", effect("orders/a/7")))); got != "" {
 		t.Errorf("a session of a trusted role: failures %q", got)
 	}
 }
