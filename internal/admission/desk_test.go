@@ -1,9 +1,12 @@
 package admission_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +21,16 @@ func clock() time.Time { return noon }
 
 // newDesk makes a desk of one stream, s, and its store.
 func newDesk(how record.Admission) (*admission.Desk, *memstore.Store) {
-	store, names := memstore.New(clock), 0
+	store := memstore.New(clock)
+	return newDeskOn(how, store, slog.DiscardHandler), store
+}
+
+func newDeskOn(how record.Admission, store record.Store, log slog.Handler) *admission.Desk {
+	names := 0
 	return admission.New(admission.Config{
-		Streams: record.Streams{"s": {Name: "s", Admission: how}}, Store: store, Queues: &desks{}, Now: clock, Log: slog.New(slog.DiscardHandler),
+		Streams: record.Streams{"s": {Name: "s", Admission: how}}, Store: store, Queues: &desks{}, Now: clock, Log: slog.New(log),
 		NewID: func() string { names++; return strconv.Itoa(names) },
-	}), store
+	})
 }
 
 // kept gives the token that a store has of a message.
@@ -85,14 +93,129 @@ func TestOneTimeRequestsAloneAreStoredWithTheirTokens(t *testing.T) {
 	}
 }
 
-func TestTheNumberOfAnotherEpochHasNoStatus(t *testing.T) {
-	desk, store := newDesk(record.BySequence)
-	m := record.Message{Stream: "s", Source: "p", Epoch: 2, Sequence: 9}
-	source := record.Source{Epoch: 2, Next: 5, Held: record.Ranges{{First: 9, Last: 9}}}
+func TestIssuingAgainWritesNothing(t *testing.T) {
+	desk, store := newDesk(record.ByKey)
+	m := record.Message{Stream: "s", ID: "a"}
+	for _, fresh := range []bool{true, false} {
+		if _, made, err := desk.Issue(t.Context(), m); err != nil || made != fresh {
+			t.Fatal(made, err)
+		}
+	}
+	if token := kept(t, store, m); token.Owner != "1" {
+		t.Errorf("the token is that of issue %s", token.Owner)
+	}
+}
+
+// A meddler is a store at which another one is faster, or which fails, where a reason of a refusal is written or taken away.
+type meddler struct {
+	record.Store
+	faster *record.Token
+	err    error
+}
+
+func (s *meddler) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
+	if old.State == record.Issued {
+		if s.err != nil {
+			return record.Token{}, s.err
+		}
+		if _, err := s.Store.SwapToken(ctx, old, *s.faster); err != nil {
+			return record.Token{}, err
+		}
+	}
+	return s.Store.SwapToken(ctx, old, next)
+}
+
+func TestIssuingAgainIsNoErrorWhereTheMessageHasMovedOn(t *testing.T) {
+	m := record.Message{Stream: "s", ID: "a"}
+	a := &admission.Arrival{Message: m}
+	desk, store := newDesk(record.ByKey)
+	if _, _, err := desk.Issue(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+		t.Fatal(err)
+	}
+	done := record.Token{Key: a.Token(), State: record.Done, Fingerprint: a.Fingerprint(), Stream: "s", Group: a.GroupName(), Expires: noon.Add(time.Hour)}
+	token, fresh, err := newDeskOn(record.ByKey, &meddler{Store: store, faster: &done}, slog.DiscardHandler).Issue(t.Context(), m)
+	if err != nil || fresh || token.State != record.Done {
+		t.Errorf("token %+v, fresh %v, %v", token, fresh, err)
+	}
+}
+
+func TestARefusalThatCanNotBeNotedIsLoggedUnlessTheMessageHasMovedOn(t *testing.T) {
+	m := record.Message{Stream: "s", ID: "a"}
+	a := &admission.Arrival{Message: m}
+	done := record.Token{Key: a.Token(), State: record.Done, Fingerprint: a.Fingerprint(), Stream: "s", Group: a.GroupName(), Expires: noon.Add(time.Hour)}
+	for name, c := range map[string]struct {
+		err    error
+		logged bool
+	}{"it fails": {errAway, true}, "it has moved on": {nil, false}} {
+		desk, store := newDesk(record.ByKey)
+		if _, _, err := desk.Issue(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		desk = newDeskOn(record.ByKey, &meddler{Store: store, faster: &done, err: c.err}, slog.NewTextHandler(&log, nil))
+		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: record.ReasonHandler}}); err != nil {
+			t.Fatal(err)
+		}
+		if logged := strings.Contains(log.String(), "refusal not noted"); logged != c.logged {
+			t.Errorf("%s: logged %q", name, log.String())
+		}
+	}
+}
+
+func TestWhatItsSenderCountsNamesAMessageMoreThanItsID(t *testing.T) {
+	for how, want := range map[record.Admission]string{record.BySequence: "p/0/3", record.ByKey: "a"} {
+		a := &admission.Arrival{Message: record.Message{Stream: "s", ID: "a", Source: "p", Sequence: 3}}
+		if _, err := a.Check(record.Streams{"s": {Name: "s", Admission: how}}); err != nil || a.Name() != want {
+			t.Errorf("admitted by %v it is %q: %v", how, a.Name(), err)
+		}
+	}
+}
+
+// hasSource commits what a group knows of source p.
+func hasSource(t *testing.T, store *memstore.Store, source record.Source) {
+	t.Helper()
+	m := record.Message{Stream: "s", Source: "p", Epoch: source.Epoch}
 	next := record.Group{Key: m.GroupKey(), Version: 1, Sources: map[string]record.Source{m.SourceKey(): source}}
 	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: m.GroupKey()}, Next: next, Attempt: "x"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestARequestToANumberedStreamHasTheStatusOfItsToken(t *testing.T) {
+	desk, store := newDesk(record.BySequence)
+	hasSource(t, store, record.Source{Next: 5, Skipped: record.Ranges{{First: 0, Last: 3}}})
+	for name, m := range map[string]record.Message{
+		"by id":                {Stream: "s", ID: "a", Route: "PUT /orders"},
+		"with numbers besides": {Stream: "s", ID: "b", Route: "PUT /orders", Source: "p", Sequence: 2},
+	} {
+		if _, _, err := desk.Issue(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := desk.Status(t.Context(), m); err != nil || got.Status != admission.StatusAccepted {
+			t.Errorf("%s it is %s: %v", name, got.Status, err)
+		}
+	}
+}
+
+func TestWhatIsNotKnownAnyMoreHasNoStatus(t *testing.T) {
+	desk, store := newDesk(record.BySequence)
+	hasSource(t, store, record.Source{Next: 20, Skipped: record.Ranges{{First: 0, Last: 6}, {First: 11, Last: 12}}})
+	for number, want := range map[string]admission.Status{
+		"p/0/6": admission.StatusUnknown, "p/0/7": admission.StatusDone, "p/0/12": admission.StatusRejected,
+		"p/1/6": admission.StatusUnknown, "p/1/12": admission.StatusUnknown,
+	} {
+		if got, err := desk.Status(t.Context(), record.Message{Stream: "s", ID: number}); err != nil || got.Status != want {
+			t.Errorf("%s is %s, want %s: %v", number, got.Status, want, err)
+		}
+	}
+}
+
+func TestTheNumberOfAnotherEpochHasNoStatus(t *testing.T) {
+	desk, store := newDesk(record.BySequence)
+	hasSource(t, store, record.Source{Epoch: 2, Next: 5, Held: record.Ranges{{First: 9, Last: 9}}})
 	for number, want := range map[string]admission.Status{
 		"p/2/4": admission.StatusDone, "p/2/5": admission.StatusUnknown, "p/2/9": admission.StatusHeld,
 		"p/1/4": admission.StatusUnknown, "p/1/9": admission.StatusUnknown, "p/3/4": admission.StatusUnknown,

@@ -52,7 +52,7 @@ func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
 		return State{}, fmt.Errorf("load token: %w", err)
 	}
 	t := tokens[0]
-	if m.Group == "" && t.Group != "" {
+	if t.Group != "" {
 		a.Group = t.Group
 	}
 	st := State{Status: StatusUnknown, Group: a.GroupName(), Token: t, Reply: t.Reply}
@@ -77,16 +77,17 @@ func (st *State) look(g *record.Group, a *Arrival) {
 	entry, pending := a.Entry(g)
 	src := g.Sources[a.SourceKey()]
 	skipped, forgotten := src.Passed(a.Sequence)
+	numbered := a.ByNumber && src.Epoch == a.Epoch
 	switch {
 	case pending:
 		st.Status, st.Reply = StatusCommitted, entry.Reply
-	case a.ByNumber && src.Epoch == a.Epoch && src.Held.Contains(a.Sequence):
+	case numbered && src.Held.Contains(a.Sequence):
 		st.Status = StatusHeld
-	case a.ByNumber && src.Epoch == a.Epoch && skipped:
+	case numbered && skipped:
 		st.Status, st.Reason = StatusRejected, record.ReasonSkipped
-	case a.ByNumber && src.Epoch == a.Epoch && forgotten:
+	case numbered && forgotten:
 		st.Status = StatusUnknown
-	case a.ByNumber && src.Epoch == a.Epoch && a.Sequence < src.Next:
+	case numbered && a.Sequence < src.Next:
 		st.Status = StatusDone
 	case st.Token.Reason != "":
 		st.Status, st.Reason = StatusRejected, st.Token.Reason

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -57,4 +58,37 @@ func TestAPublisherThatRunsOutOfTimeGetsOnAllTheSame(t *testing.T) {
 			t.Errorf("posted %v", sender.posted)
 		}
 	})
+}
+
+// flaky answers what it holds.
+type flaky struct{ err error }
+
+func (f *flaky) Send(_ context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	for i := range errs {
+		errs[i] = f.err
+	}
+	return errs
+}
+
+func TestAMessageIsObservedAsPublishedWhenAllOfItIsSent(t *testing.T) {
+	store, side, events := memstore.New(time.Now), &flaky{errors.New("away")}, []record.Event{}
+	p := outbox.New(outbox.Config{
+		Store: store, Senders: map[string]record.Sender{"out": &flaky{}, "side": side}, Now: time.Now, Observe: func(e record.Event) { events = append(events, e) },
+	})
+	g := record.Group{Key: record.GroupKey{Stream: "s", Group: "g"}, Incarnation: 1, Version: 1, Last: 1}
+	g.Pending = []record.Pending{{Number: 1, Identity: "1", Effects: []record.Effect{{To: []string{"out", "side"}}}}}
+	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: g.Key}, Next: g}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{0, 1} {
+		err := p.Publish(t.Context(), []record.GroupKey{g.Key})[0]
+		if (err == nil) != (side.err == nil) || len(events) != want {
+			t.Errorf("observed %v, want %d; %v", events, want, err)
+		}
+		side.err = nil
+	}
+	if len(events) == 1 && (events[0].Name != record.EventPublished || events[0].Count != 1) {
+		t.Errorf("observed %v", events)
+	}
 }

@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,28 @@ func (l *letters) DeadLetter(ctx context.Context, refused []record.Refused) erro
 		l.identities = append(l.identities, r.Delivery.Identity)
 	}
 	return nil
+}
+
+// A meeting sends nothing until all have come.
+type meeting struct{ all *sync.WaitGroup }
+
+func (m meeting) Send(_ context.Context, deliveries []record.Delivery) []error {
+	m.all.Done()
+	m.all.Wait()
+	return make([]error, len(deliveries))
+}
+
+func TestOneDestinationDoesNotWaitForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which ends when all wait
+		var all sync.WaitGroup
+		all.Add(2)
+		p := outbox.New(outbox.Config{Senders: map[string]record.Sender{"a": meeting{&all}, "b": meeting{&all}}})
+		shipments := []*outbox.Shipment{{To: "a"}, {To: "b"}}
+		p.Ship(t.Context(), shipments)
+		if shipments[0].Err != nil || shipments[1].Err != nil {
+			t.Error(shipments[0].Err, shipments[1].Err)
+		}
+	})
 }
 
 func TestARefusalThatComesWhenTheTimeIsOverIsDeadLetteredAllTheSame(t *testing.T) {
