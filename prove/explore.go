@@ -16,11 +16,8 @@ import (
 	"github.com/effectively-once/once/internal/explore/mistakes"
 )
 
-// The short form visits about so many states of a scenario at most, and of one with a small number; the long form has no bounds but the scenarios' own.
-const (
-	shortBound = 1_200_000
-	smallBound = 100_000
-)
+// smallBound is about how many states of a scenario with a small number are visited in the short form. All else ends where a scenario says, or when there are no more.
+const smallBound = 100_000
 
 func exploreAll(ctx context.Context, o options) error {
 	scenarios, err := explore.Load(os.DirFS(filepath.Join(o.root, "internal/explore/testdata/scenarios")), "*")
@@ -36,9 +33,6 @@ func exploreAll(ctx context.Context, o options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range scenarios {
-		if !o.long {
-			s.Bound = shortBound
-		}
 		group.Go(func() error {
 			begin := time.Now()
 			r, err := explore.Explore(ctx, s)
