@@ -92,7 +92,7 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// loadApart reads a group, and then the tokens of its messages one by one. A message whose token is corrupt has to wait, and so have those behind it, but not those before it;
+// loadApart reads a group, and then the tokens of its messages one by one. A message whose token can't be read has to wait, and so have those behind it, but not those before it;
 // one that is pending needs no token to say that it is committed.
 func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKey) (groups []record.Group, found []record.Token, err error) {
 	if groups, _, err = e.cfg.Store.Load(ctx, []record.GroupKey{p.key}, nil); err != nil {
@@ -100,9 +100,6 @@ func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKe
 	}
 	for _, key := range tokens {
 		_, one, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{key})
-		if err != nil && !errors.Is(err, record.ErrCorrupt) {
-			return nil, nil, err
-		}
 		found = append(found, one...)
 		for _, it := range p.items {
 			if _, pending := it.Entry(&groups[0]); err != nil && it.open() && !pending && it.Token() == key {

@@ -64,15 +64,13 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 			pl.more = len(pl.next.Sources[key].Held) > 0
 			continue
 		}
-		if err := pl.skip(key, src); err != nil {
-			return err
-		}
+		pl.skip(key, src)
 	}
 	return nil
 }
 
 // skip goes on without the missing numbers, remembers them, and says so.
-func (pl *plan) skip(key string, src record.Source) error {
+func (pl *plan) skip(key string, src record.Source) {
 	event := admission.GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)
 	src.Next = src.Held.First()
@@ -82,13 +80,8 @@ func (pl *plan) skip(key string, src record.Source) error {
 	pl.changed = true
 	pl.event(record.EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
 	if len(pl.part.stream.Events) == 0 {
-		return nil
-	}
-	effect, err := event.Effect(pl.part.stream.Events)
-	if err != nil {
-		return err
+		return
 	}
 	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
-	pl.take(a, record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{effect}})
-	return nil
+	pl.take(a, record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{event.Effect(pl.part.stream.Events)}})
 }

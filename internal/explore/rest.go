@@ -90,10 +90,7 @@ func (w *world) toldOfGaps(s *state, g record.Group) error {
 	}
 	for source, src := range g.Sources {
 		for _, r := range src.Skipped {
-			event, err := admission.GapEvent{Source: source, Epoch: src.Epoch, First: r.First, Last: r.Last}.Effect(nil)
-			if err != nil {
-				return err
-			}
+			event := admission.GapEvent{Source: source, Epoch: src.Epoch, First: r.First, Last: r.Last}.Effect(nil)
 			if err := w.arrived(s, string(event.Body)); err != nil {
 				return err
 			}

@@ -63,3 +63,12 @@ func compare(t *testing.T, ranges record.Ranges, set map[uint64]bool) {
 		t.Fatalf("first of %v is %d", ranges, first)
 	}
 }
+
+func TestNumbersFollowUntilTheFirstGap(t *testing.T) {
+	set := record.Ranges{{First: 3, Last: 5}, {First: 7, Last: 7 + 2*record.MaxCommitItems}}
+	for n, want := range map[uint64]int{2: 0, 3: 3, 5: 1, 6: 0, 7: record.MaxCommitItems, 6 + 2*record.MaxCommitItems: 2, 8 + 2*record.MaxCommitItems: 0} {
+		if got := set.From(n); got != want {
+			t.Errorf("from %d on %d follow, want %d", n, got, want)
+		}
+	}
+}
