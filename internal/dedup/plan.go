@@ -183,10 +183,11 @@ func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.bytes += entry.Size()
 }
 
-// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done.
+// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done. The last plan does, when all is decided: for what is planned again
+// without looking at its token anew, the entry is all that says that it is committed.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
 	left := pl.loaded.Leftovers()
-	if len(left) == 0 {
+	if len(left) == 0 || pl.more {
 		return nil
 	}
 	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })

@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -40,6 +41,31 @@ func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersGoOn(t *testing.T)
 	same(t, "state", string(w.group().State), "a,b,c,")
 	w.publish(byKey)
 	same(t, "sent", w.arrived("out"), []string{"s/g/2"})
+}
+
+func TestAMessageThatIsCommittedIsNotRunAgainBehindOneThatFoundNoRoom(t *testing.T) {
+	l := newLab(t)
+	dead := l.worker(byKey)
+	dead.at = dies("mark", failsBefore)
+	dead.process(keyed("d: reply")...)
+	w := smallWorker(l, byKey)
+	same(t, "fates", w.process(keyed("a", "X", "d: reply")...), []string{"processed", "rejected invalid", "duplicate with d"})
+	same(t, "state", string(w.group().State), "d,a,")
+}
+
+func TestTheTwinOfAMessageIsNotRunAgainBehindOneThatFoundNoRoom(t *testing.T) {
+	w := smallWorker(newLab(t), byKey)
+	same(t, "fates", w.process(keyed("a", "b", "X", "c", "a", "b")...), []string{"processed", "processed", "rejected invalid", "processed", "duplicate", "duplicate"})
+	same(t, "state", string(w.group().State), "a,b,c,")
+}
+
+func TestOfManyMessagesThatMakeARecordTooLargeEachIsRefusedInOneDelivery(t *testing.T) {
+	w := smallWorker(newLab(t), byKey)
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, fmt.Sprint("X", i))
+	}
+	same(t, "fates", slices.Compact(w.process(keyed(ids...)...)), []string{"rejected invalid"})
 }
 
 func TestBlobsOfAMessageThatMakesARecordTooLargeAreDiscarded(t *testing.T) {

@@ -77,7 +77,7 @@ func drain(t *testing.T, client *sqs.Client, url string) []string {
 	q := sqsqueue.New(client, url)
 	var out []string
 	for {
-		got, err := q.Receive(t.Context(), 10, 0, 0)
+		got, err := q.Receive(t.Context(), 10, 30*time.Second, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
