@@ -200,6 +200,18 @@ func TestARequestToANumberedStreamHasTheStatusOfItsToken(t *testing.T) {
 	}
 }
 
+func TestTheGroupOfATokenCountsMoreThanOneThatIsAskedFor(t *testing.T) {
+	desk, _ := newDesk(record.ByKey)
+	m := record.Message{Stream: "s", ID: "a", Group: "g"}
+	if _, _, err := desk.Issue(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	m.Group = "other"
+	if got, err := desk.Status(t.Context(), m); err != nil || got.Status != admission.StatusAccepted || got.Group != "g" {
+		t.Errorf("it is %s in group %q: %v", got.Status, got.Group, err)
+	}
+}
+
 func TestWhatIsNotKnownAnyMoreHasNoStatus(t *testing.T) {
 	desk, store := newDesk(record.BySequence)
 	hasSource(t, store, record.Source{Next: 20, Skipped: record.Ranges{{First: 0, Last: 6}, {First: 11, Last: 12}}})

@@ -75,6 +75,14 @@ func TestAFailingHandlerCommitsThePrefixAndStopsItsGroup(t *testing.T) {
 	}
 }
 
+func TestAGroupKeepsItsOrderAroundAnotherOne(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	batch := keyed("a: fail", "b", "c")
+	batch[1].Group = "h"
+	same(t, "fates", w.process(batch...), []string{"retry", "processed", "retry"})
+	same(t, "runs of c", slices.Contains(w.calls(), "run c"), false)
+}
+
 func TestAFailedAttemptLeavesNoTraceInTheState(t *testing.T) {
 	l := newLab(t)
 	l.scripts["b"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {

@@ -85,6 +85,7 @@ func TestASourceIsNotForgottenWhileItMayBeNeeded(t *testing.T) {
 		{"by what is pending", []string{"a/0/1: send", "b/0/1: send"}, numbered("c/0/1"), []string{"rejected limit"}},
 		{"by the batch", []string{"a/0/1", "b/0/1"}, numbered("c/0/1", "a/0/2", "b/0/2"), []string{"rejected limit", "processed", "processed"}},
 		{"by what depends on it", []string{"a/0/1", "b/0/1"}, slices.Concat(numbered("c/0/1"), depending(numbered("b/0/2")[0], "a", 1)), []string{"rejected limit", "processed"}},
+		{"by a request that names it besides", []string{"a/0/1", "b/0/1"}, slices.Concat(numbered("c/0/1"), requesting(numbered("a/0/2")[0])), []string{"processed", "rejected unknown"}},
 		{"by nobody", []string{"a/0/1", "b/0/1"}, numbered("c/0/1", "b/0/2"), []string{"processed", "processed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,6 +104,12 @@ func TestASourceIsNotForgottenWhileItMayBeNeeded(t *testing.T) {
 			same(t, "fates", w.process(c.then...), c.fates)
 		})
 	}
+}
+
+// requesting makes a one-time request of a message.
+func requesting(m record.Message) []record.Message {
+	m.Route, m.ID = "PUT /x", "r"
+	return []record.Message{m}
 }
 
 func TestAMessageThatWouldNumberForOneTargetTooManyIsRefused(t *testing.T) {

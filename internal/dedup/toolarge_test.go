@@ -59,6 +59,15 @@ func TestTheTwinOfAMessageIsNotRunAgainBehindOneThatFoundNoRoom(t *testing.T) {
 	same(t, "state", string(w.group().State), "a,b,c,")
 }
 
+func TestANumberThatFoundNoRoomIsRunAndNotHeld(t *testing.T) {
+	w := newLab(t).worker(bySequence)
+	request := requesting(record.Message{Stream: "s", Group: "g", Body: []byte("kb=200 reply")})
+	w.issue(request...)
+	batch := slices.Concat(request, numbered("1: kb=100 reply", "q/0/1: reject"))
+	fate := w.process(batch...)
+	same(t, "fates", []string{fate[0][:9], fate[1][:9], fate[2]}, []string{"processed", "processed", "rejected rejected"})
+}
+
 func TestOfManyMessagesThatMakeARecordTooLargeEachIsRefusedInOneDelivery(t *testing.T) {
 	w := smallWorker(newLab(t), byKey)
 	var ids []string

@@ -33,7 +33,7 @@
 //
 // # What must hold
 //
-// In every state: no commit overwrites another's change; no message is applied twice, none out of the order of its numbers; nothing is sent by an attempt that was not
+// In every state: no commit overwrites another's change; no message is applied twice, none out of the order of its numbers; no number is skipped before its time, or while it is held; nothing is sent by an attempt that was not
 // committed, nothing for the first time after its successor, and one identity never stands for two contents; nobody is told two different replies; nothing is acknowledged
 // that is not applied, held, a dead letter or on the queue once more; nothing that was deleted is applied; no outcome has the reply of another attempt, or none where there
 // is one; nothing may be forgotten while something is pending or held; no lease that runs is taken over. Where nothing is left to do: every message is applied, or a dead

@@ -155,7 +155,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound())}
 }
 
-// patient finds numbers that are skipped before their time, or though they came.
+// patient finds numbers that are skipped before their time, or though they are held.
 func (w *world) patient(was, is record.Group, now time.Time) error {
 	for key, src := range is.Sources {
 		old := was.Sources[key]

@@ -143,6 +143,11 @@ func testExpire(t *testing.T, s *suite, l record.Lister) {
 	if groups, tokens := listed(t, l); groups != 1 || tokens != 1 {
 		t.Errorf("%d groups and %d tokens are left, want 1", groups, tokens)
 	}
+	s.commit(t, s.group(t, record.GroupKey{Stream: "orders", Group: "3"}), func(c *record.Commit) { c.Next.Expires = s.clock.In(time.Minute) })
+	s.clock.Advance(time.Minute)
+	if n, err := l.Expire(t.Context(), 1); n != 1 || err != nil {
+		t.Errorf("behind one that lives, expired %d, %v; want 1", n, err)
+	}
 	if g := s.group(t, record.GroupKey{Stream: "orders", Group: "2"}); g.Version != 1 {
 		t.Error("a record that never expires is gone")
 	}
