@@ -226,7 +226,9 @@ func (pl *plan) giveBack(key string, src record.Source, m record.Message, fate r
 	} else {
 		pl.failing = append(pl.failing, m)
 	}
-	pl.put(key, pl.release(key, src, &m))
+	src = pl.release(key, src, &m)
+	src.GapSince = pl.now // it did come, and may come again
+	pl.put(key, src)
 }
 
 // event is told to the observer once the plan is committed.
@@ -255,6 +257,11 @@ func (pl *plan) evict(ctx context.Context, key string, fate record.Outcome) erro
 	pl.event(record.EventRejected, len(held), fate.Reason)
 	pl.put(key, src)
 	return nil
+}
+
+// releases reports whether this plan takes a message out that was held under the number of another one, which no commit can put there too.
+func (pl *plan) releases(key string, it *item) bool {
+	return slices.Contains(pl.unhold, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence})
 }
 
 // holdRest holds what came too early. The newest epochs come first, and so refuse the older ones.
@@ -298,12 +305,13 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 		return pl.heldAlready(ctx, it, key)
 	}
 	b, ranges := pl.part.stream.Bounds, src.Held.Add(it.Sequence, it.Sequence)
-	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0 // one by itself is held: a gap policy acts on nothing else
+	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0                                       // one by itself is held: a gap policy acts on nothing else
+	full := it.Sequence != src.Next && (src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes) // what is next has come: no gap policy may act on it
 	switch {
-	case far, src.Held.Len() >= b.Count, src.HeldBytes+it.Size() > b.Bytes, !pl.next.CanHold(key, ranges, pl.part.stream.Limits):
+	case far, full, !pl.next.CanHold(key, ranges, pl.part.stream.Limits):
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
-	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold:
+	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it):
 		pl.more = true
 		return nil
 	}

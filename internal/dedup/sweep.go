@@ -74,7 +74,6 @@ func (pl *plan) skip(key string, src record.Source) {
 	event := admission.GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)
 	src.Next = src.Held.First()
-	src.GapSince = pl.now
 	pl.put(key, src)
 	pl.next.FoldSkipped(pl.part.stream.Limits)
 	pl.changed = true

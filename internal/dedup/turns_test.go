@@ -98,6 +98,47 @@ func TestWhatWaitsForADependencyIsBehindNoGap(t *testing.T) {
 	}
 }
 
+func TestWhatFailsWhenItsTurnComesIsBehindNoGap(t *testing.T) {
+	for name, c := range map[string]struct {
+		held []record.Message
+		turn func(*worker)
+		next uint64
+	}{
+		"after what it depends on": {
+			slices.Concat(depending(numbered("q/0/1: flaky")[0], "p", 1), numbered("q/0/2")), func(w *worker) { w.process(numbered("1")...) }, 1,
+		},
+		"after a gap": {numbered("q/0/2: flaky", "q/0/3"), (*worker).closeGaps, 2},
+	} {
+		for _, policy := range []record.GapPolicy{record.GapSkip, record.GapFail} {
+			if name == "after a gap" && policy == record.GapFail {
+				continue // nothing runs behind it
+			}
+			l := newLab(t)
+			w := l.worker(gapped(policy))
+			w.process(c.held...)
+			l.pass(time.Hour)
+			c.turn(w)
+			same(t, name+": returned", len(l.returned), 1)
+			w.closeGaps()
+			same(t, name+": next", w.group().Sources["q"].Next, c.next)
+			same(t, name+": dead letters", w.lettered(), nil)
+			same(t, name+": it comes again", w.process(l.returned...), []string{"processed"})
+		}
+	}
+}
+
+func TestWhatWaitsForADependencyIsHeldBeyondTheBoundsForNoGapIsBeforeIt(t *testing.T) {
+	stream := gapped(record.GapSkip)
+	stream.Bounds = record.Bounds{Count: 1}
+	l := newLab(t)
+	w := l.worker(stream)
+	same(t, "fates", w.process(slices.Concat(numbered("2"), depending(numbered("1")[0], "q", 1))...), []string{"held", "held"})
+	l.pass(time.Hour)
+	w.closeGaps()
+	same(t, "fates", w.process(numbered("q/0/1")...), []string{"processed"})
+	same(t, "next", w.group().Sources["p"].Next, uint64(3))
+}
+
 func TestAnEpochThatHasJustBegunIsNotForgottenForAnotherSource(t *testing.T) {
 	stream := bySequence
 	stream.Limits = record.Limits{Sources: 1}
@@ -144,4 +185,16 @@ func TestAGroupThatPublishingMakesNoRoomInIsGivenUp(t *testing.T) {
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: &s})
 	s.w = w
 	same(t, "fates", w.process(keyed("a: send")...), []string{"retry"})
+}
+
+func TestACopyThatWaitsForMoreIsNotHeldByTheCommitThatGivesTheFirstOneBack(t *testing.T) {
+	for _, body := range []string{": reject", ": fail"} {
+		l := newLab(t)
+		l.worker(bySequence).process(numbered("2" + body)...)
+		w := l.worker(bySequence)
+		batch := slices.Concat(depending(numbered("2" + body)[0], "q", 5), numbered("1"))
+		same(t, "fates", w.process(batch...), []string{"held", "processed"})
+		same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{2 2}]")
+		same(t, "the group goes on", w.process(numbered("r/0/1")...), []string{"processed"})
+	}
 }

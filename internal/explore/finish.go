@@ -167,7 +167,7 @@ func (w *world) safe(s *state, r *run, name string) error {
 		}
 	}
 	for _, d := range s.queues.dead {
-		if strings.HasPrefix(d, name+": ") {
+		if letter, _, _ := strings.Cut(d, ": "); w.copies(letter, name) {
 			return nil
 		}
 	}

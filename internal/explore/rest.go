@@ -128,8 +128,9 @@ func (w *world) accounted(s *state, name string) error {
 	}
 	dead := false
 	for _, d := range s.queues.dead {
-		reason, its := strings.CutPrefix(d, name+": ")
-		if dead = dead || its; its && !w.justly(s, a, name, record.Reason(reason)) {
+		letter, reason, _ := strings.Cut(d, ": ")
+		its := w.copies(letter, name)
+		if dead = dead || its; its && !w.justly(s, a, letter, record.Reason(reason)) {
 			return fmt.Errorf("a dead letter for no reason: %q", s.queues.dead)
 		}
 	}
@@ -141,6 +142,16 @@ func (w *world) accounted(s *state, name string) error {
 		return fmt.Errorf("applied, though its handler refused it: %s", name)
 	}
 	return nil
+}
+
+// copies reports whether two names are of one message: what it depends on is no part of what it is.
+func (w *world) copies(one, other string) bool {
+	if one == other || w.scenario.Messages[one].Source == "" {
+		return one == other
+	}
+	a, err1 := w.arrival(one)
+	b, err2 := w.arrival(other)
+	return err1 == nil && err2 == nil && a.Token() == b.Token() && a.Fingerprint() == b.Fingerprint()
 }
 
 // justly reports whether a message is a dead letter for a reason that the scenario knows, and that is true.

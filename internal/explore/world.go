@@ -134,6 +134,11 @@ func (w *world) engine(a *host) *dedup.Engine {
 func (w *world) commit(v view, c record.Commit) outcome {
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
+	for _, h := range c.Hold {
+		if m := h.Message; slices.Contains(c.Unhold, record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}) {
+			return outcome{view: v, wrong: fmt.Errorf("one commit holds number %d and takes it out", m.Sequence)}
+		}
+	}
 	if err := w.tooMuch(c); err != nil {
 		return outcome{view: v, answer: w.answerOf(err.Error(), err.Error(), v.now, nil, err)}
 	}
@@ -276,6 +281,9 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 				return nil, fmt.Errorf("one identity for two effects: %+v and %+v", *r, s)
 			}
 			return received, nil
+		}
+		if r.Body == s.Body && r.To == s.To {
+			return nil, fmt.Errorf("one effect under two identities: %+v and %+v", *r, s)
 		}
 		if r.Path == s.Path && r.To == s.To && r.Incarnation == s.Incarnation {
 			last = r

@@ -78,7 +78,7 @@ type Commit struct {
 	Next Group
 	// Attempt is the unique name of this try.
 	Attempt string
-	// Hold is put, Unhold is deleted, together with the group.
+	// Hold is put, Unhold is deleted, together with the group. No message is in both.
 	Hold   []Held
 	Unhold []HeldKey
 }
