@@ -28,6 +28,17 @@ type State struct {
 	Group  string
 	Reply  *record.Reply
 	Token  record.Token
+
+	entry *record.Pending // of StatusCommitted
+}
+
+// OfOther reports whether this is the state of another content than that of a message, as far as anything remembers: of a numbered message that is done nothing does, unless
+// there was a reply.
+func (st *State) OfOther(m *record.Message) bool {
+	if st.entry != nil {
+		return st.entry.Fingerprint != st.entry.Print(m.Fingerprint())
+	}
+	return st.Status == StatusDone && st.Token.State == record.Done && st.Token.Fingerprint != m.Fingerprint()
 }
 
 // Status looks a message up by its identity. A numbered message is named by its source, epoch and sequence, or by the id source/epoch/sequence; its m.Group must be given
@@ -80,7 +91,7 @@ func (st *State) look(g *record.Group, a *Arrival) {
 	numbered := a.ByNumber && src.Epoch == a.Epoch
 	switch {
 	case pending:
-		st.Status, st.Reply = StatusCommitted, entry.Reply
+		st.Status, st.Reply, st.entry = StatusCommitted, entry.Reply, &entry
 	case numbered && src.Held.Contains(a.Sequence):
 		st.Status = StatusHeld
 	case numbered && skipped:

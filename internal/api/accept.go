@@ -44,6 +44,9 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error
 		return a.accepted(w)
 	}
 	state := s.await(r, a)
+	if state.OfOther(a.message) { // it is numbered: the others were compared when their tokens were issued
+		return a.refused(w, rejection(record.ReasonKeyReuse, ""))
+	}
 	switch state.Status {
 	case admission.StatusDone:
 		return a.done(w, state.Reply)

@@ -39,7 +39,7 @@ var ErrBusy = errors.New("queue is busy")
 type Options struct {
 	Engine Engine // required
 	Queue  Queue  // required
-	// Await waits until a message is done, rejected or deleted, or the context ends. Defaults to [Poll] with the engine's Status.
+	// Await waits until a message is done, rejected, deleted or known to be of another content, or the context ends. Defaults to [Poll] with the engine's Status.
 	Await func(ctx context.Context, m record.Message) (admission.State, error)
 	// Principal tells who sends a request, as something in front of the handler authenticated it; never from a header that a caller could set. It
 	// scopes identities. An error is answered with 403. Defaults to "": nobody is authenticated.

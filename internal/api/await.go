@@ -24,7 +24,7 @@ func Poll(e Engine) func(context.Context, record.Message) (admission.State, erro
 			if err := sleep(ctx, pause); err != nil {
 				return admission.State{}, err
 			}
-			if state, err := e.Status(ctx, m); err == nil && settled(state.Status) {
+			if state, err := e.Status(ctx, m); err == nil && (settled(state.Status) || state.OfOther(&m)) {
 				return state, nil
 			}
 		}

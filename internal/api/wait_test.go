@@ -71,6 +71,36 @@ func TestANumberedCallerCanWait(t *testing.T) {
 		`{"id":"alice/0/2","stream":"chat","group":"alice","status":"done"}`+"\n")
 }
 
+func TestANumberedCallerIsNotToldTheReplyOfAnotherContent(t *testing.T) {
+	w := newWorld(t)
+	for source, c := range map[string]struct {
+		body   string
+		status int // of the reply
+	}{"alice": {"send and reply", 201}, "bob": {"send", 200}} {
+		number := []string{"Once-Source: " + source, "Once-Sequence: 1", "Prefer: wait=10"}
+		w.send("POST", chat, c.body, number[:2]...)
+		w.settled() // and to be published
+		m := w.queue.message()
+		if state, err := w.engine.Status(t.Context(), m); err != nil || state.Status != admission.StatusCommitted || state.OfOther(&m) {
+			t.Errorf("%s: got %+v, %v", c.body, state, err)
+		}
+		wantProblem(t, w.send("POST", chat, "another", number...), problem.KeyReuse)
+		if err := w.engine.Publish(t.Context(), []record.GroupKey{{Stream: "chat", Group: source}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		if got := w.send("POST", chat, c.body, number...); got.status != c.status {
+			t.Errorf("%s, published: got %d %s", c.body, got.status, got.body)
+		}
+		again := w.send("POST", chat, "another", number...)
+		if c.body == "send" { // nothing remembers what was sent, and nothing of it is told
+			want(t, again, 200, `{"id":"bob/0/1","stream":"chat","group":"bob","status":"done"}`+"\n")
+			continue
+		}
+		wantProblem(t, again, problem.KeyReuse)
+		want(t, w.send("GET", chat+"/alice%2F0%2F1", ""), 200, `{"id":"alice/0/1","stream":"chat","group":"alice","status":"done","reply":{"status":201}}`+"\n")
+	}
+}
+
 func TestACallerWhoseTimeRunsOutIsTold202(t *testing.T) {
 	w := newWorld(t, func(_ *world, o *api.Options) {
 		o.Await = func(context.Context, record.Message) (admission.State, error) {

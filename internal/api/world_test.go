@@ -61,8 +61,9 @@ func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 func (w *world) newEngine() *dedup.Engine {
 	w.t.Helper()
 	e, err := dedup.New(dedup.Config{
-		Store:  w.store,
-		Queues: w.queue,
+		Store:   w.store,
+		Queues:  w.queue,
+		Senders: map[string]record.Sender{"out": sink{}},
 		Streams: []record.Stream{
 			{Name: "orders", Handler: w.handle, Stateless: true},
 			{Name: "payments", Admission: record.ByToken, Handler: w.handle},
@@ -81,6 +82,11 @@ func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) e
 	switch string(m.Body) {
 	case "reply":
 		a.Reply(record.Reply{Status: 409, Header: map[string][]string{"Content-Type": {"text/plain"}, "X-Why": {"a", "b"}}, Body: []byte("not enough money\x00")})
+	case "send":
+		a.Send(record.Effect{To: []string{"out"}})
+	case "send and reply":
+		a.Send(record.Effect{To: []string{"out"}})
+		a.Reply(record.Reply{Status: 201})
 	case "binary":
 		a.Reply(record.Reply{Status: 201, Body: []byte{0xff, 0x00}})
 	case "nonsense":
@@ -144,6 +150,11 @@ func (q *ingress) process(ctx context.Context, m record.Message) {
 func (q *ingress) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
 func (q *ingress) Return(context.Context, []record.Message) error                  { return nil }
 func (q *ingress) DeadLetter(context.Context, []record.Refused) error              { return nil }
+
+// sink is a destination that takes everything.
+type sink struct{}
+
+func (sink) Send(_ context.Context, ds []record.Delivery) []error { return make([]error, len(ds)) }
 
 // faultyStore fails while it is told to.
 type faultyStore struct {
