@@ -212,6 +212,44 @@ func TestTheGroupOfATokenCountsMoreThanOneThatIsAskedFor(t *testing.T) {
 	}
 }
 
+// A hasty store publishes what is pending right after it was read first.
+type hasty struct {
+	record.Store
+	publish func()
+}
+
+func (s *hasty) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	loaded, found, err := s.Store.Load(ctx, groups, tokens)
+	if s.publish != nil {
+		s.publish()
+		s.publish = nil
+	}
+	return loaded, found, err
+}
+
+func TestTheReplyOfANumberIsNotMissedWhileItIsPublished(t *testing.T) {
+	store := memstore.New(clock)
+	m := record.Message{Stream: "s", Source: "p", Sequence: 1}
+	a := &admission.Arrival{Message: m, ByNumber: true}
+	entry := record.Pending{Number: 1, Token: a.Token(), Reply: &record.Reply{Status: 200, Body: []byte("reply")}, Marks: true}
+	next := record.Group{Key: m.GroupKey(), Version: 1, Incarnation: 1, Last: 1, Pending: []record.Pending{entry}, Sources: map[string]record.Source{m.SourceKey(): {Next: 2}}}
+	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: m.GroupKey()}, Next: next, Attempt: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	publish := func() {
+		if err := store.MarkDone(t.Context(), []record.Token{entry.DoneToken(m.GroupKey(), noon)}); err != nil {
+			t.Error(err)
+		}
+		if err := store.Clear(t.Context(), record.Clear{Group: m.GroupKey(), Incarnation: 1, Numbers: []uint64{1}, Expires: noon.Add(time.Hour)}); err != nil {
+			t.Error(err)
+		}
+	}
+	got, err := newDeskOn(record.BySequence, &hasty{store, publish}, slog.DiscardHandler).Status(t.Context(), m)
+	if err != nil || got.Reply == nil {
+		t.Errorf("it is %s with %v: %v", got.Status, got.Reply, err)
+	}
+}
+
 func TestWhatIsNotKnownAnyMoreHasNoStatus(t *testing.T) {
 	desk, store := newDesk(record.BySequence)
 	hasSource(t, store, record.Source{Next: 20, Skipped: record.Ranges{{First: 0, Last: 6}, {First: 11, Last: 12}}})

@@ -58,9 +58,13 @@ func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
 	if _, err := a.Check(d.cfg.Streams); err != nil {
 		return State{}, err
 	}
-	_, tokens, err := d.cfg.Store.Load(ctx, nil, []record.TokenKey{a.Token()})
+	var keys []record.GroupKey
+	if a.ByNumber { // its group is known, and read before its token, which may be marked while the number is passed
+		keys = append(keys, a.GroupKey())
+	}
+	groups, tokens, err := d.cfg.Store.Load(ctx, keys, []record.TokenKey{a.Token()})
 	if err != nil {
-		return State{}, fmt.Errorf("load token: %w", err)
+		return State{}, fmt.Errorf("load status: %w", err)
 	}
 	t := tokens[0]
 	if t.Group != "" {
@@ -75,9 +79,10 @@ func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
 		st.Status = StatusDeleted
 		return st, nil
 	}
-	groups, _, err := d.cfg.Store.Load(ctx, []record.GroupKey{a.GroupKey()}, nil)
-	if err != nil {
-		return State{}, fmt.Errorf("load group: %w", err)
+	if !a.ByNumber {
+		if groups, _, err = d.cfg.Store.Load(ctx, []record.GroupKey{a.GroupKey()}, nil); err != nil {
+			return State{}, fmt.Errorf("load group: %w", err)
+		}
 	}
 	st.look(&groups[0], a)
 	return st, nil
