@@ -10,12 +10,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// detail is the detail of an event: what a line of a file destination has, and the identity.
+// detail is the detail of an event: what a line of a file destination has, the identity and the incarnation.
 type detail struct {
 	Identity    string            `json:"identity"`
 	Stream      string            `json:"stream"`
 	Group       string            `json:"group,omitempty"`
 	Number      uint64            `json:"number,omitempty"`
+	Incarnation uint64            `json:"incarnation,omitempty"`
 	ID          string            `json:"id,omitempty"`
 	Source      string            `json:"source,omitempty"`
 	Epoch       uint64            `json:"epoch,omitempty"`
@@ -30,7 +31,7 @@ type detail struct {
 func describe(d *record.Delivery) (string, error) {
 	e := &d.Effect
 	x := detail{
-		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number,
+		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation,
 		ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, ContentType: e.ContentType, Headers: e.Headers,
 	}
 	switch {

@@ -7,6 +7,7 @@
 //
 //	identity                     the delivery's, the same however often it is sent
 //	stream, group, number        where it comes from, and its number there
+//	incarnation                  when the group began, in Unix milliseconds: a group that was forgotten numbers from 1 again, under a new one
 //	id, source, epoch, sequence  of the message that was forwarded
 //	content_type, headers        the effect's
 //	body                         as JSON where the content type is JSON, or there is none, and it is JSON; else as a string; body_base64 where it is no UTF-8
@@ -15,7 +16,8 @@
 //
 // # Order
 //
-// EventBridge keeps no order and drops nothing: a target sees an event more than once and drops duplicates by the identity.
+// EventBridge keeps no order and drops nothing: a target sees an event more than once and drops duplicates by the identity; by the incarnation as well if
+// it remembers them for longer than the group is remembered.
 //
 // # Errors
 //

@@ -167,13 +167,15 @@ func TestTheDetailIsWhatALineOfAFileIs(t *testing.T) {
 		{"", "", `"headers":{"Detail-Type":"OrderPaid"}`},
 	} {
 		client := serve(t, func(w http.ResponseWriter, in request) {
-			want := `{"identity":"orders/a/7","stream":"orders","group":"a","number":7,"id":"outside",` + c.want + "}"
+			want := `{"identity":"orders/a/7","stream":"orders","group":"a","number":7,"incarnation":9,"id":"outside",` + c.want + "}"
 			if d := cmp.Diff(want, in.Entries[0].Detail); d != "" || in.Entries[0].EventBusName != "bus" {
 				t.Error(d)
 			}
 			result(w, "")
 		})
-		if err := open(t, client, "bus").Send(t.Context(), []record.Delivery{delivery(7, c.contentType, c.body)})[0]; err != nil {
+		d := delivery(7, c.contentType, c.body)
+		d.Incarnation = 9
+		if err := open(t, client, "bus").Send(t.Context(), []record.Delivery{d})[0]; err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,6 +1,11 @@
 // Package stream is a destination that is another stream of the same system: each delivery becomes a message on the ingress queue,
 // numbered by the group that sent it, so that a stream with sequence admission takes every effect once and in order without a token.
 //
+// # Identity
+//
+// Elsewhere a message is known by its id: the delivery's identity and, behind an at sign, the incarnation of the group that sent it, as in orders/eve/7@1763700000000.
+// A group that was forgotten numbers from 1 again, and the stream may remember its ids for longer. Under sequence admission the incarnation is the epoch, and the id the identity alone.
+//
 // # Errors
 //
 // A message that no front door would take (a body or headers that are too large) is refused as invalid. Under sequence admission its number is
@@ -13,6 +18,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -94,7 +100,7 @@ type fate struct {
 // message translates a delivery.
 func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	m := record.Message{
-		Principal: Principal, Stream: s.target, ID: fit(d.Identity), Group: d.Target,
+		Principal: Principal, Stream: s.target, ID: fit(s.id(d)), Group: d.Target,
 		ContentType: d.Effect.ContentType, Headers: d.Effect.Headers, Body: d.Effect.Body,
 	}
 	if d.Sequence > 0 {
@@ -106,6 +112,15 @@ func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 		return m, &record.RefusedError{Reason: record.ReasonInvalid, Detail: err.Error()}
 	}
 	return m, nil
+}
+
+// id is the same for one delivery, however often it is sent, and another for one of the same number of a group that began anew. It does not look like a source, an epoch
+// and a sequence: see [record.ParseNumber].
+func (s *Sender) id(d *record.Delivery) string {
+	if d.Number == 0 || s.admission == record.BySequence {
+		return d.Identity
+	}
+	return d.Identity + "@" + strconv.FormatUint(d.Incarnation, 10)
 }
 
 // issue writes the tokens. Tokens carry no order, so the groups' order does not matter here.

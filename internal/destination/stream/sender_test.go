@@ -99,13 +99,42 @@ func TestADeliveryWithoutANumberGoesToStreamsThatNeedNone(t *testing.T) {
 	}
 }
 
+func TestAGroupThatBeganAnewIsNotTakenForTheOldOne(t *testing.T) {
+	old := numbered("eve", 7)
+	old.Sequence = 0
+	long := numbered(strings.Repeat("g", record.MaxName), 7)
+	long.Sequence = 0
+	relayed := record.Delivery{Identity: "orders/x", Stream: "orders", Effect: old.Effect}
+	for _, admission := range []record.Admission{record.ByKey, record.ByToken} {
+		var ids []string
+		for _, d := range []record.Delivery{old, long, relayed} {
+			anew := d
+			anew.Incarnation = 10
+			r := &recorder{}
+			if errs := newSender(t, admission, r).Send(t.Context(), []record.Delivery{d, d, anew}); errors.Join(errs...) != nil {
+				t.Fatal(errs)
+			}
+			if r.got[1].ID != r.got[0].ID {
+				t.Errorf("one delivery is both %q and %q", r.got[0].ID, r.got[1].ID)
+			}
+			if same := r.got[2].ID == r.got[0].ID; same != (d.Number == 0) {
+				t.Errorf("delivery %d of another incarnation is %q, the old one was %q", d.Number, r.got[2].ID, r.got[0].ID)
+			}
+			ids = append(ids, r.got[0].ID)
+		}
+		if ids[0] != "orders/eve/7@9" || len(ids[1]) > record.MaxName || ids[2] != "orders/x" {
+			t.Errorf("ids %q", ids)
+		}
+	}
+}
+
 func TestATokenIsIssuedBeforeItsMessageIsEnqueued(t *testing.T) {
-	r := &recorder{tokens: map[string]record.Token{"orders/a/1": {State: record.Done}, "orders/a/2": {State: record.Issued}}}
+	r := &recorder{tokens: map[string]record.Token{"orders/a/1@9": {State: record.Done}, "orders/a/2@9": {State: record.Issued}}}
 	errs := newSender(t, record.ByToken, r).Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)})
 	if diff := cmp.Diff([]bool{true, true}, settled(errs)); diff != "" {
 		t.Error(errs)
 	}
-	if len(r.steps) != 3 || r.steps[2] != "enqueue orders/a/2" {
+	if len(r.steps) != 3 || r.steps[2] != "enqueue orders/a/2@9" {
 		t.Errorf("steps %q", r.steps)
 	}
 }
@@ -113,7 +142,7 @@ func TestATokenIsIssuedBeforeItsMessageIsEnqueued(t *testing.T) {
 func TestAFailureStopsItsGroupOnly(t *testing.T) {
 	deliveries := []record.Delivery{numbered("a", 1), numbered("b", 1), numbered("a", 2), numbered("a", 3), numbered("b", 2)}
 	want := []bool{true, true, false, false, true}
-	for _, failing := range []string{"issue orders/a/2", "enqueue orders/a/2"} {
+	for _, failing := range []string{"issue orders/a/2@9", "enqueue orders/a/2@9"} {
 		r := &recorder{fails: map[string]error{failing: errors.New("away")}}
 		errs := newSender(t, record.ByToken, r).Send(t.Context(), deliveries)
 		if diff := cmp.Diff(want, settled(errs)); diff != "" {
@@ -121,7 +150,7 @@ func TestAFailureStopsItsGroupOnly(t *testing.T) {
 		}
 		if strings.HasPrefix(failing, "issue") {
 			for _, m := range r.got {
-				if m.ID == "orders/a/3" {
+				if m.ID == "orders/a/3@9" {
 					t.Error("enqueued behind a failure")
 				}
 			}
@@ -139,7 +168,7 @@ func TestARefusedDeliveryStopsNothing(t *testing.T) {
 		t.Errorf("%v, %+v", errs, r.got)
 	}
 	reuse := &record.RefusedError{Reason: record.ReasonKeyReuse}
-	r = &recorder{fails: map[string]error{"issue orders/a/1": reuse}}
+	r = &recorder{fails: map[string]error{"issue orders/a/1@9": reuse}}
 	errs = newSender(t, record.ByToken, r).Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)})
 	if !errors.Is(errs[0], reuse) || errs[1] != nil {
 		t.Errorf("%v", errs)
