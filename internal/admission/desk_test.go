@@ -250,6 +250,49 @@ func TestTheReplyOfANumberIsNotMissedWhileItIsPublished(t *testing.T) {
 	}
 }
 
+func TestTheGroupOfANumberIsTheOneThatIsAskedFor(t *testing.T) {
+	desk, _ := newDesk(record.BySequence)
+	if got, err := desk.Status(t.Context(), record.Message{Stream: "s", ID: "p/0/1", Group: "g"}); err != nil || got.Group != "g" {
+		t.Errorf("it is in group %q: %v", got.Group, err)
+	}
+}
+
+func TestAStatusIsThatOfAnotherContentWhereThatIsRemembered(t *testing.T) {
+	m, other := record.Message{Stream: "s", ID: "a", Body: []byte("content")}, record.Message{Stream: "s", ID: "a", Body: []byte("another")}
+	a := &admission.Arrival{Message: m}
+	for state, known := range map[record.Token]bool{
+		{State: record.Done}: true,
+		{State: record.Done, Reason: record.ReasonDeleted}: false, // it is nobody's any more
+		{State: record.Issued}:                             false, // what issues compares
+	} {
+		desk, store := newDesk(record.ByKey)
+		state.Key, state.Fingerprint, state.Expires = a.Token(), a.Fingerprint(), noon.Add(time.Hour)
+		if _, err := store.SwapToken(t.Context(), record.Token{Key: a.Token()}, state); err != nil {
+			t.Fatal(err)
+		}
+		got, err := desk.Status(t.Context(), m)
+		if err != nil || got.OfOther(&m) || got.OfOther(&other) != known {
+			t.Errorf("token %v %s: the same content %v, another one %v, %v", state.State, state.Reason, got.OfOther(&m), got.OfOther(&other), err)
+		}
+	}
+	desk, store := newDesk(record.ByKey)
+	entry := record.Pending{Number: 1, Token: a.Token()}
+	entry.Fingerprint = entry.Print(a.Fingerprint())
+	next := record.Group{Key: m.GroupKey(), Version: 1, Last: 1, Pending: []record.Pending{entry}}
+	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: m.GroupKey()}, Next: next, Attempt: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := desk.Status(t.Context(), m); err != nil || got.Status != admission.StatusCommitted || got.OfOther(&m) || !got.OfOther(&other) {
+		t.Errorf("pending, it is %s, the same content %v, another one %v, %v", got.Status, got.OfOther(&m), got.OfOther(&other), err)
+	}
+	desk, store = newDesk(record.BySequence)
+	hasSource(t, store, record.Source{Next: 2})
+	passed := record.Message{Stream: "s", Source: "p", Sequence: 1}
+	if got, err := desk.Status(t.Context(), passed); err != nil || got.Status != admission.StatusDone || got.OfOther(&passed) {
+		t.Errorf("passed, it is %s, another content %v, %v", got.Status, got.OfOther(&passed), err)
+	}
+}
+
 func TestWhatIsNotKnownAnyMoreHasNoStatus(t *testing.T) {
 	desk, store := newDesk(record.BySequence)
 	hasSource(t, store, record.Source{Next: 20, Skipped: record.Ranges{{First: 0, Last: 6}, {First: 11, Last: 12}}})

@@ -29,6 +29,33 @@ func (s *slow) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	return errs
 }
 
+func TestWhatWasSentMayBeNotedAMomentLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Hour))
+		defer cancel()
+		live, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, c := range map[string]struct {
+			ctx  context.Context
+			more time.Duration // 0: for ever
+		}{
+			"one that ends in a second": {ending, 2500 * time.Millisecond}, "one that is over for long": {over, 100 * time.Millisecond}, "one that does not end": {live, 0},
+			"one that was cancelled": {cancelled, 1500 * time.Millisecond}, "one that nobody ends": {context.Background(), 0},
+		} {
+			noting, cancel := outbox.Noting(c.ctx)
+			deadline, ends := noting.Deadline()
+			if more := time.Until(deadline); noting.Err() != nil || ends != (c.more > 0) || ends && more != c.more {
+				t.Errorf("%s: ends %v, in %v, %v", name, ends, more, noting.Err())
+			}
+			cancel()
+		}
+	})
+}
+
 func TestAPublisherThatRunsOutOfTimeGetsOnAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, sender := memstore.New(time.Now), &slow{posted: map[string]int{}}
