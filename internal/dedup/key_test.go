@@ -107,6 +107,17 @@ func TestWhatIsNotCommittedIsNotMarked(t *testing.T) {
 	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
+func TestACommitThatMayYetBeAppliedIsOvertakenBeforeItsMessageFails(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(byKey)
+	w.at = both(once("commit", failsBefore), nth(2, "load", func() fault {
+		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { return errHandler }
+		return works
+	}))
+	same(t, "fates", w.process(keyed("a: send")...), []string{"retry"})
+	same(t, "record", summary(w.group()), "v1 state= pending=")
+}
+
 func TestAHandlersErrorIsFoundUnderItsName(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	o := w.Process(t.Context(), keyed("a: fail"))[0]
