@@ -95,25 +95,24 @@ func TestAFailedAttemptLeavesNoTraceInTheState(t *testing.T) {
 	same(t, "state", string(w.group().State), "a,c,")
 }
 
-func TestWhatIsNotCommittedIsNotMarked(t *testing.T) {
-	// The twin is decided by an entry of the plan itself, whose commit does not land; then the handler fails.
-	l := newLab(t)
+// doubtful makes a worker whose commit does not land, though it can't know, and whose handler fails message a when it is tried again.
+func (l *lab) doubtful() *worker {
 	w := l.worker(byKey)
 	w.at = both(once("commit", failsBefore), nth(2, "load", func() fault {
 		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { return errHandler }
 		return works
 	}))
+	return w
+}
+
+func TestWhatIsNotCommittedIsNotMarked(t *testing.T) {
+	w := newLab(t).doubtful() // the twin is decided by an entry of the plan itself
 	same(t, "fates", w.process(keyed("a", "a")...), []string{"retry", "retry"})
 	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
 func TestACommitThatMayYetBeAppliedIsOvertakenBeforeItsMessageFails(t *testing.T) {
-	l := newLab(t)
-	w := l.worker(byKey)
-	w.at = both(once("commit", failsBefore), nth(2, "load", func() fault {
-		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { return errHandler }
-		return works
-	}))
+	w := newLab(t).doubtful()
 	same(t, "fates", w.process(keyed("a: send")...), []string{"retry"})
 	same(t, "record", summary(w.group()), "v1 state= pending=")
 }

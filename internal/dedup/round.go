@@ -156,7 +156,7 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 		if err != nil {
 			return err
 		}
-		if pl.changed || len(p.doubts) > 0 { // no fate is final while an earlier commit may yet be applied: this one makes that impossible
+		if pl.changed || len(p.doubts) > 0 { // no fate is final while an earlier commit of this worker may yet be applied: this one makes that impossible
 			err := e.commit(ctx, p, pl)
 			if r := refusal(err); r != nil && p.blame(pl, r.Detail) {
 				continue
