@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
@@ -18,7 +19,9 @@ type Config struct {
 	Now     func() time.Time
 	// NewID makes unique names for the owners of tokens.
 	NewID func() string
-	Log   *slog.Logger
+	// LateDelay is how long a trigger waits for a commit that may yet come.
+	LateDelay time.Duration
+	Log       *slog.Logger
 }
 
 // A Desk is asked about messages before and after the engine runs them. It keeps nothing between calls; any number of desks may share a store.
@@ -76,8 +79,14 @@ func (d *Desk) forgive(ctx context.Context, a *Arrival, found record.Token) (rec
 	return stored, err
 }
 
-// Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it.
+// Refuse puts messages on the dead-letter queue and notes the reason where the message's token is to tell it. A commit of an earlier delivery may come all the same: its worker goes on
+// though its time is over, or is dead and its write still on its way. No delivery would be left then to have the effects published, so a trigger waits for them.
 func (d *Desk) Refuse(ctx context.Context, refused []record.Refused) error {
+	if groups := d.groups(refused); len(groups) > 0 {
+		if err := d.cfg.Queues.Trigger(ctx, groups, d.cfg.LateDelay); err != nil {
+			return fmt.Errorf("trigger ahead of dead letters: %w", err)
+		}
+	}
 	if err := d.cfg.Queues.DeadLetter(ctx, refused); err != nil {
 		return fmt.Errorf("dead-letter messages: %w", err)
 	}
@@ -90,6 +99,18 @@ func (d *Desk) Refuse(ctx context.Context, refused []record.Refused) error {
 		}
 	}
 	return nil
+}
+
+// groups names the groups of messages, each once; what is no message of a stream has none.
+func (d *Desk) groups(refused []record.Refused) []record.GroupKey {
+	var keys []record.GroupKey
+	for _, r := range refused {
+		a := &Arrival{Message: r.Message}
+		if _, err := a.Check(d.cfg.Streams); err == nil && r.Delivery == nil && !slices.Contains(keys, a.GroupKey()) {
+			keys = append(keys, a.GroupKey())
+		}
+	}
+	return keys
 }
 
 // note writes the reason into an issued token. A conflict means that the message has moved on; then there is nothing to say.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,9 +27,13 @@ func newDesk(how record.Admission) (*admission.Desk, *memstore.Store) {
 }
 
 func newDeskOn(how record.Admission, store record.Store, log slog.Handler) *admission.Desk {
+	return newDeskWith(how, store, &desks{}, log)
+}
+
+func newDeskWith(how record.Admission, store record.Store, queues record.Queues, log slog.Handler) *admission.Desk {
 	names := 0
 	return admission.New(admission.Config{
-		Streams: record.Streams{"s": {Name: "s", Admission: how}}, Store: store, Queues: &desks{}, Now: clock, Log: slog.New(log),
+		Streams: record.Streams{"s": {Name: "s", Admission: how}}, Store: store, Queues: queues, Now: clock, Log: slog.New(log), LateDelay: time.Minute,
 		NewID: func() string { names++; return strconv.Itoa(names) },
 	})
 }
@@ -162,6 +167,33 @@ func TestARefusalThatCanNotBeNotedIsLoggedUnlessTheMessageHasMovedOn(t *testing.
 		if logged := strings.Contains(log.String(), "refusal not noted"); logged != c.logged {
 			t.Errorf("%s: logged %q", name, log.String())
 		}
+	}
+}
+
+func TestAGroupIsToBePublishedAfterARefusalWhateverCommitsThen(t *testing.T) {
+	refused := []record.Refused{
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "g"}, Reason: record.ReasonAttempts},
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 2, Group: "g"}, Reason: record.ReasonSkipped},
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 3, Group: "h"}, Reason: record.ReasonHandler},
+		{Message: record.Message{Stream: "none", Source: "p", Sequence: 4, Group: "i"}, Reason: record.ReasonInvalid},
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 5, Group: "j"}, Delivery: &record.Delivery{}, Reason: record.ReasonGone},
+	}
+	for away, want := range map[string][]string{
+		"": {"trigger g in 1m0s", "trigger h in 1m0s", "dead p/0/1", "dead p/0/2", "dead p/0/3", "dead p/0/4", "dead p/0/5"}, "trigger": nil,
+	} {
+		queues := &desks{away: away}
+		err := newDeskWith(record.BySequence, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused)
+		if (err != nil) != (away != "") || away != "" && !errors.Is(err, errAway) || !slices.Equal(queues.took, want) {
+			t.Errorf("away %q: %q, %v", away, queues.took, err)
+		}
+	}
+}
+
+func TestNothingIsTriggeredForWhatIsOfNoStream(t *testing.T) {
+	queues := &desks{}
+	refused := []record.Refused{{Message: record.Message{Stream: "none", ID: "a"}, Reason: record.ReasonInvalid}}
+	if err := newDeskWith(record.ByKey, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused); err != nil || len(queues.took) != 1 {
+		t.Errorf("%q, %v", queues.took, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/record"
@@ -25,6 +26,16 @@ func (d *desks) DeadLetter(_ context.Context, refused []record.Refused) error {
 	}
 	for _, r := range refused {
 		d.took = append(d.took, "dead "+r.Message.Number())
+	}
+	return nil
+}
+
+func (d *desks) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
+	if d.away == "trigger" {
+		return errAway
+	}
+	for _, g := range groups {
+		d.took = append(d.took, "trigger "+g.Group+" in "+delay.String())
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	pl.next.Succeed(&p.view, pl.now, p.stream.GroupRetention)
 	if p.early && pl.added > 0 && (p.sweeping || pl.next.HasEffects()) {
-		if err := e.cfg.Queues.Trigger(ctx, []record.GroupKey{p.key}, e.cfg.CallDelay); err != nil {
+		if err := e.cfg.Queues.Trigger(ctx, []record.GroupKey{p.key}, e.cfg.LateDelay); err != nil {
 			return pl.abandon(ctx, fmt.Errorf("trigger ahead of commit: %w", err))
 		}
 	}

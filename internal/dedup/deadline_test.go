@@ -40,3 +40,55 @@ func TestAHandlerThatHangsUntilTheEndFailsAlone(t *testing.T) {
 		same(t, "triggers", len(l.triggers), 1)
 	}
 }
+
+// Thrown away, it would be done and thrown away by each delivery anew, and nobody would ever get on.
+func TestWhatWasDoneIsCommittedWhenTheTimeIsOver(t *testing.T) {
+	t.Run("of a batch", func(t *testing.T) {
+		l := newLab(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.scripts["b"] = func(context.Context, *record.Attempt, record.Message) error { cancel(); return nil }
+		same(t, "fates", fates(l.worker(byKey).Process(ctx, keyed("a", "b", "c"))), []string{"retry", "retry", "retry"})
+		same(t, "state", string(l.group().State), "a,b,")
+		same(t, "fates of the next delivery", l.worker(byKey).process(keyed("a", "b", "c")...), []string{"duplicate", "duplicate", "processed"})
+	})
+	t.Run("of held messages", func(t *testing.T) {
+		l := newLab(t)
+		l.worker(bySequence).process(numbered("2", "3", "4")...)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.scripts["p/0/2"] = func(context.Context, *record.Attempt, record.Message) error { cancel(); return nil }
+		same(t, "fates", fates(l.worker(bySequence).Process(ctx, numbered("1"))), []string{"retry"})
+		same(t, "next", l.group().Sources["p"].Next, 3)
+	})
+	t.Run("before a blob could be staged", func(t *testing.T) {
+		l := newLab(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.scripts["b"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+			a.Blob("k", []byte("x"))
+			a.Blob("l", []byte("x"))
+			return nil
+		}
+		w := l.worker(byKey)
+		w.at = nth(2, "stage", func() fault { cancel(); return failsBefore })
+		same(t, "fates", fates(w.Process(ctx, keyed("a", "b"))), []string{"retry", "retry"})
+		same(t, "state", string(l.group().State), "a,")
+		same(t, "staged", len(l.staged), 0)
+	})
+	t.Run("before more held messages could be read", func(t *testing.T) {
+		l := newLab(t)
+		l.worker(bySequence).process(numbered("2")...)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := l.worker(bySequence)
+		w.at = nth(1, "held", func() fault { cancel(); return failsBefore })
+		same(t, "fates", fates(w.Process(ctx, numbered("1"))), []string{"retry"})
+		same(t, "next", l.group().Sources["p"].Next, 2)
+	})
+}
+
+func TestAFailureInTimeCommitsNothingOfItsPlan(t *testing.T) {
+	l := newLab(t)
+	l.worker(bySequence).process(numbered("2")...)
+	w := l.worker(bySequence)
+	w.at = once("held", failsBefore)
+	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
+	same(t, "commits", l.group().Version, 2)
+}

@@ -32,8 +32,9 @@ type Config struct {
 	NewID func() string
 	// Pause waits before round n (1, 2, …) of a contended batch. Defaults to exponential backoff with full jitter from 5 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
-	// CallDelay is the delay of the trigger that Call sends before it commits: longer than a call may take. Defaults to 15 minutes.
-	CallDelay time.Duration
+	// LateDelay is the delay of triggers that are sent ahead of what they are for, by Call before it commits, and by Refuse for an earlier delivery that may yet commit: longer than two
+	// deliveries, one after the other, may be worked on. Defaults to 15 minutes, the longest that SQS has; where a delivery may take half of that, what comes later is left to a sweep.
+	LateDelay time.Duration
 	// Log defaults to discarding.
 	Log *slog.Logger
 	// Observe is told what happened; defaults to nothing. It must not block.
@@ -67,7 +68,7 @@ func New(cfg Config) (*Engine, error) {
 		relay: relay.New(relay.Config{
 			Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log, Observe: cfg.Observe,
 		}),
-		desk: admission.New(admission.Config{Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log}),
+		desk: admission.New(admission.Config{Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, LateDelay: cfg.LateDelay, Log: cfg.Log}),
 	}, nil
 }
 
@@ -81,8 +82,8 @@ func (c Config) withDefaults() Config {
 	if c.Pause == nil {
 		c.Pause = pause
 	}
-	if c.CallDelay == 0 {
-		c.CallDelay = 15 * time.Minute
+	if c.LateDelay == 0 {
+		c.LateDelay = 15 * time.Minute
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -224,3 +224,18 @@ func TestASweepThatFailsSaysSo(t *testing.T) {
 		t.Error("no error for an unknown stream")
 	}
 }
+
+func TestWhatIsNextIsHeldHoweverManyRangesThereAre(t *testing.T) {
+	s := gapped(record.GapSkip)
+	s.Limits = record.Limits{Ranges: 2}
+	l := newLab(t)
+	w := l.worker(s)
+	first := depending(numbered("1")[0], "q", 1)
+	same(t, "fates", w.process(slices.Concat(numbered("3", "5"), first)...), []string{"held", "held", "held"})
+	same(t, "one that is not next", w.process(numbered("7")...), []string{"retry"})
+	l.pass(time.Hour)
+	w.closeGaps()
+	same(t, "next", l.group().Sources["p"].Next, 1)
+	w.process(numbered("q/0/1")...)
+	same(t, "next in the end", l.group().Sources["p"].Next, 2)
+}

@@ -305,10 +305,10 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 		return pl.heldAlready(ctx, it, key)
 	}
 	b, ranges := pl.part.stream.Bounds, src.Held.Add(it.Sequence, it.Sequence)
-	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0                                       // one by itself is held: a gap policy acts on nothing else
-	full := it.Sequence != src.Next && (src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes) // what is next has come: no gap policy may act on it
+	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0 // one by itself is held: a gap policy acts on nothing else
+	full := src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes || !pl.next.CanHold(key, ranges, pl.part.stream.Limits)
 	switch {
-	case far, full, !pl.next.CanHold(key, ranges, pl.part.stream.Limits):
+	case far, full && it.Sequence != src.Next: // what is next has come: no gap policy may act on it
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
 	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it):

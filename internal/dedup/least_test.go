@@ -105,7 +105,7 @@ func TestTheBlobsOfACommitToAGroupThatIsForgottenAreDeleted(t *testing.T) {
 	w := l.worker(byKey)
 	w.at = nth(1, "commit g v2", func() fault { l.pass(31 * 24 * time.Hour); return failsBefore })
 	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"processed"})
-	same(t, "record", summary(l.group()), "v1 state=a, pending=[1 a 1 effects]")
+	same(t, "record", summary(l.group()), "v2 state=a, pending=[1 a 1 effects]")
 	same(t, "staged", len(l.staged), 1)
 }
 

@@ -53,12 +53,12 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	for _, it := range p.items {
 		pl.failed = pl.failed || it.stops()
 		if it.open() && !it.ByNumber && !pl.more {
-			if err := pl.byToken(ctx, it); err != nil {
+			if err := pl.byToken(ctx, it); err != nil && !pl.cut(ctx) {
 				return pl, pl.abandon(ctx, err)
 			}
 		}
 	}
-	if err := pl.bySequence(ctx); err != nil {
+	if err := pl.bySequence(ctx); err != nil && !pl.cut(ctx) {
 		return pl, pl.abandon(ctx, err)
 	}
 	if pl.changed {
@@ -71,6 +71,13 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 
 // decide gives an item its fate, if the plan is committed.
 func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl, fate }
+
+// cut ends a plan whose worker has no time left, and reports whether there is something in it to be committed: thrown away, it would be done and thrown away by each delivery anew.
+func (pl *plan) cut(ctx context.Context) bool {
+	over := ctx.Err() != nil && pl.changed
+	pl.more = pl.more || over
+	return over
+}
 
 // abandon throws a plan away that was never offered to the store.
 func (pl *plan) abandon(ctx context.Context, err error) error {
@@ -162,9 +169,11 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.since = pl.cfg.Now()
 	}
 	staged, err := pl.publisher.Stage(ctx, a)
-	if pl.staged = append(pl.staged, staged...); err != nil {
+	if err != nil {
+		pl.discard(ctx, staged)
 		return record.Outcome{}, err
 	}
+	pl.staged = append(pl.staged, staged...)
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil

@@ -15,7 +15,7 @@ func (e *Engine) Process(ctx context.Context, messages []record.Message) []recor
 }
 
 // Call processes one message that no queue would deliver again, on behalf of a caller that waits for the answer. Because a crash after the commit must not strand
-// the effects, the trigger to publish them is sent before it, delayed by Config.CallDelay; another one follows the commit.
+// the effects, the trigger to publish them is sent before it, delayed by Config.LateDelay; another one follows the commit.
 func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
 	return e.process(ctx, []record.Message{m}, true)[0]
 }

@@ -143,6 +143,11 @@ func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]r
 // advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a
 // commit of its own, so each turn gets on.
 func (e *Engine) advance(ctx context.Context, p *part) error {
+	if len(p.doubts) > 0 {
+		if err := e.fence(ctx, p); err != nil {
+			return err
+		}
+	}
 	for published := false; ; {
 		pl, err := e.plan(ctx, p)
 		if errors.Is(err, record.ErrFull) && !published { // nothing is changed yet: what is decided, the view decided
@@ -156,7 +161,7 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 		if err != nil {
 			return err
 		}
-		if pl.changed || len(p.doubts) > 0 { // no fate is final while an earlier commit of this worker may yet be applied: this one makes that impossible
+		if pl.changed {
 			err := e.commit(ctx, p, pl)
 			if r := refusal(err); r != nil && p.blame(pl, r.Detail) {
 				continue
@@ -178,6 +183,12 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			return nil
 		}
 	}
+}
+
+// fence commits the view as it is. While an earlier commit of this worker may yet be applied nothing is decided, refused or given back on a view without it; this one makes it lose its
+// condition.
+func (e *Engine) fence(ctx context.Context, p *part) error {
+	return e.commit(ctx, p, &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()})
 }
 
 // publishFirst makes room in a group record that is full, and looks at it anew.

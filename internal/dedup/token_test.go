@@ -178,7 +178,7 @@ func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
 	if err := w.Refuse(t.Context(), refused); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "calls", len(w.calls()), 1)
+	same(t, "calls", w.calls(), []string{"trigger later g p", "dead b key-reuse p/0/1 rejected a attempts  attempts"})
 	same(t, "dead letters", len(w.dead), 4)
 }
 

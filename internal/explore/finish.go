@@ -21,6 +21,7 @@ func (w *world) finish(s *state, r *run, out []step) []step {
 	next.past = past
 	undone := r.end.undone(r.kind)
 	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, undone) })
+	next = w.delay(next)
 	out = append(out, step{text: text, free: true, next: next})
 	if r.lapsed && len(r.items) == 1 && !undone(r.items[0], 0) && !w.scenario.FIFO {
 		out = w.takeAway(next, r, out)

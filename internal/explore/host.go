@@ -262,13 +262,13 @@ func (q queuesPort) put(op string, what []string, change func(*queuesPart, strin
 	return q.ask(c, what).err
 }
 
-// Trigger puts triggers on the queue. One with a delay comes when the call that sent it is over: that is what the delay is for.
+// Trigger puts triggers on the queue. See sentBy for one with a delay.
 func (q queuesPort) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
 	var what []string
 	for _, g := range groups {
 		t := g.Group
 		if delay > 0 {
-			t += afterWorker + q.name
+			t += sentBy + q.name
 		}
 		what = append(what, t)
 	}

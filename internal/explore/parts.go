@@ -144,9 +144,6 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	})
 }
 
-// afterWorker stands between the group of a delayed trigger and the worker that sent it.
-const afterWorker = ", after "
-
 // trigger adds a trigger. More of one group than there are publishers make no difference: whoever publishes does it for all.
 func (q *queuesPart) trigger(group string, most int) {
 	n := 0

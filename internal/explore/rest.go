@@ -138,6 +138,8 @@ func (w *world) accounted(s *state, name string) error {
 	switch {
 	case arrived && !applied && !dead:
 		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
+	case dead && !slices.Contains(w.scenario.Both, name) && slices.ContainsFunc(s.past.applied, func(line string) bool { return nameIn(line) == name }):
+		return fmt.Errorf("applied, and a dead letter too: %s", name)
 	case w.scenario.Messages[name].Rejected && applied:
 		return fmt.Errorf("applied, though its handler refused it: %s", name)
 	}
@@ -236,7 +238,7 @@ func (w *world) swept(s *state) error {
 	}
 	for len(s.queues.triggers) > 0 {
 		trigger := s.queues.triggers[0]
-		group, _, _ := strings.Cut(trigger, afterWorker)
+		group, _, _ := strings.Cut(trigger, ", ")
 		taken := *s
 		taken.queues = w.change(s.queues, func(q *queuesPart) { q.triggers = without(q.triggers, trigger) })
 		var err error

@@ -52,6 +52,8 @@ type Scenario struct {
 	Bound int `yaml:"bound"`
 	// Dead names the messages that may end as dead letters in place of being applied, and for which reasons.
 	Dead map[string][]record.Reason `yaml:"dead"`
+	// Both names those that may be dead letters and applied as well: see "What it can't promise" in docs/correctness.md.
+	Both []string `yaml:"both"`
 	// Hurries says that the time of a worker may be over when it is about to try again, as a call that fails.
 	Hurries bool `yaml:"hurries"`
 	// Receives is how often the queue says that it has delivered a message, and Tries how often the process function lets a handler fail then. Default to 1 and to what the

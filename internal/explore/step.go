@@ -66,8 +66,8 @@ func (w *world) receive(s *state, out []step) []step {
 	}
 	if s.working(publishes) < limit.Publish {
 		for _, trigger := range slices.Compact(slices.Clone(q.triggers)) {
-			group, sender, delayed := strings.Cut(trigger, afterWorker)
-			if delayed && slices.ContainsFunc(s.runs, func(r *run) bool { return r.name == sender }) {
+			group, _, delayed := strings.Cut(trigger, ", ")
+			if delayed {
 				continue
 			}
 			out = append(out, w.take(s, publishes, []string{group}, func(p *queuesPart) { p.triggers = without(p.triggers, trigger) }))
@@ -199,6 +199,7 @@ func (w *world) called(s *state, r *run, out []step) []step {
 		next := s.with(r, w.after(r, w.failed(s.now))).spend(lates)
 		next.late = append(slices.Clone(s.late), r.call)
 		slices.SortFunc(next.late, func(a, b *call) int { return int(a.id - b.id) })
+		next.queues = w.change(s.queues, func(p *queuesPart) { w.extend(p, r, r.call) })
 		out = append(out, step{text: what + " — fails, and is still on its way", next: next})
 	}
 	return out
@@ -215,14 +216,14 @@ func (w *world) land(s *state, c *call) step {
 	next.view, next.late = o.view, slices.Clone(s.late)
 	i := slices.Index(next.late, c)
 	next.late = slices.Delete(next.late, i, i+1)
-	return step{text: text + o.answer.text, free: true, next: &next}
+	return step{text: text + o.answer.text, free: true, next: w.delay(&next)}
 }
 
 // die ends a worker between two calls. What it had received is delivered again.
 func (w *world) die(s *state, r *run) step {
 	next := s.with(r, nil).spend(deaths)
 	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, func(string, int) bool { return true }) })
-	return step{text: r.name + ": dies", next: next}
+	return step{text: r.name + ": dies", next: w.delay(next)}
 }
 
 // again ends the name of a message that the queue delivers once more while another worker has it.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -95,16 +96,13 @@ func (s Stream) withDefaults() Stream {
 	return s
 }
 
-// RetentionOf is how long the message's token remembers that it is done.
+// RetentionOf is how long the message's token remembers that it is done. That of a number ends with its group: what comes under it then is another message.
 func (s Stream) RetentionOf(m *Message) time.Duration {
-	switch {
-	case s.Retention != 0:
-		return s.Retention
-	case m.Retention != 0:
-		return m.Retention
-	default:
-		return DefaultRetention
+	retention := cmp.Or(s.Retention, m.Retention, DefaultRetention)
+	if s.Admission == BySequence && m.Route == "" {
+		return min(retention, s.GroupRetention)
 	}
+	return retention
 }
 
 // Streams are configured streams by name, with their defaults filled in.
