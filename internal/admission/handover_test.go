@@ -34,6 +34,9 @@ func (d *desks) Trigger(_ context.Context, groups []record.GroupKey, delay time.
 	if d.away == "trigger" {
 		return errAway
 	}
+	if len(groups) == 0 {
+		d.took = append(d.took, "trigger nothing")
+	}
 	for _, g := range groups {
 		d.took = append(d.took, "trigger "+g.Group+" in "+delay.String())
 	}

@@ -74,9 +74,11 @@ func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl
 
 // cut ends a plan whose worker has no time left, and reports whether there is something in it to be committed: thrown away, it would be done and thrown away by each delivery anew.
 func (pl *plan) cut(ctx context.Context) bool {
-	over := ctx.Err() != nil && pl.changed
-	pl.more = pl.more || over
-	return over
+	if ctx.Err() == nil || !pl.changed {
+		return false
+	}
+	pl.more = true
+	return true
 }
 
 // abandon throws a plan away that was never offered to the store.

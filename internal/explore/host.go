@@ -84,6 +84,13 @@ func (a *host) newID() string {
 	return a.name + "-" + strconv.Itoa(a.names)
 }
 
+// work is what a handler does, as far as anybody sees it: it fails or it does not.
+func (a *host) work(name string) error {
+	c := call{op: "handle", reads: true, text: "handle " + name}
+	c.apply = func(v view) outcome { return outcome{view: v, answer: a.w.done(v.now)} }
+	return a.ask(c, name).err
+}
+
 // storePort is the store as a worker sees it.
 type storePort struct{ *host }
 

@@ -228,7 +228,7 @@ func (w *world) guard(ctx context.Context, a *host, name string) *end {
 	id := lease.Identity{Key: record.NewTokenKey("", stream, m.Identity()), Fingerprint: m.Fingerprint()}
 	result, err := g.Eager(ctx, id, func(context.Context) (*record.Reply, error) {
 		reply := &record.Reply{Status: 200, Body: []byte(name + " by " + a.newID())}
-		return reply, queuesPort{a}.put("handle", []string{string(reply.Body)}, func(*queuesPart, string) {})
+		return reply, a.work(string(reply.Body))
 	})
 	if err != nil {
 		return &end{}

@@ -101,7 +101,7 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 		a.Reply(record.Reply{Status: 200, Body: []byte(mark)})
 	}
 	if s.Fails {
-		if err := (queuesPort{worker}).put("handle", []string{name}, func(*queuesPart, string) {}); err != nil {
+		if err := worker.work(name); err != nil {
 			return err
 		}
 	}
