@@ -163,7 +163,7 @@ func (b *backend) Handler() http.Handler { return http.NotFoundHandler() }
 func (b *backend) Tokens() lease.Store   { return b.store }
 func (b *backend) Close() error          { return nil }
 
-// Trigger takes the triggers that follow a commit. Those before one are for crashes, which memory does not survive.
+// Trigger takes the triggers that follow a commit. Delayed ones are for crashes, which memory does not survive.
 func (b *backend) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
 	if delay > 0 {
 		return nil

@@ -16,7 +16,7 @@ type Stats struct {
 	Issued  int `json:"issued"`
 	Leased  int `json:"leased"`
 	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: messages that
-	// are too far ahead of their predecessors, and triggers that come later to see whether anything was left.
+	// are too far ahead of their predecessors. Triggers that come later, to see whether anything was left, are no work, and not in it.
 	Queued  int `json:"queued"`
 	Delayed int `json:"delayed"`
 	// DeadLetters counts messages on the dead-letter queues.
@@ -51,12 +51,11 @@ type QueueStats struct {
 // Depth counts all messages of the queue.
 func (q QueueStats) Depth() int { return q.Visible + q.InFlight + q.Delayed }
 
-// precaution is the queue whose delayed messages wait for nothing that is still to be done: triggers for the case that a straight-through caller's process dies.
+// precaution is the queue whose delayed messages wait for nothing that is still to be done: triggers for what a process may have committed and died, or may yet commit.
 const precaution = "publish"
 
 // Total fills in the sums, and Idle, from Streams and Queues.
 func (s Stats) Total() Stats {
-	waiting := 0
 	s.Pending, s.Held, s.Issued, s.Leased, s.Queued, s.Delayed, s.DeadLetters = 0, 0, 0, 0, 0, 0, 0
 	for _, x := range s.Streams {
 		s.Pending += x.Pending
@@ -70,12 +69,11 @@ func (s Stats) Total() Stats {
 			continue
 		}
 		s.Queued += q.Visible + q.InFlight
-		s.Delayed += q.Delayed
 		if q.Queue != precaution {
-			waiting += q.Delayed
+			s.Delayed += q.Delayed
 		}
 	}
-	s.Idle = s.Pending+s.Held+s.Leased+s.Queued+waiting == 0
+	s.Idle = s.Pending+s.Held+s.Leased+s.Queued+s.Delayed == 0
 	return s
 }
 

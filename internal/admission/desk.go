@@ -19,9 +19,10 @@ type Config struct {
 	Now     func() time.Time
 	// NewID makes unique names for the owners of tokens.
 	NewID func() string
-	// LateDelay is how long a trigger waits for a commit that may yet come.
-	LateDelay time.Duration
-	Log       *slog.Logger
+	// Recordless reports whether a message of a stream needs no group record. LateDelay is how long a trigger waits for a commit that may yet come.
+	Recordless func(record.Stream, *Arrival) bool
+	LateDelay  time.Duration
+	Log        *slog.Logger
 }
 
 // A Desk is asked about messages before and after the engine runs them. It keeps nothing between calls; any number of desks may share a store.
@@ -101,12 +102,13 @@ func (d *Desk) Refuse(ctx context.Context, refused []record.Refused) error {
 	return nil
 }
 
-// groups names the groups of messages, each once; what is no message of a stream has none.
+// groups names the groups of messages, each once. What is no message of a stream has none.
 func (d *Desk) groups(refused []record.Refused) []record.GroupKey {
 	var keys []record.GroupKey
 	for _, r := range refused {
 		a := &Arrival{Message: r.Message}
-		if _, err := a.Check(d.cfg.Streams); err == nil && r.Delivery == nil && !slices.Contains(keys, a.GroupKey()) {
+		s, err := a.Check(d.cfg.Streams)
+		if err == nil && r.Delivery == nil && !d.cfg.Recordless(s, a) && !slices.Contains(keys, a.GroupKey()) {
 			keys = append(keys, a.GroupKey())
 		}
 	}

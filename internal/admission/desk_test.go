@@ -34,7 +34,8 @@ func newDeskWith(how record.Admission, store record.Store, queues record.Queues,
 	names := 0
 	return admission.New(admission.Config{
 		Streams: record.Streams{"s": {Name: "s", Admission: how}}, Store: store, Queues: queues, Now: clock, Log: slog.New(log), LateDelay: time.Minute,
-		NewID: func() string { names++; return strconv.Itoa(names) },
+		Recordless: func(_ record.Stream, a *admission.Arrival) bool { return a.ID == "free" },
+		NewID:      func() string { names++; return strconv.Itoa(names) },
 	})
 }
 
@@ -189,10 +190,10 @@ func TestAGroupIsToBePublishedAfterARefusalWhateverCommitsThen(t *testing.T) {
 	}
 }
 
-func TestNothingIsTriggeredForWhatIsOfNoStream(t *testing.T) {
+func TestNothingIsTriggeredForWhatHasNoGroupRecord(t *testing.T) {
 	queues := &desks{}
-	refused := []record.Refused{{Message: record.Message{Stream: "none", ID: "a"}, Reason: record.ReasonInvalid}}
-	if err := newDeskWith(record.ByKey, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused); err != nil || len(queues.took) != 1 {
+	refused := []record.Refused{{Message: record.Message{Stream: "none", ID: "a"}, Reason: record.ReasonInvalid}, {Message: record.Message{Stream: "s", ID: "free"}, Reason: record.ReasonAttempts}}
+	if err := newDeskWith(record.ByKey, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused); err != nil || len(queues.took) != len(refused) {
 		t.Errorf("%q, %v", queues.took, err)
 	}
 }

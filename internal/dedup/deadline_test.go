@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -71,7 +72,33 @@ func TestWhatWasDoneIsCommittedWhenTheTimeIsOver(t *testing.T) {
 		w.at = nth(2, "stage", func() fault { cancel(); return failsBefore })
 		same(t, "fates", fates(w.Process(ctx, keyed("a", "b"))), []string{"retry", "retry"})
 		same(t, "state", string(l.group().State), "a,")
-		same(t, "staged", len(l.staged), 0)
+		if n, err := w.SweepBlobs(t.Context(), l.store, l.clock()); err != nil || n != 1 || len(l.staged) > 0 {
+			t.Errorf("swept %d, %v", n, err)
+		}
+	})
+	t.Run("behind a leftover", func(t *testing.T) {
+		l := newLab(t)
+		l.worker(byKey).process(keyed("old")...)
+		ctx, cancel := context.WithCancel(t.Context())
+		l.scripts["b"] = func(context.Context, *record.Attempt, record.Message) error { cancel(); return nil }
+		w := l.worker(byKey)
+		w.at = nth(2, "load", func() fault { return failsBefore })
+		same(t, "fates", fates(w.Process(ctx, keyed("a", "b"))), []string{"processed", "processed"})
+		same(t, "state", string(l.group().State), "old,a,b,")
+	})
+	t.Run("of gaps", func(t *testing.T) {
+		s := gapped(record.GapSkip)
+		s.Bounds.Distance = 5
+		l := newLab(t)
+		l.worker(s).process(numbered("2", "q/0/100")...)
+		l.pass(time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		w := l.worker(s)
+		w.at = nth(1, "held g 0/0", func() fault { cancel(); return failsBefore })
+		if err := w.CloseGaps(ctx, groupG); err == nil {
+			t.Error("it says that it has closed all")
+		}
+		same(t, "next", l.group().Sources["p"].Next, 2)
 	})
 	t.Run("before more held messages could be read", func(t *testing.T) {
 		l := newLab(t)

@@ -46,7 +46,7 @@ type plan struct {
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone(), bytes: p.view.PendingBytes()}
 	if p.sweeping {
-		if err := pl.closeGaps(ctx); err != nil {
+		if err := pl.closeGaps(ctx); err != nil && !pl.cut(ctx) {
 			return pl, pl.abandon(ctx, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 		return pl, pl.abandon(ctx, err)
 	}
 	if pl.changed {
-		if err := pl.dropLeftovers(ctx); err != nil {
+		if err := pl.dropLeftovers(ctx); err != nil && !pl.cut(ctx) {
 			return pl, pl.abandon(ctx, err)
 		}
 	}
@@ -171,11 +171,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.since = pl.cfg.Now()
 	}
 	staged, err := pl.publisher.Stage(ctx, a)
-	if err != nil {
-		pl.discard(ctx, staged)
+	if pl.staged = append(pl.staged, staged...); err != nil { // where the plan is cut here, a sweep deletes them: there is no time left for more
 		return record.Outcome{}, err
 	}
-	pl.staged = append(pl.staged, staged...)
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil

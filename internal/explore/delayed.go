@@ -6,16 +6,22 @@ import (
 	"strings"
 )
 
-// A delayed trigger comes when its sender is over, and so is whatever was at work by then: a delay stands for more time than both have. On the queue it is its group, and behind that
-// first who sent it, and then those that are still at work.
+// A delayed trigger comes when its sender is over, and so is whatever was at work by then: a delay stands for more time than both have. Workers that take longer than half of it are not
+// explored. On the queue it is its group, and behind that first who sent it, and then those that are still at work.
 const (
 	sentBy   = ", sent by "
 	waitsFor = ", after "
 )
 
+// parseTrigger gives the group of a trigger, and whether it is a delayed one.
+func parseTrigger(t string) (group string, delayed bool) {
+	group, _, delayed = strings.Cut(t, ", ")
+	return group, delayed
+}
+
 // delay brings the delayed triggers of a state up to date, after something in it has ended.
 func (w *world) delay(s *state) *state {
-	if !slices.ContainsFunc(s.queues.triggers, func(t string) bool { return strings.Contains(t, ", ") }) {
+	if !slices.ContainsFunc(s.queues.triggers, func(t string) bool { _, delayed := parseTrigger(t); return delayed }) {
 		return s
 	}
 	work := s.atWork()
@@ -51,16 +57,20 @@ func (w *world) extend(p *queuesPart, r *run, late *call) {
 	}
 }
 
-// atWork names the workers that may commit something, and the writes that are on their way.
+// atWork names the workers that may commit something to a group, and the commits that are on their way.
 func (s *state) atWork() []string {
 	var names []string
 	for _, r := range s.runs {
-		if r.kind != publishes {
+		switch r.kind {
+		case processes, serves, sweeps, closes:
 			names = append(names, r.name)
+		case publishes, collects, guards, kinds:
 		}
 	}
 	for _, c := range s.late {
-		names = append(names, c.name())
+		if c.op == opCommit {
+			names = append(names, c.name())
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

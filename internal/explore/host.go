@@ -61,6 +61,9 @@ func (a *host) ask(c call, args ...any) *answer {
 // opSend is the one call that a worker makes several of side by side: to each destination one. They are asked in the order of their texts, and answered whichever comes first.
 const opSend = "send"
 
+// opCommit is the call that applies messages.
+const opCommit = "commit"
+
 // find gives the place of a call's answer in the script, or the script's end.
 func (a *host) find(c *call) int {
 	i := a.at
@@ -138,7 +141,7 @@ func (s storePort) load(groups []record.GroupKey, tokens []record.TokenKey) ([]r
 }
 
 func (s storePort) Commit(_ context.Context, c record.Commit) error {
-	p := call{op: "commit", touches: touchStore | touchPast, text: "commit " + showCommit(c)}
+	p := call{op: opCommit, touches: touchStore | touchPast, text: "commit " + showCommit(c)}
 	p.apply = func(v view) outcome { return s.w.commit(v, c) }
 	return s.ask(p, c).err
 }

@@ -116,6 +116,7 @@ func (w *world) accounted(s *state, name string) error {
 		b, err := w.arrival(nameIn(line))
 		return nameIn(line) == name || a.ByNumber && err == nil && b.Token() == a.Token() // a number that was passed is a duplicate, whatever comes under it
 	})
+	ran := slices.ContainsFunc(s.past.applied, func(line string) bool { return nameIn(line) == name })
 	if w.scenario.Stream.Stateless {
 		applied = slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool {
 			return t.Key == a.Token() && t.State == record.Done && t.Fingerprint == a.Fingerprint()
@@ -125,6 +126,7 @@ func (w *world) accounted(s *state, name string) error {
 				return err
 			}
 		}
+		ran = applied
 	}
 	dead := false
 	for _, d := range s.queues.dead {
@@ -138,7 +140,7 @@ func (w *world) accounted(s *state, name string) error {
 	switch {
 	case arrived && !applied && !dead:
 		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
-	case dead && !slices.Contains(w.scenario.Both, name) && slices.ContainsFunc(s.past.applied, func(line string) bool { return nameIn(line) == name }):
+	case dead && ran && !slices.Contains(w.scenario.Both, name):
 		return fmt.Errorf("applied, and a dead letter too: %s", name)
 	case w.scenario.Messages[name].Rejected && applied:
 		return fmt.Errorf("applied, though its handler refused it: %s", name)
@@ -238,7 +240,7 @@ func (w *world) swept(s *state) error {
 	}
 	for len(s.queues.triggers) > 0 {
 		trigger := s.queues.triggers[0]
-		group, _, _ := strings.Cut(trigger, ", ")
+		group, _ := parseTrigger(trigger)
 		taken := *s
 		taken.queues = w.change(s.queues, func(q *queuesPart) { q.triggers = without(q.triggers, trigger) })
 		var err error

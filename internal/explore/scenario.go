@@ -185,7 +185,7 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 
 func (s *Scenario) check() error {
 	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
-	for _, list := range [][]string{s.Issued, s.Arrive, s.Guard, slices.Collect(maps.Keys(s.Dead))} {
+	for _, list := range [][]string{s.Issued, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
 		for _, name := range list {
 			if _, ok := s.Messages[name]; !ok {
 				return fmt.Errorf("no such message: %s", name)

@@ -66,7 +66,7 @@ func (w *world) receive(s *state, out []step) []step {
 	}
 	if s.working(publishes) < limit.Publish {
 		for _, trigger := range slices.Compact(slices.Clone(q.triggers)) {
-			group, _, delayed := strings.Cut(trigger, ", ")
+			group, delayed := parseTrigger(trigger)
 			if delayed {
 				continue
 			}
@@ -199,7 +199,9 @@ func (w *world) called(s *state, r *run, out []step) []step {
 		next := s.with(r, w.after(r, w.failed(s.now))).spend(lates)
 		next.late = append(slices.Clone(s.late), r.call)
 		slices.SortFunc(next.late, func(a, b *call) int { return int(a.id - b.id) })
-		next.queues = w.change(s.queues, func(p *queuesPart) { w.extend(p, r, r.call) })
+		if r.call.op == opCommit {
+			next.queues = w.change(s.queues, func(p *queuesPart) { w.extend(p, r, r.call) })
+		}
 		out = append(out, step{text: what + " — fails, and is still on its way", next: next})
 	}
 	return out

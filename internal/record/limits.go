@@ -15,7 +15,8 @@ type Limits struct {
 	Targets int
 	// Names is how many bytes the names of the sources have together, and those of the targets.
 	Names int
-	// Ranges is how many ranges of held numbers there are, of all sources together, and how many of skipped ones. Every source may have one of each.
+	// Ranges is how many ranges of held numbers there are, of all sources together, and how many of skipped ones. Every source may have one of each, and its next number
+	// held besides.
 	Ranges int
 }
 

@@ -96,7 +96,7 @@ func (s Stream) withDefaults() Stream {
 	return s
 }
 
-// RetentionOf is how long the message's token remembers that it is done. That of a number ends with its group: what comes under it then is another message.
+// RetentionOf is how long the message's token remembers that it is done. That of a number does no longer than its group is remembered: what comes under it then is another message.
 func (s Stream) RetentionOf(m *Message) time.Duration {
 	retention := cmp.Or(s.Retention, m.Retention, DefaultRetention)
 	if s.Admission == BySequence && m.Route == "" {
