@@ -12,15 +12,18 @@
 //	run     the handler, on a copy of the state in memory             plan.go
 //	drain   held messages whose turn has come, hold the rest          hold.go
 //	commit  one conditional write for each group                      commit.go
+//	fence   keep an earlier commit, in doubt, from being applied      round.go
 //	settle  mark tokens done, or trigger publishing                   settle.go
 //	publish send the pending effects, mark done, clear                package outbox, parts.go
 //	sweep   gaps, leftovers, lost triggers                            sweep.go
+//	refuse  dead letters, and a trigger for what may yet commit       package admission, parts.go
 //	forget  delete a one-time request                                 forget.go
 //
 // # Errors
 //
 // A message's fate is a value, a [record.Outcome]; errors of the ports surface as outcomes of the kind [record.Retry]. Any error of a store write that is
-// not [record.ErrConflict] is ambiguous: the write may have landed. The engine never undoes anything after one; it loads again and decides from what it sees.
+// not [record.ErrConflict] is ambiguous: the write may have landed. The engine never undoes anything after one; it loads again, and where the write
+// is not there it commits the group unchanged, so that the write can't be applied any more, before it decides from what it sees.
 //
 // # Limits
 //

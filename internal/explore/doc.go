@@ -12,7 +12,7 @@
 //	host.go      the ports, as a worker sees them; bucket.go has the last of them
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and what no commit and no delivery may do
-//	state.go     a state of the whole
+//	state.go     a state of the whole; delayed.go has when a delayed trigger comes
 //	step.go      what may happen next
 //	finish.go    what a worker says that it did
 //	player.go    one order of steps, as a trace says
@@ -36,13 +36,13 @@
 // In every state: no commit overwrites another's change; no message is applied twice, none out of the order of its numbers; no number is skipped before its time, or while it is held; nothing is sent by an attempt that was not
 // committed, nothing for the first time after its successor, and one identity never stands for two contents; nobody is told two different replies; nothing is acknowledged
 // that is not applied, held, a dead letter or on the queue once more; nothing that was deleted is applied; no outcome has the reply of another attempt, or none where there
-// is one; nothing may be forgotten while something is pending or held; no lease that runs is taken over. Where nothing is left to do: every message is applied, or a dead
-// letter where it may be one, for a reason that is true; every effect of it was sent to every destination, or is a dead letter, and every object published; nothing is
+// is one; nothing may be forgotten while something is pending or held; no lease that runs is taken over; no commit holds a number and takes it out. Where nothing is left to do: every message is applied, or a dead
+// letter where the scenario says that it may be one, and not both where it does not say that too; that a letter says skipped, gap or expired, or, with a group record, key-reuse, is true; every effect of it was sent to every destination, or is a dead letter, and every object published; nothing is
 // pending or held; tokens say what is done, with its content, its reply and for long enough; the destinations know of skipped numbers; and after one sweep nothing is left
 // over or staged. From every state an end can be reached without another fault.
 //
 // # Limits
 //
 // The store is the one in memory, with the semantics that the conformance suite demands of all. Workers are as many, and faults as few, as the scenario says. More triggers
-// of one group than there are publishers are as good as one for each. What a worker does side by side, to several destinations or groups, it does in one order.
+// of one group than there are publishers are as good as one for each. A delayed trigger comes after whatever was at work when its sender ended. What a worker does side by side, to several destinations or groups, it does in one order.
 package explore

@@ -25,6 +25,9 @@ func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(scenarios) == 0 {
+		t.Fatalf("no scenario in testdata/%s is named %s", *folder, *only)
+	}
 	var all []explore.Result
 	for _, s := range scenarios {
 		s.Bound = cmp.Or(*bound, s.Bound)
