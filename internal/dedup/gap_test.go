@@ -2,6 +2,7 @@ package dedup_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -238,4 +239,17 @@ func TestWhatIsNextIsHeldHoweverManyRangesThereAre(t *testing.T) {
 	same(t, "next", l.group().Sources["p"].Next, 1)
 	w.process(numbered("q/0/1")...)
 	same(t, "next in the end", l.group().Sources["p"].Next, 2)
+}
+
+func TestAGapThatCanNotBeGivenUpIsAnError(t *testing.T) {
+	l := newLab(t)
+	s := gapped(record.GapFail)
+	l.worker(s).process(numbered("2")...)
+	l.pass(time.Hour)
+	w := l.worker(s)
+	w.at = always("held", failsBefore)
+	if err := w.CloseGaps(t.Context(), groupG); !errors.Is(err, errInjected) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "dead letters", len(l.lettered()), 0)
 }
