@@ -130,7 +130,7 @@ func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
 	}
 }
 
-// An undone is what a system still has to do. It is stuck if nothing is on a queue that could make it go on.
+// An undone is what a system still has to do. It is stuck if nothing is on a queue that could make it go on while a check waits: a delayed trigger does not.
 type undone struct {
 	left  []string
 	stuck bool

@@ -230,7 +230,7 @@ func TestEveryOtherCommandOnEveryPageIsRunSomewhere(t *testing.T) {
 func checkedOtherwise() map[string]string {
 	return map[string]string{
 		"ci":              "is .ci/run",
-		"prove":           "the steps prove, fuzz and e2e run its parts, some of them in smaller forms",
+		"prove":           "the steps prove, test, fuzz and e2e run its parts, some of them in smaller forms",
 		"bench":           "measures, and its numbers decide nothing; its tests run with all others",
 		"synth":           "the step infra synthesizes the same app, the step stack builds the functions and deploys it",
 		"localstack-test": "the step stack runs localstack/test.sh with each emulator",

@@ -27,7 +27,7 @@ func (a *app) show() *cobra.Command {
 		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID]",
 		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
 		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
-true when nothing is pending, held, leased or queued.
+true when nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
 
 With --stack it asks DynamoDB and SQS. A group and a message cost a read or two; totals and lists read the tables, a read unit for every 4 KB, whatever
 they show. Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and gives them back: for two minutes at most

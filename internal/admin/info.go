@@ -16,7 +16,7 @@ type Stats struct {
 	Issued  int `json:"issued"`
 	Leased  int `json:"leased"`
 	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: messages that
-	// are too far ahead of their predecessors. Triggers that come later, to see whether anything was left, are no work, and not in it.
+	// are too far ahead of their predecessors. Triggers that come later, to see whether anything was left, are no work, and not in it, though the queue of triggers has them among its own.
 	Queued  int `json:"queued"`
 	Delayed int `json:"delayed"`
 	// DeadLetters counts messages on the dead-letter queues.

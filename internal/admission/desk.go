@@ -19,10 +19,11 @@ type Config struct {
 	Now     func() time.Time
 	// NewID makes unique names for the owners of tokens.
 	NewID func() string
-	// Recordless reports whether a message of a stream needs no group record. LateDelay is how long a trigger waits for a commit that may yet come.
+	// Recordless reports whether a message of a stream needs no group record.
 	Recordless func(record.Stream, *Arrival) bool
-	LateDelay  time.Duration
-	Log        *slog.Logger
+	// LateDelay is how long a trigger waits for a commit that may yet come.
+	LateDelay time.Duration
+	Log       *slog.Logger
 }
 
 // A Desk is asked about messages before and after the engine runs them. It keeps nothing between calls; any number of desks may share a store.
@@ -102,7 +103,7 @@ func (d *Desk) Refuse(ctx context.Context, refused []record.Refused) error {
 	return nil
 }
 
-// groups names the groups of messages, each once. What is no message of a stream has none.
+// groups names the groups of messages, each once. What is no message of a stream has none, nor has one that needs no group record.
 func (d *Desk) groups(refused []record.Refused) []record.GroupKey {
 	var keys []record.GroupKey
 	for _, r := range refused {

@@ -63,13 +63,13 @@ func New(cfg Config) (*Engine, error) {
 	publisher := outbox.New(outbox.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
-	relay := relay.New(relay.Config{
+	relays := relay.New(relay.Config{
 		Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log, Observe: cfg.Observe,
 	})
 	desk := admission.New(admission.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relay.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log,
 	})
-	return &Engine{cfg: cfg, streams: streams, publisher: publisher, relay: relay, desk: desk}, nil
+	return &Engine{cfg: cfg, streams: streams, publisher: publisher, relay: relays, desk: desk}, nil
 }
 
 func (c Config) withDefaults() Config {

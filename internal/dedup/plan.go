@@ -171,7 +171,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.since = pl.cfg.Now()
 	}
 	staged, err := pl.publisher.Stage(ctx, a)
-	if pl.staged = append(pl.staged, staged...); err != nil { // where the plan is cut here, a sweep deletes them: there is no time left for more
+	if pl.staged = append(pl.staged, staged...); err != nil { // where the plan is cut here and committed, a sweep deletes what was staged of this one
 		return record.Outcome{}, err
 	}
 	it.attempts = append(it.attempts, a.ID)

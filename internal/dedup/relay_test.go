@@ -150,3 +150,11 @@ func TestARelayByTokensRefusesWhatWasNeverIssued(t *testing.T) {
 	same(t, "fates", w.process(keyed("a: send")...), []string{"rejected unknown"})
 	same(t, "sent", len(w.sent), 0)
 }
+
+func TestARefusalOfARelayedMessageTriggersNothing(t *testing.T) {
+	w := newLab(t).worker(relay)
+	if err := w.Refuse(t.Context(), []record.Refused{{Message: keyed("a")[0], Reason: record.ReasonKeyReuse}}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "calls", w.calls(), []string{"dead a key-reuse"})
+}

@@ -44,5 +44,5 @@
 // # Limits
 //
 // The store is the one in memory, with the semantics that the conformance suite demands of all. Workers are as many, and faults as few, as the scenario says. More triggers
-// of one group than there are publishers are as good as one for each. A delayed trigger comes after whatever was at work when its sender ended. What a worker does side by side, to several destinations or groups, it does in one order.
+// of one group than there are publishers are as good as one for each. A delayed trigger comes after whatever was at work when its sender ended, and may commit something to a group. What a worker does side by side, to several destinations or groups, it does in one order.
 package explore

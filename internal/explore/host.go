@@ -61,7 +61,7 @@ func (a *host) ask(c call, args ...any) *answer {
 // opSend is the one call that a worker makes several of side by side: to each destination one. They are asked in the order of their texts, and answered whichever comes first.
 const opSend = "send"
 
-// opCommit is the call that applies messages.
+// opCommit is the call that applies messages of groups.
 const opCommit = "commit"
 
 // find gives the place of a call's answer in the script, or the script's end.

@@ -71,7 +71,7 @@ type Stream struct {
 	Admission record.Admission `yaml:"admission"`
 	Stateless bool             `yaml:"stateless"`
 	Effects   int              `yaml:"effects"`
-	// Fails says that the handler may fail, as any call.
+	// Fails says that the handler may fail, as a call that reads.
 	Fails          bool             `yaml:"fails"`
 	Reply          bool             `yaml:"reply"`
 	Blob           bool             `yaml:"blob"`
