@@ -178,3 +178,18 @@ func TestAMarkOfItsOwnDoesNotHideAReplyOfAMessageThatWasHeld(t *testing.T) {
 	same(t, "fates", w.process(numbered("1: reply")...), []string{"duplicate with p/0/1"})
 	same(t, "triggers", counted(w.calls(), "trigger g"), 1)
 }
+
+func TestTheBlobsOfACommitToAForgottenGroupAreDeletedThoughNothingIsCommittedThen(t *testing.T) {
+	l := newLab(t)
+	l.worker(byKey).process(keyed("x: send")...)
+	l.publish(byKey)
+	w := l.worker(byKey)
+	w.at = nth(1, "commit g v2", func() fault {
+		l.pass(31 * 24 * time.Hour)
+		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { return errHandler }
+		return failsBefore
+	})
+	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"retry"})
+	same(t, "record", summary(l.group()), "v1 state= pending=")
+	same(t, "staged", len(l.staged), 0)
+}
