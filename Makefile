@@ -21,7 +21,7 @@ fuzz: ## every fuzz target for two seconds; FUZZ_TIME=10m for ten minutes each, 
 e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs)
 	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
 
-prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, histories, fuzzing, chaos: about 40 minutes (needs what test needs, and git)
+prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, histories, fuzzing, chaos (needs what test needs, and git)
 	go run ./prove
 
 bench: ## the numbers of docs/performance.md, as ratios

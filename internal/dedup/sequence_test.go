@@ -394,18 +394,3 @@ func TestANumberedMessageWithoutAnEntryRemovesTheLeftoversOfOthers(t *testing.T)
 	w.process(numbered("2")...)
 	same(t, "record", summary(w.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
 }
-
-func TestAReplyUnderANumberIsForgottenWithTheGroup(t *testing.T) {
-	s := bySequence
-	s.Retention = 60 * 24 * time.Hour
-	l := newLab(t)
-	w := l.worker(s)
-	w.process(numbered("1: reply")...)
-	l.pass(31 * 24 * time.Hour)
-	other := numbered("1: reply kb=1")[0]
-	state, err := w.Status(t.Context(), other)
-	if err != nil || state.OfOther(&other) {
-		t.Errorf("another message under the number: %+v, %v", state, err)
-	}
-	same(t, "fates", w.process(other), []string{"processed with p/0/1"})
-}

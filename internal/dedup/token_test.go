@@ -291,3 +291,18 @@ func TestAStatusThatCanNotBeReadIsAnError(t *testing.T) {
 		t.Errorf("id: got %v", err)
 	}
 }
+
+func TestAReplyUnderANumberIsForgottenWithTheGroup(t *testing.T) {
+	s := bySequence
+	s.Retention = 60 * 24 * time.Hour
+	l := newLab(t)
+	w := l.worker(s)
+	w.process(numbered("1: reply")...)
+	l.pass(31 * 24 * time.Hour)
+	other := numbered("1: reply kb=1")[0]
+	state, err := w.Status(t.Context(), other)
+	if err != nil || state.OfOther(&other) {
+		t.Errorf("another message under the number: %+v, %v", state, err)
+	}
+	same(t, "fates", w.process(other), []string{"processed with p/0/1"})
+}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A delayed trigger comes when its sender is over, and so is whatever was at work by then that may commit something to a group: a delay stands for more time than both have. Workers that take longer than half of it are not
-// explored. On the queue it is its group, and behind that first who sent it, and then those that are still at work.
+// A delayed trigger comes when its sender is over, and so is whatever was at work by then that may commit something to a group: a delay stands for more time than both have.
+// Workers that take longer than half of it are not explored. On the queue it is its group, and behind that first who sent it, and then those that are still at work.
 const (
 	sentBy   = ", sent by "
 	waitsFor = ", after "
@@ -49,7 +49,7 @@ func (w *world) delay(s *state) *state {
 }
 
 // extend has the delayed triggers that wait for a run wait for its late commit too.
-func (w *world) extend(p *queuesPart, r *run, late *call) {
+func (p *queuesPart) extend(r *run, late *call) {
 	for i, t := range p.triggers {
 		if _, list, ok := strings.Cut(t, waitsFor); ok && slices.Contains(strings.Split(list, ", "), r.name) {
 			p.triggers[i] += ", " + late.name()

@@ -200,7 +200,7 @@ func (w *world) called(s *state, r *run, out []step) []step {
 		next.late = append(slices.Clone(s.late), r.call)
 		slices.SortFunc(next.late, func(a, b *call) int { return int(a.id - b.id) })
 		if r.call.op == opCommit {
-			next.queues = w.change(s.queues, func(p *queuesPart) { w.extend(p, r, r.call) })
+			next.queues = w.change(s.queues, func(p *queuesPart) { p.extend(r, r.call) })
 		}
 		out = append(out, step{text: what + " — fails, and is still on its way", next: next})
 	}
