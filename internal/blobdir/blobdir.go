@@ -12,7 +12,8 @@
 //
 // # Limits
 //
-// A key cannot be both an object and a folder: after "a", "a/b" fails. On file systems that fold case or normalise Unicode, keys that differ in nothing
+// A key cannot be both an object and a folder: where "a" is published, Check refuses "a/b", and the other way round. Where both are staged before either is published,
+// the later one cannot be, until somebody moves the other one away. On file systems that fold case or normalise Unicode, keys that differ in nothing
 // else are one. Keys are at most 1024 bytes, their parts 255.
 package blobdir
 
@@ -57,13 +58,45 @@ func Open(dir string) (*Dir, error) {
 // Close lets go of the folder.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Check is [blobkey.Check]; names that the operating system keeps for itself are refused too.
+// Check is [blobkey.Check]; refused are also names that the operating system keeps for itself, and keys with a published object, or a folder, in their way.
 func (d *Dir) Check(key string) error {
+	if err := valid(key); err != nil {
+		return err
+	}
+	return d.free(key)
+}
+
+func valid(key string) error {
 	if err := blobkey.Check(key); err != nil {
 		return err
 	}
 	if !filepath.IsLocal(filepath.FromSlash(key)) {
 		return &blobkey.InvalidError{Rule: "must be a path that the operating system allows"}
+	}
+	return nil
+}
+
+// free finds what is in the way of a key. To refuse it before it is committed costs one message; afterwards it would hold up its group.
+func (d *Dir) free(key string) error {
+	for i := range len(key) {
+		if key[i] != '/' {
+			continue
+		}
+		switch info, err := d.root.Stat(key[:i]); {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return fmt.Errorf("check blob key: %w", err)
+		case !info.IsDir():
+			return &blobkey.InvalidError{Rule: "must not need a folder where an object is published"}
+		}
+	}
+	info, err := d.root.Lstat(key)
+	if err == nil && info.IsDir() {
+		return &blobkey.InvalidError{Rule: "must not be that of a folder of objects"}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("check blob key: %w", err)
 	}
 	return nil
 }
@@ -103,7 +136,7 @@ func (d *Dir) Stage(ctx context.Context, staged string, body []byte) error {
 // Publish makes a staged object visible under its key, in place of an older object there. Where nothing is staged under the name, it was published
 // before, and Publish only makes sure that this is durable.
 func (d *Dir) Publish(ctx context.Context, b record.Blob) error {
-	if err := d.Check(b.Key); err != nil {
+	if err := valid(b.Key); err != nil {
 		return err
 	}
 	name, err := stagedPath(b.Staged)

@@ -188,3 +188,39 @@ func TestASymbolicLinkDoesNotLeadOut(t *testing.T) {
 	}
 	want(t, outside, map[string]string{})
 }
+
+func TestAKeyThatIsInTheWayOfAnObjectIsRefusedBeforeItIsStaged(t *testing.T) {
+	d := open(t, t.TempDir())
+	for _, key := range []string{"a", "x/y/z", "again"} {
+		stage(t, d, "s", "one")
+		publish(t, d, "s", key)
+	}
+	for _, key := range []string{"a/b", "a/b/c", "x", "x/y", "x/y/z/1"} {
+		if err := d.Check(key); !errors.As(err, new(*blobkey.InvalidError)) {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	for _, key := range []string{"a", "again", "b", "x/y/z", "x/y/1", "x/1/2", "ab/c"} {
+		if err := d.Check(key); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+}
+
+func TestAnObjectInTheWayOfOneThatIsStagedWaitsUntilItIsMovedAway(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	stage(t, d, "first", "one")
+	stage(t, d, "second", "two")
+	publish(t, d, "first", "a")
+	if err := d.Publish(t.Context(), record.Blob{Key: "a/b", Staged: "second"}); err == nil {
+		t.Error("published")
+	}
+	publish(t, d, "first", "a")
+	want(t, dir, map[string]string{"a": "one", ".staged/second": "two"})
+	if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, d, "second", "a/b")
+	want(t, dir, map[string]string{"c": "one", "a/b": "two"})
+}

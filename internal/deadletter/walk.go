@@ -46,26 +46,33 @@ type Walk struct {
 // Visit looks at one letter. More is false where it wants to see no others.
 type Visit func(ctx context.Context, l *Letter) (v Verdict, more bool)
 
-// Run shows each letter once, those that come meanwhile included, until there are no others, or the visitor wants no more: then through is false. What stays is hidden from others until
+// Run shows each letter once, those that come meanwhile included, until there are no others, or the visitor wants no more: then through is false. In a long walk letters that stay
+// come again while others wait: it ends when there are none, or when a whole round of them brought nothing new. What stays is hidden from others until
 // it is released, but for letters that were received and not shown: the next walk has to find them. The error of a context that has ended is its cause.
 func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 	if w.seen == nil {
 		w.seen = map[string]bool{}
 	}
+	again := map[string]bool{} // what was shown before and has come again since the last new letter
 	for {
 		batch, err := w.Queue.Receive(ctx, receiveBatch, Visibility, w.Wait)
 		if err = cmp.Or(context.Cause(ctx), err); err != nil {
 			_ = w.end(ctx, nil, receipts(batch)) // deletes nothing
 			return false, fmt.Errorf("receive dead letters: %w", err)
 		}
-		fresh := false
+		fresh, repeats := false, true
 		for i := range batch {
-			fresh = fresh || !w.seen[batch[i].ID]
+			id := batch[i].ID
+			fresh, repeats = fresh || !w.seen[id], repeats && again[id]
+			again[id] = true
 		}
 		if more, err := w.batch(ctx, batch, visit); err != nil || !more {
 			return false, err
 		}
-		if !fresh {
+		switch {
+		case fresh:
+			clear(again)
+		case repeats: // nothing at all, or what came again comes a third time: each was hidden for a time in which nothing new came
 			return true, nil
 		}
 	}

@@ -2,6 +2,7 @@ package deadletter_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -97,6 +98,42 @@ func TestTheNextWalkSeesWhatTheEndOfATimeCutOff(t *testing.T) {
 		t.Fatalf("through %t, %v", through, err)
 	}
 	if _, shown := walk(t, q); !cmp.Equal([]string{"2", "3"}, slices.Sorted(slices.Values(shown))) {
+		t.Errorf("shown: %q", shown)
+	}
+}
+
+// A sampler is a queue that gives the batches of a test, as SQS samples its servers, and hides nothing; at the end it begins again.
+type sampler struct {
+	queue.Queue
+	batches [][]string
+	given   int
+}
+
+func (s *sampler) Name() string { return "dead" }
+
+func (s *sampler) Receive(context.Context, int, time.Duration, time.Duration) ([]queue.Delivery, error) {
+	if s.given > 100 {
+		return nil, errors.New("still receiving")
+	}
+	var out []queue.Delivery
+	for _, id := range s.batches[s.given%len(s.batches)] {
+		out = append(out, queue.Delivery{ID: id, Message: queue.Message{Body: id}})
+	}
+	s.given++
+	return out, nil
+}
+
+func TestLettersThatComeAgainDoNotHideThoseThatWait(t *testing.T) {
+	// The time over which the first ones were hidden has passed before the last ones are given.
+	q := &sampler{batches: [][]string{{"1", "2"}, {"3"}, {"2", "1"}, {"3"}, {"1", "4"}, {"2"}, {"5"}, {}}}
+	if _, shown := walk(t, q); !cmp.Equal([]string{"1", "2", "3", "4", "5"}, shown) {
+		t.Errorf("shown: %q", shown)
+	}
+}
+
+func TestAWalkEndsWhereLettersComeAgainForEver(t *testing.T) {
+	q := &sampler{batches: [][]string{{"1", "2"}, {"3"}, {"2", "3"}}}
+	if _, shown := walk(t, q); !cmp.Equal([]string{"1", "2", "3"}, shown) {
 		t.Errorf("shown: %q", shown)
 	}
 }

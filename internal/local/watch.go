@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ type watch struct {
 // activity is what is under way in a group, as of one version of its record.
 type activity struct {
 	incarnation, version uint64
-	last                 uint64    // number of the last pending entry
+	pending              []uint64  // numbers of the entries that are pending, or may be, in order
 	held                 bool      // messages are held
 	since                time.Time // when it was last committed to, or swept
 }
@@ -33,13 +34,19 @@ func newWatch(store record.Store, now func() time.Time) *watch {
 
 // Commit notes what the commit would bring before it commits, because the answer may be lost, and what is so after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {
-	if c.Next.HasEffects() || c.Next.HasHeld() {
-		w.expect(&c.Next)
+	if len(c.Next.Pending) > 0 || c.Next.HasHeld() {
+		w.expect(&c)
 	}
 	if err := w.Store.Commit(ctx, c); err != nil {
 		return err
 	}
-	w.note(&c.Next, w.now())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.active[c.Next.Key].pending
+	w.put(&c.Next, w.now(), func(n uint64) bool { // what was loaded, and is not known any more, was cleared meanwhile
+		_, pending := slices.BinarySearch(known, n)
+		return pending || !hasEntry(&c.Loaded, n)
+	})
 	return nil
 }
 
@@ -50,46 +57,68 @@ func (w *watch) Clear(ctx context.Context, c record.Clear) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := w.active[c.Group]
+	a, known := w.active[c.Group]
+	if !known || a.incarnation != c.Incarnation {
+		return nil
+	}
 	for _, n := range c.Numbers {
-		if n >= a.last && !a.held {
-			delete(w.active, c.Group)
+		if i, pending := slices.BinarySearch(a.pending, n); pending {
+			a.pending = slices.Delete(a.pending, i, i+1)
 		}
+	}
+	w.active[c.Group] = a
+	if len(a.pending) == 0 && !a.held {
+		delete(w.active, c.Group)
 	}
 	return nil
 }
 
 // expect adds what a commit may bring to what is known.
-func (w *watch) expect(g *record.Group) {
+func (w *watch) expect(c *record.Commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	g := &c.Next
 	a := w.active[g.Key]
 	a.held = a.held || g.HasHeld()
-	a.last = max(a.last, lastPending(g))
+	for i := range g.Pending {
+		n := g.Pending[i].Number
+		if at, known := slices.BinarySearch(a.pending, n); !known && !hasEntry(&c.Loaded, n) {
+			a.pending = slices.Insert(a.pending, at, n)
+		}
+	}
 	a.since = w.now()
 	w.active[g.Key] = a
+}
+
+func hasEntry(g *record.Group, number uint64) bool {
+	_, found := slices.BinarySearchFunc(g.Pending, number, func(p record.Pending, n uint64) int { return cmp.Compare(p.Number, n) })
+	return found
 }
 
 // note takes a group up as it is, last touched then, if nothing newer is known.
 func (w *watch) note(g *record.Group, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.put(g, since, func(uint64) bool { return true })
+}
+
+// put takes a group up with those of its entries that are pending, if nothing newer is known.
+func (w *watch) put(g *record.Group, since time.Time, pending func(number uint64) bool) {
 	a := w.active[g.Key]
 	if cmp.Or(cmp.Compare(a.incarnation, g.Incarnation), cmp.Compare(a.version, g.Version)) > 0 {
 		return
 	}
-	if len(g.Pending) == 0 && !g.HasHeld() {
+	a = activity{incarnation: g.Incarnation, version: g.Version, held: g.HasHeld(), since: since}
+	for i := range g.Pending {
+		if n := g.Pending[i].Number; pending(n) {
+			a.pending = append(a.pending, n)
+		}
+	}
+	if len(a.pending) == 0 && !a.held {
 		delete(w.active, g.Key)
 		return
 	}
-	w.active[g.Key] = activity{incarnation: g.Incarnation, version: g.Version, last: lastPending(g), held: g.HasHeld(), since: since}
-}
-
-func lastPending(g *record.Group) uint64 {
-	if len(g.Pending) == 0 {
-		return 0
-	}
-	return g.Pending[len(g.Pending)-1].Number
+	w.active[g.Key] = a
 }
 
 // due takes the groups that nobody has touched for so long; they are due again after as long.

@@ -19,6 +19,8 @@ type scripted struct {
 
 func (s scripted) Commit(context.Context, record.Commit) error { return s.commit() }
 
+func (s scripted) Clear(context.Context, record.Clear) error { return nil }
+
 func version(n uint64, held bool) record.Group {
 	g := record.Group{Key: record.GroupKey{Stream: "s", Group: "g"}, Incarnation: 1, Version: n}
 	if held {
@@ -64,5 +66,95 @@ func TestAGroupWithNothingUnderWayIsForgotten(t *testing.T) {
 	w.note(&done, time.Now())
 	if len(w.active) != 0 {
 		t.Errorf("still there: %+v", w.active)
+	}
+}
+
+// pending makes a group with entries that have effects.
+func pending(n uint64, numbers ...uint64) record.Group {
+	g := version(n, false)
+	for _, number := range numbers {
+		g.Pending = append(g.Pending, record.Pending{Number: number, Effects: []record.Effect{{}}})
+	}
+	return g
+}
+
+func clearing(numbers ...uint64) record.Clear {
+	g := version(0, false)
+	return record.Clear{Group: g.Key, Incarnation: g.Incarnation, Numbers: numbers}
+}
+
+// cleared clears, and tells whether the watch still has the group.
+func cleared(t *testing.T, w *watch, c record.Clear) bool {
+	t.Helper()
+	if err := w.Clear(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	return len(w.active) > 0
+}
+
+func TestAGroupIsForgottenWithTheLastOfItsEntriesWhicheverThatIs(t *testing.T) {
+	now := time.Now()
+	w := newWatch(scripted{commit: func() error { return nil }}, func() time.Time { return now })
+	for _, c := range []record.Commit{{Next: pending(1, 1)}, {Loaded: pending(1, 1), Next: pending(2, 1, 2)}, {Loaded: pending(2, 1, 2), Next: pending(3, 1, 2, 5)}} {
+		if err := w.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !cleared(t, w, clearing(5)) || !cleared(t, w, clearing(2)) {
+		t.Error("the first entry is forgotten with a later one")
+	}
+	now = now.Add(lostAfter)
+	if len(w.due(lostAfter)) != 1 {
+		t.Error("no sweep is due")
+	}
+	if cleared(t, w, clearing(1)) {
+		t.Errorf("still there: %+v", w.active)
+	}
+}
+
+func TestWhatWasClearedDuringACommitIsNotWaitedFor(t *testing.T) {
+	var w *watch
+	w = newWatch(scripted{commit: func() error { return w.Clear(t.Context(), clearing(1)) }}, time.Now)
+	before := pending(1, 1)
+	w.note(&before, time.Now())
+	if err := w.Commit(t.Context(), record.Commit{Loaded: before, Next: pending(2, 1, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	if cleared(t, w, clearing(2)) {
+		t.Errorf("still there: %+v", w.active)
+	}
+}
+
+func TestAClearOfAnOlderIncarnationHidesNothing(t *testing.T) {
+	w := newWatch(scripted{}, time.Now)
+	anew := pending(1, 1)
+	anew.Incarnation = 2
+	w.note(&anew, time.Now())
+	if !cleared(t, w, clearing(1)) {
+		t.Error("the entry of the newer one is forgotten")
+	}
+}
+
+func TestACommitWhoseAnswerIsLateLeavesNothingOut(t *testing.T) {
+	for _, effects := range []bool{true, false} {
+		first, second := record.Commit{Next: pending(1, 1)}, record.Commit{Loaded: pending(1, 1), Next: pending(2, 1, 2)}
+		if !effects {
+			first.Next.Pending[0].Effects, second.Loaded.Pending[0].Effects, second.Next.Pending[0].Effects = nil, nil, nil
+		}
+		var w *watch
+		overtaken := false
+		w = newWatch(scripted{commit: func() error {
+			if overtaken {
+				return nil
+			}
+			overtaken = true
+			return w.Commit(t.Context(), second)
+		}}, time.Now)
+		if err := w.Commit(t.Context(), first); err != nil {
+			t.Fatal(err)
+		}
+		if !cleared(t, w, clearing(2)) {
+			t.Error("the first entry is forgotten with the second")
+		}
 	}
 }
