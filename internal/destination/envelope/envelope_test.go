@@ -76,7 +76,7 @@ func TestAnotherSystemTakesInWhatIsSent(t *testing.T) {
 		{Headers: map[string]string{"1": "a", "2": "b", "3": "c", "4": "d", "5": "e", "6": "f"}, Body: []byte("seven fit where there is no content type")},
 	} {
 		m := seal(t, delivery(e))
-		want := record.Message{Stream: "orders", ID: "orders/eve/7", Group: "account-1", ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Retention: record.DefaultRetention}
+		want := record.Message{Stream: "orders", ID: "orders/eve/7", Group: "account-1", ContentType: e.ContentType, Headers: e.Headers, Body: e.Body}
 		if d := cmp.Diff(want, receive(t, m), cmpopts.EquateEmpty()); d != "" {
 			t.Error(d)
 		}

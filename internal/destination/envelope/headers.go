@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/wire"
 )
 
 const contentType = "Content-Type"
@@ -40,7 +41,7 @@ func headers(all, attributes map[string]string, needed bool) map[string]string {
 	var fit []string
 	for name, value := range all {
 		switch {
-		case reserved(name):
+		case wire.Reserved(name):
 		case value != "" && queue.ValidAttributeName(name) && queue.ValidText(value) && !strings.EqualFold(name, contentType):
 			fit = append(fit, name)
 		default:
@@ -68,10 +69,4 @@ func rank(name string) int {
 		return 0
 	}
 	return 1
-}
-
-// reserved reports whether a header has a name of the contract. Messages that the system makes up itself say so in once-event.
-func reserved(name string) bool {
-	const prefix = "once-"
-	return !strings.EqualFold(name, "once-event") && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }

@@ -33,6 +33,9 @@
 // back to its committed length. After a failed fsync nothing that the page cache says about the file is believed: bytes that were
 // not recorded are cut off and written again.
 //
+// Every record has a format number and a checksum. A corrupt one is an error that wraps [record.ErrCorrupt], never one that is not there: a corrupt length keeps the
+// file from being opened, a corrupt mark keeps its group's, or its identity's, deliveries from being sent, and those alone.
+//
 // # Limits
 //
 // The file belongs to one process and to one database; what others append is cut off. A reader that follows the file may see lines

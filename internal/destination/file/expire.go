@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -13,7 +14,7 @@ const walkFactor = 20
 
 // Expire deletes up to limit marks that have expired, and tells how many it deleted. It looks at a part of the marks, some times as
 // many as it may delete, and the next call goes on from there: with millions of marks, of which few have expired, one call takes no
-// longer. Marks read as absent once they have expired, deleted or not.
+// longer. Marks read as absent once they have expired, deleted or not. Corrupt ones stay, and are logged.
 func (s *Sender) Expire(ctx context.Context, limit int) (int, error) {
 	r := &request{done: make(chan struct{})}
 	err := s.collect(ctx, r, limit)
@@ -45,7 +46,7 @@ func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
 	defer it.Close()
 	now := s.options.Now()
 	var next []byte
-	looked := 0
+	looked, corrupt := 0, 0
 	for valid := it.First(); valid; valid = it.Next() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -54,14 +55,18 @@ func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
 			next = bytes.Clone(it.Key())
 			break
 		}
-		_, expires, err := parseMark(it.Value())
-		if err != nil {
-			return err
+		_, expires, err := parseMark(it.Key(), it.Value())
+		if err != nil { // it says that something was written, and must not be forgotten
+			corrupt++
+			continue
 		}
 		if expires.After(now) {
 			continue
 		}
 		r.expired = append(r.expired, bytes.Clone(it.Key()))
+	}
+	if corrupt > 0 {
+		s.options.Log.Error("corrupt marks of a file passed over", slog.String("path", s.path), slog.Int("marks", corrupt))
 	}
 	s.mu.Lock()
 	s.cursor = next

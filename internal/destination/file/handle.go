@@ -202,7 +202,8 @@ func (s *Sender) cut(f handle) error {
 func (s *Sender) irregular() error { return fmt.Errorf("%s is not a regular file", s.path) }
 
 func (s *Sender) recordLength(n int64) error {
-	return s.db.Set(s.marks.lengthKey(), lengthValue(n), pebble.Sync)
+	key := s.marks.lengthKey()
+	return s.db.Set(key, lengthValue(key, n), pebble.Sync)
 }
 
 // createFolders is os.MkdirAll that survives a power failure.

@@ -64,7 +64,8 @@ func (m *marks) groupKey(d *record.Delivery) string {
 
 // covers reports whether the store says that the delivery was written.
 func (m *marks) covers(want *mark, now time.Time) (bool, error) {
-	value, closer, err := m.db.Get([]byte(want.key))
+	key := []byte(want.key)
+	value, closer, err := m.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
 	}
@@ -72,7 +73,7 @@ func (m *marks) covers(want *mark, now time.Time) (bool, error) {
 		return false, err
 	}
 	defer closer.Close()
-	number, expires, err := parseMark(value)
+	number, expires, err := parseMark(key, value)
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +81,8 @@ func (m *marks) covers(want *mark, now time.Time) (bool, error) {
 }
 
 func (m *marks) length() (n int64, known bool, err error) {
-	value, closer, err := m.db.Get(m.lengthKey())
+	key := m.lengthKey()
+	value, closer, err := m.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, false, nil
 	}
@@ -88,25 +90,38 @@ func (m *marks) length() (n int64, known bool, err error) {
 		return 0, false, err
 	}
 	defer closer.Close()
-	if len(value) != 8 {
-		return 0, false, fmt.Errorf("read committed length: %w", record.ErrCorrupt)
+	n, err = parseLength(key, value)
+	return n, err == nil, err
+}
+
+func lengthValue(key []byte, n int64) []byte {
+	return seal(key, binary.BigEndian.AppendUint64(nil, uint64(n))) //nolint:gosec // a length is not negative
+}
+
+func parseLength(key, value []byte) (int64, error) {
+	content, err := open(key, value)
+	if err == nil && len(content) != 8 {
+		err = fmt.Errorf("%w: %d bytes", record.ErrCorrupt, len(content))
 	}
-	return int64(binary.BigEndian.Uint64(value)), true, nil //nolint:gosec // written from an int64
-}
-
-func lengthValue(n int64) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(n)) //nolint:gosec // a length is not negative
-}
-
-func markValue(number uint64, expires time.Time) []byte {
-	value := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli()))
-	return binary.BigEndian.AppendUint64(value, number)
-}
-
-func parseMark(value []byte) (number uint64, expires time.Time, err error) {
-	if len(value) != 16 {
-		return 0, time.Time{}, fmt.Errorf("read mark: %w", record.ErrCorrupt)
+	if err != nil {
+		return 0, fmt.Errorf("read committed length: %w", err)
 	}
-	millis := int64(binary.BigEndian.Uint64(value)) //nolint:gosec // written from an int64
-	return binary.BigEndian.Uint64(value[8:]), time.UnixMilli(millis), nil
+	return int64(binary.BigEndian.Uint64(content)), nil //nolint:gosec // written from an int64
+}
+
+func markValue(key []byte, number uint64, expires time.Time) []byte {
+	content := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli()))
+	return seal(key, binary.BigEndian.AppendUint64(content, number))
+}
+
+func parseMark(key, value []byte) (number uint64, expires time.Time, err error) {
+	content, err := open(key, value)
+	if err == nil && len(content) != 16 {
+		err = fmt.Errorf("%w: %d bytes", record.ErrCorrupt, len(content))
+	}
+	if err != nil {
+		return 0, time.Time{}, fmt.Errorf("read mark: %w", err)
+	}
+	millis := int64(binary.BigEndian.Uint64(content)) //nolint:gosec // written from an int64
+	return binary.BigEndian.Uint64(content[8:]), time.UnixMilli(millis), nil
 }

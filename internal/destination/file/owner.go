@@ -56,14 +56,18 @@ func (s *Sender) ownName() (string, error) {
 	key := s.marks.prefix(owners)
 	value, closer, err := s.db.Get(key)
 	if err == nil {
-		name := string(value)
-		return name, closer.Close()
+		defer closer.Close()
+		name, err := open(key, value)
+		if err != nil {
+			return "", fmt.Errorf("read owner: %w", err)
+		}
+		return string(name), nil
 	}
 	if !errors.Is(err, pebble.ErrNotFound) {
 		return "", fmt.Errorf("load owner: %w", err)
 	}
 	name := rand.Text()
-	if err := s.db.Set(key, []byte(name), pebble.Sync); err != nil {
+	if err := s.db.Set(key, seal(key, []byte(name)), pebble.Sync); err != nil {
 		return "", fmt.Errorf("record owner: %w", err)
 	}
 	return name, nil

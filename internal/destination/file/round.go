@@ -143,9 +143,14 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 			if err == nil && marked {
 				continue
 			}
+			if errors.Is(err, record.ErrCorrupt) { // whether it was written nobody can tell; the others must not wait for it
+				r.errs[i] = fmt.Errorf("append to file %s: %w", s.path, err)
+				continue
+			}
 			p.depends = append(p.depends, &r.errs[i])
 			if err == nil {
-				err = p.batch.Set([]byte(m.key), markValue(m.number, now.Add(m.keep)), nil)
+				key := []byte(m.key)
+				err = p.batch.Set(key, markValue(key, m.number, now.Add(m.keep)), nil)
 			}
 			if err != nil {
 				failed = err
@@ -168,7 +173,8 @@ func (s *Sender) carryOut(p *plan) error {
 		err = s.append(s.buf) // to the new file
 	}
 	if err == nil {
-		err = p.batch.Set(s.marks.lengthKey(), lengthValue(s.length+int64(len(s.buf))), nil)
+		key := s.marks.lengthKey()
+		err = p.batch.Set(key, lengthValue(key, s.length+int64(len(s.buf))), nil)
 	}
 	if err == nil {
 		err = p.batch.Commit(pebble.NoSync)

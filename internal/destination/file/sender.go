@@ -25,7 +25,7 @@ type Options struct {
 	Retention time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
-	// Log is told of files that disappeared. Defaults to discarding.
+	// Log is told of files that disappeared, and of corrupt marks. Defaults to discarding.
 	Log *slog.Logger
 
 	// open stands in for openFile in tests.

@@ -8,8 +8,8 @@
 //
 // # Errors
 //
-// A message that no front door would take (a body or headers that are too large) is refused as invalid. Under sequence admission its number is
-// then missing at the target until the refused delivery is sent again, or the target's gap policy acts.
+// A message that the target would not take (a body or headers that are too large, a header whose name begins with once-) is refused as invalid. It stays so when
+// it is redriven: under sequence admission its number is missing at the target until the target's gap policy acts.
 package stream
 
 import (
@@ -108,7 +108,7 @@ func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	} else if s.admission == record.BySequence {
 		return m, ErrUnnumbered
 	}
-	if err := m.Validate(); err != nil {
+	if err := takes(&m); err != nil {
 		return m, &record.RefusedError{Reason: record.ReasonInvalid, Detail: err.Error()}
 	}
 	return m, nil

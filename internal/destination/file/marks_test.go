@@ -1,0 +1,222 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A stored record of a file, and how it is read.
+type stored struct {
+	name string
+	key  []byte
+	read func(s *Sender) (found bool, err error)
+}
+
+// records lists the records of a file to which the deliveries a/1 and single were written.
+func records(s *Sender) []stored {
+	numbered, single := named("a/1"), named("single")
+	covers := func(d *record.Delivery) (mark, func(s *Sender) (bool, error)) {
+		m := s.mark(d)
+		return m, func(s *Sender) (bool, error) { return s.marks.covers(&m, time.Now()) }
+	}
+	group, readGroup := covers(&numbered)
+	identity, readIdentity := covers(&single)
+	return []stored{
+		{"length", s.marks.lengthKey(), func(s *Sender) (bool, error) {
+			_, known, err := s.marks.length()
+			return known, err
+		}},
+		{"group", []byte(group.key), readGroup},
+		{"identity", []byte(identity.key), readIdentity},
+		{"owner", s.marks.prefix(owners), func(s *Sender) (bool, error) {
+			name, err := s.ownName()
+			return name != "", err
+		}},
+	}
+}
+
+func (b *bench) get(key []byte) []byte {
+	b.t.Helper()
+	value, closer, err := b.db.Get(key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer closer.Close()
+	return bytes.Clone(value)
+}
+
+func (b *bench) set(key, value []byte) {
+	b.t.Helper()
+	if err := b.db.Set(key, value, pebble.NoSync); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestADamagedRecordIsAnErrorWhereverItIsDamaged(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"), named("single"))
+	for _, r := range records(s) {
+		good := b.get(r.key)
+		check := func(what string, value []byte) {
+			t.Helper()
+			b.set(r.key, value)
+			if found, err := r.read(s); !errors.Is(err, record.ErrCorrupt) || found {
+				t.Errorf("%s, %s: found %t, %v", r.name, what, found, err)
+			}
+		}
+		for i := range good {
+			damaged := bytes.Clone(good)
+			damaged[i] ^= 0x10
+			check("a flipped bit", damaged)
+			check("cut short", good[:i])
+		}
+		check("too long", append(bytes.Clone(good), 0))
+		b.set(r.key, good)
+		if found, err := r.read(s); err != nil || !found {
+			t.Errorf("%s: found %t, %v", r.name, found, err)
+		}
+	}
+}
+
+func TestARecordUnderAnotherKeyIsAnError(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"), named("single"))
+	all := records(s)
+	b.set(all[1].key, b.get(all[2].key))
+	if found, err := all[1].read(s); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("found %t, %v", found, err)
+	}
+}
+
+func TestARecordOfANewerVersionIsAnErrorThatSaysSo(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"), named("single"))
+	for _, r := range records(s) {
+		value := b.get(r.key)
+		value[0]++
+		b.set(r.key, value)
+		if _, err := r.read(s); !errors.Is(err, record.ErrCorrupt) || !strings.Contains(err.Error(), "format 2") {
+			t.Errorf("%s: %v", r.name, err)
+		}
+	}
+}
+
+func TestACorruptMarkHoldsUpItsOwnDeliveriesOnly(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1}))
+	damaged := b.get(key)
+	damaged[3] ^= 1 // in the expiry
+	b.set(key, damaged)
+	errs := s.Send(t.Context(), []record.Delivery{named("a/1"), named("b/1"), named("a/2")})
+	if !errors.Is(errs[0], record.ErrCorrupt) || errs[1] != nil || !errors.Is(errs[2], record.ErrCorrupt) {
+		t.Errorf("%v", errs)
+	}
+	b.want("a/1", "b/1")
+}
+
+func TestACorruptLengthCutsNothingOff(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	b.close(s)
+	length := b.get(s.marks.lengthKey())
+	length[len(length)-5] = 0 // the lowest byte of the number, or of what is sealed
+	b.set(s.marks.lengthKey(), length)
+	if _, err := Open(b.db, b.path, Options{}); !errors.Is(err, record.ErrCorrupt) {
+		t.Error(err)
+	}
+	b.want("a/1")
+}
+
+func TestExpirePassesOverCorruptMarksAndKeepsThem(t *testing.T) {
+	b := newBench(t)
+	now := time.Now()
+	s := b.open(Options{Now: func() time.Time { return now }})
+	b.send(s, named("a/1"), named("b/1"), named("c/1"))
+	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "b", Incarnation: 1}))
+	damaged := b.get(key)
+	damaged[len(damaged)-1] ^= 1
+	b.set(key, damaged)
+	now = now.Add(2 * record.DefaultGroupRetention)
+	for range 2 {
+		if _, err := s.Expire(t.Context(), 10); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := b.get(key); !bytes.Equal(got, damaged) {
+		t.Errorf("changed to %x", got)
+	}
+	if n := b.marks(s); n != 1 {
+		t.Errorf("%d marks are left", n)
+	}
+	errs := s.Send(t.Context(), []record.Delivery{named("b/1")})
+	if !errors.Is(errs[0], record.ErrCorrupt) {
+		t.Errorf("sent again: %v", errs[0])
+	}
+	b.want("a/1", "b/1", "c/1")
+}
+
+func (b *bench) marks(s *Sender) (n int) {
+	b.t.Helper()
+	it, err := b.db.NewIter(&pebble.IterOptions{LowerBound: s.marks.prefix(marksFrom), UpperBound: s.marks.prefix(marksTo)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer it.Close()
+	for valid := it.First(); valid; valid = it.Next() {
+		n++
+	}
+	return n
+}
+
+// FuzzARecordIsReadAsItWasWrittenOrNotAtAll reads any value: it is what was sealed under this key, or an error.
+func FuzzARecordIsReadAsItWasWrittenOrNotAtAll(f *testing.F) {
+	key := []byte("key")
+	good := markValue(key, 7, time.UnixMilli(1767225600000))
+	f.Add([]byte{})
+	f.Add(good)
+	f.Add(good[:len(good)-1])
+	f.Add(append([]byte{format + 1}, good[1:]...))
+	f.Add(lengthValue(key, 1<<40))
+	f.Add(seal(key, nil))
+	f.Fuzz(func(t *testing.T, value []byte) {
+		number, expires, err := parseMark(key, value)
+		switch {
+		case err != nil && !errors.Is(err, record.ErrCorrupt):
+			t.Fatalf("an error of no kind: %v", err)
+		case err == nil && !bytes.Equal(markValue(key, number, expires), value):
+			t.Fatalf("%x is read as %d until %s", value, number, expires)
+		}
+		n, err := parseLength(key, value)
+		switch {
+		case err != nil && !errors.Is(err, record.ErrCorrupt):
+			t.Fatalf("an error of no kind: %v", err)
+		case err == nil && !bytes.Equal(lengthValue(key, n), value):
+			t.Fatalf("%x is read as %d", value, n)
+		}
+		if len(value) == 0 {
+			return
+		}
+		// Whatever is sealed is read, and no longer after any change of one byte.
+		sealed := seal(key, value)
+		if content, err := open(key, sealed); err != nil || !bytes.Equal(content, value) {
+			t.Fatalf("%x came back as %x, %v", value, content, err)
+		}
+		sealed[int(value[0])%len(sealed)]++
+		if _, err := open(key, sealed); !errors.Is(err, record.ErrCorrupt) {
+			t.Fatalf("damaged, it is read: %v", err)
+		}
+	})
+}
