@@ -20,14 +20,18 @@ type permission struct {
 	arn    arn
 }
 
-// An arn is the resource of a destination: either a whole ARN, or what one in this account and region is made of.
-type arn struct{ whole, service, resource string }
+// An arn is the resource of a destination: either a whole ARN, or what one in this partition is made of. Region and account default to this one.
+type arn struct{ whole, service, resource, region, account string }
 
 func (a arn) in(scope constructs.Construct) *string {
 	if a.whole != "" {
 		return jsii.String(a.whole)
 	}
-	return awscdk.Stack_Of(scope).FormatArn(&awscdk.ArnComponents{Service: jsii.String(a.service), Resource: jsii.String(a.resource), ArnFormat: awscdk.ArnFormat_NO_RESOURCE_NAME})
+	parts := &awscdk.ArnComponents{Service: jsii.String(a.service), Resource: jsii.String(a.resource), ArnFormat: awscdk.ArnFormat_NO_RESOURCE_NAME}
+	if a.account != "" {
+		parts.Region, parts.Account = jsii.String(a.region), jsii.String(a.account)
+	}
+	return awscdk.Stack_Of(scope).FormatArn(parts)
 }
 
 // grant gives the permissions, and only them.
@@ -78,7 +82,8 @@ func named(target, service, prefix string) arn {
 	return arn{service: service, resource: prefix + target}
 }
 
-// queueARN takes a name, a URL or an ARN. A URL is https://sqs.REGION.amazonaws.com/ACCOUNT/NAME.
+// queueARN takes a name, a URL or an ARN. A URL is https://sqs.REGION.amazonaws.com/ACCOUNT/NAME, in China with .cn; it does not tell the partition,
+// which is this one: no permission reaches into another.
 func queueARN(target string) (arn, error) {
 	if !strings.Contains(target, "://") {
 		return named(target, "sqs", ""), nil
@@ -91,7 +96,7 @@ func queueARN(target string) (arn, error) {
 	if len(host) < 3 || host[0] != "sqs" || len(path) != 2 {
 		return arn{}, fmt.Errorf("queue URL %s is not https://sqs.REGION.amazonaws.com/ACCOUNT/NAME; give the queue's ARN", target)
 	}
-	return arn{whole: fmt.Sprintf("arn:aws:sqs:%s:%s:%s", host[1], path[0], path[1])}, nil
+	return arn{service: "sqs", resource: path[1], region: host[1], account: path[0]}, nil
 }
 
 // secretPermissions gives what reads a webhook's secret. AWS appends a dash and six characters to a secret's name in its ARN.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
@@ -18,6 +20,9 @@ func allowed(t *testing.T, d config.Destination, environment map[string]string) 
 		where := p.arn.whole
 		if where == "" {
 			where = p.arn.service + " " + p.arn.resource
+		}
+		if p.arn.account != "" {
+			where += " of " + p.arn.account + " in " + p.arn.region
 		}
 		lines = append(lines, p.action+" "+where)
 	}
@@ -35,7 +40,15 @@ func TestADestinationNeedsThePermissionsOfItsPlace(t *testing.T) {
 		"queue by name": {config.Destination{SQS: "billing.fifo"}, []string{"sqs:SendMessage sqs billing.fifo", "sqs:GetQueueUrl sqs billing.fifo"}},
 		"queue by URL": {
 			config.Destination{SQS: "https://sqs.eu-central-1.amazonaws.com/123456789012/billing"},
-			[]string{"sqs:SendMessage arn:aws:sqs:eu-central-1:123456789012:billing", "sqs:GetQueueUrl arn:aws:sqs:eu-central-1:123456789012:billing"},
+			[]string{"sqs:SendMessage sqs billing of 123456789012 in eu-central-1", "sqs:GetQueueUrl sqs billing of 123456789012 in eu-central-1"},
+		},
+		"queue by URL in China": {
+			config.Destination{SQS: "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/billing.fifo"},
+			[]string{"sqs:SendMessage sqs billing.fifo of 123456789012 in cn-north-1", "sqs:GetQueueUrl sqs billing.fifo of 123456789012 in cn-north-1"},
+		},
+		"queue by URL in GovCloud": {
+			config.Destination{SQS: "https://sqs.us-gov-west-1.amazonaws.com/123456789012/billing"},
+			[]string{"sqs:SendMessage sqs billing of 123456789012 in us-gov-west-1", "sqs:GetQueueUrl sqs billing of 123456789012 in us-gov-west-1"},
 		},
 		"topic by name": {config.Destination{SNS: "news"}, []string{"sns:Publish sns news"}},
 		"topic by ARN":  {config.Destination{SNS: topic}, []string{"sns:Publish " + topic}},
@@ -47,6 +60,18 @@ func TestADestinationNeedsThePermissionsOfItsPlace(t *testing.T) {
 		if err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %s, %v", name, cmp.Diff(c.want, got), err)
 		}
+	}
+}
+
+func TestAQueueByURLIsInThePartitionOfTheStack(t *testing.T) {
+	queue, err := queueARN("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack := awscdk.NewStack(NewApp(), jsii.String("S"), nil)
+	got := asJSON(stack.Resolve(queue.in(stack)))
+	if want := `{"Fn::Join":["",["arn:",{"Ref":"AWS::Partition"},":sqs:cn-north-1:123456789012:billing"]]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -37,7 +37,7 @@ type PipelineProps struct {
 	Timeout time.Duration
 	// MaxConcurrency of each queue. Defaults to 50.
 	MaxConcurrency int
-	// ReservedConcurrency of each function. Defaults to none.
+	// ReservedConcurrency of each function, at least 2·MaxConcurrency + 1. Defaults to none.
 	ReservedConcurrency int
 	// MaxReceives of a message on an ingress queue. Defaults to 100.
 	MaxReceives int

@@ -91,11 +91,11 @@ func TestEveryQueueFeedsItsFunctionWithPartialBatchResponses(t *testing.T) {
 }
 
 func TestMaximumConcurrencyIsASetting(t *testing.T) {
-	x := synth(t, "maxConcurrency=7", "reservedConcurrency=9")
+	x := synth(t, "maxConcurrency=7", "reservedConcurrency=15")
 	for _, id := range x.all(t, mappingType, 4) {
 		x.Resources[id].expect(t, id, map[string]any{"ScalingConfig.MaximumConcurrency": 7})
 	}
 	for _, id := range x.all(t, functionType, 3) {
-		x.Resources[id].expect(t, id, map[string]any{"ReservedConcurrentExecutions": 9})
+		x.Resources[id].expect(t, id, map[string]any{"ReservedConcurrentExecutions": 15})
 	}
 }

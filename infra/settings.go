@@ -25,7 +25,7 @@ type Settings struct {
 	Timeout time.Duration
 	// MaxConcurrency is how many invocations each queue may cause at once. Defaults to 50.
 	MaxConcurrency int
-	// ReservedConcurrency of each function. Defaults to 0, which reserves and limits nothing.
+	// ReservedConcurrency of each function. Defaults to 0, which reserves and limits nothing. At least 2·MaxConcurrency + 1: two queues feed a function, and sweeps or redrives.
 	ReservedConcurrency int
 	// MaxReceives is how often a message is received before an ingress queue gives it up to its dead-letter queue; the functions refuse what is hopeless long
 	// before, with a reason. Defaults to 100: five hours of an unreachable store.
@@ -90,8 +90,9 @@ func (s *Settings) complete(given map[string]any) error {
 		}
 		s.API.LogsRole = false
 	}
-	if s.MaxConcurrency > s.ReservedConcurrency && s.ReservedConcurrency > 0 {
-		return fmt.Errorf("context reservedConcurrency: %d is less than maxConcurrency %d: the queues would be throttled", s.ReservedConcurrency, s.MaxConcurrency)
+	if least := 2*s.MaxConcurrency + 1; s.ReservedConcurrency > 0 && s.ReservedConcurrency < least {
+		return fmt.Errorf("context reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
+			"what is throttled waits, and its delivery counts", s.ReservedConcurrency, least, s.MaxConcurrency)
 	}
 	if (s.GroupsTable == "") != (s.TokensTable == "") {
 		return errors.New("context groupsTable and tokensTable: give both or none")

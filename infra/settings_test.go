@@ -68,10 +68,15 @@ func TestWhatIsWrongWithTheContextIsNamed(t *testing.T) {
 		"context vpcEndpoints: \"vpc-1\" is not":       {"vpcEndpoints": "vpc-1", "api": "rest"},
 		"context userPool: \"pool\" is not the ARN":    {"userPool": "pool", "api": "rest", "auth": "jwt"},
 		"userPool: set auth=jwt":                       {"jwtIssuer": "https://issuer.example"},
+		"reservedConcurrency: 50 is less than 101":     {"reservedConcurrency": "50", "maxConcurrency": "50"},
+		"reservedConcurrency: 100 is less than 101":    {"reservedConcurrency": "100"},
 	} {
 		if _, err := parseSettings(values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", values, err, want)
 		}
+	}
+	if _, err := parseSettings(map[string]any{"reservedConcurrency": "101", "maxConcurrency": "50"}); err != nil {
+		t.Error(err)
 	}
 	_, err := parseSettings(map[string]any{"memory": "1", "timeout": "1", "colour": "red"})
 	for _, name := range []string{"memory", "timeout", "colour"} {
