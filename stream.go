@@ -48,7 +48,7 @@ type StreamConfig struct {
 	Admission Admission
 	// Order defaults to OrderGroup.
 	Order Order
-	// Retention is how long a done message is remembered. Defaults to 24 hours for messages that came by HTTP and to 15 days for others.
+	// Retention is how long a done message is remembered. Defaults to 15 days.
 	Retention time.Duration
 	// GroupRetention is how long a group's state outlives its last message. Defaults to 30 days.
 	GroupRetention time.Duration

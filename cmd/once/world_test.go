@@ -46,7 +46,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.Unquote(r.Header.Get("Idempotency-Key"))
 	group := r.Header.Get("Once-Group")
 	if source := r.Header.Get("Once-Source"); source != "" && id == "" {
-		id, group = source+"/"+r.Header.Get("Once-Epoch")+"/"+r.Header.Get("Once-Sequence"), source
+		epoch := r.Header.Get("Once-Epoch")
+		if epoch == "" {
+			epoch = "0"
+		}
+		id, group = source+"/"+epoch+"/"+r.Header.Get("Once-Sequence"), source
 	}
 	if group == "" {
 		group = id

@@ -9,7 +9,7 @@ import (
 // Admit tells by its token whether a message is new. If it is not, the outcome is its fate.
 func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate record.Outcome, fresh bool) {
 	switch {
-	case t.State == record.Done && t.Reason == record.ReasonDeleted:
+	case t.Reason == record.ReasonDeleted:
 		return reject(record.ReasonDeleted, "the request was deleted"), false
 	case t.State != record.Absent && t.Fingerprint != a.Fingerprint():
 		return KeyReuse(), false

@@ -57,8 +57,11 @@ func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token,
 	case !errors.Is(err, record.ErrConflict):
 		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
 	}
-	if found, err = d.forgive(ctx, a, found); err != nil {
+	if found, err = d.renew(ctx, a, found); err != nil {
 		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
+	if found.Deleting() && found.Fingerprint == a.Fingerprint() {
+		return found, false, nil // whoever runs it now finds it deleted; until then it is what it was
 	}
 	if fate, _ := Admit(record.Stream{}, a, found, d.cfg.Now()); fate.Kind == record.Rejected {
 		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
@@ -66,14 +69,19 @@ func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token,
 	return found, false, nil
 }
 
-// forgive takes the reason of an earlier refusal off the token of a message that comes again: whoever waits for it would be told the old fate in place of the new one. On a
-// conflict the message has moved on, and the token is as found then.
-func (d *Desk) forgive(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
-	if found.State != record.Issued || found.Reason == "" || found.Fingerprint != a.Fingerprint() {
+// renewAfter is how old an issued token may be when its message is enqueued again. What is left of its time is longer than the message may be under way.
+const renewAfter = 24 * time.Hour
+
+// renew gives the token of a message that comes again its whole time, and takes the reason of an earlier refusal off it: whoever waits for the message would be told the old fate
+// in place of the new one. On a conflict the message has moved on, and the token is as found then.
+func (d *Desk) renew(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
+	expires := d.cfg.Now().Add(IssuedRetention)
+	fresh := found.Reason == "" && expires.Sub(found.Expires) <= renewAfter
+	if found.State != record.Issued || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
 		return found, nil
 	}
 	next := found
-	next.Owner, next.Reason, next.Expires = d.cfg.NewID(), "", d.cfg.Now().Add(IssuedRetention)
+	next.Owner, next.Reason, next.Expires = d.cfg.NewID(), "", expires
 	stored, err := d.cfg.Store.SwapToken(ctx, found, next)
 	if errors.Is(err, record.ErrConflict) {
 		return stored, nil

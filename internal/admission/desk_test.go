@@ -112,6 +112,52 @@ func TestIssuingAgainWritesNothing(t *testing.T) {
 	}
 }
 
+func TestAMessageThatIsIssuedAgainCanBeUnderWayAsLongAsANewOne(t *testing.T) {
+	for left, renewed := range map[time.Duration]bool{29 * 24 * time.Hour: false, 29*24*time.Hour - 1: true, time.Minute: true} {
+		desk, store := newDesk(record.ByToken)
+		m := record.Message{Stream: "s", ID: "a"}
+		a := admission.Arrival{Message: m}
+		old := record.Token{Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Owner: "first", Expires: noon.Add(left)}
+		if _, err := store.SwapToken(t.Context(), record.Token{Key: a.Token()}, old); err != nil {
+			t.Fatal(err)
+		}
+		token, fresh, err := desk.Issue(t.Context(), m)
+		if err != nil || fresh {
+			t.Fatal(fresh, err)
+		}
+		want := old.Expires
+		if renewed {
+			want = noon.Add(admission.IssuedRetention)
+		}
+		if stored := kept(t, store, m); !stored.Expires.Equal(want) || !token.Expires.Equal(want) {
+			t.Errorf("with %s left: expires %s, want %s", left, stored.Expires, want)
+		}
+	}
+}
+
+func TestARequestThatIsBeingDeletedIsWhatItWas(t *testing.T) {
+	desk, store := newDesk(record.ByKey)
+	m := record.Message{Stream: "s", ID: "a", Route: "POST /"}
+	a := admission.Arrival{Message: m}
+	deleting := record.Token{Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Owner: "delete", Reason: record.ReasonDeleted, Expires: noon.Add(time.Minute)}
+	if _, err := store.SwapToken(t.Context(), record.Token{Key: a.Token()}, deleting); err != nil {
+		t.Fatal(err)
+	}
+	if token, fresh, err := desk.Issue(t.Context(), m); err != nil || fresh || token.State != record.Issued {
+		t.Errorf("put again: %+v, %v, %v", token, fresh, err)
+	}
+	if state, err := desk.Status(t.Context(), m); err != nil || state.Status != admission.StatusAccepted {
+		t.Errorf("status %q, %v", state.Status, err)
+	}
+	if token := kept(t, store, m); token.Owner != "delete" || !token.Deleting() {
+		t.Errorf("it is not being deleted any more: %+v", token)
+	}
+	m.Body = []byte("other")
+	if _, _, err := desk.Issue(t.Context(), m); err == nil {
+		t.Error("another content was taken")
+	}
+}
+
 // A meddler is a store at which another one is faster, or which fails, where a reason of a refusal is written or taken away.
 type meddler struct {
 	record.Store

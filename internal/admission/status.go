@@ -71,12 +71,12 @@ func (d *Desk) Status(ctx context.Context, m record.Message) (State, error) {
 		a.Group = t.Group
 	}
 	st := State{Status: StatusUnknown, Group: a.GroupName(), Token: t, Reply: t.Reply}
-	if t.State == record.Done && t.Reason != record.ReasonDeleted {
-		st.Status = StatusDone
-		return st, nil
-	}
-	if t.Reason == record.ReasonDeleted {
+	switch {
+	case t.Deleted():
 		st.Status = StatusDeleted
+		return st, nil
+	case t.State == record.Done:
+		st.Status = StatusDone
 		return st, nil
 	}
 	if !a.ByNumber {
@@ -105,7 +105,7 @@ func (st *State) look(g *record.Group, a *Arrival) {
 		st.Status = StatusUnknown
 	case numbered && a.Sequence < src.Next:
 		st.Status = StatusDone
-	case st.Token.Reason != "":
+	case st.Token.Reason != "" && !st.Token.Deleting():
 		st.Status, st.Reason = StatusRejected, st.Token.Reason
 	case st.Token.State != record.Absent:
 		st.Status = StatusAccepted

@@ -5,14 +5,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/effectively-once/once/internal/problem"
 	"github.com/effectively-once/once/internal/record"
 )
-
-// Retention is how long a message that came by HTTP is remembered where its stream does not say.
-const Retention = 24 * time.Hour
 
 // stream gives the stream that the path names.
 func (s *server) stream(r *http.Request) (record.Stream, error) {
@@ -74,7 +70,7 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 	if err := admissible(stream, &m); err != nil {
 		return stream, m, err
 	}
-	return stream, m, s.complete(w, r, stream, &m)
+	return stream, m, s.complete(w, r, &m)
 }
 
 // admissible checks that a message carries the proof that its stream admits by.
@@ -92,15 +88,12 @@ func admissible(stream record.Stream, m *record.Message) error {
 }
 
 // complete reads the body and fills in what the front door knows.
-func (s *server) complete(w http.ResponseWriter, r *http.Request, stream record.Stream, m *record.Message) error {
+func (s *server) complete(w http.ResponseWriter, r *http.Request, m *record.Message) error {
 	var err error
 	if m.Body, err = readBody(w, r); err != nil {
 		return err
 	}
 	m.Accepted = s.Now()
-	if m.Retention = stream.Retention; m.Retention == 0 {
-		m.Retention = Retention
-	}
 	return invalid(m.Validate())
 }
 

@@ -37,11 +37,23 @@ func (a *answer) accepted(w http.ResponseWriter) error {
 
 // done answers with the handler's reply, or with a receipt where it replied nothing.
 func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
+	status := http.StatusOK
+	if reply != nil && reply.Status != 0 {
+		status = reply.Status
+	}
+	if status < 200 || status > 599 {
+		return &problem.Problem{Type: problem.Internal}
+	}
+	if !a.numbered {
+		// The first one says so too: by this the caller knows it from the answer of something that stands between.
+		w.Header()[headerReplayed] = []string{strconv.FormatBool(a.replayed)}
+	}
 	if reply == nil {
-		return a.receipt(w, http.StatusOK, admission.StatusDone)
+		return a.receipt(w, status, admission.StatusDone)
 	}
 	a.mark(w.Header())
-	return writeReply(w, reply)
+	writeReply(w, status, reply)
+	return nil
 }
 
 func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Status) error {
@@ -98,14 +110,7 @@ func writeJSON(w http.ResponseWriter, code int, v any) error {
 }
 
 // writeReply answers what the handler answered, byte for byte.
-func writeReply(w http.ResponseWriter, reply *record.Reply) error {
-	status := reply.Status
-	if status == 0 {
-		status = http.StatusOK
-	}
-	if status < 200 || status > 599 {
-		return &problem.Problem{Type: problem.Internal}
-	}
+func writeReply(w http.ResponseWriter, status int, reply *record.Reply) {
 	h := w.Header()
 	for name, values := range reply.Header {
 		if name = http.CanonicalHeaderKey(name); !ofConnection(name) {
@@ -117,7 +122,6 @@ func writeReply(w http.ResponseWriter, reply *record.Reply) error {
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(reply.Body)
-	return nil
 }
 
 // ofConnection tells the headers that belong to one connection, and those that this answer sets itself.

@@ -29,7 +29,7 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 		return problem.New(problem.InvalidMessage, "A one-time request has no number: send it to a stream that is not numbered, without source and sequence.")
 	}
 	m.Route = requestRoute
-	if err := s.complete(w, r, stream, &m); err != nil {
+	if err := s.complete(w, r, &m); err != nil {
 		return err
 	}
 	return s.store(w, r, m)

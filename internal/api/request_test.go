@@ -29,7 +29,7 @@ func TestAOneTimeRequestIsStoredRunOnceAndForgotten(t *testing.T) {
 			t.Error("PUT ran the request")
 		}
 
-		want(t, w.send("POST", at, ""), 409, "not enough money\x00", "Content-Type: text/plain", "Idempotent-Replayed: ")
+		want(t, w.send("POST", at, ""), 409, "not enough money\x00", "Content-Type: text/plain", "Idempotent-Replayed: false")
 		want(t, w.send("POST", at, ""), 409, "not enough money\x00", "Content-Type: text/plain", "Idempotent-Replayed: true")
 		want(t, w.send("PUT", at, "reply", "Once-Group: g"), 200, receipt, "Idempotent-Replayed: true")
 		wantProblem(t, w.send("PUT", at, "binary", "Once-Group: g"), problem.KeyReuse)
@@ -55,7 +55,7 @@ func TestAOneTimeRequestWithoutAReplyIsDone(t *testing.T) {
 	w := newWorld(t)
 	w.send("PUT", request+"a", "x", "Content-Type: text/plain", "X-GitHub-Event: push")
 	done := `{"id":"a","stream":"orders","group":"a","status":"done"}` + "\n"
-	want(t, w.send("POST", request+"a", ""), 200, done, "Idempotent-Replayed: ")
+	want(t, w.send("POST", request+"a", ""), 200, done, "Idempotent-Replayed: false")
 	want(t, w.send("POST", request+"a", ""), 200, done, "Idempotent-Replayed: true")
 }
 

@@ -28,7 +28,7 @@ func TestAWaitingCallerGetsTheHandlersReply(t *testing.T) {
 		{"nothing", 200, `{"id":"nothing","stream":"orders","group":"nothing","status":"done"}` + "\n", []string{"Content-Type: application/json"}},
 	} {
 		first := w.send("POST", orders, c.body, "Idempotency-Key: "+c.body, "Prefer: wait=10")
-		want(t, first, c.wantStatus, c.wantBody, append(c.headers, "Preference-Applied: wait=10", "Idempotent-Replayed: ")...)
+		want(t, first, c.wantStatus, c.wantBody, append(c.headers, "Preference-Applied: wait=10", "Idempotent-Replayed: false")...)
 		again := w.send("POST", orders, c.body, "Idempotency-Key: "+c.body, "Prefer: wait=10")
 		want(t, again, c.wantStatus, c.wantBody, append(c.headers, "Preference-Applied: wait=10", "Idempotent-Replayed: true")...)
 	}

@@ -28,8 +28,8 @@ type Stream struct {
 	Admission record.Admission `json:"admission,omitempty" jsonschema:"enum=key,enum=token,enum=sequence,default=key,description=How a new message is told from a duplicate."`
 	// Order defaults to OrderGroup.
 	Order Order `json:"order,omitempty" jsonschema:"enum=group,enum=none,default=group,description=group: messages of one group keep their order. none: they do not and need no group record where the handler keeps no state. Not with sequence admission."`
-	// Retention is how long done is remembered. 0 means 24 hours for messages that came by HTTP and 15 days for messages that came by SQS.
-	Retention Duration `json:"retention,omitempty" jsonschema:"description=How long done is remembered; at least 1s. Default: 24h for messages that came by HTTP and 15d for those that came by SQS."`
+	// Retention is how long done is remembered. 0 means 15 days.
+	Retention Duration `json:"retention,omitempty" jsonschema:"description=How long done is remembered; at least 1s. Default: 15d."`
 	// Gap is what happens when a number does not come, under sequence admission.
 	Gap Gap `json:"gap,omitzero" jsonschema:"description=What happens when a number does not come. Only with sequence admission."`
 	// Held bounds what waits for its predecessors, under sequence admission.

@@ -70,13 +70,13 @@ func refusal(err error) *record.RefusedError {
 	return r
 }
 
-// blame finds the message that makes a commit too large for the store, so that the next plan refuses it: of several that ran, by having each commit alone from now on. It
-// reports whether there is one to be found.
+// blame finds the message that makes a commit too large for the store, so that the next plan refuses it: where several ran, or some are held besides, by having each that runs commit
+// alone from now on. It reports whether there is one to be found.
 func (p *part) blame(pl *plan, why string) bool {
 	switch {
 	case pl.runs == 0:
 		return false
-	case pl.runs > 1:
+	case pl.runs > 1, len(pl.hold) > 0:
 		p.alone = true
 	case p.refused == nil:
 		p.refused = map[record.TokenKey]string{pl.ran: why}

@@ -96,7 +96,7 @@ func TestWhatWasDoneIsCommittedWhenTheTimeIsOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := l.worker(s)
 		w.at = func(call string) fault {
-			if !strings.HasPrefix(call, "held g 0/0") {
+			if !strings.HasPrefix(call, "held g 0/100") {
 				return works
 			}
 			cancel()

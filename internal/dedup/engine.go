@@ -76,6 +76,8 @@ func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now //nolint:forbidigo // the one default clock
 	}
+	now := c.Now
+	c.Now = func() time.Time { return now().Round(0) } // without the monotonic reading: ages are compared with those of blobs, which only the wall clock knows
 	if c.NewID == nil {
 		c.NewID = rand.Text
 	}

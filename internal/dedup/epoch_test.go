@@ -47,13 +47,27 @@ func TestMessagesOfTwoEpochsAheadOfTheirTurnDoNotMix(t *testing.T) {
 	}
 }
 
+func TestAHigherEpochComesWithTheLastMessagesOfTheOldOne(t *testing.T) {
+	for name, c := range map[string]struct{ second, fate string }{
+		"that run":    {"p/1/2", "processed"},
+		"that do not": {"p/1/2: reject", "rejected rejected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLab(t).worker(bySequence)
+			w.process(numbered(c.second, "p/1/3")...)
+			same(t, "fates", w.process(numbered("p/1/1", c.second, "p/2/1")...), []string{"processed", c.fate, "processed"})
+			same(t, "held", len(w.group().Sources["p"].Held), 0)
+		})
+	}
+}
+
 func TestWhatIsHeldOfAnOldEpochGoesToTheDeadLetterQueueBeforeItIsForgotten(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("p/1/3", "p/1/5")...)
 	w.calls()
 	same(t, "fates", w.process(numbered("p/2/1")...), []string{"processed"})
 	same(t, "calls", w.calls(), []string{
-		"load g", "held g 1/0 x99", "run p/2/1", "dead p/1/3 stale-epoch p/1/5 stale-epoch", "commit g v2 unhold 1/3 unhold 1/5",
+		"load g", "held g 1/3 x99", "run p/2/1", "dead p/1/3 stale-epoch p/1/5 stale-epoch", "commit g v2 unhold 1/3 unhold 1/5",
 	})
 	same(t, "record", summary(w.group()), "v2 state=p/2/1, pending= p/2 next=2")
 }

@@ -35,15 +35,19 @@ var errUnpublished = errors.New("the request's effects are not published yet")
 func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	p := newPart(it.GroupKey(), s)
 	p.items = []*item{it}
-	if err := e.load(ctx, []*part{p}); err != nil {
+	err := e.load(ctx, []*part{p})
+	if err != nil {
 		return err
 	}
 	if !it.open() {
 		return it.fate.Err
 	}
 	old := p.tokens[it.Token()]
-	if old.State == record.Absent {
+	switch {
+	case old.State == record.Absent:
 		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "no such request"}
+	case old.Deleted():
+		return nil
 	}
 	if _, ok := it.Entry(&p.view); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
 		if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
@@ -51,17 +55,33 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		}
 		return errReload
 	}
-	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()}
-	if old.Reason != record.ReasonDeleted {
-		tombstone := record.Token{
-			Key: it.Token(), State: record.Done, Fingerprint: it.Fingerprint(), Stream: it.Stream, Group: it.GroupName(), Owner: pl.attempt,
-			Reason: record.ReasonDeleted, Expires: pl.now.Add(s.RetentionOf(&it.Message)),
-		}
-		if _, err := e.cfg.Store.SwapToken(ctx, old, tombstone); err != nil {
-			return fmt.Errorf("delete request: %w", err)
+	attempt, now := e.cfg.NewID(), e.cfg.Now()
+	if old.State != record.Done {
+		if old, err = e.fenceDeleted(ctx, p, old, attempt); err != nil {
+			return err
 		}
 	}
-	// Whoever read the token before has loaded this version or an older one, and can't commit any more. A tombstone that is there already does not tell that its worker
-	// got this far.
-	return e.commit(ctx, p, pl)
+	_, err = e.cfg.Store.SwapToken(ctx, old, record.Token{
+		Key: it.Token(), State: record.Done, Fingerprint: it.Fingerprint(), Stream: it.Stream, Group: it.GroupName(), Owner: attempt,
+		Reason: record.ReasonDeleted, Expires: now.Add(s.RetentionOf(&it.Message)),
+	})
+	if err != nil {
+		return fmt.Errorf("delete request: %w", err)
+	}
+	return nil
+}
+
+// fenceDeleted has nobody begin to run a request, and then nobody commit it: whoever read its token before has loaded this version of the group or an older one. Only after that the
+// tombstone may be written, which everybody believes.
+func (e *Engine) fenceDeleted(ctx context.Context, p *part, old record.Token, attempt string) (record.Token, error) {
+	if !old.Deleting() {
+		next := old
+		next.Reason, next.Owner = record.ReasonDeleted, attempt
+		stored, err := e.cfg.Store.SwapToken(ctx, old, next)
+		if err != nil {
+			return old, fmt.Errorf("delete request: %w", err)
+		}
+		old = stored
+	}
+	return old, e.fence(ctx, p)
 }

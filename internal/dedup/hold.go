@@ -243,7 +243,8 @@ func (pl *plan) evict(ctx context.Context, key string, fate record.Outcome) erro
 		pl.more = true
 		return nil
 	}
-	held, err := pl.cfg.Store.Held(ctx, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch}, pl.room())
+	from := record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Held.First()} // what is before has left the group in this plan; the store has it still
+	held, err := pl.cfg.Store.Held(ctx, from, pl.room())
 	if err != nil {
 		return fmt.Errorf("load held messages: %w", err)
 	}
@@ -311,7 +312,7 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	case far, full && it.Sequence != src.Next: // what is next has come: no gap policy may act on it
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
-	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it):
+	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it), pl.part.alone && pl.runs > 0:
 		pl.more = true
 		return nil
 	}

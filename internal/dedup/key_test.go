@@ -183,17 +183,14 @@ func TestAKeyIsNewAgainAfterItsRetention(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		stream record.Stream
-		set    func(m *record.Message)
 		after  time.Duration
 	}{
-		{"of the stream", record.Stream{Name: "s", Retention: time.Hour}, func(m *record.Message) { m.Retention = time.Minute }, time.Hour},
-		{"of the message", byKey, func(m *record.Message) { m.Retention = time.Minute }, time.Minute},
-		{"by default", byKey, func(*record.Message) {}, record.DefaultRetention},
+		{"of the stream", record.Stream{Name: "s", Retention: time.Hour}, time.Hour},
+		{"by default", byKey, record.DefaultRetention},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			m := keyed("a")[0]
-			c.set(&m)
 			other := keyed("b")[0] // takes the leftover of a out of the record
 			l.worker(c.stream).process(m)
 			l.worker(c.stream).process(other)
@@ -208,8 +205,8 @@ func TestAKeyIsNewAgainAfterItsRetention(t *testing.T) {
 func TestAMessageThatIsOlderThanItsRetentionIsRefused(t *testing.T) {
 	l := newLab(t)
 	m := keyed("a")[0]
-	m.Accepted, m.Retention = l.clock(), time.Hour
-	l.pass(time.Hour - 1)
+	m.Accepted = l.clock()
+	l.pass(record.DefaultRetention - 1)
 	late := m
 	late.ID = "b"
 	same(t, "in time", l.worker(byKey).process(m), []string{"processed"})

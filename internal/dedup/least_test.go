@@ -22,7 +22,7 @@ func TestASweepTriggersNothingAheadOfACommitThatAddsNothing(t *testing.T) {
 	w.pass(time.Minute)
 	w.calls()
 	w.closeGaps()
-	same(t, "calls", w.calls(), []string{"load g", "held g 0/0 x99", "dead p/0/3 gap", "commit g v2 unhold 0/3", "trigger g"})
+	same(t, "calls", w.calls(), []string{"load g", "held g 0/3 x99", "dead p/0/3 gap", "commit g v2 unhold 0/3", "trigger g"})
 }
 
 func TestACommitThatLosesIsObserved(t *testing.T) {
@@ -126,16 +126,36 @@ func TestADeleteThatCanNotBeIsToldAtOnce(t *testing.T) {
 	same(t, "a destination that is away is asked so often", counted(w.calls(), "send"), 1)
 }
 
-func TestADeleteThatComesAgainWritesNoOtherTombstone(t *testing.T) {
-	w := newLab(t).worker(byKey)
-	r := request("a")
-	w.issue(r)
-	for _, want := range []int{1, 0} {
-		w.calls()
-		if err := w.Forget(t.Context(), r); err != nil {
-			t.Fatal(err)
+func TestADeleteWritesWhatIsMissing(t *testing.T) {
+	died := func(l *lab, r record.Message) {
+		w := l.worker(byKey)
+		w.at = dies("commit", failsBefore)
+		if err := w.Forget(l.t.Context(), r); err == nil {
+			l.t.Error("its worker has died")
 		}
-		same(t, "tombstones", counted(w.calls(), "swap"), want)
+	}
+	for name, c := range map[string]struct {
+		before         func(l *lab, r record.Message)
+		swaps, commits int
+	}{
+		"of a request that did not run":  {func(*lab, record.Message) {}, 2, 1},
+		"after one that died":            {died, 1, 1},
+		"after one that was done":        {func(l *lab, r record.Message) { l.deletes(r)() }, 0, 0},
+		"of a request that has long run": {func(l *lab, r record.Message) { w := l.worker(byKey); w.call1(r); w.publish(byKey) }, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			r := request("a: send")
+			l.worker(byKey).issue(r)
+			c.before(l, r)
+			w := l.worker(byKey)
+			if err := w.Forget(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			calls := w.calls()
+			same(t, "swaps", counted(calls, "swap"), c.swaps)
+			same(t, "commits", counted(calls, "commit"), c.commits)
+		})
 	}
 }
 

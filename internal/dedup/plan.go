@@ -96,8 +96,10 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		pl.committed(it, entry)
 		return nil
 	}
-	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, pl.part.tokens[it.Token()], pl.now)
+	token := pl.part.tokens[it.Token()]
+	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
 	if !fresh {
+		pl.changed = pl.changed || token.Deleting() // an earlier attempt may commit it yet: not after a commit of ours
 		pl.decide(it, fate)
 		return nil
 	}

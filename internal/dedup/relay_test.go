@@ -135,10 +135,10 @@ func TestAStatelessHandlerCanKeepNothing(t *testing.T) {
 }
 
 func TestARelayedDeliverySaysHowLongItsIdentityStands(t *testing.T) {
-	w := newLab(t).worker(relay)
-	m := keyed("a: send")[0]
-	m.Retention = time.Hour
-	w.process(m)
+	s := relay
+	s.Retention = time.Hour
+	w := newLab(t).worker(s)
+	w.process(keyed("a: send")...)
 	d := w.sent[0]
 	same(t, "delivery", []any{d.Retention, d.Number, d.Group, d.Target}, []any{time.Hour, uint64(0), "g", "g"})
 }

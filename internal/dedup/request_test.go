@@ -206,6 +206,9 @@ func TestACallWhoseRequestIsDeletedBeforeItsCommitDoesNotCommit(t *testing.T) {
 		once("swap issued done deleted", failsAfter),
 		once("commit", failsBefore),
 		once("commit", failsAfter),
+		once("swap issued issued deleted", failsAfter),
+		once("swap issued done deleted", failsBefore),
+		dies("swap issued done deleted", failsBefore),
 		dies("commit", failsBefore), // and the client deletes again
 	} {
 		l := newLab(t)
@@ -222,6 +225,22 @@ func TestACallWhoseRequestIsDeletedBeforeItsCommitDoesNotCommit(t *testing.T) {
 		same(t, "call", w.call1(r), "rejected deleted")
 		same(t, "state", string(l.group().State), "")
 	}
+}
+
+func TestACallOfARequestThatIsBeingDeletedIsDecidedByACommit(t *testing.T) {
+	l := newLab(t)
+	r := request("a: send")
+	late, dead := l.worker(byKey), l.worker(byKey)
+	late.issue(r)
+	late.at = between("commit", func() {
+		dead.at = dies("commit", failsBefore)
+		if err := dead.Forget(t.Context(), r); err == nil {
+			t.Error("its worker has died")
+		}
+		same(t, "another call", l.worker(byKey).call1(r), "rejected deleted")
+	})
+	same(t, "call", late.call1(r), "rejected deleted")
+	same(t, "state", string(l.group().State), "")
 }
 
 func TestADeleteThatNeverWinsSaysSo(t *testing.T) {

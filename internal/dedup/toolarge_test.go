@@ -10,12 +10,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A small store takes no state that has grown by a message of its list.
+// A small store takes no state with an X, and none that has grown to one with a Y beside a message to be held.
 type small struct{ portStore }
 
 func (s small) Commit(ctx context.Context, c record.Commit) error {
 	if slices.Contains(c.Next.State, 'X') {
 		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+	}
+	if len(c.Hold) > 0 && len(c.Next.State) > len(c.Loaded.State) && slices.Contains(c.Next.State, 'Y') {
+		return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large together"}
 	}
 	held := 0
 	for _, h := range c.Hold {
@@ -95,6 +98,30 @@ func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) 
 	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
 	same(t, "dead letters", w.lettered(), []string{"p/0/2 invalid"})
 	same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
+}
+
+func TestAMessageThatFindsRoomByItselfIsNotRefusedForWhatIsHeldBesides(t *testing.T) {
+	for name, c := range map[string]struct {
+		held  []string
+		large string
+	}{
+		"alone":                   {nil, "1"},
+		"before one that is held": {[]string{"2"}, "1"},
+		"held":                    {[]string{"2"}, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			l.scripts["p/0/"+c.large] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+				a.State = append(a.State, 'Y')
+				return nil
+			}
+			l.worker(bySequence).process(numbered(c.held...)...)
+			w := smallWorker(l, bySequence)
+			same(t, "fates", w.process(numbered("1", "9")...), []string{"processed", "held"})
+			same(t, "next", w.group().Sources["p"].Next, uint64(len(c.held)+2))
+			same(t, "dead letters", w.lettered(), nil)
+		})
+	}
 }
 
 func TestAHeldMessageIsHandedOverAgainWhereItsCommitIsRefused(t *testing.T) {

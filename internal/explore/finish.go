@@ -119,7 +119,8 @@ func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 	item, told := r.items[0], r.end.told
 	if r.kind == serves {
 		request := w.scenario.Requests[item]
-		if strings.HasPrefix(request.Do, "DELETE") { // with what had been applied by then
+		deleted := strings.HasPrefix(request.Do, "DELETE") || strings.HasPrefix(told, "410")
+		if deleted { // with what had been applied by then
 			for _, line := range past.applied {
 				if nameIn(line) == request.Message {
 					told += " applied"
@@ -135,9 +136,8 @@ func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 		} else if !slices.Contains(past.applied, reply) {
 			return nil, fmt.Errorf("%s was told the reply of an attempt that was not committed: %q", item, reply)
 		}
-		item = request.Do
-		if strings.HasPrefix(request.Do, "DELETE") {
-			item = r.items[0]
+		if !deleted {
+			item = request.Do
 		}
 	}
 	return w.tell(past, item, told)

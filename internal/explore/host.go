@@ -318,6 +318,13 @@ func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) erro
 // deadEffect is what the dead letter of an effect is known by.
 func deadEffect(to, body string) string { return "to " + to + ", " + body }
 
+// effectIn gives the body of the effect that a dead letter is of.
+func effectIn(letter string) (body string, ok bool) {
+	letter, ok = strings.CutPrefix(letter, "to ")
+	_, body, _ = strings.Cut(letter, ", ")
+	return body, ok
+}
+
 // Pause is the time between two tries, which may be all that the worker had.
 func (q queuesPort) Pause(context.Context, int) error {
 	if !q.w.scenario.Hurries {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/admission"
-	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -31,6 +30,11 @@ func (w *world) complete(s *state) error {
 	for name := range w.scenario.Messages {
 		if err := w.accounted(s, name); err != nil {
 			return err
+		}
+	}
+	for _, d := range s.queues.dead {
+		if body, ok := effectIn(d); ok && !w.refuses(body) {
+			return fmt.Errorf("a dead letter, though no destination refuses it: %s", d)
 		}
 	}
 	for _, mark := range s.past.applied {
@@ -223,8 +227,6 @@ func (w *world) remembered() time.Duration {
 	switch {
 	case w.scenario.Stream.Retention > 0:
 		return time.Duration(w.scenario.Stream.Retention)
-	case len(w.scenario.Requests) > 0:
-		return api.Retention
 	default:
 		return record.DefaultRetention
 	}

@@ -234,11 +234,11 @@ func (w *world) wrongly(applied []string, told map[string]string) error {
 	return w.deleted(applied, told)
 }
 
-// deleted finds a request that was applied after its client was told that it is deleted.
+// deleted finds a request that was applied after its client was told that it is deleted, by whatever it asked.
 func (w *world) deleted(applied []string, told map[string]string) error {
 	for name, r := range w.scenario.Requests {
 		gone, ok := told[name]
-		if !ok || !strings.HasPrefix(r.Do, "DELETE") || !strings.HasPrefix(gone, "204") {
+		if !ok || !strings.HasPrefix(gone, "204") && !strings.HasPrefix(gone, "410") {
 			continue
 		}
 		n := 0

@@ -109,7 +109,7 @@ func (m *mended) messages(t *testing.T) []record.Message {
 const ann = "iam:arn:aws:sts::000000000000:assumed-role/ann"
 
 func (m *mended) order(id string) record.Message {
-	return record.Message{Principal: ann, Stream: "orders", ID: id, Group: "g", Body: []byte("{}"), Accepted: m.accepted, Retention: 24 * time.Hour}
+	return record.Message{Principal: ann, Stream: "orders", ID: id, Group: "g", Body: []byte("{}"), Accepted: m.accepted}
 }
 
 func (m *mended) refusal(id string, reason record.Reason) record.Refused {

@@ -52,7 +52,7 @@ func TestWhatAQueueDoesNotTakeIsAnError(t *testing.T) {
 	cancel()
 	for name, err := range map[string]error{
 		"enqueue": q.Enqueue(ctx, huge), "return": q.Return(ctx, []record.Message{message("orders", "g", "a"), huge}), "defer": q.Defer(ctx, []record.Message{huge}),
-		"dead letter": q.DeadLetter(ctx, []record.Refused{{Message: huge}}), "trigger": q.Trigger(ended, []record.GroupKey{{Stream: "orders", Group: "a"}}, 0),
+		"dead letter": q.DeadLetter(ended, []record.Refused{{Message: huge}}), "trigger": q.Trigger(ended, []record.GroupKey{{Stream: "orders", Group: "a"}}, 0),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

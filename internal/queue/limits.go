@@ -48,9 +48,7 @@ func (m *Message) validAttributes() error {
 	if len(m.Attributes) > MaxAttributes {
 		return &InvalidError{"attributes", fmt.Sprintf("must be at most %d", MaxAttributes)}
 	}
-	size := len(m.Body)
 	for name, value := range m.Attributes {
-		size += len(name) + len(value)
 		if !ValidAttributeName(name) {
 			return &InvalidError{"attribute name", "must be letters, digits, dots, dashes or underscores, without AWS. or Amazon. in front"}
 		}
@@ -58,10 +56,19 @@ func (m *Message) validAttributes() error {
 			return &InvalidError{"attribute " + name, "must be text of characters that XML allows, and not empty"}
 		}
 	}
-	if size > MaxSize {
+	if m.Size() > MaxSize {
 		return &InvalidError{"message", fmt.Sprintf("must be at most %d bytes", MaxSize)}
 	}
 	return nil
+}
+
+// Size is how many bytes of [MaxSize] a message takes.
+func (m *Message) Size() int {
+	size := len(m.Body)
+	for name, value := range m.Attributes {
+		size += len(name) + len(value)
+	}
+	return size
 }
 
 // ValidText reports whether SQS takes the text: UTF-8, and only characters that XML 1.0 allows.

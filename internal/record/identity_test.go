@@ -31,10 +31,13 @@ func TestTheRulesForMessages(t *testing.T) {
 		{"source without sequence", func(m *record.Message) { m.Source = "p" }, "sequence"},
 		{"dependency without number", func(m *record.Message) { m.DependsOn = map[string]uint64{"p": 1} }, "depends-on"},
 		{"dependency with a bad name", func(m *record.Message) { m.Source, m.Sequence, m.DependsOn = "p", 1, map[string]uint64{"\x00": 1} }, "depends-on"},
+		{"many dependencies", func(m *record.Message) { m.Source, m.Sequence, m.DependsOn = "p", 1, sources(record.MaxDependsOn/16+1) }, "depends-on"},
+		{"most dependencies", func(m *record.Message) { m.Source, m.Sequence, m.DependsOn = "p", 1, sources(record.MaxDependsOn/16) }, ""},
 		{"large body", func(m *record.Message) { m.Body = make([]byte, record.MaxBody+1) }, "body"},
 		{"largest body", func(m *record.Message) { m.Body = make([]byte, record.MaxBody) }, ""},
 		{"header without name", func(m *record.Message) { m.Headers = map[string]string{"": "x"} }, "headers"},
 		{"header that is no text", func(m *record.Message) { m.Headers = map[string]string{"a": "\xff"} }, "headers"},
+		{"content type that is no text", func(m *record.Message) { m.ContentType = "\xff" }, "content-type"},
 		{"large headers", func(m *record.Message) { m.Headers = map[string]string{"a": strings.Repeat("x", record.MaxHeaders)} }, "headers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,6 +50,15 @@ func TestTheRulesForMessages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// sources lists so many names of eight bytes.
+func sources(n int) map[string]uint64 {
+	list := map[string]uint64{}
+	for i := range n {
+		list[fmt.Sprintf("%08d", i)] = 1
+	}
+	return list
 }
 
 func TestDefaultsOfGroupAndIdentity(t *testing.T) {

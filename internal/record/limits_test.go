@@ -169,12 +169,11 @@ func TestTheTokenOfANumberEndsWithItsGroup(t *testing.T) {
 		m    record.Message
 		want time.Duration
 	}{
-		"of the stream, by key":      {record.Stream{Retention: 2 * month, GroupRetention: month}, record.Message{Retention: time.Hour}, 2 * month},
-		"of the message, by key":     {record.Stream{GroupRetention: month}, record.Message{Retention: 2 * month}, 2 * month},
+		"of the stream, by key":      {record.Stream{Retention: 2 * month, GroupRetention: month}, record.Message{}, 2 * month},
 		"by default":                 {record.Stream{GroupRetention: month}, record.Message{}, record.DefaultRetention},
-		"of the message, by number":  {record.Stream{Admission: record.BySequence, GroupRetention: month}, record.Message{Retention: time.Hour}, time.Hour},
-		"longer than its group":      {record.Stream{Admission: record.BySequence, GroupRetention: month}, record.Message{Retention: 2 * month}, month},
-		"a request, which has a key": {record.Stream{Admission: record.BySequence, GroupRetention: month}, record.Message{Retention: 2 * month, Route: "PUT /a"}, 2 * month},
+		"of the stream, by number":   {record.Stream{Admission: record.BySequence, Retention: time.Hour, GroupRetention: month}, record.Message{}, time.Hour},
+		"longer than its group":      {record.Stream{Admission: record.BySequence, Retention: 2 * month, GroupRetention: month}, record.Message{}, month},
+		"a request, which has a key": {record.Stream{Admission: record.BySequence, Retention: 2 * month, GroupRetention: month}, record.Message{Route: "PUT /a"}, 2 * month},
 	} {
 		if got := c.s.RetentionOf(&c.m); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

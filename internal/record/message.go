@@ -14,8 +14,9 @@ const (
 	MaxName       = 256 // id, group, source and principal
 	MaxBody       = 256 << 10
 	MaxHeaders    = 16 << 10 // names and values together
+	MaxDependsOn  = 32 << 10 // names of sources, and 8 for each number
 	MaxReply      = 256 << 10
-	MaxEffect     = 640 << 10 // body and headers: a dead letter with it fits into a queue
+	MaxEffect     = 640 << 10 // body and headers: a dead letter with it fits into a queue, unless much of its headers has to be escaped in JSON
 )
 
 // A Message is one logical message; it may be delivered many times.
@@ -43,12 +44,10 @@ type Message struct {
 	Route string
 	// Accepted is when the front door took the message in, zero when unknown.
 	Accepted time.Time
-	// Retention is how long the message's token remembers that it is done, where the stream does not say; 0 means [DefaultRetention].
-	Retention time.Duration
 }
 
-// DefaultRetention is how long a done token is remembered where neither the stream nor the message says. It is longer than the 14 days that a
-// message can spend in a queue.
+// DefaultRetention is how long a done token is remembered where the stream does not say. It is longer than the 14 days that a message can spend in a queue, and the same for every way
+// in: a copy that came by another one may still be on its way.
 const DefaultRetention = 15 * 24 * time.Hour
 
 // An InvalidError says which field of a message is wrong and what is allowed.
@@ -79,12 +78,24 @@ func (m *Message) Validate() error {
 	if m.Source == "" && len(m.DependsOn) > 0 {
 		return &InvalidError{"depends-on", "needs a numbered message: send a source and a sequence"}
 	}
+	if err := m.validDependsOn(); err != nil {
+		return err
+	}
+	return m.validHeaders()
+}
+
+func (m *Message) validDependsOn() error {
+	size := 0
 	for source := range m.DependsOn {
+		size += len(source) + 8
 		if err := validName("depends-on", source); err != nil {
 			return err
 		}
 	}
-	return m.validHeaders()
+	if size > MaxDependsOn {
+		return &InvalidError{"depends-on", fmt.Sprintf("must be at most %d bytes: the names of the sources, and 8 for each number", MaxDependsOn)}
+	}
+	return nil
 }
 
 func (m *Message) validHeaders() error {
@@ -94,6 +105,9 @@ func (m *Message) validHeaders() error {
 		if name == "" || !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return &InvalidError{"headers", "must have names, and be UTF-8 text"}
 		}
+	}
+	if !utf8.ValidString(m.ContentType) { // on a queue it would become another one, and longer
+		return &InvalidError{"content-type", "must be UTF-8 text"}
 	}
 	if size > MaxHeaders {
 		return &InvalidError{"headers", fmt.Sprintf("must be at most %d bytes together", MaxHeaders)}

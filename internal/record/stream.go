@@ -28,7 +28,7 @@ type Stream struct {
 	Stateless bool
 	// Unordered lets messages of one group pass one another. With Stateless they need no group record.
 	Unordered bool
-	// Retention is how long a done token is remembered. 0 means what the message says.
+	// Retention is how long a done token is remembered. Defaults to [DefaultRetention].
 	Retention time.Duration
 	// GroupRetention is how long a group record outlives its last message. Defaults to 30 days: 14 in a queue and 14 in its dead-letter queue.
 	GroupRetention time.Duration
@@ -98,7 +98,7 @@ func (s Stream) withDefaults() Stream {
 
 // RetentionOf is how long the message's token remembers that it is done. That of a number does no longer than its group is remembered: what comes under it then is another message.
 func (s Stream) RetentionOf(m *Message) time.Duration {
-	retention := cmp.Or(s.Retention, m.Retention, DefaultRetention)
+	retention := cmp.Or(s.Retention, DefaultRetention)
 	if s.Admission == BySequence && m.Route == "" {
 		return min(retention, s.GroupRetention)
 	}

@@ -46,13 +46,19 @@ type Token struct {
 	// Lease is until when a leased token is its owner's.
 	Lease time.Time
 	Reply *Reply
-	// Reason tells why the message was last refused, empty otherwise. A refused message can come again under the same identity.
+	// Reason tells why the message was last refused, empty otherwise. A refused message can come again under the same identity. ReasonDeleted: see [Token.Deleted] and [Token.Deleting].
 	Reason Reason
 	// Request is the stored one-time request, until it is done.
 	Request *Message
 	// Expires is when the record may be forgotten. It is decided inside conditions; the zero time is never.
 	Expires time.Time
 }
+
+// Deleted reports whether the token is a tombstone: its request was deleted, and nobody can run it any more.
+func (t *Token) Deleted() bool { return t.State == Done && t.Reason == ReasonDeleted }
+
+// Deleting reports whether the token's request is being deleted: nobody begins to run it, but an attempt that began before may yet be committed.
+func (t *Token) Deleting() bool { return t.State == Issued && t.Reason == ReasonDeleted }
 
 // OfRequest reports whether an attempt at a one-time request wrote the token, see [RequestAttempt].
 func (t *Token) OfRequest() bool { return strings.HasSuffix(t.Owner, RequestAttempt) }

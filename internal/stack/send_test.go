@@ -33,7 +33,7 @@ func TestAMessageOnTheQueueIsTheOneThatWasSent(t *testing.T) {
 	if receipt, err = w.stack.QueueSender(stack.Standard, client.Options{}).Send(t.Context(), number); err != nil || receipt.ID != "ann/1/3" {
 		t.Errorf("got %+v, %v", receipt, err)
 	}
-	late := cmpopts.IgnoreFields(record.Message{}, "Accepted", "Retention")
+	late := cmpopts.IgnoreFields(record.Message{}, "Accepted")
 	if d := cmp.Diff([]record.Message{{
 		Stream: "orders", ID: "o-1", Group: "customer-7", ContentType: "application/json", Headers: map[string]string{"X-Shop": "1"}, Body: []byte(`{"item":7}`),
 	}}, w.messages(t, "IngressFifo"), late); d != "" {

@@ -168,7 +168,7 @@ func (w *world) refuse(t *testing.T, refused ...record.Refused) {
 // order is a message as the front door takes it in.
 func order(id, principal string) record.Message {
 	return record.Message{
-		Principal: principal, Stream: "orders", ID: id, Group: "customer-7", Body: []byte(`{"item":7}`), Accepted: time.Now().UTC().Truncate(time.Second), Retention: 24 * time.Hour,
+		Principal: principal, Stream: "orders", ID: id, Group: "customer-7", Body: []byte(`{"item":7}`), Accepted: time.Now().UTC().Truncate(time.Second),
 	}
 }
 

@@ -1,8 +1,6 @@
 package stored
 
 import (
-	"time"
-
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -22,7 +20,6 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.BytesField(at, 11, m.Body)
 	e.TextField(at, 12, m.Route)
 	e.IntField(at, 13, Micros(m.Accepted))
-	e.IntField(at, 14, int64(m.Retention))
 }
 
 // ReadMessage reads what WriteMessage appended.
@@ -55,8 +52,6 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.Route = d.Text()
 		case 13:
 			m.Accepted = d.Time()
-		case 14:
-			m.Retention = time.Duration(d.Int())
 		default:
 			return false
 		}

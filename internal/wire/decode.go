@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -17,7 +16,7 @@ import (
 type Defaults struct {
 	// Stream is the stream that the queue is bound to; empty where messages name theirs.
 	Stream string
-	// Trusted lists the SenderIds whose word on principal, route, acceptance and retention is believed: the role ids of the system's own functions, each
+	// Trusted lists the SenderIds whose word on principal, route and acceptance is believed: the role ids of the system's own functions, each
 	// with all of its sessions, and [Sender] on embedded queues. Defaults to nobody.
 	Trusted []string
 }
@@ -45,7 +44,6 @@ const (
 // FromSQS reads a message off an ingress queue. The error is a [*record.InvalidError]; what could be read of the message comes with it.
 func FromSQS(received events.SQSMessage, d Defaults) (record.Message, Origin, error) {
 	r := reader{record: &received, trusted: d.Trusts(&received)}
-	r.message.Retention = record.DefaultRetention
 	r.message.Accepted = millis(received.Attributes["SentTimestamp"])
 	r.foreign()
 	own := r.meta()
@@ -53,7 +51,7 @@ func FromSQS(received events.SQSMessage, d Defaults) (record.Message, Origin, er
 	r.numbers()
 	origin := r.identity()
 	for name := range r.message.Headers {
-		if reserved(name) {
+		if Reserved(name) {
 			r.fail(&record.InvalidError{Field: name, Rule: "was malformed when it was first received"})
 		}
 	}
@@ -103,11 +101,11 @@ func (r *reader) foreign() {
 	for _, name := range slices.Sorted(maps.Keys(r.record.MessageAttributes)) {
 		a := r.record.MessageAttributes[name]
 		switch {
-		case reserved(name) && !known(name):
+		case Reserved(name) && !known(name):
 			r.malformed(name, "is not an attribute of this contract")
-		case reserved(name) && a.StringValue == nil:
+		case Reserved(name) && a.StringValue == nil:
 			r.malformed(name, "must be of the type String or Number")
-		case reserved(name) || a.StringValue == nil:
+		case Reserved(name) || a.StringValue == nil:
 		case strings.EqualFold(name, "content-type"):
 			r.message.ContentType = *a.StringValue
 		default:
@@ -153,15 +151,6 @@ func (r *reader) believe(x meta) {
 	if x.Accepted != nil {
 		r.message.Accepted = *x.Accepted
 	}
-	if x.Retention == "" {
-		return
-	}
-	retention, err := time.ParseDuration(x.Retention)
-	if err != nil || retention < 0 {
-		r.malformed(AttrMeta, "must have a duration as retention")
-		return
-	}
-	r.message.Retention = retention
 }
 
 func (r *reader) names(bound string, own bool) {

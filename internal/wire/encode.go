@@ -25,12 +25,8 @@ func ToQueue(m record.Message) queue.Message {
 		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
 		Principal: m.Principal, Route: m.Route,
 	}
-	if !m.Accepted.IsZero() {
-		accepted := m.Accepted.UTC()
+	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 { // JSON has no other years
 		x.Accepted = &accepted
-	}
-	if m.Retention != 0 {
-		x.Retention = m.Retention.String()
 	}
 	attributes := map[string]string{}
 	put := func(name, value string, instead *string) {
@@ -97,43 +93,6 @@ func ToRedelivery(to string, d record.Delivery) queue.Message {
 
 func form(name string) map[string]string {
 	return map[string]string{AttrMeta: encodeJSON(meta{Form: name})}
-}
-
-// maxReason bounds the once-reason attribute, in bytes.
-const maxReason = 1024
-
-// ToDeadLetter gives a message for the dead-letter queue. It is what ToQueue, or ToRedelivery for an effect, gives, and the reason: redriving it loses
-// nothing and changes no identity.
-func ToDeadLetter(r record.Refused) queue.Message {
-	var m queue.Message
-	if r.Delivery != nil {
-		m = ToRedelivery(r.To, *r.Delivery)
-	} else {
-		m = ToQueue(r.Message)
-	}
-	m.Attributes[AttrReason] = formatReason(r.Reason, r.Detail)
-	return m
-}
-
-func formatReason(reason record.Reason, detail string) string {
-	text := strings.Map(func(r rune) rune {
-		if queue.ValidText(string(r)) {
-			return r
-		}
-		return '\uFFFD'
-	}, string(reason)+": "+strings.ToValidUTF8(detail, "\uFFFD"))
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "")
-	}
-	return text
-}
-
-func parseReason(text string) (record.Reason, string) {
-	reason, detail, _ := strings.Cut(text, ": ")
-	if reason == "" {
-		return record.ReasonAttempts, detail
-	}
-	return record.Reason(reason), detail
 }
 
 // millis reads a time that AWS wrote.

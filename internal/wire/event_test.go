@@ -44,7 +44,7 @@ func TestAnEventHasTheFormInWhichLambdaHandsItOver(t *testing.T) {
 	var deliveries []queue.Delivery
 	for i, m := range []queue.Message{
 		ToQueue(full()),
-		ToQueue(record.Message{Stream: "orders", ID: "1", Body: []byte{0xff}, Accepted: at, Retention: 24 * time.Hour}),
+		ToQueue(record.Message{Stream: "orders", ID: "1", Body: []byte{0xff}, Accepted: at}),
 		ToTrigger(record.GroupKey{Stream: "orders", Group: "customer 7"}),
 		ToDeadLetter(record.Refused{Message: record.Message{Stream: "orders", ID: "2", Body: []byte("x")}, Reason: record.ReasonUnknown, Detail: "never issued"}),
 		{Body: "plain", Sender: "sqs", Group: "g"},

@@ -57,7 +57,7 @@ func TestAForeignMessageIsReadByItsAttributesAndItsQueue(t *testing.T) {
 	}
 	want := record.Message{
 		Stream: "orders", ID: "1", Group: "g", ContentType: "text/plain", Headers: map[string]string{"trace": "t1", "count": "12"},
-		Body: []byte("hello"), Accepted: sentAt, Retention: record.DefaultRetention,
+		Body: []byte("hello"), Accepted: sentAt,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("message (-want +got):\n%s", diff)
@@ -76,7 +76,7 @@ func TestAForeignSenderCannotTakeOnAnIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) || got.Retention != record.DefaultRetention {
+		if got.Principal != "" || got.Route != "" || !got.Accepted.Equal(sentAt) {
 			t.Errorf("believed of %q: %+v", sender, got)
 		}
 	}

@@ -59,9 +59,6 @@ func FuzzFromSQS(f *testing.F) {
 			t.Fatalf("came back as %v", err)
 		}
 		maps.DeleteFunc(m.DependsOn, func(source string, _ uint64) bool { return source == "" })
-		if m.Retention == 0 {
-			m.Retention = record.DefaultRetention
-		}
 		if m.Accepted.IsZero() {
 			m.Accepted = sentAt
 		}

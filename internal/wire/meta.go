@@ -38,8 +38,8 @@ const prefix = "once-"
 // headerEvent is the header of messages that the system itself makes up: a stream may send them to another one.
 const headerEvent = "once-event"
 
-// reserved reports whether an attribute's name is the contract's to give: all that start with once-, in any case.
-func reserved(name string) bool {
+// Reserved reports whether an attribute's name is the contract's to give: all that start with once-, in any case.
+func Reserved(name string) bool {
 	return name != headerEvent && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
@@ -70,7 +70,6 @@ type meta struct {
 	Principal string     `json:"principal,omitempty"`
 	Route     string     `json:"route,omitempty"`
 	Accepted  *time.Time `json:"accepted,omitempty"`
-	Retention string     `json:"retention,omitempty"` // a Go duration
 }
 
 // encodeJSON writes JSON that SQS takes: U+FFFE and U+FFFF are no characters of XML, and JSON has an escape for them.

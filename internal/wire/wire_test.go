@@ -37,18 +37,18 @@ func full() record.Message {
 		Principal: "alice", Stream: "orders", ID: "käse \uFFFF", Group: "gr\uFFFEoup/ü", Source: "sensor", Epoch: 3, Sequence: 18446744073709551615,
 		DependsOn: map[string]uint64{"Other Source": 7, "b": 1 << 60}, ContentType: "application/json",
 		Headers: map[string]string{"traceparent": "00-é", "x": "line\nbreak"}, Body: []byte(`{"a":1}`),
-		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC), Retention: 36 * time.Hour,
+		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC),
 	}
 }
 
 func TestAMessageComesBackFromTheQueueAsItWas(t *testing.T) {
 	for name, m := range map[string]record.Message{
 		"everything": full(),
-		"bare":       {Stream: "s", ID: "1", Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
-		"numbered":   {Stream: "s", Source: "a", Sequence: 1, Body: []byte("x"), Accepted: sentAt, Retention: time.Hour},
-		"empty body": {Stream: "s", ID: "1", Accepted: sentAt, Retention: time.Hour},
-		"binary":     {Stream: "s", ID: "1", Body: []byte{0, 1, 255}, Accepted: sentAt, Retention: time.Hour},
-		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", record.MaxBody)), Accepted: sentAt, Retention: time.Hour},
+		"bare":       {Stream: "s", ID: "1", Body: []byte("x"), Accepted: sentAt},
+		"numbered":   {Stream: "s", Source: "a", Sequence: 1, Body: []byte("x"), Accepted: sentAt},
+		"empty body": {Stream: "s", ID: "1", Accepted: sentAt},
+		"binary":     {Stream: "s", ID: "1", Body: []byte{0, 1, 255}, Accepted: sentAt},
+		"largest":    {Stream: "s", ID: "1", Body: []byte(strings.Repeat("\x00", record.MaxBody)), Accepted: sentAt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sent := ToQueue(m)

@@ -109,7 +109,7 @@ func exampleHeld() record.Held {
 	at := time.UnixMicro(1767225600_000001).UTC()
 	return record.Held{At: at, Message: record.Message{
 		Principal: "tenant", Stream: "orders", ID: "id", Group: "customer-1", Source: "s", Epoch: 1, Sequence: 5, DependsOn: map[string]uint64{"t": 4},
-		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: at, Retention: time.Hour,
+		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: at,
 	}}
 }
 

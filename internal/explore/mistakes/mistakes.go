@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -148,7 +149,7 @@ func (c *Catch) explored(ctx context.Context, root, list, results, folder string
 // scenarioFolder is where the scenarios are, below internal/explore/testdata.
 const scenarioFolder = "scenarios"
 
-// exploreChanged explores scenarios of a changed source, each to about so many states.
+// exploreChanged explores scenarios of a changed source, each to about so many states. A test that failed without a violation is an error: not all was explored.
 func exploreChanged(ctx context.Context, root, list, results, folder, pattern string, bound int) ([]explore.Result, error) {
 	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-timeout", "24h",
 		"-folder", folder, "-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)
@@ -159,6 +160,9 @@ func exploreChanged(ctx context.Context, root, list, results, folder, pattern st
 	var found []explore.Result
 	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, err
+	}
+	if err != nil && !slices.ContainsFunc(found, func(r explore.Result) bool { return r.Violation != nil }) {
+		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	return found, os.Remove(results)
 }
