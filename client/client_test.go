@@ -149,26 +149,6 @@ func TestADuplicateIsAReceiptWithAFlag(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomebodyElseIsNoReceipt(t *testing.T) {
-	for name, step := range map[string]http.HandlerFunc{
-		"a login page":           plain(200, "<html>please log in"),
-		"JSON":                   plain(200, `{"ok":true}`),
-		"another message":        plain(202, `{"id":"other","stream":"orders","group":"g","status":"accepted"}`),
-		"a redirect":             plain(302, "", "Location", "https://elsewhere.test/"),
-		"a foreign problem":      plain(400, `{"type":"about:blank"}`, "Content-Type", "application/problem+json"),
-		"a reply nobody awaited": plain(201, `{"receipt":1}`, "Preference-Applied", "wait=3"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			c, s := newClient(t, client.Options{}, step)
-			_, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"})
-			var p *client.Problem
-			if !errors.As(err, &p) || p.Type != "" || len(s.tries) != 1 {
-				t.Errorf("got %v after %d tries", err, len(s.tries))
-			}
-		})
-	}
-}
-
 func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{200, 201, 204, 409, 503} {
@@ -188,6 +168,15 @@ func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
 		receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
 		if err != nil || receipt.Status != "accepted" || receipt.Reply != nil {
 			t.Errorf("not in time: %+v, %v", receipt, err)
+		}
+		c, _ = newClient(t, client.Options{}, plain(200, `{"status":"declined"}`, "Preference-Applied", "wait=3"))
+		receipt, err = c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
+		if err != nil || receipt.Status != "done" || receipt.Reply == nil || string(receipt.Reply.Body) != `{"status":"declined"}` {
+			t.Errorf("a reply with a status of its own: %+v, %v", receipt, err)
+		}
+		c, _ = newClient(t, client.Options{}, plain(200, "[]", "Preference-Applied", "return=minimal"))
+		if receipt, err = c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second}); err == nil {
+			t.Errorf("another preference: %+v", receipt)
 		}
 		c, _ = newClient(t, client.Options{}, problem(400, "rejected", "Preference-Applied", "wait=3"))
 		if _, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second}); !errors.Is(err, client.Rejected) {

@@ -59,6 +59,14 @@ type Reply struct {
 	Replayed bool `json:"replayed,omitempty"`
 }
 
+// identity is the message's id in a receipt: its key, or the number of one without.
+func (m *Message) identity() string {
+	if m.Key != "" {
+		return m.Key
+	}
+	return m.Source + "/" + strconv.FormatUint(m.Epoch, 10) + "/" + strconv.FormatUint(m.Sequence, 10)
+}
+
 // maxKey is the server's limit on names, in bytes.
 const maxKey = 256
 

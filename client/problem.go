@@ -47,7 +47,7 @@ type Problem struct {
 	Instance string
 	// RetryAfter is what the server asked for, 0 for nothing.
 	RetryAfter time.Duration
-	// Ambiguous is true when an earlier try of the same call had no answer: that one may have been taken.
+	// Ambiguous is true when an earlier try of the same call, or one that the transport made by itself, had no answer: that one may have been taken.
 	Ambiguous bool
 }
 
@@ -143,11 +143,8 @@ func problemOf(a answer) *Problem {
 }
 
 func foreign(a answer) string {
-	if a.status < 300 {
-		return "the answer is not that of a once server"
-	}
-	if location := a.header.Get("Location"); location != "" && a.status < 400 {
+	if location := a.header.Get("Location"); location != "" && a.status >= 300 && a.status < 400 {
 		return fmt.Sprintf("redirects are not followed: is the server at %q?", location)
 	}
-	return ""
+	return "the answer is not that of a once server"
 }

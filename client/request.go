@@ -39,8 +39,7 @@ func (c *Client) Put(ctx context.Context, q Request) (fresh bool, err error) {
 		return false, err
 	}
 	fresh, err = call(ctx, c, request{method: http.MethodPut, url: at, header: header, body: q.Body}, func(a answer) (bool, *Problem) {
-		receipt := Receipt{Stream: q.Stream, ID: q.ID}
-		if !acknowledges(a, &receipt) {
+		if _, ok := c.acknowledges(a, q.Stream, q.ID); !ok {
 			return false, problemOf(a)
 		}
 		return a.status == http.StatusCreated, nil
@@ -52,7 +51,8 @@ func (c *Client) Put(ctx context.Context, q Request) (fresh bool, err error) {
 }
 
 // Run does a stored request, or gives the reply of the first time. A request that is not there is a [*Problem] of type [UnknownMessage], a deleted one of
-// type [Deleted]. A handler that replied nothing gives status 200 and the server's receipt as the body.
+// type [Deleted]. A handler that replied nothing gives status 200 and the server's receipt as the body. An answer that is not a once server's is no reply: it
+// is repeated or a [*Problem] without a type, as with [Client.Send].
 func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
 	at, err := c.requestAt(stream, id)
 	if err != nil {
@@ -65,16 +65,11 @@ func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
 	return reply, nil
 }
 
-// readReply tells a handler's reply from what stands between: 408, 425, 429 and 5xx that are not replays may be a proxy's. Repeating is harmless, and if
-// the handler did answer that, the repetition is marked as a replay.
+// readReply tells a handler's reply, which may be anything, from the server's own problems and from what stands between: the server says of every reply,
+// and of nothing else that it answers here, whether it is a replay.
 func readReply(a answer) (Reply, *Problem) {
-	p, ok := readProblem(a)
-	if ok {
-		return Reply{}, p
-	}
-	p = problemOf(a)
-	if p.again() && p.Status != http.StatusConflict && !replayed(a) {
-		return Reply{}, p
+	if mark := a.header.Get(headerReplayed); mark != "true" && mark != "false" {
+		return Reply{}, problemOf(a)
 	}
 	return *replyOf(a), nil
 }

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -32,7 +35,13 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	// repeated is true when the transport has sent the request more than once by itself, as that of net/http does where an old connection ends in place of
+	// an answer: an earlier copy may have been taken.
+	repeated bool
 }
+
+// longest is the longest wait that an answer can ask for: as many seconds as a number of 31 bits has. More could not be added to without beginning anew from below zero.
+const longest = math.MaxInt32 * time.Second
 
 // retryAfter reads seconds, or an HTTP date by the clock of the server, as its Date header tells it; 0 where there is neither.
 func (a answer) retryAfter() time.Duration {
@@ -45,10 +54,12 @@ func (a answer) retryAfter() time.Duration {
 	if err != nil || noDate != nil {
 		return 0
 	}
-	return max(0, at.Sub(now))
+	return min(max(0, at.Sub(now)), longest)
 }
 
 func (c *Client) try(ctx context.Context, r request) (answer, error) {
+	var copies atomic.Int64
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { copies.Add(1) }})
 	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(r.body))
 	if err != nil {
 		return answer{}, fmt.Errorf("make request: %w", err)
@@ -66,7 +77,7 @@ func (c *Client) try(ctx context.Context, r request) (answer, error) {
 	if len(body) > maxAnswer {
 		return answer{}, backoff.Permanent(fmt.Errorf("read answer: more than %d bytes", maxAnswer))
 	}
-	return answer{resp.StatusCode, resp.Header, body}, nil
+	return answer{resp.StatusCode, resp.Header, body, copies.Load() > 1}, nil
 }
 
 // call repeats a request until read takes an answer. read gives the result, or the problem that the answer is.
@@ -85,6 +96,7 @@ func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T
 		if p == nil {
 			return result, nil
 		}
+		ambiguous = ambiguous || a.repeated
 		p.Ambiguous = ambiguous
 		last = p
 		if !p.again() {

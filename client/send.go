@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 )
 
 // Send sends a message until it is acknowledged. Every try carries the same key, so that the server counts them as one message.
@@ -46,33 +47,34 @@ func (c *Client) receipt(a answer, m Message) (Receipt, *Problem) {
 	if p, ok := readProblem(a); ok {
 		return Receipt{}, p
 	}
-	r := Receipt{Stream: m.Stream, ID: m.Key, Group: m.Group, Replayed: replayed(a), Location: c.location(a)}
-	if acknowledges(a, &r) {
+	if r, ok := c.acknowledges(a, m.Stream, m.identity()); ok {
 		return r, nil
 	}
-	if m.Wait > 0 && a.header.Get("Preference-Applied") != "" {
-		r.Status, r.Reply = "done", replyOf(a)
-		return r, nil
+	if m.Wait > 0 && strings.HasPrefix(a.header.Get("Preference-Applied"), "wait=") {
+		return Receipt{
+			Stream: m.Stream, ID: m.identity(), Group: m.Group, Status: "done", Replayed: replayed(a), Location: c.location(a), Reply: replyOf(a),
+		}, nil
 	}
 	return Receipt{}, problemOf(a)
 }
 
-// acknowledges reads a receipt; false means that the answer is something else.
-func acknowledges(a answer, r *Receipt) bool {
+// acknowledges reads a message's receipt; ok is false for anything else. The body must name the message and tell a status of the contract: a handler, or
+// whoever answers in the server's place, may well write JSON with a "status" too.
+func (c *Client) acknowledges(a answer, stream, id string) (r Receipt, ok bool) {
 	if a.status != http.StatusOK && a.status != http.StatusCreated && a.status != http.StatusAccepted {
-		return false
+		return Receipt{}, false
 	}
-	read := *r
-	if err := json.Unmarshal(a.body, &read); err != nil || read.Status == "" || read.Stream != r.Stream || r.ID != "" && read.ID != r.ID {
-		return false
+	if json.Unmarshal(a.body, &r) != nil || r.Stream != stream || r.ID != id || r.Status != "accepted" && r.Status != "done" {
+		return Receipt{}, false
 	}
 	// The body is the server's to define; these three are told by headers.
-	read.Replayed, read.Location, read.Reply = r.Replayed, r.Location, nil
-	*r = read
-	return true
+	r.Replayed, r.Location, r.Reply = replayed(a), c.location(a), nil
+	return r, true
 }
 
-func replayed(a answer) bool { return a.header.Get("Idempotent-Replayed") == "true" }
+const headerReplayed = "Idempotent-Replayed"
+
+func replayed(a answer) bool { return a.header.Get(headerReplayed) == "true" }
 
 func replyOf(a answer) *Reply {
 	return &Reply{Status: a.status, Header: a.header, Body: a.body, Replayed: replayed(a)}
@@ -128,7 +130,7 @@ func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) 
 		return Status{}, fmt.Errorf("look message up: %q is not on this server", location)
 	}
 	status, err := call(ctx, c, request{method: http.MethodGet, url: location}, func(a answer) (s Status, p *Problem) {
-		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.Status == "" {
+		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.ID == "" || s.Stream == "" || s.Status == "" {
 			return s, problemOf(a)
 		}
 		return s, nil

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // ErrPending says that the message before has not been acknowledged: call [Sequence.Resume] first.
@@ -111,7 +113,8 @@ func (s *Sequence) settle(ctx context.Context, state sequenceState, m Message) (
 	case err == nil:
 		state = sequenceState{next: state.next + 1}
 	case errors.As(err, &open), errors.As(err, &p) && (p.Ambiguous || resumed):
-		m.Body = append([]byte(nil), m.Body...) // the caller may use its own again
+		// The caller may use its own again.
+		m.Body, m.Headers, m.DependsOn = bytes.Clone(m.Body), maps.Clone(m.Headers), maps.Clone(m.DependsOn)
 		state.pending = &m
 	}
 	s.turn <- state

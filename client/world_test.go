@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -70,7 +71,7 @@ func cut(http.ResponseWriter, *http.Request) { panic(errCut) }
 func accept(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
-		key = strconv.Quote(r.Header.Get("Once-Source") + "/0/" + r.Header.Get("Once-Sequence"))
+		key = strconv.Quote(r.Header.Get("Once-Source") + "/" + cmp.Or(r.Header.Get("Once-Epoch"), "0") + "/" + r.Header.Get("Once-Sequence"))
 	}
 	id, _ := strconv.Unquote(key)
 	w.Header().Set("Location", "/v1/streams/orders/messages/"+id)
