@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -37,6 +38,7 @@ type embeddedTarget struct {
 	*server
 	random *rand.Rand
 	clock  string // the file that says how far its clock is ahead
+	ledger string // the file to which it writes effects
 }
 
 // chaosStall is longer than the pollers of chaos builds wait, 8 s, and than they work on a batch, 6 s.
@@ -108,7 +110,10 @@ func (x *embeddedTarget) filled(ctx context.Context) error {
 	if err := x.alive(); err != nil {
 		return err
 	}
-	limit := x.room()
+	limit, err := x.room()
+	if err != nil {
+		return err
+	}
 	if err := limitFiles(x.life().cmd.Process.Pid, limit); err != nil {
 		return err
 	}
@@ -130,19 +135,22 @@ func (x *embeddedTarget) filled(ctx context.Context) error {
 	return errors.Join(x.kill(), x.start())
 }
 
-// room is how long files may be: as long as the output, about as long as a log of the database, or nothing at all.
-func (x *embeddedTarget) room() string {
+// room is how long files may be: about as long as the output, about as long as a log of the database, or nothing at all.
+func (x *embeddedTarget) room() (string, error) {
 	switch x.random.IntN(4) {
 	case 0:
-		return "0"
+		return "0", nil
 	case 1:
-		return strconv.Itoa(x.random.IntN(1 << 20))
+		return strconv.Itoa(x.random.IntN(1 << 20)), nil
 	}
-	info, err := os.Stat(x.path("out/ledger.jsonl"))
-	if err != nil {
-		return "4096"
+	var length int64
+	switch info, err := os.Stat(x.ledger); {
+	case err == nil:
+		length = info.Size()
+	case !errors.Is(err, fs.ErrNotExist): // no effect is written yet
+		return "", err
 	}
-	return strconv.FormatInt(info.Size()+int64(x.random.IntN(4096)), 10)
+	return strconv.FormatInt(length+int64(x.random.IntN(4096)), 10), nil
 }
 
 // startFull starts the process while its disk is still full.
@@ -178,8 +186,10 @@ func setClock(path string, ahead time.Duration) error {
 func chaosEmbedded(t *testing.T, plan chaosPlan, binary func() (string, error), faults func(*embeddedTarget) []chaosFault) *chaos.Verdict {
 	t.Helper()
 	r := newChaosRun(t, plan)
-	s := newServer(t, binary, chaosTo(r.scribe.url, r.path("ledger.jsonl")))
-	x := &embeddedTarget{server: s, random: newChaosRandom(r.random), clock: s.path("clock")}
+	x := &embeddedTarget{random: newChaosRandom(r.random), ledger: r.path("ledger.jsonl")}
+	x.server = newServer(t, binary, chaosTo(r.scribe.url, x.ledger))
+	s := x.server
+	x.clock = s.path("clock")
 	s.env = []string{r.scribe.env(), "CHAOS_CLOCK=" + x.clock}
 	must(t, s.start())
 	front := newCutter(t, plan.cut, s.url())

@@ -38,13 +38,16 @@ func TestChaosNoticesAMistake(t *testing.T) {
 	for i, m := range chaosMistakes() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			plan := few
-			plan.form = fmt.Sprint("mistake-", i)
-			v := chaosEmbedded(t, plan, func() (string, error) { return buildChaos("once-"+plan.form, m.change) }, kills)
-			t.Logf("%q", v.Problems)
-			if v.Lost+v.Doubled+v.Wrong == 0 {
-				t.Error("the judge has noticed nothing")
+			for try := range 3 { // where the webhook is left alone for long, all copies may come before anything is done
+				plan := few
+				plan.form = fmt.Sprintf("mistake-%d-%d", i, try)
+				v := chaosEmbedded(t, plan, func() (string, error) { return buildChaos("once-"+plan.form, m.change) }, kills)
+				t.Logf("%q", v.Problems)
+				if v.Lost+v.Doubled+v.Wrong > 0 {
+					return
+				}
 			}
+			t.Error("the judge has noticed nothing")
 		})
 	}
 }

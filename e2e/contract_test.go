@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestContract checks what holds wherever the system runs. Without ONCE_E2E_API_URL it runs on the embedded system, and on the functions under the local Lambda host; with
+// TestContract checks what holds wherever the system runs. Without ONCE_API_URL it runs on the embedded system, and on the functions under the local Lambda host; with
 // it, on the stack that is deployed there. See target_*_test.go.
 func TestContract(t *testing.T) {
 	for name, start := range targets() {

@@ -37,7 +37,7 @@ type chaosForm struct {
 	clients  int
 }
 
-// chaos offers messages to the real system while everything bad happens to it at once, and lets a judge that shares no code with it count what came out. The evidence stays in bin/chaos.
+// chaos offers messages to the product, built as e2e/chaos_build_test.go says, while everything bad happens to it at once, and lets a judge that shares no code with it count what came out. The evidence stays in bin/chaos.
 func chaos(ctx context.Context, o options) error {
 	folder, err := filepath.Abs(filepath.Join(o.root, "bin", "chaos"))
 	if err != nil {

@@ -43,6 +43,20 @@ func TestAHistoryThatWasSkippedIsAnError(t *testing.T) {
 	}
 }
 
+func TestAPackageWithoutHistoriesIsAnError(t *testing.T) {
+	for what, events := range map[string]string{
+		"no test matches": `{"Action":"output","Package":"once/internal/b","Output":"testing: warning: no tests to run\n"} {"Action":"pass","Package":"once/internal/b"}`,
+		"no test at all":  `{"Action":"skip","Package":"once/internal/b"}`,
+	} {
+		_, _, err := printHistories(strings.NewReader(`
+			{"Action":"output","Package":"once/internal/a","Test":"T","Output":"    x_test.go:1: 3 histories, 40 operations, 2 answers lost, 0 violations, 0 undecided\n"}
+			{"Action":"pass","Package":"once/internal/a"}` + events))
+		if err == nil || err.Error() != "b has played no history" {
+			t.Errorf("%s: error %v", what, err)
+		}
+	}
+}
+
 func TestEventsThatEndAmidALineAreAnError(t *testing.T) {
 	if _, _, err := scoresOf(strings.NewReader(`{"Action":"pa`), "T/"); err == nil {
 		t.Error("no error")

@@ -46,16 +46,20 @@ func histories(ctx context.Context, o options) error {
 	return nil
 }
 
-// printHistories prints the figures of each test when it tells them, and gives what else was said. A test that was skipped shows nothing.
+// printHistories prints the figures of each test when it tells them, and gives what else was said. A test that was skipped shows nothing, and so does a package in which none was found.
 func printHistories(events io.Reader) (all int, said string, err error) {
 	var rest strings.Builder
+	played := map[string]bool{}
 	bad := eachEvent(events, func(e event) {
 		_, name, _ := strings.Cut(e.Package, "/internal/")
 		f := figures.FindStringSubmatch(e.Output)
 		switch {
 		case e.Action == "skip" && e.Test != "":
 			err = errors.Join(err, fmt.Errorf("%s was skipped", name))
+		case e.Test == "" && (e.Action == "pass" || e.Action == "skip") && !played[e.Package]:
+			err = errors.Join(err, fmt.Errorf("%s has played no history", name))
 		case f != nil:
+			played[e.Package] = true
 			if _, kind, ok := strings.Cut(e.Test, "/"); ok {
 				name += " " + kind
 			}

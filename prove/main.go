@@ -33,7 +33,7 @@ func parts() []part {
 		{"conditions", "each condition of each conditional write, taken out, and the tests that find out", removeConditions},
 		{"histories", "what concurrent callers of each store and each queue were told, and whether one order of their calls explains it", histories},
 		{"fuzz", "every parser and every decoder, given what nobody would write", fuzzAll},
-		{"chaos", "the real binaries while they are killed, stalled and cut off, on a disk that fills up, with clocks that jump, and what came out", chaos},
+		{"chaos", "the product's binaries, built with a clock that can be set and shorter waits, while they are killed, stalled and cut off, on a disk that fills up, and what came out", chaos},
 	}
 }
 

@@ -63,6 +63,9 @@ func check(t *testing.T, r result) {
 	if r.StateLost+r.StateDoubled+r.SendsLost+r.DeadLetters > 0 {
 		t.Errorf("%s: lost or doubled: %+v", r.Consumer, r)
 	}
+	if r.SendsUnknown > 0 {
+		t.Errorf("%s: %d sends are about no message that was offered", r.Consumer, r.SendsUnknown)
+	}
 	if r.OtherIdentity+r.OtherContent+r.ByKey+r.BySequence+r.ByDedup > 0 {
 		t.Errorf("%s: a send came again as another one: %+v", r.Consumer, r)
 	}
@@ -128,6 +131,19 @@ func TestSendsAreJudgedByWhatTheyAreAndByWhatReceiversTakeForNew(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestASendAboutNoMessageThatWasOfferedIsCounted(t *testing.T) {
+	s := sends{of: map[string][]send{}}
+	for _, body := range []string{`{"id":"a","count":1}`, `{"id":"a","count":1}`, `{"id":"b","count":1}`, `{"id":"a"`, `a`, `{}`} {
+		s.add(send{Body: []byte(body)})
+	}
+	if n := s.unknown([]string{"a", "lost"}); n != 4 {
+		t.Errorf("%d are of no message, not 4", n)
+	}
+	if n := len(s.about("a")); n != 2 {
+		t.Errorf("%d are of a, not 2", n)
 	}
 }
 

@@ -18,6 +18,7 @@ type result struct {
 	StateDoubled int `json:"state_doubled"` // changes beyond the first
 	SendsLost    int `json:"sends_lost"`
 	SendsDoubled int `json:"sends_doubled"` // sends beyond the first, whatever their identity
+	SendsUnknown int `json:"sends_unknown"` // sends about no message that was offered
 
 	// Of the sends beyond the first.
 	OtherIdentity int `json:"other_identity"`      // under an identity that the first did not have
@@ -37,6 +38,7 @@ func conduct(ctx context.Context, t *trial) (result, error) {
 		return result{}, fmt.Errorf("%s, %s: %w", t.consumer.name, t.fault, err)
 	}
 	r := result{Consumer: t.consumer.name, Fault: t.fault, Faults: t.struck, Messages: len(t.offered), DeadLetters: t.broker.left("dead"), Late: t.late}
+	r.SendsUnknown = t.sends.unknown(t.offered)
 	for _, id := range t.offered {
 		n, err := t.tables.count(ctx, t.consumer, id)
 		if err != nil {

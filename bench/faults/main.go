@@ -155,8 +155,8 @@ func conductAll(ctx context.Context, consumers []*consumer, o options, in place)
 
 // progress tells of a trial that has ended.
 func (o options) progress(r result) error {
-	fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled\n",
-		r.Consumer, r.Fault, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled)
+	fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled, %d about no message\n",
+		r.Consumer, r.Fault, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled, r.SendsUnknown)
 	if !o.json {
 		return nil
 	}

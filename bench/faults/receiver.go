@@ -32,7 +32,7 @@ type sends struct {
 func (s *sends) add(one send) {
 	var p payload
 	if json.Unmarshal(one.Body, &p) != nil {
-		p.ID = string(one.Body) // of no message: it shows in the sums
+		p.ID = "" // of no message: it is counted as such
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,6 +44,20 @@ func (s *sends) about(id string) []send {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[id]
+}
+
+// unknown counts what arrived about no message that was offered.
+func (s *sends) unknown(offered []string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, list := range s.of {
+		n += len(list)
+	}
+	for _, id := range offered {
+		n -= len(s.of[id])
+	}
+	return n
 }
 
 // serveReceiver takes a send, or, where that is the fault, refuses it.

@@ -76,6 +76,7 @@ func sum(results []result, name string) result {
 		s.StateDoubled += r.StateDoubled
 		s.SendsLost += r.SendsLost
 		s.SendsDoubled += r.SendsDoubled
+		s.SendsUnknown += r.SendsUnknown
 		s.OtherIdentity += r.OtherIdentity
 		s.OtherContent += r.OtherContent
 		s.ByKey += r.ByKey
