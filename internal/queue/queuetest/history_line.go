@@ -19,6 +19,7 @@ const longest = 24
 type line struct {
 	messages [longest]waiting
 	length   int
+	places   int32 // of messages that were sent and are received at some time
 }
 
 // waiting is a message that was not deleted.
@@ -36,6 +37,7 @@ const unknown = -1
 type call struct {
 	do      string
 	number  int32 // of the message that is sent
+	place   int32 // of the message that is sent; 0 where it is never received
 	receipt int32
 }
 
@@ -58,6 +60,12 @@ func (l line) step(in call, out answer) (line, bool) {
 	i := slices.IndexFunc(l.messages[:l.length], func(m waiting) bool { return m.receipt == in.receipt })
 	switch in.do {
 	case "send":
+		if in.place > 0 {
+			l.places++
+			if in.place != l.places {
+				return l, false
+			}
+		}
 		l.messages[l.length] = waiting{number: in.number}
 		l.length++
 	case "delete": // an unknown, expired or repeated receipt is fine
@@ -121,6 +129,9 @@ func (c *caller) receive(limit int, wait time.Duration, fault bool) int {
 		}
 		return 0
 	}
+	if c.breaks(err) {
+		return 0
+	}
 	if err != nil {
 		c.Errorf("receive: %v", err)
 	}
@@ -135,10 +146,21 @@ func (c *caller) receive(limit int, wait time.Duration, fault bool) int {
 		byLine[name] = append(byLine[name], waiting{number: int32(n), receipt: c.note(d.Receipt, name), receives: int32(d.Receives)})
 		c.mine = append(c.mine, d.Receipt)
 	}
+	c.arrive(byLine, ended)
 	for name, list := range byLine {
 		c.log.Add(c.object(name), c.number, call{do: "receive"}, answer{got: list}, began, ended)
 	}
 	return len(got)
+}
+
+func (c *caller) arrive(byLine map[string][]waiting, ended int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, list := range byLine {
+		for _, m := range list {
+			c.arrivals = append(c.arrivals, arrival{spot{name, m.number}, ended})
+		}
+	}
 }
 
 // note gives a number for a receipt.
@@ -208,6 +230,9 @@ func (c *caller) change(fault bool) {
 func (c *caller) changeTo(do, receipt string, h handle, visibility time.Duration, fault bool) {
 	var err error
 	began, ended := c.make(fault, func(ctx context.Context) { err = c.queue.ChangeVisibility(ctx, receipt, visibility) })
+	if c.breaks(err) {
+		return
+	}
 	c.log.Add(c.object(h.line), c.number, call{do: do, receipt: h.number}, answer{failed: err != nil, lost: fault}, began, ended)
 }
 

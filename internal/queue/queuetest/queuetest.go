@@ -36,6 +36,9 @@ type Harness struct {
 	LateReceipts bool
 	// LooseBatches says that a message that is given back comes again while later ones, which were received together with it, are hidden, as with an emulator.
 	LooseBatches bool
+	// Lost says whether an error of a call leaves open what the call did, as that of a connection that broke; a client that repeats such calls by itself does not suit Histories,
+	// which would not know of the first one. Defaults to no error.
+	Lost func(error) bool
 	// Parallel runs the cases side by side, which suits a queue whose time is waited for.
 	Parallel bool
 	// Abreast is how many rounds of Histories go on at a time, each on a queue of its own: for a queue that is not Exact, behind a network. Defaults to 1.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"strconv"
@@ -11,8 +12,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/smithy-go"
 
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
@@ -35,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 // connect gives a client of the endpoint in the environment.
-func connect(t *testing.T) *sqs.Client {
+func connect(t *testing.T, options ...func(*sqs.Options)) *sqs.Client {
 	t.Helper()
 	if os.Getenv(endpoint) == "" {
 		t.Skipf("%s is not set: localstack/elasticmq.sh up starts an SQS to test against", endpoint)
@@ -44,8 +47,11 @@ func connect(t *testing.T) *sqs.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sqs.NewFromConfig(cfg)
+	return sqs.NewFromConfig(cfg, options...)
 }
+
+// again repeats a call whose connection broke, whatever its client does.
+func again(o *sqs.Options) { o.RetryMaxAttempts = retry.DefaultMaxAttempts }
 
 // create makes a queue and deletes it when the test ends.
 func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
@@ -64,12 +70,12 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 		}
 		attributes["RedrivePolicy"] = string(policy)
 	}
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}, again)
 	if err != nil {
 		t.Fatalf("create queue: %v", err)
 	}
 	t.Cleanup(func() {
-		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
+		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}, again); err != nil {
 			t.Errorf("delete queue: %v", err)
 		}
 	})
@@ -82,23 +88,27 @@ func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	h, operations := harness(t), 2_000
+	h, operations := harness(t, func(o *sqs.Options) { o.RetryMaxAttempts = 1 }), 2_000 // a history knows each call
 	if *long {
 		h.Abreast, operations = 64, 1_000_000 // a round waits for a second at its end
 	}
 	queuetest.Histories(t, h, operations)
 }
 
-func harness(t *testing.T) queuetest.Harness {
+func harness(t *testing.T, options ...func(*sqs.Options)) queuetest.Harness {
 	t.Helper()
-	client := connect(t)
+	client := connect(t, options...)
 	return queuetest.Harness{
 		New: func(t *testing.T, o queuetest.Options) queue.Queue {
 			t.Helper()
 			return create(t, client, o)
 		},
 		Advance: wait,
-		Unit:    5 * time.Second, Patience: time.Second, Parallel: true, // units long enough for a busy machine
+		Lost: func(err error) bool {
+			var answer smithy.APIError
+			return !errors.As(err, &answer)
+		},
+		Unit: 5 * time.Second, Patience: time.Second, Parallel: true, // units long enough for a busy machine
 		// It takes five minutes; the test below does what can be done without waiting.
 		NoDeduplication:   true,
 		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, LooseBatches: true, // as ElasticMQ has it
