@@ -248,7 +248,7 @@ func (c *caller) send(n int, fault bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.round.sends = append(c.round.sends, sends...)
+	c.sends = append(c.sends, sends...)
 }
 
 // place gives a line of messages and the number of the next one in it. On a standard queue each message is alone.
