@@ -36,7 +36,7 @@ func New(cfg Config) *Desk { return &Desk{cfg} }
 const IssuedRetention = 30 * 24 * time.Hour
 
 // Issue writes the token of a message before the message is put on a queue. fresh says that this call made it. Otherwise the token is as
-// found: Issued (the first try may have died before it could enqueue, or was refused: enqueue again) or Done. Reuse of the identity for another content, and a
+// found: Issued (the first try may have died before it could enqueue, or was refused: enqueue again; a request that is being deleted is what it was until then) or Done. Reuse of the identity for another content, and a
 // deleted request, are a [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
 func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
 	a := &Arrival{Message: m}
@@ -60,8 +60,8 @@ func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token,
 	if found, err = d.renew(ctx, a, found); err != nil {
 		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
 	}
-	if found.Deleting() && found.Fingerprint == a.Fingerprint() {
-		return found, false, nil // whoever runs it now finds it deleted; until then it is what it was
+	if found.State == record.Absent { // it has expired since it was found
+		return record.Token{}, false, fmt.Errorf("issue token: %w", record.ErrConflict)
 	}
 	if fate, _ := Admit(record.Stream{}, a, found, d.cfg.Now()); fate.Kind == record.Rejected {
 		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}

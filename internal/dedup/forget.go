@@ -55,15 +55,40 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		}
 		return errReload
 	}
-	attempt, now := e.cfg.NewID(), e.cfg.Now()
+	return e.bury(ctx, p, it)
+}
+
+// finishDelete finishes the delete of a request that somebody calls, and has the group loaded anew then: whoever began it may be dead, and until it is finished nobody is told that the
+// request is deleted.
+func (e *Engine) finishDelete(ctx context.Context, p *part) error {
+	for _, it := range p.items {
+		token := p.tokens[it.Token()]
+		if !token.Deleting() || token.Fingerprint != it.Fingerprint() {
+			continue
+		}
+		if _, pending := it.Entry(&p.view); pending { // it was run before the delete: as if nobody had begun one
+			continue
+		}
+		if err := e.bury(ctx, p, it); err != nil {
+			return err
+		}
+		return errReload
+	}
+	return nil
+}
+
+// bury has nobody begin to run a request, then nobody commit it, and only then writes the tombstone, which everybody believes.
+func (e *Engine) bury(ctx context.Context, p *part, it *item) error {
+	old, attempt := p.tokens[it.Token()], e.cfg.NewID()
 	if old.State != record.Done {
+		var err error
 		if old, err = e.fenceDeleted(ctx, p, old, attempt); err != nil {
 			return err
 		}
 	}
-	_, err = e.cfg.Store.SwapToken(ctx, old, record.Token{
-		Key: it.Token(), State: record.Done, Fingerprint: it.Fingerprint(), Stream: it.Stream, Group: it.GroupName(), Owner: attempt,
-		Reason: record.ReasonDeleted, Expires: now.Add(s.RetentionOf(&it.Message)),
+	_, err := e.cfg.Store.SwapToken(ctx, old, record.Token{
+		Key: old.Key, State: record.Done, Fingerprint: old.Fingerprint, Stream: old.Stream, Group: old.Group, Owner: attempt,
+		Reason: record.ReasonDeleted, Expires: e.cfg.Now().Add(p.stream.RetentionOf(&it.Message)),
 	})
 	if err != nil {
 		return fmt.Errorf("delete request: %w", err)
@@ -71,8 +96,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	return nil
 }
 
-// fenceDeleted has nobody begin to run a request, and then nobody commit it: whoever read its token before has loaded this version of the group or an older one. Only after that the
-// tombstone may be written, which everybody believes.
+// fenceDeleted marks the token, so that nobody begins, and commits the group, so that nobody commits: whoever read the token before has loaded this version of the group or an older one.
 func (e *Engine) fenceDeleted(ctx context.Context, p *part, old record.Token, attempt string) (record.Token, error) {
 	if !old.Deleting() {
 		next := old

@@ -99,8 +99,8 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 	token := pl.part.tokens[it.Token()]
 	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
 	if !fresh {
-		pl.changed = pl.changed || token.Deleting() // an earlier attempt may commit it yet: not after a commit of ours
 		pl.decide(it, fate)
+		pl.failed = fate.Kind == record.Retry
 		return nil
 	}
 	fate, err := pl.run(ctx, it)

@@ -148,6 +148,9 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 			return err
 		}
 	}
+	if err := e.finishDelete(ctx, p); err != nil {
+		return err
+	}
 	for published := false; ; {
 		pl, err := e.plan(ctx, p)
 		if errors.Is(err, record.ErrFull) && !published { // nothing is changed yet: what is decided, the view decided

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -90,7 +91,7 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 	if r.end.told == "" {
 		return past, nil
 	}
-	return w.answered(past, r)
+	return w.answered(s, past, r)
 }
 
 // honest checks that an outcome tells what is so: a message that is settled by its token has the reply of the attempt that was committed.
@@ -115,17 +116,16 @@ func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 const accepted = "the sender of "
 
 // answered notes what the client of a request, or a leased consumer's caller, was told.
-func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
+func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 	item, told := r.items[0], r.end.told
 	if r.kind == serves {
 		request := w.scenario.Requests[item]
+		if err := w.expected(s, request, told); err != nil {
+			return nil, fmt.Errorf("%s: %w", item, err)
+		}
 		deleted := strings.HasPrefix(request.Do, "DELETE") || strings.HasPrefix(told, "410")
 		if deleted { // with what had been applied by then
-			for _, line := range past.applied {
-				if nameIn(line) == request.Message {
-					told += " applied"
-				}
-			}
+			told += strings.Repeat(" applied", w.timesApplied(request, past.applied))
 			if past.told[item] != "" {
 				return past, nil
 			}
@@ -141,6 +141,25 @@ func (w *world) answered(past *pastPart, r *run) (*pastPart, error) {
 		}
 	}
 	return w.tell(past, item, told)
+}
+
+// expected tells what is wrong with an answer to a request with which nothing is wrong, but that its identity may be another content's.
+func (w *world) expected(s *state, r Request, told string) error {
+	code, _, _ := strings.Cut(told, " ")
+	codes := map[string][]string{http.MethodPut: {"200", "201", "410"}, http.MethodPost: {"200", "202", "404", "410"}, http.MethodDelete: {"204", "404", "410"}}
+	method, path, _ := strings.Cut(r.Do, " ")
+	if strings.HasSuffix(path, "/messages") {
+		codes[method] = []string{"200", "202"}
+	}
+	switch {
+	case code == "422" && slices.ContainsFunc(slices.Collect(maps.Values(w.scenario.Requests)), func(other Request) bool { return other.Message != r.Message }):
+		return nil
+	case !slices.Contains(codes[method], code):
+		return fmt.Errorf("%s is answered with %s", r.Do, told)
+	case code == "410" && !w.tombstone(s, r.Message):
+		return errors.New("it is not deleted, and the answer is 410")
+	}
+	return nil
 }
 
 // safe reports why a message must not be acknowledged now: it is neither applied, nor held, nor a dead letter, nor waits in another delivery.

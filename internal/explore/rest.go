@@ -107,7 +107,7 @@ func (w *world) toldOfGaps(s *state, g record.Group) error {
 func (w *world) tombstone(s *state, name string) bool {
 	m := w.scenario.message(name)
 	key := record.NewTokenKey("", stream, m.Identity())
-	return slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == key && t.Reason == record.ReasonDeleted })
+	return slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == key && t.Deleted() })
 }
 
 // accounted checks what became of one message.
@@ -188,7 +188,11 @@ func (w *world) promised(s *state, name string) bool {
 		return true
 	}
 	for _, r := range w.scenario.Requests {
-		if r.Message == name && strings.HasPrefix(r.Do, "POST") && strings.HasPrefix(s.past.told[r.Do], "200") {
+		reply, ok := strings.CutPrefix(s.past.told[r.Do], "200")
+		if !ok || !strings.HasPrefix(r.Do, "POST") {
+			continue
+		}
+		if of := nameIn(strings.TrimSpace(reply)); of == name || of == "" && r.Message == name {
 			return true
 		}
 	}

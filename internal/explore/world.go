@@ -241,17 +241,22 @@ func (w *world) deleted(applied []string, told map[string]string) error {
 		if !ok || !strings.HasPrefix(gone, "204") && !strings.HasPrefix(gone, "410") {
 			continue
 		}
-		n := 0
-		for _, line := range applied {
-			if nameIn(line) == r.Message {
-				n++
-			}
-		}
-		if before := strings.Count(gone, "applied"); n > before {
+		if before := strings.Count(gone, "applied"); w.timesApplied(r, applied) > before {
 			return fmt.Errorf("%s was applied after it was deleted", r.Message)
 		}
 	}
 	return nil
+}
+
+// timesApplied counts what was applied under a request's name, of whatever content.
+func (w *world) timesApplied(r Request, applied []string) (n int) {
+	named := w.scenario.message(r.Message)
+	for _, line := range applied {
+		if m := w.scenario.message(nameIn(line)); m.Identity() == named.Identity() {
+			n++
+		}
+	}
+	return n
 }
 
 // send delivers the first n of a list.

@@ -1,0 +1,104 @@
+package dedup_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// beingDeleted is a lab with a request whose delete has died on its way.
+func beingDeleted(t *testing.T) (*lab, record.Message) {
+	t.Helper()
+	l := newLab(t)
+	r := request("a: send")
+	w := l.worker(byKey)
+	w.issue(r)
+	w.at = dies("commit", failsBefore)
+	if err := w.Forget(t.Context(), r); err == nil {
+		t.Fatal("its worker has died")
+	}
+	return l, r
+}
+
+func TestACallFinishesADeleteThatWasLeft(t *testing.T) {
+	l, r := beingDeleted(t)
+	l.pass(30*24*time.Hour - time.Minute)
+	w := l.worker(byKey)
+	same(t, "call", w.call1(r), "rejected deleted")
+	l.pass(time.Hour) // the token that was issued would be forgotten now
+	state, err := w.Status(t.Context(), r)
+	if err != nil || state.Status != admission.StatusDeleted {
+		t.Errorf("status %q, %v", state.Status, err)
+	}
+	if _, _, err := w.Issue(t.Context(), r); err == nil {
+		t.Error("what somebody was told is deleted was put again")
+	}
+	same(t, "the request is kept", l.token(r).Request != nil, false)
+}
+
+func TestACallThatCommitsBeforeADeleteThatIsLeftComesFirst(t *testing.T) {
+	l := newLab(t)
+	r := request("a: send reply")
+	late, dead := l.worker(byKey), l.worker(byKey)
+	late.issue(r)
+	late.at = between("commit", func() {
+		dead.at = dies("commit", failsBefore)
+		if err := dead.Forget(t.Context(), r); err == nil {
+			t.Error("its worker has died")
+		}
+	})
+	same(t, "call", late.call1(r), "processed with a")
+	same(t, "another call", l.worker(byKey).call1(r), "duplicate with a")
+	l.publish(byKey)
+	same(t, "arrived", l.arrived("out"), []string{"s/g/1"})
+	same(t, "when it is done", l.worker(byKey).call1(r), "duplicate with a")
+}
+
+func TestNobodyIsToldOfADeleteThatCanNotBeFinished(t *testing.T) {
+	for _, call := range []string{"commit", "swap issued done deleted"} {
+		l, r := beingDeleted(t)
+		w := l.worker(byKey)
+		w.at = always(call, failsBefore)
+		same(t, "fate", w.call1(r), "retry")
+		if state, err := w.Status(t.Context(), r); err != nil || state.Status != admission.StatusAccepted {
+			t.Errorf("status %q, %v", state.Status, err)
+		}
+		w.at = nil
+		same(t, "fate", w.call1(r), "rejected deleted")
+	}
+}
+
+func TestAnotherContentIsNotToldThatARequestIsDeletedBeforeItIs(t *testing.T) {
+	l, r := beingDeleted(t)
+	w := l.worker(byKey)
+	same(t, "a message", w.process(keyed("a", "b")...), []string{"rejected key-reuse", "processed"})
+	other := r
+	other.Body = []byte("other")
+	var refused *record.RefusedError
+	if _, _, err := w.Issue(t.Context(), other); !errors.As(err, &refused) || refused.Reason != record.ReasonKeyReuse {
+		t.Errorf("put: %v", err)
+	}
+	if token := l.token(r); !token.Deleting() {
+		t.Errorf("it is %+v", token)
+	}
+}
+
+func TestNothingOvertakesARequestWhoseDeleteBeginsWhileRoomIsMade(t *testing.T) {
+	l := newLab(t)
+	r := request("a: kb=200 send")
+	w, dead := l.worker(byKey), l.worker(byKey)
+	w.issue(r)
+	w.process(keyed("x: kb=200 send")...)
+	w.at = between("send", func() {
+		dead.at = dies("commit", failsBefore)
+		if err := dead.Forget(t.Context(), r); err == nil {
+			t.Error("its worker has died")
+		}
+	})
+	batch := append([]record.Message{r}, keyed("b")...)
+	same(t, "fates", w.process(batch...), []string{"retry", "retry"})
+	same(t, "fates", w.process(batch...), []string{"rejected deleted", "processed"})
+}
