@@ -110,7 +110,7 @@ type Pipeline struct {
 	trusted []*string
 }
 
-// NewPipeline makes a pipeline. The errors are those of the configuration and of the bootstraps, before anything is made of them.
+// NewPipeline makes a pipeline. The errors are those of the configuration, of props that do not fit together, and of the bootstraps, before anything is made of them.
 func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*Pipeline, error) {
 	if props == nil {
 		return nil, errors.New("make pipeline: no props")
@@ -121,7 +121,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permissions(parsed, props.Environment)
-	if err := errors.Join(err, props.API.check()); err != nil {
+	if err := errors.Join(err, checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {

@@ -90,9 +90,8 @@ func (s *Settings) complete(given map[string]any) error {
 		}
 		s.API.LogsRole = false
 	}
-	if least := 2*s.MaxConcurrency + 1; s.ReservedConcurrency > 0 && s.ReservedConcurrency < least {
-		return fmt.Errorf("context reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
-			"what is throttled waits, and its delivery counts", s.ReservedConcurrency, least, s.MaxConcurrency)
+	if err := checkReserved(s.ReservedConcurrency, s.MaxConcurrency); err != nil {
+		return err
 	}
 	if (s.GroupsTable == "") != (s.TokensTable == "") {
 		return errors.New("context groupsTable and tokensTable: give both or none")
@@ -101,6 +100,15 @@ func (s *Settings) complete(given map[string]any) error {
 		return fmt.Errorf("context logRetentionDays: CloudWatch does not have %d", s.LogRetentionDays)
 	}
 	return s.API.check()
+}
+
+// checkReserved makes sure that both queues of a function can be served at once, and one more invocation.
+func checkReserved(reserved, perQueue int) error {
+	if least := 2*perQueue + 1; reserved != 0 && reserved < least {
+		return fmt.Errorf("context reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
+			"what is throttled waits, and its delivery counts", reserved, least, perQueue)
+	}
+	return nil
 }
 
 // APISettings choose the front door.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -82,6 +84,29 @@ func TestWhatIsWrongWithTheContextIsNamed(t *testing.T) {
 	for _, name := range []string{"memory", "timeout", "colour"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v does not name %s", err, name)
+		}
+	}
+}
+
+func TestPropsAreCheckedAsTheContextIs(t *testing.T) {
+	for want, props := range map[string]PipelineProps{
+		"reservedConcurrency: 50 is less than 101": {ReservedConcurrency: 50},
+		"reservedConcurrency: 20 is less than 21":  {ReservedConcurrency: 20, MaxConcurrency: 10},
+		"reservedConcurrency: -1 is less than 101": {ReservedConcurrency: -1},
+		"auth: HTTP APIs have no keys":             {API: APISettings{Auth: Key, Keys: []string{"a"}}},
+	} {
+		props.Config = testConfig
+		props.Environment = map[string]string{"SHOP_SECRET": "whsec_MTIz"}
+		_, err := NewPipeline(NewApp(), "P", &props)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	for _, enough := range []int{0, 101} { // the next error is that there are no bootstraps
+		props := PipelineProps{Config: testConfig, Environment: map[string]string{"SHOP_SECRET": "whsec_MTIz"}, ReservedConcurrency: enough, Assets: t.TempDir()}
+		_, err := NewPipeline(awscdk.NewStack(NewApp(), jsii.String("S"), nil), "P", &props)
+		if err == nil || !strings.Contains(err.Error(), "bootstrap") {
+			t.Errorf("%d reserved: %v", enough, err)
 		}
 	}
 }
