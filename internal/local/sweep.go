@@ -82,13 +82,18 @@ func (s *System) sweep(ctx context.Context) {
 		}
 	}
 	for _, key := range s.watch.due(lostAfter) {
-		if err := s.engine.Sweep(ctx, key); err != nil && ctx.Err() == nil {
+		err := s.engine.Sweep(ctx, key)
+		if err == nil {
+			err = s.look(ctx, key)
+		}
+		if err != nil && ctx.Err() == nil {
 			s.options.Log.Error("group not swept", "stream", key.Stream, "error", err)
 		}
 	}
 }
 
-// look notes a group as it is now: a commit that failed may have made the watch expect more.
+// look notes a group as it is now: a commit that failed may have made the watch expect more, and a clear that overtook the answer of its commit may have passed the watch by. Without a
+// look, such a group would be due for ever.
 func (s *System) look(ctx context.Context, key record.GroupKey) error {
 	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {

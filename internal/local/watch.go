@@ -10,8 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them. It may note a group too many, never
-// one too few.
+// A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them. It may note a group too many, until
+// a sweep looks at it, and never one too few.
 type watch struct {
 	record.Store
 	now func() time.Time

@@ -158,3 +158,57 @@ func TestACommitWhoseAnswerIsLateLeavesNothingOut(t *testing.T) {
 		}
 	}
 }
+
+// An overtaken store does something else after a commit, before it answers.
+type overtaken struct {
+	record.Store
+	after func()
+}
+
+func (o overtaken) Commit(ctx context.Context, c record.Commit) error {
+	err := o.Store.Commit(ctx, c)
+	o.after()
+	return err
+}
+
+// Each race ends with a watch that expects an entry that is not there any more.
+func TestAGroupThatHasNothingPendingIsDueOnceAtMost(t *testing.T) {
+	for name, race := range map[string]func(t *testing.T, w *watch, commit record.Commit, clearAll func()){
+		"a commit that lost against one whose entry is cleared": func(t *testing.T, w *watch, commit record.Commit, clearAll func()) {
+			if err := w.Commit(t.Context(), commit); err != nil {
+				t.Fatal(err)
+			}
+			clearAll()
+			if err := w.Commit(t.Context(), commit); !errors.Is(err, record.ErrConflict) {
+				t.Fatal(err)
+			}
+		},
+		"a clear before the answer of the commit that made the group": func(t *testing.T, w *watch, commit record.Commit, clearAll func()) {
+			w.Store = overtaken{Store: w.Store, after: clearAll}
+			if err := w.Commit(t.Context(), commit); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			s := started(t, Options{Now: func() time.Time { return now }})
+			next := pending(1, 1)
+			next.Key = record.GroupKey{Stream: "messages", Group: "g"}
+			next.Expires = now.Add(24 * time.Hour)
+			race(t, s.watch, record.Commit{Loaded: record.Group{Key: next.Key}, Next: next}, func() {
+				if err := s.watch.Clear(t.Context(), record.Clear{Group: next.Key, Incarnation: next.Incarnation, Numbers: []uint64{1}}); err != nil {
+					t.Error(err)
+				}
+			})
+			if len(s.watch.active) != 1 {
+				t.Fatalf("the watch expects nothing: %+v", s.watch.active)
+			}
+			now = now.Add(lostAfter)
+			s.sweep(t.Context())
+			if len(s.watch.active) != 0 {
+				t.Errorf("still there after a sweep: %+v", s.watch.active)
+			}
+		})
+	}
+}
