@@ -34,7 +34,11 @@
 // not recorded are cut off and written again.
 //
 // Every record has a format number and a checksum. A corrupt one is an error that wraps [record.ErrCorrupt], never one that is not there: a corrupt length keeps the
-// file from being opened, a corrupt mark keeps its group's, or its identity's, deliveries from being sent, and those alone.
+// file from being opened until somebody moves it away, a corrupt mark keeps its group's, or its identity's, deliveries from being sent, and those alone. That is so of
+// records that the database gives back and that are not what was written. Where the database itself finds a table damaged and gives nothing, each round that looks there fails
+// with all its deliveries: what else such a database has lost nobody knows.
+//
+// A file beside it, .NAME.owner, names the database that opened the file last, durably before its first line. Any other one that knows the file refuses it.
 //
 // # Limits
 //

@@ -3,10 +3,13 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // walkFactor times the limit of an Expire is how many marks it looks at.
@@ -85,6 +88,9 @@ func (s *Sender) forget(p *plan, r *request) error {
 			continue
 		}
 		live, err := s.marks.covers(&mark{key: string(key)}, s.options.Now())
+		if errors.Is(err, record.ErrCorrupt) { // since it was found; the deliveries of this round must not wait for it
+			continue
+		}
 		if err == nil && !live {
 			err = p.batch.Delete(key, nil)
 		}

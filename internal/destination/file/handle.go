@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A handle is what the sender needs of an open file.
@@ -106,29 +108,18 @@ func (s *Sender) drop() {
 
 // reopen opens the file at its committed length, as the store has it: what this process remembers may be wrong after a failed write.
 func (s *Sender) reopen() error {
-	length, known, err := s.marks.length()
-	if err != nil {
-		return err
-	}
 	f, err := s.options.open(s.path, os.O_RDWR)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f, err = s.create(length)
-		length, known = 0, false
-	case err == nil && !known:
-		length, err = s.adopt(f)
-	}
-	if err == nil {
-		err = s.own(known)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = s.create()
 	}
 	if err != nil {
-		if f != nil {
-			_ = f.Close()
-		}
 		return err
 	}
-	s.length = length
-	if err := s.cut(f); err != nil {
+	s.length, err = s.committed(f)
+	if err == nil {
+		err = s.cut(f)
+	}
+	if err != nil {
 		_ = f.Close()
 		return err
 	}
@@ -136,13 +127,41 @@ func (s *Sender) reopen() error {
 	return nil
 }
 
-// create begins a new file. Its length is recorded first: a crash in between leaves a missing file, which begins anew again.
-func (s *Sender) create(length int64) (handle, error) {
-	if length > 0 {
+// committed gives the committed length of an open file. A file of which the store has none is adopted.
+func (s *Sender) committed(f handle) (int64, error) {
+	length, known, err := s.marks.length()
+	switch {
+	case err != nil:
+		return 0, s.unreadable(err)
+	case known:
+		return length, s.own()
+	}
+	return s.adopt(f)
+}
+
+// unreadable adds to the error of a corrupt record what can be done. The marks are records of their own, so that they tell in a new file what is in the old one.
+func (s *Sender) unreadable(err error) error {
+	if !errors.Is(err, record.ErrCorrupt) {
+		return err
+	}
+	return fmt.Errorf("%w: nothing tells which lines of %s were committed; move the file away to begin a new one, "+
+		"in which the last lines of the old one may come again, and no others", err, s.path)
+}
+
+// create begins a new file, and forgets the length of the old one first: beside a length, the empty file that a crash may leave would be one that somebody cut. Without
+// one it is adopted. The old length may be corrupt, as it is of no use any more.
+func (s *Sender) create() (handle, error) {
+	length, known, err := s.marks.length()
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		s.options.Log.Warn("file of a destination is gone, a new one begins", slog.String("path", s.path), slog.Any("error", err))
+	case err != nil:
+		return nil, err
+	case known && length > 0:
 		s.options.Log.Warn("file of a destination is gone, a new one begins",
 			slog.String("path", s.path), slog.Int64("committed_bytes", length))
 	}
-	if err := s.recordLength(0); err != nil {
+	if err := s.db.Delete(s.marks.lengthKey(), pebble.Sync); err != nil {
 		return nil, err
 	}
 	if err := createFolders(filepath.Dir(s.path)); err != nil {
@@ -152,7 +171,10 @@ func (s *Sender) create(length int64) (handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, syncFolder(filepath.Dir(s.path))
+	if err := syncFolder(filepath.Dir(s.path)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // adopt keeps what is in a file that the store does not know, and makes its last line complete.
@@ -178,6 +200,10 @@ func (s *Sender) adopt(f handle) (int64, error) {
 		size++
 	}
 	if err := f.Sync(); err != nil {
+		return 0, err
+	}
+	// Whoever is killed after the signature adopts the file again. Killed after the length, it would know a file that another folder has signed, and refuse it.
+	if err := s.sign(); err != nil {
 		return 0, err
 	}
 	return size, s.recordLength(size)

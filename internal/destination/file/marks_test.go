@@ -3,6 +3,8 @@ package file
 import (
 	"bytes"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +140,59 @@ func TestACorruptLengthCutsNothingOff(t *testing.T) {
 		t.Error(err)
 	}
 	b.want("a/1")
+}
+
+func TestAFileWithACorruptRecordCanBeMovedAwayAsItsErrorSays(t *testing.T) {
+	for _, name := range []string{"length", "owner"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			s := b.open(Options{})
+			b.send(s, named("a/1"), named("x"))
+			all := records(s)
+			b.close(s)
+			r := all[slices.IndexFunc(all, func(r stored) bool { return r.name == name })]
+			damaged := b.get(r.key)
+			damaged[2] ^= 1
+			b.set(r.key, damaged)
+			if _, err := Open(b.db, b.path, Options{}); err == nil || !strings.Contains(err.Error(), "move the file away") || !strings.Contains(err.Error(), b.path) {
+				t.Fatal(err)
+			}
+			b.want("a/1", "x")
+			if err := os.Rename(b.path, b.path+".old"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // what was recorded does not come again, at the next start neither
+				s = b.open(Options{})
+				b.send(s, named("a/1"), named("x"), named("a/2"))
+				b.close(s)
+			}
+			b.want("a/2")
+		})
+	}
+}
+
+func TestAMarkThatIsCorruptWhenItIsToBeForgottenHoldsUpNoDelivery(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1}))
+	damaged := b.get(key)
+	damaged[3] ^= 1
+	b.set(key, damaged)
+	expire, send := &request{done: make(chan struct{}), expired: [][]byte{key}}, s.newRequest([]record.Delivery{named("b/1")})
+	s.mu.Lock() // in one round
+	s.waiting = append(s.waiting, expire, send)
+	s.mu.Unlock()
+	s.poke()
+	<-expire.done
+	<-send.done
+	if expire.forgot != nil || expire.deleted != 0 || send.errs[0] != nil {
+		t.Errorf("forgot %d, %v; sent %v", expire.deleted, expire.forgot, send.errs[0])
+	}
+	if got := b.get(key); !bytes.Equal(got, damaged) {
+		t.Errorf("changed to %x", got)
+	}
+	b.want("a/1", "b/1")
 }
 
 func TestExpirePassesOverCorruptMarksAndKeepsThem(t *testing.T) {

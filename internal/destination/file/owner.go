@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // ErrInUse says that another process has the file open as a destination.
@@ -30,22 +32,53 @@ func (s *Sender) signature() string {
 	return filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".owner")
 }
 
-// own makes sure that this database was the last to open the file, if it was written by it before, and signs it.
-func (s *Sender) own(known bool) error {
+// own makes sure that this database was the last to open a file of which it has a length.
+func (s *Sender) own() error {
 	name, err := s.ownName()
+	if err != nil {
+		return s.unreadable(err)
+	}
+	content, err := os.ReadFile(s.signature())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read owner: %w", err)
+	}
+	switch strings.TrimSpace(string(content)) {
+	case name:
+		return nil
+	case "":
+		// It was removed or emptied, or not copied with the file. No crash does that to another folder's signature: it is complete before it has its name, and on disk before the
+		// other's first line, so that no lines but ours are at stake. Lines that are there without it because somebody took it away nobody can tell from ours.
+		return s.sign()
+	}
+	return &ForeignError{Path: s.path}
+}
+
+// sign names this database as the owner, durably. The signature has its old content or all of its new one at any time: half of one would be foreign to everybody.
+func (s *Sender) sign() error {
+	name, err := s.ownName()
+	if errors.Is(err, record.ErrCorrupt) { // whatever it was, from now on the file has another
+		name, err = s.newName()
+	}
 	if err != nil {
 		return err
 	}
-	signed, err := os.ReadFile(s.signature())
-	switch {
-	case err == nil && strings.TrimSpace(string(signed)) == name:
-		return nil
-	case err == nil && known:
-		return &ForeignError{Path: s.path}
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("read owner: %w", err)
+	unfinished := s.signature() + ".new"
+	f, err := s.options.open(unfinished, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return fmt.Errorf("sign file: %w", err)
 	}
-	if err := os.WriteFile(s.signature(), []byte(name+"\n"), 0o644); err != nil { //nolint:gosec // a name, not a secret
+	_, err = f.WriteAt([]byte(name+"\n"), 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(unfinished, s.signature())
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(s.path))
+	}
+	if err != nil {
 		return fmt.Errorf("sign file: %w", err)
 	}
 	return nil
@@ -55,18 +88,22 @@ func (s *Sender) own(known bool) error {
 func (s *Sender) ownName() (string, error) {
 	key := s.marks.prefix(owners)
 	value, closer, err := s.db.Get(key)
-	if err == nil {
-		defer closer.Close()
-		name, err := open(key, value)
-		if err != nil {
-			return "", fmt.Errorf("read owner: %w", err)
-		}
-		return string(name), nil
+	if errors.Is(err, pebble.ErrNotFound) {
+		return s.newName()
 	}
-	if !errors.Is(err, pebble.ErrNotFound) {
+	if err != nil {
 		return "", fmt.Errorf("load owner: %w", err)
 	}
-	name := rand.Text()
+	defer closer.Close()
+	name, err := open(key, value)
+	if err != nil {
+		return "", fmt.Errorf("read owner: %w", err)
+	}
+	return string(name), nil
+}
+
+func (s *Sender) newName() (string, error) {
+	key, name := s.marks.prefix(owners), rand.Text()
 	if err := s.db.Set(key, seal(key, []byte(name)), pebble.Sync); err != nil {
 		return "", fmt.Errorf("record owner: %w", err)
 	}

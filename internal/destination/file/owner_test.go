@@ -4,32 +4,48 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
 
+// A folder is a data folder that opens files for one step each.
+type folder struct {
+	t   *testing.T
+	dir string
+}
+
+// run opens the database and the file, sends, and closes both.
+func (f folder) run(path string, options Options, names ...string) error {
+	f.t.Helper()
+	db, err := pebbledb.Open(f.dir, nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // nothing to lose
+	s, err := Open(db, path, options)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err = errors.Join(err, errors.Join(s.Send(f.t.Context(), []record.Delivery{named(name)})...))
+	}
+	return errors.Join(err, s.Close())
+}
+
+func signatureOf(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".owner")
+}
+
 func TestLinesOfAnotherDataFolderAreNotCutOff(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
-	first, second := t.TempDir(), t.TempDir()
-	write := func(dir, name string) error {
-		db, err := pebbledb.Open(dir, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close() //nolint:errcheck // nothing to lose
-		s, err := Open(db, path, Options{})
-		if err != nil {
-			return err
-		}
-		return errors.Join(errors.Join(s.Send(t.Context(), []record.Delivery{named(name)})...), s.Close())
-	}
-	if err := errors.Join(write(first, "a"), write(first, "b"), write(second, "c")); err != nil {
+	first, second := folder{t, t.TempDir()}, folder{t, t.TempDir()}
+	if err := errors.Join(first.run(path, Options{}, "a"), first.run(path, Options{}, "b"), second.run(path, Options{}, "c")); err != nil {
 		t.Fatal(err)
 	}
-	var foreign *ForeignError
-	if err := write(first, "d"); !errors.As(err, &foreign) {
+	if err := first.run(path, Options{}, "d"); !errors.As(err, new(*ForeignError)) {
 		t.Errorf("the first folder again: %v", err)
 	}
 	content, err := os.ReadFile(path)
@@ -48,5 +64,86 @@ func TestAFileHasOneWriterAtATime(t *testing.T) {
 	defer db.Close() //nolint:errcheck // nothing to lose
 	if _, err := Open(db, b.path, Options{}); !errors.Is(err, ErrInUse) {
 		t.Errorf("open: %v", err)
+	}
+}
+
+func TestAnEmptySignatureIsNoSignatureOfAnotherFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	first, second := folder{t, t.TempDir()}, folder{t, t.TempDir()}
+	err := first.run(path, Options{}, "a")
+	if err == nil {
+		err = os.Truncate(signatureOf(path), 0)
+	}
+	if err == nil {
+		err = first.run(path, Options{}, "b")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.run(path, Options{}, "c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.run(path, Options{}); !errors.As(err, new(*ForeignError)) {
+		t.Errorf("the signature was not written again: %v", err)
+	}
+	content, err := os.ReadFile(path)
+	if want := line("a") + line("b") + line("c"); err != nil || string(content) != want {
+		t.Errorf("got %q, %v", content, err)
+	}
+}
+
+func TestASignatureIsOnDiskBeforeItTakesThePlaceOfAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	first, second := folder{t, t.TempDir()}, folder{t, t.TempDir()}
+	if err := first.run(path, Options{}, "a"); err != nil {
+		t.Fatal(err)
+	}
+	synced := 0
+	failing := Options{open: func(opened string, flag int) (handle, error) {
+		h, err := openFile(opened, flag)
+		if err != nil || opened == path {
+			return h, err
+		}
+		return &faulty{handle: h, sync: func(handle) error { synced++; return syscall.EIO }}, nil
+	}}
+	if err := second.run(path, failing, "b"); !errors.Is(err, syscall.EIO) || synced != 1 {
+		t.Errorf("%d syncs, %v", synced, err)
+	}
+	if err := first.run(path, Options{}, "c"); err != nil {
+		t.Errorf("the first folder is not the owner any more: %v", err)
+	}
+	if err := second.run(path, Options{}, "d"); err != nil {
+		t.Errorf("the second folder can't take the file over any more: %v", err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left beside the file and its signature: %v, %v", entries, err)
+	}
+}
+
+func TestAFolderThatEndedBeforeItSignedIsNotLockedOut(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "out.jsonl")
+		first, second := folder{t, t.TempDir()}, folder{t, t.TempDir()}
+		err := first.run(path, Options{}, "a")
+		if err == nil && moved {
+			err = os.Remove(path)
+		}
+		aside := signatureOf(path) + ".aside"
+		if err == nil { // a folder in the place of the signature: the second data folder comes no further than to that
+			err = errors.Join(os.Rename(signatureOf(path), aside), os.Mkdir(signatureOf(path), 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.run(path, Options{}, "b"); err == nil {
+			t.Fatal("signed a folder")
+		}
+		if err := errors.Join(os.Remove(signatureOf(path)), os.Rename(aside, signatureOf(path))); err != nil {
+			t.Fatal(err)
+		}
+		if err := second.run(path, Options{}, "c"); err != nil {
+			t.Errorf("moved %t: %v", moved, err)
+		}
 	}
 }

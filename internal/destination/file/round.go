@@ -143,7 +143,7 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 			if err == nil && marked {
 				continue
 			}
-			if errors.Is(err, record.ErrCorrupt) { // whether it was written nobody can tell; the others must not wait for it
+			if errors.Is(err, record.ErrCorrupt) { // whether it was written nobody can tell; the others must not wait for it. Damage that the database itself finds fails them all.
 				r.errs[i] = fmt.Errorf("append to file %s: %w", s.path, err)
 				continue
 			}
