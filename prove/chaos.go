@@ -58,7 +58,9 @@ func chaos(ctx context.Context, o options) error {
 	for _, v := range verdicts {
 		fmt.Printf("  %-10s %9d %9d %9d %9d %9d %8d %6d %8d %6d %7.0fs\n", v.Form, v.Offered, v.Accepted, v.Applied, v.Sent, v.Repeated, v.Refused, v.Lost, v.Doubled, v.Wrong, v.Seconds)
 	}
-	fmt.Printf("  judge the evidence again: go -C e2e run ./chaos/judge %s\n", filepath.Join(folder, "embedded"))
+	for _, v := range verdicts {
+		fmt.Printf("  judge the evidence again: go -C e2e run ./chaos/judge %s\n", filepath.Join(folder, v.Form))
+	}
 	return errors.Join(errs...)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,9 @@ func exploreAll(ctx context.Context, o options) error {
 			if err != nil {
 				return err
 			}
+			if r.Violation == nil && (!r.Exhausted || r.Ends == 0) {
+				return fmt.Errorf("%s: exhausted is %v, with %d ends: so it shows less than is said of it", s.Name, r.Exhausted, r.Ends)
+			}
 			found.add(r, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
 			return nil
 		})
@@ -61,6 +65,9 @@ func exploreAll(ctx context.Context, o options) error {
 	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	if len(scenarios) == 0 || len(small) == 0 {
+		return errors.New("there is nothing to explore")
 	}
 	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios), found.states, found.steps, found.violations)
 	if found.violations > 0 {

@@ -15,7 +15,7 @@ import (
 // figures are what a test says that it checked; see history.Figures.
 var figures = regexp.MustCompile(`(\d+) histories, (\d+) operations, (\d+) answers lost, (\d+) violations, (\d+) undecided`)
 
-// histories lets concurrent callers call every store and queue, a million times in the long form, and asks whether one order of the calls explains all answers. It starts the emulators
+// histories lets concurrent callers call every store and queue, a million times and more in the long form, and asks whether one order of the calls explains all answers. It starts the emulators
 // that stand in for AWS, unless the environment names others.
 func histories(ctx context.Context, o options) error {
 	args := []string{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -190,6 +191,11 @@ func (s *Scenario) check() error {
 			if _, ok := s.Messages[name]; !ok {
 				return fmt.Errorf("no such message: %s", name)
 			}
+		}
+	}
+	for _, n := range s.Budget.numbers() {
+		if n < 0 || n > math.MaxUint8 {
+			return fmt.Errorf("a budget of %d", n)
 		}
 	}
 	for _, name := range s.Ask {

@@ -32,8 +32,12 @@ const (
 	spends
 )
 
+func (b Budget) numbers() [spends]int {
+	return [spends]int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries}
+}
+
 func (b Budget) left() (out [spends]uint8) {
-	for i, n := range []int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Ticks, b.Expiries} {
+	for i, n := range b.numbers() {
 		out[i] = uint8(n) //nolint:gosec // small numbers, as check demands
 	}
 	return out

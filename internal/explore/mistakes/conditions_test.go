@@ -101,6 +101,10 @@ func (g *guarded) check(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
+	// What the tests need may have gone away meanwhile, an emulator for one; then all that failed shows nothing.
+	if by, err := g.failed(t, root, tests, longest, 0); by != "" || err != nil {
+		t.Fatalf("the tests fail with all conditions there, after they did not at the beginning: %s, %v", by, err)
+	}
 	killed, ended, known := 0, 0, 0
 	for i, r := range found {
 		by := killers[i]

@@ -205,10 +205,7 @@ func (c *caller) delete(n int, fault bool) {
 	var errs []error
 	began, ended := c.make(fault, func(ctx context.Context) { errs = c.queue.Delete(ctx, receipts) })
 	for i, h := range handles {
-		ended := ended
-		if errs[i] != nil {
-			ended = history.Never
-		}
+		ended := c.endOf("delete", errs[i], fault, ended)
 		c.log.Add(c.object(h.line), c.number, call{do: "delete", receipt: h.number}, answer{lost: ended == history.Never}, began, ended)
 	}
 }

@@ -82,7 +82,7 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 	return sqsqueue.New(client, aws.ToString(out.QueueUrl))
 }
 
-var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 2h")
+var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 6h")
 
 func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
 
