@@ -23,8 +23,8 @@ type Options struct {
 	TryTimeout time.Duration
 	// MaxElapsed bounds one call with all its tries. Defaults to no limit: a call goes on until its context ends.
 	MaxElapsed time.Duration
-	// MinBackoff and MaxBackoff bound the wait between two tries, which doubles each time and is jittered by half; a longer Retry-After of the server
-	// counts instead. They default to 100 milliseconds and 10 seconds.
+	// MinBackoff and MaxBackoff bound the wait between two tries, which doubles each time and is jittered by half; a longer Retry-After
+	// counts instead, of something that answers in the server's place up to a minute. They default to 100 milliseconds and 10 seconds.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
 	// OnRetry is told why a try is repeated and after how long. Defaults to nothing. It may be called concurrently.

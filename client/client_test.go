@@ -152,9 +152,9 @@ func TestADuplicateIsAReceiptWithAFlag(t *testing.T) {
 func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{200, 201, 204, 409, 503} {
-			c, s := newClient(t, client.Options{}, cut, plain(status, "", "Preference-Applied", "wait=3", "Content-Type", "text/plain", "Idempotent-Replayed", "true"))
+			c, s := newClient(t, client.Options{}, cut, plain(status, "", "Once-Reply", "true", "Location", "/handlers/own", "Idempotent-Replayed", "true"))
 			receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: 2100 * time.Millisecond})
-			if err != nil || receipt.Status != "done" || receipt.Reply == nil || receipt.Reply.Status != status || !receipt.Reply.Replayed {
+			if err != nil || receipt.Status != "done" || receipt.Reply == nil || receipt.Reply.Status != status || !receipt.Reply.Replayed || receipt.Location != "" {
 				t.Errorf("%d: %+v, %v", status, receipt, err)
 			}
 			if got := s.last.Header.Get("Prefer"); got != "wait=3" {
@@ -169,20 +169,77 @@ func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
 		if err != nil || receipt.Status != "accepted" || receipt.Reply != nil {
 			t.Errorf("not in time: %+v, %v", receipt, err)
 		}
-		c, _ = newClient(t, client.Options{}, plain(200, `{"status":"declined"}`, "Preference-Applied", "wait=3"))
-		receipt, err = c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
-		if err != nil || receipt.Status != "done" || receipt.Reply == nil || string(receipt.Reply.Body) != `{"status":"declined"}` {
-			t.Errorf("a reply with a status of its own: %+v, %v", receipt, err)
-		}
-		c, _ = newClient(t, client.Options{}, plain(200, "[]", "Preference-Applied", "return=minimal"))
-		if receipt, err = c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second}); err == nil {
-			t.Errorf("another preference: %+v", receipt)
-		}
 		c, _ = newClient(t, client.Options{}, problem(400, "rejected", "Preference-Applied", "wait=3"))
 		if _, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second}); !errors.Is(err, client.Rejected) {
 			t.Errorf("rejected: %v", err)
 		}
 	})
+}
+
+// A handler may pass on what another once server told it.
+func TestAHandlersReplyIsOneWhateverItLooksLike(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mark := []string{"Once-Reply", "true", "Preference-Applied", "wait=3"}
+		for name, step := range map[string]http.HandlerFunc{
+			"a problem to repeat":   problem(409, "leased", mark...),
+			"a refusal":             problem(422, "key-reuse", mark...),
+			"a receipt":             plain(202, `{"id":"k","stream":"orders","group":"g","status":"accepted"}`, mark...),
+			"a status of its own":   plain(200, `{"status":"declined"}`, mark...),
+			"a receipt by a number": plain(202, `{"id":"till/0/1","stream":"orders","group":"g","status":"accepted"}`, mark...),
+		} {
+			for _, m := range []client.Message{{Stream: "orders", Key: "k", Wait: time.Second}, {Stream: "orders", Source: "till", Sequence: 1, Wait: time.Second}} {
+				c, s := newClient(t, client.Options{MaxElapsed: time.Minute}, step)
+				receipt, err := c.Send(t.Context(), m)
+				if err != nil || receipt.Status != "done" || receipt.Reply == nil || len(receipt.Reply.Body) == 0 || len(s.tries) != 1 {
+					t.Errorf("%s: %+v, %v", name, receipt, err)
+				}
+			}
+		}
+	})
+}
+
+// The server says how long it waited also where the message is not done, and whether it had the message before also where it can't be told what of it.
+func TestTheRestOfAReceiptIsNoReply(t *testing.T) {
+	for status, body := range map[int]string{202: `{"id":"k","stream":"orders","group":"g","status":"acc`, 200: `{"id":"k","stream":"orders","group":"g","status":"do`} {
+		c, _ := newClient(t, client.Options{}, plain(status, body, "Preference-Applied", "wait=3", "Idempotent-Replayed", "true"))
+		receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
+		if p, ok := errors.AsType[*client.Problem](err); !ok || !p.Ambiguous {
+			t.Errorf("%d: %+v, %v", status, receipt, err)
+		}
+		if reply, err := c.Run(t.Context(), "orders", "k"); err == nil {
+			t.Errorf("%d: run: %+v", status, reply)
+		}
+	}
+}
+
+func TestAReplyThatNobodyAwaitedIsNone(t *testing.T) {
+	c, _ := newClient(t, client.Options{}, plain(201, "ok", "Once-Reply", "true", "Idempotent-Replayed", "false"))
+	if receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"}); err == nil {
+		t.Errorf("got %+v", receipt)
+	}
+}
+
+func TestARetryAfterOfSomebodyElseIsBounded(t *testing.T) {
+	for after, longest := range map[string]time.Duration{"5": 6 * time.Second, "86400": 66 * time.Second, "99999999999": 66 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			c, _ := newClient(t, client.Options{}, plain(503, "<html>", "Retry-After", after), accept)
+			if _, err := c.Send(t.Context(), client.Message{Stream: "orders"}); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(start); waited < min(longest-6*time.Second, 5*time.Second) || waited > longest {
+				t.Errorf("Retry-After %s: waited %v", after, waited)
+			}
+			start = time.Now()
+			c, _ = newClient(t, client.Options{}, problem(503, "unavailable", "Retry-After", after), accept)
+			if _, err := c.Send(t.Context(), client.Message{Stream: "orders"}); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(start); after != "5" && waited < 24*time.Hour {
+				t.Errorf("Retry-After %s of the server: waited %v", after, waited)
+			}
+		})
+	}
 }
 
 func TestHeadersDescribeTheMessage(t *testing.T) {
@@ -232,7 +289,10 @@ func TestMistakesAreFoundBeforeAnythingIsSent(t *testing.T) {
 }
 
 func TestStatusLooksAMessageUp(t *testing.T) {
-	c, s := newClient(t, client.Options{}, plain(200, `{"id":"a/b ..","stream":"orders","group":"g","status":"done","reply":{"status":201,"body":"hi"}}`))
+	found := func(id string) http.HandlerFunc {
+		return plain(200, `{"id":"`+id+`","stream":"orders","group":"g","status":"done","reply":{"status":201,"body":"hi"}}`)
+	}
+	c, s := newClient(t, client.Options{}, found("a/b .."), found(".."), found("s/0/1"))
 	status, err := c.Status(t.Context(), "orders", "a/b ..")
 	want := client.Status{ID: "a/b ..", Stream: "orders", Group: "g", Status: "done", Reply: &client.StoredReply{Status: 201, Body: "hi"}}
 	if d := cmp.Diff(want, status); d != "" || err != nil {
@@ -249,8 +309,12 @@ func TestStatusLooksAMessageUp(t *testing.T) {
 	if d := cmp.Diff(want3, paths); d != "" {
 		t.Error(d)
 	}
-	if _, err := c.StatusAt(t.Context(), "http://elsewhere.test/x"); err == nil {
-		t.Error("asked another server")
+	for _, at := range []string{
+		"http://elsewhere.test/v1/streams/orders/messages/k", "https://once.test/v1/streams/orders/messages/k", "http://once.test/v1/streams/orders", "http://once.test/", "http://%",
+	} {
+		if _, err := c.StatusAt(t.Context(), at); err == nil || len(s.tries) > 3 {
+			t.Errorf("asked at %s: %v", at, err)
+		}
 	}
 	c, _ = newClient(t, client.Options{}, problem(404, "unknown-message"))
 	if _, err := c.Status(t.Context(), "orders", "x"); !errors.Is(err, client.UnknownMessage) {

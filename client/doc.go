@@ -9,9 +9,11 @@
 //
 // # Errors
 //
-// A [*Problem] is the server's refusal: the same message will be refused again. Compare its type with errors.Is(err, client.KeyReuse). An
-// [*UnacknowledgedError] says that the call ended, by its context or by [Options.MaxElapsed], before there was an answer: the message may have been taken or
-// not, and sending it again under the same key is right. Any other error is a mistake in the arguments, found before anything was sent.
+// A [*Problem] with a type is the server's refusal: the same message will be refused again. Compare its type with errors.Is(err, client.KeyReuse). One
+// without a type is the answer of something else in the server's place, and may hide that the message was taken: see to what stands there, and send the
+// message again under the same key. An [*UnacknowledgedError] says that the call ended, by its context or by [Options.MaxElapsed], before there was an
+// answer: the message may have been taken or not, and sending it again under the same key is right. Any other error is a mistake in the arguments, found
+// before anything was sent.
 //
 // # Limits
 //

@@ -37,27 +37,30 @@ func (a *always) RoundTrip(r *http.Request) (*http.Response, error) {
 func FuzzAnswer(f *testing.F) {
 	const problem = "application/problem+json"
 	receipt := []byte(`{"id":"k","stream":"s","group":"g","status":"accepted"}`)
-	f.Add(202, "application/json", "/v1/streams/s/messages/k", "", "", "", receipt, "k", uint(9))
-	f.Add(200, "application/json", "", "", "wait=10", "", receipt, "", uint(0))
-	f.Add(200, "application/json", "", "", "wait=10", "", []byte(`{"id":"new","stream":"s","group":"g","status":"done"}`), "", uint(0))
-	f.Add(200, "application/json", "", "", "", "", []byte(`{"status":"ok"}`), "k", uint(3))
-	f.Add(200, "application/json", "", "", "wait=1", "false", []byte(`{"status":"declined"}`), "kk", uint(3))
-	f.Add(202, "application/json", "", "", "", "", []byte(`{"id":"k","stream":"s","status":"queued"}`), "k", uint(3))
-	f.Add(201, "application/json", "", "", "", "", []byte(`{"id":"k","status":"accepted"}`), "k", uint(3))
-	f.Add(200, "text/plain", "", "", "wait=10", "true", []byte("done"), "kk", uint(1))
-	f.Add(200, "application/json", "", "", "", "no", []byte(`{"id":"k","stream":"s","status":"done","reply":{"status":200,"body_base64":"AA=="}}`), "k", uint(30))
-	f.Add(422, problem, "", "", "", "", []byte(`{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#key-reuse","title":"x"}`), "k", uint(2))
-	f.Add(503, problem, "", "5", "", "", []byte(`{"type":"about:blank"}`), "k", uint(2))
-	f.Add(503, "", "", "Fri, 13 Nov 2026 08:00:00 GMT", "", "false", []byte(nil), "k", uint(2))
-	f.Add(503, "", "", "Fri, 12 Nov 9026 07:59:59 GMT", "", "", []byte(nil), "k", uint(2))
-	f.Add(307, "", "http://elsewhere/%zz", "", "", "", []byte("{"), "k", uint(2))
-	f.Fuzz(func(t *testing.T, status int, media, location, after, preference, replayed string, body []byte, key string, cut uint) {
+	f.Add(202, "application/json", "/v1/streams/s/messages/k", "", "", "", receipt, "k", uint(9), "")
+	f.Add(200, "application/json", "", "", "wait=10", "", receipt, "", uint(0), "")
+	f.Add(200, "application/json", "", "", "wait=10", "", []byte(`{"id":"new","stream":"s","group":"g","status":"done"}`), "", uint(0), "")
+	f.Add(200, "application/json", "", "", "", "", []byte(`{"status":"ok"}`), "k", uint(3), "")
+	f.Add(200, "application/json", "", "", "wait=1", "false", []byte(`{"status":"declined"}`), "kk", uint(3), "true")
+	f.Add(202, "application/json", "", "", "", "", []byte(`{"id":"k","stream":"s","status":"queued"}`), "k", uint(3), "")
+	f.Add(201, "application/json", "", "", "", "", []byte(`{"id":"k","status":"accepted"}`), "k", uint(3), "")
+	f.Add(200, "text/plain", "", "", "wait=10", "true", []byte("done"), "kk", uint(1), "true")
+	f.Add(200, "application/json", "", "", "", "no", []byte(`{"id":"k","stream":"s","status":"done","reply":{"status":200,"body_base64":"AA=="}}`), "k", uint(30), "")
+	f.Add(202, "application/json", "", "", "wait=10", "true", receipt[:20], "kk", uint(0), "")
+	f.Add(409, problem, "", "", "wait=10", "true", []byte(`{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#leased"}`), "kk", uint(0), "true")
+	f.Add(200, problem, "", "", "", "", []byte(`{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md"}`), "k", uint(0), "")
+	f.Add(422, problem, "", "", "", "", []byte(`{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#key-reuse","title":"x"}`), "k", uint(2), "")
+	f.Add(503, problem, "", "5", "", "", []byte(`{"type":"about:blank"}`), "k", uint(2), "")
+	f.Add(503, "", "", "Fri, 13 Nov 2026 08:00:00 GMT", "", "false", []byte(nil), "k", uint(2), "")
+	f.Add(503, "", "", "Fri, 12 Nov 9026 07:59:59 GMT", "", "", []byte(nil), "k", uint(2), "")
+	f.Add(307, "", "http://elsewhere/%zz", "", "", "", []byte("{"), "k", uint(2), "")
+	f.Fuzz(func(t *testing.T, status int, media, location, after, preference, replayed string, body []byte, key string, cut uint, mark string) {
 		if len(key) > 256 || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }) {
 			return // it is not sent
 		}
 		a := &always{t: t, status: status, header: http.Header{}, body: body}
 		for name, value := range map[string]string{
-			"Content-Type": media, "Location": location, "Retry-After": after, "Preference-Applied": preference, "Idempotent-Replayed": replayed,
+			"Content-Type": media, "Location": location, "Retry-After": after, "Preference-Applied": preference, "Idempotent-Replayed": replayed, "Once-Reply": mark,
 		} {
 			if value != "" {
 				a.header.Set(name, value)
@@ -107,18 +110,18 @@ func (a *always) send(t *testing.T, key string) (client.Receipt, bool) {
 	if key == "" {
 		key = "new"
 	}
-	replied := m.Wait > 0 && strings.HasPrefix(a.header.Get("Preference-Applied"), "wait=") && r.Reply != nil && bytes.Equal(r.Reply.Body, a.body)
-	if r.Status != "accepted" && r.Status != "done" || r.Stream != "s" || r.ID != key || r.Reply == nil && !a.names(key) || r.Reply != nil && !replied {
+	replied := m.Wait > 0 && a.header.Get("Once-Reply") == "true" && r.Reply != nil && bytes.Equal(r.Reply.Body, a.body)
+	if r.Status != "accepted" && r.Status != "done" || r.Stream != "s" || r.ID != key || r.Reply == nil && !a.names(key, "accepted", "done") || r.Reply != nil && !replied {
 		t.Errorf("%d %v %q: %+v", a.status, a.header, a.body, r)
 	}
 	return r, true
 }
 
 // names reports whether the answer is a receipt of a message, by its status and all of its body.
-func (a *always) names(key string) bool {
+func (a *always) names(key string, statuses ...string) bool {
 	var read struct{ ID, Stream, Status string }
 	return slices.Contains([]int{200, 201, 202}, a.status) && json.Unmarshal(a.body, &read) == nil &&
-		read.ID == key && read.Stream == "s" && (read.Status == "accepted" || read.Status == "done")
+		read.ID == key && read.Stream == "s" && slices.Contains(statuses, read.Status)
 }
 
 // ask makes the other calls.
@@ -126,17 +129,17 @@ func (a *always) ask(t *testing.T) {
 	t.Helper()
 	ctx, c := a.client(t)
 	s, err := c.Status(ctx, "s", "k")
-	if told(t, err); err == nil && (a.status != http.StatusOK || s.ID == "" || s.Stream == "" || s.Status == "" || !json.Valid(a.body)) {
+	if told(t, err); err == nil && (a.status != http.StatusOK || s.ID != "k" || !a.names("k", "accepted", "held", "committed", "done", "rejected")) {
 		t.Errorf("%d %q: %+v", a.status, a.body, s)
 	}
 	ctx, c = a.client(t)
 	_, err = c.Put(ctx, client.Request{Stream: "s", ID: "k"})
-	if told(t, err); err == nil && !a.names("k") {
+	if told(t, err); err == nil && !a.names("k", "accepted", "done") {
 		t.Errorf("%d %q: it is stored", a.status, a.body)
 	}
 	ctx, c = a.client(t)
 	reply, err := c.Run(ctx, "s", "k")
-	if told(t, err); (err == nil) != slices.Contains([]string{"true", "false"}, a.header.Get("Idempotent-Replayed")) {
+	if told(t, err); (err == nil) != (a.header.Get("Once-Reply") == "true" || a.names("k", "done")) {
 		t.Errorf("%d %v %q: %+v", a.status, a.header, a.body, reply)
 	}
 	ctx, c = a.client(t)
@@ -145,12 +148,15 @@ func (a *always) ask(t *testing.T) {
 	}
 }
 
-// told checks that an error says whether it is a refusal.
+// told checks that an error says whether it is a refusal, and that only a once server refuses for sure.
 func told(t *testing.T, err error) {
 	t.Helper()
-	_, refused := errors.AsType[*client.Problem](err)
+	p, refused := errors.AsType[*client.Problem](err)
 	_, open := errors.AsType[*client.UnacknowledgedError](err)
 	if err != nil && refused == open {
 		t.Errorf("an error of no kind, or of two: %v", err)
+	}
+	if refused && p.Ambiguous != (p.Type == "") {
+		t.Errorf("%q after one try: ambiguous %v", p.Type, p.Ambiguous)
 	}
 }

@@ -44,7 +44,7 @@ type Receipt struct {
 	Status string `json:"status"`
 	// Replayed is true when the server had the message before.
 	Replayed bool `json:"replayed,omitempty"`
-	// Location is where the message can be looked up, absolute.
+	// Location is where the message can be looked up, absolute. Empty where the message is done: a Location in the reply is the handler's.
 	Location string `json:"location,omitempty"`
 	// Reply is the handler's, where the call waited and the handler replied in time.
 	Reply *Reply `json:"reply,omitempty"`

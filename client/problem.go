@@ -38,16 +38,19 @@ const (
 	Unavailable          ProblemType = "unavailable"
 )
 
-// Problem is a refusal, with the fields of RFC 9457. Where something else than a once server answered, Type is empty.
+// Problem is an answer that is neither a receipt nor a reply, with the fields of RFC 9457. Where Type is set it is the server's refusal. Where Type is
+// empty it is no word of a once server: of a proxy, a firewall or a login page in its place, or the rest of an answer that was cut. What was sent may have
+// been taken behind it, so that Ambiguous is true.
 type Problem struct {
 	Type     ProblemType
 	Title    string
 	Status   int
 	Detail   string
 	Instance string
-	// RetryAfter is what the server asked for, 0 for nothing.
+	// RetryAfter is what the answer asked for, 0 for nothing; a minute at most where Type is empty.
 	RetryAfter time.Duration
-	// Ambiguous is true when an earlier try of the same call, or one that the transport made by itself, had no answer: that one may have been taken.
+	// Ambiguous is true when what was sent may have been taken all the same: by this try, where Type is empty, or by an earlier try of the same call, or
+	// one that the transport made by itself, which had no answer.
 	Ambiguous bool
 }
 
@@ -86,8 +89,8 @@ type UnacknowledgedError struct {
 	Key string
 	// Err tells the last reason: the network's or the context's.
 	Err error
-	// Last is the last answer, where there was one; nil else. It is not part of the error's chain, so that errors.As finds a [*Problem] only where the
-	// server has refused.
+	// Last is the last answer, where there was one; nil else. It is not part of the error's chain, so that errors.As finds a [*Problem] only where it
+	// ended the call.
 	Last *Problem
 }
 
@@ -98,7 +101,7 @@ func (e *UnacknowledgedError) Error() string {
 		text += ": " + e.Err.Error()
 	}
 	if e.Last != nil {
-		text += ": the server said " + e.Last.Error()
+		text += ": the last answer was " + e.Last.Error()
 	}
 	return text
 }
@@ -111,7 +114,7 @@ const typeBase = "https://github.com/effectively-once/once/"
 // readProblem reads a problem of a once server; ok is false for any other answer, a problem of somebody else included.
 func readProblem(a answer) (p *Problem, ok bool) {
 	// A media type that can't be parsed comes back empty.
-	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/problem+json" {
+	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/problem+json" || a.status < http.StatusBadRequest {
 		return nil, false
 	}
 	var doc struct {
@@ -121,10 +124,10 @@ func readProblem(a answer) (p *Problem, ok bool) {
 		Instance string `json:"instance"`
 	}
 	_ = json.Unmarshal(a.body, &doc) // what is no JSON has no type either
-	if !strings.HasPrefix(doc.Type, typeBase) {
+	_, name, _ := strings.Cut(doc.Type, "#")
+	if !strings.HasPrefix(doc.Type, typeBase) || name == "" {
 		return nil, false
 	}
-	_, name, _ := strings.Cut(doc.Type, "#")
 	return &Problem{
 		Type: ProblemType(name), Title: doc.Title, Status: a.status, Detail: doc.Detail, Instance: doc.Instance, RetryAfter: a.retryAfter(),
 	}, true
@@ -139,7 +142,7 @@ func problemOf(a answer) *Problem {
 	if title == "" {
 		title = "Unknown status"
 	}
-	return &Problem{Title: title, Status: a.status, RetryAfter: a.retryAfter(), Detail: foreign(a)}
+	return &Problem{Title: title, Status: a.status, RetryAfter: min(a.retryAfter(), longestOfStrangers), Detail: foreign(a)}
 }
 
 func foreign(a answer) string {

@@ -58,20 +58,17 @@ func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	reply, err := call(ctx, c, request{method: http.MethodPost, url: at}, readReply)
+	reply, err := call(ctx, c, request{method: http.MethodPost, url: at}, func(a answer) (Reply, *Problem) {
+		r, done := c.acknowledges(a, stream, id)
+		if a.ofHandler() || done && r.Status == "done" {
+			return *replyOf(a), nil
+		}
+		return Reply{}, problemOf(a)
+	})
 	if err != nil {
 		return Reply{}, fmt.Errorf("run request: %w", keyed(err, id))
 	}
 	return reply, nil
-}
-
-// readReply tells a handler's reply, which may be anything, from the server's own problems and from what stands between: the server says of every reply,
-// and of nothing else that it answers here, whether it is a replay.
-func readReply(a answer) (Reply, *Problem) {
-	if mark := a.header.Get(headerReplayed); mark != "true" && mark != "false" {
-		return Reply{}, problemOf(a)
-	}
-	return *replyOf(a), nil
 }
 
 // Delete forgets a request and its reply; Run finds it deleted from then on.

@@ -15,7 +15,7 @@ import (
 func TestAOneTimeRequestIsPutRunAndDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		receipt := `{"id":"pay/1","stream":"payments","group":"pay/1","status":"accepted"}`
-		c, s := newClient(t, client.Options{}, plain(201, receipt), plain(200, receipt), cut, plain(409, "no money", "Idempotent-Replayed", "false"), cut, plain(204, ""))
+		c, s := newClient(t, client.Options{}, plain(201, receipt), plain(200, receipt), cut, plain(409, "no money", "Once-Reply", "true", "Idempotent-Replayed", "false"), cut, plain(204, ""))
 		for _, fresh := range []bool{true, false} {
 			got, err := c.Put(t.Context(), client.Request{Stream: "payments", ID: "pay/1", Body: []byte("5")})
 			if err != nil || got != fresh {
@@ -48,7 +48,7 @@ func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{408, 409, 425, 429, 500, 503} {
 			for mark, want := range map[string]bool{"true": true, "false": false} {
-				c, s := newClient(t, client.Options{MaxElapsed: time.Minute}, plain(status, "of a proxy"), plain(status, "of the handler", "Idempotent-Replayed", mark))
+				c, s := newClient(t, client.Options{MaxElapsed: time.Minute}, plain(status, "of a proxy"), plain(status, "of the handler", "Once-Reply", "true", "Idempotent-Replayed", mark))
 				reply, err := c.Run(t.Context(), "payments", "p")
 				if err != nil || reply.Status != status || string(reply.Body) != "of the handler" || reply.Replayed != want || len(s.tries) != 2 {
 					t.Errorf("%d: %+v, %v", status, reply, err)
@@ -56,9 +56,18 @@ func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
 			}
 		}
 		// A handler may pass on what another once server told it.
-		c, _ := newClient(t, client.Options{MaxElapsed: time.Minute}, problem(409, "leased", "Idempotent-Replayed", "false"))
+		c, _ := newClient(t, client.Options{MaxElapsed: time.Minute}, problem(409, "leased", "Once-Reply", "true", "Idempotent-Replayed", "false"))
 		if reply, err := c.Run(t.Context(), "payments", "p"); err != nil || reply.Status != http.StatusConflict {
 			t.Errorf("a problem as a reply: %+v, %v", reply, err)
+		}
+		nothing := `{"id":"p","stream":"payments","group":"p","status":"done"}`
+		c, _ = newClient(t, client.Options{}, plain(200, nothing, "Idempotent-Replayed", "false"))
+		if reply, err := c.Run(t.Context(), "payments", "p"); err != nil || reply.Status != http.StatusOK || string(reply.Body) != nothing {
+			t.Errorf("a handler that replied nothing: %+v, %v", reply, err)
+		}
+		c, _ = newClient(t, client.Options{}, plain(202, `{"id":"p","stream":"payments","group":"p","status":"accepted"}`, "Idempotent-Replayed", "true"))
+		if reply, err := c.Run(t.Context(), "payments", "p"); err == nil {
+			t.Errorf("a request that is not done: %+v", reply)
 		}
 		for _, p := range []client.ProblemType{client.UnknownMessage, client.Deleted} {
 			c, _ = newClient(t, client.Options{}, problem(404, string(p)))

@@ -40,13 +40,18 @@ type answer struct {
 	repeated bool
 }
 
-// longest is the longest wait that an answer can ask for: as many seconds as a number of 31 bits has. More could not be added to without beginning anew from below zero.
-const longest = math.MaxInt32 * time.Second
+const (
+	// longest is the longest wait that is read from an answer, some 68 years. A time.Duration has four times that, so that spread can add to it.
+	longest = math.MaxInt32 * time.Second
+	// longestOfStrangers is the longest wait that something else than a once server can ask for: what stands in the way for a moment must not stop a
+	// sender for days.
+	longestOfStrangers = time.Minute
+)
 
-// retryAfter reads seconds, or an HTTP date by the clock of the server, as its Date header tells it; 0 where there is neither.
+// retryAfter reads seconds, or an HTTP date by the clock of the server, as its Date header tells it; 0 where there is neither. More than longest is longest.
 func (a answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // which comes with the largest number
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)
@@ -97,7 +102,7 @@ func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T
 			return result, nil
 		}
 		ambiguous = ambiguous || a.repeated
-		p.Ambiguous = ambiguous
+		p.Ambiguous = ambiguous || p.Type == ""
 		last = p
 		if !p.again() {
 			return result, backoff.Permanent(p)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -44,16 +45,11 @@ func keyed(err error, key string) error {
 
 // receipt reads the answer to a message: a receipt, or, where the caller waited, the handler's reply.
 func (c *Client) receipt(a answer, m Message) (Receipt, *Problem) {
-	if p, ok := readProblem(a); ok {
-		return Receipt{}, p
+	if m.Wait > 0 && a.ofHandler() {
+		return Receipt{Stream: m.Stream, ID: m.identity(), Group: m.Group, Status: "done", Replayed: replayed(a), Reply: replyOf(a)}, nil
 	}
 	if r, ok := c.acknowledges(a, m.Stream, m.identity()); ok {
 		return r, nil
-	}
-	if m.Wait > 0 && strings.HasPrefix(a.header.Get("Preference-Applied"), "wait=") {
-		return Receipt{
-			Stream: m.Stream, ID: m.identity(), Group: m.Group, Status: "done", Replayed: replayed(a), Location: c.location(a), Reply: replyOf(a),
-		}, nil
 	}
 	return Receipt{}, problemOf(a)
 }
@@ -72,7 +68,14 @@ func (c *Client) acknowledges(a answer, stream, id string) (r Receipt, ok bool) 
 	return r, true
 }
 
-const headerReplayed = "Idempotent-Replayed"
+const (
+	headerReplayed = "Idempotent-Replayed"
+	headerReply    = "Once-Reply"
+)
+
+// ofHandler tells a handler's reply, which may be anything, a receipt or a problem of once included, from the server's own answers and from what stands
+// between: the server marks every reply, and nothing else.
+func (a answer) ofHandler() bool { return a.header.Get(headerReply) == "true" }
 
 func replayed(a answer) bool { return a.header.Get(headerReplayed) == "true" }
 
@@ -109,6 +112,8 @@ type Status struct {
 	Reply *StoredReply `json:"reply,omitempty"`
 }
 
+var statuses = []string{"accepted", "held", "committed", "done", "rejected"}
+
 // StoredReply is a handler's reply as a look-up shows it: Body where it is text, BodyBase64 where it is anything else.
 type StoredReply struct {
 	Status     int         `json:"status"`
@@ -129,9 +134,13 @@ func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) 
 	if err != nil || at.Host != c.base.Host || at.Scheme != c.base.Scheme {
 		return Status{}, fmt.Errorf("look message up: %q is not on this server", location)
 	}
+	stream, id := named(at)
+	if stream == "" || id == "" {
+		return Status{}, fmt.Errorf("look message up: %q names no message", location)
+	}
 	status, err := call(ctx, c, request{method: http.MethodGet, url: location}, func(a answer) (s Status, p *Problem) {
-		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.ID == "" || s.Stream == "" || s.Status == "" {
-			return s, problemOf(a)
+		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.ID != id || s.Stream != stream || !slices.Contains(statuses, s.Status) {
+			return Status{}, problemOf(a)
 		}
 		return s, nil
 	})
@@ -139,4 +148,19 @@ func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) 
 		return Status{}, fmt.Errorf("look message up: %w", err)
 	}
 	return status, nil
+}
+
+// named reads which message a location is that of; both are empty where it is none. An id may hold slashes, and ends the path.
+func named(location *url.URL) (stream, id string) {
+	_, path, _ := strings.Cut(location.EscapedPath(), "/v1/streams/")
+	parts := strings.SplitN(path, "/", 3)
+	if len(parts) < 3 {
+		return "", ""
+	}
+	stream, noStream := url.PathUnescape(parts[0])
+	id, noID := url.PathUnescape(parts[2])
+	if noStream != nil || noID != nil {
+		return "", ""
+	}
+	return stream, id
 }

@@ -17,7 +17,8 @@ var ErrPending = errors.New("the message before is not acknowledged")
 // A number belongs to a message from the moment it is first sent. When Send ends without an acknowledgement, the message keeps its number and the
 // sequence stops: every Send gives [ErrPending] until [Sequence.Resume] has brought that message to the server. Do not give it to Send again: it
 // would get a second number and count twice. A message that the server has refused at once gives its number back; one that is refused only when it is
-// sent again does not, because an earlier try may have been taken: only a new epoch leads on from there.
+// sent again does not, because an earlier try may have been taken: only a new epoch leads on from there. A [*Problem] that is [Problem.Ambiguous], as that
+// of anybody else who answers in the server's place, is no acknowledgement and no refusal: the message keeps its number.
 //
 // A source that has lost count (its file is gone, a backup was restored) starts again at 1 under a higher epoch.
 type Sequence struct {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -122,8 +123,8 @@ func TestAFileIsRepeatedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("keys: %v", seen)
 	}
-	if !strings.Contains(w.err.String(), "not acknowledged yet, trying again") {
-		t.Errorf("said nothing: %q", w.err.String())
+	if !regexp.MustCompile(`not acknowledged yet, trying again in [0-9.]+m?s: `).MatchString(w.err.String()) {
+		t.Errorf("does not say that it waits, and how long: %q", w.err.String())
 	}
 }
 
@@ -296,10 +297,13 @@ func TestLookingAsksTheServerThatRunsOnTheFolder(t *testing.T) {
 
 func TestExitCodesFollowTheError(t *testing.T) {
 	for want, errs := range map[int][]error{
-		exitFailed:     {errors.New("disk on fire"), fmt.Errorf("group: %w", admin.ErrNotFound)},
-		exitUsage:      {&config.InvalidError{}, notThere(os.ErrNotExist)},
-		exitRefused:    {fmt.Errorf("send: %w", &client.Problem{Status: 422})},
-		exitAway:       {fmt.Errorf("send: %w", &client.UnacknowledgedError{Err: &client.Problem{Status: 503}})},
+		exitFailed:  {errors.New("disk on fire"), fmt.Errorf("group: %w", admin.ErrNotFound)},
+		exitUsage:   {&config.InvalidError{}, notThere(os.ErrNotExist)},
+		exitRefused: {fmt.Errorf("send: %w", &client.Problem{Status: 422})},
+		exitAway: {
+			fmt.Errorf("send: %w", &client.UnacknowledgedError{Err: &client.Problem{Status: 503}}),
+			fmt.Errorf("send: %w", &client.Problem{Status: 202, Ambiguous: true}), fmt.Errorf("send: %w", &client.Problem{Status: 302, Ambiguous: true}),
+		},
 		exitIncomplete: {context.Canceled, &exitError{code: exitIncomplete}},
 	} {
 		for _, err := range errs {

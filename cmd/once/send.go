@@ -321,7 +321,7 @@ type notice struct {
 
 const noticeEvery = 10 * time.Second
 
-func (n *notice) retry(err error, _ time.Duration) {
+func (n *notice) retry(err error, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
@@ -329,7 +329,7 @@ func (n *notice) retry(err error, _ time.Duration) {
 		return
 	}
 	n.next = now.Add(noticeEvery)
-	_, _ = fmt.Fprintf(n.app.err, "not acknowledged yet, trying again: %v\n", err)
+	_, _ = fmt.Fprintf(n.app.err, "not acknowledged yet, trying again in %v: %v\n", wait.Round(100*time.Millisecond), err)
 }
 
 // regular reports whether a path is a file that can be read twice.

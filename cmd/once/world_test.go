@@ -76,6 +76,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Header.Get("Prefer") != "" {
 		w.Header().Set("Preference-Applied", r.Header.Get("Prefer"))
+		w.Header().Set("Once-Reply", "true")
 		w.Header()["Date"] = nil
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, `{"receipt":7}`)

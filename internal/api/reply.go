@@ -13,6 +13,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// headerReply marks the handler's own reply. That may look like anything, a receipt or a problem of this server included: no other sign tells it from those,
+// and from the answer of something that stands between.
+const headerReply = "Once-Reply"
+
 // answer collects what the answer to one message is made of.
 type answer struct {
 	message  *record.Message
@@ -44,33 +48,34 @@ func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
 	if status < 200 || status > 599 {
 		return &problem.Problem{Type: problem.Internal}
 	}
-	if !a.numbered {
-		// The first one says so too: by this the caller knows it from the answer of something that stands between.
+	if !a.numbered { // of a numbered one nobody knows
 		w.Header()[headerReplayed] = []string{strconv.FormatBool(a.replayed)}
 	}
 	if reply == nil {
 		return a.receipt(w, status, admission.StatusDone)
 	}
-	a.mark(w.Header())
+	w.Header()[headerReply] = []string{"true"}
+	a.granted(w.Header())
 	writeReply(w, status, reply)
 	return nil
 }
 
 func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Status) error {
-	a.mark(w.Header())
+	if a.replayed {
+		w.Header()[headerReplayed] = []string{"true"}
+	}
+	a.granted(w.Header())
 	return writeJSON(w, code, receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status})
 }
 
+// refused answers a caller who waited with a problem. It says nothing of a replay: it is no earlier answer, it tells what is so now.
 func (a *answer) refused(w http.ResponseWriter, p *problem.Problem) error {
-	a.mark(w.Header())
+	a.granted(w.Header())
 	return p
 }
 
-// mark sets the headers that say how the request was treated.
-func (a *answer) mark(h http.Header) {
-	if a.replayed {
-		h[headerReplayed] = []string{"true"}
-	}
+// granted sets the header that says how long the caller could wait.
+func (a *answer) granted(h http.Header) {
 	if a.wait > 0 {
 		h["Preference-Applied"] = []string{"wait=" + strconv.Itoa(a.wait)}
 	}
@@ -128,7 +133,7 @@ func writeReply(w http.ResponseWriter, status int, reply *record.Reply) {
 func ofConnection(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Date",
-		headerReplayed, "Preference-Applied":
+		headerReply, headerReplayed, "Preference-Applied":
 		return true
 	}
 	return false

@@ -1,23 +1,28 @@
 package api_test
 
 import (
+	"context"
+	"net/url"
+	"strconv"
 	"testing"
 
+	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/api"
 	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Something else may stand between, whose answers look like those of a handler: only the mark tells them apart.
 func TestWhatIsDoneSaysWhetherItIsAReplay(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		body   string
 		status int
-	}{{"reply", 409}, {"binary", 201}, {"sneaky", 200}, {"nothing", 200}} {
-		w.send("PUT", request+c.body, c.body)
+	}{{"reply", 409}, {"binary", 201}, {"sneaky", 200}, {"pass on", 202}, {"nothing", 200}} {
+		w.send("PUT", request+url.PathEscape(c.body), c.body)
 		for _, replayed := range []string{"false", "true"} {
 			for _, got := range []response{
-				w.send("POST", request+c.body, ""),
-				w.send("POST", orders, c.body, "Idempotency-Key: message-"+c.body, "Prefer: wait=10"),
+				w.send("POST", request+url.PathEscape(c.body), ""),
+				w.send("POST", orders, c.body, `Idempotency-Key: "message-`+c.body+`"`, "Prefer: wait=10"),
 			} {
 				if mark := got.header.Values("Idempotent-Replayed"); got.status != c.status || len(mark) != 1 || mark[0] != replayed {
 					t.Errorf("%s: %d with %q, want %q", c.body, got.status, mark, replayed)
@@ -27,7 +32,56 @@ func TestWhatIsDoneSaysWhetherItIsAReplay(t *testing.T) {
 	}
 }
 
-func TestAProblemInPlaceOfAReplyIsNotMarkedAsOne(t *testing.T) {
+// A handler's reply may look like anything, also like an answer of this server or of something that stands between.
+func TestAHandlersReplyAndNothingElseIsMarkedAsOne(t *testing.T) {
+	w := newWorld(t)
+	number := 0
+	for _, c := range []struct {
+		body   string
+		status int
+		marked bool
+	}{
+		{"reply", 409, true}, {"binary", 201, true}, {"sneaky", 200, true}, {"pass on", 202, true},
+		{"nothing", 200, false}, {"refuse", 400, false}, {"nonsense", 500, false},
+	} {
+		w.send("PUT", request+url.PathEscape(c.body), c.body)
+		key, wait := `Idempotency-Key: "message-`+c.body+`"`, "Prefer: wait=10"
+		if got := w.send("POST", orders, c.body, key).header.Values("Once-Reply"); len(got) != 0 {
+			t.Errorf("%s, not awaited: %q", c.body, got)
+		}
+		answers := []response{
+			w.send("POST", request+url.PathEscape(c.body), ""), w.send("POST", request+url.PathEscape(c.body), ""),
+			w.send("POST", orders, c.body, key, wait), w.send("POST", orders, c.body, key, wait),
+		}
+		if c.body != "refuse" { // a numbered one is told that it waits for its predecessors
+			number++
+			for range 2 {
+				answers = append(answers, w.send("POST", chat, c.body, "Once-Source: alice", "Once-Sequence: "+strconv.Itoa(number), wait))
+			}
+		}
+		for i, got := range answers {
+			mark := got.header.Values("Once-Reply")
+			if got.status != c.status || len(mark) == 0 == c.marked || c.marked && (len(mark) != 1 || mark[0] != "true") {
+				t.Errorf("%s, answer %d: %d with %q", c.body, i, got.status, mark)
+			}
+		}
+	}
+}
+
+func TestAReceiptOfAMessageThatIsNotDoneIsNotMarkedAsAReply(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.Await = func(context.Context, record.Message) (admission.State, error) {
+			return admission.State{}, context.DeadlineExceeded
+		}
+	})
+	w.queue.set(func(q *ingress) { q.paused = true })
+	for range 2 {
+		want(t, w.send("POST", orders, "x", "Idempotency-Key: a", "Prefer: wait=1"), 202, `{"id":"a","stream":"orders","group":"a","status":"accepted"}`+"\n", "Once-Reply: ")
+	}
+}
+
+// A caller who waited is told what is so now, not what was answered before.
+func TestAProblemInPlaceOfAReplyIsNotMarkedAsAReplay(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		body string
@@ -35,10 +89,15 @@ func TestAProblemInPlaceOfAReplyIsNotMarkedAsOne(t *testing.T) {
 	}{{"nonsense", problem.Internal}, {"refuse", problem.Rejected}, {"fail", problem.Unavailable}} {
 		w.send("PUT", request+c.body, c.body)
 		for range 2 {
-			got := w.send("POST", request+c.body, "")
-			wantProblem(t, got, c.want)
-			if mark := got.header.Values("Idempotent-Replayed"); len(mark) != 0 {
-				t.Errorf("%s: %q", c.body, mark)
+			answers := []response{w.send("POST", request+c.body, "")}
+			if c.body != "fail" { // it is still accepted when the wait is over
+				answers = append(answers, w.send("POST", orders, c.body, "Idempotency-Key: message-"+c.body, "Prefer: wait=10"))
+			}
+			for _, got := range answers {
+				wantProblem(t, got, c.want)
+				if mark := append(got.header.Values("Idempotent-Replayed"), got.header.Values("Once-Reply")...); len(mark) != 0 {
+					t.Errorf("%s: %q", c.body, mark)
+				}
 			}
 		}
 	}

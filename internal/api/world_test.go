@@ -93,6 +93,10 @@ func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) e
 		a.Reply(record.Reply{Status: 103})
 	case "sneaky":
 		a.Reply(record.Reply{Status: 200, Header: map[string][]string{"connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Date": {"never"}}, Body: []byte("whole")})
+	case "pass on": // what another server said of the same message
+		a.Reply(record.Reply{Status: 202, Header: map[string][]string{
+			"Content-Type": {"application/json"}, "Location": {"/v1/streams/orders/messages/1"}, "once-reply": {"no"}, "Idempotent-Replayed": {"no"},
+		}, Body: []byte(`{"id":"1","stream":"orders","group":"1","status":"accepted"}`)})
 	case "refuse":
 		return &record.RejectError{Detail: "not a transfer", Err: errors.New("internal text: offset 7")}
 	case "fail":
