@@ -112,7 +112,10 @@ type Status struct {
 	Reply *StoredReply `json:"reply,omitempty"`
 }
 
-var statuses = []string{"accepted", "held", "committed", "done", "rejected"}
+// isStatus knows what the server says of a message.
+func isStatus(word string) bool {
+	return slices.Contains([]string{"accepted", "held", "committed", "done", "rejected"}, word)
+}
 
 // StoredReply is a handler's reply as a look-up shows it: Body where it is text, BodyBase64 where it is anything else.
 type StoredReply struct {
@@ -139,7 +142,7 @@ func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) 
 		return Status{}, fmt.Errorf("look message up: %q names no message", location)
 	}
 	status, err := call(ctx, c, request{method: http.MethodGet, url: location}, func(a answer) (s Status, p *Problem) {
-		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.ID != id || s.Stream != stream || !slices.Contains(statuses, s.Status) {
+		if a.status != http.StatusOK || json.Unmarshal(a.body, &s) != nil || s.ID != id || s.Stream != stream || !isStatus(s.Status) {
 			return Status{}, problemOf(a)
 		}
 		return s, nil

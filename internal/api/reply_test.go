@@ -41,8 +41,13 @@ func TestAHandlersReplyAndNothingElseIsMarkedAsOne(t *testing.T) {
 		status int
 		marked bool
 	}{
-		{"reply", 409, true}, {"binary", 201, true}, {"sneaky", 200, true}, {"pass on", 202, true},
-		{"nothing", 200, false}, {"refuse", 400, false}, {"nonsense", 500, false},
+		{"reply", 409, true},
+		{"binary", 201, true},
+		{"sneaky", 200, true},
+		{"pass on", 202, true},
+		{"nothing", 200, false},
+		{"refuse", 400, false},
+		{"nonsense", 500, false},
 	} {
 		w.send("PUT", request+url.PathEscape(c.body), c.body)
 		key, wait := `Idempotency-Key: "message-`+c.body+`"`, "Prefer: wait=10"
