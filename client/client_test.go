@@ -65,7 +65,7 @@ func TestARefusalIsNotRepeatedAndTellsItsType(t *testing.T) {
 			if !errors.As(err, &p) || !errors.Is(err, name) || errors.Is(err, client.Rejected) {
 				t.Fatalf("got %v", err)
 			}
-			want := &client.Problem{Type: name, Title: "Title of " + string(name), Status: status, Detail: "Because.", Instance: "urn:x"}
+			want := &client.Problem{Type: name, Title: "Title of " + string(name), Status: status, Detail: "Because.", Instance: "urn:x", Key: "k"}
 			if d := cmp.Diff(want, p); d != "" {
 				t.Error(d)
 			}

@@ -5,15 +5,15 @@
 //	receipt, err := c.Send(ctx, client.Message{Stream: "orders", Group: "customer-7", Body: order})
 //
 // A program that may crash between making a message and learning of its acknowledgement chooses the key itself, from something that it still knows
-// after the crash (an order number, a row's id), and sends the message again under that key. A key that Send makes up is only good for one call.
+// after the crash (an order number, a row's id), and sends the message again under that key. A key that Send makes up is lost in a crash.
 //
 // # Errors
 //
 // A [*Problem] with a type is the server's refusal: the same message will be refused again. Compare its type with errors.Is(err, client.KeyReuse). One
 // without a type is the answer of something else in the server's place, and may hide that the message was taken: see to what stands there, and send the
 // message again under the same key. An [*UnacknowledgedError] says that the call ended, by its context or by [Options.MaxElapsed], before there was an
-// answer: the message may have been taken or not, and sending it again under the same key is right. Any other error is a mistake in the arguments, found
-// before anything was sent.
+// answer: the message may have been taken or not, and sending it again under the same key is right. Both errors tell the key, also where Send made it up.
+// Any other error is a mistake in the arguments, found before anything was sent.
 //
 // # Limits
 //

@@ -52,6 +52,10 @@ type Problem struct {
 	// Ambiguous is true when what was sent may have been taken all the same: by this try, where Type is empty, or by an earlier try of the same call, or
 	// one that the transport made by itself, which had no answer.
 	Ambiguous bool
+	// Key is the key of the message that the answer ended, also where the client made it: where Ambiguous is true, send the message again under it. For a
+	// one-time request it is the id. Empty for a numbered message without a key, for a look-up, and where the call goes on or ends without an answer, as in
+	// [UnacknowledgedError.Last].
+	Key string
 }
 
 // Error gives status, title and detail.
@@ -85,7 +89,8 @@ func (p *Problem) again() bool {
 
 // UnacknowledgedError says that a call ended without an answer: what it sent may have been taken or not. Send it again under the same key.
 type UnacknowledgedError struct {
-	// Key is the message's key, also where the client made it; empty for a numbered message without one.
+	// Key is the message's key, also where the client made it; for a one-time request it is the id. Empty for a numbered message without a key, and for a
+	// look-up.
 	Key string
 	// Err tells the last reason: the network's or the context's.
 	Err error

@@ -35,10 +35,13 @@ func (c *Client) Send(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, nil
 }
 
-// keyed tells the caller the key under which to try again.
+// keyed tells the caller the key under which to try again: it may have been made here, and nobody else knows it.
 func keyed(err error, key string) error {
 	if open, ok := errors.AsType[*UnacknowledgedError](err); ok {
 		open.Key = key
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		p.Key = key
 	}
 	return err
 }

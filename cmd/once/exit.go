@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/spf13/cobra"
@@ -31,10 +30,11 @@ const exitText = `once exits with
   0  everything that was asked for is done
   1  something else went wrong: the text on standard error tells what
   2  the command line, the configuration or the input is wrong; nothing was done
-  3  the server refused (a rejected message, a key that was used for another content, an unknown stream), or what stands in front of it, or AWS did
-     (a missing permission): trying again does not help before that is mended
-  4  no acknowledgement: the server or AWS was not reachable or not ready, or something else answered in its place. What was sent may have been taken:
-     trying again under the same keys is right
+  3  the server refused (a rejected message, a key that was used for another content, an unknown stream), or AWS did (a missing permission): trying again
+     does not help before that is mended
+  4  no acknowledgement: the server or AWS was not reachable or not ready, something else answered in its place, with whatever status (a login page, a
+     firewall, the API's check of who calls), or the server refused after a try that had no answer. What was sent may have been taken: trying again under
+     the same keys is right, once what the text on standard error tells is mended
   5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive left something over,
      or the command was interrupted. Running the same command again goes on where it stopped
 
@@ -81,8 +81,8 @@ func codeOf(err error) int {
 		return exitAway
 	case errors.As(err, &setup):
 		return exitUsage
-	case errors.As(err, &refused) && refused.Status < http.StatusBadRequest:
-		return exitAway // a login page, a redirect, a receipt that was cut: nobody has refused
+	case errors.As(err, &refused) && refused.Ambiguous:
+		return exitAway // whatever its status: a script that takes it for a refusal might give up a message that was taken, or send it under another key
 	case errors.As(err, &refused), errors.As(err, &denied):
 		return exitRefused
 	case errors.Is(err, context.Canceled), errors.Is(err, stack.ErrTooMany):

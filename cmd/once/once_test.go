@@ -299,10 +299,12 @@ func TestExitCodesFollowTheError(t *testing.T) {
 	for want, errs := range map[int][]error{
 		exitFailed:  {errors.New("disk on fire"), fmt.Errorf("group: %w", admin.ErrNotFound)},
 		exitUsage:   {&config.InvalidError{}, notThere(os.ErrNotExist)},
-		exitRefused: {fmt.Errorf("send: %w", &client.Problem{Status: 422})},
+		exitRefused: {fmt.Errorf("send: %w", &client.Problem{Status: 422}), fmt.Errorf("send: %w", &client.Problem{Type: client.Forbidden, Status: 403})},
 		exitAway: {
 			fmt.Errorf("send: %w", &client.UnacknowledgedError{Err: &client.Problem{Status: 503}}),
 			fmt.Errorf("send: %w", &client.Problem{Status: 202, Ambiguous: true}), fmt.Errorf("send: %w", &client.Problem{Status: 302, Ambiguous: true}),
+			fmt.Errorf("send: %w", &client.Problem{Status: 403, Ambiguous: true}),
+			fmt.Errorf("send: %w", &client.Problem{Type: client.KeyReuse, Status: 422, Ambiguous: true}),
 		},
 		exitIncomplete: {context.Canceled, &exitError{code: exitIncomplete}},
 	} {

@@ -42,6 +42,7 @@ const sendLong = `Send sends one message, or a file of them, and tries again und
 
 BODY is the body itself; - or nothing reads it from standard input. A body that is JSON is sent as application/json, other text as text/plain.
 Without --key a new key is made: the message counts once however often it has to be tried, but running the command again sends another message.
+Where it may have been taken without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
 --file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
@@ -246,9 +247,29 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	}
 	receipt, err := c.Send(ctx, m)
 	if err != nil {
+		if m.Key == "" {
+			err = repeatable(err)
+		}
 		return err
 	}
 	return a.printReceipt(receipt, o.json)
+}
+
+// repeatable adds the key that was made for a message which may have been taken: without it the same command would send another message.
+func repeatable(err error) error {
+	var open *client.UnacknowledgedError
+	var p *client.Problem
+	key := ""
+	switch {
+	case errors.As(err, &open):
+		key = open.Key
+	case errors.As(err, &p) && p.Ambiguous:
+		key = p.Key
+	}
+	if key == "" {
+		return err // refused, not sent, or known by its number
+	}
+	return fmt.Errorf("%w\nit may have been taken; to send the same message again and not another one, repeat the command with --key %s", err, key)
 }
 
 // body is the argument, or what comes on standard input.

@@ -192,8 +192,8 @@ func TestCostPrintsABillForEveryWay(t *testing.T) {
 }
 
 func TestAnAPIWithAnotherAuthorizationIsExplained(t *testing.T) {
-	s := signed{refusing{&client.Problem{Status: 403, Title: "Forbidden"}}}
-	if _, err := s.Send(t.Context(), client.Message{}); codeOf(err) != exitRefused || !strings.Contains(err.Error(), "execute-api:Invoke") {
+	s := signed{refusing{&client.Problem{Status: 403, Title: "Forbidden", Ambiguous: true}}}
+	if _, err := s.Send(t.Context(), client.Message{}); codeOf(err) != exitAway || !strings.Contains(err.Error(), "execute-api:Invoke") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// unsure are ways to end without knowing whether a message was taken: the first request is taken, and its answer hidden.
+var unsure = map[string]func(http.ResponseWriter, int){
+	"a firewall":   func(w http.ResponseWriter, _ int) { http.Error(w, "no", http.StatusForbidden) },
+	"a login page": func(w http.ResponseWriter, _ int) { _, _ = io.WriteString(w, "<html>please log in") },
+	"a refusal after a lost answer": func(w http.ResponseWriter, n int) {
+		if n == 1 {
+			panic(http.ErrAbortHandler)
+		}
+		refuse(w, http.StatusForbidden, "forbidden")
+	},
+	"no answer": func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) },
+}
+
+// hiding gives a world whose front takes the first request, and answers all of them as said.
+func hiding(t *testing.T, answer func(http.ResponseWriter, int)) *world {
+	t.Helper()
+	w := newWorld(t)
+	n := 0
+	behind := &front{taken: w.front.taken}
+	w.front.before = func(rw http.ResponseWriter, r *http.Request) bool {
+		if n++; n == 1 {
+			behind.ServeHTTP(&nobody{}, r)
+		}
+		answer(rw, n)
+		return true
+	}
+	return w
+}
+
+// nobody gets an answer and tells nothing of it.
+type nobody struct{ header http.Header }
+
+func (n *nobody) Header() http.Header {
+	if n.header == nil {
+		n.header = http.Header{}
+	}
+	return n.header
+}
+func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
+func (n *nobody) WriteHeader(int)             {}
+
+var hint = regexp.MustCompile(`\nonce: it may have been taken; .* repeat the command with --key (\S+)\n$`)
+
+func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testing.T) {
+	for name, answer := range unsure {
+		for _, more := range [][]string{nil, {"--json"}} {
+			w := hiding(t, answer)
+			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, more...)
+			if code := w.once(t.Context(), "", args...); code != exitAway {
+				t.Errorf("%s: exit %d: %s", name, code, w.err.String())
+			}
+			told := hint.FindStringSubmatch(w.err.String())
+			if told == nil {
+				t.Errorf("%s: no key in %q", name, w.err.String())
+				continue
+			}
+			w.front.before = nil
+			if code := w.once(t.Context(), "", append(args, "--key", told[1])...); code != exitOK || len(w.front.taken) != 1 {
+				t.Errorf("%s: repeated: exit %d, %d messages: %s", name, code, len(w.front.taken), w.err.String())
+			}
+		}
+	}
+}
+
+func TestAMessageThatIsKnownByItselfIsRepeatedByTheSameCommand(t *testing.T) {
+	for _, own := range []string{"--key k", "--source till --sequence 1"} {
+		for name, answer := range unsure {
+			w := hiding(t, answer)
+			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, strings.Fields(own)...)
+			if code := w.once(t.Context(), "", args...); code != exitAway || strings.Contains(w.err.String(), "repeat the command") {
+				t.Errorf("%s, %s: exit %d: %s", own, name, code, w.err.String())
+			}
+		}
+	}
+}
+
+func TestARefusalAtOnceTellsNoKeyToRepeat(t *testing.T) {
+	w := newWorld(t)
+	if code := w.once(t.Context(), "", "send", "orders", "refuse"); code != exitRefused || strings.Contains(w.err.String(), "--key") {
+		t.Errorf("exit %d: %s", code, w.err.String())
+	}
+}
