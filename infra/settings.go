@@ -91,7 +91,7 @@ func (s *Settings) complete(given map[string]any) error {
 		s.API.LogsRole = false
 	}
 	if err := checkReserved(s.ReservedConcurrency, s.MaxConcurrency); err != nil {
-		return err
+		return fmt.Errorf("context %w", err)
 	}
 	if (s.GroupsTable == "") != (s.TokensTable == "") {
 		return errors.New("context groupsTable and tokensTable: give both or none")
@@ -105,7 +105,7 @@ func (s *Settings) complete(given map[string]any) error {
 // checkReserved makes sure that both queues of a function can be served at once, and one more invocation.
 func checkReserved(reserved, perQueue int) error {
 	if least := 2*perQueue + 1; reserved != 0 && reserved < least {
-		return fmt.Errorf("context reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
+		return fmt.Errorf("reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
 			"what is throttled waits, and its delivery counts", reserved, least, perQueue)
 	}
 	return nil

@@ -62,6 +62,9 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 // request is deleted.
 func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 	for _, it := range p.items {
+		if it.Route == "" { // a number needs no token
+			continue
+		}
 		token := p.tokens[it.Token()]
 		if !token.Deleting() || token.Fingerprint != it.Fingerprint() {
 			continue

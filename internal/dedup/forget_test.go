@@ -81,6 +81,7 @@ func TestAnotherContentIsNotToldThatARequestIsDeletedBeforeItIs(t *testing.T) {
 	if _, _, err := w.Issue(t.Context(), other); !errors.As(err, &refused) || refused.Reason != record.ReasonKeyReuse {
 		t.Errorf("put: %v", err)
 	}
+	same(t, "a call", w.call1(other), "rejected key-reuse")
 	if token := l.token(r); !token.Deleting() {
 		t.Errorf("it is %+v", token)
 	}

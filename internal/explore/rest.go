@@ -192,7 +192,7 @@ func (w *world) promised(s *state, name string) bool {
 		if !ok || !strings.HasPrefix(r.Do, "POST") {
 			continue
 		}
-		if of := nameIn(strings.TrimSpace(reply)); of == name || of == "" && r.Message == name {
+		if nameIn(strings.TrimSpace(reply)) == name {
 			return true
 		}
 	}

@@ -157,7 +157,7 @@ func (c *caller) endOf(do string, err error, fault bool, ended int64) int64 {
 	switch {
 	case err == nil:
 		return ended
-	case !c.breaks(err) && (!fault || !c.Exact): // only a context that was ended by the test may fail
+	case !c.breaks(err) && (!fault || !c.Exact): // a call whose context may have ended may fail
 		c.Errorf("%s: %v", do, err)
 	}
 	return history.Never
