@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -21,20 +22,23 @@ var unsure = map[string]func(http.ResponseWriter, int){
 	"no answer": func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) },
 }
 
-// hiding gives a world whose front takes the first request, and answers all of them as said.
-func hiding(t *testing.T, answer func(http.ResponseWriter, int)) *world {
+// hiding gives a world whose front takes the first request, and answers all of them as said, until it is over.
+func hiding(t *testing.T, answer func(http.ResponseWriter, int)) (w *world, over *atomic.Bool) {
 	t.Helper()
-	w := newWorld(t)
-	n := 0
-	behind := &front{taken: w.front.taken}
+	w, over = newWorld(t), &atomic.Bool{}
+	var n atomic.Int32
 	w.front.before = func(rw http.ResponseWriter, r *http.Request) bool {
-		if n++; n == 1 {
-			behind.ServeHTTP(&nobody{}, r)
+		if over.Load() {
+			return false
+		}
+		n := int(n.Add(1))
+		if n == 1 {
+			w.front.take(&nobody{}, r)
 		}
 		answer(rw, n)
 		return true
 	}
-	return w
+	return w, over
 }
 
 // nobody gets an answer and tells nothing of it.
@@ -54,7 +58,7 @@ var hint = regexp.MustCompile(`\nonce: it may have been taken; .* repeat the com
 func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testing.T) {
 	for name, answer := range unsure {
 		for _, more := range [][]string{nil, {"--json"}} {
-			w := hiding(t, answer)
+			w, over := hiding(t, answer)
 			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, more...)
 			if code := w.once(t.Context(), "", args...); code != exitAway {
 				t.Errorf("%s: exit %d: %s", name, code, w.err.String())
@@ -64,7 +68,7 @@ func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testi
 				t.Errorf("%s: no key in %q", name, w.err.String())
 				continue
 			}
-			w.front.before = nil
+			over.Store(true)
 			if code := w.once(t.Context(), "", append(args, "--key", told[1])...); code != exitOK || len(w.front.taken) != 1 {
 				t.Errorf("%s: repeated: exit %d, %d messages: %s", name, code, len(w.front.taken), w.err.String())
 			}
@@ -75,7 +79,7 @@ func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testi
 func TestAMessageThatIsKnownByItselfIsRepeatedByTheSameCommand(t *testing.T) {
 	for _, own := range []string{"--key k", "--source till --sequence 1"} {
 		for name, answer := range unsure {
-			w := hiding(t, answer)
+			w, _ := hiding(t, answer)
 			args := append([]string{"send", "orders", "1", "--retry-for", "500ms"}, strings.Fields(own)...)
 			if code := w.once(t.Context(), "", args...); code != exitAway || strings.Contains(w.err.String(), "repeat the command") {
 				t.Errorf("%s, %s: exit %d: %s", own, name, code, w.err.String())

@@ -35,9 +35,12 @@ type front struct {
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.before != nil && f.before(w, r) {
-		return
+	if f.before == nil || !f.before(w, r) {
+		f.take(w, r)
 	}
+}
+
+func (f *front) take(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
