@@ -249,3 +249,13 @@ func (w *world) do(r *http.Request) response {
 
 // settled waits until the queue has processed what it was given.
 func (w *world) settled() { w.queue.working.Wait() }
+
+// applied counts the messages of a group that were committed. A handler may run more often, where copies of a message are processed at the same time.
+func (w *world) applied(stream, group string) uint64 {
+	w.t.Helper()
+	groups, _, err := w.store.Load(w.t.Context(), []record.GroupKey{{Stream: stream, Group: group}}, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return groups[0].Last
+}
