@@ -36,8 +36,8 @@ func New(cfg Config) *Desk { return &Desk{cfg} }
 const IssuedRetention = 30 * 24 * time.Hour
 
 // Issue writes the token of a message before the message is put on a queue. fresh says that this call made it. Otherwise the token is as
-// found: Issued (the first try may have died before it could enqueue, or was refused: enqueue again; a request that is being deleted is what it was until then) or Done. Reuse of the identity for another content, and a
-// deleted request, are a [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
+// found: Issued (the first try may have died before it could enqueue, or was refused: enqueue again; a request that is being deleted is what it was
+// until then) or Done. Reuse of the identity for another content, and a deleted request, are a [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
 func (d *Desk) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
 	a := &Arrival{Message: m}
 	if _, err := a.Check(d.cfg.Streams); err != nil {

@@ -35,8 +35,7 @@ var errUnpublished = errors.New("the request's effects are not published yet")
 func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	p := newPart(it.GroupKey(), s)
 	p.items = []*item{it}
-	err := e.load(ctx, []*part{p})
-	if err != nil {
+	if err := e.load(ctx, []*part{p}); err != nil {
 		return err
 	}
 	if !it.open() {
@@ -62,7 +61,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 // request is deleted.
 func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 	for _, it := range p.items {
-		if it.Route == "" { // a number needs no token
+		if it.Route == "" { // only requests are deleted
 			continue
 		}
 		token := p.tokens[it.Token()]

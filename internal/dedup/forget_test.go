@@ -9,17 +9,23 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// dyingDelete begins to delete a request in another process, which dies before the commit.
+func (l *lab) dyingDelete(r record.Message) {
+	l.t.Helper()
+	w := l.worker(byKey)
+	w.at = dies("commit", failsBefore)
+	if err := w.Forget(l.t.Context(), r); err == nil {
+		l.t.Error("its worker has died")
+	}
+}
+
 // beingDeleted is a lab with a request whose delete has died on its way.
 func beingDeleted(t *testing.T) (*lab, record.Message) {
 	t.Helper()
 	l := newLab(t)
 	r := request("a: send")
-	w := l.worker(byKey)
-	w.issue(r)
-	w.at = dies("commit", failsBefore)
-	if err := w.Forget(t.Context(), r); err == nil {
-		t.Fatal("its worker has died")
-	}
+	l.worker(byKey).issue(r)
+	l.dyingDelete(r)
 	return l, r
 }
 
@@ -42,14 +48,9 @@ func TestACallFinishesADeleteThatWasLeft(t *testing.T) {
 func TestACallThatCommitsBeforeADeleteThatIsLeftComesFirst(t *testing.T) {
 	l := newLab(t)
 	r := request("a: send reply")
-	late, dead := l.worker(byKey), l.worker(byKey)
+	late := l.worker(byKey)
 	late.issue(r)
-	late.at = between("commit", func() {
-		dead.at = dies("commit", failsBefore)
-		if err := dead.Forget(t.Context(), r); err == nil {
-			t.Error("its worker has died")
-		}
-	})
+	late.at = between("commit", func() { l.dyingDelete(r) })
 	same(t, "call", late.call1(r), "processed with a")
 	same(t, "another call", l.worker(byKey).call1(r), "duplicate with a")
 	l.publish(byKey)
@@ -90,15 +91,10 @@ func TestAnotherContentIsNotToldThatARequestIsDeletedBeforeItIs(t *testing.T) {
 func TestNothingOvertakesARequestWhoseDeleteBeginsWhileRoomIsMade(t *testing.T) {
 	l := newLab(t)
 	r := request("a: kb=200 send")
-	w, dead := l.worker(byKey), l.worker(byKey)
+	w := l.worker(byKey)
 	w.issue(r)
 	w.process(keyed("x: kb=200 send")...)
-	w.at = between("send", func() {
-		dead.at = dies("commit", failsBefore)
-		if err := dead.Forget(t.Context(), r); err == nil {
-			t.Error("its worker has died")
-		}
-	})
+	w.at = between("send", func() { l.dyingDelete(r) })
 	batch := append([]record.Message{r}, keyed("b")...)
 	same(t, "fates", w.process(batch...), []string{"retry", "retry"})
 	same(t, "fates", w.process(batch...), []string{"rejected deleted", "processed"})

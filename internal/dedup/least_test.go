@@ -127,19 +127,12 @@ func TestADeleteThatCanNotBeIsToldAtOnce(t *testing.T) {
 }
 
 func TestADeleteWritesWhatIsMissing(t *testing.T) {
-	died := func(l *lab, r record.Message) {
-		w := l.worker(byKey)
-		w.at = dies("commit", failsBefore)
-		if err := w.Forget(l.t.Context(), r); err == nil {
-			l.t.Error("its worker has died")
-		}
-	}
 	for name, c := range map[string]struct {
 		before         func(l *lab, r record.Message)
 		swaps, commits int
 	}{
 		"of a request that did not run":  {func(*lab, record.Message) {}, 2, 1},
-		"after one that died":            {died, 1, 1},
+		"after one that died":            {(*lab).dyingDelete, 1, 1},
 		"after one that was done":        {func(l *lab, r record.Message) { l.deletes(r)() }, 0, 0},
 		"of a request that has long run": {func(l *lab, r record.Message) { w := l.worker(byKey); w.call1(r); w.publish(byKey) }, 1, 0},
 	} {

@@ -230,13 +230,10 @@ func TestACallWhoseRequestIsDeletedBeforeItsCommitDoesNotCommit(t *testing.T) {
 func TestACallOfARequestThatIsBeingDeletedIsDecidedByACommit(t *testing.T) {
 	l := newLab(t)
 	r := request("a: send")
-	late, dead := l.worker(byKey), l.worker(byKey)
+	late := l.worker(byKey)
 	late.issue(r)
 	late.at = between("commit", func() {
-		dead.at = dies("commit", failsBefore)
-		if err := dead.Forget(t.Context(), r); err == nil {
-			t.Error("its worker has died")
-		}
+		l.dyingDelete(r)
 		same(t, "another call", l.worker(byKey).call1(r), "rejected deleted")
 	})
 	same(t, "call", late.call1(r), "rejected deleted")

@@ -11,7 +11,7 @@ import (
 )
 
 // A watch is a store that notes which groups have something pending or held, so that sweeps need not walk through all of them. It may note a group too many, until
-// a sweep looks at it, and never one too few.
+// a sweep looks at it; one too few only where a look overtakes a commit that is applied and whose answer is an error, until the next commit or start.
 type watch struct {
 	record.Store
 	now func() time.Time
