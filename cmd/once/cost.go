@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/spf13/cobra"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/cost"
 	"github.com/effectively-once/once/internal/lambdadev"
 	"github.com/effectively-once/once/internal/stack"
@@ -97,7 +98,7 @@ func (a *app) measure(cmd *cobra.Command, o costing) error {
 		return usageError(cmd, err)
 	}
 	// A local endpoint takes any credentials, and must not get real ones.
-	cfg, err := config.LoadDefaultConfig(cmd.Context(),
+	cfg, err := awsconfig.Load(cmd.Context(),
 		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("local", "local", "")), config.WithDefaultRegion("us-east-1"))
 	if err != nil {
 		return fmt.Errorf("read AWS settings: %w", err)

@@ -17,11 +17,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/blobkey"
 	"github.com/effectively-once/once/internal/blobs3"
 	"github.com/effectively-once/once/internal/record"
@@ -58,7 +58,7 @@ func newWorld(t *testing.T) *world {
 	if os.Getenv("AWS_ENDPOINT_URL_S3") == "" {
 		t.Skip("AWS_ENDPOINT_URL_S3 is not set: localstack/ministack.sh up starts an S3 to test against")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

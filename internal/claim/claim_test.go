@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/claim"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 )
@@ -26,7 +26,7 @@ func newBucket(t *testing.T) (*claim.Bucket, *s3.Client) {
 	if os.Getenv("AWS_ENDPOINT_URL_S3") == "" {
 		t.Skip("AWS_ENDPOINT_URL_S3 is not set: localstack/ministack.sh up starts an S3 to test against")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

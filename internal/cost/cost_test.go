@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/cost"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -19,7 +19,7 @@ func connect(t *testing.T) *dynamodb.Client {
 	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
 		t.Skip("AWS_ENDPOINT_URL_DYNAMODB is not set: localstack/dynamodb-local.sh up starts a DynamoDB to measure on")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

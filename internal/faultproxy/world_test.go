@@ -19,10 +19,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go/logging"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	configuration "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/faultproxy"
@@ -49,7 +49,7 @@ func newService(t *testing.T) *service {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), faultproxy.Limit) // a service that hangs would hold up each test for all the tries of each call
 	defer cancel()
-	cfg, err := config.LoadDefaultConfig(ctx)
+	cfg, err := awsconfig.Load(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

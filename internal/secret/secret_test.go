@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/secret"
 )
 
@@ -150,7 +150,7 @@ func TestTheServicesAreAskedAsTheyWantIt(t *testing.T) {
 	if os.Getenv("AWS_ENDPOINT_URL_SECRETS_MANAGER") == "" || os.Getenv("AWS_ENDPOINT_URL_SSM") == "" {
 		t.Skip("AWS_ENDPOINT_URL_SECRETS_MANAGER or AWS_ENDPOINT_URL_SSM is not set: localstack/ministack.sh up starts both services")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+
+	"github.com/effectively-once/once/internal/awsconfig"
 )
 
 // Options name a stack and who asks. Zero fields take the defaults in their comments.
@@ -109,7 +111,7 @@ func settings(ctx context.Context, o Options) (aws.Config, error) {
 	if o.Region != "" {
 		options = append(options, config.WithRegion(o.Region))
 	}
-	cfg, err := config.LoadDefaultConfig(ctx, options...)
+	cfg, err := awsconfig.Load(ctx, options...)
 	var missing config.SharedConfigProfileNotExistError
 	switch {
 	case errors.As(err, &missing):

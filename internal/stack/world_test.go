@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
-	awsconfig "github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/pipeline"
@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{aws: stacktest.Start(t), shop: &shop{}}
 	w.aws.Deploy(t, configuration)
 	w.open(t)
-	cfg, err := awsconfig.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

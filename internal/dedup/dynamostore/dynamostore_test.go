@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/record"
@@ -25,7 +25,7 @@ func connect(t *testing.T) *dynamodb.Client {
 	if os.Getenv(endpoint) == "" {
 		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

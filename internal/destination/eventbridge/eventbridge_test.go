@@ -14,12 +14,12 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	eventdest "github.com/effectively-once/once/internal/destination/eventbridge"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -44,7 +44,7 @@ func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
 	if os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE") == "" {
 		t.Skip("AWS_ENDPOINT_URL_EVENTBRIDGE is not set: localstack/ministack.sh up starts an EventBridge to test against")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

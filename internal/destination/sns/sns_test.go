@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	snsdest "github.com/effectively-once/once/internal/destination/sns"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -46,7 +46,7 @@ func newWorld(t *testing.T, suffix string) *world {
 	if os.Getenv("AWS_ENDPOINT_URL_SNS") == "" {
 		t.Skip("AWS_ENDPOINT_URL_SNS is not set: localstack/ministack.sh up starts an SNS to test against")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

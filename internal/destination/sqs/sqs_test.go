@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	sqsdest "github.com/effectively-once/once/internal/destination/sqs"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -28,7 +28,7 @@ func connect(t *testing.T) *sqs.Client {
 	if os.Getenv("AWS_ENDPOINT_URL_SQS") == "" {
 		t.Skip("AWS_ENDPOINT_URL_SQS is not set: localstack/elasticmq.sh up starts an SQS to test against")
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/awsconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -43,7 +43,7 @@ func connect(t *testing.T, options ...func(*sqs.Options)) *sqs.Client {
 	if os.Getenv(endpoint) == "" {
 		t.Skipf("%s is not set: localstack/elasticmq.sh up starts an SQS to test against", endpoint)
 	}
-	cfg, err := config.LoadDefaultConfig(t.Context())
+	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
