@@ -4,6 +4,7 @@ package awsconfig
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -13,12 +14,13 @@ import (
 
 // Load reads the environment and the shared files as every AWS tool does. Its clients don't cut their own answers off.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	return config.LoadDefaultConfig(ctx, append(options, config.WithAPIOptions([]func(*middleware.Stack) error{keepConnections}))...)
+	return config.LoadDefaultConfig(ctx, append(slices.Clip(options), config.WithAPIOptions([]func(*middleware.Stack) error{keepConnections}))...)
 }
 
 // keepConnections sends bodies by Read alone. The SDK closes a request's body as soon as the head of the answer is there. Where the connection's writer is late, it comes
 // upon a closed body then, whose WriteTo says io.EOF in place of nothing: net/http takes that for a write that failed and closes the connection, with the rest of the answer on it.
-// What was asked is done and its answer lost, most easily with a large answer and little processor time (aws/aws-sdk-go-v2 issue 2737). Read ends as it should.
+// What was asked is done, its answer is lost, and the SDK asks again (aws/aws-sdk-go-v2 issue 2737 tells of the error); most easily with a large answer and little processor
+// time. A closed body that is read just ends.
 func keepConnections(stack *middleware.Stack) error {
 	return stack.Serialize.Add(middleware.SerializeMiddlewareFunc("KeepConnections", func(
 		ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler,
@@ -29,7 +31,7 @@ func keepConnections(stack *middleware.Stack) error {
 				if err != nil {
 					return middleware.SerializeOutput{}, middleware.Metadata{}, err
 				}
-				in.Request = read
+				*request = *read
 			}
 		}
 		return next.HandleSerialize(ctx, in)

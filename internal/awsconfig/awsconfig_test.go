@@ -56,7 +56,8 @@ func TestABodyThatIsClosedEarlyIsNoFailedWrite(t *testing.T) {
 			return err
 		},
 		"s3": func(cfg aws.Config) error {
-			_, err := s3.NewFromConfig(cfg).PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader([]byte("large"))})
+			// Without TLS the sum of a body is in the head, and the body is sent as it is.
+			_, err := s3.NewFromConfig(cfg, func(o *s3.Options) { o.BaseEndpoint = aws.String("http://localhost") }).PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader([]byte("large"))})
 			return err
 		},
 	} {
