@@ -19,8 +19,8 @@ func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.
 
 // keepConnections sends bodies by Read alone. The SDK closes a request's body as soon as the head of the answer is there. Where the connection's writer is late, it comes
 // upon a closed body then, whose WriteTo says io.EOF in place of nothing: net/http takes that for a write that failed and closes the connection, with the rest of the answer on it.
-// What was asked is done, its answer is lost, and the SDK asks again (aws/aws-sdk-go-v2 issue 2737 tells of the error); most easily with a large answer and little processor
-// time. A closed body that is read just ends.
+// What was asked is done, its answer is lost, and the SDK asks again; most easily with a large answer and little processor time. A closed body that is read just ends.
+// The error is told of at https://github.com/aws/aws-sdk-go-v2/issues/2737.
 func keepConnections(stack *middleware.Stack) error {
 	return stack.Serialize.Add(middleware.SerializeMiddlewareFunc("KeepConnections", func(
 		ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler,

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,7 +56,7 @@ func TestABodyThatIsClosedEarlyIsNoFailedWrite(t *testing.T) {
 		},
 		"s3": func(cfg aws.Config) error {
 			// Without TLS the sum of a body is in the head, and the body is sent as it is.
-			_, err := s3.NewFromConfig(cfg, func(o *s3.Options) { o.BaseEndpoint = aws.String("http://localhost") }).PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader([]byte("large"))})
+			_, err := s3.NewFromConfig(cfg, func(o *s3.Options) { o.BaseEndpoint = aws.String("http://localhost") }).PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String("b"), Key: aws.String("k"), Body: bytes.NewReader([]byte("v"))})
 			return err
 		},
 	} {
@@ -75,7 +74,7 @@ func TestABodyThatIsClosedEarlyIsNoFailedWrite(t *testing.T) {
 			if len(s.sent) != 2 || s.sent[0] == "" || s.sent[0] != s.sent[1] {
 				t.Errorf("sent %q, want the same twice", s.sent)
 			}
-			for i, body := range slices.Backward(s.bodies) {
+			for i, body := range s.bodies {
 				if _, err := io.Copy(io.Discard, body); err != nil {
 					t.Errorf("try %d: the end of a closed body is %v, want no error", i+1, err)
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-var long = flag.Bool("long", false, "make histories of a million operations; it takes some minutes")
+var long = flag.Bool("long", false, "make histories of a million operations; it takes six minutes and more: give it -timeout 1h")
 
 // A rough client loses one in thirty requests, and the answers to as many, so that the client library repeats them.
 type rough struct{ *awshttp.BuildableClient }
