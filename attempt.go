@@ -13,20 +13,27 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Handler processes one message on the state of its group, by changing the attempt. It may run more than once for a message; one run becomes real.
+// A Handler processes one message on the state of its group, by changing the attempt. It may run
+// more than once for a message, but only one run is committed.
 //
-// Nil means processed. An error made by [Reject] refuses the message for good. Any other error, and a panic, means that it is to be tried again; nothing of the
-// attempt becomes visible then. The context ends before the attempt loses its right to go on: a handler gives up when it does.
+// If it returns nil, the message is processed. If it returns an error made by [Reject], the message
+// is refused for good. After any other error, and after a panic, the message is retried, and
+// nothing of the attempt becomes visible. The context ends before the attempt loses its right to
+// continue; the handler should then return.
 type Handler[S any] func(ctx context.Context, a *Attempt[S], m Message) error
 
-// Stateless is the state of a handler that keeps none. Where its stream declares its destinations, such a handler costs less: with [OrderNone], or for
-// messages without a group, its messages need no group record.
+// Stateless is the state of a handler without state. If its stream declares its destinations, such
+// a handler costs less: with [OrderNone], or for messages without a group, its messages need no
+// group record.
 type Stateless = struct{}
 
-// An Attempt is one run of a handler. Nothing that it collects is visible before the commit. It must not be used after the handler has returned.
+// An Attempt is one run of a handler. Nothing that it collects is visible before the commit. It
+// must not be used after the handler has returned.
 type Attempt[S any] struct {
-	// State is the state of the message's group: what the last commit left, the zero value where there was none. It is kept as JSON. A stored state that S
-	// can't hold, by its types or because it has fields that S has not, fails the attempt: neither is ever replaced by a zero state.
+	// State is the state of the message's group after the last commit, or the zero value if there
+	// was none. It is stored as JSON. If a stored state does not fit S, by its types or because it
+	// has fields that S has not, the attempt fails: a stored state is never replaced by a zero
+	// value.
 	State S
 
 	inner   *record.Attempt
@@ -34,8 +41,9 @@ type Attempt[S any] struct {
 	err     error
 }
 
-// Send adds an effect: a message to a destination, in the group of the message that is handled. It is published after the commit, under the identity
-// stream/group/number. The attempt fails where the stream declares its destinations and this is not one of them.
+// Send adds an effect: a message to a destination, in the group of the handled message. It is
+// published after the commit, under the identity stream/group/number. If the stream declares its
+// destinations and this is not one of them, the attempt fails.
 func (a *Attempt[S]) Send(destination string, body Body) { a.SendTo(destination, "", body) }
 
 // SendTo is [Attempt.Send] to another group at the destination.
@@ -57,8 +65,9 @@ func (a *Attempt[S]) sendable(destination string, body Body) error {
 	return body.check()
 }
 
-// Reply sets the answer to whoever waits for the message, and to every duplicate while the message is remembered. The status is one of HTTP, 200 to 599. The
-// last reply of an attempt counts.
+// Reply sets the answer to a caller that waits for the message, and to every duplicate until the
+// message is forgotten. The status is an HTTP status, 200 to 599. If an attempt replies several
+// times, the last reply counts.
 func (a *Attempt[S]) Reply(status int, body Body) {
 	err := body.check()
 	if status < 200 || status > 599 {
@@ -82,8 +91,8 @@ func (b Body) header() http.Header {
 	return h
 }
 
-// Blob adds an effect: an object that appears under its key after the commit, whole. It is staged before the commit and deleted where the attempt is not the
-// one that wins.
+// Blob adds an effect: an object that appears, complete, under its key after the commit. It is
+// staged before the commit, and deleted if another attempt wins.
 func (a *Attempt[S]) Blob(key string, data []byte) {
 	if key == "" {
 		a.fail(errors.New("blob without a key"))
@@ -92,14 +101,14 @@ func (a *Attempt[S]) Blob(key string, data []byte) {
 	a.inner.Blob(key, bytes.Clone(data))
 }
 
-// fail keeps the first thing that went wrong, so that handlers need not check each effect.
+// fail keeps the first error, so that handlers need not check each effect.
 func (a *Attempt[S]) fail(err error) {
 	if a.err == nil {
 		a.err = err
 	}
 }
 
-// adapt makes the engine's handler of a typed one.
+// adapt returns the engine's handler for a typed one.
 func adapt[S any](h Handler[S], allowed []string) record.Handler {
 	return func(ctx context.Context, inner *record.Attempt, m record.Message) error {
 		a := &Attempt[S]{inner: inner, allowed: allowed}
@@ -121,7 +130,7 @@ func adapt[S any](h Handler[S], allowed []string) record.Handler {
 	}
 }
 
-// decodeState is strict: a field that the type has not would be lost by the next commit.
+// decodeState is strict, because the next commit would lose a field that the type does not have.
 func decodeState(stored []byte, state any) error {
 	if len(stored) == 0 {
 		return nil
@@ -137,7 +146,7 @@ func decodeState(stored []byte, state any) error {
 	return nil
 }
 
-// encodeState leaves a group that had no state without one as long as its state is the zero value.
+// encodeState returns nil for a zero state if the group had no state.
 func encodeState[S any](stored []byte, state S) ([]byte, error) {
 	encoded, err := json.Marshal(state)
 	if err != nil || len(stored) > 0 {
@@ -150,6 +159,7 @@ func encodeState[S any](stored []byte, state S) ([]byte, error) {
 	return encoded, nil
 }
 
-// Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a waiting caller is answered 400 with it. The detail is for people
-// and must not hold secrets; err may be nil.
+// Reject refuses a message for good: it goes to the dead-letter queue with the detail, and a
+// waiting caller receives a 400 with it. The detail is for people and must not contain secrets; err
+// may be nil.
 func Reject(detail string, err error) error { return &record.RejectError{Detail: detail, Err: err} }

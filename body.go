@@ -8,8 +8,8 @@ import (
 	"maps"
 )
 
-// A Body is what a message, an effect or a reply carries: bytes, their media type, and headers. The zero Body is empty. A Body is a value: it can be used
-// many times.
+// A Body is the content of a message, an effect or a reply: bytes, their media type, and headers.
+// The zero Body is empty. A Body is a value and can be used many times.
 type Body struct {
 	contentType string
 	data        []byte
@@ -17,7 +17,7 @@ type Body struct {
 	err         error
 }
 
-// JSON is v as JSON. Where v can't be encoded, the attempt that the body is added to fails.
+// JSON returns v as JSON. If v can't be encoded, the attempt that uses the body fails.
 func JSON(v any) Body {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -26,15 +26,15 @@ func JSON(v any) Body {
 	return Body{contentType: "application/json", data: data, err: err}
 }
 
-// Text is s as plain text in UTF-8.
+// Text returns s as plain text in UTF-8.
 func Text(s string) Body { return Body{contentType: "text/plain; charset=utf-8", data: []byte(s)} }
 
-// Bytes is a copy of data, of a media type that may be empty.
+// Bytes returns a copy of data with a media type, which may be empty.
 func Bytes(contentType string, data []byte) Body {
 	return Body{contentType: contentType, data: bytes.Clone(data)}
 }
 
-// WithHeader is the body with one more header: of the message that it is sent as, or of the HTTP reply.
+// WithHeader returns the body with one more header, of the message or of the HTTP reply.
 func (b Body) WithHeader(name, value string) Body {
 	b.headers = maps.Clone(b.headers)
 	if b.headers == nil {
@@ -44,7 +44,7 @@ func (b Body) WithHeader(name, value string) Body {
 	return b
 }
 
-// check says why the body can't be used.
+// check returns an error if the body can't be used.
 func (b Body) check() error {
 	switch {
 	case b.err != nil:

@@ -14,7 +14,7 @@ func TestTheRootPackageBringsNoStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	deps := strings.Fields(string(out))
-	if !slices.Contains(deps, "github.com/effectively-once/once/internal/lease") {
+	if !slices.Contains(deps, "github.com/effectively-once/once/internal/dedup/lease") {
 		t.Fatal("go list names none of the package's own imports")
 	}
 	allowed := []string{"github.com/effectively-once/once", "github.com/dunglas/httpsfv"}
@@ -26,7 +26,7 @@ func TestTheRootPackageBringsNoStore(t *testing.T) {
 			t.Errorf("the root package imports %s", dep)
 		}
 	}
-	for _, store := range []string{"pebbledb", "internal/local", "pebblestore", "embedded"} {
+	for _, store := range []string{"pebbledb", "internal/system/embedded", "pebblestore", "embedded"} {
 		if slices.ContainsFunc(deps, func(dep string) bool { return strings.HasSuffix(dep, store) }) {
 			t.Errorf("the root package imports %s", store)
 		}
@@ -48,7 +48,7 @@ func TestTheFunctionsBringWhatTheyUseOnly(t *testing.T) {
 	}
 	for _, not := range []string{
 		"github.com/cockroachdb/pebble", "github.com/spf13/cobra", "github.com/aws/aws-cdk-go", "github.com/aws/jsii-runtime-go", module + "embedded",
-		module + "internal/local", module + "internal/pebbledb", module + "internal/dedup/pebblestore", module + "internal/queue/pebblequeue", module + "internal/lambdahost",
+		module + "internal/system/embedded", module + "internal/pebbledb", module + "internal/dedup/pebblestore", module + "internal/queue/pebblequeue", module + "localstack",
 	} {
 		if i := slices.IndexFunc(deps, func(dep string) bool { return dep == not || strings.HasPrefix(dep, not+"/") }); i >= 0 {
 			t.Errorf("the functions import %s", deps[i])

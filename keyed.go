@@ -12,9 +12,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/idempotency"
-	"github.com/effectively-once/once/internal/lease"
-	"github.com/effectively-once/once/internal/problem"
+	"github.com/effectively-once/once/internal/backoff"
+	"github.com/effectively-once/once/internal/dedup/lease"
+	"github.com/effectively-once/once/internal/front/idempotency"
+	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -75,14 +76,16 @@ func refuseBody(w http.ResponseWriter, err error) {
 	problem.New(problem.MalformedRequest, "The body could not be read.").Write(w, "")
 }
 
-// refuse answers what could not be done. It never shows the text of an error.
+// refuse writes the response to a request that could not be handled. It never shows the text of an
+// error.
 func (k *keyed) refuse(w http.ResponseWriter, err error) {
 	var busy *lease.LeasedError
 	switch {
 	case errors.Is(err, lease.ErrKeyReuse):
 		problem.New(problem.KeyReuse, "").Write(w, "")
 	case errors.As(err, &busy):
-		(&problem.Problem{Type: problem.Leased, RetryAfter: busy.RetryAfter}).Write(w, "")
+		// The lease says when a crashed attempt is given up. Most attempts end much earlier.
+		(&problem.Problem{Type: problem.Leased, RetryAfter: min(busy.RetryAfter, time.Second)}).Write(w, "")
 	case errors.Is(err, lease.ErrFenced):
 		problem.New(problem.Leased, "").Write(w, "")
 	default:
@@ -91,11 +94,11 @@ func (k *keyed) refuse(w http.ResponseWriter, err error) {
 	}
 }
 
-// requestFingerprint covers what the sender meant: method, path, query and body.
+// requestFingerprint hashes method, path, query and body.
 func requestFingerprint(r *http.Request, body []byte) record.Fingerprint {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(r.Method), []byte(r.URL.EscapedPath()), []byte(r.URL.RawQuery), body} {
-		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash takes everything
+		_ = binary.Write(h, binary.BigEndian, uint64(len(part))) // a hash never fails
 		h.Write(part)
 	}
 	var f record.Fingerprint
@@ -103,26 +106,28 @@ func requestFingerprint(r *http.Request, body []byte) record.Fingerprint {
 	return f
 }
 
-// An exchange is one request and what its own run of the handler answered.
+// An exchange is one request and its own run of the handler.
 type exchange struct {
 	*keyed
 	request *http.Request
 	body    []byte
-	// once are the headers that only this answer has.
+	// once are the headers that only the first response has.
 	once   http.Header
 	unkept *record.Reply
 }
 
-// errUnkept takes an answer past the guard, which keeps those of successes.
+// errUnkept carries a response past the guard if it must not be stored.
 var errUnkept = errors.New("reply is not to be kept")
 
-// Waiting for another request with the same key: the bound of the first pause, and of all.
+// The limits of the pauses while a request waits for another one with the same key: of the first
+// pause, and of all.
 const (
 	firstWait = 20 * time.Millisecond
 	maxWait   = time.Second
 )
 
-// run runs the request under its lease; while another one runs, it waits as long as it may.
+// run runs the request under its lease. While another request with the key is running, it waits up
+// to Wait.
 func (x *exchange) run(id lease.Identity) (lease.Result, error) {
 	ctx := x.request.Context()
 	patience, cancel := context.WithTimeout(ctx, x.Wait)
@@ -132,13 +137,14 @@ func (x *exchange) run(id lease.Identity) (lease.Result, error) {
 	for limit := firstWait; ; limit = min(2*limit, maxWait) {
 		wait := limit/2 + rand.N(limit/2) //nolint:gosec // jitter, not a secret
 		result, err := x.guard.Leased(detached, id, x.handle)
-		if !errors.As(err, new(*lease.LeasedError)) || !sleep(patience, wait) {
+		if !errors.As(err, new(*lease.LeasedError)) || backoff.Sleep(patience, wait) != nil {
 			return result, err
 		}
 	}
 }
 
-// detach keeps a context's deadline and drops its cancellation: a client that goes away comes back with the same key, for the answer.
+// detach returns a context with the same deadline but without cancellation: if the client
+// disconnects, it will retry with the same key and expect the answer.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	detached := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {
@@ -147,18 +153,7 @@ func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(detached)
 }
 
-func sleep(ctx context.Context, d time.Duration) (slept bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// handle runs the wrapped handler and gives its answer, where that is to be kept.
+// handle runs the wrapped handler and returns its response, if that is to be stored.
 func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 	rec := &recorder{header: http.Header{}, room: x.MaxReply}
 	r := x.request.WithContext(ctx)
@@ -181,7 +176,8 @@ func (x *exchange) handle(ctx context.Context) (*record.Reply, error) {
 	return reply, nil
 }
 
-// tooLarge is the answer instead of one that can't be kept: kept in its place, because the handler has run and must not run again.
+// tooLarge returns the response that is stored instead of one that is too large, because the
+// handler has run and must not run again.
 func tooLarge() *record.Reply {
 	rec := &recorder{header: http.Header{}, room: 1024}
 	problem.New(problem.Internal, "The request was done, but its reply is too large to be remembered.").Write(rec, "")

@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/effectively-once/once/internal/lease"
+	"github.com/effectively-once/once/internal/dedup/lease"
 )
 
-// A MissingKey says what becomes of a request that should have an Idempotency-Key and has none.
+// A MissingKey says how a request without an Idempotency-Key is handled, if its method requires
+// one.
 type MissingKey uint8
 
-// What becomes of requests without a key.
+// The ways to handle requests without a key.
 const (
 	// RefuseMissingKey answers 400.
 	RefuseMissingKey MissingKey = iota
@@ -19,31 +20,35 @@ const (
 	AllowMissingKey
 )
 
-// A MiddlewareConfig sets how [Middleware] works. Zero fields take the defaults in their comments.
+// A MiddlewareConfig configures [Middleware]. Zero fields take the defaults in their comments.
 type MiddlewareConfig struct {
-	// Name keeps services apart that share a store and their callers' keys. May be empty.
+	// Name separates services that share a store and whose callers may use the same keys. May be
+	// empty.
 	Name string
-	// Methods are those that a key protects; requests of others pass through, with a key or without. Defaults to POST and PATCH.
+	// Methods are the protected methods; requests with others pass through, with a key or without.
+	// Defaults to POST and PATCH.
 	Methods []string
 	// Missing defaults to RefuseMissingKey.
 	Missing MissingKey
-	// Principal gives who sends a request, as an authentication before has found out, so that nobody is answered with another's reply. Without it all
-	// callers share one space of keys.
+	// Principal returns the authenticated sender of a request, so that no caller receives another
+	// one's reply. Without it all callers share one space of keys.
 	Principal func(*http.Request) string
 	// MaxRequest is the largest body of a request, in bytes. Defaults to 1 MiB.
 	MaxRequest int64
 	// MaxReply is the largest reply, in bytes of headers and body. Defaults to 256 KiB.
 	MaxReply int
-	// Remember tells by its status whether a reply is kept. Defaults to all below 500, but 408, 425 and 429, which ask to come again.
+	// Remember reports whether a reply with a status is stored. Defaults to all below 500, except
+	// 408, 425 and 429, which ask the client to retry.
 	Remember func(status int) bool
-	// Wait is how long a request waits for another one with its key that runs, before it is answered 409. Defaults to 0: it does not.
+	// Wait is how long a request waits while another one with its key is running, before it
+	// receives a 409. Defaults to 0: it does not wait.
 	Wait time.Duration
 	// Retention is how long a reply is kept. Defaults to 24 hours.
 	Retention time.Duration
 	// Lease and Heartbeat are as in [GuardConfig].
 	Lease     time.Duration
 	Heartbeat time.Duration
-	// Log is told of what goes wrong at the store. Defaults to discarding.
+	// Log receives errors of the store. Defaults to discarding them.
 	Log *slog.Logger
 }
 
@@ -80,32 +85,42 @@ func rememberable(status int) bool {
 	return status < http.StatusInternalServerError
 }
 
-// Middleware runs a handler effectively once for each Idempotency-Key, under a lease with a heartbeat as [Leased] does, and answers repeated requests with the
-// first one's status, headers and body, and Idempotent-Replayed: true.
+// Middleware runs a handler effectively once for each Idempotency-Key, under a lease with a
+// heartbeat as [Leased] does. It responds to repeated requests with the first response's status,
+// headers and body, and Idempotent-Replayed: true.
 //
-//	no key                     400, or through, as configured; methods that are not protected pass through
+//	no key                     400, or passed through, as configured; methods that are not
+//	                           protected are passed through
 //	another request, one key   422: method, path, query and body must be the same
-//	error: 5xx, 408, 425, 429  answered, not kept: the next request runs
-//	any other status           kept, refusals included
-//	panic                      released; the panic passes through, and the next request runs
-//	crash before the handler   409 until the lease has run out, then the next request runs
-//	crash after the handler    409 until the lease has run out, then the next request runs it again
-//	two at once                the second waits, as configured, for the first one's answer; else 409 with Retry-After
-//	a late attempt             its context ends; it is answered with the reply of the one that took over, or 409
-//	the store is away          503 with Retry-After: no request runs unprotected
-//	a reply over MaxReply      500, kept: the handler has run, and must not run again
+//	error: 5xx, 408, 425, 429  returned, not stored: the next request runs
+//	any other status           stored, refusals included
+//	panic                      released; the panic continues, and the next request runs
+//	crash before the handler   409 until the lease has expired, then the next request runs
+//	crash after the handler    409 until the lease has expired, then the next request runs it
+//	                           again
+//	concurrent requests        the others wait for the first one's response, as configured, or
+//	                           receive a 409 with Retry-After
+//	a late attempt             its context ends; it receives the reply of the attempt that took
+//	                           over, or a 409
+//	the store is down          503 with Retry-After: no request runs unprotected
+//	a reply over MaxReply      500, stored: the handler has run, and must not run again
 //
-// Replayed are the headers that the handler set, but for Date, Set-Cookie and those of one connection (RFC 9110, 7.6.1): a cookie is a secret that belongs to one
-// answer, and not into a store. What outer middleware sets, it sets again.
+// The headers that the handler set are replayed, except Date, Set-Cookie and those of one
+// connection (RFC 9110, 7.6.1): a cookie is a secret of one response and must not be stored. Outer
+// middleware sets its headers on each response itself.
 //
-// The handler's context does not end when the client goes away, so that the retry finds an answer; its deadline stays. A handler that returns without having
-// written anything after its context has ended has not answered: that is 503, and not kept. Replies are held in memory until they are kept; Flush, Hijack,
-// trailers and informational answers are not supported. The path is the one that the handler sees: put http.StripPrefix inside, not outside.
+// The handler's context does not end when the client disconnects, so that a retry finds the
+// response; its deadline stays. If a handler returns without having written anything after its
+// context has ended, the client receives a 503, which is not stored. Replies are held in memory
+// until they are stored; Flush, Hijack, trailers and informational responses are not supported. The
+// path in the fingerprint is the one that the handler sees: put http.StripPrefix inside, not
+// outside.
 func Middleware(t *Tokens, c MiddlewareConfig) func(http.Handler) http.Handler {
 	c = c.withDefaults()
 	guard := lease.New(t.store, lease.Config{
 		Retention: c.Retention, Lease: c.Lease, Heartbeat: c.Heartbeat, Log: c.Log,
-		MaxReply: c.MaxReply + 1024, // the recorder keeps to the limit; what is answered instead must fit
+		// the recorder enforces the limit; the response that replaces a larger one must fit
+		MaxReply: c.MaxReply + 1024,
 	})
 	return func(next http.Handler) http.Handler {
 		return &keyed{MiddlewareConfig: c, guard: guard, next: next}

@@ -6,24 +6,24 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Kind is what became of a message.
+// Kind is the kind of an Outcome.
 type Kind uint8
 
-// The kinds of outcome. All but Retry settle a delivery: it may be acknowledged.
+// The kinds of outcome. After any kind but Retry the delivery may be acknowledged.
 const (
-	// Retry: nothing is settled; deliver the message again. Err says why.
+	// Retry: nothing is decided; deliver the message again. Err has the reason.
 	Retry Kind = iota
-	// Processed: this call made it real.
+	// Processed: this call committed it.
 	Processed
-	// Duplicate: it was done before; Reply is the answer of then.
+	// Duplicate: it was done before; Reply is the stored reply.
 	Duplicate
-	// Held: it waits, durably, for its predecessors.
+	// Held: it is stored until its predecessors arrive.
 	Held
-	// Rejected: it will not be processed. It belongs on a dead-letter queue, with the reason.
+	// Rejected: it will not be processed. It belongs in a dead-letter queue, with the reason.
 	Rejected
 )
 
-// String gives the kind's word.
+// String returns the kind's word.
 func (k Kind) String() string {
 	switch k {
 	case Retry:
@@ -43,20 +43,22 @@ func (k Kind) String() string {
 // An Outcome is the fate of one message.
 type Outcome struct {
 	Kind Kind
-	// Reason is the stable word for why a message was rejected, such as "key-reuse", "unknown", "stale-epoch" or "rejected" (by the handler).
+	// Reason is the word for why a message was rejected, such as "key-reuse", "unknown",
+	// "stale-epoch" or "rejected" (by the handler). Programs may rely on it.
 	Reason string
-	// Detail says more about it, for people.
+	// Detail explains the reason, for people.
 	Detail string
-	// Reply is what the handler answered, nil where it did not. Of Processed and Duplicate.
+	// Reply is the handler's reply, nil if it set none. Of Processed and Duplicate.
 	Reply *Reply
-	// Err is why a message must be tried again. Of Retry.
+	// Err is why a message must be retried. Of Retry.
 	Err error
 }
 
 // Settled reports whether the delivery may be acknowledged.
 func (o Outcome) Settled() bool { return o.Kind != Retry }
 
-// A Reply is what a handler answered. It is kept with the message's token and given to duplicates byte for byte.
+// A Reply is a handler's reply. It is stored with the message's token and returned to duplicates
+// byte for byte.
 type Reply struct {
 	Status int
 	Header http.Header

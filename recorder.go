@@ -11,10 +11,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A recorder is the ResponseWriter that a handler behind [Middleware] sees. It keeps the answer to itself.
+// A recorder is the ResponseWriter of a handler behind [Middleware]. It buffers the response.
 type recorder struct {
 	header http.Header // as the handler sees it
-	room   int         // what the answer may still have, in bytes
+	room   int         // the remaining space for the response, in bytes
 	status int         // 0 until the handler has written
 	sent   http.Header // as it was when the status was written
 	body   []byte
@@ -25,7 +25,7 @@ var errNoRoom = errors.New("reply is larger than the middleware's MaxReply")
 func (rec *recorder) Header() http.Header { return rec.header }
 
 func (rec *recorder) WriteHeader(status int) {
-	if rec.status != 0 || status < 200 { // informational answers are not kept, and not sent either
+	if rec.status != 0 || status < 200 { // informational responses are neither stored nor sent
 		return
 	}
 	rec.status = status
@@ -55,7 +55,8 @@ func bodiless(status int) bool {
 	return status == http.StatusNoContent || status == http.StatusNotModified
 }
 
-// reply parts the answer into what is kept and the headers that only the first answer has. It is nil where the answer had no room.
+// reply splits the response into the part to store and the headers that only the first response
+// has. It returns nil if the response was too large.
 func (rec *recorder) reply() (*record.Reply, http.Header) {
 	rec.WriteHeader(http.StatusOK)
 	if rec.room < 0 {
@@ -69,12 +70,12 @@ func (rec *recorder) reply() (*record.Reply, http.Header) {
 	}
 	maps.DeleteFunc(kept, func(name string, _ []string) bool { return unkeptHeader(name, once["Connection"]) })
 	if _, typed := kept["Content-Type"]; !typed && len(rec.body) > 0 && kept.Get("Content-Encoding") == "" {
-		kept.Set("Content-Type", http.DetectContentType(rec.body)) // as the server would
+		kept.Set("Content-Type", http.DetectContentType(rec.body)) // as net/http would
 	}
 	return &record.Reply{Status: rec.status, Header: kept, Body: rec.body}, once
 }
 
-// unkeptHeader tells the fields of one connection, of one moment and of one receiver.
+// unkeptHeader reports whether a field belongs to one connection, one moment or one receiver.
 func unkeptHeader(name string, connection []string) bool {
 	switch name {
 	case "Date", "Set-Cookie", "Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length":
@@ -87,7 +88,8 @@ func unkeptHeader(name string, connection []string) bool {
 	})
 }
 
-// answer writes a reply with some more headers. Where outer middleware has set a header too, the reply's stands.
+// answer writes a reply with additional headers. If outer middleware has set the same header, the
+// reply's value wins.
 func answer(w http.ResponseWriter, r *record.Reply, more http.Header) {
 	h := w.Header()
 	maps.Copy(h, r.Header)
@@ -96,5 +98,5 @@ func answer(w http.ResponseWriter, r *record.Reply, more http.Header) {
 		h.Set("Content-Length", strconv.Itoa(len(r.Body)))
 	}
 	w.WriteHeader(r.Status)
-	_, _ = w.Write(r.Body) // a client that is gone does not read the answer
+	_, _ = w.Write(r.Body) // if the client is gone, there is no reader
 }

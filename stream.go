@@ -8,41 +8,43 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-// Admission is how a stream tells a new message from a duplicate.
+// Admission is the rule by which a stream distinguishes a new message from a duplicate.
 type Admission string
 
 // The three proofs that a message is new.
 const (
-	// ByKey: no token says that its identity is done. Remembers for the retention.
+	// ByKey: no token says that the identity is done. Tokens are kept for the retention.
 	ByKey Admission = "key"
-	// ByToken: a token was issued for it before, and is not done. An identity without a token is never processed, however old it is.
+	// ByToken: a token was issued before, and is not done. An identity without a token is never
+	// processed, whatever its age.
 	ByToken Admission = "token"
-	// BySequence: its number is the next of its source. The cheapest.
+	// BySequence: its number is the next of its source. The cheapest rule.
 	BySequence Admission = "sequence"
 )
 
-// Order is what the messages of one group may do to one another.
+// Order is the order in which the messages of one group are processed.
 type Order string
 
 // The orders.
 const (
-	// OrderGroup: they are processed in the order in which they come, one at a time.
+	// OrderGroup: in the order of arrival, one at a time.
 	OrderGroup Order = "group"
-	// OrderNone: they may pass one another.
+	// OrderNone: messages may overtake each other.
 	OrderNone Order = "none"
 )
 
-// GapPolicy is what happens when the next number of a source does not come.
+// GapPolicy is the action if the next number of a source does not arrive.
 type GapPolicy string
 
 // The gap policies.
 const (
-	GapWait GapPolicy = "wait" // for ever
-	GapSkip GapPolicy = "skip" // go on without it, and say so
-	GapFail GapPolicy = "fail" // refuse what is held, with the reason
+	GapWait GapPolicy = "wait" // wait for ever
+	GapSkip GapPolicy = "skip" // continue without it, and report it
+	GapFail GapPolicy = "fail" // refuse the held messages, with the reason
 )
 
-// A StreamConfig says how a stream works. A zero field means what the system's configuration file says of the stream, and the default where it says nothing.
+// A StreamConfig configures a stream. A zero field means the value in the system's configuration
+// file, or the default if the file does not set it.
 type StreamConfig struct {
 	// Admission defaults to ByKey.
 	Admission Admission
@@ -52,21 +54,39 @@ type StreamConfig struct {
 	Retention time.Duration
 	// GroupRetention is how long a group's state outlives its last message. Defaults to 30 days.
 	GroupRetention time.Duration
-	// Gap is the policy for missing numbers, and GapAfter the time after which it acts. Default to GapWait, which needs no time.
+	// Retry is the policy for messages whose handler fails: the pauses between tries, and how long
+	// tries are repeated until the message becomes a dead letter with the reason "attempts".
+	Retry RetryPolicy
+	// Gap is the policy for missing numbers, and GapAfter the time after which it acts. Defaults to
+	// GapWait, which needs no time.
 	Gap      GapPolicy
 	GapAfter time.Duration
-	// HeldCount, HeldBytes and HeldDistance bound what one source may have waiting for its predecessors in one group; what goes beyond is put back, not
+	// HeldCount, HeldBytes and HeldDistance limit the messages of one source that wait for their
+	// predecessors in one group. Messages beyond the limits are put back on their queue, not
 	// dropped. Default to 1000 messages, 8 MiB, and 10000 numbers ahead.
 	HeldCount    int
 	HeldBytes    int
 	HeldDistance uint64
-	// Destinations are those that the handler sends to, and those that messages are forwarded to where no handler is registered. A system does not start
-	// where one does not exist, and an attempt that sends elsewhere fails. They are told of skipped numbers, too. Where they are empty, the attempt does not
-	// check them.
+	// Destinations are the destinations to which the handler sends, and to which messages are
+	// forwarded if no handler is registered. They also receive messages about skipped numbers. If
+	// one of them does not exist, the system does not start; if an attempt sends elsewhere, it
+	// fails. If Destinations is empty, attempts are not checked.
 	Destinations []string
 }
 
-// stream is the config as a backend takes it, without a handler.
+// A RetryPolicy is a policy for what fails. The pause after try n is drawn between First/2 and
+// First·2^(n-1), but at most Max. Zero fields take the values of the configuration file, or else
+// the defaults: First 1 s, Max 5 minutes, For 24 hours.
+//
+// A message is tried at least five times, however old it is.
+type RetryPolicy struct {
+	First, Max time.Duration
+	// For is how long failed tries are repeated, from when the queue got the message; a redrive
+	// begins anew.
+	For time.Duration
+}
+
+// stream returns the config in the form of a backend, without a handler.
 func (c StreamConfig) stream(name string) system.Stream {
 	return system.Stream{
 		Stream: record.Stream{
@@ -75,6 +95,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 			Unordered:      c.Order == OrderNone,
 			Retention:      c.Retention,
 			GroupRetention: c.GroupRetention,
+			Retry:          record.RetryPolicy{First: c.Retry.First, Max: c.Retry.Max, For: c.Retry.For},
 			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
 		},
@@ -83,7 +104,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 	}
 }
 
-// validate gives the first rule that the config breaks.
+// validate returns an error for the first rule that the config breaks.
 func (c StreamConfig) validate() error {
 	switch {
 	case !oneOf(c.Admission, "", ByKey, ByToken, BySequence):
@@ -96,6 +117,10 @@ func (c StreamConfig) validate() error {
 		return invalid("GapAfter", "must be given with GapSkip and GapFail")
 	case c.Retention < 0 || c.GroupRetention < 0 || c.GapAfter < 0:
 		return invalid("Retention, GroupRetention and GapAfter", "must not be negative")
+	case c.Retry.First < 0 || c.Retry.Max < 0 || c.Retry.For < 0:
+		return invalid("Retry", "must not be negative")
+	case c.Retry.Max > 0 && c.Retry.First > c.Retry.Max:
+		return invalid("Retry.First", "must be at most Max")
 	case c.HeldCount < 0 || c.HeldBytes < 0:
 		return invalid("HeldCount and HeldBytes", "must not be negative")
 	}

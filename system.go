@@ -13,10 +13,11 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-// A System processes messages effectively once. What opens one lives in packages of its own, such as embedded; a handler never knows which.
+// A System processes messages effectively once. Packages such as embedded open one; a handler does
+// not depend on them.
 //
-// Streams are declared and handlers registered first; the system starts with [System.Start], or with the first call that needs it to run. After that it may be
-// used concurrently.
+// Declare streams and register handlers first. The system starts with [System.Start], or with the
+// first call that needs it. After that it may be used concurrently.
 type System struct {
 	backend system.Backend
 
@@ -27,7 +28,7 @@ type System struct {
 	startErr error
 }
 
-// A declaration is what code said of one stream.
+// A declaration is the configuration and handler of one stream in code.
 type declaration struct {
 	config    StreamConfig
 	declared  bool
@@ -35,11 +36,12 @@ type declaration struct {
 	stateless bool
 }
 
-// New makes a system of a backend. It is for the packages that open one.
+// New returns a system on a backend. It is for packages that open one.
 func New(b system.Backend) *System { return &System{backend: b, streams: map[string]*declaration{}} }
 
-// Declare configures a stream in code. A stream that is declared and has no handler forwards its messages to its destinations. Declare panics where the name
-// or the config is invalid, the stream was declared before, or the system has started.
+// Declare configures a stream in code. A declared stream without a handler forwards its messages to
+// its destinations. Declare panics if the name or the config is invalid, if the stream was declared
+// before, or if the system has started.
 func (s *System) Declare(stream string, c StreamConfig) {
 	if err := c.validate(); err != nil {
 		panic(fmt.Sprintf("once: declare stream %q: %v", stream, err))
@@ -53,7 +55,8 @@ func (s *System) Declare(stream string, c StreamConfig) {
 	})
 }
 
-// Handle registers the handler of a stream. Handle panics where the name is invalid, the stream has a handler already, or the system has started.
+// Handle registers the handler of a stream. Handle panics if the name is invalid, if the stream has
+// a handler already, or if the system has started.
 func Handle[S any](sys *System, stream string, h Handler[S]) {
 	sys.change(stream, "handle stream", func(d *declaration) error {
 		if h == nil || d.handler != nil {
@@ -66,7 +69,8 @@ func Handle[S any](sys *System, stream string, h Handler[S]) {
 	})
 }
 
-// change changes a declaration. What goes wrong is a mistake in the program, as registering two handlers for one path is.
+// change changes a declaration. It panics on an error, because that is a bug in the program, like
+// registering two handlers for one path.
 func (s *System) change(stream, what string, do func(*declaration) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +91,8 @@ func (s *System) change(stream, what string, do func(*declaration) error) {
 	s.streams[stream] = d
 }
 
-// Start ends registration and checks that every stream can work: that the destinations it names exist, for example. Later calls give the first one's result.
+// Start ends registration and checks that every stream can work: for example, that its destinations
+// exist. Later calls return the result of the first one.
 func (s *System) Start() error {
 	_, err := s.start()
 	return err
@@ -103,7 +108,8 @@ func (s *System) start() (system.Engine, error) {
 	streams := make([]system.Stream, 0, len(s.streams))
 	for name, d := range s.streams {
 		declared := d.config.stream(name)
-		// Without a group record nothing could be numbered for a destination that wants 1, 2, 3 …; the backend tells those by the declared ones.
+		// Without a group record, effects can't be numbered for a destination that expects 1, 2, 3
+		// …; the backend finds such destinations among the declared ones.
 		declared.Stateless = d.stateless && len(d.config.Destinations) > 0
 		if d.handler != nil {
 			declared.Handler = d.handler(slices.Clone(d.config.Destinations))
@@ -120,9 +126,10 @@ func (s *System) start() (system.Engine, error) {
 	return engine, nil
 }
 
-// Process runs a batch of deliveries and tells each one's fate, in their order. Messages of one group are processed in their order; after one that must be
-// tried again, so must the later ones of its group. The caller acknowledges deliveries whose outcome is settled, redelivers the others, and puts rejected ones on
-// a dead-letter queue. Effects are published by [System.Run], here or in another process.
+// Process runs a batch of deliveries and returns their outcomes, in the same order. Messages of one
+// group are processed in order; if one must be retried, so must the later ones of its group. The
+// caller acknowledges deliveries whose outcome is settled, redelivers the others, and puts rejected
+// ones on a dead-letter queue. Effects are published by [System.Run], here or in another process.
 func (s *System) Process(ctx context.Context, messages ...Message) []Outcome {
 	outcomes := make([]Outcome, len(messages))
 	engine, err := s.start()
@@ -142,8 +149,8 @@ func (s *System) Process(ctx context.Context, messages ...Message) []Outcome {
 	return outcomes
 }
 
-// Call processes one message that no queue would deliver again, for a caller that waits for the answer. After an outcome of the kind Retry the caller tries again
-// with the same message; nothing else does.
+// Call processes one message that no queue would redeliver, for a caller that waits for the answer.
+// After an outcome of the kind Retry, the caller has to retry with the same message.
 func (s *System) Call(ctx context.Context, m Message) Outcome {
 	engine, err := s.start()
 	if err != nil {
@@ -152,7 +159,8 @@ func (s *System) Call(ctx context.Context, m Message) Outcome {
 	return outcome(engine.Call(ctx, m.internal()))
 }
 
-// Run receives, processes, publishes and sweeps until the context ends. It then finishes what has begun, and gives nil.
+// Run receives, processes, publishes and sweeps until the context ends. It then finishes work in
+// progress, and returns nil.
 func (s *System) Run(ctx context.Context) error {
 	if _, err := s.start(); err != nil {
 		return err
@@ -163,7 +171,8 @@ func (s *System) Run(ctx context.Context) error {
 	return nil
 }
 
-// Handler is the system's HTTP front door. Messages that it accepts are processed by [System.Run].
+// Handler returns the system's HTTP front door. Messages that it accepts are processed by
+// [System.Run].
 func (s *System) Handler() (http.Handler, error) {
 	if _, err := s.start(); err != nil {
 		return nil, err
@@ -171,10 +180,10 @@ func (s *System) Handler() (http.Handler, error) {
 	return s.backend.Handler(), nil
 }
 
-// Tokens is where decorators and middleware remember what is done, on the system's own store.
+// Tokens returns the tokens of the system's own store, for decorators and middleware.
 func (s *System) Tokens() *Tokens { return NewTokens(s.backend.Tokens()) }
 
-// Close gives the store back. It is called once, after Run has returned.
+// Close closes the store. Call it once, after Run has returned.
 func (s *System) Close() error {
 	if err := s.backend.Close(); err != nil {
 		return fmt.Errorf("close system: %w", err)

@@ -274,3 +274,28 @@ func wantPanic(t *testing.T, with string, f func()) {
 	}()
 	f()
 }
+
+func TestAHandlerSeesTheWholeMessage(t *testing.T) {
+	sent := once.Message{
+		Principal: "alice", Stream: "hits", ID: "m", Group: "g", Source: "till", Epoch: 2, Sequence: 1, DependsOn: map[string]uint64{"other": 7},
+		ContentType: "text/plain", Headers: map[string]string{"X-A": "1"}, Body: []byte("x"),
+	}
+	sys := oncetest.New()
+	var got once.Message
+	once.Handle(sys.System, "hits", func(_ context.Context, a *once.Attempt[counter], m once.Message) error {
+		got = m
+		a.Reply(http.StatusOK, once.Text("fine").WithHeader("X-Rows", "1"))
+		return nil
+	})
+	o := sys.Process(t.Context(), sent)[0]
+	if o.Kind != once.Processed {
+		t.Fatalf("%+v", o)
+	}
+	sent.Try = 1
+	if diff := cmp.Diff(sent, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := o.Reply.Header.Get("X-Rows"); got != "1" {
+		t.Errorf("reply with headers %v", o.Reply.Header)
+	}
+}

@@ -21,35 +21,36 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/lambda"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
 
-// A load is how many messages a client does, and how many it does before it is measured.
+// A load is the number of messages of a client that are measured, and the number before that.
 type load struct{ counted, warm int }
 
-// comparison is the load under which the clients are compared.
+// comparison returns the load under which the clients are compared.
 func comparison() load { return load{counted: 400, warm: 200} }
 
 // A client is one row: a program and its case.
 type client struct {
 	name    string
 	command []string
-	// against is the case of the peers that it is compared with; empty for rows of peers.
+	// against is the case of the peers with which it is compared; empty for rows of peers.
 	against string
 	aim     aim
 }
 
-// An aim is the share of each peer's CPU and price that a row may take, and the requests and write units of a message; nil where there is none.
+// An aim is the largest share of each peer's CPU and price for a row, and the largest number of
+// requests and write units per message; nil if there is none.
 type aim struct{ cpu, price, requests, writes *float64 }
 
-// A figure is what a client takes for each message.
+// A figure is the cost of one message for a client.
 type figure struct {
 	requests, writes, reads, price, cpu float64 // cpu in ms
 }
 
-// dynamo sets the engine on DynamoDB beside Powertools, all through one counting proxy.
+// dynamo compares the engine on DynamoDB with Powertools, all through one counting proxy.
 func dynamo(ctx context.Context, o options) (err error) {
 	endpoint := os.Getenv(endpointVariable)
 	if endpoint == "" {
@@ -72,7 +73,8 @@ func dynamo(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// counting makes the tables and the proxy in front of them, and gives the environment in which clients use both.
+// counting creates the tables and the proxy in front of them, and returns the environment in which
+// clients use both.
 func counting(ctx context.Context, endpoint string) (m *meter, environment []string, stop func() error, err error) {
 	if m, err = newMeter(endpoint); err != nil {
 		return nil, nil, nil, err
@@ -86,11 +88,11 @@ func counting(ctx context.Context, endpoint string) (m *meter, environment []str
 		return nil, nil, nil, errors.Join(err, drop())
 	}
 	environment = append(os.Environ(), endpointVariable+"=http://"+address, "AWS_LAMBDA_FUNCTION_NAME=bench", "NODE_ENV=production",
-		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // as Python's SDK calls it
+		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // the name that Python's SDK uses
 	return m, append(environment, tables...), func() error { return errors.Join(silence(), drop()) }, nil
 }
 
-// build installs the peers and compiles the engine's own client.
+// build installs the peers and compiles the engine's client.
 func build(ctx context.Context) ([]client, error) {
 	install := exec.CommandContext(ctx, "bench/peers/install.sh")
 	install.Stderr = os.Stderr
@@ -125,7 +127,8 @@ func rows(python, node []string, binary string) []client {
 	return append(out, ours(binary)...)
 }
 
-// ours are the rows of the engine. Those with effects, and with tokens that the front door issues, do more than the peers do, and are set beside them without an aim.
+// ours returns the rows of the engine. Rows with effects, and with tokens issued by the front door,
+// do more than the peers do, and have no aim.
 func ours(binary string) []client {
 	alone, batched, tenth := new(1.0), new(0.2), new(0.1)
 	var out []client
@@ -162,9 +165,9 @@ func ours(binary string) []client {
 	return out
 }
 
-// benchTables makes the tables of all sides, and says their names in variables.
+// benchTables creates the tables of all clients, and returns variables with their names.
 func benchTables(ctx context.Context) (variables []string, drop func() error, err error) {
-	clients, err := lambda.NewClients(ctx)
+	clients, err := function.NewClients(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +200,7 @@ func simpleTable(name, key string) *dynamodb.CreateTableInput {
 	}
 }
 
-// measureAll runs each client in turn, several rounds.
+// measureAll runs each client in turn, for several rounds.
 func measureAll(ctx context.Context, rounds int, clients []client, m *meter, environment []string) ([][]figure, error) {
 	figures := make([][]figure, len(clients))
 	for range rounds {
@@ -212,7 +215,8 @@ func measureAll(ctx context.Context, rounds int, clients []client, m *meter, env
 	return figures, nil
 }
 
-// measure runs one client: it says when it is warm, is told to go on, and says what it took.
+// measure runs one client: it reports when it is warm, waits for a signal to continue, and reports
+// its figures.
 func measure(ctx context.Context, c client, m *meter, environment []string, l load) (f figure, err error) {
 	command := exec.CommandContext(ctx, c.command[0], append(c.command[1:], strconv.Itoa(l.counted), strconv.Itoa(l.warm))...) //nolint:gosec // programs of this benchmark
 	var complaints bytes.Buffer
@@ -223,7 +227,8 @@ func measure(ctx context.Context, c client, m *meter, environment []string, l lo
 		return f, err
 	}
 	defer func() {
-		if err = errors.Join(err, in.Close(), command.Wait()); err != nil { // a client that still waits to be told to go on sees the end
+		// closing its input ends a client that is still waiting
+		if err = errors.Join(err, in.Close(), command.Wait()); err != nil {
 			err = fmt.Errorf("%w: %s", err, complaints.Bytes())
 		}
 	}()

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// Of a figure.
+// The parts of a figure.
 func requests(f figure) float64 { return f.requests }
 func writes(f figure) float64   { return f.writes }
 func reads(f figure) float64    { return f.reads }
 func price(f figure) float64    { return f.price }
 func cpu(f figure) float64      { return f.cpu }
 
-// report prints the medians of the rounds, and the medians of the rounds' ratios to both peers, as a table for docs.
+// report prints the medians of the rounds, and the medians of the rounds' ratios to both peers, as
+// a table for the docs.
 func report(clients []client, figures [][]figure) {
 	fmt.Print(`
 | | requests | write units | read units | price | CPU, ms | CPU beside Python, TypeScript | price beside them |
@@ -32,7 +33,7 @@ func report(clients []client, figures [][]figure) {
 	}
 }
 
-// aimed says beside figures whether they are above what is aimed at.
+// aimed formats figures, and marks those that exceed the aim.
 func aimed(aim *float64, figures ...float64) string {
 	texts := make([]string, len(figures))
 	for i, x := range figures {
@@ -52,7 +53,7 @@ func aimed(aim *float64, figures ...float64) string {
 // above compares sums of counts, which are not exact.
 func above(figure, aim float64) bool { return figure > aim+1e-9 }
 
-// middle is the median of one of the figures over the rounds.
+// middle returns the median of one part of the figures over the rounds.
 func middle(figures []figure, of func(figure) float64) float64 {
 	list := make([]float64, len(figures))
 	for i, f := range figures {
@@ -61,12 +62,12 @@ func middle(figures []figure, of func(figure) float64) float64 {
 	return median(list)
 }
 
-// beside gives the ratios to both peers.
+// beside returns the ratios to both peers.
 func beside(ours, python, typescript []figure, of func(figure) float64, aim *float64) string {
 	return aimed(aim, ratio(ours, python, of), ratio(ours, typescript, of))
 }
 
-// ratio is the median of the rounds' ratios.
+// ratio returns the median of the rounds' ratios.
 func ratio(ours, peer []figure, of func(figure) float64) float64 {
 	list := make([]float64, len(ours))
 	for i := range ours {
@@ -75,7 +76,7 @@ func ratio(ours, peer []figure, of func(figure) float64) float64 {
 	return median(list)
 }
 
-// peers gives the rounds of both peers for a case.
+// peers returns the rounds of both peers for a case.
 func peers(clients []client, figures [][]figure, which string) (python, typescript []figure) {
 	var found [][]figure
 	for i, c := range clients {

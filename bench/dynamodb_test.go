@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestAMessageCostsWhatIsAimedAt counts what the engine's own rows take, through the proxy of the benchmark.
-func TestAMessageCostsWhatIsAimedAt(t *testing.T) {
+// TestAMessageCostsAtMostItsTarget counts what the engine's own rows take, through the proxy of the
+// benchmark.
+func TestAMessageCostsAtMostItsTarget(t *testing.T) {
 	endpoint := os.Getenv(endpointVariable)
 	if endpoint == "" {
 		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to count on", endpointVariable)

@@ -21,10 +21,11 @@ import (
 
 const callers = 256
 
-// recordBytes is about what a commit of the benchmark's group writes: measured by the raw side with the same size.
+// recordBytes is about the size of a commit of the benchmark's group. The raw side writes the same
+// size.
 const recordBytes = 300
 
-// noQueues takes triggers and drops them: the benchmark has nothing to publish.
+// noQueues drops triggers: the benchmark has nothing to publish.
 type noQueues struct{}
 
 func (noQueues) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
@@ -63,7 +64,7 @@ func open(o options) (*pebble.DB, func() error, error) {
 	return db, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, nil
 }
 
-// hammer calls do from many callers for a while; do tells how many messages it did.
+// hammer calls do from many goroutines for a time; do returns how many messages it processed.
 func hammer(ctx context.Context, n int, d time.Duration, do func(ctx context.Context, caller int, i uint64) (int, error)) (float64, error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]
@@ -99,10 +100,10 @@ func raw(db *pebble.DB) side {
 	}
 }
 
-// process gives batches of new messages to the engine. Each batch is of one group.
+// process sends batches of new messages to the engine. Each batch is of one group.
 func process(e *dedup.Engine, stream string, size int) side {
 	return func(ctx context.Context, d time.Duration) (float64, error) {
-		run := time.Now().UnixNano() // no message of another round
+		run := time.Now().UnixNano() // unique to the round
 		return hammer(ctx, callers, d, func(ctx context.Context, caller int, i uint64) (int, error) {
 			batch := make([]record.Message, size)
 			for n := range batch {

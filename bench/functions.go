@@ -14,11 +14,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/lambda"
-	"github.com/effectively-once/once/internal/lambdahost"
+	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
-// What the deployed functions are to hold.
+// The aims for the deployed functions.
 const (
 	zipAim  = 12.0 // MB
 	initAim = 1.5  // times the start of a function that does nothing
@@ -27,7 +27,7 @@ const (
 // starts is how often each function is started in a round.
 const starts = 40
 
-// functionConfig has a destination of each kind that a deployment can have.
+// functionConfig has a destination of each kind that can be deployed.
 const functionConfig = `
 streams:
   orders:   {destinations: [shop, billing]}
@@ -48,7 +48,8 @@ type bootstrap struct {
 	starts      [][]float64 // ms, by round
 }
 
-// functions builds the deployed functions and one that does nothing, and starts all of them in turn under the local Lambda host.
+// functions builds the deployed functions and one that does nothing, and starts all of them in turn
+// under the local Lambda host.
 func functions(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "once-bench-")
 	if err != nil {
@@ -76,15 +77,16 @@ func functions(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// functionEnvironment is that of a deployment. Nothing that it names is called by a start. A bundle of certificates that this machine may have would be read by each.
+// functionEnvironment returns the environment of a deployment. A start calls none of its services.
+// It omits certificate bundles of this machine, which each start would read.
 func functionEnvironment(dir string) ([]string, error) {
 	config := filepath.Join(dir, "once.yaml")
 	queue := "https://sqs.us-east-1.amazonaws.com/000000000000/"
 	return []string{
-		lambda.EnvConfig + "=" + config, lambda.EnvGroupsTable + "=groups", lambda.EnvTokensTable + "=tokens", lambda.EnvBucket + "=bucket", lambda.EnvTrustedSenders + "=AROAEXAMPLE",
-		lambda.EnvIngressQueue + "=" + queue + "ingress", lambda.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
-		lambda.EnvPublishQueue + "=" + queue + "publish", lambda.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
-		lambda.EnvDeadQueue + "=" + queue + "dead", lambda.EnvDeadPublishQueue + "=" + queue + "dead-publish",
+		function.EnvConfig + "=" + config, function.EnvGroupsTable + "=groups", function.EnvTokensTable + "=tokens", function.EnvBucket + "=bucket", function.EnvTrustedSenders + "=AROAEXAMPLE",
+		function.EnvIngressQueue + "=" + queue + "ingress", function.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
+		function.EnvPublishQueue + "=" + queue + "publish", function.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
+		function.EnvDeadQueue + "=" + queue + "dead", function.EnvDeadPublishQueue + "=" + queue + "dead-publish",
 		"SHOP_SECRET=whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0", "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=bench", "AWS_SECRET_ACCESS_KEY=bench", "AWS_LAMBDA_LOG_FORMAT=JSON",
 		"AWS_CA_BUNDLE=", "OTEL_EXPORTER_OTLP_ENDPOINT=",
 	}, os.WriteFile(config, []byte(functionConfig), 0o600)
@@ -107,7 +109,7 @@ func buildBootstrap(ctx context.Context, dir, source string) (*bootstrap, error)
 	return b, err
 }
 
-// zipped is how many bytes a file takes as the only one of an archive.
+// zipped returns the size of an archive that contains one file.
 func zipped(path string) (n int64, err error) {
 	file, err := os.Open(path) //nolint:gosec // what was built
 	if err != nil {
@@ -125,7 +127,7 @@ func zipped(path string) (n int64, err error) {
 	return int64(counted), errors.Join(err, archive.Close())
 }
 
-// A counter counts what is written.
+// A counter counts written bytes.
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -133,7 +135,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startAll does one round: all functions in turn, so that whatever else the machine does meets all of them.
+// startAll does one round: all functions in turn, so that other load on the machine affects all of
+// them.
 func startAll(ctx context.Context, all []*bootstrap, environment []string) error {
 	for _, b := range all {
 		b.starts = append(b.starts, nil)
@@ -151,16 +154,17 @@ func startAll(ctx context.Context, all []*bootstrap, environment []string) error
 	return nil
 }
 
-// start takes the time from before the process is made until it asks for its first event.
+// start returns the time from before the process is created until it asks for its first event.
 func start(ctx context.Context, path string, environment []string) (took time.Duration, err error) {
-	instance := lambdahost.New(path, lambdahost.Options{Env: environment, Output: os.Stderr})
+	instance := host.New(path, host.Options{Env: environment, Output: os.Stderr})
 	defer func() { err = errors.Join(err, instance.Close()) }()
 	began := time.Now()
 	err = instance.Start(ctx)
 	return time.Since(began), err
 }
 
-// reportFunctions prints a table for docs: medians of all starts, and the median of the rounds' ratios with their range. The first is what the others are compared with.
+// reportFunctions prints a table for the docs: medians of all starts, and the median of the rounds'
+// ratios with their range. All are compared with the first one.
 func reportFunctions(all []*bootstrap) {
 	fmt.Printf("  %s, %d rounds of %d starts each\n", runtime.GOARCH, len(all[0].starts), starts)
 	fmt.Print("\n| function | binary, MB | zip, MB | start, ms | beside hello |\n|---|---|---|---|---|\n")
@@ -180,7 +184,7 @@ func besideFirst(b, first *bootstrap) string {
 	return fmt.Sprintf("%s (%.2f–%.2f)", held("%.2f", median(ratios), initAim), slices.Min(ratios), slices.Max(ratios))
 }
 
-// held formats a figure, and says so where it is above what is aimed at.
+// held formats a figure, and marks it if it exceeds the aim.
 func held(format string, figure, aim float64) string {
 	text := fmt.Sprintf(format, figure)
 	if figure > aim {

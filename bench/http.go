@@ -15,7 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 const (
@@ -31,15 +31,16 @@ destinations:
   out: {file: %q}
 `
 
-// A server is a system that listens.
+// A server is a system with a listener.
 type server struct {
-	*local.System
+	*embedded.System
 	url  string
 	dir  string
 	stop func() error
 }
 
-// openServer opens a system in a new folder. A paused one accepts and does not process.
+// openServer opens a system in a new folder. A paused one accepts messages and does not process
+// them.
 func openServer(ctx context.Context, o options, paused bool) (*server, error) {
 	dir, err := os.MkdirTemp(o.dir, "once-bench-")
 	if err != nil {
@@ -50,7 +51,7 @@ func openServer(ctx context.Context, o options, paused bool) (*server, error) {
 		return nil, err
 	}
 	address := make(chan string, 1)
-	s, err := local.Open(local.Options{Config: c, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +93,12 @@ func listen(ctx context.Context, h http.Handler) (address string, stop func() er
 		return "", nil, err
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = s.Serve(l) }() // ends with Close
+	go func() { _ = s.Serve(l) }() // returns after Close
 	return l.Addr().String(), s.Close, nil
 }
 
-// bare is the least that a server with durable acceptance does: it reads the body and puts it into Pebble, synced.
+// bare returns the minimal server with durable acceptance: it reads the body and puts it into
+// Pebble, synced.
 func bare(db *pebble.DB) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -110,7 +112,8 @@ func bare(db *pebble.DB) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusAccepted)
-		_, _ = io.WriteString(w, `{"id":"0123456789","stream":"messages","status":"accepted"}`) // the caller is gone: nobody reads it
+		// the caller may be gone
+		_, _ = io.WriteString(w, `{"id":"0123456789","stream":"messages","status":"accepted"}`)
 	})
 }
 

@@ -1,5 +1,7 @@
-// Command bench measures the embedded system, the deployed functions and the engine on DynamoDB beside baselines, in one run, and prints ratios: absolute times say more about
-// the machine than about the program. Each comparison runs both sides in turn, several rounds, and prints the median of the rounds' ratios.
+// Command bench compares the embedded system, the deployed functions and the engine on DynamoDB
+// with baselines in one run, and prints ratios, because absolute times depend on the machine. Each
+// comparison runs both sides in turn, for several rounds, and prints the median of the rounds'
+// ratios.
 package main
 
 import (
@@ -13,11 +15,12 @@ import (
 	"time"
 )
 
-// A benchmark prints its lines and says what went wrong.
+// A benchmark prints its results.
 type benchmark struct {
 	name, what string
 	run        func(ctx context.Context, o options) error
-	// needs is a variable of the environment without which it is left out, unless it is asked for by its name.
+	// needs is an environment variable without which the benchmark is left out, unless it is named
+	// on the command line.
 	needs string
 }
 
@@ -81,13 +84,13 @@ func unknown(name string) bool {
 	return !slices.ContainsFunc(benchmarks(), func(b benchmark) bool { return b.name == name })
 }
 
-// median of a few figures.
+// median returns the median of a few figures.
 func median(figures []float64) float64 {
 	slices.Sort(figures)
 	return figures[len(figures)/2]
 }
 
-// A side is one of two things that are compared: it works for a while and tells how much it did a second.
+// A side is one of two compared things: it works for a time and returns its rate.
 type side func(ctx context.Context, d time.Duration) (perSecond float64, err error)
 
 // compare runs two sides in turn and prints the median rates and the median ratio.

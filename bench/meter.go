@@ -16,7 +16,8 @@ import (
 	"sync"
 )
 
-// A meter is a proxy to DynamoDB that counts, whoever asks: requests, and units as DynamoDB itself says them. It asks for those in the name of clients that do not.
+// A meter is a proxy to DynamoDB that counts requests, and units as DynamoDB reports them. It
+// requests the units on behalf of clients that do not.
 type meter struct {
 	proxy *httputil.ReverseProxy
 
@@ -25,7 +26,7 @@ type meter struct {
 	failed error
 }
 
-// usage is what was counted.
+// usage is the result of the count.
 type usage struct {
 	requests      int
 	writes, reads float64 // units
@@ -50,7 +51,7 @@ func newMeter(endpoint string) (*meter, error) {
 	return m, nil
 }
 
-// reset gives what was counted since the last time.
+// reset returns the counts since the last call.
 func (m *meter) reset() (usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,7 +79,8 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in["ReturnConsumedCapacity"] = json.RawMessage(`"TOTAL"`)
 	if _, conditional := in["ConditionExpression"]; conditional {
-		in["ReturnValuesOnConditionCheckFailure"] = json.RawMessage(`"ALL_OLD"`) // whose size is what a failed condition costs
+		// a failed condition costs a write of this item
+		in["ReturnValuesOnConditionCheckFailure"] = json.RawMessage(`"ALL_OLD"`)
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -90,7 +92,7 @@ func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.proxy.ServeHTTP(w, r)
 }
 
-// batchKeys counts the items that a batch asks for; 0 for anything else.
+// batchKeys returns the number of items that a batch requests; 0 for any other call.
 func batchKeys(items json.RawMessage) int {
 	var tables map[string]struct{ Keys []json.RawMessage }
 	if json.Unmarshal(items, &tables) != nil {
@@ -123,7 +125,8 @@ func (m *meter) count(r *http.Response) error {
 		m.reads += units
 	case "BatchGetItem":
 		n, _ := r.Request.Context().Value(asked{}).(int)
-		m.reads += units + float64(n-found(body)) // an item that is not there costs a unit too; DynamoDB Local leaves it out of a batch
+		// an item that is not there costs a unit too; DynamoDB Local leaves it out of a batch
+		m.reads += units + float64(n-found(body))
 	default:
 		m.writes += units
 	}
@@ -143,7 +146,8 @@ func found(body []byte) int {
 	return n
 }
 
-// consumed reads the units from an answer. A failed condition costs a write of what is stored, which the answer brings and its units do not tell.
+// consumed returns the units of an answer. A failed condition costs a write of the stored item,
+// which the answer contains, but its units do not include.
 func consumed(status int, body []byte) (float64, error) {
 	var out struct {
 		ConsumedCapacity json.RawMessage

@@ -38,7 +38,8 @@ func pipeline(ctx context.Context, o options) (err error) {
 			return err
 		}
 		if lines = bytes.Count(content, []byte("\n")); lines < sent {
-			time.Sleep(20 * time.Millisecond) // the file is another part's work, watched from outside
+			// the file is another part's work, watched from outside
+			time.Sleep(20 * time.Millisecond)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -49,7 +50,8 @@ func pipeline(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// identities measures a message's cost and the live heap when few and when many identities are remembered.
+// identities measures a message's cost and the live heap when few and when many identities are
+// remembered.
 func identities(ctx context.Context, o options) (err error) {
 	db, closing, err := open(o)
 	if err != nil {
@@ -60,7 +62,8 @@ func identities(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	// All groups are there before the first measurement: what differs between the two is how many identities are remembered.
+	// All groups are there before the first measurement: what differs between the two is how many
+	// identities are remembered.
 	const groups = 1000
 	n := 0
 	fill := func(until int) error {

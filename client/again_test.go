@@ -14,7 +14,8 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// losing is a server that acknowledges the first request, takes the second one and ends the connection, and refuses from then on.
+// losing is a server that acknowledges the first request, takes the second one and ends the
+// connection, and refuses from then on.
 func losing(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -35,7 +36,8 @@ func losing(t *testing.T) (url string, requests *atomic.Int64) {
 	return server.URL, requests
 }
 
-// The transport of net/http repeats a request by itself where it has a key and an old connection ends in place of an answer.
+// The transport of net/http repeats a request by itself where it has a key and an old connection
+// ends in place of an answer.
 func TestARefusalAfterARepetitionOfTheTransportSaysThatTheMessageMayHaveBeenTaken(t *testing.T) {
 	for _, body := range []string{"", "two"} {
 		url, requests := losing(t)

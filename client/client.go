@@ -12,24 +12,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// Options of a client. Zero fields take the defaults in their comments.
+// Options configure a client. Zero fields take the defaults in their comments.
 type Options struct {
-	// HTTP makes the requests; a copy of it that follows no redirects, because a redirected POST may turn into a GET. Defaults to a client of its own
-	// that keeps up to 100 connections.
+	// HTTP makes the requests. The client uses a copy that follows no redirects, because a
+	// redirected POST may turn into a GET. Defaults to a client that keeps up to 100 connections.
 	HTTP *http.Client
 	// Header goes with every request, for example Authorization. Defaults to none.
 	Header http.Header
-	// TryTimeout bounds one try, a wait for the reply not counted; a try without an answer is repeated. Defaults to 30 seconds.
+	// TryTimeout is the timeout of one try, in addition to a wait for the reply; a try without an
+	// answer is repeated. Defaults to 30 seconds.
 	TryTimeout time.Duration
-	// MaxElapsed bounds one call with all its tries. Defaults to no limit: a call goes on until its context ends.
+	// MaxElapsed is the timeout of one call with all its tries. Defaults to no limit: a call
+	// continues until its context ends.
 	MaxElapsed time.Duration
-	// MinBackoff and MaxBackoff bound the wait between two tries, which doubles each time and is jittered by half; a longer Retry-After
-	// counts instead, of something that answers in the server's place up to a minute. They default to 100 milliseconds and 10 seconds.
+	// MinBackoff and MaxBackoff limit the wait between two tries, which doubles each time and is
+	// jittered by half. A longer Retry-After takes precedence; if it does not come from a once
+	// server, up to a minute. They default to 100 milliseconds and 10 seconds.
 	MinBackoff time.Duration
 	MaxBackoff time.Duration
-	// OnRetry is told why a try is repeated and after how long. Defaults to nothing. It may be called concurrently.
+	// NeedServer makes a call fail without a retry if nothing listens at the server's address: its
+	// first try was refused the connection. By default such a call is retried, as when a server
+	// restarts.
+	NeedServer bool
+	// OnRetry is called with the reason of a retry and the wait before it. Defaults to nothing. It
+	// may be called concurrently.
 	OnRetry func(err error, wait time.Duration)
-	// NewKey makes keys for messages that have none. Defaults to version 7 UUIDs, which sort by time.
+	// NewKey makes keys for messages that have none. Defaults to version 7 UUIDs, which sort by
+	// time.
 	NewKey func() (string, error)
 }
 
@@ -70,16 +79,20 @@ func newKey() (string, error) {
 	return id.String(), nil
 }
 
-// Client talks to one server. It may be used concurrently.
+// Client calls one server. It may be used concurrently.
 type Client struct {
 	base    *url.URL
 	options Options
 }
 
-// New makes a client for a server's absolute http or https URL; a path in front of /v1 is kept. It does no work.
+// New returns a client for a server's absolute http or https URL; a path prefix before /v1 is kept.
+// It does no input or output.
 func New(baseURL string, options Options) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil {
+		if _, hint := url.Parse("http://" + baseURL); hint == nil && !strings.Contains(baseURL, "://") {
+			return nil, fmt.Errorf("server URL %q must start with http:// or https://: did you mean http://%s?", baseURL, baseURL)
+		}
 		return nil, fmt.Errorf("parse server URL: %w", err)
 	}
 	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
@@ -91,7 +104,8 @@ func New(baseURL string, options Options) (*Client, error) {
 	return &Client{base: base, options: options.withDefaults()}, nil
 }
 
-// at gives the URL of a path below the base; segments are escaped, so that an id may hold slashes.
+// at returns the URL of a path below the base; segments are escaped, so that an id may contain
+// slashes.
 func (c *Client) at(segments ...string) string {
 	return c.base.JoinPath("v1").String() + joinEscaped(segments)
 }
@@ -101,14 +115,14 @@ func joinEscaped(segments []string) string {
 	for _, s := range segments {
 		escaped := url.PathEscape(s)
 		if s == "." || s == ".." {
-			escaped = "%2E" + s[1:] // one dot alone would be taken for a folder
+			escaped = "%2E" + s[1:] // a single dot would be removed as a path segment
 		}
 		path.WriteString("/" + escaped)
 	}
 	return path.String()
 }
 
-// Healthy asks once, without repeating, whether the server is ready.
+// Healthy asks the server once, without retries, whether it is ready.
 func (c *Client) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.TryTimeout)
 	defer cancel()

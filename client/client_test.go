@@ -198,7 +198,8 @@ func TestAHandlersReplyIsOneWhateverItLooksLike(t *testing.T) {
 	})
 }
 
-// The server says how long it waited also where the message is not done, and whether it had the message before also where it can't be told what of it.
+// The server says how long it waited also where the message is not done, and whether it had the
+// message before also where it can't be told what of it.
 func TestTheRestOfAReceiptIsNoReply(t *testing.T) {
 	for status, body := range map[int]string{202: `{"id":"k","stream":"orders","group":"g","status":"acc`, 200: `{"id":"k","stream":"orders","group":"g","status":"do`} {
 		c, _ := newClient(t, client.Options{}, plain(status, body, "Preference-Applied", "wait=3", "Idempotent-Replayed", "true"))

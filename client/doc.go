@@ -1,21 +1,30 @@
-// Package client sends messages to a once server and keeps sending each until it is acknowledged, under one key, so that a message that was sent many
-// times counts once.
+// Package client sends messages to a once server. It repeats each message under the same key until
+// it is acknowledged, so that the server processes it once.
 //
 //	c, err := client.New("http://127.0.0.1:8080", client.Options{})
 //	receipt, err := c.Send(ctx, client.Message{Stream: "orders", Group: "customer-7", Body: order})
 //
-// A program that may crash between making a message and learning of its acknowledgement chooses the key itself, from something that it still knows
-// after the crash (an order number, a row's id), and sends the message again under that key. A key that Send makes up is lost in a crash.
+// A program that may crash before it learns of the acknowledgement should choose the key itself,
+// from data that survives the crash (an order number, a row's id), and send the message again under
+// that key. A key that Send generates is lost in a crash.
 //
 // # Errors
 //
-// A [*Problem] with a type is the server's refusal: the same message will be refused again. Compare its type with errors.Is(err, client.KeyReuse). One
-// without a type is the answer of something else in the server's place, and may hide that the message was taken: see to what stands there, and send the
-// message again under the same key. An [*UnacknowledgedError] says that the call ended, by its context or by [Options.MaxElapsed], before there was an
-// answer: the message may have been taken or not, and sending it again under the same key is right. Both errors tell the key, also where Send made it up.
-// Any other error is a mistake in the arguments, found before anything was sent.
+// A [*Problem] with a type is a refusal by the server: the same message will be refused again.
+// Compare its type with errors.Is(err, client.KeyReuse).
+//
+// A [*Problem] without a type is the response of something between client and server, such as a
+// proxy. The message may have been accepted: fix the cause, and send the message again under the
+// same key.
+//
+// An [*UnacknowledgedError] says that the call ended, by its context or by [Options.MaxElapsed],
+// before there was an answer. The message may have been accepted: send it again under the same key.
+// Both errors contain the key, even if Send generated it.
+//
+// Any other error is an invalid argument, detected before anything was sent.
 //
 // # Limits
 //
-// Bodies are held in memory and sent whole. Names and keys are limited as the server limits them: a key is at most 256 characters of printable ASCII.
+// Bodies are held in memory and sent whole. Names and keys have the server's limits: a key is at
+// most 256 characters of printable ASCII.
 package client

@@ -33,7 +33,8 @@ func (a *always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: a.header.Clone(), Body: io.NopCloser(bytes.NewReader(a.body)), Request: r}, nil
 }
 
-// FuzzAnswer gives a client any answer: only a whole receipt of its own message acknowledges it, and everything else is a refusal or no acknowledgement.
+// FuzzAnswer sends a client any answer: only a whole receipt of its own message acknowledges it,
+// and everything else is a refusal or no acknowledgement.
 func FuzzAnswer(f *testing.F) {
 	const problem = "application/problem+json"
 	receipt := []byte(`{"id":"k","stream":"s","group":"g","status":"accepted"}`)
@@ -148,7 +149,8 @@ func (a *always) ask(t *testing.T) {
 	}
 }
 
-// told checks that an error says whether it is a refusal, and that only a once server refuses for sure.
+// told checks that an error says whether it is a refusal, and that only a once server refuses for
+// sure.
 func told(t *testing.T, err error) {
 	t.Helper()
 	p, refused := errors.AsType[*client.Problem](err)

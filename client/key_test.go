@@ -9,7 +9,8 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A caller that can't tell whether its message was taken sends it again, and must not send another one.
+// A caller that can't tell whether its message was taken sends it again, and must not send another
+// one.
 func TestAProblemTellsTheKeyThatTheMessageHad(t *testing.T) {
 	for name, steps := range map[string][]http.HandlerFunc{
 		"somebody else's answer":           {plain(403, "<html>")},

@@ -14,24 +14,30 @@ import (
 
 // Message is one logical message.
 type Message struct {
-	// Stream it belongs to. Required.
+	// Stream is the message's stream. Required.
 	Stream string
-	// Key identifies the message within its stream. Where it is empty Send makes one up, but for a message with a Source, whose number identifies it.
+	// Key identifies the message within its stream. If it is empty, Send generates one, unless the
+	// message has a Source: then its number identifies it.
 	Key string
-	// Group is the unit of state and order. Defaults to the source, and without one to the key.
+	// Group is the unit of state and order. Defaults to the source, or to the key if there is no
+	// source.
 	Group string
-	// Source, Epoch and Sequence number the message: the sender's name, its incarnation, and 1, 2, 3 …
+	// Source, Epoch and Sequence number the message: the sender's name, its incarnation, and 1, 2,
+	// 3 …
 	Source   string
 	Epoch    uint64
 	Sequence uint64
-	// DependsOn lists, by source, the last number that must be processed in the group before this message. Sources are lowercase names here.
+	// DependsOn lists, by source, the last number that must be processed in the group before this
+	// message. Sources must be lowercase names here.
 	DependsOn map[string]uint64
-	// ContentType of the body. Defaults to none.
+	// ContentType is the media type of the body. Defaults to none.
 	ContentType string
-	// Headers travel with the message. Their names start with X-, but for Traceparent and Tracestate.
+	// Headers are part of the message. Their names start with X-, except Traceparent and
+	// Tracestate.
 	Headers map[string]string
 	Body    []byte
-	// Wait asks the server to answer with the handler's reply if it is there within the time; whole seconds, rounded up, at most 60. 0 does not wait.
+	// Wait asks the server to return the handler's reply if it is ready within this time: whole
+	// seconds, rounded up, at most 60. 0 does not wait.
 	Wait time.Duration
 }
 
@@ -40,26 +46,27 @@ type Receipt struct {
 	ID     string `json:"id"`
 	Stream string `json:"stream"`
 	Group  string `json:"group"`
-	// Status is accepted, or done where the call waited for it.
+	// Status is accepted, or done if the call waited for it.
 	Status string `json:"status"`
 	// Replayed is true when the server had the message before.
 	Replayed bool `json:"replayed,omitempty"`
-	// Location is where the message can be looked up, absolute. Empty where the message is done: a Location in the reply is the handler's.
+	// Location is the absolute URL at which the message can be looked up. It is empty if the
+	// message is done: then a Location header belongs to the handler's reply.
 	Location string `json:"location,omitempty"`
-	// Reply is the handler's, where the call waited and the handler replied in time.
+	// Reply is the handler's reply, if the call waited and the handler replied in time.
 	Reply *Reply `json:"reply,omitempty"`
 }
 
-// Reply is what a handler answered.
+// Reply is a handler's reply.
 type Reply struct {
 	Status int         `json:"status"`
 	Header http.Header `json:"header,omitempty"`
 	Body   []byte      `json:"body,omitempty"`
-	// Replayed is true when the handler answered before and did not run again.
+	// Replayed is true if this is a stored reply and the handler did not run again.
 	Replayed bool `json:"replayed,omitempty"`
 }
 
-// identity is the message's id in a receipt: its key, or the number of one without.
+// identity returns the message's id in a receipt: its key, or its number if it has none.
 func (m *Message) identity() string {
 	if m.Key != "" {
 		return m.Key
@@ -70,7 +77,7 @@ func (m *Message) identity() string {
 // maxKey is the server's limit on names, in bytes.
 const maxKey = 256
 
-// header writes what describes the message into HTTP headers.
+// header returns the HTTP headers that describe the message.
 func (m *Message) header() (http.Header, error) {
 	h := http.Header{}
 	if err := errors.Join(m.names(h), m.numbers(h), m.own(h)); err != nil {
@@ -141,7 +148,7 @@ func (m *Message) numbers(h http.Header) error {
 	return nil
 }
 
-// own writes the message's own headers.
+// own adds the message's own headers.
 func (m *Message) own(h http.Header) error {
 	for name, value := range m.Headers {
 		if !isToken(name) || strings.HasPrefix(strings.ToLower(name), "once-") {
@@ -152,7 +159,7 @@ func (m *Message) own(h http.Header) error {
 	return nil
 }
 
-// isToken reports whether HTTP takes a header of that name.
+// isToken reports whether HTTP allows a header of that name.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -160,7 +167,8 @@ func isToken(name string) bool {
 	})
 }
 
-// Validate finds the mistakes that Send would find before it sends anything. An empty key is not one.
+// Validate returns the error that Send would return for invalid fields before it sends anything. An
+// empty key is valid.
 func (m *Message) Validate() error {
 	_, err := m.header()
 	return err

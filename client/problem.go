@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// ProblemType is the stable name of a kind of refusal: what stands after the # of the type URI. It is an error so that errors.Is takes it.
+// ProblemType is the name of a kind of refusal: the fragment of the type URI. Programs may rely on
+// it. It is an error so that errors.Is accepts it.
 type ProblemType string
 
-// Error gives the name.
+// Error returns the name.
 func (t ProblemType) Error() string { return string(t) }
 
 // The types of problems.
@@ -38,27 +39,29 @@ const (
 	Unavailable          ProblemType = "unavailable"
 )
 
-// Problem is an answer that is neither a receipt nor a reply, with the fields of RFC 9457. Where Type is set it is the server's refusal. Where Type is
-// empty it is no word of a once server: of a proxy, a firewall or a login page in its place, or the rest of an answer that was cut. What was sent may have
-// been taken behind it, so that Ambiguous is true.
+// Problem is a response that is neither a receipt nor a reply, with the fields of RFC 9457. If Type
+// is set, it is a refusal by the server. If Type is empty, it does not come from a once server, but
+// from a proxy, a firewall or a login page, or it is the rest of a truncated response. Then the
+// server may have accepted the message, and Ambiguous is true.
 type Problem struct {
 	Type     ProblemType
 	Title    string
 	Status   int
 	Detail   string
 	Instance string
-	// RetryAfter is what the answer asked for, 0 for nothing; a minute at most where Type is empty.
+	// RetryAfter is the requested wait, or 0; at most a minute if Type is empty.
 	RetryAfter time.Duration
-	// Ambiguous is true when what was sent may have been taken all the same: by this try, where Type is empty, or by an earlier try of the same call, or
-	// one that the transport made by itself, which had no answer.
+	// Ambiguous is true if the server may have accepted the message anyway: in this try, if Type is
+	// empty; in an earlier try of the same call; or in a repetition by the transport to which there
+	// was no response.
 	Ambiguous bool
-	// Key is the key of the message that the answer ended, also where the client made it: where Ambiguous is true, send the message again under it. For a
-	// one-time request it is the id. Empty for a numbered message without a key, for a look-up, and where the call goes on or ends without an answer, as in
-	// [UnacknowledgedError.Last].
+	// Key is the message's key, even if the client generated it; if Ambiguous is true, send the
+	// message again under it. For a one-time request it is the id. It is empty for a numbered
+	// message without a key, for a look-up, and in [UnacknowledgedError.Last].
 	Key string
 }
 
-// Error gives status, title and detail.
+// Error returns status, title and detail.
 func (p *Problem) Error() string {
 	text := strconv.Itoa(p.Status) + " " + p.Title
 	if p.Type != "" {
@@ -76,7 +79,7 @@ func (p *Problem) Is(target error) bool {
 	return ok && t != "" && t == p.Type
 }
 
-// again reports whether the same request may get another answer later.
+// again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
 	switch p.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -87,19 +90,22 @@ func (p *Problem) again() bool {
 	return p.Status >= http.StatusInternalServerError
 }
 
-// UnacknowledgedError says that a call ended without an answer: what it sent may have been taken or not. Send it again under the same key.
+// UnacknowledgedError says that a call ended without an answer: the server may have accepted the
+// message. Send it again under the same key.
 type UnacknowledgedError struct {
-	// Key is the message's key, also where the client made it; for a one-time request it is the id. Empty for a numbered message without a key, and for a
-	// look-up.
+	// Key is the message's key, even if the client generated it; for a one-time request it is the
+	// id. It is empty for a numbered message without a key, and for a look-up.
 	Key string
-	// Err tells the last reason: the network's or the context's.
+	// Unsent is true if no try could connect: nothing was sent, so nothing can have been accepted.
+	Unsent bool
+	// Err is the last error of the network or the context.
 	Err error
-	// Last is the last answer, where there was one; nil else. It is not part of the error's chain, so that errors.As finds a [*Problem] only where it
-	// ended the call.
+	// Last is the last response that was a problem, or nil. It is not part of the error's chain, so
+	// that errors.As finds a [*Problem] only if it ended the call.
 	Last *Problem
 }
 
-// Error tells the last reason, and the last answer.
+// Error returns the last error, and the last response.
 func (e *UnacknowledgedError) Error() string {
 	text := "not acknowledged"
 	if e.Err != nil {
@@ -111,14 +117,15 @@ func (e *UnacknowledgedError) Error() string {
 	return text
 }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *UnacknowledgedError) Unwrap() error { return e.Err }
 
 const typeBase = "https://github.com/effectively-once/once/"
 
-// readProblem reads a problem of a once server; ok is false for any other answer, a problem of somebody else included.
+// readProblem parses a problem of a once server; ok is false for any other response, including
+// problems of other servers.
 func readProblem(a answer) (p *Problem, ok bool) {
-	// A media type that can't be parsed comes back empty.
+	// A media type that can't be parsed is returned empty.
 	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/problem+json" || a.status < http.StatusBadRequest {
 		return nil, false
 	}
@@ -128,7 +135,7 @@ func readProblem(a answer) (p *Problem, ok bool) {
 		Detail   string `json:"detail"`
 		Instance string `json:"instance"`
 	}
-	_ = json.Unmarshal(a.body, &doc) // what is no JSON has no type either
+	_ = json.Unmarshal(a.body, &doc) // a body that is not JSON has no type
 	_, name, _ := strings.Cut(doc.Type, "#")
 	if !strings.HasPrefix(doc.Type, typeBase) || name == "" {
 		return nil, false
@@ -138,7 +145,7 @@ func readProblem(a answer) (p *Problem, ok bool) {
 	}, true
 }
 
-// problemOf makes a problem of any answer that is not a success.
+// problemOf returns a problem for any response that is not a success.
 func problemOf(a answer) *Problem {
 	if p, ok := readProblem(a); ok {
 		return p

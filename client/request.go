@@ -6,13 +6,14 @@ import (
 	"net/http"
 )
 
-// A one-time request is stored under an id, run once, and forgotten. Each of the three steps may be repeated without harm:
+// A one-time request is stored under an id, run once, and deleted. Each of the three steps may be
+// repeated without harm:
 //
-//	Put      stores what is to be done; nothing runs yet
-//	Run      does it, or answers again what it answered the first time
-//	Delete   forgets the request and its reply
+//	Put      stores the request; nothing runs yet
+//	Run      runs it, or returns the stored reply if it has run
+//	Delete   deletes the request and its reply
 //
-// A caller that crashes does the same steps again under the same id.
+// A caller that crashes repeats the same steps under the same id.
 
 // Request is the content of a one-time request.
 type Request struct {
@@ -22,12 +23,13 @@ type Request struct {
 	// Group is the unit of state and order. Defaults to the id.
 	Group       string
 	ContentType string
-	// Headers travel with the request, under the rules of [Message].
+	// Headers are part of the request, under the rules of [Message].
 	Headers map[string]string
 	Body    []byte
 }
 
-// Put stores a request; fresh tells whether it was not there before. Another content under the same id is a [*Problem] of type [KeyReuse].
+// Put stores a request; fresh reports whether it is new. If the id was used for other content, it
+// returns a [*Problem] of type [KeyReuse].
 func (c *Client) Put(ctx context.Context, q Request) (fresh bool, err error) {
 	m := Message{Stream: q.Stream, Group: q.Group, ContentType: q.ContentType, Headers: q.Headers}
 	header, err := m.header()
@@ -50,9 +52,11 @@ func (c *Client) Put(ctx context.Context, q Request) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// Run does a stored request, or gives the reply of the first time. A request that is not there is a [*Problem] of type [UnknownMessage], a deleted one of
-// type [Deleted]. A handler that replied nothing gives status 200 and the server's receipt as the body. An answer that is not a once server's is no reply: it
-// is repeated or a [*Problem] without a type, as with [Client.Send].
+// Run runs a stored request, or returns the reply of the first run. If the request does not exist,
+// it returns a [*Problem] of type [UnknownMessage]; if it was deleted, of type [Deleted]. If the
+// handler set no reply, Run returns status 200 and the server's receipt as the body. A response
+// that does not come from a once server is not treated as a reply: the call is repeated, or returns
+// a [*Problem] without a type, as [Client.Send] does.
 func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
 	at, err := c.requestAt(stream, id)
 	if err != nil {
@@ -71,7 +75,7 @@ func (c *Client) Run(ctx context.Context, stream, id string) (Reply, error) {
 	return reply, nil
 }
 
-// Delete forgets a request and its reply; Run finds it deleted from then on.
+// Delete deletes a request and its reply; later calls of Run are told that it is deleted.
 func (c *Client) Delete(ctx context.Context, stream, id string) error {
 	at, err := c.requestAt(stream, id)
 	if err != nil {

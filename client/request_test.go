@@ -158,3 +158,12 @@ func TestASequenceContinuesWhereItIsTold(t *testing.T) {
 		t.Error("a sequence without a source")
 	}
 }
+
+func TestASequenceNeedsAStreamAndASource(t *testing.T) {
+	c, _ := newClient(t, client.Options{}, accept)
+	for _, o := range []client.SequenceOptions{{}, {Stream: "orders"}, {Source: "till"}} {
+		if q, err := c.Sequence(o); err == nil || q != nil {
+			t.Errorf("%+v is a sequence", o)
+		}
+	}
+}

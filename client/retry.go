@@ -13,45 +13,51 @@ import (
 	"net/http/httptrace"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer is how many bytes of a response are read.
 const maxAnswer = 16 << 20
 
-// request is what every try of a call sends.
+// request is the request of every try of a call.
 type request struct {
 	method string
 	url    string
 	header http.Header
 	body   []byte
-	wait   time.Duration // what the server was asked to wait, on top of the time of a try
+	// how long the server was asked to wait, in addition to the timeout of a try
+	wait time.Duration
 }
 
-// answer is an HTTP answer, read whole: one that breaks off is no answer.
+// answer is a complete HTTP response. A truncated response counts as none.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// repeated is true when the transport has sent the request more than once by itself, as that of net/http does where an old connection ends in place of
-	// an answer: an earlier copy may have been taken.
+	// repeated is true if the transport has sent the request more than once by itself, as net/http
+	// does if an old connection ends without a response: the server may have accepted an earlier
+	// copy.
 	repeated bool
 }
 
 const (
-	// longest is the longest wait that is read from an answer, some 68 years. A time.Duration has four times that, so that spread can add to it.
+	// longest is the longest accepted wait, about 68 years. A time.Duration can hold four times
+	// that, so that spread can't overflow.
 	longest = math.MaxInt32 * time.Second
-	// longestOfStrangers is the longest wait that something else than a once server can ask for: what stands in the way for a moment must not stop a
-	// sender for days.
+	// longestOfStrangers is the longest wait that is accepted from a server other than once: a
+	// temporary proxy must not stop a sender for days.
 	longestOfStrangers = time.Minute
 )
 
-// retryAfter reads seconds, or an HTTP date by the clock of the server, as its Date header tells it; 0 where there is neither. More than longest is longest.
+// retryAfter returns the wait in Retry-After, in seconds or as an HTTP date relative to the
+// response's Date header. It returns 0 if there is none, and at most longest.
 func (a answer) retryAfter() time.Duration {
 	text := a.header.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // which comes with the largest number
+	// on ErrRange the result is the largest number
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)
@@ -85,18 +91,27 @@ func (c *Client) try(ctx context.Context, r request) (answer, error) {
 	return answer{resp.StatusCode, resp.Header, body, copies.Load() > 1}, nil
 }
 
-// call repeats a request until read takes an answer. read gives the result, or the problem that the answer is.
+// call repeats a request until read accepts a response. read returns the result, or the problem in
+// the response.
 func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T, *Problem)) (T, error) {
 	var last error
-	ambiguous := false
+	ambiguous, sent := false, false // sent: a try may have reached a server
 	attempt := func() (result T, err error) {
 		ctx, cancel := context.WithTimeout(ctx, c.options.TryTimeout+r.wait)
 		defer cancel()
 		a, err := c.try(ctx, r)
-		if err != nil {
-			ambiguous, last = true, err
+		switch {
+		case err != nil && errors.Is(err, syscall.ECONNREFUSED) && !sent:
+			last = err
+			if c.options.NeedServer {
+				err = backoff.Permanent(err)
+			}
+			return result, err
+		case err != nil:
+			ambiguous, sent, last = true, true, err
 			return result, err
 		}
+		sent = true
 		result, p := read(a)
 		if p == nil {
 			return result, nil
@@ -118,10 +133,17 @@ func call[T any](ctx context.Context, c *Client, r request, read func(answer) (T
 	if err == nil {
 		return result, nil
 	}
-	return result, verdict(ctx, err, last)
+	err = verdict(ctx, err, last)
+	if open, ok := errors.AsType[*UnacknowledgedError](err); ok && !sent {
+		open.Unsent = true
+		if errors.Is(last, syscall.ECONNREFUSED) {
+			open.Err = fmt.Errorf("nothing listens on %s: %w", c.base.Redacted(), open.Err)
+		}
+	}
+	return result, err
 }
 
-// verdict tells a refusal from a call that ended without an answer.
+// verdict returns the refusal that ended a call, or an UnacknowledgedError.
 func verdict(ctx context.Context, err, last error) error {
 	var p *Problem
 	if errors.As(err, &p) && !p.again() {
@@ -140,7 +162,7 @@ func verdict(ctx context.Context, err, last error) error {
 	return open
 }
 
-// spread adds up to a tenth: callers that were sent away together do not come back together.
+// spread adds up to a tenth, so that callers that were rejected together do not retry together.
 func spread(d time.Duration) time.Duration {
 	return d + rand.N(d/10+1) //nolint:gosec // nobody gains from guessing it
 }

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// Send sends a message until it is acknowledged. Every try carries the same key, so that the server counts them as one message.
+// Send sends a message until it is acknowledged. Every try has the same key, so that the server
+// processes the message once.
 //
-// It repeats after network errors, 408, 409, 425, 429 and 5xx, honours Retry-After, and gives up when the context or [Options.MaxElapsed] ends it.
-// See the package comment for its errors.
+// It retries after network errors, 408, 409, 425, 429 and 5xx, honours Retry-After, and stops when
+// the context or [Options.MaxElapsed] ends. See the package comment for its errors.
 func (c *Client) Send(ctx context.Context, m Message) (Receipt, error) {
 	if m.Key == "" && m.Source == "" {
 		key, err := c.options.NewKey()
@@ -35,7 +36,7 @@ func (c *Client) Send(ctx context.Context, m Message) (Receipt, error) {
 	return receipt, nil
 }
 
-// keyed tells the caller the key under which to try again: it may have been made here, and nobody else knows it.
+// keyed adds the key to an error, because the caller does not know a generated key.
 func keyed(err error, key string) error {
 	if open, ok := errors.AsType[*UnacknowledgedError](err); ok {
 		open.Key = key
@@ -46,7 +47,8 @@ func keyed(err error, key string) error {
 	return err
 }
 
-// receipt reads the answer to a message: a receipt, or, where the caller waited, the handler's reply.
+// receipt reads the response to a message: a receipt, or, if the caller waited, the handler's
+// reply.
 func (c *Client) receipt(a answer, m Message) (Receipt, *Problem) {
 	if m.Wait > 0 && a.ofHandler() {
 		return Receipt{Stream: m.Stream, ID: m.identity(), Group: m.Group, Status: "done", Replayed: replayed(a), Reply: replyOf(a)}, nil
@@ -57,8 +59,9 @@ func (c *Client) receipt(a answer, m Message) (Receipt, *Problem) {
 	return Receipt{}, problemOf(a)
 }
 
-// acknowledges reads a message's receipt; ok is false for anything else. The body must name the message and tell a status of the contract: a handler, or
-// whoever answers in the server's place, may well write JSON with a "status" too.
+// acknowledges parses a message's receipt; ok is false for any other response. The body must name
+// the message and have a valid status, because a handler or a proxy may also return JSON with a
+// "status".
 func (c *Client) acknowledges(a answer, stream, id string) (r Receipt, ok bool) {
 	if a.status != http.StatusOK && a.status != http.StatusCreated && a.status != http.StatusAccepted {
 		return Receipt{}, false
@@ -66,7 +69,7 @@ func (c *Client) acknowledges(a answer, stream, id string) (r Receipt, ok bool) 
 	if json.Unmarshal(a.body, &r) != nil || r.Stream != stream || r.ID != id || r.Status != "accepted" && r.Status != "done" {
 		return Receipt{}, false
 	}
-	// The body is the server's to define; these three are told by headers.
+	// The server defines the body; these three are in headers.
 	r.Replayed, r.Location, r.Reply = replayed(a), c.location(a), nil
 	return r, true
 }
@@ -76,8 +79,8 @@ const (
 	headerReply    = "Once-Reply"
 )
 
-// ofHandler tells a handler's reply, which may be anything, a receipt or a problem of once included, from the server's own answers and from what stands
-// between: the server marks every reply, and nothing else.
+// ofHandler reports whether the response is a handler's reply. A reply may look like a receipt, a
+// problem or a proxy's response; the server marks every reply with a header, and only replies.
 func (a answer) ofHandler() bool { return a.header.Get(headerReply) == "true" }
 
 func replayed(a answer) bool { return a.header.Get(headerReplayed) == "true" }
@@ -86,7 +89,8 @@ func replyOf(a answer) *Reply {
 	return &Reply{Status: a.status, Header: a.header, Body: a.body, Replayed: replayed(a)}
 }
 
-// location makes the Location header absolute; a server behind a path prefix does not know its own.
+// location returns the absolute URL of the Location header; a server behind a path prefix does not
+// know the prefix.
 func (c *Client) location(a answer) string {
 	text := a.header.Get("Location")
 	at, err := url.Parse(text)
@@ -102,25 +106,28 @@ func (c *Client) location(a answer) string {
 	return joined.String()
 }
 
-// Status is what became of a message.
+// Status is the status of a message.
 type Status struct {
 	ID     string `json:"id"`
 	Stream string `json:"stream"`
 	Group  string `json:"group"`
 	// Status is accepted, held, committed, done or rejected.
 	Status string `json:"status"`
-	// Reason tells why it was rejected.
+	// Reason is why the message was rejected.
 	Reason string `json:"reason,omitempty"`
-	// Reply is what is kept of the handler's answer.
+	// Detail is the text with which the handler refused it.
+	Detail string `json:"detail,omitempty"`
+	// Reply is the stored part of the handler's reply.
 	Reply *StoredReply `json:"reply,omitempty"`
 }
 
-// isStatus knows what the server says of a message.
+// isStatus reports whether the server uses a word as a status.
 func isStatus(word string) bool {
 	return slices.Contains([]string{"accepted", "held", "committed", "done", "rejected"}, word)
 }
 
-// StoredReply is a handler's reply as a look-up shows it: Body where it is text, BodyBase64 where it is anything else.
+// StoredReply is a handler's reply in the result of a look-up: Body if it is text, otherwise
+// BodyBase64.
 type StoredReply struct {
 	Status     int         `json:"status"`
 	Headers    http.Header `json:"headers,omitempty"`
@@ -128,13 +135,13 @@ type StoredReply struct {
 	BodyBase64 []byte      `json:"body_base64,omitempty"`
 }
 
-// Status looks a message up by its key. A message that the server does not know is a [*Problem] of type [UnknownMessage]. For a numbered message use
-// [Client.StatusAt].
+// Status looks a message up by its key. If the server does not know the message, it returns a
+// [*Problem] of type [UnknownMessage]. For a numbered message use [Client.StatusAt].
 func (c *Client) Status(ctx context.Context, stream, id string) (Status, error) {
 	return c.StatusAt(ctx, c.at("streams", stream, "messages", id))
 }
 
-// StatusAt looks a message up at the [Receipt.Location] that came when it was sent.
+// StatusAt looks a message up at its [Receipt.Location].
 func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) {
 	at, err := url.Parse(location)
 	if err != nil || at.Host != c.base.Host || at.Scheme != c.base.Scheme {
@@ -156,7 +163,8 @@ func (c *Client) StatusAt(ctx context.Context, location string) (Status, error) 
 	return status, nil
 }
 
-// named reads which message a location is that of; both are empty where it is none. An id may hold slashes, and ends the path.
+// named returns the stream and id of the message at a location, or empty strings if it is no
+// location of a message. An id may contain slashes, and ends the path.
 func named(location *url.URL) (stream, id string) {
 	_, path, _ := strings.Cut(location.EscapedPath(), "/v1/streams/")
 	parts := strings.SplitN(path, "/", 3)

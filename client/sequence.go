@@ -8,23 +8,29 @@ import (
 	"maps"
 )
 
-// ErrPending says that the message before has not been acknowledged: call [Sequence.Resume] first.
+// ErrPending says that the previous message is not acknowledged: call [Sequence.Resume] first.
 var ErrPending = errors.New("the message before is not acknowledged")
 
-// Sequence numbers the messages of one source in one group: 1, 2, 3 … without gaps, one at a time. It may be used concurrently; the order is then
-// that in which the calls got their turn.
+// Sequence numbers the messages of one source in one group: 1, 2, 3 … without gaps, one at a time.
+// It may be used concurrently; the order is then that of the calls.
 //
-// A number belongs to a message from the moment it is first sent. When Send ends without an acknowledgement, the message keeps its number and the
-// sequence stops: every Send gives [ErrPending] until [Sequence.Resume] has brought that message to the server. Do not give it to Send again: it
-// would get a second number and count twice. A message that the server has refused at once gives its number back; one that is refused only when it is
-// sent again does not, because an earlier try may have been taken: only a new epoch leads on from there. A [*Problem] that is [Problem.Ambiguous], as that
-// of anybody else who answers in the server's place, is no acknowledgement and no refusal: the message keeps its number.
+// A number belongs to a message from its first try. If Send ends without an acknowledgement, the
+// message keeps its number and the sequence stops: every Send returns [ErrPending] until
+// [Sequence.Resume] has sent that message. Do not pass the message to Send again: it would get a
+// second number and be processed twice.
 //
-// A source that has lost count (its file is gone, a backup was restored) starts again at 1 under a higher epoch.
+// If the first try of a message is refused, its number is free again. If a later try is refused, it
+// is not, because an earlier try may have been accepted: then only a new epoch can continue. A
+// [*Problem] that is [Problem.Ambiguous], such as a proxy's response, is neither an acknowledgement
+// nor a refusal: the message keeps its number.
+//
+// If a source has lost count (its file is gone, a backup was restored), it starts again at 1 under
+// a higher epoch.
 type Sequence struct {
 	client *Client
 	start  SequenceOptions
-	// turn holds the state while nobody uses it: waiting for it can be cancelled, unlike a mutex.
+	// turn holds the state while it is not in use. Unlike with a mutex, waiting for it can be
+	// cancelled.
 	turn chan sequenceState
 }
 
@@ -37,7 +43,8 @@ type SequenceOptions struct {
 	Group string
 	// Epoch is the incarnation of the source. Defaults to 0.
 	Epoch uint64
-	// Next is the number of the first message. Defaults to 1; a program that goes on after a restart gives what it kept of [Sequence.Next].
+	// Next is the number of the first message. Defaults to 1; a program that continues after a
+	// restart passes the stored result of [Sequence.Next].
 	Next uint64
 }
 
@@ -46,7 +53,7 @@ type sequenceState struct {
 	pending *Message
 }
 
-// Sequence starts or continues a numbered sender. It does no work.
+// Sequence starts or continues a numbered sender. It does no input or output.
 func (c *Client) Sequence(o SequenceOptions) (*Sequence, error) {
 	if o.Stream == "" || o.Source == "" {
 		return nil, errors.New("start sequence: stream and source must not be empty")
@@ -56,7 +63,8 @@ func (c *Client) Sequence(o SequenceOptions) (*Sequence, error) {
 	return s, nil
 }
 
-// Send gives the message the next number and sends it. Stream, Group, Source, Epoch and Sequence of m are overwritten.
+// Send assigns the next number to the message and sends it. Stream, Group, Source, Epoch and
+// Sequence of m are overwritten.
 func (s *Sequence) Send(ctx context.Context, m Message) (Receipt, error) {
 	state, err := s.take(ctx)
 	if err != nil {
@@ -70,7 +78,7 @@ func (s *Sequence) Send(ctx context.Context, m Message) (Receipt, error) {
 	return s.settle(ctx, state, m)
 }
 
-// Resume sends the message again that was not acknowledged, under its number. ok is false when there is none.
+// Resume sends the unacknowledged message again, under its number. ok is false if there is none.
 func (s *Sequence) Resume(ctx context.Context) (receipt Receipt, ok bool, err error) {
 	state, err := s.take(ctx)
 	if err != nil {
@@ -84,8 +92,8 @@ func (s *Sequence) Resume(ctx context.Context) (receipt Receipt, ok bool, err er
 	return receipt, true, err
 }
 
-// Next is the number that is not acknowledged yet: that of the pending message, or else of the one to come. A program that keeps it, together with
-// the pending message, can go on after a restart.
+// Next returns the number that is not acknowledged yet: of the pending message, or of the next one.
+// A program that stores it, together with the pending message, can continue after a restart.
 func (s *Sequence) Next(ctx context.Context) (uint64, error) {
 	state, err := s.take(ctx)
 	if err != nil {
@@ -104,7 +112,8 @@ func (s *Sequence) take(ctx context.Context) (sequenceState, error) {
 	}
 }
 
-// settle sends and gives the turn on. A refusal frees the number only if no try before it can have been taken.
+// settle sends the message and releases the state. A refusal frees the number only if no earlier
+// try can have been accepted.
 func (s *Sequence) settle(ctx context.Context, state sequenceState, m Message) (Receipt, error) {
 	resumed := state.pending != nil
 	receipt, err := s.client.Send(ctx, m)
@@ -114,7 +123,7 @@ func (s *Sequence) settle(ctx context.Context, state sequenceState, m Message) (
 	case err == nil:
 		state = sequenceState{next: state.next + 1}
 	case errors.As(err, &open), errors.As(err, &p) && (p.Ambiguous || resumed):
-		// The caller may use its own again.
+		// The caller may reuse its own.
 		m.Body, m.Headers, m.DependsOn = bytes.Clone(m.Body), maps.Clone(m.Headers), maps.Clone(m.DependsOn)
 		state.pending = &m
 	}

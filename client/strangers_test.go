@@ -29,7 +29,8 @@ var strangers = map[string]http.HandlerFunc{
 	"a reply nobody awaited": plain(201, `{"receipt":1}`, "Preference-Applied", "wait=3"),
 }
 
-// almost gives answers that differ from the server's own in one thing each, and those of all strangers.
+// almost returns answers that differ from the server's own in one thing each, and those of all
+// strangers.
 func almost(status int, id, word string) map[string]http.HandlerFunc {
 	body := func(id, stream, word string) string {
 		return fmt.Sprintf(`{"id":%q,"stream":%q,"group":"g","status":%q}`, id, stream, word)
@@ -82,7 +83,8 @@ func TestAnAnswerOfSomebodyElseIsNoReceipt(t *testing.T) {
 	}
 }
 
-// The first message may have been taken behind the stranger: the next one under its number would then be dropped as its repetition.
+// The first message may have been taken behind the stranger: the next one under its number would
+// then be dropped as its repetition.
 func TestASequenceKeepsTheNumberThatSomebodyElseAnsweredFor(t *testing.T) {
 	for name, step := range almost(202, "till/0/1", "accepted") {
 		c, s := newClient(t, client.Options{}, step, accept)

@@ -22,7 +22,8 @@ type try struct {
 	Method, Path, Key, Number, Body string
 }
 
-// script answers one request after the other; it is the transport of a client, so that time can stand still around it.
+// script answers one request after the other; it is the transport of a client, so that time can
+// stand still around it.
 type script struct {
 	mu    sync.Mutex
 	steps []http.HandlerFunc

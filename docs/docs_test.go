@@ -1,4 +1,4 @@
-// Package docs keeps the pages true: what can be compared with the code is compared here, and the sessions are run by the checks in e2e.
+// Package docs compares the pages with the code. The checks in e2e run the commands of the pages.
 package docs
 
 import (
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -25,21 +27,23 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// pages gives every page, by path.
+// pages returns every page, by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	out := map[string]string{}
-	for _, path := range append(paths, "../README.md") {
-		out[path] = read(t, path)
+	for _, pattern := range []string{"*.md", "../*.md"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			out[path] = read(t, path)
+		}
 	}
 	return out
 }
 
-// blocks gives what is in the fenced blocks of a kind.
+// blocks returns the texts of the fenced blocks of a kind.
 func blocks(page, kind string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile("(?ms)^```"+kind+"\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
@@ -63,7 +67,8 @@ func TestEveryConfigurationOnAPageIsValid(t *testing.T) {
 	}
 }
 
-// schema is what the tables are compared with. It is generated from the types that read the configuration.
+// schema is the JSON Schema that the tables are compared with. It is generated from the types that
+// read the configuration.
 type schema struct {
 	Ref        string            `json:"$ref"`
 	Defs       map[string]schema `json:"$defs"`
@@ -72,7 +77,7 @@ type schema struct {
 	Default    any
 }
 
-// fields lists the fields of a type by the names that a table gives them: gap, gap.policy, gap.after.
+// fields returns the fields of a type by their names in a table: gap, gap.policy, gap.after.
 func (s schema) fields(defs map[string]schema, prefix string) map[string]schema {
 	out := map[string]schema{}
 	for name, p := range s.Properties {
@@ -84,7 +89,7 @@ func (s schema) fields(defs map[string]schema, prefix string) map[string]schema 
 	return out
 }
 
-// rows gives the rows of the first table of a section, by the name in their first column.
+// rows returns the rows of the first table of a section, by the name in their first column.
 func rows(t *testing.T, page, heading string) map[string]string {
 	t.Helper()
 	_, section, ok := strings.Cut(page, "\n## "+heading+"\n")
@@ -156,9 +161,74 @@ func TestEveryGoProgramOnAPageIsPartOfAnExample(t *testing.T) {
 			examples.WriteString(read(t, path))
 		}
 	}
-	for _, code := range blocks(read(t, "../README.md"), "go") {
-		if !strings.Contains(examples.String(), code) {
-			t.Errorf("no example has this:\n%s", code)
+	for _, path := range []string{"../README.md", "tutorial.md", "handlers.md", "howto.md"} {
+		for _, code := range blocks(read(t, path), "go") {
+			if !strings.Contains(examples.String(), code) {
+				t.Errorf("%s: no example has this:\n%s", path, code)
+			}
+		}
+	}
+}
+
+func TestTheReadmeIsShortAndFitsATerminal(t *testing.T) {
+	readme := read(t, "../README.md")
+	if n := len(strings.Fields(readme)); n > 1400 {
+		t.Errorf("README.md has %d words, more than 1,400: move something to docs/", n)
+	}
+	for _, picture := range blocks(readme, "text") {
+		for line := range strings.Lines(picture) {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > 80 {
+				t.Errorf("README.md has a line of %d columns in a picture:\n%s", n, line)
+			}
+		}
+	}
+}
+
+func TestTheReadmeNamesEveryFolderOfGoFiles(t *testing.T) {
+	_, layout, _ := strings.Cut(read(t, "../README.md"), "\n## Layout\n")
+	layout, _, _ = strings.Cut(layout, "\n## ")
+	named := strings.FieldsFunc(layout, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(",;/", r) })
+	for _, pattern := range []string{"../*", "../internal/*", "../internal/*/*", "../localstack/*", "../bench/*", "../e2e/*", "../prove/*"} {
+		files, err := filepath.Glob(pattern + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if name := filepath.Base(filepath.Dir(file)); !slices.Contains(named, name) && name != "testdata" {
+				t.Errorf("the layout in README.md does not name %s", filepath.Dir(file))
+				named = append(named, name)
+			}
+		}
+	}
+}
+
+// go run prints the exit code of the program and exits with 1 itself.
+func TestSessionsRunTheInstalledCommand(t *testing.T) {
+	for path, page := range pages(t) {
+		for _, session := range blocks(page, "console") {
+			if strings.Contains(session, "go run ./cmd/once") {
+				t.Errorf("%s: write once in place of go run ./cmd/once:\n%s", path, session)
+			}
+		}
+	}
+}
+
+func TestTheIndexNamesEveryPage(t *testing.T) {
+	index := read(t, "README.md")
+	for path := range pages(t) {
+		if filepath.Dir(path) == "." && path != "README.md" && !strings.Contains(index, "("+path+")") {
+			t.Errorf("docs/README.md does not link to %s", path)
+		}
+	}
+}
+
+func TestAnswersOfTheHowToPageComeFirst(t *testing.T) {
+	_, sections, _ := strings.Cut(read(t, "howto.md"), "\n## ")
+	for section := range strings.SplitSeq(sections, "\n## ") {
+		heading, text, _ := strings.Cut(section, "\n")
+		answer, _, _ := strings.Cut(strings.TrimSpace(text), "\n\n")
+		if n := strings.Count(answer, "\n") + 1; n > 3 || strings.HasPrefix(answer, "```") {
+			t.Errorf("%s: answer in the first three lines, not after %d", heading, n)
 		}
 	}
 }
@@ -186,7 +256,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors gives the names of a page's headings as links spell them.
+// anchors returns a page's headings as links spell them.
 func anchors(page string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {

@@ -7,32 +7,36 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/effectively-once/once/internal/overlay"
+	"github.com/effectively-once/once/internal/testkit/overlay"
 )
 
-// The binaries of a chaos run are the product's own, but for a clock that can be told to jump, pollers of the embedded system that are less patient, so that a stall can be longer than they wait and what failed comes again soon, and
-// webhooks that are not tried for long and not left alone for long, so that one that fails is left to the next delivery.
-// The source is changed on its way to the compiler: the product has no switch for any of it.
+// The binaries of a chaos run are the product's own, with three differences. The clock can be set
+// ahead. The pollers of the embedded system have shorter time limits, so that a stall can exceed
+// them and a failed message is retried soon. Webhooks have shorter retries and pauses, so that a
+// failing one is soon left to the next delivery. The source is changed on its way to the compiler:
+// the product has no switch for any of them.
 
-// chaosChanges are everything in which a chaos build differs.
+// chaosChanges are all differences of a chaos build.
 var chaosChanges = []overlay.Change{
 	{File: "internal/chaosclock/chaosclock.go", New: chaosClock},
-	{File: "internal/local/local.go", Old: "\nimport (", New: clockImport},
-	{File: "internal/local/local.go", Old: "o.Now = time.Now\n", New: "o.Now = chaosclock.Now\n"},
-	{File: "internal/pipeline/pipeline.go", Old: "\nimport (", New: clockImport},
-	{File: "internal/pipeline/pipeline.go", Old: "c.Now = time.Now\n", New: "c.Now = chaosclock.Now\n"},
+	{File: "internal/system/embedded/embedded.go", Old: "\nimport (", New: clockImport},
+	{File: "internal/system/embedded/embedded.go", Old: "o.Now = time.Now\n", New: "o.Now = chaosclock.Now\n"},
+	{File: "internal/system/pipeline/pipeline.go", Old: "\nimport (", New: clockImport},
+	{File: "internal/system/pipeline/pipeline.go", Old: "c.Now = time.Now\n", New: "c.Now = chaosclock.Now\n"},
 	{File: "internal/dedup/dynamostore/dynamostore.go", Old: "\nimport (", New: clockImport},
 	{File: "internal/dedup/dynamostore/dynamostore.go", Old: "options.Now = time.Now\n", New: "options.Now = chaosclock.Now\n"},
-	{File: "internal/local/poller.go", Old: "pollVisibility = 60 * time.Second", New: "pollVisibility = 8 * time.Second"},
-	{File: "internal/local/poller.go", Old: "pollTimeout    = 30 * time.Second", New: "pollTimeout    = 6 * time.Second"},
-	{File: "internal/local/poller.go", Old: "retryMost      = 30 * time.Second", New: "retryMost      = 3 * time.Second"},
+	{File: "internal/system/embedded/poller.go", Old: "pollVisibility = 60 * time.Second", New: "pollVisibility = 8 * time.Second"},
+	{File: "internal/system/embedded/poller.go", Old: "pollTimeout = 30 * time.Second", New: "pollTimeout = 6 * time.Second"},
+	{File: "internal/record/retry.go", Old: "Max: 5 * time.Minute", New: "Max: 3 * time.Second"},
+	{File: "internal/record/retry.go", Old: "Max: 10 * time.Minute", New: "Max: 3 * time.Second"},
 	{File: "internal/destination/webhook/sender.go", Old: "o.Budget = 10 * time.Second", New: "o.Budget = 200 * time.Millisecond"},
 	{File: "internal/destination/webhook/breaker.go", Old: "MaxInterval: 30 * time.Second", New: "MaxInterval: time.Second"},
 }
 
 const clockImport = "\nimport \"github.com/effectively-once/once/internal/chaosclock\"\n\nimport ("
 
-// chaosClock is the clock of chaos builds: it is ahead by as many milliseconds as the file says that CHAOS_CLOCK names.
+// chaosClock is the clock of chaos builds: it is ahead by the number of milliseconds in the file
+// named by CHAOS_CLOCK.
 const chaosClock = `package chaosclock
 
 import (
@@ -68,7 +72,7 @@ func read(path string) {
 func Now() time.Time { return time.Now().Add(time.Duration(ahead.Load()) * time.Millisecond) }
 `
 
-// chaosOverlay writes what differs in a chaos build, and in one with some more changes, for the compiler.
+// chaosOverlay writes the differences of a chaos build, and more changes, for the compiler.
 func chaosOverlay(more ...overlay.Change) (string, error) {
 	files, err := overlay.Apply("..", append(slices.Clone(chaosChanges), more...))
 	if err != nil {
@@ -84,10 +88,10 @@ func buildChaos(name string, more ...overlay.Change) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return build(name, "-overlay", list)
+	return build(name, "-overlay", list, "./cmd/once")
 }
 
-// chaosFunctions is a folder with the bootstrap binaries.
+// chaosFunctions returns a folder with the bootstrap binaries.
 var chaosFunctions = sync.OnceValues(func() (string, error) {
 	list, err := chaosOverlay()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// A journal is a file of JSON lines that many write.
+// A journal is a file of JSON lines with concurrent writers.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -54,15 +54,16 @@ func (j *journal) close() error {
 	return errors.Join(j.err, j.w.Flush(), j.file.Close())
 }
 
-// hurlers are the clients of a chaos run. They send everything until it is acknowledged, and write down what they were told.
+// hurlers are the clients of a chaos run. They send each message until it is acknowledged, and
+// write down the answers.
 type hurlers struct {
 	url           string
 	http          *client.Client
 	sqs           map[string]*sqsSender // by stream
 	offered, told *journal
 	accepted      atomic.Int64 // parcels
-	handled       func() int64 // effects that were received so far, copies aside
-	tries         atomic.Int64 // that had to be repeated, by HTTP
+	handled       func() int64 // effects received so far, without copies
+	tries         atomic.Int64 // retries, by HTTP
 }
 
 func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender, handled func() int64) *hurlers {
@@ -81,7 +82,8 @@ func newHurlers(t *testing.T, folder, url string, senders map[string]*sqsSender,
 	return h
 }
 
-// hurl offers messages until so many were made; when they are all, some of them once more. Each client goes on with the next parcel when the last one is acknowledged.
+// hurl offers new messages until their number is reached, and then repeats some of them. Each
+// client sends the next parcel when the last one is acknowledged.
 func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, until, clients int) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -124,7 +126,8 @@ func (h *hurlers) hurl(ctx context.Context, load *chaosLoad, until, clients int)
 	return context.Cause(ctx)
 }
 
-// wait waits for so many effects, while any come: a system that is killed all the time should not spend it on reading an ever longer backlog at each start.
+// wait waits for a number of effects, as long as any arrive. Without it, a system that is killed
+// all the time would spend it on reading an ever longer backlog at each start.
 func (h *hurlers) wait(ctx context.Context, effects int64) error {
 	for last, since := h.handled(), time.Now(); last < effects && time.Since(since) < *chaosPatience; {
 		if err := sleep(ctx, settleEvery); err != nil {
@@ -159,12 +162,13 @@ func (h *hurlers) byHTTP(ctx context.Context, m *hurled) error {
 	return nil
 }
 
-// message is what the product's client sends.
+// message returns the message for the product's client.
 func (m *sent) message(stream string) client.Message {
 	return client.Message{Stream: stream, Key: m.id, Group: m.group, Source: m.source, Sequence: m.sequence, ContentType: m.contentType, Headers: m.headers, Body: m.body}
 }
 
-// bySQS sends a batch. A token is issued by HTTP, so what is not known yet goes there.
+// bySQS sends a batch. A token is issued only by HTTP, so a message of such a stream goes there
+// first.
 func (h *hurlers) bySQS(ctx context.Context, p parcel) error {
 	var batch []sent
 	for _, m := range p.messages {
@@ -188,7 +192,8 @@ func (h *hurlers) bySQS(ctx context.Context, p parcel) error {
 	return nil
 }
 
-// untilWhole sends again where the answer was good and cut off: the one failure after which the SDK does not do that by itself.
+// untilWhole retries if a good answer was truncated: the one failure that the SDK does not retry by
+// itself.
 func untilWhole(send func() error) error {
 	for {
 		err := send()
@@ -198,7 +203,7 @@ func untilWhole(send func() error) error {
 	}
 }
 
-// reuse sends another content under the identity of a message that is known.
+// reuse sends other content under the identity of a known message.
 func (h *hurlers) reuse(ctx context.Context, m *hurled, sqs bool) error {
 	if !m.known.Load() {
 		return h.byHTTP(ctx, m)
@@ -224,7 +229,7 @@ func (h *hurlers) reuse(ctx context.Context, m *hurled, sqs bool) error {
 	return nil
 }
 
-// ask asks for the status of every message, and writes it down.
+// ask requests the status of every message, and writes it down.
 func (h *hurlers) ask(ctx context.Context, folder string) error {
 	statuses, err := newJournal(folder, "status.jsonl")
 	if err != nil {
@@ -254,7 +259,7 @@ func (h *hurlers) ask(ctx context.Context, folder string) error {
 	return errors.Join(err, context.Cause(ctx), statuses.close())
 }
 
-// eachOffer reads what was offered.
+// eachOffer reads the offered messages.
 func eachOffer(folder string, do func(chaos.Offer)) error {
 	file, err := os.Open(filepath.Join(folder, "offered.jsonl"))
 	if err != nil {
@@ -271,5 +276,6 @@ func eachOffer(folder string, do func(chaos.Offer)) error {
 	return nil
 }
 
-// newChaosRandom splits off random choices of their own, so that what one part does changes nothing for the others.
+// newChaosRandom returns a random source of its own for one part, so that its choices do not change
+// those of other parts.
 func newChaosRandom(random *rand.Rand) *rand.Rand { return rand.New(rand.NewPCG(random.Uint64(), 0)) }

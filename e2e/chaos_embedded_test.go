@@ -17,7 +17,8 @@ import (
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// chaosTo is the configuration of a chaos run. What is held may be much: clients go far ahead while the server is away.
+// chaosTo returns the configuration of a chaos run. Many messages can be held, because clients run
+// far ahead while the server is down.
 func chaosTo(url, file string) string {
 	ledger, to := "", "receiver"
 	if file != "" {
@@ -33,15 +34,16 @@ destinations:
   receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}` + ledger + "\n"
 }
 
-// An embeddedTarget is one process of the product, and everything bad that may happen to it.
+// An embeddedTarget is one process of the product, with all faults that can be injected into it.
 type embeddedTarget struct {
 	*server
 	random *rand.Rand
-	clock  string // the file that says how far its clock is ahead
+	clock  string // the file with the offset of its clock
 	ledger string // the file to which it writes effects
 }
 
-// chaosStall is longer than the pollers of chaos builds wait, 8 s, and than they work on a batch, 6 s.
+// chaosStall exceeds the longest receive of a poller in chaos builds, 8 s, and its time limit for a
+// batch, 6 s.
 const chaosStall = 10 * time.Second
 
 func (x *embeddedTarget) faults() []chaosFault {
@@ -54,7 +56,7 @@ func (x *embeddedTarget) faults() []chaosFault {
 	}
 }
 
-// alive is an error if the process has ended by itself.
+// alive returns an error if the process has ended by itself.
 func (x *embeddedTarget) alive() error {
 	if p := x.life(); p.over() {
 		return fmt.Errorf("the server ended by itself: %v\n%s", p.cmd.ProcessState, x.lastWords())
@@ -69,7 +71,7 @@ func (x *embeddedTarget) killed(context.Context) error {
 	if err := x.kill(); err != nil {
 		return err
 	}
-	if x.random.IntN(4) == 0 { // once more while it starts
+	if x.random.IntN(4) == 0 { // kill it once more while it starts
 		if _, err := x.launch(); err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func (x *embeddedTarget) stalled(ctx context.Context) error {
 	return stall(ctx, chaosStall, x.life().cmd.Process)
 }
 
-// stall stops processes for some time; those that have ended meanwhile are passed over.
+// stall stops processes for a time. It ignores those that have ended meanwhile.
 func stall(ctx context.Context, d time.Duration, processes ...*os.Process) error {
 	for _, p := range processes {
 		if err := p.Signal(syscall.SIGSTOP); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -104,8 +106,9 @@ func stall(ctx context.Context, d time.Duration, processes ...*os.Process) error
 	return err
 }
 
-// filled makes every write fail that would make a file longer than it may be, and cuts the one off that crosses that length: what a full disk and a full quota do, for this process alone. The
-// database ends the process then; it must not start while the disk is full, or start and be well.
+// filled makes every write fail that would make a file exceed a limit, and truncates the write that
+// crosses it, like a full disk or a full quota, but for this process alone. The database then ends
+// the process. While the disk is full, it must either not start, or start and work.
 func (x *embeddedTarget) filled(ctx context.Context) error {
 	if err := x.alive(); err != nil {
 		return err
@@ -126,7 +129,7 @@ func (x *embeddedTarget) filled(ctx context.Context) error {
 		}
 	}
 	if err := limitFiles(x.life().cmd.Process.Pid, "unlimited"); err == nil && !x.life().over() && x.random.IntN(2) == 0 {
-		select { // there is room again, and it must go on; it may just have been about to end
+		select { // there is space again, and it must continue; it may have been about to end
 		case <-x.life().gone:
 		case <-time.After(time.Second):
 			return nil
@@ -135,7 +138,8 @@ func (x *embeddedTarget) filled(ctx context.Context) error {
 	return errors.Join(x.kill(), x.start())
 }
 
-// room is how long files may be: about as long as the output, about as long as a log of the database, or nothing at all.
+// room returns the size limit for files: about the size of the output, or of a log of the database,
+// or zero.
 func (x *embeddedTarget) room() (string, error) {
 	switch x.random.IntN(4) {
 	case 0:
@@ -147,7 +151,7 @@ func (x *embeddedTarget) room() (string, error) {
 	switch info, err := os.Stat(x.ledger); {
 	case err == nil:
 		length = info.Size()
-	case !errors.Is(err, fs.ErrNotExist): // no effect is written yet
+	case !errors.Is(err, fs.ErrNotExist): // no effect was written yet
 		return "", err
 	}
 	return strconv.FormatInt(length+int64(x.random.IntN(4096)), 10), nil
@@ -159,7 +163,7 @@ func (x *embeddedTarget) startFull(ctx context.Context, limit string) error {
 	if err != nil {
 		return err
 	}
-	_ = limitFiles(p.cmd.Process.Pid, limit) // it may be over already
+	_ = limitFiles(p.cmd.Process.Pid, limit) // it may have ended already
 	return sleep(ctx, rand.N(time.Second))
 }
 
@@ -171,7 +175,7 @@ func limitFiles(pid int, limit string) error {
 	return nil
 }
 
-// jump sets the clock ahead by so much, or behind.
+// jump sets the clock ahead, or back.
 func (x *embeddedTarget) jump(ahead time.Duration) error { return setClock(x.clock, ahead) }
 
 func setClock(path string, ahead time.Duration) error {
@@ -215,7 +219,7 @@ func chaosEmbedded(t *testing.T, plan chaosPlan, binary func() (string, error), 
 	return r.verdict(t, st.counts(), map[string]int{"client calls cut": int(front.cuts.Load())})
 }
 
-// undone tells what a server still has to do.
+// undone returns the work that a server has left.
 func (s *server) undone() (undone, error) {
 	var st depths
 	if err := s.show(&st); err != nil {
@@ -224,7 +228,7 @@ func (s *server) undone() (undone, error) {
 	return st.undone(), nil
 }
 
-// depths are the sums, and what is on each queue.
+// depths are the totals, and the lengths of the queues.
 type depths struct {
 	stats
 	Queues []struct {
@@ -234,7 +238,8 @@ type depths struct {
 	} `json:"queues"`
 }
 
-// undone leaves out dead letters, and the triggers that look, 15 minutes after a refusal, whether anything was committed: where nothing is pending they find nothing.
+// undone ignores dead letters, and the delayed triggers that check, 15 minutes after a refusal,
+// whether a commit was applied: if nothing is pending, they find nothing.
 func (d depths) undone() undone {
 	st := d.stats
 	st.DeadLetters, st.Idle = 0, false
@@ -249,7 +254,7 @@ func (d depths) undone() undone {
 	return undone{left: []string{fmt.Sprintf("%+v", d)}, stuck: st.Queued+st.Delayed == 0}
 }
 
-func TestATriggerIsNoWorkWhereNothingIsPending(t *testing.T) {
+func TestATriggerIsNoWorkIfNothingIsPending(t *testing.T) {
 	for text, done := range map[string]bool{
 		`{"queued":2,"dead_letters":1,"queues":[{"queue":"publish","visible":1,"in_flight":1}]}`:       true,
 		`{"queued":1,"pending":1,"queues":[{"queue":"publish","visible":1}]}`:                          false,

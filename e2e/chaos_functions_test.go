@@ -17,10 +17,12 @@ import (
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// chaosHosts is how many local Lambda hosts share the tables and queues: one goes on with what another is stalled in.
+// chaosHosts is the number of local Lambda hosts that share the tables and queues: while one is
+// stalled, the other continues its work.
 const chaosHosts = 2
 
-// A functionsTarget is the functions as processes under several hosts, on the DynamoDB and SQS of the environment, with proxies between.
+// A functionsTarget is the functions as processes under several hosts, on the DynamoDB and SQS of
+// the environment, with proxies between.
 type functionsTarget struct {
 	*deployment // the first host
 	hosts       []*server
@@ -30,7 +32,7 @@ type functionsTarget struct {
 	toQueues    *cutter
 }
 
-// newFunctionsTarget prepares hosts that kill functions, let them hang and hand deliveries out twice.
+// newFunctionsTarget prepares hosts that kill functions, make them hang and duplicate deliveries.
 func newFunctionsTarget(t *testing.T, r *chaosRun) *functionsTarget {
 	t.Helper()
 	d := newDeployment(t, &r.scribe.receiver)
@@ -42,11 +44,12 @@ func newFunctionsTarget(t *testing.T, r *chaosRun) *functionsTarget {
 	for i := range chaosHosts {
 		s := d.server
 		if i > 0 {
-			s = newServer(t, onceBinary, "")
+			s = newHost(t, "")
 		}
 		must(t, s.configure(chaosTo(r.scribe.url, "")))
-		s.args = append([]string{"--lambda", "--functions", folder, "--name", d.name, "--sweep-every", "20s"}, calm...)
-		s.args = append(s.args, "--batches", "4", "--requests", "16") // one that was killed is waited for, and the others go on
+		s.args = append([]string{"--functions", folder, "--name", d.name, "--sweep-every", "20s"}, calm...)
+		// while one batch waits for a killed function, the others continue
+		s.args = append(s.args, "--batches", "4", "--requests", "16")
 		s.args = append(s.args, "--kill-every", "1s", "--duplicate", "0.1", "--hang", "0.003")
 		s.env = []string{r.scribe.env(), "AWS_ENDPOINT_URL_DYNAMODB=" + x.toStore.url, "AWS_ENDPOINT_URL_SQS=" + x.toQueues.url, "CHAOS_CLOCK=" + s.path("clock")}
 		x.hosts = append(x.hosts, s)
@@ -55,7 +58,7 @@ func newFunctionsTarget(t *testing.T, r *chaosRun) *functionsTarget {
 	return x
 }
 
-// calm are the limits of a host without faults: a stall can be longer than the visibility.
+// calm are the time limits of a host without faults: a stall can exceed the visibility timeout.
 var calm = []string{"--timeout", "5s", "--visibility", "7s"}
 
 func (x *functionsTarget) start() error {
@@ -67,7 +70,7 @@ func (x *functionsTarget) start() error {
 	return nil
 }
 
-// startUntilWell starts a host as often as it takes: its first calls may be cut like any other.
+// startUntilWell starts a host, and retries, because its first calls may be cut like any other.
 func startUntilWell(s *server) (err error) {
 	for range 10 {
 		if err = s.start(); err == nil {
@@ -87,7 +90,7 @@ func (x *functionsTarget) faults() []chaosFault {
 	}
 }
 
-// any gives one of the hosts.
+// any returns one of the hosts.
 func (x *functionsTarget) any() *server { return x.hosts[x.random.IntN(len(x.hosts))] }
 
 // jump sets the clock of one host's functions.
@@ -95,7 +98,8 @@ func (x *functionsTarget) jump(ahead time.Duration) error {
 	return setClock(x.any().path("clock"), ahead)
 }
 
-// hostKilled kills a host. Its functions go on without it with what they are doing, and end when they ask for more; some are killed with it.
+// hostKilled kills a host. Its functions finish their current invocation without it, and end when
+// they ask for the next one; some are killed with it.
 func (x *functionsTarget) hostKilled(context.Context) error {
 	s := x.any()
 	if p := s.life(); p.over() {
@@ -116,7 +120,8 @@ func (x *functionsTarget) hostKilled(context.Context) error {
 	return startUntilWell(s)
 }
 
-// treeStalled stops a host and all its functions for longer than the visibility of their messages: other functions get them, and those that were stopped go on with what they know.
+// treeStalled stops a host and all its functions for longer than the visibility timeout of their
+// messages: other functions receive them, and the stopped ones continue with stale data.
 func (x *functionsTarget) treeStalled(ctx context.Context) error {
 	s := x.any()
 	functions, err := x.of(s)
@@ -126,7 +131,7 @@ func (x *functionsTarget) treeStalled(ctx context.Context) error {
 	return stall(ctx, chaosStall, append(functions, s.life().cmd.Process)...)
 }
 
-// functionStalled stops one function for about as long as an invocation may take.
+// functionStalled stops one function for about the time limit of an invocation.
 func (x *functionsTarget) functionStalled(ctx context.Context) error {
 	functions, err := x.of(x.any())
 	if err != nil || len(functions) == 0 {
@@ -135,13 +140,13 @@ func (x *functionsTarget) functionStalled(ctx context.Context) error {
 	return stall(ctx, time.Second+rand.N(5*time.Second), functions[x.random.IntN(len(functions))])
 }
 
-// of gives the functions that are children of a host.
+// of returns the functions that are children of a host.
 func (x *functionsTarget) of(s *server) ([]*os.Process, error) {
 	parent := s.life().cmd.Process.Pid
 	return x.processes(func(ppid int) bool { return ppid == parent })
 }
 
-// processes gives those of this target's functions that have such a parent.
+// processes returns the functions of this target whose parent satisfies of.
 func (x *functionsTarget) processes(of func(ppid int) bool) ([]*os.Process, error) {
 	entries, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -151,7 +156,7 @@ func (x *functionsTarget) processes(of func(ppid int) bool) ([]*os.Process, erro
 	for _, e := range entries {
 		exe, err := os.Readlink(e + "/exe")
 		if err != nil || !strings.HasPrefix(exe, x.functions+"/") {
-			continue // another one's, or gone
+			continue // another target's, or gone
 		}
 		stat, err := os.ReadFile(e + "/stat")
 		if err != nil {
@@ -178,7 +183,7 @@ func (x *functionsTarget) processes(of func(ppid int) bool) ([]*os.Process, erro
 	return out, nil
 }
 
-// bury ends functions whose host is no more and that can't notice it, because they hang.
+// bury ends functions whose host has ended, and that can't notice it because they hang.
 func (x *functionsTarget) bury() error {
 	hosts := map[int]bool{}
 	for _, s := range x.hosts {
@@ -195,7 +200,8 @@ func (x *functionsTarget) bury() error {
 	return err
 }
 
-// peace drains all hosts, and starts them again with nothing in their way. It gives how many faults the hosts' last lives have told of; those that were killed tell nothing.
+// peace drains all hosts, and restarts them without faults. It returns the numbers of faults that
+// the hosts reported at their end; killed hosts report none.
 func (x *functionsTarget) peace(t *testing.T) map[string]int {
 	t.Helper()
 	x.toStore.heal()
@@ -243,13 +249,14 @@ func chaosOnFunctions(t *testing.T, plan chaosPlan) *chaos.Verdict {
 	})
 	must(t, r.clients.ask(t.Context(), r.folder))
 	x.letters(t, r)
-	maps.DeleteFunc(byHosts, func(_ string, n int) bool { return n == 0 }) // they tell of their last lives only
+	// hosts report only the faults since their last start
+	maps.DeleteFunc(byHosts, func(_ string, n int) bool { return n == 0 })
 	return r.verdict(t, st.counts(), byHosts, map[string]int{
 		"client calls cut": int(front.cuts.Load() + toSQS.cuts.Load()), "DynamoDB calls cut": int(x.toStore.cuts.Load()), "SQS calls cut": int(x.toQueues.cuts.Load()),
 	})
 }
 
-// letters takes the dead letters, and writes them down.
+// letters receives the dead letters, and writes them down.
 func (x *functionsTarget) letters(t *testing.T, r *chaosRun) {
 	t.Helper()
 	var all []letter

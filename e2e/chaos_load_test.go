@@ -13,21 +13,23 @@ import (
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// chaosStreams takes every admission, with and without groups, in shares of ten.
+// chaosStreams are the streams of ten consecutive messages. They cover every admission, with and
+// without groups.
 var chaosStreams = []string{"keyed", "keyed", "keyed", "keyed", "loose", "issued", "issued", "numbered", "numbered", "numbered"}
 
-// chaosBlock is how many messages are made at a time; within a block they are mixed, between blocks they come again late.
+// chaosBlock is the number of messages in a block. Within a block they are mixed; later blocks
+// repeat some of them.
 const chaosBlock = 5000
 
-// A hurled message is one that clients send again and again, by ways that change.
+// A hurled message is one that clients send repeatedly, by HTTP or SQS.
 type hurled struct {
 	sent
 	stream   string
-	httpOnly bool        // without a group, or with a body that SQS does not take
-	known    atomic.Bool // acknowledged by HTTP: from now on another content is key reuse
+	httpOnly bool        // without a group, or with a body that SQS refuses
+	known    atomic.Bool // acknowledged by HTTP: from now on other content is key reuse
 }
 
-// A parcel is what one client sends at once: one message by HTTP, or up to ten of a stream by SQS.
+// A parcel is sent by one client together: one message by HTTP, or up to ten of a stream by SQS.
 type parcel struct {
 	sqs      bool
 	reuse    bool
@@ -38,7 +40,7 @@ type parcel struct {
 // A chaosLoad makes blocks of messages.
 type chaosLoad struct {
 	random   *rand.Rand
-	messages int // in all
+	messages int // total
 	groups   int
 	sources  int
 
@@ -52,7 +54,8 @@ func newChaosLoad(random *rand.Rand, messages int) *chaosLoad {
 	return &chaosLoad{random: random, messages: messages, groups: min(max(messages/50, 3), 2000), sources: sources, next: make([]uint64, sources)}
 }
 
-// block makes so many new messages, and the parcels that carry them: each message once, some twice at nearly the same time, some of the last block again, some with another content.
+// block makes n new messages, and the parcels that carry them: each message once, some twice at
+// nearly the same time, some of the last block again, some with other content.
 func (l *chaosLoad) block(n int) ([]*hurled, []parcel) {
 	fresh := make([]*hurled, n)
 	var places []placedCopy
@@ -77,20 +80,20 @@ func (l *chaosLoad) block(n int) ([]*hurled, []parcel) {
 	return fresh, l.pack(places)
 }
 
-// late gives a last block without new messages.
+// late returns a last block without new messages.
 func (l *chaosLoad) late() []parcel {
 	_, parcels := l.block(0)
 	return parcels
 }
 
-// A placedCopy is one offer of a message and its place in a block.
+// A placedCopy is one offer of a message and its position in a block.
 type placedCopy struct {
 	at    float64
 	m     *hurled
 	reuse bool
 }
 
-// pack puts offers into parcels in the order of their places.
+// pack puts offers into parcels in the order of their positions.
 func (l *chaosLoad) pack(places []placedCopy) []parcel {
 	slices.SortFunc(places, func(a, b placedCopy) int {
 		switch {
@@ -148,14 +151,14 @@ func (l *chaosLoad) message() *hurled {
 	return m
 }
 
-// offer is what the evidence says of a message.
+// offer returns the entry for a message in the evidence.
 func (m *hurled) offer() chaos.Offer {
 	return chaos.Offer{
 		Stream: m.stream, ID: m.identity(), Group: m.group, Source: m.source, Sequence: m.sequence, ContentType: m.contentType, SHA256: chaos.Digest(m.contentType, m.body),
 	}
 }
 
-// other is another content under the same identity.
+// other returns other content under the same identity.
 func (m *hurled) other() sent {
 	s := m.sent
 	s.contentType, s.body = "text/plain", append([]byte("not "), fmt.Sprintf("what %s was", m.identity())...)

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/effectively-once/once/internal/overlay"
+	"github.com/effectively-once/once/internal/testkit/overlay"
 )
 
-// A chaosMistake is a small change of the product's source that a chaos run has to notice.
+// A chaosMistake is a small change of the product's source that a chaos run must notice.
 type chaosMistake struct {
 	name   string
 	change overlay.Change
@@ -18,18 +18,19 @@ type chaosMistake struct {
 func chaosMistakes() []chaosMistake {
 	return []chaosMistake{
 		{"the poller acknowledges what has failed", overlay.Change{
-			File: "internal/local/poller.go", Old: "if err != nil || failed[d.ID] {", New: "if err != nil && failed[d.ID] {",
+			File: "internal/system/embedded/poller.go", Old: "if disposition.Retry {", New: "if disposition.Retry && disposition.Pause < 0 {",
 		}},
 		{"triggers get lost on their way to the queue", overlay.Change{
-			File: "internal/pipeline/queues.go", Old: "return send(ctx, to, messages...)", New: "_ = to\n\treturn nil",
+			File: "internal/system/pipeline/queues.go", Old: "return send(ctx, to, messages...)", New: "_ = to\n\treturn nil",
 		}},
 		{"a token that is done is not believed", overlay.Change{
-			File: "internal/admission/admit.go", Old: "case t.State == record.Done:\n\t\treturn", New: "case t.State == record.Done && false:\n\t\treturn",
+			File: "internal/dedup/admission/admit.go", Old: "case t.State == record.Done:\n\t\treturn", New: "case t.State == record.Done && false:\n\t\treturn",
 		}},
 	}
 }
 
-// Chaos is no use if it never finds anything. The webhook fails often here, and only kills come besides, so that few messages are enough; without a mistake the same run is good.
+// A chaos test that never finds anything proves nothing. Here the webhook fails often, and the only
+// other faults are kills, so that few messages suffice; without a mistake the same run passes.
 func TestChaosNoticesAMistake(t *testing.T) {
 	few := chaosPlan{form: "no-mistake", messages: 400, trouble: 0.15, cut: 0.05, patience: *chaosPatience}
 	kills := func(x *embeddedTarget) []chaosFault { return x.faults()[:1] }
@@ -40,7 +41,8 @@ func TestChaosNoticesAMistake(t *testing.T) {
 	for i, m := range chaosMistakes() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			for try := range 3 { // where the webhook is left alone for long, all copies may come before anything is done
+			// if the webhook pauses for long, all copies may arrive before any message is done
+			for try := range 3 {
 				plan := few
 				plan.form = fmt.Sprintf("mistake-%d-%d", i, try)
 				v := chaosEmbedded(t, plan, func() (string, error) { return buildChaos("once-"+plan.form, m.change) }, kills)

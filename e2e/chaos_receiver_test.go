@@ -13,13 +13,14 @@ import (
 	"github.com/effectively-once/once/e2e/chaos"
 )
 
-// A scribe is a webhook receiver that writes down everything it handled; the judge tells copies apart. It fails like the other receiver, before and after it has handled a request.
+// A scribe is a webhook receiver that writes down every handled request; the judge detects copies.
+// It fails like the other receiver, before and after it has handled a request.
 type scribe struct {
 	receiver // for its secret
 	posts    *journal
 	handled  atomic.Int64
 	seen     sync.Map     // webhook-ids
-	fresh    atomic.Int64 // how many they are
+	fresh    atomic.Int64 // the number of webhook-ids
 }
 
 func newScribe(t *testing.T, folder string, trouble float64) *scribe {

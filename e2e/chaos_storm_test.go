@@ -12,22 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/faultproxy"
+	"github.com/effectively-once/once/internal/testkit/faultproxy"
 )
 
-// A chaosFault is something bad that a storm does to the system, and how often in comparison with the others.
+// A chaosFault is a fault that a storm injects into the system, and its relative frequency.
 type chaosFault struct {
 	name   string
 	weight int
 	strike func(ctx context.Context) error
 }
 
-// A storm does one bad thing after another, each of them once before any comes again.
+// A storm injects one fault after another, each of them once before any is repeated.
 type storm struct {
 	random *rand.Rand
 	every  time.Duration
 	faults []chaosFault
-	// progress counts what the system has done; after a strike it gets the time to do some more, stride of it, however slow the machine is.
+	// progress returns the amount of work that the system has done. After a fault the system gets
+	// the time for at least stride more of it, on any machine.
 	progress func() int64
 	stride   int64
 
@@ -39,7 +40,7 @@ func newStorm(random *rand.Rand, every time.Duration, faults ...chaosFault) *sto
 	return &storm{random: newChaosRandom(random), every: every, faults: faults, done: map[string]int{}}
 }
 
-// rage strikes until calm is closed, and until each fault has struck once.
+// rage injects faults until calm is closed, and until each was injected once.
 func (s *storm) rage(ctx context.Context, calm <-chan struct{}) error {
 	order := s.random.Perm(len(s.faults))
 	for n := 0; ; n++ {
@@ -65,7 +66,7 @@ func (s *storm) rage(ctx context.Context, calm <-chan struct{}) error {
 	}
 }
 
-// breath is how long a system may do nothing before it is struck again nevertheless.
+// breath is the longest time without progress before the next fault.
 const breath = 20 * time.Second
 
 // rest waits between half and one and a half of the mean, and then until there was progress.
@@ -103,14 +104,14 @@ func (s *storm) count(name string) {
 	s.done[name]++
 }
 
-// counts gives what was done so far.
+// counts returns the numbers of injected faults.
 func (s *storm) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.done)
 }
 
-// sleep waits, unless the context ends.
+// sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -122,17 +123,18 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// A cutter is a proxy that cuts a share of the calls, once it begins: before they reach the service, after that, in the middle of the answer.
+// A cutter is a proxy that cuts a share of the calls, once it is enabled: before they reach the
+// service, after that, or in the middle of the answer.
 type cutter struct {
 	url     string
 	cutting atomic.Bool
 	cuts    atomic.Int64
 }
 
-// cuts are faults that any HTTP client must expect of a network, and of what stands in it.
+// cuts are faults that any HTTP client must expect of a network and its proxies.
 var cuts = []faultproxy.Fault{faultproxy.ResetBefore, faultproxy.ResetAfter, faultproxy.Dropped, faultproxy.Cut, faultproxy.Failed}
 
-// newCutter starts a proxy to one service, or to several that are the same.
+// newCutter starts a proxy to one service, or to several equivalent ones.
 func newCutter(t *testing.T, share float64, targets ...string) *cutter {
 	t.Helper()
 	c := &cutter{}
@@ -155,6 +157,6 @@ func newCutter(t *testing.T, share float64, targets ...string) *cutter {
 	return c
 }
 
-// cut begins, heal lets everything through from now on.
+// cut enables the faults, heal disables them.
 func (c *cutter) cut()  { c.cutting.Store(true) }
 func (c *cutter) heal() { c.cutting.Store(false) }

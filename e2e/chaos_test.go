@@ -28,8 +28,9 @@ var (
 	chaosKeep             = flag.String("chaos-keep", "", "folder in which the evidence of chaos runs is kept, and verdict.json; default none, unless a run fails")
 )
 
-// A chaos run offers messages to a system to which everything bad happens at once, writes down what was offered, told and sent, and lets a judge that knows the product by these files only count. See
-// package chaos; go run ./chaos/judge FOLDER judges again.
+// A chaos run offers messages to a system while all kinds of faults are injected, writes down the
+// offers, answers and effects, and has them judged by a program that knows the product only by
+// these files. See package chaos; go run ./chaos/judge FOLDER judges them again.
 func TestChaosLeavesEveryMessageWithOneEffect(t *testing.T) {
 	plan := chaosPlan{messages: *messages, trouble: *chaosTrouble, cut: *chaosCut, patience: *chaosPatience}
 	t.Run("embedded", func(t *testing.T) {
@@ -53,13 +54,14 @@ type chaosRun struct {
 	clients *hurlers
 }
 
-// A chaosPlan is what differs between runs of a form.
+// A chaosPlan has the properties in which runs of a form differ.
 type chaosPlan struct {
 	form     string
 	messages int
-	trouble  float64       // share of webhooks that fail
-	cut      float64       // share of calls that are cut
-	patience time.Duration // how long it waits for a system that sends nothing, is not done, and may go on yet
+	trouble  float64 // share of webhooks that fail
+	cut      float64 // share of calls that are cut
+	// the wait for a system that is not done, sends nothing, and may still continue
+	patience time.Duration
 }
 
 func newChaosRun(t *testing.T, plan chaosPlan) *chaosRun {
@@ -97,8 +99,9 @@ func newChaosRun(t *testing.T, plan chaosPlan) *chaosRun {
 
 func (r *chaosRun) path(name string) string { return filepath.Join(r.folder, name) }
 
-// weather lets the storm rage while clients offer most of the messages. The last of them come when it is over, through connections that are still cut to a receiver that still fails: a
-// system that is started anew looks for what it may have left undone, and that must not be what saves it.
+// weather injects faults while clients offer most of the messages. The last messages are sent after
+// it, through connections that are still cut to a receiver that still fails: a restarted system
+// looks for unfinished work, and the run must not pass because of that.
 func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsSender, s *storm) {
 	t.Helper()
 	r.clients, r.began = newHurlers(t, r.folder, front.url, senders, r.scribe.fresh.Load), time.Now()
@@ -123,20 +126,22 @@ func (r *chaosRun) weather(t *testing.T, front *cutter, senders map[string]*sqsS
 	t.Logf("chaos: all is offered and accepted after %v", time.Since(r.began).Round(time.Second))
 }
 
-// report tells how far it is, now and then.
+// report logs the progress at intervals.
 func (r *chaosRun) report(ctx context.Context, t *testing.T, s *storm) {
 	for sleep(ctx, 15*time.Second) == nil {
 		t.Logf("chaos: %s: %v: %d parcels accepted, %d effects received, %d in all; %v", r.Form, time.Since(r.began).Round(time.Second), r.clients.accepted.Load(), r.scribe.fresh.Load(), r.scribe.handled.Load(), s.counts())
 	}
 }
 
-// An undone is what a system still has to do. It is stuck if nothing is on a queue that could make it go on while a check waits: a delayed trigger does not.
+// An undone is the work that a system has left. It is stuck if no queue holds anything that could
+// make it continue while a check waits: a delayed trigger does not.
 type undone struct {
 	left  []string
 	stuck bool
 }
 
-// settle waits until nothing is left to do, or nothing is done any more about it: it is stuck each time that one looks, or nothing was sent for long. What is left then is for the judge.
+// settle waits until no work is left, or until nothing more happens: it is stuck each time that
+// look is called, or nothing was sent for long. The judge decides about the rest.
 func (r *chaosRun) settle(t *testing.T, look func() (undone, error)) {
 	t.Helper()
 	sends, since, stuck := r.scribe.handled.Load(), time.Now(), 0
@@ -183,7 +188,7 @@ func (r *chaosRun) verdict(t *testing.T, faults ...map[string]int) *chaos.Verdic
 	return v
 }
 
-// hold checks that a verdict is good, and that there was something to withstand.
+// hold checks that a verdict is good, and that faults were injected.
 func hold(t *testing.T, v *chaos.Verdict) {
 	t.Helper()
 	for _, p := range v.Problems {

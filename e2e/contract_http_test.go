@@ -31,13 +31,13 @@ func aDuplicateGetsTheAnswerOfTheFirst(t *testing.T, x *sandbox) {
 	}
 }
 
-// untilDone looks a message up until it has been processed and published.
+// untilDone requests the status of a message until it has been processed and published.
 func (x *sandbox) untilDone(t *testing.T, stream, id string) {
 	t.Helper()
 	await(t, id+" is done", func() (bool, error) {
 		a, err := x.ask(t.Context(), "GET", "/v1/streams/"+stream+"/messages/"+id, "")
 		if err == nil && a.status == http.StatusNotFound {
-			return false, nil // a message that came by SQS has no token before it is done
+			return false, nil // a message that was sent by SQS has no token before it is done
 		}
 		if err == nil && a.status != http.StatusOK {
 			err = fmt.Errorf("look up: %+v", a)
@@ -48,7 +48,8 @@ func (x *sandbox) untilDone(t *testing.T, stream, id string) {
 
 func aWaitingCallerIsToldWhenItIsDone(t *testing.T, x *sandbox) {
 	for range 2 {
-		await(t, "done in time", func() (bool, error) { // the first time may take longer than a caller can wait
+		// the first time may take longer than a caller can wait
+		await(t, "done in time", func() (bool, error) {
 			a, err := x.ask(t.Context(), "POST", "/v1/streams/keyed/messages", "now", "Idempotency-Key", `"`+x.name("w")+`"`, "Prefer", "wait=5")
 			if err == nil && a.status >= 300 {
 				err = fmt.Errorf("answer %+v", a)

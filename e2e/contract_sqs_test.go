@@ -125,7 +125,7 @@ func anUnknownTokenComesBackOnceIssued(t *testing.T, x *sandbox) {
 	must(t, h.send(t.Context(), next))
 	x.want(t, "issued", next)
 
-	x.putBack(t, "unknown") // still nobody has issued it
+	x.putBack(t, "unknown") // its token is still not issued
 	x.wantLetters(t, "unknown issued "+m.id)
 
 	must(t, h.send(t.Context(), m)) // issues the token, and is processed by itself
@@ -134,7 +134,8 @@ func anUnknownTokenComesBackOnceIssued(t *testing.T, x *sandbox) {
 	x.wantLetters(t) // it was known as the same message
 }
 
-// aMessageOfAPrincipalComesBackAsItsPrincipals has a dead letter that is key reuse for its principal, and a new message for anybody else.
+// aMessageOfAPrincipalComesBackAsItsPrincipals redrives a dead letter that is key reuse for its
+// principal, and a new message for any other.
 func aMessageOfAPrincipalComesBackAsItsPrincipals(t *testing.T, x *sandbox) {
 	q := x.sender("keyed")
 	a := sent{id: x.name("a"), group: x.name("g"), body: []byte("first")}

@@ -10,8 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestContract checks what holds wherever the system runs. Without ONCE_API_URL it runs on the embedded system, and on the functions under the local Lambda host; with
-// it, on the stack that is deployed there. See target_*_test.go.
+// TestContract checks the contract of every system. Without ONCE_API_URL it runs on the embedded
+// system, and on the functions under the local Lambda host; with it, on the stack that is deployed
+// there. See target_*_test.go.
 func TestContract(t *testing.T) {
 	for name, start := range targets() {
 		t.Run(name, func(t *testing.T) { checkContract(t, start(t)) })
@@ -51,11 +52,13 @@ func checkContract(t *testing.T, x *target) {
 	x.judgeAll(t)
 }
 
-// judgeAll checks, when all is done, that no message of any check has had two effects, and that nothing is left over.
+// judgeAll checks at the end that no message of any check has had two effects, and that no work is
+// left.
 func (x *target) judgeAll(t *testing.T) {
 	t.Helper()
 	var left []string
-	// A receive whose answer gets lost hides messages until their visibility is over, which is longer than anything else here takes.
+	// If the answer of a receive is lost, its messages are hidden until their visibility timeout,
+	// which is longer than anything else here takes.
 	ctx, cancel := context.WithTimeout(t.Context(), settleTime)
 	defer cancel()
 	err := poll(ctx, settleEvery, func() (_ bool, err error) {
@@ -80,7 +83,8 @@ func (x *target) judgeAll(t *testing.T) {
 	t.Logf("%d messages, %d posts", len(effect), len(posts))
 }
 
-// tidy takes the blanks at the braces out of JSON: the event source mapping of LocalStack reads a body that is JSON, and writes it anew without them.
+// tidy removes the blanks at the braces of JSON, because the event source mapping of LocalStack
+// parses a JSON body and encodes it again without them.
 func tidy(list []sent) []sent {
 	for i, m := range list {
 		if m.contentType == "application/json" {
@@ -98,7 +102,7 @@ func everyDestinationGetsEveryMessageOnce(t *testing.T, x *sandbox) {
 		input = append(input, sent{id: x.name(fmt.Sprint("f", i)), group: x.name(fmt.Sprint("g", i%groups)), contentType: "text/plain", body: fmt.Appendf(nil, "%s%02d", x.prefix, i)})
 	}
 	concurrently(t.Context(), t, 4, append(input, input...), h.send)
-	numbers := map[string]string{} // bodies by identity, as the receiver knows them
+	numbers := map[string]string{} // bodies by identity at the receiver
 	for _, p := range x.want(t, "fanned", input...) {
 		numbers[fmt.Sprintf("fanned/%s/%d", p.group, p.number)] = string(p.body)
 	}
@@ -127,7 +131,8 @@ func everyDestinationGetsEveryMessageOnce(t *testing.T, x *sandbox) {
 	}
 }
 
-// wantForwarded checks that the queue has these messages, by identity, once each, and those of a group in the order of their numbers.
+// wantForwarded checks that the queue has these messages, by identity, once each, and those of a
+// group in the order of their numbers.
 func (x *sandbox) wantForwarded(t *testing.T, want map[string]string) {
 	t.Helper()
 	var order []forwarded

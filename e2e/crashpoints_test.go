@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// crashStreams take every way through the protocol: with and without a group record, each admission, and one stream that feeds another.
+// crashStreams cover every path through the protocol: with and without a group record, each
+// admission, and one stream that feeds another.
 func crashStreams(url string) string {
 	return `
 streams:
@@ -31,7 +32,7 @@ destinations:
 `
 }
 
-// crashPoints asks the binary where it can kill itself.
+// crashPoints returns the points at which the binary can kill itself.
 func crashPoints(t *testing.T) []string {
 	t.Helper()
 	binary, err := crashBinary()
@@ -55,7 +56,7 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 	}
 }
 
-func TestThePageOfTheProtocolSaysWhatACrashAtEachPointLeaves(t *testing.T) {
+func TestThePageOfTheProtocolDescribesTheStateAfterACrashAtEachPoint(t *testing.T) {
 	page, err := os.ReadFile("../docs/protocol.md")
 	must(t, err)
 	_, table, _ := strings.Cut(string(page), "\n| the process dies |")
@@ -72,7 +73,8 @@ func TestThePageOfTheProtocolSaysWhatACrashAtEachPointLeaves(t *testing.T) {
 	}
 }
 
-// crashAt sends messages to a process that kills itself at a point, starts it again, and judges what came out.
+// crashAt sends messages to a process that kills itself at a point, restarts it, and judges the
+// effects.
 func crashAt(t *testing.T, point string) {
 	t.Helper()
 	r := newReceiver(t, 0)
@@ -111,7 +113,8 @@ func (s *server) revive(p *process, env ...string) error {
 	return s.start()
 }
 
-// sendCrashLoad sends to every stream at once, each message twice, and gives what was sent by stream.
+// sendCrashLoad sends to every stream concurrently, each message twice, and returns the sent
+// messages by stream.
 func sendCrashLoad(ctx context.Context, t *testing.T, s *server) map[string][]sent {
 	t.Helper()
 	random := newRandom(t)
@@ -156,7 +159,7 @@ func judgeCrash(t *testing.T, s *server, r *receiver, inputs map[string][]sent) 
 	}
 }
 
-// bodiesByGroup lists the bodies of a stream in the order of their lines.
+// bodiesByGroup returns the bodies of a stream in the order of their lines.
 func bodiesByGroup(lines []line, stream string) map[string][]string {
 	out := map[string][]string{}
 	for _, l := range lines {

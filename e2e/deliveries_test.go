@@ -23,14 +23,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// The real input: GitHub webhook payloads that the octokit community has collected, for github.com and for several releases of GitHub Enterprise.
+// The real input: GitHub webhook payloads collected by the octokit community, for github.com and
+// for several releases of GitHub Enterprise.
 const (
 	examplesPackage = "@octokit/webhooks-examples@7.6.1"
 	examplesSHA256  = "89e6cb1c6345d32e3dd775617fa54effbdc26c859e514898d7728e95e9738280"
 	examplesCount   = 726
 )
 
-// deliveries gives every payload of the package as a message: keyed by a delivery id, grouped by its repository.
+// deliveries returns every payload of the package as a message: keyed by a delivery id, grouped by
+// its repository.
 func deliveries(t *testing.T) []sent {
 	t.Helper()
 	list, err := examples()
@@ -114,7 +116,8 @@ func readExamples(archive []byte) ([]sent, error) {
 	}
 }
 
-// delivery makes a message of a payload. Its place names it, so that every run sends the same ids.
+// delivery returns the message of a payload. Its id is derived from its place, so that every run
+// sends the same ids.
 func delivery(place, event string, payload []byte) (sent, error) {
 	var about struct {
 		Repository struct {

@@ -36,7 +36,7 @@ func TestEveryDirectDependencyHasItsReasonAndNoOther(t *testing.T) {
 	}
 }
 
-// requirements gives the direct dependencies of the module in a folder.
+// requirements returns the direct dependencies of the module in a folder.
 func requirements(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json")

@@ -12,7 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// A drained queue is one that the checks take everything off, and remember: SQS shows messages to one reader at a time.
+// A drained queue is one from which the checks receive all messages and remember them, because SQS
+// shows a message to one reader at a time.
 type drained struct {
 	client *sqs.Client
 	url    *string
@@ -21,7 +22,7 @@ type drained struct {
 	kept []types.Message
 }
 
-// take takes what has come since the last time, and gives all that is remembered.
+// take receives the new messages, and returns all messages so far.
 func (d *drained) take(ctx context.Context) ([]types.Message, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,7 +36,7 @@ func (d *drained) take(ctx context.Context) ([]types.Message, error) {
 	return append([]types.Message(nil), d.kept...), err
 }
 
-// receiveAll hides what is on a queue, and gives it.
+// receiveAll receives and hides all messages of a queue.
 func receiveAll(ctx context.Context, client *sqs.Client, url *string) (all []types.Message, err error) {
 	for {
 		out, err := client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
@@ -48,14 +49,15 @@ func receiveAll(ctx context.Context, client *sqs.Client, url *string) (all []typ
 	}
 }
 
-// A watched queue is one of dead letters. Looking at them hides them, so only one of those who look and those who put back may do it at a time.
+// A watched queue is a dead-letter queue. Looking at its messages hides them, so looking and
+// redriving exclude each other.
 type watched struct {
 	client *sqs.Client
 	url    *string
 	mu     sync.Mutex
 }
 
-// look gives the dead letters, and leaves them where they are.
+// look returns the dead letters, and leaves them in the queue.
 func (w *watched) look(ctx context.Context) (out []letter, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -69,7 +71,7 @@ func (w *watched) look(ctx context.Context) (out []letter, err error) {
 	return out, err
 }
 
-// redriven reads what once redrive --json says.
+// redriven parses the output of once redrive --json.
 func redriven(out []byte, err error) (int, error) {
 	var info struct {
 		Redriven int `json:"redriven"`
@@ -80,12 +82,12 @@ func redriven(out []byte, err error) (int, error) {
 	return info.Redriven, err
 }
 
-// textOf is an attribute of a message.
+// textOf returns an attribute of a message.
 func textOf(m types.Message, name string) string {
 	return aws.ToString(m.MessageAttributes[name].StringValue)
 }
 
-// deadLetterOf reads what the contract says of a dead letter.
+// deadLetterOf returns the dead letter in a message, by the contract.
 func deadLetterOf(m types.Message) letter {
 	l := letter{Stream: textOf(m, "once-stream"), ID: textOf(m, "once-id"), Group: textOf(m, "once-group"), Source: textOf(m, "once-source")}
 	l.Reason, l.Detail, _ = strings.Cut(textOf(m, "once-reason"), ": ")
@@ -93,7 +95,8 @@ func deadLetterOf(m types.Message) letter {
 	return l
 }
 
-// outside makes the parts of a target that lie in SQS: the dead letters of messages, and the destination that is a queue. The command line puts dead letters back.
+// outside sets the parts of a target that are SQS queues: the dead letters of messages, and the
+// destination that is a queue. The command line redrives.
 func (x *target) outside(t *testing.T, dead, destination *string, redrive func(reason string) ([]byte, error)) {
 	t.Helper()
 	letters, queue := &watched{client: x.sqs, url: dead}, &drained{client: x.sqs, url: destination}

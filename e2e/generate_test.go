@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// generate makes messages with every kind of body, half of them in some groups and half in none.
+// generate makes messages with every kind of body, half of them in a few groups and half without a
+// group.
 func generate(random *rand.Rand, n int) []sent {
 	list := make([]sent, n)
 	for i := range list {
@@ -21,7 +22,7 @@ func generate(random *rand.Rand, n int) []sent {
 	return list
 }
 
-// generateBody makes a body that no other message has.
+// generateBody returns a body that differs from every other.
 func generateBody(random *rand.Rand, i int) (contentType string, body []byte) {
 	switch i % 10 {
 	case 0:
@@ -31,7 +32,7 @@ func generateBody(random *rand.Rand, i int) (contentType string, body []byte) {
 		for j := range body {
 			body[j] = byte(random.Uint32())
 		}
-		body[0] = 0xff // no UTF-8 begins like this
+		body[0] = 0xff // invalid UTF-8
 		return "application/octet-stream", body
 	}
 	padding := make([]byte, random.IntN(300))
@@ -41,7 +42,8 @@ func generateBody(random *rand.Rand, i int) (contentType string, body []byte) {
 	return "application/json", fmt.Appendf(nil, "{ \"n\": %d, \"big\": 12345678901234567890, \"padding\": %q }", i, padding)
 }
 
-// number makes numbered messages: so many, from so many sources, in the order of their numbers, sources taking turns.
+// number makes n numbered messages of several sources, which take turns, in the order of their
+// numbers.
 func number(random *rand.Rand, n, sources int) []sent {
 	list := make([]sent, n)
 	for i := range list {
@@ -52,7 +54,7 @@ func number(random *rand.Rand, n, sources int) []sent {
 	return list
 }
 
-// shuffle moves every message by up to so many places.
+// shuffle moves every message by at most a number of places.
 func shuffle(random *rand.Rand, list []sent, places int) []sent {
 	all := make([]placed, len(list))
 	for i, m := range list {
@@ -61,8 +63,8 @@ func shuffle(random *rand.Rand, list []sent, places int) []sent {
 	return inPlaces(all)
 }
 
-// copies puts each message several times into one load: the first in the given order, a second one shortly behind it, so that two are often under way
-// at once, and the others anywhere later.
+// copies puts each message several times into one load: the first in the given order, a second one
+// shortly after it, so that two are often in flight together, and the others anywhere later.
 func copies(random *rand.Rand, list []sent, times int) []sent {
 	all := make([]placed, 0, len(list)*times)
 	for i, m := range list {
@@ -79,7 +81,7 @@ func copies(random *rand.Rand, list []sent, times int) []sent {
 	return inPlaces(all)
 }
 
-// placed is a message and its place in a load.
+// placed is a message and its position in a load.
 type placed struct {
 	at float64
 	m  sent

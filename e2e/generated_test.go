@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// generatedTo is the configuration of a system with a stream of one admission.
+// generatedTo returns the configuration of a system with a stream of one admission.
 func generatedTo(url, stream string) string {
 	return `
 streams:
@@ -65,7 +65,8 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 			})
 			k.finish(t)
 			s.settle(t, settleTime)
-			if !strings.Contains(c.stream, "sequence") { // duplicates of numbers are found later
+			// for numbered messages, duplicates are detected later
+			if !strings.Contains(c.stream, "sequence") {
 				h.judge(t)
 			}
 			judgeAll(t, s, r, "x", "out/x.jsonl", input)

@@ -10,10 +10,11 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// sendTime bounds the sending of one load.
+// sendTime limits the sending of one load.
 const sendTime = 15 * time.Minute
 
-// concurrently calls do for every part of a load with so many goroutines, and stops at the first error.
+// concurrently calls do for every part of a load in several goroutines, and stops at the first
+// error.
 func concurrently[T any](ctx context.Context, t *testing.T, clients int, load []T, do func(context.Context, T) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
@@ -44,16 +45,16 @@ func concurrently[T any](ctx context.Context, t *testing.T, clients int, load []
 	must(t, context.Cause(ctx))
 }
 
-// connections are what all senders share.
+// connections are shared by all senders.
 var connections = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
-// An httpSender sends with the product's client and keeps what it was told.
+// An httpSender sends with the product's client and records the answers.
 type httpSender struct {
 	client *client.Client
 	stream string
 
 	mu    sync.Mutex
-	fresh map[string]int // acknowledgements that did not say "replayed", by identity
+	fresh map[string]int // acknowledgements without "replayed", by identity
 }
 
 func newHTTPSender(t *testing.T, url, stream string) *httpSender {
@@ -80,7 +81,8 @@ func (h *httpSender) send(ctx context.Context, m sent) error {
 	return nil
 }
 
-// judge checks that no message was called new twice. (None at all is right too: the first answer may have been lost.)
+// judge checks that no message was acknowledged as new twice. (Never is right too: the first answer
+// may have been lost.)
 func (h *httpSender) judge(t *testing.T) {
 	t.Helper()
 	for id, n := range h.fresh {

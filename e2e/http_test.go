@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// settleTime is how long a server may take to work off what it has accepted.
+// settleTime is the longest time for a server to process its backlog.
 const settleTime = 5 * time.Minute
 
-// webhooksTo is the configuration of a system that forwards to a file and to a receiver.
+// webhooksTo returns the configuration of a system that forwards to a file and to a receiver.
 func webhooksTo(url string) string {
 	return `
 streams:
@@ -41,7 +41,7 @@ func TestRealDeliveriesByHTTPHaveOneEffectEachWhileTheServerIsKilled(t *testing.
 	h.judge(t)
 	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)
 
-	// Much later, in the same life and in the next, they are all still known.
+	// Much later, in the same process and in the next, all of them are still known.
 	must(t, s.start())
 	concurrently(t.Context(), t, 16, input, h.send)
 	s.settle(t, settleTime)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The judges are no use if they never find anything.
+// A judge that never finds anything proves nothing.
 
 func TestTheJudgeOfLinesFindsEveryFault(t *testing.T) {
 	want := []sent{
@@ -79,7 +79,7 @@ func TestTheJudgeOfPostsFindsEveryFault(t *testing.T) {
 	}
 }
 
-// accuse checks that a verdict names a fault, or none where there is none.
+// accuse checks that a verdict names a fault, or none if fault is empty.
 func accuse(t *testing.T, v *verdict, fault string) {
 	t.Helper()
 	text := strings.Join(v.problems, "\n")

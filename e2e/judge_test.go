@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// sent is what a client meant by one message.
+// sent is one message as the client intended it.
 type sent struct {
 	id          string
-	group       string // empty where the sender named none
+	group       string // empty if the sender named none
 	source      string
 	sequence    uint64
 	contentType string
@@ -23,7 +23,7 @@ type sent struct {
 	body        []byte
 }
 
-// identity is the id under which a message comes out.
+// identity returns the id under which the effect of a message arrives.
 func (m *sent) identity() string {
 	if m.id == "" {
 		return fmt.Sprintf("%s/0/%d", m.source, m.sequence)
@@ -46,7 +46,8 @@ type line struct {
 	BodyBase64  string            `json:"body_base64"`
 }
 
-// readLines reads a file destination. A line that is cut off, or is not one JSON object of the fields above, is an error.
+// readLines reads a file destination. A truncated line, or one that is not a JSON object of the
+// fields above, is an error.
 func readLines(path string) ([]line, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -72,7 +73,7 @@ func readLines(path string) ([]line, error) {
 	}
 }
 
-// verdict collects what is wrong; it says the first few things in full.
+// verdict collects problems; it prints the first few in full.
 type verdict struct{ problems []string }
 
 func (v *verdict) add(format string, args ...any) {
@@ -90,8 +91,8 @@ func (v *verdict) report(t *testing.T) {
 	}
 }
 
-// judgeLines checks that a file destination has exactly one line for each message, with its content, in number order within each group, and numbered
-// sources in order from 1.
+// judgeLines checks that a file destination has exactly one line for each message, with its
+// content, in number order within each group, and numbered sources in order from 1.
 func judgeLines(stream string, want []sent, lines []line) *verdict {
 	v := &verdict{}
 	open := map[string]*sent{}
@@ -134,7 +135,7 @@ func judgeLines(stream string, want []sent, lines []line) *verdict {
 	return v
 }
 
-// content compares a line with what was sent.
+// content compares a line with the sent message.
 func (v *verdict) content(n int, m *sent, l *line) {
 	if l.Group != m.group && m.group != "" || l.Source != m.source || l.Sequence != m.sequence || l.ContentType != m.contentType {
 		v.add("line %d: %s came out as group %q, source %q, sequence %d, %s", n, m.identity(), l.Group, l.Source, l.Sequence, l.ContentType)
@@ -154,7 +155,7 @@ func (v *verdict) content(n int, m *sent, l *line) {
 	}
 }
 
-// content gives a line's body: JSON without white space, or else the very bytes.
+// content returns a line's body: JSON without white space, or any other body unchanged.
 func (l *line) content() ([]byte, error) {
 	switch {
 	case l.BodyBase64 != "":
@@ -167,7 +168,7 @@ func (l *line) content() ([]byte, error) {
 	return []byte(text), err
 }
 
-// plain takes the white space out of JSON.
+// plain removes the white space from JSON.
 func plain(body []byte, contentType string) []byte {
 	var b bytes.Buffer
 	if contentType != "application/json" || json.Compact(&b, body) != nil {
@@ -176,8 +177,8 @@ func plain(body []byte, contentType string) []byte {
 	return b.Bytes()
 }
 
-// judgePosts checks what a receiver that remembers webhook-id has got: each message under one webhook-id of its own with its content, and the first
-// copies in number order within each group.
+// judgePosts checks the requests to a receiver that remembers webhook-ids: each message under one
+// webhook-id of its own with its content, and the first copies in number order within each group.
 func judgePosts(want []sent, posts []post) *verdict {
 	v := &verdict{}
 	open := map[string]*sent{}

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A killer kills a server at random moments of its work and starts it again on the same data. The moments are counted in acknowledged messages, so that
-// they spread over the whole load on a fast machine and on a slow one.
+// A killer kills a server at random moments of its work and restarts it on the same data. The
+// moments are counted in acknowledged messages, so that they spread over the whole load on fast and
+// on slow machines.
 type killer struct {
 	server  *server
 	random  *rand.Rand
@@ -22,7 +23,8 @@ type killer struct {
 	killed  int
 }
 
-// newKiller starts a killer for a load of so many acknowledgements. The context ends when the server can't be started again.
+// newKiller starts a killer for a load of this many acknowledgements. The context ends if the
+// server can't be restarted.
 func newKiller(t *testing.T, s *server, random *rand.Rand, times, load int) (context.Context, *killer) {
 	t.Helper()
 	ctx, fail := context.WithCancelCause(t.Context())
@@ -40,7 +42,7 @@ func newKiller(t *testing.T, s *server, random *rand.Rand, times, load int) (con
 	return ctx, k
 }
 
-// moments picks places in a load, sorted; there may be several at one place.
+// moments returns random positions in a load, sorted; some may be equal.
 func moments(random *rand.Rand, times, load int) []int64 {
 	list := make([]int64, times)
 	for i := range list {
@@ -68,7 +70,8 @@ func (k *killer) run() error {
 	return nil
 }
 
-// strike kills the server within a time from now and starts it again; sometimes it is killed once more before it is ready.
+// strike kills the server within a time from now and restarts it; sometimes it is killed once more
+// before it is ready.
 func (k *killer) strike(within time.Duration) error {
 	<-time.After(time.Duration(k.random.Int64N(int64(within))))
 	if err := k.server.kill(); err != nil {
@@ -88,7 +91,8 @@ func (k *killer) strike(within time.Duration) error {
 	return k.server.start()
 }
 
-// finish waits for the kills that are due, and kills a few times more while the server works off what it has accepted.
+// finish waits for the kills that are due, and kills a few times more while the server processes
+// its backlog.
 func (k *killer) finish(t *testing.T) {
 	t.Helper()
 	close(k.due)

@@ -11,8 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Faults of the local Lambda host: processes of the functions are killed at any moment, also while they start; deliveries are handed out twice, beside each other and after
-// the first has been acknowledged; processes hang until their time limit kills them, and their messages come again.
+// faults returns the flags for the faults of the local Lambda host. Processes of the functions are
+// killed at any moment, also while they start. Deliveries are duplicated, concurrently and after
+// the first has been acknowledged. Processes hang until their timeout kills them, and their
+// messages are redelivered.
 func faults() []string {
 	return []string{
 		"--kill-every", killEvery.String(), "--duplicate", strconv.FormatFloat(*duplicate, 'g', -1, 64), "--hang", strconv.FormatFloat(*hang, 'g', -1, 64),
@@ -50,7 +52,8 @@ func TestRealDeliveriesHaveOneEffectEachWhileTheFunctionsAreKilled(t *testing.T)
 	}
 }
 
-// peace drains the deployment, starts it again without faults, and gives how many of each kind there were.
+// peace drains the deployment, restarts it without faults, and returns the number of faults of each
+// kind.
 func (d *deployment) peace(t *testing.T) map[string]int {
 	t.Helper()
 	must(t, d.stop())
@@ -71,12 +74,13 @@ func (d *deployment) peace(t *testing.T) map[string]int {
 	if len(counts) == 0 {
 		t.Error("the log does not tell how many faults there were")
 	}
-	d.args = append(d.args, "--kill-every", "0", "--duplicate", "0", "--hang", "0") // the last word counts
+	// the last value of a flag counts
+	d.args = append(d.args, "--kill-every", "0", "--duplicate", "0", "--hang", "0")
 	must(t, d.start())
 	return counts
 }
 
-// settleTables waits until nothing is left over in tables and queues.
+// settleTables waits until no work is left in tables and queues.
 func (d *deployment) settleTables(t *testing.T) {
 	t.Helper()
 	var left []string

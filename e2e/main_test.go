@@ -22,13 +22,15 @@ var (
 	seed      = flag.Uint64("seed", 0, "seed of the random choices; 0 takes a new one")
 )
 
-// bin is where the binaries are built.
+// bin is the folder of the binaries.
 var bin string
 
-// onceBinary is the product; crashBinary can kill itself at the boundaries of the protocol's steps.
+// onceBinary is the product; crashBinary can kill itself at the boundaries of the protocol's steps;
+// lambdaBinary runs the functions as Lambda does.
 var (
-	onceBinary  = sync.OnceValues(func() (string, error) { return build("once") })
-	crashBinary = sync.OnceValues(func() (string, error) { return build("once-crashpoints", "-tags", "crashpoints") })
+	onceBinary   = sync.OnceValues(func() (string, error) { return build("once", "./cmd/once") })
+	lambdaBinary = sync.OnceValues(func() (string, error) { return build("lambda", "./localstack/lambda") })
+	crashBinary  = sync.OnceValues(func() (string, error) { return build("once-crashpoints", "-tags", "crashpoints", "./cmd/once") })
 )
 
 func TestMain(m *testing.M) {
@@ -49,9 +51,9 @@ func run(m *testing.M) int {
 	return code
 }
 
-func build(name string, flags ...string) (string, error) {
+func build(name string, args ...string) (string, error) {
 	path := filepath.Join(bin, name)
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/once")...)
+	cmd := exec.Command("go", append([]string{"build", "-o", path}, args...)...)
 	cmd.Dir = ".."
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -60,7 +62,8 @@ func build(name string, flags ...string) (string, error) {
 	return path, nil
 }
 
-// newRandom gives the random choices of a test; its log says how to repeat them.
+// newRandom returns the source of a test's random choices; its log names the seed that repeats
+// them.
 func newRandom(t *testing.T) *rand.Rand {
 	t.Helper()
 	s := *seed

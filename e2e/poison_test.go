@@ -13,8 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A poison message can never be processed as it is. It must reach the dead-letter queue with its reason, hold up nobody, and come back under its
-// identity when its cause is mended.
+// A poison message can never be processed in its present form. It must reach the dead-letter queue
+// with its reason, block no other message, and be redriven under its identity when its cause is
+// fixed.
 
 const poisonStreams = `
 streams:
@@ -27,7 +28,7 @@ destinations:
   numbered: {file: out/numbered.jsonl}
 `
 
-// raw sends a message as it is, whatever is wrong with it.
+// raw sends a message unchanged, even if it is invalid.
 func (q *sqsSender) raw(t *testing.T, queue, group, id, body string, attributes map[string]string) {
 	t.Helper()
 	in := &sqs.SendMessageInput{QueueUrl: q.urls[queue], MessageBody: &body, MessageAttributes: map[string]types.MessageAttributeValue{}}
@@ -91,7 +92,7 @@ func startPoisoned(t *testing.T, stream string) (*server, *sqsSender) {
 	return s, newSQSSender(t, s, stream)
 }
 
-func TestAReusedKeyIsDeadLetteredAndHoldsUpNobody(t *testing.T) {
+func TestAReusedKeyIsDeadLetteredAndBlocksNoOtherMessage(t *testing.T) {
 	s, q := startPoisoned(t, "keyed")
 	q.raw(t, "keyed.fifo", "g", "a", "first", nil)
 	q.raw(t, "keyed.fifo", "g", "b", "second", nil)
@@ -110,12 +111,12 @@ func TestAReusedKeyIsDeadLetteredAndHoldsUpNobody(t *testing.T) {
 		{id: "d", group: "h", body: []byte("in another group")},
 	}, lines).report(t)
 
-	s.redrive(t) // its cause is not mended: it comes back
+	s.redrive(t) // its cause is not fixed: it is dead-lettered again
 	s.settle(t, time.Minute)
 	s.wantLetters(t, "key-reuse keyed a")
 }
 
-func TestAnUnknownTokenIsDeadLetteredAndComesBackOnceIssued(t *testing.T) {
+func TestAnUnknownTokenIsDeadLetteredAndRedrivenOnceIssued(t *testing.T) {
 	s, q := startPoisoned(t, "issued")
 	h := newHTTPSender(t, s.url(), "issued")
 	m := sent{id: "p-1", group: "g", contentType: "text/plain", body: []byte("pay")}
@@ -124,14 +125,15 @@ func TestAnUnknownTokenIsDeadLetteredAndComesBackOnceIssued(t *testing.T) {
 	must(t, h.send(t.Context(), sent{id: "p-2", group: "g", body: []byte("the group goes on")}))
 	s.wantLines(t, "out/issued.jsonl", "p-2")
 
-	s.redrive(t, "--reason", "unknown") // still nobody has issued it
+	s.redrive(t, "--reason", "unknown") // its token is still not issued
 	s.settle(t, time.Minute)
 	s.wantLetters(t, "unknown issued p-1")
 
 	must(t, h.send(t.Context(), m)) // issues the token, and is processed by itself
 	s.redrive(t, "--reason", "unknown")
 	s.wantLetters(t)
-	s.wantLines(t, "out/issued.jsonl", "p-2", "p-1") // the dead letter was known as the same message
+	// the dead letter was known as the same message
+	s.wantLines(t, "out/issued.jsonl", "p-2", "p-1")
 }
 
 func TestMalformedAttributesAreDeadLetteredAndStayInvalid(t *testing.T) {
@@ -140,7 +142,7 @@ func TestMalformedAttributesAreDeadLetteredAndStayInvalid(t *testing.T) {
 	s.wantLetters(t, "invalid numbered s/0/0")
 	q.raw(t, "ingress", "", "", "x", map[string]string{"once-stream": "numbered", "once-source": "s", "once-sequence": "1"})
 	s.wantLines(t, "out/numbered.jsonl", "s/0/1")
-	const incomplete = 5 // what cannot be read cannot be put back
+	const incomplete = 5 // a letter that can't be parsed can't be redriven
 	var exit *exec.ExitError
 	if _, err := s.once("redrive"); !errors.As(err, &exit) || exit.ExitCode() != incomplete {
 		t.Errorf("redrive: %v", err)
@@ -148,7 +150,7 @@ func TestMalformedAttributesAreDeadLetteredAndStayInvalid(t *testing.T) {
 	s.wantLetters(t, "invalid numbered s/0/0")
 }
 
-func TestAMessageToAStreamThatIsMissingComesBackWhenItIsThere(t *testing.T) {
+func TestAMessageToAMissingStreamIsRedrivenWhenTheStreamExists(t *testing.T) {
 	s, q := startPoisoned(t, "keyed")
 	for _, id := range []string{"l-1", "l-2"} {
 		q.raw(t, "ingress.fifo", "g", id, "too early", map[string]string{"once-stream": "later"})
@@ -156,7 +158,8 @@ func TestAMessageToAStreamThatIsMissingComesBackWhenItIsThere(t *testing.T) {
 	s.wantLetters(t, "invalid later l-1", "invalid later l-2")
 	must(t, s.stop(), s.configure(poisonStreams+"  later:    {file: out/later.jsonl}\n"), s.start())
 	s.redrive(t)
-	s.wantLetters(t, "invalid later l-1", "invalid later l-2") // there is a destination, but no stream
+	// there is a destination, but no stream
+	s.wantLetters(t, "invalid later l-1", "invalid later l-2")
 	must(t, s.stop(), s.configure("streams:\n  later: {destinations: [later]}\ndestinations:\n  later: {file: out/later.jsonl}\n"), s.start())
 	s.redrive(t, "--max", "1")
 	s.wantLines(t, "out/later.jsonl", "l-1")
@@ -165,7 +168,7 @@ func TestAMessageToAStreamThatIsMissingComesBackWhenItIsThere(t *testing.T) {
 	s.wantLines(t, "out/later.jsonl", "l-1", "l-2")
 }
 
-func TestNumbersWithoutAPredecessorAreDeadLetteredAndComeBackInOrder(t *testing.T) {
+func TestNumbersWithoutAPredecessorAreDeadLetteredAndRedrivenInOrder(t *testing.T) {
 	s, q := startPoisoned(t, "numbered")
 	send := func(n string) {
 		q.raw(t, "numbered", "", "", "x", map[string]string{"once-source": "s", "once-sequence": n})
@@ -193,7 +196,7 @@ func TestAStaleEpochIsDeadLettered(t *testing.T) {
 	s.wantLines(t, "out/numbered.jsonl", "s/1/1", "s/2/1")
 }
 
-func TestADestinationThatIsGoneGetsItsEffectsUnderTheSameIdentityWhenItIsBack(t *testing.T) {
+func TestARestoredDestinationGetsItsEffectsUnderTheSameIdentity(t *testing.T) {
 	r := newReceiver(t, 0)
 	s := newServer(t, onceBinary, webhooksTo(r.url))
 	s.env = []string{r.env()}
@@ -209,10 +212,10 @@ func TestADestinationThatIsGoneGetsItsEffectsUnderTheSameIdentityWhenItIsBack(t 
 	s.settle(t, time.Minute)
 	must(t, h.send(t.Context(), input[2]))
 	s.wantLetters(t, "gone github github/g/2", "gone github github/h/1")
-	s.wantLines(t, "out/ledger.jsonl", "a", "b", "c") // the other destination has everything
+	s.wantLines(t, "out/ledger.jsonl", "a", "b", "c") // the other destination has all of them
 
 	r.gone.Store(false)
-	must(t, s.stop(), s.start()) // a running system believes what a destination said
+	must(t, s.stop(), s.start()) // a running process remembers that the destination is gone
 	s.redrive(t, "--reason", "gone")
 	s.wantLetters(t)
 	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)

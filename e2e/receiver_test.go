@@ -17,34 +17,34 @@ import (
 	"testing"
 )
 
-// contractSecret is what receiver and sender know; as a variable it is whsec_ and this in base64.
+// contractSecret is shared by receiver and sender; the variable holds whsec_ and this in base64.
 const contractSecret = "the receiver and the sender know"
 
-// A receiver takes webhooks as a careful receiver does: it checks the signature and remembers webhook-id. It fails from time to time, before it has
-// handled a request and after it.
+// A receiver accepts webhooks as a careful receiver does: it checks the signature and remembers
+// webhook-ids. It fails at random, before it has handled a request and after it.
 type receiver struct {
 	url    string
 	secret []byte
-	// trouble is the share of requests that go wrong.
+	// trouble is the share of requests that fail.
 	trouble float64
-	gone    atomic.Bool // it wants nothing any more
+	gone    atomic.Bool // it answers 410 Gone
 
 	mu       sync.Mutex
 	handled  []post
 	problems []string
 }
 
-// post is one request that was handled; copies are handled again, and recognised.
+// post is one handled request; copies are handled too, and detected.
 type post struct {
 	stream    string
 	webhookID string
 	group     string
-	number    uint64 // 0 where the message has no group
-	id        string // of the message that was forwarded
+	number    uint64 // 0 if the message has no group
+	id        string // of the forwarded message
 	body      []byte
 }
 
-// newReceiver starts a receiver that lives as long as the test, whatever happens to the server.
+// newReceiver starts a receiver that lives as long as the test, independently of the server.
 func newReceiver(t *testing.T, trouble float64) *receiver {
 	t.Helper()
 	return newReceiverAt(t, "127.0.0.1:0", trouble)
@@ -65,7 +65,7 @@ func newReceiverAt(t *testing.T, address string, trouble float64) *receiver {
 	return r
 }
 
-// env is what the server needs to know.
+// env returns the variable that the server needs.
 func (r *receiver) env() string {
 	return "E2E_WEBHOOK_SECRET=whsec_" + base64.StdEncoding.EncodeToString(r.secret)
 }
@@ -115,7 +115,7 @@ func (r *receiver) handle(h http.Header, body []byte) {
 	}
 }
 
-// signed checks a Standard Webhooks signature by hand.
+// signed checks a Standard Webhooks signature without a library.
 func signed(secret []byte, h http.Header, body []byte) bool {
 	mac := hmac.New(sha256.New, secret)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", h.Get("Webhook-Id"), h.Get("Webhook-Timestamp"), body)
@@ -123,7 +123,7 @@ func signed(secret []byte, h http.Header, body []byte) bool {
 	return subtle.ConstantTimeCompare([]byte(want), []byte(h.Get("Webhook-Signature"))) == 1
 }
 
-// seen gives what was handled so far, and what was wrong with it.
+// seen returns the requests handled so far, and the problems with them.
 func (r *receiver) seen() ([]post, []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

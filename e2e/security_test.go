@@ -19,10 +19,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// confidential is in everything that senders say and that no log may have: keys, bodies, headers, groups, sources, and the URL of a receiver.
+// confidential is part of all input of senders that no log may contain: keys, bodies, headers,
+// groups, sources, and the URL of a receiver.
 const confidential = "c0nf1d3nt1al"
 
-// confidentialTo is a configuration whose receivers have secrets in their URLs; one of them is away.
+// confidentialTo returns a configuration whose receivers have secrets in their URLs; one of them is
+// down.
 func confidentialTo(receiver string) string {
 	const secret = `secret: "env:E2E_WEBHOOK_SECRET"`
 	path := "/" + confidential + "-path?token=" + confidential + "-token"
@@ -38,7 +40,7 @@ destinations:
 `, receiver+path, secret, path, secret)
 }
 
-func TestTheLogOfTheServerHasNothingThatSendersSay(t *testing.T) {
+func TestTheLogOfTheServerHasNoContentOfSenders(t *testing.T) {
 	r := newReceiver(t, 0.2)
 	s := newServer(t, onceBinary, confidentialTo(r.url))
 	s.args, s.env = []string{"--log-level", "debug"}, []string{r.env()}
@@ -55,7 +57,7 @@ func TestTheLogOfTheServerHasNothingThatSendersSay(t *testing.T) {
 	s.judgeLog(t, r, "message refused", "published again")
 }
 
-func TestTheLogsOfTheFunctionsHaveNothingThatSendersSay(t *testing.T) {
+func TestTheLogsOfTheFunctionsHaveNoContentOfSenders(t *testing.T) {
 	r := newReceiver(t, 0.2)
 	d := newDeployment(t, r, "--log-level", "debug", "--kill-every", "5s", "--duplicate", "0.2", "--timeout", "10s", "--visibility", "12s")
 	must(t, d.configure(confidentialTo(r.url)), d.start())
@@ -69,14 +71,15 @@ func TestTheLogsOfTheFunctionsHaveNothingThatSendersSay(t *testing.T) {
 	d.judgeLog(t, r, "message refused", "published again", "message is not a trigger")
 }
 
-// judgeLog looks for what must not be in a log, as it is and as it may have been encoded, and for what must: else it would show nothing.
+// judgeLog checks that a log contains no confidential text, plain or encoded. It also checks that
+// the log contains the texts in want: otherwise it would prove nothing.
 func (s *server) judgeLog(t *testing.T, r *receiver, want ...string) {
 	t.Helper()
 	data, err := os.ReadFile(s.path("server.log"))
 	must(t, err)
 	log := string(data)
 	hidden := []string{confidential, contractSecret, r.env()[len("E2E_WEBHOOK_SECRET=whsec_"):], fmt.Sprintf("%x", confidential)}
-	for skip := range 3 { // base64 depends on the place
+	for skip := range 3 { // base64 depends on the offset
 		hidden = append(hidden, base64.RawStdEncoding.EncodeToString([]byte(confidential)[skip:skip+9]))
 	}
 	for line := range strings.Lines(log) {
@@ -91,7 +94,7 @@ func (s *server) judgeLog(t *testing.T, r *receiver, want ...string) {
 	}
 }
 
-// awaitPosts waits until what can arrive has.
+// awaitPosts waits until everything that can arrive has arrived.
 func awaitPosts(t *testing.T, r *receiver) {
 	t.Helper()
 	await(t, "all posts", func() (bool, error) {
@@ -104,10 +107,12 @@ func awaitPosts(t *testing.T, r *receiver) {
 	})
 }
 
-// confidentialEffects is how many of the messages of sayEverything arrive: one by HTTP and one as a one-time request, one by SQS, one with a number.
+// confidentialEffects is the number of the messages of sayEverything that arrive: one by HTTP and
+// one as a one-time request, one by SQS, one with a number.
 const confidentialEffects = 4
 
-// sayEverything sends what is processed, what is refused for each reason, and what is no request at all.
+// sayEverything sends messages that are processed, messages that are refused for each reason, and
+// invalid requests.
 func sayEverything(t *testing.T, address string, q *sqsSender) {
 	t.Helper()
 	sayByHTTP(t, address)
@@ -182,7 +187,7 @@ func sayByHTTP(t *testing.T, address string) {
 	}
 }
 
-// repeated is the answer to a request whose first answer was lost.
+// repeated returns the status of the answer to a retry after the first answer was lost.
 func repeated(status int) int {
 	if status == http.StatusCreated {
 		return http.StatusOK
@@ -209,17 +214,17 @@ func say(ctx context.Context, method, address, body string, headers ...string) (
 	return response.StatusCode, string(read), err
 }
 
-// hostile are identities that mean something to paths, URLs, keys of stores, templates or terminals.
+// hostile are identities with a meaning to paths, URLs, keys of stores, templates or terminals.
 var hostile = []string{
 	"../../../../tmp/escaped", "..", ".", "/", "a//b", `..\..\escaped`, "%2e%2e%2fescaped", "a%00b", "a#b", "a?group=b", "orders/g/1", "keyed#g", "HELD#s#1", "STATE", "~stream",
 	"${jndi:ldap://localhost/x}", "$(touch escaped)", "{{7*7}}", "'; DROP TABLE groups; --", `quote"quote`, strings.Repeat("x", 256), "-rf", "a b", "null", "0", "constructor",
 }
 
-func TestHostileIdentitiesAreNamesLikeAllOthers(t *testing.T) {
+func TestHostileIdentitiesAreHandledLikeAnyOther(t *testing.T) {
 	s := newServer(t, onceBinary, "streams:\n  keyed: {destinations: [keyed]}\ndestinations:\n  keyed: {file: out/keyed.jsonl}\n")
 	must(t, s.start())
 	q := newSQSSender(t, s, "keyed")
-	beyond := []string{"käse", "\u202eabc", "\u2028", "😀", "a\ufeffb"} // no header has these
+	beyond := []string{"käse", "\u202eabc", "\u2028", "😀", "a\ufeffb"} // not possible in a header
 	var want []string
 	for i, id := range slices.Concat(hostile, beyond) {
 		if i < len(hostile) {
@@ -256,7 +261,7 @@ func TestHostileIdentitiesAreNamesLikeAllOthers(t *testing.T) {
 	s.wantNoEscape(t)
 }
 
-// wantNoEscape checks that no identity made a file.
+// wantNoEscape checks that no identity created a file.
 func (s *server) wantNoEscape(t *testing.T) {
 	t.Helper()
 	must(t, filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
@@ -272,12 +277,12 @@ func (s *server) wantNoEscape(t *testing.T) {
 	}
 }
 
-func TestNobodySpeaksForTheSystemBySQS(t *testing.T) {
+func TestASenderBySQSCanNotImpersonateTheSystem(t *testing.T) {
 	s, q := startPoisoned(t, "keyed")
 	for _, meta := range []string{
 		`{"principal":"ann"}`, `{"principal":"~stream"}`, `{"accepted":"1999-01-01T00:00:00Z"}`, `{"retention":"1ns"}`, `{"form":"trigger"}`, `{"form":"effect"}`,
 		`{"route":"POST /v1/streams/{stream}/requests/{id}"}`,
-	} { // all of one sender: copies of one message
+	} { // all of one sender, because copies belong to one message
 		q.raw(t, "ingress", "", "", "mine", map[string]string{"once-stream": "keyed", "once-id": "a", "once-group": "g", "once-meta": meta})
 	}
 	q.raw(t, "ingress", "", "", "forged", map[string]string{"once-stream": "keyed", "once-id": "b", "once-reason": "key-reuse: forged"})

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,20 +23,23 @@ const (
 	drainTime = 60 * time.Second
 )
 
-// A server is the product as a process of its own, in a folder of its own, that can be killed and started again.
+// A server is the product as a process of its own, in a folder of its own, that can be killed and
+// restarted.
 type server struct {
-	binary  string
+	binary string
+	// the command that start runs, without its further arguments: "once dev", unless a test sets it
+	program []string
 	dir     string
 	address string
-	args    []string // further arguments of dev
+	args    []string // further arguments of program
 	env     []string
 
 	mu      sync.Mutex
 	process *process
-	over    bool // the test has ended: nothing is started any more
+	over    bool // the test has ended: no process is started any more
 }
 
-// A process is one life of a server.
+// A process is one start of a server.
 type process struct {
 	cmd  *exec.Cmd
 	gone chan struct{}
@@ -47,7 +51,7 @@ func (p *process) run() error {
 		return err
 	}
 	go func() {
-		_ = p.cmd.Wait() // its state tells
+		_ = p.cmd.Wait() // its state has the result
 		close(p.gone)
 	}()
 	return nil
@@ -63,15 +67,15 @@ func (p *process) over() bool {
 	}
 }
 
-// newServer prepares a server with a configuration; it does not start it. When the test ends the process is killed, and its folder is kept if the test
-// failed.
+// newServer prepares a server with a configuration; it does not start it. When the test ends the
+// process is killed, and its folder is kept if the test failed.
 func newServer(t *testing.T, binary func() (string, error), configuration string) *server {
 	t.Helper()
 	path, err := binary()
 	must(t, err)
 	dir, err := os.MkdirTemp("", "once-e2e") //nolint:usetesting // its path would be too long for the admin socket
 	must(t, err)
-	s := &server{binary: path, dir: dir, address: freeAddress(t)}
+	s := &server{binary: path, program: []string{path, "dev"}, dir: dir, address: freeAddress(t)}
 	t.Cleanup(func() {
 		must(t, s.finish())
 		if t.Failed() {
@@ -116,7 +120,7 @@ func (s *server) start() error {
 	})
 }
 
-// launch starts the process and waits for nothing.
+// launch starts the process without waiting.
 func (s *server) launch() (*process, error) {
 	log, err := os.OpenFile(s.path("server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -128,7 +132,7 @@ func (s *server) launch() (*process, error) {
 	if s.over {
 		return nil, errors.New("the test has ended")
 	}
-	p := &process{cmd: exec.Command(s.binary, append([]string{"dev", "--listen", s.address}, s.args...)...), gone: make(chan struct{})}
+	p := &process{cmd: exec.Command(s.program[0], slices.Concat(s.program[1:], []string{"--listen", s.address}, s.args)...), gone: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
 	p.cmd.Env = append(os.Environ(), s.env...)
 	if err := p.run(); err != nil {
@@ -151,7 +155,7 @@ func healthy(ctx context.Context, url string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process by SIGKILL.
 func (s *server) kill() error { return s.end(syscall.SIGKILL, drainTime) }
 
 // finish kills the process for the last time.
@@ -162,10 +166,11 @@ func (s *server) finish() error {
 	return s.kill()
 }
 
-// stop asks the process to drain, and complains if it does not end well.
+// stop asks the process to drain, and returns an error unless it ends with status 0.
 func (s *server) stop() error {
 	p := s.life()
-	connections.CloseIdleConnections() // a server that drains waits some seconds for new connections to be used
+	// a server that drains waits some seconds for new connections to be used
+	connections.CloseIdleConnections()
 	if err := s.end(syscall.SIGTERM, drainTime); err != nil || p == nil {
 		return err
 	}
@@ -191,14 +196,14 @@ func (s *server) end(signal os.Signal, limit time.Duration) error {
 	}
 }
 
-// life gives the running process, or the last one.
+// life returns the running process, or the last one.
 func (s *server) life() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.process
 }
 
-// once runs a command line of the product in the server's folder and gives what it printed.
+// once runs a command of the product in the server's folder and returns its output.
 func (s *server) once(args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -213,7 +218,7 @@ func (s *server) once(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// lastWords gives the end of the server's log.
+// lastWords returns the end of the server's log.
 func (s *server) lastWords() string {
 	const most = 4 << 10
 	data, err := os.ReadFile(s.path("server.log"))
@@ -223,7 +228,7 @@ func (s *server) lastWords() string {
 	return string(data[max(0, len(data)-most):])
 }
 
-// poll asks again and again until the answer is yes, there is an error, or the context ends.
+// poll calls ask repeatedly until it returns true or an error, or the context ends.
 func poll(ctx context.Context, every time.Duration, ask func() (bool, error)) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

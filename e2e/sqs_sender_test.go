@@ -40,7 +40,7 @@ func newSQSSender(t *testing.T, s *server, stream string) *sqsSender {
 	return q
 }
 
-// newSQSClient makes a stock client of an endpoint, which is not put off by anything.
+// newSQSClient returns a stock client of an endpoint, which retries every error.
 func newSQSClient(t *testing.T, endpoint string) *sqs.Client {
 	t.Helper()
 	none := filepath.Join(t.TempDir(), "none")
@@ -61,24 +61,25 @@ func queueURL(t *testing.T, client *sqs.Client, name string) *string {
 	return out.QueueUrl
 }
 
-// untilAcknowledged retries for as long as the server is away.
+// untilAcknowledged retries for as long as the server is down.
 func untilAcknowledged() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts, o.RateLimiter = math.MaxInt32, ratelimit.None // a test ends by its own deadline
+		// a test ends by its own deadline
+		o.MaxAttempts, o.RateLimiter = math.MaxInt32, ratelimit.None
 		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) {
 			return 10*time.Millisecond + rand.N(100*time.Millisecond), nil
 		})
 	})
 }
 
-// A way is a queue, and how messages to it are named.
+// A way is a queue, and how it names a message's group and identity.
 type way struct {
 	queue string
-	fifo  bool // group and identity are those of SQS
+	fifo  bool // group and identity are attributes of SQS
 	bound bool // the queue belongs to the stream
 }
 
-// ways are the ways into a stream: two, and two more where queues are bound to it.
+// ways returns the queues of a stream: two, and two more if queues are bound to it.
 func (q *sqsSender) ways() []way {
 	ways := []way{{"ingress", false, false}, {"ingress.fifo", true, false}}
 	if q.urls[q.stream] != nil {
@@ -87,7 +88,8 @@ func (q *sqsSender) ways() []way {
 	return ways
 }
 
-// sendBatch sends up to ten messages by one of the ways, alone where it is one, until all are acknowledged.
+// sendBatch sends up to ten messages to one of the queues, a single one by itself, until all are
+// acknowledged.
 func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
 	ways := q.ways()
 	w := ways[q.turn.Add(1)%uint32(len(ways))]
@@ -119,7 +121,7 @@ func (q *sqsSender) sendBatch(ctx context.Context, batch []sent) error {
 	return nil
 }
 
-// send sends one message by one of the ways until it is acknowledged.
+// send sends one message to one of the queues until it is acknowledged.
 func (q *sqsSender) send(ctx context.Context, w way, m sent) error {
 	e := q.entry(w, 0, m)
 	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{
@@ -153,7 +155,7 @@ func (q *sqsSender) entry(w way, i int, m sent) types.SendMessageBatchRequestEnt
 	return e
 }
 
-// groupName is the group that a message belongs to.
+// groupName returns the group of a message.
 func (m *sent) groupName() string {
 	switch {
 	case m.group != "":
@@ -175,7 +177,8 @@ func batches(random *rand.Rand, load []sent) [][]sent {
 	return out
 }
 
-// textual makes messages that SQS can carry: it takes text only, and every message has a group there.
+// textual converts messages to those that SQS can carry: it accepts only text, and there every
+// message has a group.
 func textual(list []sent) []sent {
 	for i := range list {
 		m := &list[i]

@@ -24,7 +24,7 @@ func TestRealDeliveriesBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testing.T
 	s.settle(t, settleTime)
 	judgeAll(t, s, r, "github", "out/ledger.jsonl", input)
 
-	// The front doors share their memory: what came by SQS is known when it comes by HTTP.
+	// HTTP and SQS share their tokens: a message sent by SQS is known when it is sent by HTTP.
 	must(t, s.start())
 	h := newHTTPSender(t, s.url(), "github")
 	concurrently(t.Context(), t, 16, input, h.send)
@@ -72,7 +72,7 @@ func TestGeneratedMessagesBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testin
 	}
 }
 
-func TestIssuedMessagesThatComeAgainBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) {
+func TestIssuedMessagesSentAgainBySQSHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) {
 	random := newRandom(t)
 	input := textual(generate(random, max(*messages/10, 2000)))
 	r := newReceiver(t, 0.003)

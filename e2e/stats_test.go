@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stats is what once show --json prints, as far as these checks read it.
+// stats is the part of the output of once show --json that these checks read.
 type stats struct {
 	Pending     int  `json:"pending"`
 	Held        int  `json:"held"`
@@ -25,7 +25,7 @@ func (s *server) stats() (stats, error) {
 	return st, s.show(&st)
 }
 
-// show runs once show with --json and reads what it prints.
+// show runs once show with --json and parses its output.
 func (s *server) show(into any, args ...string) error {
 	out, err := s.once(append([]string{"show", "--json"}, args...)...)
 	if err != nil {
@@ -51,7 +51,7 @@ type letter struct {
 	Destination string `json:"destination"`
 }
 
-// String gives reason, stream and identity.
+// String returns reason, stream and identity.
 func (l letter) String() string {
 	id := l.ID
 	if id == "" {
@@ -64,7 +64,8 @@ func (s *server) deadLetters() (letters []letter, err error) {
 	return letters, s.show(&letters, "--dead-letters", "--limit", "1000000")
 }
 
-// settle waits until nothing is under way any more, delayed messages included: one that is too far ahead of its predecessors is put off again and again.
+// settle waits until no message is in flight, delayed messages included: one that is too far ahead
+// of its predecessors is deferred again and again.
 func (s *server) settle(t *testing.T, limit time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -79,7 +80,8 @@ func (s *server) settle(t *testing.T, limit time.Duration) {
 	}
 }
 
-// judgeStores checks that nothing is left over, in the running server, after it has drained, and once more from its folder alone.
+// judgeStores checks that no work is left: in the running server, after it has drained, and once
+// more from its folder alone.
 func (s *server) judgeStores(t *testing.T) {
 	t.Helper()
 	running, err := s.stats()

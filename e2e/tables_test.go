@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// tables are those of a system, read item by item: the judge takes nobody's word.
+// tables are those of a system, read item by item, so that the judge does not rely on the product.
 type tables struct {
 	client         *dynamodb.Client
 	groups, tokens string
@@ -23,18 +23,19 @@ func newTables(t *testing.T, groups, tokens string) *tables {
 	t.Helper()
 	c, err := config.LoadDefaultConfig(t.Context())
 	must(t, err)
-	client := dynamodb.NewFromConfig(c, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true }) // emulators have none
+	// emulators send none
+	client := dynamodb.NewFromConfig(c, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
 	return &tables{client: client, groups: groups, tokens: tokens}
 }
 
-// The states of a token, as they are stored.
+// The stored states of a token.
 const (
 	tokenIssued = 1
 	tokenLeased = 2
 	tokenDone   = 3
 )
 
-// leftovers lists pending entries, held messages, and tokens that are leased.
+// leftovers returns pending entries, held messages, and leased tokens.
 func (x *tables) leftovers(ctx context.Context) (left []string, err error) {
 	err = x.each(ctx, x.groups, func(i map[string]types.AttributeValue) {
 		pk, sk := stringOf(i["pk"]), stringOf(i["sk"])
@@ -90,7 +91,7 @@ func stringOf(v types.AttributeValue) string {
 	return s.Value
 }
 
-// uintOf reads a number; what is none is 0.
+// uintOf parses a number, and returns 0 if it is none.
 func uintOf(text string) uint64 {
 	n, _ := strconv.ParseUint(text, 10, 64)
 	return n

@@ -14,11 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
 
-// A stack of contract.yaml that is deployed on an emulator on this machine, whose functions reach the receiver, is told by the environment:
+// The environment describes a stack of contract.yaml that is deployed on an emulator on this
+// machine, and whose functions reach the receiver:
 //
-//	ONCE_API_URL        its front door, open to every caller
-//	ONCE_OUTPUTS        the file of its outputs, as cdk deploy writes it
-//	AWS_ENDPOINT_URL …  where it is
+//	ONCE_API_URL        its API, open to every caller
+//	ONCE_OUTPUTS        the file of its outputs, written by cdk deploy
+//	AWS_ENDPOINT_URL …  its endpoints
 //
 // Its functions have the variable E2E_WEBHOOK_SECRET with the value of contractSecret.
 const (
@@ -26,7 +27,7 @@ const (
 	envOutputs = "ONCE_OUTPUTS"
 )
 
-// targets are what the contract is checked on.
+// targets returns the systems on which the contract is checked.
 func targets() map[string]func(*testing.T) *target {
 	if os.Getenv(envAPI) != "" {
 		return map[string]func(*testing.T) *target{"deployed": startDeployed}
@@ -81,7 +82,7 @@ func stackOutputs(t *testing.T) (stack string, outputs map[string]string) {
 	return "", nil
 }
 
-// onStack is a command of an operator.
+// onStack runs an operator's command.
 func onStack(t *testing.T, stack, command string, args ...string) ([]byte, error) {
 	t.Helper()
 	binary, err := onceBinary()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// startEmbedded starts the embedded system. Its destination that is a queue is a file there, as its log says.
+// startEmbedded starts the embedded system. Its destination that is a queue is replaced by a file,
+// as its log says.
 func startEmbedded(t *testing.T) *target {
 	t.Helper()
 	r := newReceiver(t, 0)

@@ -18,11 +18,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/uuid"
 
-	"github.com/effectively-once/once/internal/lambdahost"
-	"github.com/effectively-once/once/internal/stack/stacktest"
+	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
-// settleEvery is how often a table is looked at.
+// settleEvery is the interval between looks at a table.
 const settleEvery = 500 * time.Millisecond
 
 // functionsFolder has the bootstrap binaries of this machine.
@@ -38,7 +38,8 @@ var functionsFolder = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// A deployment is what `once dev --lambda` runs: the real functions as processes, on DynamoDB and SQS at the endpoints of the environment.
+// A deployment is a system run by localstack/lambda: the real functions as processes, on DynamoDB
+// and SQS at the endpoints of the environment.
 type deployment struct {
 	*server
 	name   string
@@ -61,13 +62,23 @@ func newDeployment(t *testing.T, r *receiver, args ...string) *deployment {
 	t.Cleanup(func() { must(t, d.remove(context.WithoutCancel(t.Context()))) })
 	_, err = d.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(d.name + ".fifo"), Attributes: map[string]string{"FifoQueue": "true"}})
 	must(t, err)
-	d.server = newServer(t, onceBinary, contractTo(t, r.url, d.name+".fifo"))
-	d.args = append([]string{"--lambda", "--functions", folder, "--name", d.name}, args...)
+	d.server = newHost(t, contractTo(t, r.url, d.name+".fifo"))
+	d.args = append([]string{"--functions", folder, "--name", d.name}, args...)
 	d.env = []string{r.env()}
 	return d
 }
 
-// remove deletes what the deployment has made.
+// newHost prepares a server that runs the functions, in place of the product's own.
+func newHost(t *testing.T, configuration string) *server {
+	t.Helper()
+	s := newServer(t, onceBinary, configuration)
+	path, err := lambdaBinary()
+	must(t, err)
+	s.program = []string{path, "--config", s.path("once.yaml")}
+	return s
+}
+
+// remove deletes the deployment's tables and queues.
 func (d *deployment) remove(ctx context.Context) error {
 	var errs []error
 	queues, err := d.sqs.ListQueues(ctx, &sqs.ListQueuesInput{QueueNamePrefix: &d.name})
@@ -90,7 +101,7 @@ func (d *deployment) queue(t *testing.T, name string) *string {
 	return queueURL(t, d.sqs, d.name+name)
 }
 
-// leftovers tells what is still in the tables, and in the queues.
+// leftovers returns a description of the work left in the tables and in the queues.
 func (d *deployment) leftovers(t *testing.T) ([]string, error) {
 	t.Helper()
 	left, err := d.tables.leftovers(t.Context())
@@ -104,7 +115,7 @@ func (d *deployment) leftovers(t *testing.T) ([]string, error) {
 	return left, err
 }
 
-// queueDepth tells what is in a queue, if anything is.
+// queueDepth returns a description of a queue's messages, if there are any.
 func queueDepth(ctx context.Context, client *sqs.Client, url *string) ([]string, error) {
 	out, err := client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: url, AttributeNames: []types.QueueAttributeName{
 		types.QueueAttributeNameApproximateNumberOfMessages, types.QueueAttributeNameApproximateNumberOfMessagesNotVisible,
@@ -139,7 +150,8 @@ func startLambda(t *testing.T) *target {
 	return x
 }
 
-// pretend makes the deployment a stack, as far as a redrive asks for one: its outputs, and its process function.
+// pretend makes the deployment look like a stack to a redrive, which needs its outputs and its
+// process function.
 func (d *deployment) pretend(t *testing.T) {
 	t.Helper()
 	folder, err := functionsFolder()
@@ -149,7 +161,8 @@ func (d *deployment) pretend(t *testing.T) {
 	}
 	env := []string{
 		"ONCE_CONFIG=" + d.path("once.yaml"), "ONCE_GROUPS_TABLE=" + d.tables.groups, "ONCE_TOKENS_TABLE=" + d.tables.tokens,
-		"ONCE_TRUSTED_SENDERS=127.0.0.1,000000000000", // whom emulators name as the sender of everything
+		// the sender of everything on emulators
+		"ONCE_TRUSTED_SENDERS=127.0.0.1,000000000000",
 	}
 	for _, q := range []struct{ name, output, variable string }{
 		{"-ingress", "IngressQueueUrl", "ONCE_INGRESS_QUEUE_URL"},
@@ -164,7 +177,7 @@ func (d *deployment) pretend(t *testing.T) {
 		outputs[q.output] = *d.queue(t, q.name)
 		env = append(env, q.variable+"="+outputs[q.output])
 	}
-	process := lambdahost.New(filepath.Join(folder, "process", "bootstrap"), lambdahost.Options{Name: "process", Env: append(env, d.env...), Output: t.Output()})
+	process := host.New(filepath.Join(folder, "process", "bootstrap"), host.Options{Name: "process", Env: append(env, d.env...), Output: t.Output()})
 	t.Cleanup(func() { must(t, process.Close()) })
 	stack := stacktest.Start(t)
 	stack.Outputs = outputs

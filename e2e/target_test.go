@@ -17,23 +17,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// A target is a system of contract.yaml, wherever it runs. The contract is what holds on every one of them.
+// A target is a running system of contract.yaml. The contract is the behaviour that all of them
+// share.
 type target struct {
 	url      string
 	receiver *receiver
 	sqs      *sqs.Client
 	urls     map[string]*string // of the queues ingress and ingress.fifo
 
-	// letters gives the dead letters that are there now, redrive puts those of a reason back and tells how many they were.
+	// letters returns the current dead letters, redrive puts those of a reason back and returns
+	// their number.
 	letters func() ([]letter, error)
 	redrive func(reason string) (int, error)
-	// believing is true where the senders of the checks are believed as the front door is: the queues call everybody the same.
+	// believing is true if the senders of the checks are trusted like the system itself: emulators
+	// name the same sender for all.
 	believing bool
-	// forwarded gives what has come to the destination that is a queue.
+	// forwarded returns the messages that arrived at the destination that is a queue.
 	forwarded func() ([]forwarded, error)
-	// sweep does what the system does by itself from time to time; nil where that is every second.
+	// sweep runs the task that the system otherwise runs at intervals; nil if it does so every
+	// second.
 	sweep func() error
-	// leftovers tells what is still under way, in words; nothing when all is done.
+	// leftovers returns descriptions of the work in flight; none when all is done.
 	leftovers func() ([]string, error)
 }
 
@@ -46,10 +50,11 @@ const (
 	contractQueue   = "once-e2e.fifo"
 )
 
-// patience is how long a message may take, through functions that have never run on a machine that is busy.
+// patience is the time limit for a message, through functions that have never run, on a busy
+// machine.
 const patience = 90 * time.Second
 
-// contractTo is the configuration of the contract with another receiver, and another queue.
+// contractTo returns the configuration of the contract with another receiver, and another queue.
 func contractTo(t *testing.T, url, queue string) string {
 	t.Helper()
 	text, err := os.ReadFile(contractFile)
@@ -57,7 +62,7 @@ func contractTo(t *testing.T, url, queue string) string {
 	return strings.NewReplacer("http://"+contractAddress+"/", url, contractQueue, queue).Replace(string(text))
 }
 
-// await asks until the answer is yes.
+// await calls ask until it returns true.
 func await(t *testing.T, what string, ask func() (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -67,32 +72,33 @@ func await(t *testing.T, what string, ask func() (bool, error)) {
 	}
 }
 
-// A sandbox is what one check does with a target: its names are its own, so that others may run at the same time, and again on the same system.
+// A sandbox is the use of a target by one check: its names are its own, so that others may run
+// concurrently, and again on the same system.
 type sandbox struct {
 	*target
 	prefix string
-	sweeps bool // what the check waits for comes by a sweep
+	sweeps bool // the effect that the check waits for is caused by a sweep
 }
 
 func (x *target) sandbox() *sandbox {
 	return &sandbox{target: x, prefix: "t" + uuid.NewString()[:8] + "-"}
 }
 
-// name makes a name that is this check's own.
+// name returns a name that only this check uses.
 func (x *sandbox) name(s string) string { return x.prefix + s }
 
-// sender sends to the two queues that every target has.
+// sender returns a sender to the two queues that every target has.
 func (x *sandbox) sender(stream string) *sqsSender {
 	return &sqsSender{client: x.sqs, stream: stream, urls: x.urls}
 }
 
-// effects gives what the receiver has got of this check's messages in a stream.
+// effects returns the requests to the receiver for this check's messages in a stream.
 func (x *sandbox) effects(stream string) []post {
 	posts, _ := x.receiver.seen()
 	return slices.DeleteFunc(posts, func(p post) bool { return p.stream != stream || !strings.HasPrefix(p.id, x.prefix) })
 }
 
-// want waits until the receiver has got something for every message, and judges that.
+// want waits until the receiver has got a request for every message, and judges them.
 func (x *sandbox) want(t *testing.T, stream string, messages ...sent) []post {
 	t.Helper()
 	ids := func(posts []post) map[string]bool {
@@ -108,7 +114,7 @@ func (x *sandbox) want(t *testing.T, stream string, messages ...sent) []post {
 	return posts
 }
 
-// firsts gives the bodies of posts, copies left out.
+// firsts returns the bodies of posts without copies.
 func firsts(posts []post) (bodies []string) {
 	seen := map[string]bool{}
 	for _, p := range posts {
@@ -142,7 +148,7 @@ func (x *sandbox) wantLetters(t *testing.T, want ...string) {
 			}
 		}
 		slices.Sort(got)
-		got = slices.Compact(got) // whoever died after it had sent one sends it again
+		got = slices.Compact(got) // a sender that died after it had sent a letter sends it again
 		return cmp.Equal(want, got), err
 	})
 	if waited != nil {
@@ -150,7 +156,7 @@ func (x *sandbox) wantLetters(t *testing.T, want ...string) {
 	}
 }
 
-// putBack puts dead letters of a reason back; there must be some.
+// putBack redrives dead letters of a reason; there must be some.
 func (x *sandbox) putBack(t *testing.T, reason string) {
 	t.Helper()
 	n, err := x.redrive(reason)
@@ -160,7 +166,7 @@ func (x *sandbox) putBack(t *testing.T, reason string) {
 	}
 }
 
-// An answer is what came back for one request.
+// An answer is the response to one request.
 type answer struct {
 	status int
 	header http.Header
@@ -183,7 +189,7 @@ func (x *target) ask(ctx context.Context, method, path, body string, header ...s
 	return answer{response.StatusCode, response.Header, string(content)}, errors.Join(err, response.Body.Close())
 }
 
-// must is ask where no error is expected.
+// must is ask without an expected error.
 func (x *target) must(t *testing.T, method, path, body string, header ...string) answer {
 	t.Helper()
 	a, err := x.ask(t.Context(), method, path, body, header...)

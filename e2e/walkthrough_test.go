@@ -18,15 +18,18 @@ import (
 	"time"
 )
 
-// README.md and the pages in docs/ show commands in two kinds of fenced blocks:
+// The pages show commands in two kinds of fenced blocks:
 //
-//	console  is a session: "$ " begins a command, "> " continues it, and what follows is what it prints. It is run here, block after block of a
-//	         page in one copy of the project, by bash, each command on its own in the project's folder; outputs are compared. A command that ends in
-//	         "&" runs in the background until the page ends; the next one waits until it has printed what is shown. In an output "…" stands for
-//	         anything within a line, and alone in a line for any lines.
-//	sh       are commands without output that .ci/run runs, by themselves or as targets of the Makefile: a test looks for them there. What follows "  #" is a comment.
+//	console  is a session: "$ " begins a command, "> " continues it, and the lines below are its
+//	         output. The blocks of a page run here in one copy of the project, each command by a bash of
+//	         its own in the project's folder, and the outputs are compared. The command once is on the
+//	         path; go install puts binaries into a folder before it. A command that ends in "&" runs in
+//	         the background until the page ends; the next command starts when the output shown is there.
+//	         In an output "…" stands for anything within a line, and alone in a line for any lines.
+//	sh       are commands without output that .ci/run runs, by themselves or as targets of the Makefile:
+//	         a test looks for them there. Text after "  #" is a comment.
 
-var pages = []string{"../README.md", "../docs/*.md"}
+var pages = []string{"../*.md", "../docs/*.md"}
 
 // A block is a fenced block of a page.
 type block struct {
@@ -35,7 +38,7 @@ type block struct {
 	lines []string
 }
 
-// readBlocks gives a page's fenced blocks.
+// readBlocks returns a page's fenced blocks.
 func readBlocks(page string) (blocks []block) {
 	var open *block
 	for i, text := range strings.Split(page, "\n") {
@@ -100,6 +103,7 @@ func (s *step) background() bool { return strings.HasSuffix(strings.TrimSpace(s.
 // A session runs the steps of one page.
 type session struct {
 	dir      string
+	env      []string
 	running  []*process
 	patience time.Duration
 }
@@ -124,7 +128,7 @@ func (s *session) run(ctx context.Context, st step) error {
 		return s.start(ctx, st)
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-c", st.command)
-	cmd.Dir = s.dir
+	cmd.Dir, cmd.Env = s.dir, s.env
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -141,7 +145,8 @@ func (s *session) start(ctx context.Context, st step) error {
 	}
 	defer log.Close()
 	p := &process{cmd: exec.Command("bash", "-c", strings.TrimSuffix(strings.TrimSpace(st.command), "&")), gone: make(chan struct{})}
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = s.dir, log, log, &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Dir, p.cmd.Env = s.dir, s.env
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.SysProcAttr = log, log, &syscall.SysProcAttr{Setpgid: true}
 	if err := p.run(); err != nil {
 		return err
 	}
@@ -172,7 +177,7 @@ func (s *step) compare(out []byte) error {
 	return fmt.Errorf("line %d: $ %s\nprints\n%s\nand not\n%s", s.line, s.command, out, strings.Join(s.output, "\n"))
 }
 
-func TestEverySessionOnEveryPagePrintsWhatThePageSays(t *testing.T) {
+func TestEverySessionOnEveryPagePrintsTheOutputOfThePage(t *testing.T) {
 	sessions := 0
 	for _, path := range findPages(t) {
 		text, err := os.ReadFile(path)
@@ -191,7 +196,7 @@ func TestEverySessionOnEveryPagePrintsWhatThePageSays(t *testing.T) {
 		sessions++
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			needPort(t, "127.0.0.1:8080")
-			s := &session{dir: copyProject(t), patience: 3 * time.Minute}
+			s := &session{dir: copyProject(t), env: withOnce(t), patience: 3 * time.Minute}
 			defer s.close()
 			for _, st := range steps {
 				must(t, s.run(t.Context(), st))
@@ -226,7 +231,8 @@ func TestEveryOtherCommandOnEveryPageIsRunSomewhere(t *testing.T) {
 	}
 }
 
-// checkedOtherwise are targets of the Makefile whose recipes .ci/run does not run as they stand, and what is there in their place.
+// checkedOtherwise are targets of the Makefile whose recipes .ci/run does not run as they stand,
+// and what is there in their place.
 func checkedOtherwise() map[string]string {
 	return map[string]string{
 		"ci":              "is .ci/run",
@@ -238,7 +244,8 @@ func checkedOtherwise() map[string]string {
 	}
 }
 
-// runsElsewhere reports whether .ci/run runs a command, or all that its target of the Makefile does.
+// runsElsewhere reports whether .ci/run runs a command, or all that its target of the Makefile
+// does.
 func runsElsewhere(command, ci, makefile string) bool {
 	command, _, _ = strings.Cut(command, "  #")
 	command = strings.TrimSpace(command)
@@ -276,7 +283,8 @@ func recipeOf(target, makefile string) (lines []string) {
 	return lines
 }
 
-// runsSteps reports whether a line of a recipe, behind its variables, runs steps of .ci/run that a run without arguments has too.
+// runsSteps reports whether a line of a recipe, behind its variables, runs steps of .ci/run that a
+// run without arguments has too.
 func runsSteps(line, ci string) bool {
 	_, names, ok := strings.Cut(" "+line+" ", " .ci/run ")
 	if !ok {
@@ -292,12 +300,13 @@ func runsSteps(line, ci string) bool {
 	return strings.TrimSpace(names) != ""
 }
 
-func TestACommandThatNobodyRunsIsFound(t *testing.T) {
+func TestACommandThatIsNotRunIsFound(t *testing.T) {
 	const ci = "go test ./...\nsteps=(format tidy e2e)\n"
 	const makefile = "e2e: ## checks\n\tKILLS=3 .ci/run e2e\n\nlint:\n\t.ci/run format lint\n\nvuln:\n\tscan ./...\n\nboth:\n\t.ci/run tidy\n\tscan\nbench:\n\tgo run ./bench\n"
 	for command, want := range map[string]bool{
 		"go test ./...  # all": true, "go run ./nothing": false, "# a comment": true, "make e2e  # long": true, "make lint": false, "make vuln": false, "make both": false,
-		"make nothing": false, "make bench": true, "make synth": false, // which the list names, and this Makefile does not have
+		// which the list names, and this Makefile does not have
+		"make nothing": false, "make bench": true, "make synth": false,
 	} {
 		if got := runsElsewhere(command, ci, makefile); got != want {
 			t.Errorf("%q: %v, want %v", command, got, want)
@@ -318,6 +327,17 @@ func findPages(t *testing.T) (paths []string) {
 	return paths
 }
 
+// withOnce returns the environment of a session: once is on the path, and so is what go install
+// installs, in a folder of its own.
+func withOnce(t *testing.T) []string {
+	t.Helper()
+	binary, err := onceBinary()
+	must(t, err)
+	installed := t.TempDir()
+	path := strings.Join([]string{installed, filepath.Dir(binary), os.Getenv("PATH")}, string(os.PathListSeparator))
+	return append(os.Environ(), "GOBIN="+installed, "PATH="+path)
+}
+
 func needPort(t *testing.T, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
@@ -327,7 +347,8 @@ func needPort(t *testing.T, address string) {
 	must(t, listener.Close())
 }
 
-// copyProject copies what belongs to the project, and nothing that earlier runs left behind, to a folder of its own.
+// copyProject copies what belongs to the project, and nothing that earlier runs left behind, to a
+// folder of its own.
 func copyProject(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -365,7 +386,7 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-func TestASessionFindsWhatAPageGetsWrong(t *testing.T) {
+func TestASessionFindsAWrongOutput(t *testing.T) {
 	const page = "# A page\n\n```console\n$ (echo up; sleep 30) &\nup\n$ printf 'a %s\\n' \\\n> b; echo took 12 ms\na b\ntook … ms\n$ seq 3\n1\n…\n$ true\n$ echo right; exit 3\n%s\n```\n"
 	for _, c := range []struct{ output, fault string }{
 		{"right", ""},

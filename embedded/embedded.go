@@ -1,9 +1,10 @@
-// Package embedded opens a system on a folder of this machine: durable queues, groups and tokens in one Pebble database, in this process, with no service around
-// it. It is what "once dev" runs.
+// Package embedded opens a system on a folder of this machine: durable queues, groups and tokens in
+// one Pebble database, in this process, without any service. "once dev" runs it.
 //
 // # Limits
 //
-// A folder belongs to one process at a time. Destinations that need AWS are written to files under the folder instead.
+// A folder can be open in one process at a time. Destinations that need AWS are written to files in
+// the folder instead.
 package embedded
 
 import (
@@ -14,27 +15,36 @@ import (
 
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
-// Options of a system. The zero value serves what is declared in code, with no destinations and no listener.
+// Options configure a system. The zero value runs the streams declared in code, with no
+// destinations and no listener.
 type Options struct {
 	// ConfigFile is the path of a once.yaml. Empty means Config.
 	ConfigFile string
-	// Config is the text of a once.yaml. Empty means no streams and destinations besides those declared in code.
+	// Config is the text of a once.yaml. If it is empty, there are only the streams declared in
+	// code, and no destinations.
 	Config string
-	// Listen is the address that Run serves HTTP on. Empty opens no listener: use [once.System.Handler].
+	// Listen is the address on which Run serves HTTP. If it is empty, Run does not listen: use
+	// [once.System.Handler].
 	Listen string
-	// Ready is called once, when Run serves, with the address that it listens on.
+	// AllowHosts are host names under which a proxy forwards requests to Listen. Addresses, localhost
+	// and the host of Listen are always allowed; requests to other names are refused with 403.
+	AllowHosts []string
+	// Ready is called once, when Run is ready, with the address of its listener.
 	Ready func(address string)
-	// Stdout is where the file destination "-" writes. Defaults to os.Stdout.
+	// Stdout receives the output of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
+	// AcceptLoss opens a folder even if a part of it was damaged or removed, and logs the loss.
+	// Without it, such a folder is an error.
+	AcceptLoss bool
 	// Log defaults to discarding.
 	Log *slog.Logger
 }
 
 // ErrLocked says that another process has the folder open.
-var ErrLocked = local.ErrLocked
+var ErrLocked = embedded.ErrLocked
 
 // Open opens or creates the data folder. Close the system when Run has returned.
 func Open(dir string, o Options) (*once.System, error) {
@@ -42,7 +52,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := local.Open(local.Options{Config: c, DataDir: dir, Listen: o.Listen, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, AcceptLoss: o.AcceptLoss})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

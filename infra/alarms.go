@@ -13,18 +13,19 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// delayed is how long a trigger may wait on the standard publish queue on purpose.
+// delayed is the longest intended delay of a trigger on the standard publish queue.
 const delayed = 15 * time.Minute
 
-// AlarmsProps say when and to whom to alarm.
+// AlarmsProps configure alarms.
 type AlarmsProps struct {
-	// Topic is told of every alarm and of its end. Defaults to nobody.
+	// Topic is notified when an alarm begins and ends. Defaults to none.
 	Topic awssns.ITopic
-	// Age is how long something may wait. Defaults to 15 minutes.
+	// Age is how long a message may wait. Defaults to 15 minutes.
 	Age time.Duration
 }
 
-// Alarms are one for each sign that a message may be stuck or lost. Each is on one metric; docs/deploy.md says what to do.
+// Alarms has one alarm for each sign that a message may be stuck or lost. Each is on one metric;
+// docs/deploy.md says how to react.
 type Alarms struct {
 	All []awscloudwatch.Alarm
 
@@ -32,7 +33,7 @@ type Alarms struct {
 	props AlarmsProps
 }
 
-// NewAlarms makes the alarms of a pipeline. Nil props are the defaults.
+// NewAlarms returns the alarms of a pipeline. If props is nil, the defaults apply.
 func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *AlarmsProps) *Alarms {
 	a := &Alarms{scope: constructs.NewConstruct(scope, jsii.String(id))}
 	if props != nil {
@@ -57,7 +58,7 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 	return a
 }
 
-// missed is how often a schedule could not invoke its function.
+// missed returns the metric of failed invocations by a schedule.
 func missed(rule awsevents.Rule) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String("FailedInvocations"), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
@@ -88,7 +89,8 @@ func (a *Alarms) ofQueues(q *Queues) {
 	}
 }
 
-// add makes an alarm on a metric that reaches a threshold once. No data is good news: what did not happen is not counted.
+// add adds an alarm on a metric that reaches a threshold once. Missing data is not an alarm,
+// because counters have no data if nothing happens.
 func (a *Alarms) add(id, description string, metric awscloudwatch.IMetric, threshold float64) {
 	alarm := awscloudwatch.NewAlarm(a.scope, jsii.String(id), &awscloudwatch.AlarmProps{
 		AlarmDescription: jsii.String("once: " + description), Metric: metric, Threshold: jsii.Number(threshold), EvaluationPeriods: jsii.Number(1),

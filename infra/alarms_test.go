@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// alarm describes an alarm in one line: metric, dimensions other than the system, statistic, threshold.
+// describe returns an alarm as one line: metric, dimensions other than the system, statistic,
+// threshold.
 func describe(r resource) string {
 	var dimensions []string
 	list, _ := r.Properties["Dimensions"].([]any)
@@ -29,7 +30,7 @@ func describe(r resource) string {
 	return fmt.Sprintf("%v %v%s %v >= %v", p["Namespace"], p["MetricName"], strings.Join(dimensions, ""), p["Statistic"], p["Threshold"])
 }
 
-func TestEverySignOfALossAlarms(t *testing.T) {
+func TestEverySignOfALossRaisesAnAlarm(t *testing.T) {
 	want := []string{
 		"AWS/Events FailedInvocations RuleName=Sweep Sum >= 1",
 		"AWS/Events FailedInvocations RuleName=SweepAll Sum >= 1",
@@ -69,7 +70,8 @@ func TestEverySignOfALossAlarms(t *testing.T) {
 	}
 }
 
-// documented gives the metrics of the page on observability, and whether the page asks for an alarm.
+// documented returns the metrics of the page on observability, and whether the page demands an
+// alarm for each.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile("../docs/observability.md")
@@ -86,7 +88,7 @@ func documented(t *testing.T) map[string]bool {
 	return out
 }
 
-func TestThePageSaysWhatToDoAboutEveryAlarmAndNoOther(t *testing.T) {
+func TestThePageDescribesEveryAlarmAndNoOther(t *testing.T) {
 	page, err := os.ReadFile("../docs/deploy.md")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestThePageSaysWhatToDoAboutEveryAlarmAndNoOther(t *testing.T) {
 	}
 }
 
-func TestEveryMetricThatIsDocumentedWithAnAlarmHasOne(t *testing.T) {
+func TestEveryMetricDocumentedWithAnAlarmHasOne(t *testing.T) {
 	x := synth(t)
 	alarms := map[string]bool{}
 	for _, r := range x.Resources {

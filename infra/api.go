@@ -14,11 +14,12 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// An API is the front door: every path of it goes to the ingest function, which knows the routes.
+// An API is the front door: all its paths go to the ingest function, which defines the routes.
 type API struct {
-	// URL is its address, with the stage where it has one.
+	// URL is the address, including the stage if there is one.
 	URL *string
-	// KeyIDs are the ids of the API keys, in the order of their names; AWS gives the keys themselves to whoever may read them.
+	// KeyIDs are the ids of the API keys, in the order of their names. The keys themselves can be
+	// read from AWS with the permission to do so.
 	KeyIDs []*string
 }
 
@@ -60,7 +61,8 @@ func authorizer(settings APISettings) awsapigatewayv2.IHttpRouteAuthorizer {
 	}
 }
 
-// accessFormat is a line of the access log: who, what, how it went; no header and no body. The path has ids in it, so it stays out.
+// accessFormat returns the format of a line of the access log: caller, route and result, without
+// headers and body. The path contains ids, so it is left out.
 func accessFormat(settings APISettings) string {
 	path, principal := "$context.routeKey", ""
 	if settings.Kind == REST {
@@ -83,7 +85,7 @@ func newREST(scope constructs.Construct, settings APISettings, to awslambda.Func
 	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
 	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
 		Handler: to, Proxy: jsii.Bool(true), RestApiName: awscdk.Stack_Of(scope).StackName(), CloudWatchRole: jsii.Bool(settings.LogsRole),
-		BinaryMediaTypes:      jsii.Strings("*/*"), // a body arrives as it was sent
+		BinaryMediaTypes:      jsii.Strings("*/*"), // bodies are passed on unchanged
 		EndpointConfiguration: endpointConfiguration(endpoints), DefaultMethodOptions: methodOptions(scope, settings),
 		IntegrationOptions: &awsapigateway.LambdaIntegrationOptions{AllowTestInvoke: jsii.Bool(false)},
 		DeployOptions: &awsapigateway.StageOptions{
@@ -132,7 +134,7 @@ func methodOptions(scope constructs.Construct, settings APISettings) *awsapigate
 	}
 }
 
-// newKeys makes a key for each caller, and the plan without which a key opens nothing.
+// newKeys makes a key for each caller, and the usage plan without which a key is not valid.
 func newKeys(scope constructs.Construct, settings APISettings, api awsapigateway.LambdaRestApi) []*string {
 	if settings.Auth != Key {
 		return nil

@@ -66,7 +66,7 @@ func TestAPIsAreThrottled(t *testing.T) {
 	stage.expect(t, id, map[string]any{"MethodSettings.0.ThrottlingRateLimit": 7, "MethodSettings.0.ThrottlingBurstLimit": 5, "MethodSettings.0.HttpMethod": "*"})
 }
 
-func TestAccessLogsSayWhoCalledAndNotWithWhat(t *testing.T) {
+func TestAccessLogsHaveTheCallerAndNoHeaderOrBody(t *testing.T) {
 	principals := map[string]string{
 		"http iam": "userArn", "http jwt": "claims.sub", "rest iam": "userArn", "rest jwt": "claims.sub", "rest key": "apiKeyId", "private": "userArn",
 	}

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// stagedPrefix is where objects are before a commit makes them real, as internal/blobs3 has it.
+	// stagedPrefix is the prefix of staged objects, as in internal/blob/s3blob.
 	stagedPrefix = ".staged/"
-	// stagedDays is longer than a message can be on its way, 14 days in a queue and 14 in its dead-letter queue: an object that a commit has named must not expire before
-	// it is published.
+	// stagedDays is longer than a message can be in flight, 14 days in a queue and 14 in its
+	// dead-letter queue: an object of a committed attempt must not expire before it is published.
 	stagedDays = 30
 )
 
-// newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. What attempts have staged and no commit has published expires.
+// newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. Staged
+// objects expire.
 func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
 	b := awss3.NewBucket(scope, jsii.String("Bucket"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(), Encryption: awss3.BucketEncryption_S3_MANAGED,
@@ -31,7 +32,8 @@ func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
 	return b
 }
 
-// grantObjects lets a function keep objects. Without the permission to list, a missing object looks like a forbidden one.
+// grantObjects allows a function to use objects. Without the permission to list, S3 reports a
+// missing object as forbidden.
 func grantObjects(bucket awss3.Bucket, grantee awsiam.IGrantable) {
 	allow(grantee, bucket.ArnForObjects(jsii.String("*")), "s3:GetObject", "s3:PutObject", "s3:DeleteObject")
 	allow(grantee, bucket.BucketArn(), "s3:ListBucket")

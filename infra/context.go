@@ -12,14 +12,15 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 )
 
-// ReadSettings reads the settings from the context of the CDK: the options -c NAME=VALUE of its command line, and "context" in cdk.json. The error names every
-// setting that is unknown or has a value that it can't have.
+// ReadSettings reads the settings from the context of the CDK: the options -c NAME=VALUE of its
+// command line, and "context" in cdk.json. The error names every setting that is unknown or has an
+// invalid value.
 func ReadSettings(node constructs.Node) (Settings, error) {
 	values, _ := node.GetAllContext(nil).(map[string]any)
 	return parseSettings(values)
 }
 
-// own are the names that settings may have; the CDK's own have other characters in them.
+// own matches the names of settings; the CDK's own contain other characters.
 var own = regexp.MustCompile("^[a-zA-Z]+$")
 
 func parseSettings(values map[string]any) (Settings, error) {
@@ -49,11 +50,11 @@ func parseSettings(values map[string]any) (Settings, error) {
 	return s, nil
 }
 
-// fields gives what sets each setting from a text, by the setting's name.
+// fields returns functions that parse and set each setting, by name.
 func (s *Settings) fields() map[string]func(string) error {
 	return map[string]func(string) error{
 		"stack":               shaped(&s.Stack, stackName),
-		"config":              text(&s.Config),
+		"config":              text(&s.ConfigFile),
 		"assets":              text(&s.Assets),
 		"ingestFunction":      text(&s.IngestFunction),
 		"processFunction":     text(&s.ProcessFunction),
@@ -91,7 +92,8 @@ func (s *Settings) fields() map[string]func(string) error {
 	}
 }
 
-// A shape is what a text has to look like. The CDK panics where some of these are wrong, and AWS refuses the others in the middle of a deployment.
+// A shape is the required form of a text. For some wrong values the CDK panics, and AWS refuses
+// others in the middle of a deployment.
 type shape struct {
 	pattern *regexp.Regexp
 	what    string
@@ -122,7 +124,7 @@ func shaped(to *string, s shape) func(string) error {
 	}
 }
 
-// listOf reads items of one shape with commas between them.
+// listOf parses comma-separated items of one shape.
 func listOf(to *[]string, s shape) func(string) error {
 	return func(value string) error {
 		if err := list(to)(value); err != nil {
@@ -201,7 +203,7 @@ func units(to *time.Duration, unit time.Duration, low, high int) func(string) er
 	}
 }
 
-// list reads items with commas between them.
+// list parses comma-separated items.
 func list(to *[]string) func(string) error {
 	return func(value string) error {
 		for item := range strings.SplitSeq(value, ",") {
@@ -214,7 +216,7 @@ func list(to *[]string) func(string) error {
 	}
 }
 
-// pairs reads NAME=VALUE with commas between them.
+// pairs parses comma-separated NAME=VALUE pairs.
 func pairs(to *map[string]string) func(string) error {
 	return func(value string) error {
 		var items []string

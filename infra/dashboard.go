@@ -8,7 +8,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// NewDashboard makes one page of a pipeline: alarms, messages, what waits, dead letters, functions. Alarms may be nil.
+// NewDashboard returns a dashboard of a pipeline: alarms, messages, waiting messages, dead letters,
+// functions. alarms may be nil.
 func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Alarms) awscloudwatch.Dashboard {
 	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{DashboardName: awscdk.Stack_Of(scope).StackName()})
 	if alarms != nil {

@@ -20,7 +20,8 @@ type permission struct {
 	arn    arn
 }
 
-// An arn is the resource of a destination: either a whole ARN, or what one in this partition is made of. Region and account default to this one.
+// An arn is the resource of a destination: either a whole ARN, or its parts in this partition.
+// Region and account default to those of the stack.
 type arn struct{ whole, service, resource, region, account string }
 
 func (a arn) in(scope constructs.Construct) *string {
@@ -34,14 +35,15 @@ func (a arn) in(scope constructs.Construct) *string {
 	return awscdk.Stack_Of(scope).FormatArn(parts)
 }
 
-// grant gives the permissions, and only them.
+// grant grants exactly these permissions.
 func grant(scope constructs.Construct, permissions []permission, grantee awsiam.IGrantable) {
 	for _, p := range permissions {
 		allow(grantee, p.arn.in(scope), p.action)
 	}
 }
 
-// permissions gives what the functions need for the configured destinations. The error names each destination that a deployed system can't serve.
+// permissions returns the permissions for the configured destinations. The error names each
+// destination that a deployed system can't use.
 func permissions(c *config.Config, environment map[string]string) ([]permission, error) {
 	var out []permission
 	var errs []error
@@ -74,7 +76,7 @@ func permissionsOf(d config.Destination, environment map[string]string) ([]permi
 	return nil, nil
 }
 
-// named takes an ARN as it is; a name is one in this account and region.
+// named returns an ARN unchanged; a name belongs to this account and region.
 func named(target, service, prefix string) arn {
 	if strings.HasPrefix(target, "arn:") {
 		return arn{whole: target}
@@ -82,8 +84,9 @@ func named(target, service, prefix string) arn {
 	return arn{service: service, resource: prefix + target}
 }
 
-// queueARN takes a name, a URL or an ARN. A URL is https://sqs.REGION.amazonaws.com/ACCOUNT/NAME, in China with .cn; it does not tell the partition,
-// which is this one: no permission reaches into another.
+// queueARN parses a name, a URL or an ARN. A URL is https://sqs.REGION.amazonaws.com/ACCOUNT/NAME,
+// in China with .cn. It does not contain the partition; it must be this one, because no permission
+// extends to another.
 func queueARN(target string) (arn, error) {
 	if !strings.Contains(target, "://") {
 		return named(target, "sqs", ""), nil
@@ -94,12 +97,13 @@ func queueARN(target string) (arn, error) {
 	}
 	host, path := strings.Split(u.Hostname(), "."), strings.Split(strings.Trim(u.Path, "/"), "/")
 	if len(host) < 3 || host[0] != "sqs" || len(path) != 2 {
-		return arn{}, fmt.Errorf("queue URL %s is not https://sqs.REGION.amazonaws.com/ACCOUNT/NAME; give the queue's ARN", target)
+		return arn{}, fmt.Errorf("queue URL %s is not https://sqs.REGION.amazonaws.com/ACCOUNT/NAME; use the ARN of the queue", target)
 	}
 	return arn{service: "sqs", resource: path[1], region: host[1], account: path[0]}, nil
 }
 
-// secretPermissions gives what reads a webhook's secret. AWS appends a dash and six characters to a secret's name in its ARN.
+// secretPermissions returns the permissions to read a webhook's secret. AWS appends a dash and six
+// characters to a secret's name in its ARN.
 func secretPermissions(place string, environment map[string]string) ([]permission, error) {
 	kind, name, _ := strings.Cut(place, ":")
 	switch kind {

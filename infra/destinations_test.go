@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// allowed lists the permissions of a destination, one a line.
+// allowed returns the permissions of a destination, one a line.
 func allowed(t *testing.T, d config.Destination, environment map[string]string) (lines []string, err error) {
 	t.Helper()
 	list, err := permissionsOf(d, environment)
@@ -29,7 +29,7 @@ func allowed(t *testing.T, d config.Destination, environment map[string]string) 
 	return lines, err
 }
 
-func TestADestinationNeedsThePermissionsOfItsPlace(t *testing.T) {
+func TestADestinationNeedsThePermissionsOfItsTarget(t *testing.T) {
 	const topic = "arn:aws:sns:eu-central-1:123456789012:news"
 	for name, c := range map[string]struct {
 		destination config.Destination
@@ -63,7 +63,7 @@ func TestADestinationNeedsThePermissionsOfItsPlace(t *testing.T) {
 	}
 }
 
-func TestAQueueByURLIsInThePartitionOfTheStack(t *testing.T) {
+func TestAQueueGivenByURLIsInThePartitionOfTheStack(t *testing.T) {
 	queue, err := queueARN("https://sqs.cn-north-1.amazonaws.com.cn/123456789012/billing")
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +75,12 @@ func TestAQueueByURLIsInThePartitionOfTheStack(t *testing.T) {
 	}
 }
 
-func TestADestinationThatADeployedSystemCanNotServeIsAnError(t *testing.T) {
+func TestADestinationThatADeployedSystemCanNotUseIsAnError(t *testing.T) {
 	for want, d := range map[string]config.Destination{
 		"one process":                {File: "out/ledger.jsonl"},
 		"no variable SECRET":         {Webhook: "https://x", Secret: "env:SECRET"},
 		"can't read a secret at":     {Webhook: "https://x", Secret: "file:secret.txt"},
-		"give the queue's ARN":       {SQS: "https://queue.example/x"},
+		"use the ARN of the queue":   {SQS: "https://queue.example/x"},
 		"sqs.REGION.amazonaws.com/A": {SQS: "https://sqs.eu-central-1.amazonaws.com/billing"},
 	} {
 		if _, err := allowed(t, d, nil); err == nil || !strings.Contains(err.Error(), want) {
@@ -92,7 +92,7 @@ func TestADestinationThatADeployedSystemCanNotServeIsAnError(t *testing.T) {
 	}
 }
 
-func TestEveryDestinationThatCanNotBeServedIsNamed(t *testing.T) {
+func TestTheErrorNamesEveryUnsupportedDestination(t *testing.T) {
 	_, err := permissions(&config.Config{Destinations: map[string]config.Destination{
 		"ledger": {File: "ledger.jsonl"}, "log": {File: "log.jsonl"}, "bus": {EventBridge: "default"},
 	}}, nil)

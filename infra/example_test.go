@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/infra"
 )
 
-// A pipeline in an app of one's own, with handlers of one's own, beside whatever else the stack has.
+// A pipeline in your own app, with your own handlers, in a stack that may have other resources.
 func ExampleNewPipeline() {
 	defer jsii.Close()
 	app := infra.NewApp()

@@ -16,10 +16,11 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// configFile is where the functions find the configuration, beside their bootstrap. A variable would hold 4 KB at most, all variables together.
+// configFile is the path of the configuration in a function's package. An environment variable is
+// too small: all together are limited to 4 KB.
 const configFile = "once.yaml"
 
-// function is what differs between the functions.
+// function holds the differences between the functions.
 type function struct {
 	id, asset   string
 	description string
@@ -28,7 +29,8 @@ type function struct {
 	logs        awslogs.LogGroup
 }
 
-// newFunctions makes the roles before the functions: the functions trust one another by the ids of their roles.
+// newFunctions makes the roles before the functions, because the functions trust one another by the
+// ids of their roles.
 func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission) error {
 	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout}
 	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
@@ -53,9 +55,10 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	// Only schedules invoke it asynchronously. A task that fails is not repeated: the next one comes by itself, and one failure is one alarm.
+	// Only schedules invoke it asynchronously. A failed task is not retried: the next one follows
+	// soon, and one failure is one alarm.
 	p.Process.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
-	p.Tables.GrantSweep(p.Process) // a sweep runs what is held, so it belongs where the handlers are
+	p.Tables.GrantSweep(p.Process) // a sweep runs held messages, so it needs the handlers
 	grantRedrive(p.Process, p.Queues.Dead, p.Queues.DeadFIFO)
 	grantRedrive(p.Publish, p.Queues.DeadPublish, p.Queues.DeadPublishFIFO)
 	return nil
@@ -79,12 +82,13 @@ func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Func
 		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
 		MemorySize: jsii.Number(float64(props.Memory)), Timeout: awscdk.Duration_Seconds(jsii.Number(f.timeout.Seconds())),
 		ReservedConcurrentExecutions: reserved(props.ReservedConcurrency), Environment: p.environment(props),
-		// Messages return to their queues on purpose: those that are too far ahead, and those of streams behind streams. Lambda would take that for a loop and stop it.
+		// Messages return to their queues on purpose: those that are too far ahead, and those that
+		// streams send to streams. Lambda would detect that as a loop and stop it.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
 	}), nil
 }
 
-// environment is what internal/lambda reads, and what the user adds.
+// environment returns the variables for internal/system/function, and the user's.
 func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 	out := map[string]*string{}
 	for name, value := range props.Environment {
@@ -109,7 +113,7 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 	return &out
 }
 
-// feed delivers a queue's messages to a function.
+// feed connects a queue to a function.
 func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, props *PipelineProps) {
 	grantReceive(from, to)
 	awslambda.NewEventSourceMapping(p.scope, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
@@ -132,7 +136,8 @@ func reserved(n int) *float64 {
 	return jsii.Number(float64(n))
 }
 
-// retention is the CDK's name of a number of days, or empty where CloudWatch does not have it.
+// retention returns the CDK's constant for a number of days, or an empty string if CloudWatch does
+// not support it.
 func retention(days int) awslogs.RetentionDays {
 	return map[int]awslogs.RetentionDays{
 		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS, 7: awslogs.RetentionDays_ONE_WEEK,

@@ -27,7 +27,7 @@ func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
 func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
 	x := synth(t)
 	var want []string
-	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/lambda")+source(t, "../internal/telemetry"), -1) {
+	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/system/function")+source(t, "../internal/telemetry"), -1) {
 		want = append(want, m[1])
 	}
 	if len(want) < 10 {
@@ -46,7 +46,7 @@ func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
 	}
 }
 
-func TestFunctionsTrustOneAnotherAndNobodyElse(t *testing.T) {
+func TestFunctionsTrustOnlyOneAnother(t *testing.T) {
 	x := synth(t)
 	id, f := x.one(t, functionType, "Process")
 	var roles []any
@@ -57,7 +57,7 @@ func TestFunctionsTrustOneAnotherAndNobodyElse(t *testing.T) {
 	f.expect(t, id, map[string]any{"Environment.Variables.ONCE_TRUSTED_SENDERS": map[string]any{"Fn::Join": []any{",", roles}}})
 }
 
-func TestAFunctionOfOnesOwnIsOneSetting(t *testing.T) {
+func TestOneSettingReplacesAFunction(t *testing.T) {
 	assets := func(x *template) map[string]any {
 		out := map[string]any{}
 		for _, name := range []string{"Ingest", "Process", "Publish"} {
@@ -75,7 +75,7 @@ func TestAFunctionOfOnesOwnIsOneSetting(t *testing.T) {
 	}
 }
 
-func TestABootstrapOfAnotherArchitectureIsAnErrorThatSaysSo(t *testing.T) {
+func TestABootstrapOfAnotherArchitectureIsAnError(t *testing.T) {
 	header := func(machine elf.Machine) *bytes.Reader {
 		var b bytes.Buffer
 		h := elf.Header64{
@@ -99,7 +99,7 @@ func TestABootstrapOfAnotherArchitectureIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestABootstrapThatIsNotBuiltIsAnErrorThatSaysSo(t *testing.T) {
+func TestAMissingBootstrapIsAnErrorThatNamesTheCommandToBuildIt(t *testing.T) {
 	_, err := build(t, "publishFunction=FOLDER/nowhere")
 	if err == nil || !strings.Contains(err.Error(), "make lambdas") || !strings.Contains(err.Error(), "Publish") {
 		t.Errorf("got %v", err)

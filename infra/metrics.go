@@ -6,10 +6,11 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// counted is how often something happened in a period. The functions count by the names in docs/observability.md, for the whole deployment without dimensions.
+// counted returns the sum of a metric in a period. docs/observability.md lists the metrics of the
+// functions; without dimensions they are for the whole deployment.
 func (p *Pipeline) counted(name string) awscloudwatch.Metric { return p.measured(name, "Sum") }
 
-// longest is the longest that something had to wait in a period, in seconds.
+// longest returns the maximum of a metric in a period, in seconds.
 func (p *Pipeline) longest(name string) awscloudwatch.Metric { return p.measured(name, "Maximum") }
 
 func (p *Pipeline) measured(name, statistic string) awscloudwatch.Metric {
@@ -20,8 +21,9 @@ func (p *Pipeline) measured(name, statistic string) awscloudwatch.Metric {
 
 func fiveMinutes() awscdk.Duration { return awscdk.Duration_Minutes(jsii.Number(5)) }
 
-// byAWS are the options of a metric that a service measures by itself. An alarm on a metric with a label would be one on metric math, which emulators refuse; labels are
-// for the dashboard.
+// byAWS returns the options of a metric that a service measures itself. They have no label, because
+// an alarm on a metric with a label would use metric math, which emulators refuse; labels are for
+// the dashboard.
 func byAWS(statistic string) *awscloudwatch.MetricOptions {
 	return &awscloudwatch.MetricOptions{Statistic: jsii.String(statistic), Period: fiveMinutes()}
 }

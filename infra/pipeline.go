@@ -17,51 +17,67 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// ingestTimeout is what API Gateway waits for at most.
+// ingestTimeout is the longest time that API Gateway waits.
 const ingestTimeout = 29 * time.Second
 
-// PipelineProps say what a pipeline is made of. Config and Assets, or the three functions, are required.
+// PipelineProps configure a pipeline. Config and Assets, or the three functions, are required.
 type PipelineProps struct {
-	// Config is the text of once.yaml: streams and destinations. The functions get the permissions that its destinations need.
+	// Config is the text of once.yaml: streams and destinations. The functions get the permissions
+	// for its destinations.
 	Config string
 	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
+	// The app defaults to ../dist.
 	Assets string
-	// ProcessFunction is a folder with a bootstrap of your own, with handlers in Go. Handlers of one-time requests are needed in IngestFunction too, which runs them.
-	// Each defaults to its folder in Assets.
+	// ProcessFunction is a folder with your own bootstrap, with handlers in Go. Handlers of
+	// one-time requests run in the IngestFunction, so that needs your bootstrap too. Each defaults
+	// to its folder in Assets.
 	IngestFunction, ProcessFunction, PublishFunction string
-	// Architecture defaults to arm64.
+	// Architecture is what the bootstraps are built for. Defaults to arm64; the app, for emulators,
+	// to that of this machine.
 	Architecture Architecture
-	// Memory of each function, in MB. Defaults to 512.
+	// Memory of each function, in MB; its CPU is proportional. Defaults to 512.
 	Memory int
-	// Timeout of the process and publish functions. Defaults to 30 s.
+	// Timeout of the process and publish functions. Defaults to 30 s. A failed message is retried
+	// after six times as long.
 	Timeout time.Duration
 	// MaxConcurrency of each queue. Defaults to 50.
 	MaxConcurrency int
-	// ReservedConcurrency of each function, at least 2·MaxConcurrency + 1. Defaults to none.
+	// ReservedConcurrency of each function, at least 2·MaxConcurrency + 1: two queues feed a
+	// function, and sweeps or redrives. Defaults to 0, which reserves and limits nothing.
 	ReservedConcurrency int
-	// MaxReceives of a message on an ingress queue. Defaults to 100.
+	// MaxReceives is how often a message is received before an ingress queue moves it to its
+	// dead-letter queue. The functions refuse hopeless messages earlier, with a reason. Defaults to
+	// what the retry policies of the streams need, at most 1000.
 	MaxReceives int
-	// Sweep is the time between two looks at groups that have messages held. Defaults to 1 minute.
+	// Sweep is the interval between sweeps of groups with held messages. Defaults to 1 minute.
 	Sweep time.Duration
-	// SweepAll is the time between two looks at all groups, which finish whatever crashed workers left. Each looks as long as Timeout allows, and begins elsewhere. Defaults to 1 hour.
+	// SweepAll is the interval between sweeps of all groups, which finish the work of crashed
+	// workers. Each runs for up to Timeout, and starts at a different group. Defaults to 1 hour.
 	SweepAll time.Duration
-	// MetricsNamespace is where the functions count in CloudWatch. Defaults to Once; two systems in one account and region want two.
+	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to Once, the app to
+	// the name of the stack; two systems in one account and region want two.
 	MetricsNamespace string
-	// Paused takes messages in and processes none. Defaults to false.
+	// Paused accepts messages and processes none: queues feed nothing, and nothing is swept.
+	// Defaults to false.
 	Paused bool
-	// Environment has further variables of the functions.
+	// Environment has further variables of the functions. Everybody who may read a function's
+	// configuration sees them.
 	Environment map[string]string
-	// KMSKeys are the ARNs of customer-managed keys that destinations and secrets are encrypted with. Defaults to none.
+	// KMSKeys are the ARNs of customer-managed keys with which destinations and secrets are
+	// encrypted. Defaults to none.
 	KMSKeys []string
-	// LogRetentionDays defaults to 30.
+	// LogRetentionDays is how long logs are kept. Defaults to 30; one of the numbers that
+	// CloudWatch has.
 	LogRetentionDays int
 	// API defaults to an HTTP API with IAM.
 	API APISettings
 	// Tables default to new ones.
 	Tables *Tables
-	// Unprotected lets tables and bucket be deleted with the stack. Defaults to false.
+	// Unprotected allows tables and bucket to be deleted with the stack. Defaults to false.
 	Unprotected bool
-	// Emulator trusts the account as sender of messages.
+	// Emulator leaves out what emulators refuse or skip: the dashboard, the role for access logs of
+	// REST APIs, termination protection. It also trusts the account as sender of messages, because
+	// emulators know no other.
 	Emulator bool
 }
 
@@ -71,7 +87,6 @@ func (p *PipelineProps) withDefaults() *PipelineProps {
 	orElse(&out.Memory, d.Memory)
 	orElse(&out.Timeout, d.Timeout)
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
-	orElse(&out.MaxReceives, d.MaxReceives)
 	orElse(&out.Sweep, d.Sweep)
 	orElse(&out.SweepAll, d.SweepAll)
 	orElse(&out.MetricsNamespace, "Once")
@@ -93,7 +108,7 @@ func orElse[T comparable](value *T, otherwise T) {
 	}
 }
 
-// A Pipeline takes messages in over HTTP and SQS, processes each one time, and sends its effects.
+// A Pipeline accepts messages over HTTP and SQS, processes each one time, and sends its effects.
 type Pipeline struct {
 	Tables *Tables
 	Queues *Queues
@@ -101,7 +116,7 @@ type Pipeline struct {
 	API    *API
 	// Sweep and SweepAll are the schedules of the sweeps.
 	Sweep, SweepAll awsevents.Rule
-	// MetricsNamespace is where the functions count.
+	// MetricsNamespace is the namespace of the metrics.
 	MetricsNamespace string
 
 	Ingest, Process, Publish awslambda.Function
@@ -110,7 +125,8 @@ type Pipeline struct {
 	trusted []*string
 }
 
-// NewPipeline makes a pipeline. The errors are those of the configuration, of props that do not fit together, and of the bootstraps, before anything is made of them.
+// NewPipeline returns a pipeline. If the configuration, the props or the bootstraps are invalid, it
+// returns an error before it makes anything.
 func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*Pipeline, error) {
 	if props == nil {
 		return nil, errors.New("make pipeline: no props")
@@ -126,6 +142,9 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	}
 	for _, key := range props.KMSKeys {
 		destinations = append(destinations, permission{"kms:Decrypt", arn{whole: key}}, permission{"kms:GenerateDataKey", arn{whole: key}})
+	}
+	if messages, _ := parsed.MaxTries(); props.MaxReceives == 0 {
+		props.MaxReceives = min(messages, maxReceives)
 	}
 	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
 	if p.Tables == nil {
@@ -146,7 +165,8 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	return p, nil
 }
 
-// newSweep gives the process function a task from time to time. One that can't be given is not repeated: the next does the same.
+// newSweep makes a schedule that invokes the process function with a task. A failed invocation is
+// not retried, because the next one does the same.
 func (p *Pipeline) newSweep(id, task, description string, every time.Duration, paused bool) awsevents.Rule {
 	return awsevents.NewRule(p.scope, jsii.String(id), &awsevents.RuleProps{
 		Description: jsii.String("once: " + description), Enabled: jsii.Bool(!paused),

@@ -8,21 +8,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exceptions are the wildcards that AWS leaves no way around, as docs/security.md lists them: the action, and what the resource ends in.
+// exceptions are the wildcards that AWS requires, as docs/security.md lists them: the action, and
+// the end of the resource.
 var exceptions = map[string]string{
-	"s3:GetObject":       "/*", // an object can be named by its bucket only: its key is not known before
-	"s3:PutObject":       "/*",
-	"s3:DeleteObject":    "/*",
-	"execute-api:Invoke": "execute-api:/*", // a private API's policy, which stands in the API and can't name it
+	// an object's key is not known in advance, so that only its bucket can be named
+	"s3:GetObject":    "/*",
+	"s3:PutObject":    "/*",
+	"s3:DeleteObject": "/*",
+	// the policy of a private API is part of the API and can't name it
+	"execute-api:Invoke": "execute-api:/*",
 }
 
-// A statement of a policy, wherever it stands in a template.
+// A statement of a policy, anywhere in a template.
 type statement struct {
 	where, effect      string
 	actions, resources []string
 }
 
-// statements finds every policy document in a template, of whatever resource.
+// statements returns the statements of all policy documents in a template.
 func statements(x *template) []statement {
 	var out []statement
 	for id, r := range x.Resources {
@@ -50,7 +53,8 @@ func walk(value any, visit func(map[string]any)) {
 	}
 }
 
-// texts gives each item of one or several, strings as they are and functions as their JSON with what they join.
+// texts returns the items of each value, or the value itself if it is no list. Strings are
+// unchanged, functions of CloudFormation are JSON.
 func texts(values ...any) []string {
 	var out []string
 	for _, value := range values {
@@ -71,7 +75,7 @@ func texts(values ...any) []string {
 	return out
 }
 
-// wildcards lists what a template allows by wildcard and no exception covers.
+// wildcards returns the wildcards in a template that no exception covers.
 func wildcards(x *template) []string {
 	var out []string
 	for _, s := range statements(x) {
@@ -94,7 +98,7 @@ func excepted(action, resource string) bool {
 	return ok && strings.Count(resource, "*") == 1 && strings.HasSuffix(strings.TrimRight(resource, `"]}`), suffix)
 }
 
-// apis are the contexts of every kind of front door.
+// apis are the contexts of every kind of API.
 var apis = map[string][]string{
 	"http iam": nil,
 	"http jwt": {"auth=jwt", "jwtIssuer=https://issuer.example", "jwtAudience=once,other"},
@@ -117,7 +121,7 @@ func TestNoPolicyHasAWildcardThatIsNotDocumented(t *testing.T) {
 	}
 }
 
-func TestTheLookForWildcardsFindsThem(t *testing.T) {
+func TestWildcardsFindsEachKindOfWildcard(t *testing.T) {
 	policy := func(action, on any) *template {
 		return &template{Resources: map[string]resource{"p": {Properties: map[string]any{
 			"PolicyDocument": map[string]any{"Statement": []any{map[string]any{"Effect": "Allow", "Action": action, "Resource": on}}},
@@ -180,7 +184,8 @@ func TestOnlyTheSweepReadsTheIndexAndTheWholeTable(t *testing.T) {
 	}
 }
 
-// TestAFunctionTakesItsOwnDeadLettersOnly lists who may do what with dead-letter queues. To put dead letters back functions need what they may do anyway: send.
+// TestAFunctionTakesItsOwnDeadLettersOnly compares the permissions on dead-letter queues. A redrive
+// also needs the permission to send, which every function has anyway.
 func TestAFunctionTakesItsOwnDeadLettersOnly(t *testing.T) {
 	for name, context := range apis {
 		x := synth(t, context...)
@@ -239,7 +244,7 @@ func TestTheFunctionsMaySendToTheConfiguredDestinationsAndNoOther(t *testing.T) 
 	}
 }
 
-func TestNothingTakesRequestsWithoutTLS(t *testing.T) {
+func TestRequestsWithoutTLSAreRefused(t *testing.T) {
 	x := synth(t)
 	denied := 0
 	for _, s := range statements(x) {

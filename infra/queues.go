@@ -11,31 +11,40 @@ import (
 )
 
 const (
-	// maxMessage is the most that SQS takes: a body of 256 KiB may be sent as base64, with attributes.
+	// maxMessage is the largest size that SQS allows: a body of 256 KiB may be sent as base64, with
+	// attributes.
 	maxMessage = 1 << 20
-	// queueDays is the longest that SQS keeps a message. A standard queue's dead letters keep their age.
+	// queueDays is the longest time that SQS keeps a message. In a standard queue, a dead letter's
+	// age includes its time in the first queue.
 	queueDays = 14
-	// publishReceives is the most that SQS counts to: a trigger may wait for its destination as long as that takes, and the sweep sends another one.
+	// maxReceives is the largest receive count that SQS supports.
+	maxReceives = 1000
+	// publishReceives is the same: a trigger may wait that long for its destination. After that,
+	// the sweep sends another one.
 	publishReceives = 1000
 )
 
-// QueuesProps say how queues deliver.
+// QueuesProps configure queues.
 type QueuesProps struct {
-	// Timeout of the functions behind the queues: messages that fail come again after six times as long. Defaults to 30 s.
+	// Timeout of the functions behind the queues: failed messages are redelivered after six times
+	// this. Defaults to 30 s.
 	Timeout time.Duration
-	// MaxReceives of a message on an ingress queue, before it goes to the dead-letter queue without a reason. Defaults to 100.
+	// MaxReceives is how often a message on an ingress queue is received before the queue
+	// dead-letters it without a reason. Defaults to 1000, the maximum of SQS.
 	MaxReceives int
 }
 
-// Queues are the ways of messages through the system. Each kind has a first-in-first-out queue and a standard one, with a dead-letter queue of its own kind as SQS demands.
+// Queues are the queues of the system. For each purpose there is a first-in-first-out queue and a
+// standard one, with a dead-letter queue of the same kind as SQS requires.
 type Queues struct {
-	Ingress, IngressFIFO         awssqs.Queue // messages
-	Publish, PublishFIFO         awssqs.Queue // triggers: delayed ones, and the others
-	Dead, DeadFIFO               awssqs.Queue // messages: refused ones in Dead, and those that their queue gave up
-	DeadPublish, DeadPublishFIFO awssqs.Queue // effects and triggers, likewise
+	Ingress, IngressFIFO awssqs.Queue // messages
+	Publish, PublishFIFO awssqs.Queue // triggers: delayed ones, and the others
+	// messages: refused ones in Dead, and those that exceeded the receive count
+	Dead, DeadFIFO               awssqs.Queue
+	DeadPublish, DeadPublishFIFO awssqs.Queue // effects and triggers, with the same rule
 }
 
-// NewQueues makes the queues. Nil props are the defaults.
+// NewQueues returns the queues. If props is nil, the defaults apply.
 func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queues {
 	p := QueuesProps{}
 	if props != nil {
@@ -45,7 +54,7 @@ func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queue
 		p.Timeout = 30 * time.Second
 	}
 	if p.MaxReceives == 0 {
-		p.MaxReceives = 100
+		p.MaxReceives = maxReceives
 	}
 	scope = constructs.NewConstruct(scope, jsii.String(id))
 	q := &Queues{}
@@ -72,7 +81,8 @@ func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.Que
 	props.MaxMessageSizeBytes = jsii.Number(maxMessage)
 	if fifo {
 		props.Fifo = jsii.Bool(true)
-		props.DeduplicationScope = awssqs.DeduplicationScope_MESSAGE_GROUP // both are needed for high throughput
+		// both are needed for high throughput
+		props.DeduplicationScope = awssqs.DeduplicationScope_MESSAGE_GROUP
 		props.FifoThroughputLimit = awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID
 	}
 	q := awssqs.NewQueue(scope, jsii.String(id), &props)
@@ -80,7 +90,8 @@ func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.Que
 	return q
 }
 
-// denyPlaintext refuses requests without TLS. The CDK's own enforceSSL says the same with a wildcard.
+// denyPlaintext refuses requests without TLS. The CDK's enforceSSL has the same effect but uses a
+// wildcard.
 func denyPlaintext(resource, further *string, actions ...string) awsiam.PolicyStatement {
 	resources := []*string{resource}
 	if further != nil {
@@ -93,7 +104,7 @@ func denyPlaintext(resource, further *string, actions ...string) awsiam.PolicySt
 	})
 }
 
-// all gives the working queues, then the dead-letter queues, by the names of their outputs.
+// all returns the working queues, then the dead-letter queues, with the names of their outputs.
 func (q *Queues) all() (work, dead []namedQueue) {
 	return []namedQueue{{"Ingress", q.Ingress}, {"IngressFifo", q.IngressFIFO}, {"Publish", q.Publish}, {"PublishFifo", q.PublishFIFO}},
 		[]namedQueue{{"Dead", q.Dead}, {"DeadFifo", q.DeadFIFO}, {"DeadPublish", q.DeadPublish}, {"DeadPublishFifo", q.DeadPublishFIFO}}
@@ -104,19 +115,22 @@ type namedQueue struct {
 	queue awssqs.Queue
 }
 
-// grantSend lets a function put messages, triggers and dead letters where they belong. Every function may do all of it: what one has begun, another finishes.
+// grantSend allows a function to send messages, triggers and dead letters. Every function may send
+// all of them, because a function may finish the work of another.
 func (q *Queues) grantSend(grantee awsiam.IGrantable) {
 	for _, queue := range []awssqs.Queue{q.Ingress, q.IngressFIFO, q.Publish, q.PublishFIFO, q.Dead, q.DeadPublish} {
 		queue.Grant(grantee, jsii.String("sqs:SendMessage"))
 	}
 }
 
-// grantReceive lets the event source mapping of a function take messages off a queue.
+// grantReceive allows the event source mapping of a function to receive from a queue, and the
+// function to hide the messages that it retries until their next try.
 func grantReceive(queue awssqs.Queue, grantee awsiam.IGrantable) {
-	queue.Grant(grantee, *jsii.Strings("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")...)
+	queue.Grant(grantee, *jsii.Strings("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes")...)
 }
 
-// grantRedrive lets a function take dead letters off their queues, and give back those that stay. To put them back it needs grantSend.
+// grantRedrive allows a function to receive dead letters, and to return those that stay. To redrive
+// them it also needs grantSend.
 func grantRedrive(grantee awsiam.IGrantable, dead ...awssqs.Queue) {
 	for _, queue := range dead {
 		queue.Grant(grantee, *jsii.Strings("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility")...)

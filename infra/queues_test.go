@@ -6,19 +6,20 @@ import (
 	"testing"
 )
 
-// queues are the working queues and their dead-letter queues, by parts of their ids: name, first-in-first-out, receives.
+// queues are the working queues and their dead-letter queues: id, id of the dead-letter queue, FIFO
+// or not, receives.
 var queues = []struct {
 	id, dead string
 	fifo     bool
 	receives int
 }{
-	{"QueuesIngress", "QueuesIngressDead", false, 100},
-	{"QueuesIngressFifo", "QueuesIngressFifoDead", true, 100},
+	{"QueuesIngress", "QueuesIngressDead", false, 928},
+	{"QueuesIngressFifo", "QueuesIngressFifoDead", true, 928},
 	{"QueuesPublish", "QueuesPublishDead", false, 1000},
 	{"QueuesPublishFifo", "QueuesPublishFifoDead", true, 1000},
 }
 
-// hash is what the CDK puts behind an id.
+// queue returns the queue whose id is name followed by the CDK's hash.
 func (x *template) queue(t *testing.T, name string) (string, resource) {
 	t.Helper()
 	for id, r := range x.Resources {

@@ -45,7 +45,7 @@ func TestSettingsComeFromTheCommandLineAndFromFiles(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTheContextIsNamed(t *testing.T) {
+func TestSettingsErrorNamesEveryInvalidValue(t *testing.T) {
 	for want, values := range map[string]map[string]any{
 		"context deletionprotection: no such setting":  {"deletionprotection": "false"},
 		"context emulator: \"yes\" is neither":         {"emulator": "yes"},
@@ -88,7 +88,7 @@ func TestWhatIsWrongWithTheContextIsNamed(t *testing.T) {
 	}
 }
 
-func TestPropsAreCheckedAsTheContextIs(t *testing.T) {
+func TestPropsAreCheckedLikeTheContext(t *testing.T) {
 	for want, props := range map[string]PipelineProps{
 		"reservedConcurrency: 50 is less than 101": {ReservedConcurrency: 50},
 		"reservedConcurrency: 20 is less than 21":  {ReservedConcurrency: 20, MaxConcurrency: 10},
@@ -102,7 +102,7 @@ func TestPropsAreCheckedAsTheContextIs(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	for _, enough := range []int{0, 101} { // the next error is that there are no bootstraps
+	for _, enough := range []int{0, 101} { // the next error is about missing bootstraps
 		props := PipelineProps{Config: testConfig, Environment: map[string]string{"SHOP_SECRET": "whsec_MTIz"}, ReservedConcurrency: enough, Assets: t.TempDir()}
 		_, err := NewPipeline(awscdk.NewStack(NewApp(), jsii.String("S"), nil), "P", &props)
 		if err == nil || !strings.Contains(err.Error(), "bootstrap") {

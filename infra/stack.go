@@ -10,22 +10,18 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// NewStack makes the stack of a whole system. The error names what is wrong with the configuration or missing of the bootstraps.
+// NewStack returns the stack of a whole system. If the configuration or a bootstrap is invalid, it
+// returns an error.
 func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
-	text, err := os.ReadFile(s.Config)
+	text, err := os.ReadFile(s.ConfigFile)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
 		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
 	})
-	tables := tablesOf(stack, s)
-	p, err := NewPipeline(stack, "Pipeline", &PipelineProps{
-		Config: string(text), Assets: s.Assets, IngestFunction: s.IngestFunction, ProcessFunction: s.ProcessFunction, PublishFunction: s.PublishFunction,
-		Architecture: s.Architecture, Memory: s.Memory, Timeout: s.Timeout, MaxConcurrency: s.MaxConcurrency, ReservedConcurrency: s.ReservedConcurrency,
-		MaxReceives: s.MaxReceives, Sweep: s.Sweep, SweepAll: s.SweepAll, MetricsNamespace: s.MetricsNamespace, Paused: s.Paused, Environment: s.Environment, KMSKeys: s.KMSKeys, LogRetentionDays: s.LogRetentionDays, API: s.API, Tables: tables,
-		Unprotected: !s.DeletionProtection, Emulator: s.Emulator,
-	})
+	s.Config, s.Tables, s.Unprotected = string(text), tablesOf(stack, s), !s.DeletionProtection
+	p, err := NewPipeline(stack, "Pipeline", &s.PipelineProps)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +51,7 @@ func topic(scope constructs.Construct, arn string) awssns.ITopic {
 	return awssns.Topic_FromTopicArn(scope, jsii.String("AlarmTopic"), jsii.String(arn))
 }
 
-// outputs are where the command line finds the system.
+// outputs adds the outputs that the command line reads.
 func outputs(stack awscdk.Stack, p *Pipeline) {
 	output := func(name string, value *string) {
 		awscdk.NewCfnOutput(stack, jsii.String(name), &awscdk.CfnOutputProps{Value: value})
@@ -75,7 +71,7 @@ func outputs(stack awscdk.Stack, p *Pipeline) {
 	}
 }
 
-// NewApp makes an app with the CDK's behaviour pinned, however it is started.
+// NewApp returns an app with pinned feature flags of the CDK, regardless of how it is started.
 func NewApp() awscdk.App {
 	return awscdk.NewApp(&awscdk.AppProps{AnalyticsReporting: jsii.Bool(false), Context: &map[string]any{
 		"@aws-cdk/aws-iam:minimizePolicies":                           true,

@@ -56,7 +56,7 @@ func TestTablesHaveTheKeysOfTheStore(t *testing.T) {
 	}
 }
 
-// source gives the text of a package.
+// source returns the text of a package.
 func source(t *testing.T, folder string) string {
 	t.Helper()
 	paths, err := filepath.Glob(folder + "/*.go")
@@ -74,7 +74,7 @@ func source(t *testing.T, folder string) string {
 	return out.String()
 }
 
-func TestRestoredTablesTakeThePlaceOfTheStacksOwn(t *testing.T) {
+func TestRestoredTablesReplaceTheTablesOfTheStack(t *testing.T) {
 	x := synth(t, "groupsTable=old-groups", "tokensTable=old-tokens")
 	x.all(t, tableType, 0)
 	for _, id := range x.all(t, functionType, 3) {
@@ -90,7 +90,7 @@ func TestRestoredTablesTakeThePlaceOfTheStacksOwn(t *testing.T) {
 	}
 }
 
-func TestAPausedSystemTakesMessagesInAndProcessesNone(t *testing.T) {
+func TestAPausedSystemAcceptsMessagesAndProcessesNone(t *testing.T) {
 	x := synth(t, "paused=true")
 	for _, id := range x.all(t, mappingType, 4) {
 		x.Resources[id].expect(t, id, map[string]any{"Enabled": false})
@@ -109,7 +109,7 @@ func TestDeletionProtectionIsASetting(t *testing.T) {
 	}
 }
 
-func TestTheBucketIsPrivateEncryptedAndForgetsOnlyWhatIsStaged(t *testing.T) {
+func TestTheBucketIsPrivateEncryptedAndExpiresOnlyStagedObjects(t *testing.T) {
 	x := synth(t)
 	id, b := x.one(t, "AWS::S3::Bucket", "")
 	b.expect(t, id, map[string]any{
@@ -120,7 +120,7 @@ func TestTheBucketIsPrivateEncryptedAndForgetsOnlyWhatIsStaged(t *testing.T) {
 			map[string]any{"AbortIncompleteMultipartUpload": map[string]any{"DaysAfterInitiation": 1}, "Id": "uploads", "Status": "Enabled"},
 		},
 	})
-	if !strings.Contains(source(t, "../internal/blobkey"), `Staged = "`+strings.TrimSuffix(stagedPrefix, "/")+`"`) {
+	if !strings.Contains(source(t, "../internal/blob"), `Staged = "`+strings.TrimSuffix(stagedPrefix, "/")+`"`) {
 		t.Errorf("blobs are not staged under %s", stagedPrefix)
 	}
 	if b.DeletionPolicy != "Retain" {
@@ -142,7 +142,7 @@ func TestEveryFunctionAndTheAPILogWithRetention(t *testing.T) {
 	}
 }
 
-func TestSweepsAreScheduledWhereTheHandlersAre(t *testing.T) {
+func TestSweepsRunInTheFunctionWithTheHandlers(t *testing.T) {
 	for _, context := range [][]string{nil, {"processFunction=FOLDER/own"}} {
 		x := synth(t, context...)
 		target, _ := x.one(t, functionType, "Process")
@@ -155,7 +155,7 @@ func TestSweepsAreScheduledWhereTheHandlersAre(t *testing.T) {
 			rule.expect(t, rules[i], map[string]any{"State": "ENABLED", "Targets.0.Arn": arnOf(target), "Targets.1": nil})
 		}
 	}
-	tasks := source(t, "../internal/lambda")
+	tasks := source(t, "../internal/system/function")
 	for _, task := range []string{`TaskSweep    = "sweep"`, `TaskSweepAll = "sweep-all"`} {
 		if !strings.Contains(tasks, task) {
 			t.Errorf("the functions have no %s", task)
@@ -163,7 +163,7 @@ func TestSweepsAreScheduledWhereTheHandlersAre(t *testing.T) {
 	}
 }
 
-func TestNeitherTheScheduleNorLambdaRepeatsASweepThatFails(t *testing.T) {
+func TestNeitherTheScheduleNorLambdaRetriesAFailedSweep(t *testing.T) {
 	x := synth(t)
 	process, _ := x.one(t, functionType, "Process")
 	for _, id := range x.all(t, "AWS::Lambda::EventInvokeConfig", 1) {
@@ -193,7 +193,7 @@ func TestEverythingThatCanBeTaggedIsTagged(t *testing.T) {
 	}
 }
 
-func TestOutputsNameWhatTheCommandLineLooksFor(t *testing.T) {
+func TestOutputsHaveTheNamesThatTheCommandLineReads(t *testing.T) {
 	want := []string{
 		"ApiUrl", "Bucket", "DeadFifoQueueUrl", "DeadPublishFifoQueueUrl", "DeadPublishQueueUrl", "DeadQueueUrl", "GroupsTable", "IngressFifoQueueUrl", "IngressQueueUrl",
 		"ProcessFunction", "PublishFifoQueueUrl", "PublishFunction", "PublishQueueUrl", "TokensTable",
@@ -214,7 +214,7 @@ func TestOutputsNameWhatTheCommandLineLooksFor(t *testing.T) {
 	}
 }
 
-func TestAnEmulatorGetsOnlyWhatItTakes(t *testing.T) {
+func TestAStackForAnEmulatorOmitsUnsupportedResources(t *testing.T) {
 	x := synth(t, "emulator=true", "api=rest")
 	x.all(t, "AWS::CloudWatch::Dashboard", 0)
 	x.all(t, "AWS::ApiGateway::Account", 0)

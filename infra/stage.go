@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// stage makes a folder of a bootstrap, built for an architecture, and the configuration.
+// stage makes a folder with a bootstrap, which is built for an architecture, and the configuration.
 func stage(asset, config string, built Architecture) (folder string, err error) {
 	from := filepath.Join(asset, "bootstrap")
 	in, err := os.Open(from) //nolint:gosec // the operator names it
@@ -43,7 +43,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// runsOn refuses a program that is built for another architecture: it would be deployed, and each start of it would fail. What is no program, such as a script, may be right.
+// runsOn returns an error if a program is built for another architecture: it could be deployed, but
+// would fail at each start. A file that is not a program, such as a script, is accepted.
 func runsOn(bootstrap io.ReaderAt, built Architecture) error {
 	program, err := elf.NewFile(bootstrap)
 	if err != nil {

@@ -8,27 +8,31 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// waitingIndex finds the groups that have messages held, by heldAttribute; without it a sweep would read the whole table to act on a gap.
+// waitingIndex finds the groups that hold messages, by heldAttribute. Without it a sweep would read
+// the whole table to act on a gap.
 const (
 	waitingIndex  = "waiting"
 	heldAttribute = "held"
 )
 
-// ttlAttribute is where the store puts the time at which an item may go. It only gives storage back: what counts is in conditions.
+// ttlAttribute is the time after which an item may be deleted. It only frees storage; conditions
+// decide expiry.
 const ttlAttribute = "expires"
 
-// TablesProps say how tables are kept.
+// TablesProps configure tables.
 type TablesProps struct {
-	// Unprotected lets the tables be deleted, and deletes them with the stack. Defaults to false.
+	// Unprotected allows the tables to be deleted, and deletes them with the stack. Defaults to
+	// false.
 	Unprotected bool
 }
 
-// Tables are the primary storage: groups and tokens, on demand, encrypted, with recovery to any second of the last 35 days.
+// Tables are the primary storage: groups and tokens, on demand, encrypted, with recovery to any
+// second of the last 35 days.
 type Tables struct {
 	Groups, Tokens awsdynamodb.ITable
 }
 
-// NewTables makes the tables. Nil props are the defaults.
+// NewTables returns new tables. If props is nil, the defaults apply.
 func NewTables(scope constructs.Construct, id string, props *TablesProps) *Tables {
 	if props == nil {
 		props = &TablesProps{}
@@ -41,7 +45,8 @@ func NewTables(scope constructs.Construct, id string, props *TablesProps) *Table
 	return &Tables{Groups: groups, Tokens: newTable(scope, "Tokens", nil, *props)}
 }
 
-// ExistingTables are tables that are there already, such as restored ones, by their names. The stack neither changes nor deletes them.
+// ExistingTables returns existing tables, such as restored ones, by name. The stack neither changes
+// nor deletes them.
 func ExistingTables(scope constructs.Construct, groups, tokens string) *Tables {
 	return &Tables{
 		Groups: awsdynamodb.Table_FromTableName(scope, jsii.String("ExistingGroups"), jsii.String(groups)),
@@ -69,22 +74,24 @@ func removal(unprotected bool) awscdk.RemovalPolicy {
 	return awscdk.RemovalPolicy_RETAIN
 }
 
-// GrantUse lets the engine work on both tables. A transaction needs the permissions of what it does.
+// GrantUse allows the engine to use both tables. A transaction needs the permissions of its parts.
 func (t *Tables) GrantUse(grantee awsiam.IGrantable) {
 	for _, table := range []awsdynamodb.ITable{t.Groups, t.Tokens} {
 		allow(grantee, table.TableArn(), "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
 	}
-	allow(grantee, t.Groups.TableArn(), "dynamodb:Query") // finds held messages
+	allow(grantee, t.Groups.TableArn(), "dynamodb:Query") // reads held messages
 }
 
-// GrantSweep lets a sweep find groups that nobody works on; it needs GrantUse too. No message path reads an index or a whole table, and nothing reads all tokens: what
-// has expired, the time-to-live of the table deletes.
+// GrantSweep allows a sweep to find groups; it needs GrantUse too. Processing a message never reads
+// an index or a whole table. Tokens are never scanned: the table's time-to-live deletes expired
+// ones.
 func (t *Tables) GrantSweep(grantee awsiam.IGrantable) {
 	allow(grantee, awscdk.Fn_Join(jsii.String("/index/"), &[]*string{t.Groups.TableArn(), jsii.String(waitingIndex)}), "dynamodb:Query")
 	allow(grantee, t.Groups.TableArn(), "dynamodb:Scan")
 }
 
-// allow grants actions on one resource. The CDK's grants for tables with an index allow every index, by a wildcard.
+// allow grants actions on one resource. The CDK's own grants for tables with an index allow every
+// index, by a wildcard.
 func allow(grantee awsiam.IGrantable, resource *string, actions ...string) {
 	awsiam.Grant_AddToPrincipal(&awsiam.GrantOnPrincipalOptions{Grantee: grantee, Actions: jsii.Strings(actions...), ResourceArns: &[]*string{resource}})
 }

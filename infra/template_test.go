@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// A template is what a stack was synthesized to. The CDK's own assertions panic where they fail, so it is decoded and looked at as data.
+// A template is a synthesized stack. The CDK's own assertions panic when they fail, so the tests
+// decode it and compare data.
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
@@ -34,7 +35,7 @@ type resource struct {
 	DependsOn      any
 }
 
-// testConfig has a destination of every kind that a deployed system serves.
+// testConfig has a destination of every kind that a deployed system supports.
 const testConfig = `
 streams:
   orders: {destinations: [shop, billing, abroad, topic, bus, next]}
@@ -48,10 +49,10 @@ destinations:
   next:    {stream: later}
 `
 
-// built are the templates that tests have made already, by their context: the CDK takes seconds for each.
+// built caches templates by their context, because the CDK takes seconds for each.
 var built = map[string]*template{}
 
-// synth makes the template of a context, NAME=VALUE each, with functions that are empty.
+// synth returns the template of a context, NAME=VALUE each, with functions that are empty.
 func synth(t *testing.T, context ...string) *template {
 	t.Helper()
 	key := strings.Join(context, " ")
@@ -104,7 +105,8 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// all gives the ids of the resources of a type, sorted. There must be as many as expected.
+// all returns the ids of the resources of a type, sorted. It fails the test unless there are as
+// many as expected.
 func (x *template) all(t *testing.T, kind string, expected int) []string {
 	t.Helper()
 	var ids []string
@@ -119,7 +121,7 @@ func (x *template) all(t *testing.T, kind string, expected int) []string {
 	return ids
 }
 
-// one gives the only resource of a type whose id has a part.
+// one returns the only resource of a type whose id contains part.
 func (x *template) one(t *testing.T, kind, part string) (string, resource) {
 	t.Helper()
 	var found []string
@@ -134,7 +136,7 @@ func (x *template) one(t *testing.T, kind, part string) (string, resource) {
 	return found[0], x.Resources[found[0]]
 }
 
-// at follows a path of fields and indexes: A.B.0.C. What is not there is nil.
+// at returns the value at a path of fields and indexes: A.B.0.C. If there is none, it returns nil.
 func at(value any, path string) any {
 	for step := range strings.SplitSeq(path, ".") {
 		switch v := value.(type) {
@@ -153,7 +155,7 @@ func at(value any, path string) any {
 	return value
 }
 
-// expect compares what is at paths of a resource, as JSON.
+// expect compares the values at paths of a resource, as JSON.
 func (r resource) expect(t *testing.T, id string, want map[string]any) {
 	t.Helper()
 	for path, value := range want {
@@ -171,7 +173,7 @@ func asJSON(v any) string {
 	return string(data)
 }
 
-// ref and arn are how templates name a resource and its ARN.
+// ref and arn return references to a resource and to its ARN, as templates have them.
 func ref(id string) any { return map[string]any{"Ref": id} }
 
 func arnOf(id string) any { return map[string]any{"Fn::GetAtt": []any{id, "Arn"}} }

@@ -1,4 +1,5 @@
-// Package oncetest opens a system in memory, for tests of handlers: it processes at once, publishes at once, and shows what became real.
+// Package oncetest opens a system in memory, for tests of handlers. It processes and publishes
+// without delay, and shows the committed results.
 package oncetest
 
 import (
@@ -14,20 +15,20 @@ import (
 
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/dedup/memstore"
-	"github.com/effectively-once/once/internal/forward"
-	"github.com/effectively-once/once/internal/lease"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
 
-// A System is a [once.System] in memory. What [once.System.Process] and [once.System.Call] commit is published before they return.
+// A System is a [once.System] in memory. [once.System.Process] and [once.System.Call] publish their
+// effects before they return.
 type System struct {
 	*once.System
 	backend *backend
 }
 
-// New opens a system that has these destinations. Nothing needs to be closed.
+// New opens a system with these destinations. It need not be closed.
 func New(destinations ...string) *System {
 	b := &backend{memory: &memory{
 		store:        memstore.New(time.Now), //nolint:forbidigo // the one default clock
@@ -39,15 +40,16 @@ func New(destinations ...string) *System {
 	return &System{once.New(b), b}
 }
 
-// Restart gives a system on the same memory, without its streams and handlers: what a deployment of another version finds.
+// Restart returns a system on the same memory, without its streams and handlers, as if another
+// version had been deployed.
 func (s *System) Restart() *System {
 	next := s.backend.restart()
 	return &System{once.New(next), next}
 }
 
-// An Effect is a message that was published.
+// An Effect is a published message.
 type Effect struct {
-	// Identity is the same however often the effect is sent: stream/group/number.
+	// Identity is stream/group/number: the same for every copy of the effect.
 	Identity string
 	// Group is the group at the destination.
 	Group       string
@@ -56,29 +58,40 @@ type Effect struct {
 	Body        string
 }
 
-// Sent gives what was published to a destination, in order.
+// Sent returns the effects that were published to a destination, in order. It panics if the system
+// has no such destination: the name is misspelt.
 func (s *System) Sent(destination string) []Effect {
 	s.backend.mu.Lock()
 	defer s.backend.mu.Unlock()
+	if !slices.Contains(s.backend.destinations, destination) {
+		panic(fmt.Sprintf("oncetest: there is no destination %q, but %q", destination, s.backend.destinations))
+	}
 	return slices.Clone(s.backend.sent[destination])
 }
 
-// Blob gives a published object, nil where there is none.
+// Blob returns a published object, or nil if there is none.
 func (s *System) Blob(key string) []byte {
 	s.backend.mu.Lock()
 	defer s.backend.mu.Unlock()
 	return bytes.Clone(s.backend.blobs[key])
 }
 
-// State gives the state of a group, the zero value where it has none.
+// State returns the state of a group, or the zero value if it has none.
 func State[S any](ctx context.Context, s *System, stream, group string) (S, error) {
 	var state S
+	if engine := s.backend.engine; engine != nil {
+		if _, ok := engine.Stream(stream); !ok {
+			return state, fmt.Errorf("load state: there is no stream %q", stream)
+		}
+	}
 	groups, _, err := s.backend.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
 	if err != nil || len(groups[0].State) == 0 {
 		return state, err
 	}
-	if err := json.Unmarshal(groups[0].State, &state); err != nil {
-		return state, fmt.Errorf("decode state: %w", err)
+	d := json.NewDecoder(bytes.NewReader(groups[0].State))
+	d.DisallowUnknownFields() // as the handler reads it
+	if err := d.Decode(&state); err != nil {
+		return state, fmt.Errorf("decode state of group %s/%s as %T: %w", stream, group, state, err)
 	}
 	return state, nil
 }
@@ -91,7 +104,8 @@ type backend struct {
 
 func (b *backend) restart() *backend { return &backend{memory: b.memory} }
 
-// memory is what outlives a restart: the store, the queues, what was sent, the blobs.
+// memory is the part that outlives a restart: the store, the queues, the published effects, the
+// blobs.
 type memory struct {
 	store        *memstore.Store
 	destinations []string
@@ -116,7 +130,7 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
-			s.Handler, s.Stateless = forward.To(s.Destinations), true
+			s.Handler, s.Stateless = dedup.ForwardTo(s.Destinations), true
 		}
 		cfg.Streams = append(cfg.Streams, s.Stream)
 	}
@@ -125,7 +139,7 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 	return b, err
 }
 
-// Process and Call publish what was committed before they return.
+// Process and Call publish the effects that they commit before they return.
 
 func (b *backend) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	defer b.publish(ctx)
@@ -137,7 +151,8 @@ func (b *backend) Call(ctx context.Context, m record.Message) record.Outcome {
 	return b.engine.Call(ctx, m)
 }
 
-// publish does what the triggers ask for. The senders are in memory: only a context that has ended makes it fail, and then the next call finishes it.
+// publish publishes the triggered groups. The senders are in memory, so it fails only if the
+// context has ended; then the next call publishes the rest.
 func (b *backend) publish(ctx context.Context) {
 	b.mu.Lock()
 	groups := b.triggered
@@ -153,7 +168,7 @@ func (b *backend) publish(ctx context.Context) {
 	}
 }
 
-// Run has nothing to do but to wait: whatever is processed is published at once.
+// Run waits for the context, because effects are published during processing.
 func (b *backend) Run(ctx context.Context) error {
 	<-ctx.Done()
 	return nil
@@ -163,7 +178,8 @@ func (b *backend) Handler() http.Handler { return http.NotFoundHandler() }
 func (b *backend) Tokens() lease.Store   { return b.store }
 func (b *backend) Close() error          { return nil }
 
-// Trigger takes the triggers that follow a commit. Delayed ones are for crashes, which memory does not survive.
+// Trigger records the triggers after a commit. It ignores delayed ones, which are for crashes:
+// memory does not survive a crash.
 func (b *backend) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
 	if delay > 0 {
 		return nil
@@ -183,7 +199,7 @@ var errNoQueue = errors.New("a system in memory has no queues")
 func (b *backend) Return(context.Context, []record.Message) error     { return errNoQueue }
 func (b *backend) DeadLetter(context.Context, []record.Refused) error { return errNoQueue }
 
-// A sender keeps what is sent to one destination.
+// A sender records the deliveries to one destination.
 type sender struct {
 	*backend
 	name string

@@ -1,24 +1,30 @@
-// Package onlambda opens a system on DynamoDB and SQS and serves one of its three functions on AWS Lambda, with the handlers of your own program:
+// Package onlambda opens a system on DynamoDB and SQS and serves one of its three functions on AWS
+// Lambda, with the handlers of your own program:
 //
 //	sys, err := onlambda.Open(ctx, onlambda.Options{})
 //	...
 //	once.Handle(sys, "transfers", transfer)
 //	err = sys.Run(ctx)
 //
-// Built as a bootstrap and named to the deployment, it takes the place of the function that comes with once. The same handlers run on a laptop when package embedded opens
-// the system.
+// Build the program as a bootstrap and pass it to the deployment, which uses it instead of the
+// function that comes with once. The same handlers run on a laptop if package embedded opens the
+// system.
 //
 // # Environment
 //
-// The deployment sets the variables that name tables, queues and configuration; Open names each one that is missing.
+// The deployment sets the variables that name tables, queues and configuration; if some are
+// missing, Open returns an error that names them.
 //
 // # Configuration
 //
-// The other functions know the configuration file only, and admit, route, hold and remember by what it says. So every stream that the program handles has to be in once.yaml, and
-// what the program declares of its admission, order, retention, gap policy and bounds must be what stands there: a system that says otherwise does not start, with an error that
-// names the stream and the setting. How long a group's state is kept may be said in code alone: it is written with the state.
+// The other functions read only the configuration file: it controls admission, order, routing, held
+// messages and retention. So every stream with a handler has to be in once.yaml. If the program
+// declares another admission, order, retention, gap policy or bounds than the file, the system does
+// not start, and the error names the stream and the setting. The time for which a group's state is
+// kept may be set in code alone, because it is stored with the state.
 //
-// One-time requests run in the function behind the API: a program that handles those is built with Options{Function: Ingest} too, and takes that function's place as well.
+// One-time requests run in the function behind the API. If the program handles those, build it a
+// second time with Options{Function: Ingest}, and use that build for the API's function.
 //
 // # Limits
 //
@@ -31,23 +37,24 @@ import (
 	"log/slog"
 
 	"github.com/effectively-once/once"
-	"github.com/effectively-once/once/internal/lambda"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 // A Function is one of the three functions of a deployment.
-type Function = lambda.Function
+type Function = function.Function
 
 // The functions.
 const (
-	// Process runs handlers: it is behind the ingress queues. It is the one that a program with handlers takes the place of.
-	Process = lambda.Process
-	// Ingest takes messages and requests in over HTTP. One-time requests run their handlers here.
-	Ingest = lambda.Ingest
+	// Process runs handlers for the ingress queues. A program with handlers usually replaces this
+	// function.
+	Process = function.Process
+	// Ingest accepts messages and requests over HTTP. One-time requests run their handlers here.
+	Ingest = function.Ingest
 	// Publish sends effects to their destinations.
-	Publish = lambda.Publish
+	Publish = function.Publish
 )
 
-// Options of a function. The zero value is Process.
+// Options configure a function. The zero value is Process.
 type Options struct {
 	// Function defaults to Process.
 	Function Function
@@ -65,9 +72,9 @@ func Open(ctx context.Context, o Options) (*once.System, error) {
 		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", o.Function)
 	}
 	if o.Log == nil {
-		o.Log = lambda.NewLog()
+		o.Log = function.NewLog()
 	}
-	b, err := lambda.NewBackend(ctx, o.Function, o.Log)
+	b, err := function.NewBackend(ctx, o.Function, o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open function: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A chaosVerdict is what the judge of e2e/chaos writes into verdict.json.
+// A chaosVerdict is the content of verdict.json, which the judge of e2e/chaos writes.
 type chaosVerdict struct {
 	Form                                                                               string
 	Offered, Accepted, Applied, Sent, Repeated, Refused, Answers, Lost, Doubled, Wrong int
@@ -22,7 +22,8 @@ type chaosVerdict struct {
 	Seconds                                                                            float64
 }
 
-// chaosForms say how many messages each system is offered, and how often something bad is done to it.
+// chaosForms returns, for each system, the number of offered messages and the mean time between
+// faults.
 func chaosForms(long bool) []chaosForm {
 	if long {
 		return []chaosForm{{"embedded", 1_000_000, "1s", 128}, {"functions", 50_000, "1s", 64}}
@@ -37,7 +38,9 @@ type chaosForm struct {
 	clients  int
 }
 
-// chaos offers messages to the product, built as e2e/chaos_build_test.go says, while everything bad happens to it at once, and lets a judge that shares no code with it count what came out. The evidence stays in bin/chaos.
+// chaos sends messages to the product, built as e2e/chaos_build_test.go describes, while all kinds
+// of faults are injected concurrently. Then a judge that shares no code with the product counts the
+// effects. The evidence stays in bin/chaos.
 func chaos(ctx context.Context, o options) error {
 	folder, err := filepath.Abs(filepath.Join(o.root, "bin", "chaos"))
 	if err != nil {
@@ -64,7 +67,7 @@ func chaos(ctx context.Context, o options) error {
 	return errors.Join(errs...)
 }
 
-// run lets the test do it, prints how far it is, and reads the verdict.
+// run runs the test, prints its progress, and returns the verdict.
 func (f chaosForm) run(ctx context.Context, root, folder string) (*chaosVerdict, error) {
 	args := []string{
 		"go", "test", "-count=1", "-v", "-timeout=24h", "-run=^TestChaosLeavesEveryMessageWithOneEffect$/^" + f.name + "$", ".",
@@ -90,13 +93,14 @@ func (f chaosForm) run(ctx context.Context, root, folder string) (*chaosVerdict,
 	last := follow(bufio.NewScanner(out))
 	if err := cmd.Wait(); err != nil {
 		err = fmt.Errorf("%w\n%s%s", err, last, stderr.String())
-		v, _ := readVerdict(filepath.Join(folder, f.name)) // it may not have come so far
+		// there is no verdict if the test failed early
+		v, _ := readVerdict(filepath.Join(folder, f.name))
 		return v, err
 	}
 	return readVerdict(filepath.Join(folder, f.name))
 }
 
-// follow prints the lines that tell how far it is, and gives what else was said of what went wrong.
+// follow prints the lines of progress, and returns the other lines, which describe failures.
 func follow(lines *bufio.Scanner) string {
 	var wrong strings.Builder
 	lines.Buffer(nil, 1<<20)

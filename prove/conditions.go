@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// A score is what came out of one package whose conditions were removed.
+// A score is the result for one package whose conditions were removed.
 type score struct {
 	of                   string
-	found, reason, still int // found by a test, surviving for a reason, and surviving without
+	found, reason, still int // found by a test, surviving with a reason, surviving without
 	seconds              float64
-	// hidden says why nothing is known of the package, or not all.
+	// hidden is the reason why the package was not, or not fully, tested.
 	hidden string
 }
 
-// removeConditions takes each condition out of each conditional write, one at a time, and lets the tests find out. It starts the emulators that some of the tests need, unless the
-// environment names others.
+// removeConditions removes each condition of each conditional write, one at a time, and runs the
+// tests. It starts the emulators that some of the tests need, unless the environment names others.
 func removeConditions(ctx context.Context, o options) error {
 	const test = "TestEveryConditionOfAConditionalWriteIsTested"
 	args := []string{"go", "test", "./internal/explore/mistakes", "-count=1", "-json", "-timeout=4h", "-run=^" + test + "$", "-conditions="}
@@ -47,7 +47,8 @@ func removeConditions(ctx context.Context, o options) error {
 	return o.documented("conditions", scoreTable(scores))
 }
 
-// scoresOf reads the events of the test, and gives what else it said of what went wrong. It prints what survives.
+// scoresOf reads the events of the test and returns a score for each package. It prints survivors.
+// said is the rest of the output, which describes failures.
 func scoresOf(events io.Reader, prefix string) (scores []*score, said string, err error) {
 	var wrong strings.Builder
 	by := map[string]*score{}
@@ -69,7 +70,7 @@ func scoresOf(events io.Reader, prefix string) (scores []*score, said string, er
 	return scores, wrong.String(), err
 }
 
-// take notes an event, and gives what of it is not expected.
+// take counts an event, and returns its output if it describes a failure.
 func (s *score) take(action, output string, elapsed float64) (wrong string) {
 	switch action {
 	case "pass", "fail":
@@ -100,7 +101,8 @@ func (s *score) take(action, output string, elapsed float64) (wrong string) {
 	return ""
 }
 
-// printScores ends in what is not shown at all, so that nobody takes it for shown.
+// printScores prints a table of the scores. Its last line counts the packages without a result, so
+// that they are not taken for tested.
 func printScores(scores []*score) {
 	slices.SortFunc(scores, func(a, b *score) int { return strings.Compare(a.of, b.of) })
 	fmt.Printf("  %-32s %10s %15s %21s %8s\n", "package", "conditions", "found by a test", "survive for a reason", "time")
@@ -118,7 +120,7 @@ func printScores(scores []*score) {
 	fmt.Printf("  %d packages, %d of them not shown; %d conditions whose removal no test finds, without a reason\n", len(scores), hidden, all.still)
 }
 
-// scoreTable is what the documentation says of the conditions.
+// scoreTable returns the table of conditions for the documentation.
 func scoreTable(scores []*score) string {
 	var b strings.Builder
 	b.WriteString("| package | conditions | found by a test | survive for a reason |\n|---|---|---|---|\n")

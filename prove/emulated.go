@@ -2,7 +2,8 @@ package main
 
 import "os"
 
-// emulated has a command started together with what stands in for AWS, by localstack/aws.sh at that path, unless the environment names others.
+// emulated returns a command that is run with the emulators of AWS, by the script
+// localstack/aws.sh, unless the environment names other endpoints.
 func emulated(script string, args []string) []string {
 	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" {
 		return args

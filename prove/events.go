@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// An event is what go test -json says in one line.
+// An event is one line of the output of go test -json.
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64 // seconds

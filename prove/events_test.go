@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatWasNotTriedCountsAsNotShown(t *testing.T) {
+func TestAPackageThatWasNotTestedIsNotCountedAsShown(t *testing.T) {
 	for name, c := range map[string]struct{ events, hidden string }{
 		"its tests were skipped": {`{"Action":"output","Test":"T/a","Output":"    x_test.go:1: HOST is not set\n"}
 			{"Action":"skip","Test":"T/a"}`, "it was skipped: HOST is not set"},
@@ -20,7 +20,7 @@ func TestWhatWasNotTriedCountsAsNotShown(t *testing.T) {
 	}
 }
 
-func TestAConditionThatNoTestFindsIsTold(t *testing.T) {
+func TestAConditionThatNoTestFindsIsReported(t *testing.T) {
 	scores, said, err := scoresOf(strings.NewReader(`
 		{"Action":"output","Test":"T/a","Output":"    x_test.go:1: killed a.go f: x: --- FAIL\n"}
 		{"Action":"output","Test":"T/a","Output":"    x_test.go:1: survives a.go f: y: saves a look\n"}
@@ -34,7 +34,7 @@ func TestAConditionThatNoTestFindsIsTold(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatWasSkippedIsAnError(t *testing.T) {
+func TestASkippedHistoryIsAnError(t *testing.T) {
 	all, _, err := printHistories(strings.NewReader(`
 		{"Action":"output","Package":"once/internal/a","Test":"T","Output":"    x_test.go:1: 3 histories, 40 operations, 2 answers lost, 0 violations, 0 undecided\n"}
 		{"Action":"skip","Package":"once/internal/b","Test":"T"}`))
@@ -51,13 +51,13 @@ func TestAPackageWithoutHistoriesIsAnError(t *testing.T) {
 		_, _, err := printHistories(strings.NewReader(`
 			{"Action":"output","Package":"once/internal/a","Test":"T","Output":"    x_test.go:1: 3 histories, 40 operations, 2 answers lost, 0 violations, 0 undecided\n"}
 			{"Action":"pass","Package":"once/internal/a"}` + events))
-		if err == nil || err.Error() != "b has played no history" {
+		if err == nil || err.Error() != "b has no histories" {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}
 }
 
-func TestEventsThatEndAmidALineAreAnError(t *testing.T) {
+func TestTruncatedEventsAreAnError(t *testing.T) {
 	if _, _, err := scoresOf(strings.NewReader(`{"Action":"pa`), "T/"); err == nil {
 		t.Error("no error")
 	}

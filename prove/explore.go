@@ -17,7 +17,8 @@ import (
 	"github.com/effectively-once/once/internal/explore/mistakes"
 )
 
-// smallBound is about how many states of a scenario with a small number are visited in the short form. All else ends where a scenario says, or when there are no more.
+// smallBound is about how many states of a scenario with a small limit are visited in the short
+// form. Other explorations end as their scenario says, or when there are no more states.
 const smallBound = 100_000
 
 func exploreAll(ctx context.Context, o options) error {
@@ -41,7 +42,7 @@ func exploreAll(ctx context.Context, o options) error {
 				return err
 			}
 			if r.Violation == nil && (!r.Exhausted || r.Ends == 0) {
-				return fmt.Errorf("%s: exhausted is %v, with %d ends: so it shows less than is said of it", s.Name, r.Exhausted, r.Ends)
+				return fmt.Errorf("%s: exhausted is %v, with %d ends: the exploration is incomplete", s.Name, r.Exhausted, r.Ends)
 			}
 			found.add(r, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
 			return nil
@@ -67,7 +68,7 @@ func exploreAll(ctx context.Context, o options) error {
 		return err
 	}
 	if len(scenarios) == 0 || len(small) == 0 {
-		return errors.New("there is nothing to explore")
+		return errors.New("no explorations found")
 	}
 	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios), found.states, found.steps, found.violations)
 	if found.violations > 0 {
@@ -76,7 +77,7 @@ func exploreAll(ctx context.Context, o options) error {
 	return nil
 }
 
-// A tally prints what explorations found, and counts it.
+// A tally prints and counts the results of explorations.
 type tally struct {
 	mu                                      sync.Mutex
 	explorations, states, steps, violations int

@@ -6,7 +6,8 @@ import (
 	"os/exec"
 )
 
-// fuzzAll gives every parser and every decoder of a record what nobody would write: for two seconds each, or for ten minutes.
+// fuzzAll fuzzes every parser and every decoder of a record: for two seconds each, or for ten
+// minutes.
 func fuzzAll(ctx context.Context, o options) error {
 	cmd := exec.CommandContext(ctx, "make", "fuzz")
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = o.root, os.Stdout, os.Stderr, os.Environ()

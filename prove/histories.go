@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// figures are what a test says that it checked; see history.Figures.
+// figures matches the figures that a test prints; see history.Figures.
 var figures = regexp.MustCompile(`(\d+) histories, (\d+) operations, (\d+) answers lost, (\d+) violations, (\d+) undecided`)
 
-// histories lets concurrent callers call every store and queue, a million times and more in the long form, and asks whether one order of the calls explains all answers. It starts the emulators
-// that stand in for AWS, unless the environment names others.
+// histories calls every store and queue concurrently, a million times and more in the long form,
+// and checks that one order of the calls explains all results. It starts the emulators of AWS,
+// unless the environment names other endpoints.
 func histories(ctx context.Context, o options) error {
 	args := []string{
 		"go", "test", "-count=1", "-json", "-p=1", "-timeout=12h", "-run=^TestHistoriesAreLinearizable$",
@@ -46,7 +47,8 @@ func histories(ctx context.Context, o options) error {
 	return nil
 }
 
-// printHistories prints the figures of each test when it tells them, and gives what else was said. A test that was skipped shows nothing, and so does a package in which none was found.
+// printHistories prints the figures of each test as they arrive, and returns the other output. A
+// skipped test is an error, and so is a package without a test.
 func printHistories(events io.Reader) (all int, said string, err error) {
 	var rest strings.Builder
 	played := map[string]bool{}
@@ -57,7 +59,7 @@ func printHistories(events io.Reader) (all int, said string, err error) {
 		case e.Action == "skip" && e.Test != "":
 			err = errors.Join(err, fmt.Errorf("%s was skipped", name))
 		case e.Test == "" && (e.Action == "pass" || e.Action == "skip") && !played[e.Package]:
-			err = errors.Join(err, fmt.Errorf("%s has played no history", name))
+			err = errors.Join(err, fmt.Errorf("%s has no histories", name))
 		case f != nil:
 			played[e.Package] = true
 			if _, kind, ok := strings.Cut(e.Test, "/"); ok {

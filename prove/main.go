@@ -1,4 +1,5 @@
-// Command prove shows what the product claims: no message lost, no effect doubled. It runs from the root of the source, in minutes, or for hours with -long, and ends in figures.
+// Command prove checks the product's guarantees: no message lost, no effect doubled. Run it from
+// the root of the source; it takes minutes, or hours with -long, and prints figures.
 package main
 
 import (
@@ -13,7 +14,7 @@ import (
 	"time"
 )
 
-// A part of the proof prints its figures. Its error says what did not hold.
+// A part of the proof prints its figures. It returns an error if a guarantee was violated.
 type part struct {
 	name, what string
 	run        func(ctx context.Context, o options) error
@@ -22,18 +23,20 @@ type part struct {
 type options struct {
 	long bool
 	root string
-	// update writes the tables of the documentation, in place of comparing them.
+	// update writes the tables of the documentation instead of comparing them.
 	update bool
 }
 
 func parts() []part {
 	return []part{
 		{"explore", "every order and every failure of the real code, in small scenarios", exploreAll},
-		{"mistakes", "known mistakes, each made in a copy of the source, and what catches it", makeMistakes},
-		{"conditions", "each condition of each conditional write, taken out, and the tests that find out", removeConditions},
-		{"histories", "what concurrent callers of each store and each queue were told, and whether one order of their calls explains it", histories},
-		{"fuzz", "every parser and every decoder, given what nobody would write", fuzzAll},
-		{"chaos", "the product's binaries, built with a clock that can be set and shorter waits, while they are killed, stalled and cut off, on a disk that fills up, and what came out", chaos},
+		{"mistakes", "known mistakes, each made in a copy of the source, and the check that catches it", makeMistakes},
+		{"conditions", "each condition of each conditional write, removed, and whether a test fails", removeConditions},
+		{"mutants", "small faults outside the engine, each made in a copy of the source, and how many the tests notice", tryMutants},
+		{"histories", "the answers to concurrent callers of each store and each queue, and whether one order of their calls explains them", histories},
+		{"fuzz", "every parser and every decoder, with invalid input", fuzzAll},
+		{"damage", "data folders with damaged, cut and missing files, and power failures at any operation on the disk", damage},
+		{"chaos", "the product's binaries, built with a clock that can be set and shorter waits, while they are killed, stalled and cut off, on a disk that fills up, and the effects", chaos},
 	}
 }
 
@@ -48,7 +51,7 @@ func run() error {
 	var o options
 	only := flag.String("only", "", "comma-separated parts to run; default all")
 	flag.BoolVar(&o.long, "long", false, "the long form: hours in place of minutes")
-	flag.BoolVar(&o.update, "update", false, "write the tables of docs/correctness.md anew, in place of comparing them")
+	flag.BoolVar(&o.update, "update", false, "write the tables of docs/correctness.md, in place of comparing them")
 	flag.StringVar(&o.root, "root", ".", "root of the source")
 	flag.Usage = usage
 	flag.Parse()

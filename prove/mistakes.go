@@ -47,7 +47,7 @@ func makeMistakes(ctx context.Context, o options) error {
 	return o.documented("mistakes", table(list, caught))
 }
 
-// table is what the documentation says of the mistakes.
+// table returns the documentation's table of mistakes.
 func table(list []mistakes.Mistake, caught []mistakes.Catch) string {
 	var b strings.Builder
 	b.WriteString("| mistake | caught by | steps |\n|---|---|---|\n")

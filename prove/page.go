@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// documented compares a table with the one between its marks in docs/correctness.md, or writes it there.
+// documented compares a table with the one between its marks in docs/correctness.md, or writes it
+// there.
 func (o options) documented(name, table string) error {
 	path := filepath.Join(o.root, "docs/correctness.md")
 	page, err := os.ReadFile(path) //nolint:gosec // the page of this source
@@ -22,7 +23,7 @@ func (o options) documented(name, table string) error {
 	case strings.TrimSpace(was) == strings.TrimSpace(table):
 		return nil
 	case !o.update:
-		return fmt.Errorf("the table of %s in %s is not what was found: write it with -update\n%s", name, path, table)
+		return fmt.Errorf("the table of %s in %s differs from the result: update it with -update\n%s", name, path, table)
 	}
 	text := before + "<!-- " + name + " -->\n\n" + table + "\n<!-- end of " + name + " -->\n" + after
 	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // as all pages

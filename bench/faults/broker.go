@@ -11,14 +11,15 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// sender is the SenderId of whoever sends to a broker: the functions believe what it says of messages, as they believe each other.
+// sender is the SenderId of senders to a broker; the functions trust it, as they trust each other.
 const sender = "faults"
 
-// offerPause is how long whoever waits for a message waits until he asks for another one again.
+// offerPause is how long a receiver waits before it asks for another new message.
 const offerPause = 100 * time.Millisecond
 
-// A broker holds queues that deliver at least once: what is received is hidden for the visibility timeout, and comes again unless it was deleted by then. Of a message group of a
-// first-in-first-out queue one message is out at a time.
+// A broker holds queues with at-least-once delivery: a received message is hidden for the
+// visibility timeout, and redelivered unless it was deleted by then. Of a message group of a
+// first-in-first-out queue only one message is delivered at a time.
 type broker struct {
 	visibility time.Duration
 
@@ -61,8 +62,8 @@ func (b *broker) wake() {
 	b.changed = make(chan struct{})
 }
 
-// receive waits for a message of a queue whose name begins so, and asks for another one to be sent where none is there; it asks again from time to time. Nothing is an end of the
-// context.
+// receive waits for a message of a queue whose name begins so, and asks for another one to be sent
+// where none is there; it asks again from time to time. Nothing is an end of the context.
 func (b *broker) receive(ctx context.Context, prefix string, offer func() bool) (item, bool) {
 	for ctx.Err() == nil {
 		got, wait, changed := b.take(prefix)
@@ -83,7 +84,8 @@ func (b *broker) receive(ctx context.Context, prefix string, offer func() bool) 
 	return item{}, false
 }
 
-// take takes a message if one is visible, and tells else how long to wait for one, or for a change.
+// take returns a message if one is visible. Otherwise it returns how long to wait for one, or for a
+// change.
 func (b *broker) take(prefix string) (got *item, wait time.Duration, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +110,7 @@ func (b *broker) take(prefix string) (got *item, wait time.Duration, changed <-c
 	return nil, wait, b.changed
 }
 
-// remove acknowledges, if the receipt is still that of the delivery: not after the visibility timeout.
+// remove acknowledges a delivery, unless its receipt is outdated: after the visibility timeout.
 func (b *broker) remove(receipt string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +123,7 @@ func (b *broker) remove(receipt string) {
 	}
 }
 
-// left counts the messages of the queues whose names begin so.
+// left returns the number of messages in the queues with a prefix.
 func (b *broker) left(prefix string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

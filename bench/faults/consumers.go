@@ -15,17 +15,17 @@ type consumer struct {
 	name   string
 	stages []stage
 	ours   bool
-	fifo   bool // sends to a first-in-first-out queue in place of a webhook
+	fifo   bool // sends to a first-in-first-out queue instead of a webhook
 }
 
-// A stage is a function: the queues that feed it and how a process of it is started.
+// A stage is a function: the queues that invoke it, and the command that starts a process of it.
 type stage struct {
-	queue   string // how the names of its queues begin
+	queue   string // the prefix of the names of its queues
 	command []string
 	env     []string
 }
 
-// workers is how many processes a stage has. While some are stopped, others have to work.
+// workers returns the number of processes of a stage. While some are stopped, others have to work.
 func (s *stage) workers(f fault) int {
 	if f == stalled {
 		return 8
@@ -33,7 +33,7 @@ func (s *stage) workers(f fault) int {
 	return 3
 }
 
-// config is the configuration of once.
+// config returns the configuration of once.
 func (c *consumer) config(address string) string {
 	destination := fmt.Sprintf("{webhook: %q}", "http://"+address+"/send")
 	if c.fifo {
@@ -42,7 +42,7 @@ func (c *consumer) config(address string) string {
 	return "streams:\n  messages: {admission: key, destinations: [receiver]}\ndestinations:\n  receiver: " + destination + "\n"
 }
 
-// Names of consumers, as -only takes them.
+// Names of consumers, for -only.
 const (
 	nameOnce       = "once"
 	nameOnceFIFO   = "once-fifo"
@@ -56,7 +56,7 @@ func names() []string {
 	return []string{nameOnce, nameOnceFIFO, nameCheck, nameStore, namePython, nameTypeScript}
 }
 
-// build builds or installs the consumers of these names.
+// build builds or installs the consumers with these names.
 func build(ctx context.Context, root, dir string, wanted []string) ([]*consumer, error) {
 	b := builder{root: root, dir: dir, done: map[string]string{}}
 	var out []*consumer
@@ -70,7 +70,7 @@ func build(ctx context.Context, root, dir string, wanted []string) ([]*consumer,
 	return out, nil
 }
 
-// A builder keeps what it has built.
+// A builder remembers the finished builds.
 type builder struct {
 	root, dir string
 	done      map[string]string
@@ -100,7 +100,8 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 	}
 }
 
-// compile builds a program as a deployment does, but for this machine and with cgo where it is on: without it nearly everything would be compiled anew.
+// compile builds a program as a deployment does, but for this machine and with cgo if it is
+// enabled: without it nearly everything would be recompiled.
 func (b *builder) compile(ctx context.Context, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil
@@ -115,7 +116,7 @@ func (b *builder) compile(ctx context.Context, source string) (string, error) {
 	return path, nil
 }
 
-// install installs Powertools, and gives the interpreter of Python.
+// install installs Powertools, and returns the path of Python's interpreter.
 func (b *builder) install(ctx context.Context) (string, error) {
 	if python := b.done["peers"]; python != "" {
 		return python, nil

@@ -8,7 +8,7 @@ import (
 
 const (
 	learnt     = 5  // invocations of each stage that are measured before the first fault
-	remembered = 31 // invocations of each stage, the last ones, that say what is usual
+	remembered = 31 // the latest invocations of each stage, which define the usual time
 	sendShare  = 1.0 / 3
 )
 
@@ -24,7 +24,7 @@ const (
 
 func faults() []fault { return []fault{killed, refused, stalled, lost} }
 
-// describe says what a fault is.
+// describe returns a description of a fault.
 func (f fault) describe() string {
 	return map[fault]string{
 		killed:  "SIGKILL at a random moment of the handling",
@@ -34,13 +34,14 @@ func (f fault) describe() string {
 	}[f]
 }
 
-// A profile is what undisturbed invocations of a stage take.
+// A profile holds the times and writes of undisturbed invocations of a stage.
 type profile struct {
 	took   []time.Duration
 	writes []int
 }
 
-// arm chooses whether, and when, an invocation meets a fault. Half of the first deliveries do; the moments are spread evenly over the time, or the writes, of all stages.
+// arm decides whether, and when, an invocation meets a fault. Half of the first deliveries do; the
+// moments are spread evenly over the time, or the writes, of all stages.
 func (t *trial) arm(w *worker, in *invocation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +69,7 @@ func (t *trial) arm(w *worker, in *invocation) {
 	in.timer = time.AfterFunc(time.Duration(moment*float64(time.Second)), func() { w.strike(in) })
 }
 
-// weight is the usual time of a stage in seconds, or its usual number of writes.
+// weight returns the usual time of a stage in seconds, or its usual number of writes.
 func (p *profile) weight(f fault) float64 {
 	if f == lost {
 		return float64(middle(p.writes))
@@ -81,7 +82,7 @@ func middle[T int | time.Duration](all []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// settled notes how an invocation ended.
+// settled records how an invocation ended.
 func (t *trial) settled(s *stage, in *invocation, success bool) {
 	if success {
 		t.broker.remove(in.item.Receipt)
@@ -99,7 +100,7 @@ func (t *trial) settled(s *stage, in *invocation, success bool) {
 	}
 }
 
-// end ends an invocation, with the fault that it was to meet.
+// end ends an invocation, and cancels its planned fault.
 func (t *trial) end(in *invocation) {
 	in.settled = true
 	if in.timer != nil {

@@ -46,7 +46,8 @@ func TestUnderEveryFaultOnceLosesAndDoublesNothingAndASimplerConsumerDoes(t *tes
 	for _, r := range results {
 		check(t, r)
 	}
-	if n := sum(results, nameCheck).StateDoubled; n < few+few/2 { // each send that fails is one, and half of the lost answers
+	// each send that fails is one, and half of the lost answers
+	if n := sum(results, nameCheck).StateDoubled; n < few+few/2 {
 		t.Errorf("the simpler consumer doubled %d changes: the faults have not reached it", n)
 	}
 }
@@ -73,7 +74,7 @@ func check(t *testing.T, r result) {
 
 func nothing() bool { return false }
 
-func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
+func TestAnUnacknowledgedMessageIsRedelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker(time.Second)
 		b.send("ingress", queue.Message{Body: "a"})
@@ -94,7 +95,7 @@ func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 	})
 }
 
-func TestOneMessageOfAGroupIsOutAtATimeAndNoneIsSentTwice(t *testing.T) {
+func TestOneMessageOfAGroupIsInFlightAndDuplicatesAreDropped(t *testing.T) {
 	b := newBroker(time.Hour)
 	for _, body := range []string{"a", "b", "b"} {
 		b.send("publish.fifo", queue.Message{Body: body, Group: "g", DedupID: body})
@@ -112,7 +113,7 @@ func TestOneMessageOfAGroupIsOutAtATimeAndNoneIsSentTwice(t *testing.T) {
 	}
 }
 
-func TestSendsAreJudgedByWhatTheyAreAndByWhatReceiversTakeForNew(t *testing.T) {
+func TestSendsAreJudgedByContentAndByReceiversWithMemory(t *testing.T) {
 	first := send{Body: []byte(`{"id":"a","count":1}`), Identity: "messages/a/1", Group: "messages/a", Number: 1, Dedup: "x"}
 	other := send{Body: []byte(`{"id":"a","count":2}`), Identity: "messages/a/2", Group: "messages/a", Number: 2, Dedup: "y"}
 	for name, c := range map[string]struct {
@@ -147,7 +148,7 @@ func TestASendAboutNoMessageThatWasOfferedIsCounted(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedForIsThere(t *testing.T) {
+func TestUnknownNamesOnTheCommandLineAreErrors(t *testing.T) {
 	for list, want := range map[string][]fault{"": faults(), "stop,kill": {stalled, killed}, "stop,burn": nil, ",": nil} {
 		got, err := chosen(list, faults())
 		if !slices.Equal(got, want) || (err == nil) != (want != nil) {

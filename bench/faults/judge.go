@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A result is what became of the messages of one trial, in absolute numbers.
+// A result is the result of one trial, in absolute numbers.
 type result struct {
 	Consumer string  `json:"consumer"`
 	Fault    fault   `json:"fault"`
@@ -17,21 +17,23 @@ type result struct {
 	StateLost    int `json:"state_lost"`
 	StateDoubled int `json:"state_doubled"` // changes beyond the first
 	SendsLost    int `json:"sends_lost"`
-	SendsDoubled int `json:"sends_doubled"` // sends beyond the first, whatever their identity
+	SendsDoubled int `json:"sends_doubled"` // sends beyond the first, with any identity
 	SendsUnknown int `json:"sends_unknown"` // sends about no message that was offered
 
-	// Of the sends beyond the first.
-	OtherIdentity int `json:"other_identity"`      // under an identity that the first did not have
-	OtherContent  int `json:"other_content"`       // that say something else
-	ByKey         int `json:"doubled_by_key"`      // that a receiver takes for new which remembers identities
-	BySequence    int `json:"doubled_by_sequence"` // likewise, which remembers the last number of a group; of numbered sends
-	ByDedup       int `json:"doubled_by_fifo"`     // likewise, of a first-in-first-out queue
+	// Of the sends beyond the first:
+	OtherIdentity int `json:"other_identity"` // with an identity that the first did not have
+	OtherContent  int `json:"other_content"`  // with other content
+	ByKey         int `json:"doubled_by_key"` // new to a receiver that remembers identities
+	// new to a receiver that remembers the last number of a group; of numbered sends
+	BySequence int `json:"doubled_by_sequence"`
+	ByDedup    int `json:"doubled_by_fifo"` // new to a first-in-first-out queue
 
 	DeadLetters int `json:"dead_letters"`
-	Late        int `json:"late"` // deliveries that took longer than the visibility timeout without any fault: the machine was too busy
+	// deliveries that exceeded the visibility timeout without a fault: the machine was too busy
+	Late int `json:"late"`
 }
 
-// conduct plays a trial and counts.
+// conduct plays a trial and counts the results.
 func conduct(ctx context.Context, t *trial) (result, error) {
 	began := time.Now()
 	if err := t.play(ctx); err != nil {

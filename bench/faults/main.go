@@ -1,33 +1,41 @@
-// Command faults gives the same faults to everybody: once, and what people use or write in its place. Each runs as processes on one DynamoDB Local, behind one queue that
-// delivers at least once, with one handler: it counts the message in a state of the message's own, and sends the count to a receiver.
+// Command faults injects the same faults into once and into common alternatives. Each consumer runs
+// as processes on one DynamoDB Local, behind one queue with at-least-once delivery, with one
+// handler: it counts the message in a state of the message, and sends the count to a receiver.
 //
 //	localstack/aws.sh run go run ./bench/faults
 //
-//	consumers.go  who takes part, and how it is built
-//	fault.go      what happens to them, and when
+//	consumers.go  the consumers, and how they are built
+//	fault.go      the faults, and when they happen
 //	trial.go      one consumer under one kind of fault
-//	worker.go     a process, and the Lambda Runtime API that feeds it
+//	worker.go     a process, and the Lambda Runtime API that invokes it
 //	broker.go     the queue
-//	sqs.go        the one action of SQS that the functions ask for
+//	sqs.go        the one action of SQS that the functions call
 //	receiver.go   the receiver
 //	tables.go     the tables
-//	judge.go      what was lost and doubled, once everything was acknowledged
+//	judge.go      the numbers of lost and doubled messages after all were acknowledged
 //	report.go     the tables of the README
 //
 // # Rules
 //
-// All consumers are functions behind the Lambda Runtime API, three processes a function (eight where processes are stopped), with five seconds for an invocation and a queue whose
-// visibility timeout is six: a message that was not acknowledged comes again after those, alone, until it is. Powertools guard the handler by their documented decorator, with
-// the message's id as the key and the Lambda context, so that an execution is taken to be in progress until its invocation's deadline. A handler that fails is not tried again
-// within its invocation; the SDKs try their calls again, as they come.
+// All consumers are functions behind the Lambda Runtime API, with three processes for each function
+// (eight if processes are stopped) and five seconds for an invocation. The queue's visibility
+// timeout is six seconds: after that, a message that was not acknowledged is redelivered, alone,
+// until it is. Powertools guard the handler by their documented decorator, with the message's id as
+// the key and the Lambda context, so that they consider an execution in progress until its
+// invocation's deadline. A failed handler is not retried within its invocation; the SDKs retry with
+// their defaults.
 //
-// Half of the messages meet a fault, at their first delivery and to a process that has done work before; the others are the measure of how long a handling takes, or how many
-// writes it makes, and the moment of the fault is spread evenly over that. A kill that comes too late is not counted. All messages are judged.
+// Half of the messages meet a fault, at their first delivery and in a process that has done work
+// before. The others measure the time of a handling, or its number of writes; the moment of the
+// fault is spread evenly over that. A kill that is too late is not counted. All messages are
+// judged.
 //
 // # Limits
 //
-// The handler's own state is what differs: ours is the state of the group, which is all that a handler of once can change without being told about attempts. What receivers take
-// for new is worked out from the record of what arrived: the first-in-first-out queue is one that drops what it has a deduplication id of, not SQS.
+// Only the handler's own state differs: for once it is the state of the group, because that is all
+// that a handler of once can change without using attempts. The acceptance by receivers is computed
+// from the record of arrivals: the first-in-first-out queue is a model that drops known
+// deduplication ids, not SQS.
 package main
 
 import (
@@ -46,7 +54,7 @@ import (
 
 const endpointVariable = "AWS_ENDPOINT_URL_DYNAMODB"
 
-// options are what the command is asked for.
+// options are the options of the command line.
 type options struct {
 	faults    int
 	parallel  int
@@ -75,7 +83,8 @@ func main() {
 	}
 }
 
-// chosen reads a list; without one it is everything. What is not among everything is an error: a table without it would not tell.
+// chosen parses a list; an empty one means all. An unknown name is an error, because the table
+// would silently lack it.
 func chosen[T ~string](list string, all []T) ([]T, error) {
 	if list == "" {
 		return all, nil
@@ -114,12 +123,12 @@ func run(o options) (err error) {
 		return err
 	}
 	if o.json {
-		return nil // they are printed
+		return nil // they are printed below
 	}
 	return report(os.Stdout, results)
 }
 
-// open makes the tables and a folder.
+// open creates the tables and a folder.
 func open(ctx context.Context) (in place, leave func() error, err error) {
 	in.endpoint = os.Getenv(endpointVariable)
 	if in.endpoint == "" {
@@ -136,7 +145,7 @@ func open(ctx context.Context) (in place, leave func() error, err error) {
 	return in, func() error { return errors.Join(drop(), os.RemoveAll(in.dir)) }, nil
 }
 
-// conductAll conducts the trials, some at a time, and tells how it goes.
+// conductAll runs the trials, several concurrently, and prints the progress.
 func conductAll(ctx context.Context, consumers []*consumer, o options, in place) ([]result, error) {
 	results := make([]result, len(o.kinds)*len(consumers))
 	group, ctx := errgroup.WithContext(ctx)
@@ -153,7 +162,7 @@ func conductAll(ctx context.Context, consumers []*consumer, o options, in place)
 	return results, group.Wait()
 }
 
-// progress tells of a trial that has ended.
+// progress prints the result of a trial.
 func (o options) progress(r result) error {
 	fmt.Fprintf(os.Stderr, "%s, %s: %d faults, %d messages, %.0f s: state %d lost, %d doubled; sends %d lost, %d doubled, %d about no message\n",
 		r.Consumer, r.Fault, r.Faults, r.Messages, r.Seconds, r.StateLost, r.StateDoubled, r.SendsLost, r.SendsDoubled, r.SendsUnknown)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A send is what arrived at the receiver once.
+// A send is one request to the receiver.
 type send struct {
 	Body     []byte
 	Identity string // webhook-id, or once-id
@@ -23,7 +23,7 @@ type payload struct {
 	Count int    `json:"count"`
 }
 
-// sends records what arrived, by the messages that it is about.
+// sends records the requests, by message.
 type sends struct {
 	mu sync.Mutex
 	of map[string][]send
@@ -32,21 +32,21 @@ type sends struct {
 func (s *sends) add(one send) {
 	var p payload
 	if json.Unmarshal(one.Body, &p) != nil {
-		p.ID = "" // of no message: it is counted as such
+		p.ID = "" // about no message: it is counted as such
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of[p.ID] = append(s.of[p.ID], one)
 }
 
-// about lists what arrived about a message.
+// about returns the sends about a message.
 func (s *sends) about(id string) []send {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of[id]
 }
 
-// unknown counts what arrived about no message that was offered.
+// unknown returns the number of sends about no message that was offered.
 func (s *sends) unknown(offered []string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *sends) unknown(offered []string) int {
 	return n
 }
 
-// serveReceiver takes a send, or, where that is the fault, refuses it.
+// serveReceiver accepts a send, or refuses it if that is the fault.
 func (t *trial) serveReceiver(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -70,13 +70,15 @@ func (t *trial) serveReceiver(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
-	number, _ := strconv.ParseUint(r.Header.Get("Once-Number"), 10, 64) // absent where nobody numbers
+	// absent if sends are not numbered
+	number, _ := strconv.ParseUint(r.Header.Get("Once-Number"), 10, 64)
 	t.sends.add(send{Body: body, Identity: r.Header.Get("Webhook-Id"), Group: r.Header.Get("Once-Stream") + "/" + r.Header.Get("Once-Group"), Number: number})
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// admitted tells how many of the sends about one message a receiver takes for new: one that admits by key remembers identities, one that admits by sequence the last number of
-// each group, and a first-in-first-out queue deduplication ids.
+// admitted returns how many of the sends about one message a receiver processes: one that admits by
+// key remembers identities, one that admits by sequence the last number of each group, and a
+// first-in-first-out queue deduplication ids.
 func admitted(all []send) (byKey, bySequence, byDedup int) {
 	keys, dedups, last := map[string]bool{}, map[string]bool{}, map[string]uint64{}
 	for _, s := range all {

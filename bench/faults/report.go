@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// title is how a row is called in a table.
+// title returns the name of a row in a table.
 func title(name string) string {
 	return map[string]string{
 		nameOnce: "**once**, sends to a webhook", nameOnceFIFO: "**once**, sends to a FIFO queue", nameCheck: "look up, handle, store", nameStore: "store, handle",
@@ -16,7 +16,7 @@ func title(name string) string {
 	}[name]
 }
 
-// report writes two tables: what was lost and doubled, and what the doubled sends were.
+// report writes two tables: the lost and doubled messages, and the kinds of doubled sends.
 func report(w io.Writer, results []result) error {
 	var b strings.Builder
 	var seconds float64
@@ -41,12 +41,12 @@ func report(w io.Writer, results []result) error {
 	return err
 }
 
-// repetitions writes what the doubled sends of all kinds of faults were.
+// repetitions writes the kinds of doubled sends for all faults.
 func repetitions(b *strings.Builder, results []result) {
 	b.WriteString("\n| sends after the first | faults | sends | under another identity | with other content | new to a receiver that admits by key | by sequence | to a FIFO queue |\n|---|---|---|---|---|---|---|---|\n")
 	for _, name := range present(results) {
 		s := sum(results, name)
-		sequence, fifo := "–", "–" // nobody numbers the sends, or they go elsewhere
+		sequence, fifo := "–", "–" // the sends are not numbered, or go to another destination
 		if name == nameOnce {
 			sequence = fmt.Sprint(s.BySequence)
 		}
@@ -57,14 +57,14 @@ func repetitions(b *strings.Builder, results []result) {
 	}
 }
 
-// present lists the consumers that have results, in the order of the table.
+// present returns the consumers that have results, in the order of the table.
 func present(results []result) []string {
 	return slices.DeleteFunc(names(), func(name string) bool {
 		return !slices.ContainsFunc(results, func(r result) bool { return r.Consumer == name })
 	})
 }
 
-// sum adds the results of a consumer up.
+// sum returns the sum of a consumer's results.
 func sum(results []result, name string) result {
 	var s result
 	for _, r := range results {

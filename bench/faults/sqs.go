@@ -8,8 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/effectively-once/once/internal/front/sqsapi"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/wire"
+	"github.com/effectively-once/once/internal/queue/wire"
 )
 
 // outQueue is the first-in-first-out queue that is a destination.
@@ -33,7 +34,8 @@ type sentEntry struct {
 	MD5OfMessageBody string
 }
 
-// serveSQS answers the one action of SQS that functions ask for. What is sent to the destination is recorded; everything else goes on a queue.
+// serveSQS implements the one action of SQS that functions call. It records sends to the
+// destination, and queues all others.
 func (t *trial) serveSQS(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	w.Header().Set("X-Amzn-Requestid", uuid.NewString())
@@ -62,7 +64,7 @@ func (t *trial) serveSQS(w http.ResponseWriter, r *http.Request) {
 		} else {
 			id = t.broker.send(name, m).ID
 		}
-		out.Successful = append(out.Successful, sentEntry{e.ID, id, wire.MD5OfBody(e.MessageBody)})
+		out.Successful = append(out.Successful, sentEntry{e.ID, id, sqsapi.MD5OfBody(e.MessageBody)})
 	}
-	_ = json.NewEncoder(w).Encode(out) // whoever has gone sends again
+	_ = json.NewEncoder(w).Encode(out) // a caller that has gone sends again
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/lambda"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
-// tables are those of all consumers.
+// tables are the tables of all consumers.
 type tables struct {
 	ours              dynamostore.Tables
 	counters, records string
 	db                *dynamodb.Client
 }
 
-// makeTables makes them in the DynamoDB of the environment.
+// makeTables creates them in the DynamoDB of the environment.
 func makeTables(ctx context.Context) (tables, func() error, error) {
-	clients, err := lambda.NewClients(ctx)
+	clients, err := function.NewClients(ctx)
 	if err != nil {
 		return tables{}, nil, err
 	}
@@ -59,18 +59,19 @@ func simpleTable(name, key string) *dynamodb.CreateTableInput {
 	}
 }
 
-// environment names them to the processes. The queues of the functions are those of the trial's broker, whatever the host.
+// environment returns variables with the tables. The queues of the functions are those of the
+// trial's broker, with any host.
 func (t tables) environment() []string {
 	const queue = "https://sqs.us-east-1.amazonaws.com/000000000000/"
 	return []string{
-		"FAULTS_COUNTERS=" + t.counters, "FAULTS_RECORDS=" + t.records, lambda.EnvGroupsTable + "=" + t.ours.Groups, lambda.EnvTokensTable + "=" + t.ours.Tokens,
-		lambda.EnvIngressQueue + "=" + queue + "ingress", lambda.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
-		lambda.EnvPublishQueue + "=" + queue + "publish", lambda.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
-		lambda.EnvDeadQueue + "=" + queue + "dead", lambda.EnvDeadPublishQueue + "=" + queue + "dead-publish", lambda.EnvTrustedSenders + "=" + sender,
+		"FAULTS_COUNTERS=" + t.counters, "FAULTS_RECORDS=" + t.records, function.EnvGroupsTable + "=" + t.ours.Groups, function.EnvTokensTable + "=" + t.ours.Tokens,
+		function.EnvIngressQueue + "=" + queue + "ingress", function.EnvIngressFIFOQueue + "=" + queue + "ingress.fifo",
+		function.EnvPublishQueue + "=" + queue + "publish", function.EnvPublishFIFOQueue + "=" + queue + "publish.fifo",
+		function.EnvDeadQueue + "=" + queue + "dead", function.EnvDeadPublishQueue + "=" + queue + "dead-publish", function.EnvTrustedSenders + "=" + sender,
 	}
 }
 
-// count tells how often the state of a message was changed.
+// count returns how often the state of a message was changed.
 func (t tables) count(ctx context.Context, c *consumer, id string) (int, error) {
 	if c.ours {
 		return t.countOurs(ctx, id)

@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	visibility = 6 * time.Second         // longer than the timeout
-	stall      = 1500 * time.Millisecond // that a stopped process stays so after its message has come again
-	most       = 100                     // messages for each fault: beyond that, the faults do not come
-	backlog    = 30
-	drainTime  = 20*visibility + 30*time.Second // for everything to be acknowledged
+	visibility = 6 * time.Second // longer than the timeout
+	// how long a stopped process stays stopped after its message was redelivered
+	stall     = 1500 * time.Millisecond
+	most      = 100 // messages for each fault: with more, something is wrong with the faults
+	backlog   = 30
+	drainTime = 20*visibility + 30*time.Second // the limit for everything to be acknowledged
 )
 
-// A place is where trials are held.
+// A place is the environment of trials.
 type place struct {
 	endpoint string // of DynamoDB
 	tables   tables
@@ -38,8 +39,8 @@ type trial struct {
 	target   int
 	endpoint string // of DynamoDB
 	tables   tables
-	dir      string // for what processes may keep from one start to the next
-	run      string // unique: begins the ids of its messages
+	dir      string // for files that processes may keep between starts
+	run      string // unique: the prefix of the ids of its messages
 
 	broker  *broker
 	sends   sends
@@ -49,11 +50,11 @@ type trial struct {
 	mu        sync.Mutex
 	offered   []string
 	struck    int // faults so far
-	arming    int // invocations that may still meet one
+	arming    int // invocations that may still meet a fault
 	stages    map[*stage]*profile
 	finished  chan struct{} // closed when there are enough faults
-	exhausted chan struct{} // closed when there are too many messages for so few faults
-	late      int           // deliveries that were not acknowledged in time, and met no fault
+	exhausted chan struct{} // closed when there are too many messages for the number of faults
+	late      int           // deliveries that were not acknowledged in time, without a fault
 }
 
 func newTrial(c *consumer, f fault, target int, in place) *trial {
@@ -67,7 +68,7 @@ func newTrial(c *consumer, f fault, target int, in place) *trial {
 	return t
 }
 
-// play offers messages until there are enough faults, and waits until everything is acknowledged.
+// play offers messages until there are enough faults, and waits until all are acknowledged.
 func (t *trial) play(ctx context.Context) (err error) {
 	address, stop, err := listen(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Amz-Target") != "" {
@@ -116,7 +117,7 @@ func (t *trial) start(ctx context.Context) (failed chan error, workers []*worker
 	return failed, workers, group.Wait
 }
 
-// drain waits until nothing is queued, worked on or stopped.
+// drain waits until nothing is queued, in progress or stopped.
 func (t *trial) drain(ctx context.Context, workers []*worker, failed <-chan error) error {
 	t.stopped.Wait()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -139,7 +140,7 @@ func (t *trial) drain(ctx context.Context, workers []*worker, failed <-chan erro
 	return nil
 }
 
-// receive gives a stage its next delivery: one that is queued, or a new message.
+// receive returns the next delivery of a stage: a queued message, or a new one.
 func (t *trial) receive(ctx context.Context, s *stage) (item, bool) {
 	if s.queue != "ingress" {
 		return t.broker.receive(ctx, s.queue, func() bool { return false })
@@ -147,7 +148,8 @@ func (t *trial) receive(ctx context.Context, s *stage) (item, bool) {
 	return t.broker.receive(ctx, s.queue, t.offer)
 }
 
-// offer puts a new message on the queue, while there are too few faults and the later stages keep up.
+// offer puts a new message on the queue, while there are too few faults and the later stages keep
+// up.
 func (t *trial) offer() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -163,7 +165,7 @@ func (t *trial) offer() bool {
 	return true
 }
 
-// refuse tells whether a send is to fail.
+// refuse reports whether a send is to fail.
 func (t *trial) refuse() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,11 +176,12 @@ func (t *trial) refuse() bool {
 	return true
 }
 
-// environment is that of all processes.
+// environment returns the environment of all processes.
 func (t *trial) environment() []string {
 	return append(append(os.Environ(), t.tables.environment()...),
 		"AWS_ENDPOINT_URL_SQS=http://"+t.address, "FAULTS_RECEIVER=http://"+t.address+"/send", "AWS_LAMBDA_FUNCTION_NAME=faults", "_HANDLER=bootstrap",
-		"AWS_LAMBDA_LOG_FORMAT=JSON", "NODE_ENV=production", "PYTHONDONTWRITEBYTECODE=", "PYTHONPYCACHEPREFIX="+t.dir, "AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION"), // as Python's SDK calls it
+		// the name that Python's SDK uses
+		"AWS_LAMBDA_LOG_FORMAT=JSON", "NODE_ENV=production", "PYTHONDONTWRITEBYTECODE=", "PYTHONPYCACHEPREFIX="+t.dir, "AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION"),
 		"OTEL_EXPORTER_OTLP_ENDPOINT=", "ONCE_CONFIG="+t.consumer.config(t.address))
 }
 

@@ -17,15 +17,17 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/uuid"
 
-	"github.com/effectively-once/once/internal/faultproxy"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/wire"
+	"github.com/effectively-once/once/internal/testkit/faultproxy"
+	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
-// timeout is what the functions are told to have for one invocation. It is shorter than the visibility timeout, and is how long Powertools takes an execution to be in progress.
+// timeout is the functions' limit for one invocation. It is shorter than the visibility timeout.
+// Powertools consider an execution in progress for that long.
 const timeout = 5 * time.Second
 
-// A worker is one process of a consumer, the Lambda Runtime API that it asks, and the proxy through which it reaches DynamoDB. A process that was killed is started again.
+// A worker is one process of a consumer, its Lambda Runtime API, and its proxy to DynamoDB. A
+// killed process is restarted.
 type worker struct {
 	trial *trial
 	stage *stage
@@ -38,21 +40,21 @@ type worker struct {
 	log     tail
 }
 
-// An invocation is one delivery on its way through a process.
+// An invocation is one delivery in a process.
 type invocation struct {
 	id      string
 	item    item
 	began   time.Time
-	fresh   bool // first delivery, to a process that is warm: to be measured, or to meet a fault
-	armed   bool // it is to meet a fault, or has met it
+	fresh   bool // a first delivery to a warm process: it is measured, or meets a fault
+	armed   bool // a fault is planned, or has happened
 	struck  bool
-	dropAt  int // the write whose answer is lost; -1 for none
+	dropAt  int // the write whose reply is lost; -1 for none
 	writes  int
 	timer   *time.Timer
 	settled bool
 }
 
-// run starts the process again and again, until the context ends.
+// run restarts the process until the context ends.
 func (w *worker) run(ctx context.Context) error {
 	api, stopAPI, err := listen(ctx, w.api())
 	if err != nil {
@@ -78,7 +80,7 @@ func (w *worker) run(ctx context.Context) error {
 	return nil
 }
 
-// process runs one process to its end, and tells whether it asked for anything.
+// process runs one process to its end, and reports whether it asked for an event.
 func (w *worker) process(ctx context.Context) (asked bool, err error) {
 	command := exec.CommandContext(ctx, w.stage.command[0], w.stage.command[1:]...) //nolint:gosec // programs of this comparison
 	command.Env, command.Stdout, command.Stderr = w.env, &w.log, &w.log
@@ -89,7 +91,7 @@ func (w *worker) process(ctx context.Context) (asked bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	_ = command.Wait() // killed, mostly
+	_ = command.Wait() // usually killed
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now != nil {
@@ -111,7 +113,7 @@ func (w *worker) api() http.Handler {
 	return mux
 }
 
-// next hands out the next delivery, and arms the fault that it is to meet.
+// next returns the next delivery, and plans its fault.
 func (w *worker) next(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	asking := w.command
@@ -121,12 +123,12 @@ func (w *worker) next(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	in := &invocation{id: uuid.NewString(), item: got, began: time.Now(), dropAt: -1}
-	event, err := json.Marshal(wire.Event("arn:aws:sqs:us-east-1:000000000000:"+got.queue, []queue.Delivery{got.Delivery}))
+	event, err := json.Marshal(host.Event("arn:aws:sqs:us-east-1:000000000000:"+got.queue, []queue.Delivery{got.Delivery}))
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
-	if w.command != asking { // it was killed meanwhile: the message comes again
+	if w.command != asking { // it was killed meanwhile: the message is redelivered
 		w.mu.Unlock()
 		return
 	}
@@ -139,10 +141,11 @@ func (w *worker) next(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(in.began.Add(timeout).UnixMilli(), 10))
 	rw.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:faults")
 	rw.Header().Set("Content-Type", "application/json")
-	_, _ = rw.Write(event) // a process that is gone gets it again
+	_, _ = rw.Write(event) // if the process is gone, the message is redelivered
 }
 
-// settle takes the answer to an invocation: a success deletes the message, anything else leaves it to the visibility timeout.
+// settle handles the response to an invocation: a success deletes the message; otherwise it is
+// redelivered after the visibility timeout.
 func (w *worker) settle(rw http.ResponseWriter, r *http.Request, success bool) {
 	var answer events.SQSEventResponse
 	body, err := io.ReadAll(r.Body)
@@ -158,7 +161,7 @@ func (w *worker) settle(rw http.ResponseWriter, r *http.Request, success bool) {
 	rw.WriteHeader(http.StatusAccepted)
 }
 
-// plan loses the answer of the write that is to lose it.
+// plan loses the reply of the chosen write.
 func (w *worker) plan(c faultproxy.Call) faultproxy.Fault {
 	switch c.Operation {
 	case "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems":
@@ -179,7 +182,7 @@ func (w *worker) plan(c faultproxy.Call) faultproxy.Fault {
 	return faultproxy.Dropped
 }
 
-// strike kills or stops the process, if the invocation is still under way.
+// strike kills or stops the process, if the invocation is still in progress.
 func (w *worker) strike(in *invocation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,14 +207,14 @@ func (w *worker) strike(in *invocation) {
 	})
 }
 
-// busy reports whether the process works on anything.
+// busy reports whether the process has an invocation in progress.
 func (w *worker) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now != nil && !w.now.settled
 }
 
-// A tail keeps the end of what a process says.
+// A tail keeps the end of a process's output.
 type tail struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -1,4 +1,5 @@
-// Command hello is the least function that Go can make: what the bench compares the start of the project's functions with.
+// Command hello is a minimal function in Go, with which the bench compares the start of the
+// project's functions.
 package main
 
 import (

@@ -15,34 +15,40 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// app is what the commands need of the world.
+// app holds the environment of the commands.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
-	terminal bool // err is one: progress may be drawn there
-	typed    bool // in is one: somebody types
+	terminal bool // err is a terminal: progress may be drawn there
+	typed    bool // in is a terminal: a person types
 	env      func(string) string
 
 	openServer func(serverOptions) (server, error)
-	// inspectFolder opens a folder to look at, repairFolder to mend what is in it: it opens the destinations too.
-	inspectFolder, repairFolder opening
+	// inspectFolder opens a folder to read it, editFolder to change its queues. repairFolder opens
+	// the destinations too.
+	inspectFolder, editFolder, repairFolder opening
 }
 
 // opening opens a data folder that no server runs on.
 type opening func(ctx context.Context, dataDir string, c *config.Config) (folder, error)
 
-// serverOptions are what a server is opened with.
+// serverOptions configure a server.
 type serverOptions struct {
 	Config  *config.Config
 	DataDir string
 	Listen  string
-	Stdout  io.Writer
-	Log     *slog.Logger
+	// AllowHosts are further names of the server, see embedded.Options.
+	AllowHosts []string
+	Stdout     io.Writer
+	Log        *slog.Logger
+	// AcceptLoss opens a data folder with lost data.
+	AcceptLoss bool
 }
 
 // server is a whole system in this process.
 type server interface {
-	// Run serves until the context ends, drains, and gives nil. It calls ready once, with the address that it listens on.
+	// Run serves until the context ends, finishes work in progress, and returns nil. It calls ready
+	// once, with the address on which it listens.
 	Run(ctx context.Context, ready func(address string)) error
 	Close() error
 }
@@ -53,10 +59,11 @@ type folder interface {
 	Close() error
 }
 
-// run runs one command line and gives the exit code.
+// run runs one command line and returns the exit code.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.err = &oneByOne{w: a.err}
 	root := a.root()
+	completion(root)
 	root.SetArgs(args)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
@@ -86,15 +93,31 @@ Exit codes are explained by: once help exit-codes`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		// A transposition is two steps away.
+		// A transposition has distance two.
 		SuggestionsMinimumDistance: 2,
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.Version = built(debug.ReadBuildInfo()).String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.check(), a.cost(), a.send(), a.show(), a.sweep(), a.redrive(), a.version(), exitCodes())
+	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.sweep(), a.redrive(), a.drop(), a.version(), exitCodes())
 	return root
+}
+
+// completion makes an unknown shell an error.
+func completion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usageError(cmd, fmt.Errorf("%q must be bash, zsh, fish or powershell", args[0]))
+	}
 }
 
 func unknownCommand(cmd *cobra.Command, args []string) error {
@@ -108,7 +131,7 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	return usageError(cmd, fmt.Errorf("%s", text))
 }
 
-// oneByOne lets several goroutines write, each line whole.
+// oneByOne serialises writes, so that lines are not mixed.
 type oneByOne struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -120,7 +143,7 @@ func (o *oneByOne) Write(p []byte) (int, error) {
 	return o.w.Write(p)
 }
 
-// arguments makes a usage error of what a rule on the number of arguments says.
+// arguments converts the error of a rule on the number of arguments to a usage error.
 func arguments(rule cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := rule(cmd, args); err != nil {

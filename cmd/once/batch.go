@@ -13,20 +13,21 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// tally counts the messages of a file by their fate.
+// tally counts the messages of a file by their result.
 type tally struct {
-	// Lines that were read and held a message.
+	// Lines is how many lines contained a message.
 	Lines int `json:"lines"`
-	// Accepted for the first time; Replayed were known to the server before.
+	// Accepted are new messages; Replayed are messages that the server had before.
 	Accepted int `json:"accepted"`
 	Replayed int `json:"replayed"`
-	// Failed were refused by the server.
+	// Failed are messages that the server refused.
 	Failed int `json:"failed"`
-	// Unacknowledged have no answer, or were not sent: send them again under the same keys.
+	// Unacknowledged are messages without an answer, or that were not sent: send them again under
+	// the same keys.
 	Unacknowledged int `json:"unacknowledged"`
 }
 
-// batch sends many messages side by side, those of one group one after the other.
+// batch sends many messages concurrently, but those of one group in order.
 type batch struct {
 	send    func(context.Context, client.Message) (client.Receipt, error)
 	workers int
@@ -37,13 +38,15 @@ type batch struct {
 
 	mu    sync.Mutex
 	tally tally
-	fatal error // what ended the run
+	fatal error // the error that ended the run
 }
 
-// queueDepth is how many messages may wait in front of one worker; together with the bodies' limit it bounds the memory.
+// queueDepth is how many messages are queued for one worker; together with the limit for bodies it
+// limits the memory.
 const queueDepth = 4
 
-// run sends what next gives until io.EOF, an error of next, a fatal answer, or the end of ctx. What is under way is finished, unless ctx has ended.
+// run sends the messages that next returns, until io.EOF, an error of next, a fatal answer, or the
+// end of ctx. Unless ctx has ended, it finishes the messages in progress.
 func (b *batch) run(ctx context.Context, next func() (line, error)) (tally, error) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	defer b.cancel()
@@ -84,7 +87,8 @@ func (b *batch) deal(ctx context.Context, next func() (line, error), queues []ch
 	return nil
 }
 
-// partition gives messages that have an order among them to the same worker, and all others to one after the other.
+// partition selects the worker of a message: the same for messages with an order among them,
+// otherwise one after the other.
 func (b *batch) partition(l line, turn int) int {
 	name := l.message.Group
 	if name == "" {
@@ -99,7 +103,7 @@ func (b *batch) partition(l line, turn int) int {
 func (b *batch) work(ctx context.Context, queue <-chan line) {
 	for l := range queue {
 		if ctx.Err() != nil {
-			continue // empties the queue, so that deal does not wait for ever
+			continue // empties the queue, so that deal does not block
 		}
 		receipt, err := b.send(ctx, l.message)
 		b.count(l, receipt, err)
@@ -109,7 +113,7 @@ func (b *batch) work(ctx context.Context, queue <-chan line) {
 func (b *batch) count(l line, receipt client.Receipt, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var p *client.Problem // not in the chain of an unacknowledged one
+	var p *client.Problem // not in the chain of an unacknowledged error
 	switch {
 	case err == nil && receipt.Replayed:
 		b.tally.Replayed++
@@ -125,7 +129,7 @@ func (b *batch) count(l line, receipt client.Receipt, err error) {
 	b.done()
 }
 
-// end stops the run at its first fatal error; the others only follow from it.
+// end stops the run at its first fatal error; later errors are consequences.
 func (b *batch) end(err error) {
 	if b.fatal == nil && !errors.Is(err, context.Canceled) {
 		b.fatal = err
@@ -133,7 +137,7 @@ func (b *batch) end(err error) {
 	b.cancel()
 }
 
-// hopeless reports whether every other message would be refused as well.
+// hopeless reports whether the server would refuse all other messages as well.
 func hopeless(p *client.Problem) bool {
 	switch p.Status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed:

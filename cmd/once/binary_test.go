@@ -76,7 +76,8 @@ func interrupted(t *testing.T, binary, files string) {
 				t.Error(err)
 			}
 		}
-		refuse(w, http.StatusServiceUnavailable, "unavailable") // tried again until the signal arrives
+		// tried again until the signal arrives
+		refuse(w, http.StatusServiceUnavailable, "unavailable")
 		return true
 	}}
 	server := httptest.NewServer(f)
@@ -97,14 +98,15 @@ func interrupted(t *testing.T, binary, files string) {
 	}
 }
 
-// withoutCredentials asks a machine's metadata for credentials, as the last resort, and is refused: what the SDK says of that on its own belongs to the one error.
+// withoutCredentials asks a machine's metadata for credentials, as the last resort, and is refused:
+// the SDK's own message about that is part of the one error.
 func withoutCredentials(t *testing.T, binary, files string) {
 	t.Helper()
 	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	defer metadata.Close()
 	cmd := exec.CommandContext(t.Context(), binary, "check", "--stack", "Once", "--config", files+"/shop.yaml")
 	cmd.Env = []string{"HOME=" + t.TempDir(), "AWS_REGION=us-east-1", "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata.URL}
-	out, _ := cmd.CombinedOutput() // the exit code says more
+	out, _ := cmd.CombinedOutput() // the exit code has the result
 	if code := cmd.ProcessState.ExitCode(); code != exitUsage || !strings.HasPrefix(string(out), "once: there are no AWS credentials") || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("exit %d: %s", code, out)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// checked is what check prints as JSON.
+// checked is the JSON output of check.
 type checked struct {
 	File         string                        `json:"file,omitempty"`
 	Valid        bool                          `json:"valid"`

@@ -7,16 +7,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
-// checkedStack is what check prints of a stack as JSON.
+// checkedStack is the JSON output of check for a stack.
 type checkedStack struct {
 	Stack  string `json:"stack"`
 	Region string `json:"region"`
-	// Healthy is true when nothing is wrong and everything could be looked at.
-	Healthy  bool            `json:"healthy"`
-	Findings []stack.Finding `json:"findings"`
+	// Healthy is true if every check succeeded.
+	Healthy  bool               `json:"healthy"`
+	Findings []deployed.Finding `json:"findings"`
 }
 
 // checkStack compares a deployed system with its configuration.
@@ -29,7 +29,7 @@ func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSO
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	found, err := stack.Open(cmd.Context(), o.Options)
+	found, err := deployed.Open(cmd.Context(), o.Options)
 	if err != nil {
 		return err
 	}
@@ -43,21 +43,22 @@ func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSO
 	}
 	rows := [][]string{{"RESOURCE", "CHECK", "VERDICT", "DETAIL"}}
 	for _, f := range findings {
-		rows = append(rows, []string{f.Resource, f.Check, string(f.Verdict), printable(f.Detail)})
+		rows = append(rows, []string{f.Resource, f.Check, string(f.Verdict), f.Detail})
 	}
 	return errors.Join(table(a.out, rows), verdict)
 }
 
-// verdictOfFindings gives the exit code: failed where something is wrong, incomplete where something could not be looked at.
-func verdictOfFindings(findings []stack.Finding) error {
+// verdictOfFindings returns the exit code: failed if a check failed, incomplete if a check could
+// not be made.
+func verdictOfFindings(findings []deployed.Finding) error {
 	wrong, unknown := 0, 0
 	for _, f := range findings {
 		switch f.Verdict {
-		case stack.Wrong:
+		case deployed.Wrong:
 			wrong++
-		case stack.Unknown:
+		case deployed.Unknown:
 			unknown++
-		case stack.OK:
+		case deployed.OK:
 		}
 	}
 	switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -13,17 +14,17 @@ const defaultConfig = "once.yaml"
 
 func configFlag(cmd *cobra.Command) *string {
 	path := cmd.Flags().String("config", defaultConfig, "configuration file; without one a built-in default applies")
-	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json") // it only fails for a flag that is not there
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml", "json") // fails only for an unknown flag
 	return path
 }
 
-// configured is a configuration and where it is from.
+// configured is a configuration and its source.
 type configured struct {
 	*config.Config
 	file string // empty for the built-in default
 }
 
-// source names where the configuration is from, for people.
+// source returns the source of the configuration, for people.
 func (c configured) source() string {
 	if c.file == "" {
 		return "built-in default (there is no " + defaultConfig + " here)"
@@ -31,11 +32,15 @@ func (c configured) source() string {
 	return c.file
 }
 
-// load reads the configuration. Only a file that the caller named must be there.
+// load reads the configuration. A file must exist only if the caller named it.
 func load(cmd *cobra.Command, path string) (configured, error) {
 	c, err := config.Load(path)
 	if errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config") {
-		return configured{Config: config.Default()}, nil
+		c := config.Default()
+		if data := cmd.Flags().Lookup("data"); data != nil {
+			c.Destinations["file"] = config.Destination{File: filepath.Join(data.Value.String(), filepath.Base(config.DefaultFile))}
+		}
+		return configured{Config: c}, nil
 	}
 	if err != nil {
 		return configured{}, notThere(err)
@@ -43,7 +48,7 @@ func load(cmd *cobra.Command, path string) (configured, error) {
 	return configured{c, path}, nil
 }
 
-// completeStreams offers the names of the configured streams as the first argument.
+// completeStreams completes the names of the configured streams as the first argument.
 func completeStreams(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -24,7 +24,7 @@ const (
 
 func dataFlag(cmd *cobra.Command) *string {
 	path := cmd.Flags().String("data", defaultData, "data folder: queues, groups and tokens")
-	_ = cmd.MarkFlagDirname("data") // it only fails for a flag that is not there
+	_ = cmd.MarkFlagDirname("data") // fails only for an unknown flag
 	return path
 }
 
@@ -35,24 +35,17 @@ func (a *app) dev() *cobra.Command {
 		Long: `Dev runs the front door, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM
 and ctrl-C drain: what has been started is finished. A kill loses nothing that was acknowledged: the next start goes on.
 
-Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.
-
-With --lambda it runs what a deployment would: the bootstrap binaries of the functions as processes behind the Lambda Runtime API, fed by SQS as Lambda feeds
-them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of AWS_ENDPOINT_URL_DYNAMODB and AWS_ENDPOINT_URL_SQS: an emulator.`,
+Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.`,
 		Example: `  once dev
-  once dev --config shop.yaml --data /var/lib/once --listen :8080
-  localstack/aws.sh run once dev --lambda --config shop.yaml --kill-every 2s --duplicate 0.2`,
+  once dev --config shop.yaml --data /var/lib/once --listen :8080`,
 		Args: arguments(cobra.NoArgs),
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
-	lambda := newLambdaFlags(cmd)
-	level := slog.LevelInfo
-	cmd.Flags().TextVar(&level, "log-level", slog.LevelInfo, "least severe log entries to print: debug, info, warn or error")
+	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged or missing, and log what is lost")
+	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
+	level := levelFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := lambda.check(cmd); err != nil {
-			return usageError(cmd, err)
-		}
 		if err := checkListen(*listen); err != nil {
 			return usageError(cmd, err)
 		}
@@ -63,16 +56,14 @@ them, with kills, duplicates and hangs on request. DynamoDB and SQS are those of
 		for _, w := range c.Warnings() {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
-		log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
-		if lambda.on {
-			return a.devLambda(cmd.Context(), lambda.options, c, *listen, log)
-		}
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, Stdout: a.out, Log: log}, c.source())
+		log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level}))
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: log, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }
 
-// checkListen refuses what can be no address of this machine, before anything is opened: the listener comes last. Whether the port is free shows only then.
+// checkListen refuses an invalid address before anything is opened, because the listener is opened
+// last. Whether the port is free is only known then.
 func checkListen(address string) error {
 	_, _, err := net.SplitHostPort(address)
 	if err == nil {
@@ -93,7 +84,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, source string) (err er
 	return s.Run(ctx, func(address string) { greet(a.err, o, "http://"+reachable(address), source) })
 }
 
-// reachable gives an address that a client on this machine can call, where the server listens on all of them.
+// reachable returns an address for clients on this machine, if the server listens on all addresses.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
@@ -102,7 +93,7 @@ func reachable(address string) string {
 	return address
 }
 
-// greet tells what runs, and what to try next.
+// greet prints the server's settings, and a command to try.
 func greet(w io.Writer, o serverOptions, url, source string) {
 	_, _ = fmt.Fprintf(w, "\nonce is ready at %s\n\n", url)
 	pairs := []string{"  configuration", source, "  data folder", o.DataDir}
@@ -114,7 +105,7 @@ func greet(w io.Writer, o serverOptions, url, source string) {
 		d := o.Config.Destinations[name]
 		pairs = append(pairs, "  destination", fmt.Sprintf("%s: %s %s", name, d.Kind(), visible(d)))
 	}
-	_ = lines(w, pairs...) // standard error is gone: nobody reads this
+	_ = lines(w, pairs...) // if standard error is closed, there is no reader
 	stream, flags := example(o.Config)
 	at := ""
 	if url != defaultURL {
@@ -130,7 +121,7 @@ func greet(w io.Writer, o serverOptions, url, source string) {
 	_, _ = fmt.Fprintf(w, "\n  try     once send %s '{\"hello\":\"world\"}' %s%s\n  twice,  and it counts once; then\n          %s\n\n", stream, flags, at, show)
 }
 
-// example gives a stream to try, and the flags that prove a message there to be new.
+// example returns a stream to try, and the flags that a new message there needs.
 func example(c *config.Config) (stream, flags string) {
 	names := c.StreamNames()
 	stream = names[0]

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/lambdadev"
-	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
 // The exit codes are a contract with scripts; once help exit-codes documents them.
@@ -44,7 +44,7 @@ func exitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitText}
 }
 
-// exitError is an error with an exit code of its own. One without err has told everything already.
+// exitError is an error with an exit code. If err is nil, the message has been printed already.
 type exitError struct {
 	code int
 	err  error
@@ -63,29 +63,31 @@ func usageError(cmd *cobra.Command, err error) error {
 	return &exitError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 }
 
-// codeOf gives the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var exit *exitError
 	var invalid *config.InvalidError
 	var refused *client.Problem
 	var open *client.UnacknowledgedError
-	var setup *stack.SetupError
-	var denied *stack.DeniedError
+	var setup *deployed.SetupError
+	var denied *deployed.DeniedError
 	var away *smithyhttp.RequestSendError
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &invalid), errors.Is(err, lambdadev.ErrEndpoint):
+	case errors.As(err, &invalid), errors.Is(err, awsconfig.ErrEndpoint):
 		return exitUsage
 	case errors.As(err, &open):
 		return exitAway
 	case errors.As(err, &setup):
 		return exitUsage
 	case errors.As(err, &refused) && refused.Ambiguous:
-		return exitAway // whatever its status: a script that takes it for a refusal might give up a message that was taken, or send it under another key
+		// for any status: a script that treats it as a refusal might give up an accepted message,
+		// or send it under another key
+		return exitAway
 	case errors.As(err, &refused), errors.As(err, &denied):
 		return exitRefused
-	case errors.Is(err, context.Canceled), errors.Is(err, stack.ErrTooMany):
+	case errors.Is(err, context.Canceled), errors.Is(err, deployed.ErrTooMany):
 		return exitIncomplete
 	case errors.As(err, &away):
 		return exitAway
@@ -93,7 +95,7 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// notThere makes a missing configuration file a mistake of the command line.
+// notThere converts the error for a missing configuration file to a usage error.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &exitError{exitUsage, err}

@@ -16,7 +16,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// maxLine bounds a line of a file, in bytes: a body of the largest size, escaped or in base64, has room.
+// maxLine limits a line of a file, in bytes: enough for a body of the largest size, escaped or in
+// base64.
 const maxLine = 4 << 20
 
 // line is one message of a file of JSON lines.
@@ -25,7 +26,7 @@ type line struct {
 	message client.Message
 }
 
-// lineError says what is wrong with a line.
+// lineError is an error in a line.
 type lineError struct {
 	number int
 	err    error
@@ -39,7 +40,8 @@ type lineReader struct {
 	scanner *bufio.Scanner
 	stream  string
 	number  int
-	// key names a line that has neither an id nor a source; nil leaves it to the client.
+	// key returns a key for a line that has neither an id nor a source; if it is nil, the client
+	// makes one.
 	key func(number int) string
 }
 
@@ -49,7 +51,8 @@ func newLineReader(r io.Reader, stream string, key func(int) string) *lineReader
 	return &lineReader{scanner: scanner, stream: stream, key: key}
 }
 
-// next gives the next message, io.EOF after the last one, or a *lineError; reading can go on after one that is not about the reader itself.
+// next returns the next message, io.EOF after the last one, or a *lineError. Unless the error is a
+// *brokenError, reading can continue after it.
 func (r *lineReader) next() (line, error) {
 	for r.scanner.Scan() {
 		r.number++
@@ -81,13 +84,13 @@ func (r *lineReader) next() (line, error) {
 	return line{}, io.EOF
 }
 
-// brokenError says that reading cannot go on.
+// brokenError says that reading cannot continue.
 type brokenError struct{ err error }
 
 func (e *brokenError) Error() string { return e.err.Error() }
 func (e *brokenError) Unwrap() error { return e.err }
 
-// jsonLine is the shape of a line.
+// jsonLine is the format of a line.
 type jsonLine struct {
 	ID          *string           `json:"id"`
 	Group       string            `json:"group"`
@@ -106,7 +109,7 @@ func parseLine(text []byte) (client.Message, error) {
 	d.DisallowUnknownFields()
 	var r jsonLine
 	if err := d.Decode(&r); err != nil {
-		return client.Message{}, fmt.Errorf("not a message: %w", err)
+		return client.Message{}, fmt.Errorf("not a message: %w", plainly(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return client.Message{}, errors.New("there is something after the message")
@@ -122,7 +125,19 @@ func parseLine(text []byte) (client.Message, error) {
 	return m, r.body(&m)
 }
 
-// body puts the body into m, and its type where the line says none.
+// plainly says which field has a value of the wrong type, without the names of Go types.
+func plainly(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case !ok:
+		return err
+	case wrong.Field == "":
+		return fmt.Errorf("must be a JSON object, not a %s", wrong.Value)
+	}
+	return fmt.Errorf("%s must not be a %s", wrong.Field, wrong.Value)
+}
+
+// body sets the body of m, and its type if the line has none.
 func (r *jsonLine) body(m *client.Message) error {
 	switch {
 	case r.BodyBase64 != nil && r.Body != nil:
@@ -153,7 +168,7 @@ func isJSON(contentType string) bool {
 	return err == nil && (media == "application/json" || strings.HasSuffix(media, "+json"))
 }
 
-// validate finds what the server would refuse, as far as it can be known here.
+// validate returns errors that the server would return, as far as they can be detected here.
 func validate(m client.Message) error {
 	if err := m.Validate(); err != nil {
 		return err
@@ -168,7 +183,8 @@ func validate(m client.Message) error {
 	return same.Validate()
 }
 
-// contentKey makes keys of a file's SHA-256 and the line's number: the same file, sent again, carries the same keys.
+// contentKey derives keys from a file's SHA-256 and the line's number: if the same file is sent
+// again, its messages have the same keys.
 func contentKey(sum [sha256.Size]byte) func(int) string {
 	return func(number int) string {
 		key := sha256.Sum256(fmt.Appendf(nil, "once line %d of file %x", number, sum))

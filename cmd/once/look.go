@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 )
 
-// target is the system that a command is about: a data folder, or a stack.
+// target is the system for a command: a data folder, or a stack.
 type target struct {
 	config, data *string
 	stack        *stackOptions
@@ -34,7 +34,8 @@ func (a *app) look(cmd *cobra.Command, t target, open opening, f func(context.Co
 	return look(cmd, open, *t.data, *t.config, f)
 }
 
-// look calls f with the system on a data folder: through the server that runs on it, or else by opening the folder.
+// look calls f with the system on a data folder: through the running server, or by opening the
+// folder if there is none.
 func look(cmd *cobra.Command, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
 	ctx := cmd.Context()
 	client, err := admin.Dial(ctx, admin.Socket(data))
@@ -45,7 +46,7 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
 		return &exitError{exitAway, err}
 	}
-	// Opening would make the folder, and an empty answer would hide a mistyped name.
+	// Opening would create the folder, and an empty result would hide a mistyped name.
 	if _, err := os.Stat(data); err != nil {
 		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data, or a deployed system with --stack", data)}
 	}

@@ -1,4 +1,4 @@
-// Command once runs a system, sends messages to one, and looks into one. See once --help.
+// Command once runs a system, sends messages to one, and inspects one. See once --help.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; after it a second one ends the process as if nobody listened.
+	// The first signal requests an orderly end; a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
@@ -21,6 +21,7 @@ func main() {
 		env:           os.Getenv,
 		openServer:    openServer,
 		inspectFolder: inspectFolder,
+		editFolder:    editFolder,
 		repairFolder:  repairFolder,
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 func (a *app) sweep() *cobra.Command {
@@ -54,20 +55,22 @@ func (a *app) redrive() *cobra.Command {
 		Short: "Put dead letters back under their identities",
 		Long: `Redrive takes messages and effects off the dead-letter queues and puts them back where they came from, under the identities that they had: what was
 processed before is recognised. Mend the cause first: what is refused again comes back to the dead-letter queue. To see what is there:
-once show --dead-letters. It exits with 5 when something could not be put back.
+once show --dead-letters. It exits with 5 when something could not be put back, and names each of those dead letters with the error; once drop deletes
+those that can never be put back.
 
 With --stack the deployed functions do it, each for its own dead-letter queues: what they send is believed, so that a message keeps its principal. They are
 called until all that was there at the beginning has been looked at; ctrl-C ends it in the middle, and repeating it goes on. A dead letter is deleted only
 when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and nothing of the queues; with the permission
 sqs:GetQueueAttributes, --max tells how many are left. --config must name the configuration that was deployed.`,
 		Example: `  once redrive --reason rejected
+  once redrive --id order-1
   once redrive --queue ingress-dead.fifo --max 10 --json
   once redrive --stack Once --profile prod --reason rejected`,
 		Args: arguments(cobra.NoArgs),
 	}
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	var o admin.RedriveOptions
-	queueFlags(cmd, &o.Queue, &o.Reason)
+	queueFlags(cmd, &o.Queue, &o.Reason, &o.ID)
 	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Max < 0 {
@@ -77,11 +80,15 @@ sqs:GetQueueAttributes, --max tells how many are left. --config must name the co
 			return usageError(cmd, err)
 		}
 		done := a.showRedrive(on.stack)
-		return a.look(cmd, on, a.repairFolder, func(ctx context.Context, s admin.Admin) error {
+		return a.look(cmd, on, a.editFolder, func(ctx context.Context, s admin.Admin) error {
 			info, err := s.Redrive(ctx, o)
 			done()
-			if err != nil && info == (admin.RedriveInfo{}) {
+			nothing := info.Redriven+info.Failed == 0
+			switch {
+			case err != nil && nothing && info.Left == 0:
 				return err
+			case err == nil && nothing && o.ID != "":
+				return noLetter(o.ID)
 			}
 			return unfinished(errors.Join(a.printRedriven(info, *asJSON), err), info.Failed)
 		})
@@ -89,15 +96,15 @@ sqs:GetQueueAttributes, --max tells how many are left. --config must name the co
 	return cmd
 }
 
-// showRedrive shows how far the redrive of a stack has come, until it is done.
+// showRedrive prints the progress of a stack's redrive, until done is called.
 func (a *app) showRedrive(o *stackOptions) (done func()) {
 	var bar *progressbar.ProgressBar
 	o.redriven = func(info admin.RedriveInfo) {
 		if bar == nil {
-			bar = a.progress(-1) // nobody knows how many there are
+			bar = a.progress(-1) // the number is not known
 			bar.Describe("putting back")
 		}
-		_ = bar.Set(info.Redriven) // a terminal that is gone shows no progress
+		_ = bar.Set(info.Redriven) // a closed terminal shows no progress
 	}
 	return func() {
 		if bar != nil {
@@ -111,15 +118,41 @@ func (a *app) printRedriven(info admin.RedriveInfo, asJSON bool) error {
 		return printJSON(a.out, info)
 	}
 	_, err := fmt.Fprintf(a.out, "put back %s; %d left, %d failed\n", plural(info.Redriven, "dead letter"), info.Left, info.Failed)
-	return err
+	return errors.Join(err, a.printFailures(info.Failures))
 }
 
-func queueFlags(cmd *cobra.Command, queue, reason *string) {
-	cmd.Flags().StringVar(queue, "queue", "", "only this dead-letter queue")
-	cmd.Flags().StringVar(reason, "reason", "", "only dead letters with this reason, as key-reuse, unknown or rejected")
+// queueFlags adds the flags that select dead letters, with completion.
+func queueFlags(cmd *cobra.Command, queue, reason, id *string) {
+	f := cmd.Flags()
+	f.StringVar(queue, "queue", "", "only this dead-letter queue")
+	f.StringVar(reason, "reason", "", "only dead letters with this reason, as key-reuse, unknown or rejected")
+	if id != nil {
+		f.StringVar(id, "id", "", "only dead letters with this id: of a message, an effect, or a queue's message")
+	}
+	completeFlag(cmd, "queue", queueNames())
+	completeFlag(cmd, "reason", reasonNames())
 }
 
-// reasons are those that dead letters may have.
+// completeFlag completes fixed values of a flag.
+func completeFlag(cmd *cobra.Command, flag string, values []string) {
+	// fails only for an unknown flag
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// queueNames returns the names of the dead-letter queues of a data folder or a stack.
+func queueNames() []string {
+	return []string{function.DeadIngress, function.DeadIngressFIFO, function.DeadPublish, function.DeadPublishFIFO}
+}
+
+func reasonNames() []string {
+	names := make([]string, len(reasons()))
+	for i, r := range reasons() {
+		names[i] = string(r)
+	}
+	return names
+}
+
+// reasons returns the reasons that dead letters may have.
 func reasons() []record.Reason {
 	return []record.Reason{
 		record.ReasonKeyReuse, record.ReasonUnknown, record.ReasonExpired, record.ReasonStaleEpoch, record.ReasonSkipped, record.ReasonGap,
@@ -127,16 +160,13 @@ func reasons() []record.Reason {
 	}
 }
 
-// checkReason refuses a reason that no dead letter has: a misspelt one would look as if there were none. Empty is any.
+// checkReason refuses an unknown reason: with a misspelt one there would seem to be no dead
+// letters. An empty reason means any.
 func checkReason(reason string) error {
 	if reason == "" || slices.Contains(reasons(), record.Reason(reason)) {
 		return nil
 	}
-	names := make([]string, len(reasons()))
-	for i, r := range reasons() {
-		names[i] = string(r)
-	}
-	return fmt.Errorf("--reason %q must be one of %s", reason, strings.Join(names, ", "))
+	return fmt.Errorf("--reason %q must be one of %s", reason, strings.Join(reasonNames(), ", "))
 }
 
 func unfinished(err error, failed int) error {

@@ -26,13 +26,13 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-func TestCommandsPrintWhatTheTracesSay(t *testing.T) {
+func TestCommandsPrintTheOutputOfTheTraces(t *testing.T) {
 	for _, name := range []string{"check", "send", "send_file", "look", "help"} {
 		t.Run(name, func(t *testing.T) { newWorld(t).trace(t, "testdata/"+name+".txt") })
 	}
 }
 
-func TestEveryCommandHasHelpWithAnExampleAndJSONWhereItPrintsData(t *testing.T) {
+func TestEveryCommandHasHelpWithAnExampleAndJSONIfItPrintsData(t *testing.T) {
 	root := (&app{}).root()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "exit-codes" {
@@ -50,7 +50,7 @@ func TestEveryCommandHasHelpWithAnExampleAndJSONWhereItPrintsData(t *testing.T) 
 	}
 }
 
-// checkExample parses the flags of an example, so that help never shows one that is not there.
+// checkExample parses the flags of an example, so that help never shows a flag that does not exist.
 func checkExample(t *testing.T, root *cobra.Command, line string) {
 	t.Helper()
 	_, line, ok := strings.Cut(line, "once ")
@@ -107,7 +107,7 @@ func TestAFileIsRepeatedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	seen := map[string]int{}
-	// Every message is taken, and its answer lost, the first time.
+	// Every message is accepted, and its answer lost, the first time.
 	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -173,13 +173,15 @@ func TestAFileThatChangesWhileItIsSentIsReported(t *testing.T) {
 	}
 }
 
-func TestAnInterruptTellsWhatWasAcknowledged(t *testing.T) {
+func TestAnInterruptReportsTheAcknowledgedMessages(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
 		if n++; n == 3 {
-			_, _ = io.Copy(io.Discard, r.Body) // a server notices that the caller has gone only when it has read all
+			// a server notices that the caller has disconnected only when it has read the whole
+			// body
+			_, _ = io.Copy(io.Discard, r.Body)
 			cancel()
 			<-r.Context().Done()
 			return true
@@ -229,7 +231,7 @@ func (s *cannedServer) Run(ctx context.Context, ready func(string)) error {
 
 func (s *cannedServer) Close() error { s.closed = true; return nil }
 
-func TestDevGreetsRunsUntilItIsToldToEndAndCloses(t *testing.T) {
+func TestDevGreetsRunsUntilInterruptedAndCloses(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &cannedServer{end: cancel}
@@ -274,7 +276,7 @@ func TestLookingAsksTheServerThatRunsOnTheFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 leaves it
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the state after kill -9
 	running := newCannedFolder()
 	running.failed = 2
 	server := &http.Server{Handler: admin.Handler(running), ReadHeaderTimeout: time.Second}

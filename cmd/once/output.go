@@ -26,28 +26,38 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// table prints rows in columns; the first row is the heading.
+// table prints rows in columns; the first row is the heading. Cells are cut, and safe to show.
 func table(w io.Writer, rows [][]string) error {
+	for _, row := range rows {
+		for i := range row {
+			row[i] = cell(row[i])
+		}
+	}
+	return columns(w, rows)
+}
+
+// columns prints rows in columns, unchanged.
+func columns(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		// An error of the writer comes back from Flush.
+		// Flush returns an error of the writer.
 		_, _ = fmt.Fprintln(t, strings.TrimRight(strings.Join(row, "\t"), "\t"))
 	}
 	return t.Flush()
 }
 
-// lines prints names and values below each other, without those that are empty.
+// lines prints pairs of names and values, one per line, without empty values.
 func lines(w io.Writer, pairs ...string) error {
 	var rows [][]string
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			rows = append(rows, []string{pairs[i], pairs[i+1]})
+			rows = append(rows, []string{cell(pairs[i]), safe(pairs[i+1])})
 		}
 	}
-	return table(w, rows)
+	return columns(w, rows)
 }
 
-// plural gives "1 message" and "2 messages".
+// plural returns "1 message" or "2 messages".
 func plural(n int, word string) string {
 	if n == 1 {
 		return "1 " + word
@@ -69,7 +79,8 @@ func dash(text string) string {
 	return text
 }
 
-// visible is a destination's target for terminals, and for the logs that they are kept in: of a webhook only who it is, because path and query may hold a token.
+// visible returns a destination's target for terminals and logs. For a webhook it is only scheme
+// and host, because path and query may contain a token.
 func visible(d config.Destination) string {
 	if d.Kind() != config.KindWebhook {
 		return d.Target()

@@ -14,9 +14,9 @@ const (
 	pageMark = "<!-- What follows is the commands' own help: go test ./cmd/once -run Page -update -->\n"
 )
 
-// TestThePageOfTheCommandLineIsWhatTheCommandsSay keeps the help in docs/cli.md equal to the commands'; -update writes it. What stands before the mark is
-// written by hand.
-func TestThePageOfTheCommandLineIsWhatTheCommandsSay(t *testing.T) {
+// TestThePageOfTheCommandLineHasTheHelpOfTheCommands keeps the help in docs/cli.md equal to the
+// commands'; -update writes it. The text before the mark is written by hand.
+func TestThePageOfTheCommandLineHasTheHelpOfTheCommands(t *testing.T) {
 	stored, err := os.ReadFile(pageFile)
 	if err != nil {
 		t.Fatal(err)

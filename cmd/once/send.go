@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -19,12 +21,12 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
 const maxConcurrency = 100
 
-// sending is what send was asked for.
+// sending holds the arguments of send.
 type sending struct {
 	message     client.Message
 	headers     []string
@@ -35,6 +37,7 @@ type sending struct {
 	concurrency int
 	wait        string
 	retryFor    string
+	await       bool
 	json        bool
 }
 
@@ -51,7 +54,8 @@ A line without an id and a source gets a key made of the content of the whole fi
 messages, and a changed file is another file. The whole file is checked before anything is sent.
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so that a second run sends them again.
 
-A single message is given up after 1m, a file never; --retry-for changes both. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
+A single message is given up after 1m, a file never; --retry-for changes both. If nothing listens at the address, a single message is given up at once
+(exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
 
 With --stack it is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue messages go
 straight to an ingress queue: fifo keeps the order of each group; standard is right for numbered messages, which bring their order with them. A queue
@@ -87,9 +91,10 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.queue, "queue", "", "send to this ingress queue, fifo or standard, not to the API; needs --stack")
 	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("how many messages of a file are under way at once, at most %d", maxConcurrency))
 	f.StringVar(&o.wait, "wait", "", "wait that long for the handler's reply, at most 60s")
+	f.BoolVar(&o.await, "wait-for-server", false, "try again while nothing listens at the server's address; --retry-for and --file do too")
 	f.StringVar(&o.retryFor, "retry-for", "", "give up a message after that long; 0s is never")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // it only fails for a flag that is not there
+	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // fails only for an unknown flag
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		options, err := a.prepare(cmd, args, &o)
 		if err != nil {
@@ -114,7 +119,7 @@ func streamAndBody(cmd *cobra.Command, args []string) error {
 	return cobra.MaximumNArgs(2)(cmd, args)
 }
 
-// prepare checks the flags and gives the client's options.
+// prepare checks the flags and returns the client's options.
 func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (client.Options, error) {
 	none := client.Options{}
 	if err := record.ValidStream(args[0]); err != nil {
@@ -139,10 +144,11 @@ func (a *app) prepare(cmd *cobra.Command, args []string, o *sending) (client.Opt
 		return none, err
 	}
 	notice := &notice{app: a}
-	return client.Options{MaxElapsed: limit, OnRetry: notice.retry}, nil
+	needServer := !o.await && o.retryFor == "" && o.file == ""
+	return client.Options{MaxElapsed: limit, NeedServer: needServer, OnRetry: notice.retry}, nil
 }
 
-// place checks the flags that say where messages go.
+// place checks the flags for the receiver of messages.
 func (o *sending) place(cmd *cobra.Command) error {
 	if err := o.stack.check(cmd); err != nil {
 		return err
@@ -153,8 +159,8 @@ func (o *sending) place(cmd *cobra.Command) error {
 		return nil
 	case o.stack.Name == "":
 		return errors.New("--queue needs --stack")
-	case o.queue != string(stack.FIFO) && o.queue != string(stack.Standard):
-		return fmt.Errorf("--queue must be %s or %s", stack.FIFO, stack.Standard)
+	case o.queue != string(deployed.FIFO) && o.queue != string(deployed.Standard):
+		return fmt.Errorf("--queue must be %s or %s", deployed.FIFO, deployed.Standard)
 	case f.Changed("url"):
 		return errors.New("--queue and --url exclude each other")
 	case f.Changed("wait"):
@@ -163,7 +169,7 @@ func (o *sending) place(cmd *cobra.Command) error {
 	return nil
 }
 
-// sender finds where messages go.
+// sender returns the sender to that receiver.
 func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
 	if o.stack.Name != "" {
 		return stackSender(cmd.Context(), o, options)
@@ -181,7 +187,7 @@ func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (se
 	return c, nil
 }
 
-// onlyFile refuses what belongs to a single message: a file's lines say it themselves.
+// onlyFile refuses flags of a single message, because a file's lines contain their values.
 func onlyFile(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return errors.New("--file and BODY exclude each other")
@@ -197,7 +203,8 @@ func onlyFile(cmd *cobra.Command, args []string) error {
 // own completes a single message from the flags and checks it.
 func (o *sending) own(cmd *cobra.Command) (err error) {
 	for _, name := range []string{"key", "group", "source"} {
-		// Most likely a variable of a script that is not set: a made-up key in its place would break the script's promise.
+		// Most likely a script's variable is not set: a generated key would break the script's
+		// idempotency.
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return fmt.Errorf("--%s must not be empty", name)
 		}
@@ -246,6 +253,9 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 		m.ContentType = contentType(body)
 	}
 	receipt, err := c.Send(ctx, m)
+	if errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
+		err = o.nobody(err)
+	}
 	if err != nil {
 		if m.Key == "" {
 			err = repeatable(err)
@@ -255,27 +265,42 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	return a.printReceipt(receipt, o.json)
 }
 
-// repeatable adds the key that was made for a message which may have been taken: without it the same command would send another message.
+// nobody tells how to start the server that does not listen.
+func (o *sending) nobody(err error) error {
+	if open, ok := errors.AsType[*client.UnacknowledgedError](err); !ok || !open.Unsent {
+		return err
+	}
+	start := "once dev"
+	if u, bad := url.Parse(o.url); bad == nil && o.url != defaultURL {
+		start += " --listen " + u.Host
+	}
+	return &exitError{exitAway, fmt.Errorf("nothing listens on %s; start it with: %s", o.url, start)}
+}
+
+// repeatable adds the generated key to the error if the message may have been accepted: without the
+// key, the same command would send another message.
 func repeatable(err error) error {
 	var open *client.UnacknowledgedError
 	var p *client.Problem
 	key := ""
 	switch {
+	case errors.As(err, &open) && open.Unsent:
+		return err
 	case errors.As(err, &open):
 		key = open.Key
 	case errors.As(err, &p) && p.Ambiguous:
 		key = p.Key
 	}
 	if key == "" {
-		return err // refused, not sent, or known by its number
+		return err // refused, not sent, or identified by its number
 	}
 	return fmt.Errorf("%w\nit may have been taken; to send the same message again and not another one, repeat the command with --key %s", err, key)
 }
 
-// body is the argument, or what comes on standard input.
+// body returns the argument, or the content of standard input.
 func (a *app) body(args []string) ([]byte, error) {
-	if len(args) == 2 && args[1] != "-" {
-		return []byte(args[1]), nil
+	if last := args[len(args)-1]; len(args) > 1 && last != "-" {
+		return []byte(last), nil
 	}
 	if a.typed {
 		_, _ = fmt.Fprintln(a.err, "reading the body from the terminal; end it with ctrl-D")
@@ -302,7 +327,7 @@ func contentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// receipted is what send prints of one message as JSON.
+// receipted is the JSON output of send for one message.
 type receipted struct {
 	client.Receipt
 	Reply *admin.ReplyInfo `json:"reply,omitempty"`
@@ -333,7 +358,7 @@ func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
 	return err
 }
 
-// notice tells that something is tried again: at first, and then every ten seconds.
+// notice prints that a call is retried: the first time, and then every ten seconds.
 type notice struct {
 	app  *app
 	mu   sync.Mutex
@@ -350,6 +375,9 @@ func (n *notice) retry(err error, wait time.Duration) {
 		return
 	}
 	n.next = now.Add(noticeEvery)
+	if n.app.terminal {
+		_, _ = fmt.Fprint(n.app.err, "\r\x1b[K") // the line of the progress bar, which draws itself again
+	}
 	_, _ = fmt.Fprintf(n.app.err, "not acknowledged yet, trying again in %v: %v\n", wait.Round(100*time.Millisecond), err)
 }
 

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// unsure are ways to end without knowing whether a message was taken: the first request is taken, and its answer hidden.
+// unsure are failures after which the client does not know whether a message was accepted: the
+// first request is accepted, and its answer hidden.
 var unsure = map[string]func(http.ResponseWriter, int){
 	"a firewall":   func(w http.ResponseWriter, _ int) { http.Error(w, "no", http.StatusForbidden) },
 	"a login page": func(w http.ResponseWriter, _ int) { _, _ = io.WriteString(w, "<html>please log in") },
@@ -22,7 +23,8 @@ var unsure = map[string]func(http.ResponseWriter, int){
 	"no answer": func(http.ResponseWriter, int) { panic(http.ErrAbortHandler) },
 }
 
-// hiding gives a world whose front takes the first request, and answers all of them as said, until it is over.
+// hiding returns a world whose front accepts the first request, and sends the given answer to all
+// requests until over is set.
 func hiding(t *testing.T, answer func(http.ResponseWriter, int)) (w *world, over *atomic.Bool) {
 	t.Helper()
 	w, over = newWorld(t), &atomic.Bool{}
@@ -41,7 +43,7 @@ func hiding(t *testing.T, answer func(http.ResponseWriter, int)) (w *world, over
 	return w, over
 }
 
-// nobody gets an answer and tells nothing of it.
+// nobody is a ResponseWriter that drops the answer.
 type nobody struct{ header http.Header }
 
 func (n *nobody) Header() http.Header {
@@ -88,7 +90,7 @@ func TestAMessageThatIsKnownByItselfIsRepeatedByTheSameCommand(t *testing.T) {
 	}
 }
 
-func TestARefusalAtOnceTellsNoKeyToRepeat(t *testing.T) {
+func TestAnImmediateRefusalNamesNoKeyToRetryWith(t *testing.T) {
 	w := newWorld(t)
 	if code := w.once(t.Context(), "", "send", "orders", "refuse"); code != exitRefused || strings.Contains(w.err.String(), "--key") {
 		t.Errorf("exit %d: %s", code, w.err.String())

@@ -13,10 +13,11 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// maxShown is how many lines of a file are complained about one by one.
+// maxShown is how many invalid lines of a file are reported individually.
 const maxShown = 20
 
-// sendFile sends a file of JSON lines. A regular file is read twice: a mistake at its end must not be found when half of it is sent.
+// sendFile sends a file of JSON lines. It reads a regular file twice, so that an error at its end
+// is found before anything is sent.
 func (a *app) sendFile(ctx context.Context, c sender, o *sending) error {
 	twice := false
 	if o.file != "-" {
@@ -51,7 +52,7 @@ func (a *app) sendFile(ctx context.Context, c sender, o *sending) error {
 	})
 }
 
-// checkLines reads the whole file; it gives the number of messages and the file's SHA-256.
+// checkLines reads the whole file. It returns the number of messages and the file's SHA-256.
 func (a *app) checkLines(ctx context.Context, file io.Reader, o *sending) (count int, sum [sha256.Size]byte, err error) {
 	hashed := sha256.New()
 	reader := newLineReader(io.TeeReader(file, hashed), o.message.Stream, func(int) string { return "checked" })
@@ -101,13 +102,14 @@ func (a *app) sendOnePass(ctx context.Context, c sender, o *sending) error {
 	return a.sendLines(ctx, c, o, -1, newLineReader(in, o.message.Stream, nil).next)
 }
 
-// sendLines sends what next gives and prints the summary. count is how many there are, -1 if nobody knows.
+// sendLines sends the messages that next returns and prints the summary. count is their number, -1
+// if it is unknown.
 func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, next func() (line, error)) error {
 	shown := 0
 	bar := a.progress(count)
 	b := &batch{
 		send: c.Send, workers: o.concurrency,
-		done: func() { _ = bar.Add(1) }, // a terminal that is gone shows no progress
+		done: func() { _ = bar.Add(1) }, // a closed terminal shows no progress
 		refused: func(number int, err error) {
 			if shown++; shown <= maxShown {
 				_, _ = fmt.Fprintf(a.err, "line %d: %v\n", number, err)
@@ -120,7 +122,7 @@ func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, ne
 		_, _ = fmt.Fprintf(a.err, "and %d more refused\n", shown-maxShown)
 	}
 	if count > t.Lines {
-		t.Unacknowledged += count - t.Lines // never read again
+		t.Unacknowledged += count - t.Lines // they were not read
 		t.Lines = count
 	}
 	return errors.Join(a.printTally(t, o.json), verdictOf(t, err, ctx.Err()))
@@ -131,7 +133,8 @@ func (a *app) progress(count int) *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(a.err), progressbar.OptionSetVisibility(a.terminal), progressbar.OptionSetDescription("sending"),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetSpinnerChangeInterval(0)) // which would go on drawing for ever, by itself, where nobody knows the end
+		// with an interval, it would continue to draw for ever if the number is unknown
+		progressbar.OptionSetSpinnerChangeInterval(0))
 }
 
 func (a *app) printTally(t tally, asJSON bool) error {
@@ -146,7 +149,8 @@ func (a *app) printTally(t tally, asJSON bool) error {
 	return err
 }
 
-// verdictOf gives the exit code: what is wrong, if nothing is done, and incomplete if something is.
+// verdictOf returns the error with the exit code: the cause if nothing was acknowledged, incomplete
+// if something was.
 func verdictOf(t tally, err, interrupted error) error {
 	acknowledged := t.Accepted + t.Replayed
 	var bad *lineError

@@ -5,20 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/effectively-once/once/internal/admin"
 )
 
-// showing is what show was asked for.
+// showing holds the arguments of show.
 type showing struct {
 	id          string
 	deadLetters admin.DeadLettersOptions
-	dead        bool
+	dead, full  bool
 	after       string
 	limit       int
 	json        bool
+	repeat      string // the flags that name the same system again
 }
 
 func (a *app) show() *cobra.Command {
@@ -38,6 +41,7 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
   once show orders/customer-7       # one group: its state, what is pending and held
   once show orders --id o-1         # one message: its status and its reply
   once show --dead-letters          # what was refused, and why
+  once show --dead-letters --id o-1 # one of them, with its headers and its body
   once show orders --id o-1 --stack Once --profile prod`,
 		Args:              arguments(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: completeStreams,
@@ -46,12 +50,14 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
 	principalFlag(cmd, on.stack)
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.id, "id", "", "show the message with this id")
+	f.StringVar(&o.id, "id", "", "show the message, or with --dead-letters the dead letter, with this id")
 	f.BoolVar(&o.dead, "dead-letters", false, "show dead letters")
-	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Reason)
+	f.BoolVar(&o.full, "full", false, "show the headers and the whole body of every dead letter")
+	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Reason, nil)
 	f.StringVar(&o.after, "after", "", "show groups after this one")
 	f.IntVar(&o.limit, "limit", admin.DefaultLimit, "show at most that many")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.repeat = repeated(cmd)
 		ask, err := a.question(args, o)
 		if err != nil {
 			return usageError(cmd, err)
@@ -61,7 +67,28 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
 	return cmd
 }
 
-// question tells what the arguments ask for.
+// repeated returns the flags that were given, for a command that asks the same system again.
+func repeated(cmd *cobra.Command) string {
+	var text strings.Builder
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != "after" {
+			fmt.Fprintf(&text, " --%s=%s", f.Name, quoted(f.Value.String()))
+		}
+	})
+	return text.String()
+}
+
+// quoted returns a value as a shell reads it.
+func quoted(value string) string {
+	if strings.ContainsFunc(value, func(r rune) bool {
+		return !strings.ContainsRune("/._-:@%+=,", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) || value == "" {
+		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return value
+}
+
+// question returns the function that answers the arguments.
 func (a *app) question(args []string, o showing) (func(context.Context, admin.Admin) error, error) {
 	if o.limit < 1 {
 		return nil, errors.New("--limit must be at least 1")
@@ -69,11 +96,15 @@ func (a *app) question(args []string, o showing) (func(context.Context, admin.Ad
 	if err := checkReason(o.deadLetters.Reason); err != nil {
 		return nil, err
 	}
+	if o.full && !o.dead {
+		return nil, errors.New("--full needs --dead-letters")
+	}
 	if len(args) == 0 {
 		switch {
-		case o.id != "":
-			return nil, errors.New("--id needs the message's stream")
+		case o.id != "" && !o.dead:
+			return nil, errors.New("--id needs the message's stream, or --dead-letters")
 		case o.dead:
+			o.deadLetters.ID = o.id
 			return func(ctx context.Context, s admin.Admin) error { return a.showDeadLetters(ctx, s, o) }, nil
 		}
 		return func(ctx context.Context, s admin.Admin) error { return a.showStats(ctx, s, o) }, nil
@@ -144,7 +175,7 @@ func (a *app) showGroups(ctx context.Context, s admin.Admin, stream string, o sh
 		return err
 	}
 	if len(groups) == o.limit {
-		_, err = fmt.Fprintf(a.err, "there may be more: once show %s --after %q\n", stream, groups[len(groups)-1].Group)
+		_, err = fmt.Fprintf(a.err, "there may be more: once show %s --after=%s%s\n", stream, quoted(groups[len(groups)-1].Group), o.repeat)
 	}
 	return err
 }

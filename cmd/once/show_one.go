@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/effectively-once/once/internal/admin"
 )
@@ -21,7 +20,7 @@ func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string
 		return printJSON(a.out, g)
 	}
 	err = lines(a.out, "group", g.Stream+"/"+g.Group, "version", fmt.Sprint(g.Version), "last number", fmt.Sprint(g.LastNumber),
-		"pending", fmt.Sprint(len(g.Pending)), "held", fmt.Sprint(g.Held), "expires", stamp(g.Expires), "state", shown(g.State, "", g.StateBase64))
+		"pending", fmt.Sprint(len(g.Pending)), "held", fmt.Sprint(g.Held), "expires", stamp(g.Expires), "state", shown(admin.Body{JSON: g.State, Base64: g.StateBase64}))
 	if err != nil {
 		return err
 	}
@@ -56,57 +55,23 @@ func (a *app) showMessage(ctx context.Context, s admin.Admin, stream string, o s
 	if o.json {
 		return printJSON(a.out, m)
 	}
-	pairs := []string{"message", m.ID, "stream", m.Stream, "group", m.Group, "status", m.Status, "reason", m.Reason, "expires", stamp(m.Expires)}
+	pairs := []string{"message", m.ID, "stream", m.Stream, "group", m.Group, "status", m.Status, "reason", m.Reason, "detail", m.Detail, "expires", stamp(m.Expires)}
 	if m.Reply != nil {
-		pairs = append(pairs, "reply", fmt.Sprint(m.Reply.Status), "reply body", shown(m.Reply.Body, m.Reply.BodyText, m.Reply.BodyBase64))
+		pairs = append(pairs, "reply", fmt.Sprint(m.Reply.Status), "reply body", shown(m.Reply.Body))
 	}
 	return lines(a.out, pairs...)
 }
 
-func (a *app) showDeadLetters(ctx context.Context, s admin.Admin, o showing) error {
-	o.deadLetters.Limit = o.limit
-	letters, err := s.DeadLetters(ctx, o.deadLetters)
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return printJSON(a.out, append([]admin.DeadLetter{}, letters...))
-	}
-	if len(letters) == 0 {
-		_, err := fmt.Fprintln(a.out, "no dead letters")
-		return err
-	}
-	rows := [][]string{{"QUEUE", "REASON", "STREAM", "ID", "GROUP", "DESTINATION", "SENT", "DETAIL"}}
-	for _, d := range letters {
-		id := d.ID
-		if id == "" && d.Source != "" {
-			id = fmt.Sprintf("%s/%d/%d", d.Source, d.Epoch, d.Sequence)
-		}
-		rows = append(rows, []string{d.Queue, d.Reason, d.Stream, dash(id), dash(d.Group), dash(d.Destination), stamp(&d.Sent), dash(printable(d.Detail))})
-	}
-	return table(a.out, rows)
-}
-
-// shown gives a text of one line for a value that is JSON, text or neither.
-func shown(value json.RawMessage, text string, binary []byte) string {
+// shown returns a body as text: JSON on one line.
+func shown(body admin.Body) string {
 	var b bytes.Buffer
 	switch {
-	case len(value) > 0 && json.Compact(&b, value) == nil:
+	case len(body.JSON) > 0 && json.Compact(&b, body.JSON) == nil:
 		return b.String()
-	case len(binary) > 0:
-		return "base64 " + base64.StdEncoding.EncodeToString(binary)
+	case len(body.Base64) > 0:
+		return "base64 " + base64.StdEncoding.EncodeToString(body.Base64)
 	}
-	return printable(text)
-}
-
-// printable keeps text that somebody sent from steering the terminal or breaking a table.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
+	return body.Text
 }
 
 func ranges(list []admin.Range) string {

@@ -13,13 +13,13 @@ import (
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/lambdadev"
-	"github.com/effectively-once/once/internal/stack"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
-// stackOptions name a deployed system, if any.
+// stackOptions select a deployed system, if any.
 type stackOptions struct {
-	stack.Options
+	deployed.Options
 	principal string
 	redriven  func(admin.RedriveInfo)
 }
@@ -38,7 +38,7 @@ func principalFlag(cmd *cobra.Command, o *stackOptions) {
 	cmd.Flags().StringVar(&o.principal, "principal", "", "whose message, as iam:ARN; '' is one that came by SQS; default your own, then ''; needs --stack")
 }
 
-// check refuses flags that belong to a stack without one, and those that exclude one.
+// check refuses flags that need a stack if there is none, and flags that exclude one.
 func (o *stackOptions) check(cmd *cobra.Command, others ...string) error {
 	f := cmd.Flags()
 	if f.Changed("stack") && o.Name == "" {
@@ -62,14 +62,15 @@ func (o *stackOptions) check(cmd *cobra.Command, others ...string) error {
 	return checkEndpoints()
 }
 
-// checkEndpoints refuses addresses in the environment that no service can have: AWS would seem to be away.
+// checkEndpoints refuses invalid addresses in the environment, with which AWS would seem to be
+// down.
 func checkEndpoints() error {
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, "AWS_ENDPOINT_URL") || value == "" {
 			continue
 		}
-		if err := lambdadev.CheckEndpoint(name, value); err != nil {
+		if err := awsconfig.CheckEndpoint(name, value); err != nil {
 			return err
 		}
 	}
@@ -82,11 +83,11 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 	if err != nil {
 		return err
 	}
-	found, err := stack.Open(cmd.Context(), t.stack.Options)
+	found, err := deployed.Open(cmd.Context(), t.stack.Options)
 	if err != nil {
 		return err
 	}
-	options := stack.SystemOptions{Config: c.Config, Log: a.stackLog(), Redriven: t.stack.redriven}
+	options := deployed.SystemOptions{Config: c.Config, Log: a.stackLog(), Redriven: t.stack.redriven}
 	if cmd.Flags().Changed("principal") {
 		options.Principal = &t.stack.principal
 	}
@@ -97,7 +98,8 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 	return f(cmd.Context(), system)
 }
 
-// loadDeployed reads the configuration of a stack. There is no default: a wrong one would send messages to the wrong queue.
+// loadDeployed reads the configuration of a stack. There is no default, because a wrong one would
+// send messages to the wrong queue.
 func loadDeployed(cmd *cobra.Command, path string) (configured, error) {
 	c, err := load(cmd, path)
 	if err == nil && c.file == "" {
@@ -106,7 +108,7 @@ func loadDeployed(cmd *cobra.Command, path string) (configured, error) {
 	return c, err
 }
 
-// stackLog tells people why something was not done.
+// stackLog returns a log for people that explains why something was not done.
 func (a *app) stackLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
@@ -118,19 +120,19 @@ func (a *app) stackLog() *slog.Logger {
 	}))
 }
 
-// sender takes messages in: a client of a server, or a queue.
+// sender accepts messages: a client of a server, or a queue.
 type sender interface {
 	Send(ctx context.Context, m client.Message) (client.Receipt, error)
 }
 
-// stackSender makes a sender to a deployed system: through its API, or straight to a queue.
+// stackSender returns a sender to a deployed system: through its API, or directly to a queue.
 func stackSender(ctx context.Context, o *sending, options client.Options) (sender, error) {
-	found, err := stack.Open(ctx, o.stack.Options)
+	found, err := deployed.Open(ctx, o.stack.Options)
 	if err != nil {
 		return nil, err
 	}
 	if o.queue != "" {
-		return found.QueueSender(stack.QueueKind(o.queue), options), nil
+		return found.QueueSender(deployed.QueueKind(o.queue), options), nil
 	}
 	if o.url == "" {
 		o.url = found.Outputs.APIURL
@@ -140,7 +142,7 @@ func stackSender(ctx context.Context, o *sending, options client.Options) (sende
 	return signed{c}, err
 }
 
-// signed says what to do where the API refuses a caller.
+// signed adds advice if the API refuses a caller.
 type signed struct{ sender }
 
 func (s signed) Send(ctx context.Context, m client.Message) (client.Receipt, error) {

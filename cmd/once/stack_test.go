@@ -10,16 +10,16 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/internal/deadletter"
-	"github.com/effectively-once/once/internal/lambda"
-	"github.com/effectively-once/once/internal/stack"
-	"github.com/effectively-once/once/internal/stack/stacktest"
+	"github.com/effectively-once/once/internal/admin/deadletter"
+	"github.com/effectively-once/once/internal/system/deployed"
+	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 const deployedConfig = `streams: {orders: {}, chat: {admission: sequence}}` + "\n"
 
-// deployed is a stack, and the configuration file that it was deployed with.
-func deployed(t *testing.T) (aws *stacktest.AWS, file string) {
+// deployedStack returns a stack, and the configuration file with which it was deployed.
+func deployedStack(t *testing.T) (aws *stacktest.AWS, file string) {
 	t.Helper()
 	aws = stacktest.Start(t)
 	aws.Deploy(t, deployedConfig)
@@ -31,7 +31,7 @@ func deployed(t *testing.T) (aws *stacktest.AWS, file string) {
 }
 
 func TestCommandsWorkOnADeployedStack(t *testing.T) {
-	aws, file := deployed(t)
+	aws, file := deployedStack(t)
 	w := newWorld(t)
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestCommandsWorkOnADeployedStack(t *testing.T) {
 }
 
 func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
-	aws, file := deployed(t)
+	aws, file := deployedStack(t)
 	w := newWorld(t)
 	w.terminal = true
 	calls := 0
@@ -81,7 +81,7 @@ func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
 	}
 	answer("process", func() any {
 		calls++
-		return lambda.Redriven{Redriven: 40, Failed: calls - 1, Failures: []deadletter.Failure{{MessageID: "m-1", Error: "out of ink"}}[:calls-1], Done: calls == 2}
+		return function.Redriven{Redriven: 40, Failed: calls - 1, Failures: []deadletter.Failure{{MessageID: "m-1", Error: "out of ink"}}[:calls-1], Done: calls == 2}
 	})
 	answer("publish", func() any { return errors.New("out of order") })
 	run := func(want int, args ...string) string {
@@ -92,10 +92,12 @@ func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
 		}
 		return w.out.String()
 	}
-	if out := run(exitIncomplete, "--queue", "ingress-dead"); out != "put back 80 dead letters; 0 left, 1 failed\n" {
+	const want = "put back 80 dead letters; 0 left, 1 failed\n\n" +
+		"NOT PUT BACK  QUEUE         STREAM  ERROR\nm-1           ingress-dead  -       out of ink\n"
+	if out := run(exitIncomplete, "--queue", "ingress-dead"); out != want {
 		t.Errorf("output %q", out)
 	}
-	for _, want := range []string{"putting back", "message_id=m-1", "out of ink"} {
+	for _, want := range []string{"putting back"} {
 		if !strings.Contains(w.err.String(), want) {
 			t.Errorf("no %q in %q", want, w.err.String())
 		}
@@ -103,11 +105,11 @@ func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
 	if out := run(exitFailed, "--queue", "publish-dead", "--json"); out != "" {
 		t.Errorf("nothing was done, but it says %q", out)
 	}
-	answer("process", func() any { return lambda.Redriven{Redriven: 1, Done: true} })
+	answer("process", func() any { return function.Redriven{Redriven: 1, Done: true} })
 	if out := run(exitFailed, "--json"); !strings.Contains(out, `"redriven": 2`) || !strings.Contains(w.err.String(), "function publish failed") {
 		t.Errorf("what was done before a failure: %q, %q", out, w.err.String())
 	}
-	answer("process", func() any { return lambda.Redriven{} })
+	answer("process", func() any { return function.Redriven{} })
 	run(exitIncomplete)
 }
 
@@ -128,7 +130,6 @@ func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {
 		{"send orders 1 --stack Once --queue fifo --wait 1s", "--queue and --wait exclude each other"},
 		{"send orders 1 --stack Once", "there is no stack Once in us-east-1"},
 		{"check --region eu-west-1", "--region needs --stack"},
-		{"cost --body -1", "--body must be between 0"},
 	} {
 		if code := w.once(t.Context(), "", strings.Fields(c.args)...); code != exitUsage || !strings.Contains(w.err.String(), c.want) {
 			t.Errorf("once %s: exit %d, %q", c.args, code, w.err.String())
@@ -150,14 +151,14 @@ func TestARefusalByAWSAndItsAbsenceHaveExitCodesOfTheirOwn(t *testing.T) {
 }
 
 func TestFindingsDecideTheExitCode(t *testing.T) {
-	ok, wrong, unknown := stack.Finding{Verdict: stack.OK}, stack.Finding{Verdict: stack.Wrong}, stack.Finding{Verdict: stack.Unknown}
+	ok, wrong, unknown := deployed.Finding{Verdict: deployed.OK}, deployed.Finding{Verdict: deployed.Wrong}, deployed.Finding{Verdict: deployed.Unknown}
 	for _, c := range []struct {
-		findings []stack.Finding
+		findings []deployed.Finding
 		want     int
 	}{
-		{[]stack.Finding{ok}, exitOK},
-		{[]stack.Finding{ok, unknown}, exitIncomplete},
-		{[]stack.Finding{unknown, wrong, ok}, exitFailed},
+		{[]deployed.Finding{ok}, exitOK},
+		{[]deployed.Finding{ok, unknown}, exitIncomplete},
+		{[]deployed.Finding{unknown, wrong, ok}, exitFailed},
 	} {
 		got := exitOK
 		if err := verdictOfFindings(c.findings); err != nil {
@@ -166,28 +167,6 @@ func TestFindingsDecideTheExitCode(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v: exit %d, want %d", c.findings, got, c.want)
 		}
-	}
-}
-
-func TestCostPrintsABillForEveryWay(t *testing.T) {
-	if os.Getenv(dynamoEndpoint) == "" {
-		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to measure on", dynamoEndpoint)
-	}
-	w := newWorld(t)
-	if code := w.once(t.Context(), "", "cost", "--json", "--write-price", "1", "--read-price", "0"); code != exitOK {
-		t.Fatalf("exit %d: %s", code, w.err.String())
-	}
-	var got costs
-	if err := json.Unmarshal(w.out.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range got.Bills {
-		if b.PerMillion != b.WriteUnits || b.DuplicatesPerMillion != 0 {
-			t.Errorf("at a dollar per write: %+v", b)
-		}
-	}
-	if code := w.once(t.Context(), "", "cost"); code != exitOK || !strings.Contains(w.out.String(), "10 of 10 groups") {
-		t.Errorf("exit %d: %s", code, w.out.String())
 	}
 }
 

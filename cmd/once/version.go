@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build is what version prints as JSON.
+// build is the JSON output of version.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -33,7 +33,7 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-// String is a line for people.
+// String returns one line for people.
 func (b build) String() string {
 	text := "once " + b.Version
 	if b.Revision != "" {

@@ -3,29 +3,36 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/telemetry"
 )
 
-// embedded is a server on a data folder.
-type embedded struct {
-	*local.System
+// embeddedServer is a server on a data folder.
+type embeddedServer struct {
+	*embedded.System
 	ready     func(string)
 	telemetry *telemetry.Telemetry
 }
 
 func openServer(o serverOptions) (server, error) {
-	e := &embedded{}
+	e := &embeddedServer{}
 	var err error
 	known := func(stream string) bool { _, ok := o.Config.Streams[stream]; return ok }
 	if e.telemetry, err = telemetry.Open(context.Background(), telemetry.Options{Known: known, Log: o.Log}); err != nil {
 		return nil, err
 	}
-	e.System, err = openStarted(local.Options{
-		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, Stdout: o.Stdout, Log: o.Log, Watch: e.telemetry, Ready: func(address string) { e.ready(address) },
+	e.System, err = openStarted(embedded.Options{
+		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, Stdout: o.Stdout, Log: o.Log, Watch: e.telemetry, AcceptLoss: o.AcceptLoss,
+		Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {
 		return nil, err
@@ -33,8 +40,8 @@ func openServer(o serverOptions) (server, error) {
 	return e, nil
 }
 
-// Run serves until the context ends, and reports to a collector where the environment names one.
-func (e *embedded) Run(ctx context.Context, ready func(address string)) error {
+// Run serves until the context ends, and reports to a collector if the environment names one.
+func (e *embeddedServer) Run(ctx context.Context, ready func(address string)) error {
 	e.ready = ready
 	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var reports sync.WaitGroup
@@ -45,16 +52,40 @@ func (e *embedded) Run(ctx context.Context, ready func(address string)) error {
 }
 
 func inspectFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openStarted(local.Options{Config: c, DataDir: dir, Inspect: true})
+	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true})
+}
+
+func editFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
+	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true})
 }
 
 func repairFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openStarted(local.Options{Config: c, DataDir: dir})
+	return openExisting(embedded.Options{Config: c, DataDir: dir})
 }
 
-func openStarted(o local.Options) (*local.System, error) {
-	s, err := local.Open(o)
-	if errors.Is(err, local.ErrLocked) {
+// openExisting opens a folder on which once ran before. Opening another one would write a database
+// into it, and show an empty system.
+func openExisting(o embedded.Options) (*embedded.System, error) {
+	files, err := os.ReadDir(filepath.Join(o.DataDir, "db"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if slices.ContainsFunc(files, ofDatabase) {
+		return openStarted(o)
+	}
+	return nil, &exitError{exitUsage, fmt.Errorf("%s is not a data folder: there is no database in it; name another one with --data, or a deployed system with --stack", o.DataDir)}
+}
+
+// ofDatabase reports whether a file shows that there is a database, even a damaged one.
+func ofDatabase(f os.DirEntry) bool {
+	name := f.Name()
+	return name == "SYNCED" || strings.HasPrefix(name, "MANIFEST-") || strings.HasPrefix(name, "marker.") ||
+		slices.Contains([]string{".log", ".sst"}, filepath.Ext(name))
+}
+
+func openStarted(o embedded.Options) (*embedded.System, error) {
+	s, err := embedded.Open(o)
+	if errors.Is(err, embedded.ErrLocked) {
 		return nil, &exitError{exitAway, err}
 	}
 	if err != nil {

@@ -25,12 +25,12 @@ import (
 
 var update = flag.Bool("update", false, "write what comes out to testdata")
 
-// front is a front door that keeps what it took, in memory.
+// front is an API that keeps accepted messages in memory.
 type front struct {
 	mu    sync.Mutex
 	taken map[string]string // body by key
 	order []string          // group and body in the order of arrival
-	// before may answer in its stead.
+	// before may answer in place of front.
 	before func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -95,7 +95,7 @@ func refuse(w http.ResponseWriter, status int, name string) {
 	_, _ = fmt.Fprintf(w, `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#%s","title":"Title","status":%d}`, name, status)
 }
 
-// world is what the commands of one test run in.
+// world is the environment of the commands of one test.
 type world struct {
 	front    *front
 	url      string
@@ -104,6 +104,7 @@ type world struct {
 	openErr  error
 	out, err bytes.Buffer
 	terminal bool // err is one
+	typed    bool // in is one
 }
 
 func newWorld(t *testing.T) *world {
@@ -114,24 +115,26 @@ func newWorld(t *testing.T) *world {
 	return &world{front: f, url: s.URL, folder: newCannedFolder()}
 }
 
-// once runs a command line and gives its exit code.
+// once runs a command line and returns its exit code.
 func (w *world) once(ctx context.Context, in string, args ...string) int {
 	w.out.Reset()
 	w.err.Reset()
 	a := &app{
-		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal,
+		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal, typed: w.typed,
 		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
 		openServer: func(serverOptions) (server, error) {
 			return w.server, w.openErr
 		},
 		inspectFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
+		editFolder:    func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
 		repairFolder:  func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },
 	}
 	return a.run(ctx, args)
 }
 
-// trace runs the command lines of a file, "$ once …" with standard input in lines of "< ", and compares what they print, or writes it with -update:
-// standard output as it is, standard error after "! ", and the exit code where it is not 0.
+// trace runs the command lines of a file, "$ once …" with standard input in lines of "< ", and
+// compares their output, or writes it with -update: standard output unchanged, standard error after
+// "! ", and the exit code if it is not 0.
 func (w *world) trace(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -188,8 +191,10 @@ func words(command string) []string {
 
 // cannedFolder is a folder with fixed contents.
 type cannedFolder struct {
-	failed int
-	closed bool
+	failed  int
+	closed  bool
+	dropped bool
+	asked   admin.DropOptions
 }
 
 func newCannedFolder() *cannedFolder { return &cannedFolder{} }
@@ -253,6 +258,9 @@ func (c *cannedFolder) DeadLetters(_ context.Context, o admin.DeadLettersOptions
 	if o.Reason == "deleted" {
 		return nil, nil
 	}
+	if o.ID != "" {
+		return c.letter(o), nil
+	}
 	return []admin.DeadLetter{
 		{Queue: "ingress-dead.fifo", Reason: "unknown", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9)},
 		{Queue: "publish-dead", Reason: "gone", Detail: "410 Gone", Stream: "chat", Group: "room/1", Source: "ann", Epoch: 1, Sequence: 3, Destination: "shop", Sent: at(10)},
@@ -263,5 +271,29 @@ func (c *cannedFolder) Redrive(_ context.Context, o admin.RedriveOptions) (admin
 	if o.Queue == "gone" {
 		return admin.RedriveInfo{}, errors.New("disk on fire")
 	}
-	return admin.RedriveInfo{Redriven: o.Max, Left: 1, Failed: c.failed}, nil
+	info := admin.RedriveInfo{Redriven: o.Max, Left: 1, Failed: c.failed}
+	for range c.failed {
+		info.Failures = append(info.Failures, admin.RedriveFailure{Queue: "ingress-dead", MessageID: "m-1", Stream: "orders", ID: "o-1", Error: "once-grup was malformed"})
+	}
+	return info, nil
+}
+
+// letter returns the dead letter p-1 in the requested form.
+func (c *cannedFolder) letter(o admin.DeadLettersOptions) []admin.DeadLetter {
+	if o.ID != "p-1" || c.dropped {
+		return nil
+	}
+	d := admin.DeadLetter{Queue: "ingress-dead", Reason: "rejected", Detail: "no\r\nstock\u202e", Stream: "pay", ID: "p-1", Group: "p-1", Sent: at(9), MessageID: "m-9"}
+	if o.Content != 0 {
+		d.Content = &admin.Content{ContentType: "text/plain", Headers: map[string]string{"trace": "t-1", "a": "\x1b[2J"}}
+		d.Content.SetBody([]byte("line one\nline \x1b[2J"+strings.Repeat("x", contentShown)), 25)
+	}
+	return []admin.DeadLetter{d}
+}
+
+func (c *cannedFolder) Drop(_ context.Context, o admin.DropOptions) (admin.DropInfo, error) {
+	c.asked = o
+	letters := c.letter(admin.DeadLettersOptions{ID: o.ID})
+	c.dropped = true
+	return admin.DropInfo{Dropped: len(letters), Letters: append([]admin.DeadLetter{}, letters...)}, nil
 }

@@ -14,45 +14,47 @@ import (
 	"path/filepath"
 )
 
-// An Offer is a message that clients were to send. ID is the identity under which it comes out: the key, or source/epoch/sequence.
+// An Offer is a message that clients send. ID is the identity of its effects: the key, or
+// source/epoch/sequence.
 type Offer struct {
 	Stream   string `json:"stream"`
 	ID       string `json:"id"`
 	Group    string `json:"group,omitempty"`
 	Source   string `json:"source,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`
-	// ContentType is that of the body; empty where it is not judged.
+	// ContentType is the content type of the body; empty if it is not judged.
 	ContentType string `json:"content_type,omitempty"`
-	// SHA256 is that of the body, see [Digest].
+	// SHA256 is the hash of the body, see [Digest].
 	SHA256 string `json:"sha256"`
 }
 
-// An Answer is what a client was told of one try that ended, after as many repetitions as it took.
+// An Answer is the final answer to a client's call, after any number of retries.
 type Answer struct {
 	Stream string `json:"stream"`
 	ID     string `json:"id"`
 	// Way is http or sqs.
 	Way string `json:"way"`
-	// Code is the status of HTTP; of SQS 200.
+	// Code is the HTTP status; 200 for SQS.
 	Code int `json:"code"`
-	// Replayed says that the server had the message before. SQS never says.
+	// Replayed says that the server had the message before. Answers of SQS never say so.
 	Replayed bool `json:"replayed,omitempty"`
-	// Reuse says that it was another content under the identity of a message that had been accepted before.
+	// Reuse says that the call had other content under the identity of an accepted message.
 	Reuse bool `json:"reuse,omitempty"`
-	// Status, Group and Location are what an answer by HTTP says of an accepted message: the same each time.
+	// Status, Group and Location are the HTTP answer's fields for an accepted message: the same
+	// each time.
 	Status   string `json:"status,omitempty"`
 	Group    string `json:"group,omitempty"`
 	Location string `json:"location,omitempty"`
 }
 
-// A Status is what the public API says of a message.
+// A Status is the public API's status of a message.
 type Status struct {
 	Stream string `json:"stream"`
 	ID     string `json:"id"`
 	Status string `json:"status"`
 }
 
-// A Line is one line of the product's file destination, as far as it is judged.
+// A Line is the judged part of a line in the product's file destination.
 type Line struct {
 	Stream      string          `json:"stream"`
 	Group       string          `json:"group"`
@@ -72,10 +74,10 @@ type Post struct {
 	WebhookID string `json:"webhook_id"`
 	Group     string `json:"group,omitempty"`
 	Number    uint64 `json:"number,omitempty"`
-	// ContentType and SHA256 are those of the body.
+	// ContentType and SHA256 describe the body.
 	ContentType string `json:"content_type,omitempty"`
 	SHA256      string `json:"sha256"`
-	// Wrong says what the receiver did not like: a signature, a header.
+	// Wrong says why the receiver rejects the request: a signature, a header.
 	Wrong string `json:"wrong,omitempty"`
 }
 
@@ -86,23 +88,25 @@ type Letter struct {
 	ID     string `json:"id"`
 }
 
-// A Run is what a run says of itself.
+// A Run is a run's own description.
 type Run struct {
 	Form string `json:"form"`
 	Seed uint64 `json:"seed"`
 	// Destinations are the files, ledger or posts, in which each stream's messages must be found.
 	Destinations map[string][]string `json:"destinations"`
-	// Ordered are the streams in which every message of a group comes out with a number, by which its order is judged.
+	// Ordered are the streams in which every effect of a group has a number, by which the order is
+	// judged.
 	Ordered []string `json:"ordered"`
-	// Faults counts what was done, by its name.
+	// Faults counts the injected faults by name.
 	Faults map[string]int `json:"faults"`
-	// Left tells what the system still had to do in the end; nothing where all is well.
+	// Left lists the system's remaining work at the end; empty if all is well.
 	Left []string `json:"left"`
-	// Seconds is how long all of it took.
+	// Seconds is the duration of the run.
 	Seconds float64 `json:"seconds"`
 }
 
-// Digest is the SHA-256 of a body in hexadecimal; that of JSON without its white space, which the file destination leaves out.
+// Digest returns the SHA-256 of a body in hexadecimal; of JSON without white space, which the file
+// destination leaves out.
 func Digest(contentType string, body []byte) string {
 	var b bytes.Buffer
 	if contentType == "application/json" && json.Compact(&b, body) == nil {
@@ -112,7 +116,7 @@ func Digest(contentType string, body []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// digest is that of a line's body.
+// digest returns the digest of a line's body.
 func (l *Line) digest() (string, error) {
 	switch {
 	case l.BodyBase64 != "":
@@ -126,7 +130,7 @@ func (l *Line) digest() (string, error) {
 	return Digest("", []byte(text)), err
 }
 
-// each reads a file of JSON lines. A line that is cut off is an error; a file that is not there has none.
+// each reads a file of JSON lines. A truncated line is an error; a missing file is empty.
 func each[T any](folder, name string, do func(n int, t *T)) error {
 	file, err := os.Open(filepath.Join(folder, name)) //nolint:gosec // the operator names it
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,38 +11,43 @@ import (
 	"strings"
 )
 
-// A Verdict is the figures of a run, and what is wrong.
+// A Verdict holds the figures of a run, and the problems.
 type Verdict struct {
 	Form string `json:"form"`
-	// Offered counts messages, Answers what clients were told in all, Accepted the messages of which a client was told that they are safe.
+	// Offered counts messages, Answers all answers to clients, Accepted the messages of which a
+	// client was told that they are accepted.
 	Offered  int `json:"offered"`
 	Answers  int `json:"answers"`
 	Accepted int `json:"accepted"`
-	// Applied counts messages that are done, as the public API says.
+	// Applied counts messages that are done, according to the public API.
 	Applied int `json:"applied"`
-	// Sent counts effects at their destinations: lines of the file, and webhook identities. Repeated counts further requests under the same identity, by which a receiver knows them.
+	// Sent counts effects at their destinations: lines of the file, and webhook identities.
+	// Repeated counts further requests with the same identity, which a receiver can drop.
 	Sent     int `json:"sent"`
 	Repeated int `json:"repeated"`
-	// Lost counts accepted messages that are not done, and effects of accepted messages that are missing.
+	// Lost counts accepted messages that are not done, and missing effects of accepted messages.
 	Lost int `json:"lost"`
 	// Doubled counts second lines, and second webhook identities, of one message.
 	Doubled int `json:"doubled"`
-	// Wrong counts everything else: other content, wrong order, what nobody sent, key reuse that was not refused, what is left over.
+	// Wrong counts all other violations: other content, wrong order, unknown messages, key reuse
+	// that was not refused, leftovers.
 	Wrong int `json:"wrong"`
-	// Refused counts other contents under a known identity, which were all refused where Wrong is 0.
+	// Refused counts calls with other content under a known identity, which were all refused if
+	// Wrong is 0.
 	Refused int            `json:"refused"`
 	Faults  map[string]int `json:"faults"`
 	Seconds float64        `json:"seconds"`
-	// Problems says the first of what was lost, doubled or wrong in words.
+	// Problems describes the first violations.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// OK tells whether nothing was lost, doubled or wrong, and everything that was offered was accepted. Where nothing was offered, nothing is shown.
+// OK reports whether there is no violation, and every offered message was accepted. A run without
+// offers is not OK.
 func (v *Verdict) OK() bool {
 	return v.Lost == 0 && v.Doubled == 0 && v.Wrong == 0 && v.Accepted == v.Offered && v.Offered > 0
 }
 
-// mostProblems is how many problems are said in words.
+// mostProblems is how many problems are described.
 const mostProblems = 50
 
 func (v *Verdict) charge(count *int, format string, args ...any) {
@@ -52,7 +57,7 @@ func (v *Verdict) charge(count *int, format string, args ...any) {
 	}
 }
 
-// done is what the public API says of a message whose effects have been sent.
+// done is the public API's status of a message whose effects have been sent.
 const done = "done"
 
 // identity names a message.
@@ -60,19 +65,19 @@ type identity struct{ stream, id string }
 
 func (i identity) String() string { return i.stream + " " + i.id }
 
-// A fate is what became of one message.
+// A fate is the evidence about one message.
 type fate struct {
 	offer     Offer
 	accepted  bool
-	told      string // what the first answer by HTTP said
+	told      string // the first HTTP answer
 	status    string
 	fresh     int
 	lines     int
 	webhookID string
-	reused    int // by SQS, to be found among the dead letters
+	reused    int // by SQS; they must be among the dead letters
 }
 
-// A judge walks through a folder.
+// A judge reads a folder.
 type judge struct {
 	Verdict
 	folder   string
@@ -81,7 +86,8 @@ type judge struct {
 	webhooks map[string]identity
 }
 
-// Judge reads the evidence in a folder. Its error says what could not be read; what is wrong with the run is in the verdict.
+// Judge reads the evidence in a folder. It returns an error if a file can't be read; violations are
+// in the verdict.
 func Judge(folder string) (*Verdict, error) {
 	j := &judge{folder: folder, messages: map[identity]*fate{}, webhooks: map[string]identity{}}
 	text, err := os.ReadFile(filepath.Join(folder, "run.json")) //nolint:gosec // the operator names it
@@ -112,7 +118,7 @@ func (j *judge) offers() error {
 	})
 }
 
-// known gives the fate of a message; what nobody sent is charged.
+// known returns the fate of a message; an unknown message is a violation.
 func (j *judge) known(where, stream, id string) *fate {
 	f := j.messages[identity{stream, id}]
 	if f == nil {
@@ -146,7 +152,8 @@ func (j *judge) answers() error {
 	})
 }
 
-// said judges what an answer by HTTP says of an accepted message: what every other one said, and once at most that it is new.
+// said judges an HTTP answer for an accepted message: it must equal every other one, and at most
+// one may say that the message is new.
 func (j *judge) said(f *fate, a *Answer) {
 	if !a.Replayed && f.offer.Source == "" {
 		if f.fresh++; f.fresh > 1 {
@@ -165,7 +172,7 @@ func (j *judge) said(f *fate, a *Answer) {
 	}
 }
 
-// reuse judges the answer to another content under a known identity.
+// reuse judges the answer to other content under a known identity.
 func (j *judge) reuse(f *fate, a *Answer) {
 	switch {
 	case a.Way == "sqs" && a.Code == http.StatusOK:
@@ -217,12 +224,12 @@ func (j *judge) lines() error {
 	return errors.Join(append(unreadable, err)...)
 }
 
-// is tells whether a message came out in its group and as what it was.
+// is reports whether an effect has the group and content type of its message.
 func (o *Offer) is(group, contentType string) bool {
 	return (o.Group == "" || group == o.Group) && (o.ContentType == "" || contentType == o.ContentType)
 }
 
-// An order is that in which messages came to a destination, for the first time each.
+// An order is the order in which messages arrived at a destination, counting first copies.
 type order struct {
 	*judge
 	last map[identity]uint64 // number, by group
@@ -233,7 +240,8 @@ func (j *judge) newOrder() *order {
 	return &order{j, map[identity]uint64{}, map[identity]uint64{}}
 }
 
-// next charges a number that does not come after the last one of its group, and a numbered message whose turn it is not.
+// next records a violation if a number does not follow the last one of its group, or a numbered
+// message is not the next of its source.
 func (o *order) next(where string, f *fate, group string, number uint64) {
 	name := identity{f.offer.Stream, group}
 	switch {
@@ -280,7 +288,8 @@ func (j *judge) posts() error {
 	})
 }
 
-// letters expects exactly the reused identities that came by SQS, each at least once.
+// letters checks that the dead letters are exactly the reused identities that were sent by SQS,
+// each at least once.
 func (j *judge) letters() error {
 	found := map[identity]bool{}
 	err := each(j.folder, "letters.jsonl", func(_ int, l *Letter) {
@@ -298,7 +307,7 @@ func (j *judge) letters() error {
 	return err
 }
 
-// close charges what is missing.
+// close records missing effects.
 func (j *judge) close() {
 	for name, f := range j.messages {
 		if !f.accepted {

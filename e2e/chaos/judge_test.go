@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// evidence is that of a good run, by file: two keyed messages of one group, two numbered ones, one key reuse by each way.
+// evidence returns the evidence of a good run, by file: two keyed messages of one group, two
+// numbered ones, one key reuse by HTTP and one by SQS.
 func evidence(t *testing.T) map[string][]string {
 	t.Helper()
 	offers := []Offer{
@@ -44,7 +45,7 @@ func evidence(t *testing.T) map[string][]string {
 	return files
 }
 
-// told is what a client is told of a new message.
+// told returns the answer to a client that sends a new message.
 func told(o Offer) Answer {
 	return Answer{Stream: o.Stream, ID: o.ID, Way: "http", Code: 202, Status: "accepted", Group: o.Group, Location: "/" + o.Stream + "/" + o.ID}
 }
@@ -148,17 +149,18 @@ func TestTheJudgeFindsEveryFault(t *testing.T) {
 	}
 }
 
-func TestAnAcceptedMessageOfWhichNothingCameIsLost(t *testing.T) {
+func TestAnAcceptedMessageWithoutAnEffectIsLost(t *testing.T) {
 	files := evidence(t)
 	for _, name := range []string{"status.jsonl", "ledger.jsonl", "posts.jsonl"} {
 		files[name] = slices.DeleteFunc(files[name], func(line string) bool { return strings.Contains(line, `"id":"s/0/2"`) })
 	}
-	if v := judged(t, files); v.Lost != 3 || v.Doubled+v.Wrong > 0 || v.OK() { // it is not done, has no line and no post
+	// it is not done, and has no line and no post
+	if v := judged(t, files); v.Lost != 3 || v.Doubled+v.Wrong > 0 || v.OK() {
 		t.Errorf("%+v", v)
 	}
 }
 
-func TestNothingIsShownByARunThatOfferedNothing(t *testing.T) {
+func TestARunWithoutOffersIsNotOK(t *testing.T) {
 	if v := judged(t, map[string][]string{"run.json": evidence(t)["run.json"]}); v.OK() {
 		t.Errorf("%+v", v)
 	}
@@ -191,7 +193,7 @@ func TestTheJudgeSharesNoCodeWithTheProduct(t *testing.T) {
 	}
 }
 
-// The changes that a fault is made of.
+// The changes from which faults are combined.
 
 func drop(i int) func([]string) []string {
 	return func(l []string) []string { return append(append([]string(nil), l[:i]...), l[i+1:]...) }
@@ -208,14 +210,14 @@ func turn(i, j int) func([]string) []string {
 	}
 }
 
-// swap changes a text wherever it is.
+// swap replaces a text in every line.
 func swap(from, to string) func([]string) []string {
 	return func(l []string) []string {
 		return strings.Split(strings.ReplaceAll(strings.Join(l, "\n"), from, to), "\n")
 	}
 }
 
-// swapLast changes a text in the last line that has it.
+// swapLast replaces a text in the last line that contains it.
 func swapLast(from, to string) func([]string) []string {
 	return func(l []string) []string {
 		for i := len(l) - 1; i >= 0; i-- {

@@ -12,7 +12,8 @@ import (
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
-// bucket gives what keeps a bucket safe and small. What isn't set is an error of S3, not an empty answer.
+// bucket returns the settings that keep a bucket safe and small. S3 returns an error for a setting
+// that is not set.
 func (a *account) bucket(ctx context.Context, name string) (map[string]any, error) {
 	lifecycle, err := a.buckets.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &name})
 	if lifecycle, err = set(lifecycle, err); err != nil {
@@ -47,7 +48,7 @@ func (a *account) bucket(ctx context.Context, name string) (map[string]any, erro
 	return properties, nil
 }
 
-// set takes the answer that something isn't set for an empty description.
+// set converts the error for a missing setting to an empty description.
 func set[T any](described *T, err error) (*T, error) {
 	var response *awshttp.ResponseError
 	if errors.As(err, &response) && response.HTTPStatusCode() == http.StatusNotFound {

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// compare looks for each resource of a stack, and for each of its properties.
+// compare compares each resource of a stack, and each of its properties.
 func (a *account) compare(ctx context.Context, s stack) (report, error) {
 	created, err := a.created(ctx, s.name)
 	if err != nil {
@@ -37,7 +37,8 @@ func (a *account) compare(ctx context.Context, s stack) (report, error) {
 	return r, nil
 }
 
-// created asks what became of the resources of a stack. One that an emulator can't make has no name, or one that says so.
+// created returns the names of the created resources of a stack. A resource that an emulator can't
+// create has no name, or one that says so.
 func (a *account) created(ctx context.Context, stack string) (physical, error) {
 	names := physical{}
 	pages := cloudformation.NewListStackResourcesPaginator(a.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
@@ -59,7 +60,7 @@ func made(r types.StackResourceSummary) bool {
 	return r.LogicalResourceId != nil && r.PhysicalResourceId != nil && *r.PhysicalResourceId != "" && *r.PhysicalResourceId != "unknown"
 }
 
-// compare holds the properties of one resource against its description, which may be nil.
+// compare compares the properties of one resource with its description, which may be nil.
 func (p physical) compare(id string, wants resource, there map[string]any) report {
 	r := report{resources: 1}
 	if there == nil {

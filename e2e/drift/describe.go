@@ -17,7 +17,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// account is what can be asked about deployed resources.
+// account holds the clients for deployed resources.
 type account struct {
 	stacks    *cloudformation.Client
 	tables    *dynamodb.Client
@@ -36,8 +36,8 @@ func newAccount(cfg aws.Config) *account {
 	}
 }
 
-// describe gives a resource in the words of templates. A property that the service can report is in it, with null where it isn't set; nil means that nothing
-// but existence is compared.
+// describe returns a resource with the property names of templates. It contains every property that
+// the service reports, with null if it is not set. If it is nil, only existence is compared.
 func (a *account) describe(ctx context.Context, kind, name string) (map[string]any, error) {
 	switch kind {
 	case "AWS::DynamoDB::Table":
@@ -62,7 +62,7 @@ func (a *account) describe(ctx context.Context, kind, name string) (map[string]a
 	return nil, nil
 }
 
-// listed gives tags as templates list them.
+// listed returns tags in the form of templates.
 func listed(tags map[string]string) []any {
 	list := []any{}
 	for key, value := range tags {
@@ -125,7 +125,8 @@ func (a *account) mapping(ctx context.Context, id string) (map[string]any, error
 	return properties, nil
 }
 
-// fields gives a structure of the SDK by its names, which are those of templates nearly everywhere.
+// fields returns a structure of the SDK by its field names, which nearly always equal those of
+// templates.
 func fields(of any) (map[string]any, error) {
 	data, err := json.Marshal(of)
 	if err != nil {

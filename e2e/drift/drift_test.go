@@ -21,7 +21,7 @@ const template = `{"Type": "AWS::Lambda::Function", "Properties": {
 	"Protected": false
 }}`
 
-// there is a description in which everything is kept.
+// there is a description of which everything is preserved.
 const there = `{
 	"Timeout": 15, "Role": "arn:aws:iam::1:role/role-7", "Environment": {"Variables": {"TABLE": "table-1", "LEVEL": "debug", "MORE": "x"}},
 	"Source": "arn:aws:queue:jobs.fifo", "Responses": ["second", "first"], "Keys": [{"Name": "sk"}, {"Name": "pk", "Kind": "HASH"}], "Protected": null
@@ -41,7 +41,7 @@ func compareWith(t *testing.T, description string) report {
 	return names.compare("Fn", wants, properties)
 }
 
-func TestAResourceThatIsAsAskedForHasNoDifference(t *testing.T) {
+func TestAResourceAsRequestedHasNoDifference(t *testing.T) {
 	r := compareWith(t, there)
 	if len(r.dropped) != 0 || r.kept != 10 {
 		t.Errorf("kept %d, dropped %v", r.kept, r.dropped)
@@ -75,7 +75,7 @@ func TestEveryDroppedOrChangedPropertyIsNamed(t *testing.T) {
 	}
 }
 
-func TestOnlyDifferencesThatNobodyExpectsFail(t *testing.T) {
+func TestOnlyUnexpectedDifferencesFail(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "expected.txt")
 	if err := os.WriteFile(list, []byte("# a list\n\nAWS::Lambda::Function  Timeout # it runs as long as it likes\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestOnlyDifferencesThatNobodyExpectsFail(t *testing.T) {
 	}
 }
 
-func TestAPropertyThatIsExpectedStandsForItsParts(t *testing.T) {
+func TestAnExpectedPropertyCoversItsParts(t *testing.T) {
 	r := report{expected: map[string]string{"AWS::S3::Bucket Rules": "dropped", "AWS::SQS::Queue": "can't be made"}}
 	for d, want := range map[difference]bool{
 		{"AWS::S3::Bucket", "Rules", ""}:             true,
@@ -121,7 +121,7 @@ func TestAListOfExpectedDifferencesGivesReasons(t *testing.T) {
 	}
 }
 
-func TestAnAppOfWhichNothingIsComparedFails(t *testing.T) {
+func TestAnAppWithoutComparedResourcesFails(t *testing.T) {
 	if err := new(report).print(io.Discard); err == nil {
 		t.Error("nothing compared is no error")
 	}

@@ -1,10 +1,12 @@
-// Command drift compares what the templates of a deployed CDK app ask for with what is there, and fails on a difference that nobody expects: an emulator
-// that drops a property of a template says nothing.
+// Command drift compares the templates of a deployed CDK app with the deployed resources, and fails
+// on an unexpected difference, because an emulator silently drops properties that it does not
+// support.
 //
 //	go run ./drift -app ../.tools/deploy/cdk.out -expected ../localstack/drift/localstack.txt
 //
-// It compares every property of tables, queues, functions, event source mappings, buckets, alarms, log groups and rules that their services report, and of all
-// other resources whether they exist. The endpoint and credentials are those of every AWS tool.
+// It compares every property of tables, queues, functions, event source mappings, buckets, alarms,
+// log groups and rules that their services report, and the existence of all other resources. The
+// endpoint and credentials are those of every AWS tool.
 package main
 
 import (

@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// difference is a property that a template asks for and that isn't there; without a path, the whole resource is missing.
+// difference is a property of a template that is not deployed; without a path, the whole resource
+// is missing.
 type difference struct{ kind, path, id string }
 
-// rule is how a list of expected differences names it: by type, not by resource.
+// rule returns the name of the difference in a list of expected ones: by type, not by resource.
 func (d difference) rule() string { return strings.TrimSpace(d.kind + " " + d.path) }
 
-// report counts what was compared.
+// report counts the compared properties.
 type report struct {
 	resources, described, kept int
 	dropped                    []difference
 	blind                      []string          // properties that no service reports
-	unlooked                   []string          // types of which nothing but existence is known
+	unlooked                   []string          // types of which only existence is compared
 	expected                   map[string]string // differences by rule, with their reasons
 }
 
@@ -34,7 +35,7 @@ func (r *report) add(other report) {
 	r.unlooked = append(r.unlooked, other.unlooked...)
 }
 
-// print lists every difference and fails on those that nobody expects.
+// print prints every difference and fails on unexpected ones.
 func (r *report) print(out io.Writer) error {
 	if r.described == 0 {
 		return errors.New("nothing was compared")
@@ -65,7 +66,7 @@ func (r *report) print(out io.Writer) error {
 	return p.err
 }
 
-// expects gives the rule that a difference falls under: its own, or that of a property it is part of.
+// expects returns the rule that covers a difference: its own, or that of an enclosing property.
 func (r *report) expects(d difference) (string, bool) {
 	rule := d.rule()
 	for {
@@ -89,7 +90,7 @@ func (p *printer) line(out io.Writer, format string, args ...any) {
 	}
 }
 
-// set prints the different ones of a list on one line.
+// set prints the distinct values of a list on one line.
 func (p *printer) set(out io.Writer, title string, list []string) {
 	slices.Sort(list)
 	if list = slices.Compact(list); len(list) > 0 {
@@ -97,8 +98,8 @@ func (p *printer) set(out io.Writer, title string, list []string) {
 	}
 }
 
-// readExpected reads a list of expected differences: "TYPE PROPERTY # reason" a line for a property with all its parts, or "TYPE # reason" for
-// resources that can't be made.
+// readExpected reads a list of expected differences, one per line: "TYPE PROPERTY # reason" for a
+// property with all its parts, or "TYPE # reason" for resources that can't be created.
 func readExpected(path string) (map[string]string, error) {
 	expected := map[string]string{}
 	if path == "" {

@@ -74,7 +74,7 @@ func (a *account) recovery(ctx context.Context, name string) (map[string]any, er
 	return specification, nil
 }
 
-// globalTable puts what a global table says of its replicas where its template says it; here it has one.
+// globalTable moves the settings of a global table's single replica to their place in its template.
 func (a *account) globalTable(ctx context.Context, name string) (map[string]any, error) {
 	properties, err := a.table(ctx, name)
 	if err != nil {

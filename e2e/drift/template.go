@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// stack is what a template asks for.
+// stack is the content of a template.
 type stack struct {
 	name      string
 	resources map[string]resource // by logical id
@@ -65,7 +65,7 @@ func readJSON(path string, to any) error {
 	return nil
 }
 
-// decode keeps numbers as they are written, so that they compare as text.
+// decode keeps numbers as they are written, so that they can be compared as text.
 func decode(data []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// wanted is one value that a template asks for.
+// wanted is one value in a template.
 type wanted struct {
 	path  string // Environment.Variables.TABLE; a * stands for any element of a list
 	value *regexp.Regexp
 }
 
-// physical gives the names of created resources by logical id.
+// physical holds the names of created resources by logical id.
 type physical map[string]string
 
-// flatten lists the values of a property, however deep they lie.
+// flatten returns the values of a property, at any depth.
 func (p physical) flatten(path string, v any) []wanted {
 	var all []wanted
 	switch v := v.(type) {
@@ -39,7 +39,7 @@ func (p physical) flatten(path string, v any) []wanted {
 	return []wanted{{path, regexp.MustCompile("^" + p.pattern(v) + "$")}}
 }
 
-// intrinsic tells a function of CloudFormation from a structure.
+// intrinsic reports whether a value is a function of CloudFormation.
 func intrinsic(v map[string]any) bool {
 	for key := range v {
 		return len(v) == 1 && (key == "Ref" || strings.HasPrefix(key, "Fn::"))
@@ -47,8 +47,8 @@ func intrinsic(v map[string]any) bool {
 	return false
 }
 
-// pattern is a regular expression for a value. What only the account knows may be anything but empty; what names a resource ends in its name, as URLs and
-// ARNs do.
+// pattern returns a regular expression for a value. A value that depends on the account may be
+// anything but empty. The name of a resource is matched at the end, as in URLs and ARNs.
 func (p physical) pattern(v any) string {
 	const anything = ".+"
 	f, ok := v.(map[string]any)
@@ -84,7 +84,7 @@ func (p physical) named(id string) string {
 	return ".*" + regexp.QuoteMeta(name[strings.LastIndexAny(name, "/:")+1:])
 }
 
-// kept tells whether what is there has a wanted value at a path.
+// kept reports whether a deployed resource has a wanted value at a path.
 func kept(there any, path []string, value *regexp.Regexp) bool {
 	if len(path) == 0 {
 		return value.MatchString(scalar(there)) || there == nil && value.MatchString("false")

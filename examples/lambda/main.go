@@ -1,8 +1,11 @@
-// Command lambda is a process function with a handler of its own: it counts what each customer ordered, once an order, and tells the shop.
+// Command lambda is a process function with its own handler: it counts the orders of each customer,
+// once per order, and sends the count to the shop.
 //
-// Built as a bootstrap, it takes the place of the process function that comes with once; docs/deploy.md says how a deployment is told of it:
+// Built as a bootstrap, it replaces the process function that comes with once; docs/deploy.md shows
+// how to configure the deployment:
 //
-//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc,grpcnotrace -o dist/orders/bootstrap ./examples/lambda
+//	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -tags lambda.norpc,grpcnotrace \
+//		-o dist/orders/bootstrap ./examples/lambda
 package main
 
 import (
@@ -20,7 +23,8 @@ type Customer struct {
 	Orders int `json:"orders"`
 }
 
-// order counts an order. However often it is delivered, it is counted once, and the shop hears of it under one identity.
+// order counts an order. If it is delivered several times, it is counted once, and the message to
+// the shop keeps its identity.
 func order(_ context.Context, a *once.Attempt[Customer], _ once.Message) error {
 	a.State.Orders++
 	a.Send("shop", once.JSON(a.State))

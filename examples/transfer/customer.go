@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// customer pays in once, and asks for one transfer three times, as somebody does who gets no answer.
+// customer pays in once, and sends one transfer three times, as a customer without an answer would.
 func customer(ctx context.Context, out io.Writer, url string) error {
 	c, err := client.New(url, client.Options{MaxElapsed: time.Minute})
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command transfer moves money between accounts, effectively once: the same transfer is sent three times, and made once.
+// Command transfer moves money between accounts, effectively once: the same transfer is sent three
+// times, and made once.
 //
 //	go run ./examples/transfer                  # in a temporary folder
 //	go run ./examples/transfer -data accounts   # in a folder that is kept: a second run changes nothing
@@ -25,7 +26,8 @@ func main() {
 	}
 }
 
-// run serves the accounts in a data folder, lets a customer send to it, and shows what the bank and the customer were told.
+// run serves the accounts in a data folder, lets a customer send to it, and prints the messages to
+// the bank and the customer.
 func run(ctx context.Context, out io.Writer, data string) (err error) {
 	if data == "" {
 		if data, err = os.MkdirTemp("", "transfer"); err != nil {
@@ -52,7 +54,7 @@ func run(ctx context.Context, out io.Writer, data string) (err error) {
 	return errors.Join(err, show(out, data, "bank"), show(out, data, "mail"))
 }
 
-// show prints what a destination got.
+// show prints the content of a destination.
 func show(out io.Writer, data, destination string) error {
 	lines, err := os.ReadFile(filepath.Join(data, destination+".jsonl")) //nolint:gosec // the file of a destination
 	if err != nil {

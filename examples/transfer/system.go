@@ -8,7 +8,8 @@ import (
 	"github.com/effectively-once/once/embedded"
 )
 
-// open opens the system on a folder of this machine, with two destinations there, and registers the handler.
+// open opens the system on a folder of this machine, with two destinations there,
+// and registers the handler.
 func open(dir string, o embedded.Options) (*once.System, error) {
 	o.Config = fmt.Sprintf(`
 streams:

@@ -10,23 +10,25 @@ import (
 // An Account is the state of one group: one customer's account.
 type Account struct{ Cents int64 }
 
-// A Transfer takes money from the account of its group, or, where To is that account, puts it in.
+// A Transfer takes money from the account of its group. If To is that account,
+// it puts the money in.
 type Transfer struct {
 	From, To string
 	Cents    int64
 }
 
-// A Receipt answers a transfer that was made, and is repeated to every duplicate.
+// A Receipt answers a transfer that was made. Every duplicate gets it again.
 type Receipt struct {
 	ID      string
 	Balance int64
 }
 
-// A Refusal answers one that was not.
+// A Refusal answers a transfer that was not made.
 type Refusal struct{ Reason string }
 
-// transfer moves money out of the account and tells the other bank and the customer. However often a transfer is delivered, the account changes once, and each of
-// the two hears of it under one identity.
+// transfer moves money out of the account and tells the other bank and the
+// customer. However often a transfer is delivered, the account changes once, and
+// both messages keep their identities.
 func transfer(_ context.Context, a *once.Attempt[Account], m once.Message) error {
 	var t Transfer
 	if err := m.Decode(&t); err != nil || t.Cents <= 0 {

@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// An entry is one delivery: what was done, and under which identity, in one line. That the two are one write is what makes the receiver forget neither.
+// An entry is one delivery, with its identity and its effect in one line: because both are one
+// write, a crash can't keep one and lose the other.
 type entry struct {
 	WebhookID  string `json:"webhook_id"`
 	Event      string `json:"event,omitempty"`
@@ -19,8 +20,8 @@ type entry struct {
 	Commit     string `json:"commit,omitempty"`
 }
 
-// A journal keeps entries in a file and remembers their webhook-ids. In a database this is a table with a unique column, written in the transaction that does
-// the work.
+// A journal keeps entries in a file and remembers their webhook-ids. In a database this is a table
+// with a unique column, written in the transaction that does the work.
 type journal struct {
 	mu     sync.Mutex
 	file   *os.File
@@ -36,7 +37,8 @@ func openJournal(path string) (*journal, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j := &journal{seen: map[string]bool{}, length: int64(bytes.LastIndexByte(data, '\n') + 1)} // a crash may have left half a line behind them
+	// a crash may have left half a line behind them
+	j := &journal{seen: map[string]bool{}, length: int64(bytes.LastIndexByte(data, '\n') + 1)}
 	for line := range bytes.Lines(data[:j.length]) {
 		var e entry
 		if err := json.Unmarshal(line, &e); err != nil {
@@ -61,7 +63,7 @@ func (j *journal) add(e entry) (fresh bool, err error) {
 	if j.seen[e.WebhookID] {
 		return false, nil
 	}
-	// What a failed write has left is cut off or written over by the next one.
+	// If a write fails, the next one cuts off or overwrites its remains.
 	if err := errors.Join(j.file.Truncate(j.length), j.write(append(line, '\n'))); err != nil {
 		return false, fmt.Errorf("keep entry: %w", err)
 	}

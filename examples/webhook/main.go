@@ -1,4 +1,5 @@
-// Command webhook receives what the webhook destination of once.yaml sends, each delivery effectively once. docs/webhooks.md shows both at work.
+// Command webhook receives the messages of the webhook destination of once.yaml, each delivery
+// effectively once. docs/webhooks.md shows both at work.
 package main
 
 import (

@@ -13,7 +13,7 @@ import (
 // maxBody is more than a message of once can have, in bytes.
 const maxBody = 1 << 20
 
-// A Push is what this receiver reads of GitHub's push event.
+// A Push holds the fields of GitHub's push event that this receiver reads.
 type Push struct {
 	Ref        string
 	After      string
@@ -22,7 +22,8 @@ type Push struct {
 	}
 }
 
-// receive answers POST /hook. The status tells the sender what to do: 2xx ends the delivery, anything else brings it back.
+// receive answers POST /hook. If the status is 2xx, the sender is done with the delivery; otherwise
+// it sends it again.
 func receive(secret string, j *journal, log *slog.Logger) (http.Handler, error) {
 	key, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {

@@ -51,7 +51,8 @@ func receiver(t *testing.T, file string) http.Handler {
 	return h
 }
 
-// relay runs once.yaml, changed for the receiver of this test, until the test ends, and gives its address.
+// relay runs once.yaml, changed for the receiver of this test, until the test ends, and gives its
+// address.
 func relay(t *testing.T, receiver string) string {
 	t.Helper()
 	text, err := os.ReadFile("once.yaml")

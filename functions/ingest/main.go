@@ -1,6 +1,6 @@
-// Command ingest is the function behind API Gateway: it takes messages and requests in over HTTP. See internal/lambda for its environment.
+// Command ingest is the function behind API Gateway: it takes messages and requests in over HTTP. See internal/system/function for its environment.
 package main
 
-import "github.com/effectively-once/once/internal/lambda"
+import "github.com/effectively-once/once/internal/system/function"
 
-func main() { lambda.Start(lambda.Ingest) }
+func main() { function.Start(function.Ingest) }

@@ -1,6 +1,6 @@
-// Command process is the function behind the ingress queues: it runs each message through the engine. See internal/lambda for its environment.
+// Command process is the function behind the ingress queues: it runs each message through the engine. See internal/system/function for its environment.
 package main
 
-import "github.com/effectively-once/once/internal/lambda"
+import "github.com/effectively-once/once/internal/system/function"
 
-func main() { lambda.Start(lambda.Process) }
+func main() { function.Start(function.Process) }

@@ -1,6 +1,6 @@
-// Command publish is the function behind the publish queues: it sends pending effects to their destinations. See internal/lambda for its environment.
+// Command publish is the function behind the publish queues: it sends pending effects to their destinations. See internal/system/function for its environment.
 package main
 
-import "github.com/effectively-once/once/internal/lambda"
+import "github.com/effectively-once/once/internal/system/function"
 
-func main() { lambda.Start(lambda.Publish) }
+func main() { function.Start(function.Publish) }

@@ -1,4 +1,5 @@
-// Command app is the CDK app: one stack, as the context says. See package infra, and docs/deploy.md for the settings.
+// Command app is the CDK app: one stack, configured by the context. See package infra, and
+// docs/deploy.md for the settings.
 package main
 
 import (

@@ -1,57 +1,65 @@
-// Package admin is how people and scripts look into a running system and mend it: the questions, the answers as JSON, and both over a unix socket.
+// Package admin defines how people and scripts inspect and repair a running system: the operations,
+// their results as JSON, and a unix socket for both.
 //
-// A data folder belongs to one process at a time. While a server runs on it, the commands ask that server through the socket [SocketName] in the
-// folder; otherwise they open the folder themselves. Both ways implement [Admin].
+// A data folder belongs to one process at a time. While a server runs on it, the commands call that
+// server through the socket [SocketName] in the folder; otherwise they open the folder themselves.
+// Both implement [Admin].
 //
 // # Errors
 //
-// [ErrNotFound] survives the socket; every other error comes through as its text.
+// [ErrNotFound] is preserved through the socket; of every other error only the text is.
 //
 // # Limits
 //
-// The field names of the info types are a contract. The socket is as private as the folder it is in: whoever can open it can read every message.
+// The field names of the info types are a contract. The socket is as private as its folder: every
+// process that can open it can read every message.
 package admin
 
 import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 )
 
 // SocketName is the socket's file name within the data folder.
 const SocketName = "admin.sock"
 
-// Socket gives the path of a data folder's socket.
+// Socket returns the path of a data folder's socket.
 func Socket(dataDir string) string { return filepath.Join(dataDir, SocketName) }
 
-// ErrNotFound says that no such stream, group, message or queue is there.
+// ErrNotFound says that there is no such stream, group, message or queue.
 var ErrNotFound = errors.New("not found")
 
-// DefaultLimit is how many groups or dead letters one call gives where none is asked for.
+// DefaultLimit is how many groups or dead letters one call returns by default.
 const DefaultLimit = 100
 
-// An Admin answers questions about a system and mends it. Every method may be called concurrently, and beside normal work.
+// An Admin inspects and repairs a system. Every method may be called concurrently, also while the
+// system processes messages.
 type Admin interface {
-	// Stats counts what is under way. It may walk through the whole store.
+	// Stats counts messages and tokens. It may read the whole store.
 	Stats(ctx context.Context) (Stats, error)
-	// Groups lists groups of a stream in the store's order. An unknown stream is [ErrNotFound].
+	// Groups lists groups of a stream in the store's order. For an unknown stream it returns
+	// [ErrNotFound].
 	Groups(ctx context.Context, options GroupsOptions) ([]GroupInfo, error)
-	// Group gives one group, or [ErrNotFound].
+	// Group returns one group, or [ErrNotFound].
 	Group(ctx context.Context, stream, group string) (GroupInfo, error)
-	// Message gives one message by its id, or [ErrNotFound] when nothing is known of it.
+	// Message returns one message by its id, or [ErrNotFound] if it is unknown.
 	Message(ctx context.Context, stream, id string) (MessageInfo, error)
-	// Sweep finishes what crashed workers left. Repeating it is harmless.
+	// Sweep finishes the work that crashed workers left. Repeating it is harmless.
 	Sweep(ctx context.Context) (SweepInfo, error)
-	// DeadLetters lists dead letters and leaves them where they are.
+	// DeadLetters lists dead letters without changing them.
 	DeadLetters(ctx context.Context, options DeadLettersOptions) ([]DeadLetter, error)
 	// Redrive puts dead letters back under their identities.
 	Redrive(ctx context.Context, options RedriveOptions) (RedriveInfo, error)
+	// Drop deletes dead letters for ever. It needs an ID or a Reason: see [DropOptions].
+	Drop(ctx context.Context, options DropOptions) (DropInfo, error)
 }
 
 // GroupsOptions select groups.
 type GroupsOptions struct {
 	Stream string `json:"stream"`
-	// After is the last group of the page before; empty starts at the first.
+	// After is the last group of the previous page; empty starts at the first.
 	After string `json:"after,omitempty"`
 	// Limit defaults to DefaultLimit.
 	Limit int `json:"limit,omitempty"`
@@ -63,16 +71,47 @@ type DeadLettersOptions struct {
 	Queue string `json:"queue,omitempty"`
 	// Reason keeps those with that reason; empty means all.
 	Reason string `json:"reason,omitempty"`
+	// ID keeps those with that id: of the message, of the effect, or of the queue's message.
+	ID string `json:"id,omitempty"`
 	// Limit defaults to DefaultLimit.
 	Limit int `json:"limit,omitempty"`
+	// Content is how many bytes of each body are returned, with the headers. 0 returns neither;
+	// a negative number returns the whole body.
+	Content int `json:"content,omitempty"`
 }
 
 // RedriveOptions select the dead letters that are put back.
 type RedriveOptions struct {
 	// Queue names one dead-letter queue; empty means all.
 	Queue string `json:"queue,omitempty"`
-	// Reason keeps to those with that reason; empty means all.
+	// Reason selects letters with that reason; empty means all.
 	Reason string `json:"reason,omitempty"`
-	// Max is how many are put back at most; 0 means all that are there now.
+	// ID selects letters with that id, as in [DeadLettersOptions].
+	ID string `json:"id,omitempty"`
+	// Max is the largest number that is put back; 0 means all that exist now.
 	Max int `json:"max,omitempty"`
+}
+
+// DropOptions select the dead letters that are deleted. ID or Reason must be set, so that no
+// mistake deletes all of them.
+type DropOptions struct {
+	// Queue names one dead-letter queue; empty means all.
+	Queue string `json:"queue,omitempty"`
+	// Reason selects letters with that reason; empty means any.
+	Reason string `json:"reason,omitempty"`
+	// ID selects letters with that id, as in [DeadLettersOptions]; empty means any.
+	ID string `json:"id,omitempty"`
+	// Until spares dead letters that were sent later. Zero means now.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// ErrDropAll is the error of a Drop that selects nothing.
+var ErrDropAll = errors.New("name the dead letters to drop by their id or their reason")
+
+// Validate returns [ErrDropAll] if neither an ID nor a Reason is set.
+func (o DropOptions) Validate() error {
+	if o.ID == "" && o.Reason == "" {
+		return ErrDropAll
+	}
+	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 )
 
-// canned answers every question with its own fields and keeps what it was asked.
+// canned answers every request with its own fields and records the request.
 type canned struct {
 	stats   admin.Stats
 	groups  []admin.GroupInfo
@@ -58,12 +58,21 @@ func (c *canned) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]a
 
 func (c *canned) Redrive(_ context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
 	c.asked = o
-	return admin.RedriveInfo{Redriven: 2, Left: 1}, c.err
+	return c.redriven(), c.err
+}
+
+func (c *canned) redriven() admin.RedriveInfo {
+	return admin.RedriveInfo{Redriven: 2, Left: 1, Failed: 1, Failures: []admin.RedriveFailure{{Queue: "dead", MessageID: "m", ID: "x", Error: "full"}}}
+}
+
+func (c *canned) Drop(_ context.Context, o admin.DropOptions) (admin.DropInfo, error) {
+	c.asked = o
+	return admin.DropInfo{Dropped: 1, Letters: c.letters}, c.err
 }
 
 func serve(t *testing.T, a admin.Admin) *admin.Client {
 	t.Helper()
-	t.Chdir(t.TempDir()) // its path may be too long for a socket
+	t.Chdir(t.TempDir()) // the path of the temporary folder may be too long for a socket
 	listener, err := admin.Listen(t.Context(), ".")
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +100,10 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 		stats:   admin.Stats{Streams: []admin.StreamStats{{Stream: "chat", Held: 3}}, Queues: []admin.QueueStats{{Queue: "dead", Visible: 2, DeadLetter: true}}}.Total(),
 		groups:  []admin.GroupInfo{group},
 		message: admin.MessageInfo{Stream: "chat", ID: "é", Status: "done", Reply: &admin.ReplyInfo{Status: 201}},
-		letters: []admin.DeadLetter{{Queue: "dead", Reason: "unknown", Stream: "chat", ID: "x", Sent: since}},
+		letters: []admin.DeadLetter{{Queue: "dead", Reason: "unknown", Stream: "chat", ID: "x", Sent: since, MessageID: "m"}},
 	}
+	c.letters[0].Content = &admin.Content{Headers: map[string]string{"a": "b"}}
+	c.letters[0].Content.SetBody([]byte("text"), 3)
 	client := serve(t, c)
 	ctx := t.Context()
 	same := func(asked, wantAsked, got, want any, err error) {
@@ -115,10 +126,13 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 	same(c.asked, [2]string{"chat", "a/b ?&"}, one, group, err)
 	message, err := client.Message(ctx, "chat", "é")
 	same(c.asked, [2]string{"chat", "é"}, message, c.message, err)
-	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Reason: "unknown"})
-	same(c.asked, admin.DeadLettersOptions{Queue: "q", Reason: "unknown"}, letters, c.letters, err)
-	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Reason: "gone", Max: 4})
-	same(c.asked, admin.RedriveOptions{Queue: "q", Reason: "gone", Max: 4}, redriven, admin.RedriveInfo{Redriven: 2, Left: 1}, err)
+	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1})
+	same(c.asked, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1}, letters, c.letters, err)
+	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Reason: "gone", ID: "ü", Max: 4})
+	same(c.asked, admin.RedriveOptions{Queue: "q", Reason: "gone", ID: "ü", Max: 4}, redriven, c.redriven(), err)
+	drop := admin.DropOptions{Queue: "q", Reason: "gone", ID: "ü", Until: since.Add(time.Nanosecond)}
+	dropped, err := client.Drop(ctx, drop)
+	same(c.asked, drop, dropped, admin.DropInfo{Dropped: 1, Letters: c.letters}, err)
 	swept, err := client.Sweep(ctx)
 	same(nil, nil, swept, admin.SweepInfo{Groups: 3, Finished: 1}, err)
 }
@@ -136,7 +150,7 @@ func TestNotFoundSurvivesTheSocketAndOtherErrorsAreText(t *testing.T) {
 	}
 }
 
-func TestDialTellsAMissingServerFromADeadOne(t *testing.T) {
+func TestDialDistinguishesAMissingServerFromADeadOne(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	if _, err := admin.Dial(t.Context(), admin.SocketName); !errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +160,7 @@ func TestDialTellsAMissingServerFromADeadOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false) // as kill -9 leaves it
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the state after kill -9
 	_ = listener.Close()
 	if _, err := admin.Dial(t.Context(), admin.SocketName); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dead: got %v", err)
@@ -211,12 +225,41 @@ func TestStateAndReplyAreShownAsTheyCanBeRead(t *testing.T) {
 	var r admin.ReplyInfo
 	for _, c := range []struct{ body, json, text string }{{`{"a":1}`, `{"a":1}`, ""}, {"hello", "", "hello"}, {"", "", ""}} {
 		r.SetBody([]byte(c.body))
-		if string(r.Body) != c.json || r.BodyText != c.text || r.BodyBase64 != nil {
+		if string(r.JSON) != c.json || r.Text != c.text || r.Base64 != nil {
 			t.Errorf("%q: %+v", c.body, r)
 		}
 	}
 	r.SetBody([]byte{0xff})
-	if len(r.BodyBase64) != 1 {
+	if len(r.Base64) != 1 {
 		t.Errorf("binary body: %+v", r)
+	}
+}
+
+func TestADropThatSelectsNothingIsRefused(t *testing.T) {
+	c := &canned{}
+	client := serve(t, c)
+	if _, err := client.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead"}); err == nil || err.Error() != admin.ErrDropAll.Error() || c.asked != nil {
+		t.Errorf("%v, asked %v", err, c.asked)
+	}
+}
+
+func TestContentIsTruncatedBetweenCharactersAndMarked(t *testing.T) {
+	for _, c := range []struct {
+		body string
+		most int
+		want admin.Content
+	}{
+		{`{"a":1}`, 7, admin.Content{Bytes: 7, Body: admin.Body{JSON: []byte(`{"a":1}`)}}},
+		{`{"a":1}`, 6, admin.Content{Bytes: 7, Truncated: true, Body: admin.Body{Text: `{"a":1`}}},
+		{"aé", 2, admin.Content{Bytes: 3, Truncated: true, Body: admin.Body{Text: "a"}}},
+		{"aé", -1, admin.Content{Bytes: 3, Body: admin.Body{Text: "aé"}}},
+		{"\xff\x80\x80", 2, admin.Content{Bytes: 3, Truncated: true, Body: admin.Body{Base64: []byte("\xff\x80")}}},
+		{"", 2, admin.Content{}},
+	} {
+		var got admin.Content
+		got.SetBody([]byte(c.body), c.most)
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("%q, at most %d (-want +got)\n%s", c.body, c.most, d)
+		}
 	}
 }

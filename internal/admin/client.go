@@ -10,15 +10,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Client is an Admin on the other side of a unix socket.
+// Client is an Admin that calls a server through a unix socket.
 type Client struct{ http http.Client }
 
 var _ Admin = (*Client)(nil)
 
-// Dial connects to the socket at a path and checks that a server answers there: a file that a killed server left behind gives an error that wraps
-// ECONNREFUSED, a missing one fs.ErrNotExist. Close the client after use.
+// Dial connects to the socket at a path and checks that a server answers. If a killed server left
+// the file behind, the error wraps ECONNREFUSED; if the file is missing, fs.ErrNotExist. Close the
+// client after use.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	var dialer net.Dialer
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) }
@@ -30,7 +32,7 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 	return &Client{http: http.Client{Transport: &http.Transport{DialContext: dial}}}, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (c *Client) Close() error {
 	c.http.CloseIdleConnections()
 	return nil
@@ -65,13 +67,22 @@ func (c *Client) Sweep(ctx context.Context) (SweepInfo, error) {
 // DeadLetters implements [Admin].
 func (c *Client) DeadLetters(ctx context.Context, o DeadLettersOptions) ([]DeadLetter, error) {
 	return ask[[]DeadLetter](ctx, c, http.MethodGet, "/dead-letters",
-		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "limit": {strconv.Itoa(o.Limit)}})
+		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}, "limit": {strconv.Itoa(o.Limit)}, "content": {strconv.Itoa(o.Content)}})
 }
 
 // Redrive implements [Admin].
 func (c *Client) Redrive(ctx context.Context, o RedriveOptions) (RedriveInfo, error) {
 	return ask[RedriveInfo](ctx, c, http.MethodPost, "/redrive",
-		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "max": {strconv.Itoa(o.Max)}})
+		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}, "max": {strconv.Itoa(o.Max)}})
+}
+
+// Drop implements [Admin].
+func (c *Client) Drop(ctx context.Context, o DropOptions) (DropInfo, error) {
+	values := url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}}
+	if !o.Until.IsZero() {
+		values.Set("until", o.Until.UTC().Format(time.RFC3339Nano))
+	}
+	return ask[DropInfo](ctx, c, http.MethodPost, "/drop", values)
 }
 
 func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {
@@ -100,7 +111,7 @@ func refusal(resp *http.Response) error {
 		f.Error = resp.Status
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		// The text ends in that of the sentinel, which wrapping adds again.
+		// The text ends with the text of the sentinel, which wrapping adds again.
 		what := strings.TrimSuffix(strings.TrimSuffix(f.Error, ErrNotFound.Error()), ": ")
 		if what == "" {
 			return ErrNotFound

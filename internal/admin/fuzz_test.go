@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 )
 
-// asked is an Admin that only notes the pages that it is asked for.
+// asked is an Admin that only records the requested pages.
 type asked struct {
 	admin.Admin
 	limits []int
@@ -33,7 +33,8 @@ func (a *asked) Redrive(_ context.Context, o admin.RedriveOptions) (admin.Redriv
 	return admin.RedriveInfo{}, nil
 }
 
-// FuzzPage asks for pages by any cursor and limit: bad ones are refused before anything is done, and a cursor arrives as it was sent.
+// FuzzPage requests pages by any cursor and limit: invalid ones are refused before anything is
+// done, and a cursor arrives unchanged.
 func FuzzPage(f *testing.F) {
 	for _, limit := range []string{"", "0", "10", "-1", "1e3", "99999999999999999999", " 1", "+1"} {
 		f.Add(limit, "g\x00#ä")

@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // Handler serves an Admin as JSON over HTTP, for [Dial].
@@ -31,7 +33,11 @@ func Handler(a Admin) http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		o := DeadLettersOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), Limit: limit}
+		content, err := strconv.Atoi(cmp.Or(r.FormValue("content"), "0"))
+		if err != nil {
+			return nil, badRequest{errors.New("content must be a whole number")}
+		}
+		o := DeadLettersOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Limit: limit, Content: content}
 		return listed(a.DeadLetters(r.Context(), o))
 	}))
 	mux.Handle("POST /sweep", answer(func(r *http.Request) (any, error) { return a.Sweep(r.Context()) }))
@@ -40,9 +46,25 @@ func Handler(a Admin) http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return a.Redrive(r.Context(), RedriveOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), Max: limit})
+		return a.Redrive(r.Context(), RedriveOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Max: limit})
 	}))
+	mux.Handle("POST /drop", answer(func(r *http.Request) (any, error) { return drop(a, r) }))
 	return mux
+}
+
+func drop(a Admin, r *http.Request) (any, error) {
+	o := DropOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id")}
+	if text := r.FormValue("until"); text != "" {
+		until, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return nil, badRequest{errors.New("until must be a time as RFC 3339 writes it")}
+		}
+		o.Until = until
+	}
+	if err := o.Validate(); err != nil {
+		return nil, badRequest{err}
+	}
+	return a.Drop(r.Context(), o)
 }
 
 // failure is the body of every answer but 200.
@@ -50,7 +72,7 @@ type failure struct {
 	Error string `json:"error"`
 }
 
-// badRequest is an error of the asker.
+// badRequest is an invalid request.
 type badRequest struct{ error }
 
 func number(r *http.Request, field string) (int, error) {
@@ -65,7 +87,7 @@ func number(r *http.Request, field string) (int, error) {
 	return n, nil
 }
 
-// listed makes an empty list [] and not null.
+// listed returns an empty list instead of nil, so that JSON has [] and not null.
 func listed[T any](list []T, err error) (any, error) {
 	if list == nil {
 		list = []T{}
@@ -82,7 +104,7 @@ func answer(ask func(*http.Request) (any, error)) http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		// An error here means that the asker has gone away.
+		// An error means that the client has disconnected.
 		_ = json.NewEncoder(w).Encode(body)
 	})
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"time"
 	"unicode/utf8"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Stats counts what is under way in a system.
+// Stats counts the work in a system.
 type Stats struct {
 	Streams []StreamStats `json:"streams"`
 	Queues  []QueueStats  `json:"queues"`
@@ -15,21 +17,24 @@ type Stats struct {
 	Held    int `json:"held"`
 	Issued  int `json:"issued"`
 	Leased  int `json:"leased"`
-	// Queued counts messages on all queues but the dead-letter queues, those in flight included. Delayed ones are counted apart: messages that
-	// are too far ahead of their predecessors. Triggers that come later, to see whether anything was left, are no work, and not in it, though the queue of triggers has them among its own.
+	// Queued counts messages on all queues but the dead-letter queues, including those in flight.
+	// Delayed counts messages that are too far ahead of their predecessors. Delayed triggers, which
+	// only check for leftovers, are not counted here, although the trigger queue's own figures
+	// include them.
 	Queued  int `json:"queued"`
 	Delayed int `json:"delayed"`
 	// DeadLetters counts messages on the dead-letter queues.
 	DeadLetters int `json:"dead_letters"`
-	// Idle is true when nothing is pending, held, leased or queued, nor any message delayed. Issued tokens, delayed triggers and dead letters do not count.
+	// Idle is true if no message is pending, held, leased, queued or delayed. Issued tokens,
+	// delayed triggers and dead letters do not count.
 	Idle bool `json:"idle"`
 }
 
-// StreamStats counts what is under way in one stream.
+// StreamStats counts the work in one stream.
 type StreamStats struct {
 	Stream string `json:"stream"`
 	Groups int    `json:"groups"`
-	// Pending counts committed messages that are not published and cleared yet.
+	// Pending counts committed messages that are not yet published and cleared.
 	Pending int `json:"pending"`
 	Held    int `json:"held"`
 	// Issued, Leased and Done count tokens by their state.
@@ -41,20 +46,22 @@ type StreamStats struct {
 // QueueStats counts the messages of one queue.
 type QueueStats struct {
 	Queue string `json:"queue"`
-	// Visible messages can be received now, InFlight ones are being worked on, Delayed ones wait for their time.
+	// Visible messages can be received now, InFlight ones are being processed, Delayed ones wait
+	// for their time.
 	Visible    int  `json:"visible"`
 	InFlight   int  `json:"in_flight"`
 	Delayed    int  `json:"delayed"`
 	DeadLetter bool `json:"dead_letter,omitempty"`
 }
 
-// Depth counts all messages of the queue.
+// Depth returns the number of all messages of the queue.
 func (q QueueStats) Depth() int { return q.Visible + q.InFlight + q.Delayed }
 
-// precaution is the queue whose delayed messages wait for nothing that is still to be done: triggers for what a process may have committed and died, or may yet commit.
+// precaution is the queue whose delayed messages are no work: triggers for commits of processes
+// that may have died, or that may still commit.
 const precaution = "publish"
 
-// Total fills in the sums, and Idle, from Streams and Queues.
+// Total sets the sums, and Idle, from Streams and Queues.
 func (s Stats) Total() Stats {
 	s.Pending, s.Held, s.Issued, s.Leased, s.Queued, s.Delayed, s.DeadLetters = 0, 0, 0, 0, 0, 0, 0
 	for _, x := range s.Streams {
@@ -82,18 +89,18 @@ type GroupInfo struct {
 	Stream  string `json:"stream"`
 	Group   string `json:"group"`
 	Version uint64 `json:"version"`
-	// LastNumber is the last number given to an effect.
+	// LastNumber is the last number assigned to an effect.
 	LastNumber uint64       `json:"last_number"`
 	Pending    []Pending    `json:"pending"`
 	Held       int          `json:"held"`
 	Sources    []SourceInfo `json:"sources"`
-	// State is the handler's where it is JSON, StateBase64 where it is anything else.
+	// State is the handler's state if it is JSON, otherwise StateBase64.
 	State       json.RawMessage `json:"state,omitempty"`
 	StateBase64 []byte          `json:"state_base64,omitempty"`
 	Expires     *time.Time      `json:"expires,omitempty"`
 }
 
-// SetState puts a handler's state into the field that can show it.
+// SetState stores a handler's state in State or StateBase64.
 func (g *GroupInfo) SetState(state []byte) {
 	g.State, g.StateBase64 = nil, nil
 	if len(state) > 0 && utf8.Valid(state) && json.Valid(state) {
@@ -103,17 +110,18 @@ func (g *GroupInfo) SetState(state []byte) {
 	g.StateBase64 = state
 }
 
-// Pending is one committed message that is not published and cleared yet.
+// Pending is one committed message that is not yet published and cleared.
 type Pending struct {
 	Number  uint64 `json:"number"`
 	ID      string `json:"id"`
 	Attempt string `json:"attempt"`
-	// Effects is how many messages and blobs it publishes, Sent how many deliveries of them are known to have been made.
+	// Effects is the number of its messages and blobs, Sent the number of deliveries that are known
+	// to have been made.
 	Effects int `json:"effects"`
 	Sent    int `json:"sent"`
 }
 
-// SourceInfo is what a group remembers of one numbered sender.
+// SourceInfo describes one numbered sender in a group.
 type SourceInfo struct {
 	Principal string  `json:"principal,omitempty"`
 	Source    string  `json:"source"`
@@ -128,10 +136,10 @@ type SourceInfo struct {
 // Range is the numbers from First to Last, both included; in JSON a pair.
 type Range struct{ First, Last uint64 }
 
-// MarshalJSON writes [first, last].
+// MarshalJSON returns [first, last].
 func (r Range) MarshalJSON() ([]byte, error) { return json.Marshal([2]uint64{r.First, r.Last}) }
 
-// UnmarshalJSON reads [first, last].
+// UnmarshalJSON parses [first, last].
 func (r *Range) UnmarshalJSON(data []byte) error {
 	var pair [2]uint64
 	if err := json.Unmarshal(data, &pair); err != nil {
@@ -141,50 +149,71 @@ func (r *Range) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MessageInfo is what is known of one message.
+// MessageInfo describes one message.
 type MessageInfo struct {
 	Stream string `json:"stream"`
 	ID     string `json:"id"`
 	Group  string `json:"group,omitempty"`
 	// Status is accepted, held, committed, done, rejected or deleted.
 	Status string `json:"status"`
-	// Reason tells why it was rejected.
-	Reason  string     `json:"reason,omitempty"`
+	// Reason is why the message was rejected.
+	Reason string `json:"reason,omitempty"`
+	// Detail is the text with which the handler refused it.
+	Detail  string     `json:"detail,omitempty"`
 	Reply   *ReplyInfo `json:"reply,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
-// ReplyInfo is the answer that is kept with a message.
+// ReplyInfo is the reply that is stored with a message.
 type ReplyInfo struct {
 	Status int                 `json:"status"`
 	Header map[string][]string `json:"header,omitempty"`
-	// Body is the answer's body where it is JSON, BodyText where it is other text, BodyBase64 else.
-	Body       json.RawMessage `json:"body,omitempty"`
-	BodyText   string          `json:"body_text,omitempty"`
-	BodyBase64 []byte          `json:"body_base64,omitempty"`
+	Body
 }
 
-// SetBody puts a reply's body into the field that can show it.
-func (r *ReplyInfo) SetBody(body []byte) {
-	r.Body, r.BodyText, r.BodyBase64 = nil, "", nil
+// Body is a body in one of three fields, by its content.
+type Body struct {
+	// JSON holds JSON, Text any other text, Base64 all other bytes.
+	JSON   json.RawMessage `json:"body,omitempty"`
+	Text   string          `json:"body_text,omitempty"`
+	Base64 []byte          `json:"body_base64,omitempty"`
+}
+
+// SetBody stores a body in the field for its content.
+func (b *Body) SetBody(body []byte) {
+	*b = Body{}
 	switch {
 	case len(body) == 0:
 	case !utf8.Valid(body):
-		r.BodyBase64 = body
+		b.Base64 = body
 	case json.Valid(body):
-		r.Body = body
+		b.JSON = body
 	default:
-		r.BodyText = string(body)
+		b.Text = string(body)
 	}
 }
 
-// SweepInfo counts what a sweep found and did.
+// SetBody stores the first most bytes of a body, or all of it if most is negative.
+func (c *Content) SetBody(body []byte, most int) {
+	c.Bytes = len(body)
+	c.Truncated = most >= 0 && len(body) > most
+	if c.Truncated {
+		for utf8.Valid(body) && !utf8.RuneStart(body[most]) {
+			most--
+		}
+		body = body[:most]
+	}
+	c.Body.SetBody(body)
+}
+
+// SweepInfo counts the results of a sweep.
 type SweepInfo struct {
-	// Groups were looked at; Finished had something left over that is done now; Failed could not be finished.
+	// Groups is the number of inspected groups; Finished of those with leftovers that are finished
+	// now; Failed of those that could not be finished.
 	Groups   int `json:"groups"`
 	Finished int `json:"finished"`
 	Failed   int `json:"failed"`
-	// Expired records and stray staged Blobs were deleted.
+	// Expired is the number of deleted expired records, Blobs of deleted orphaned blobs.
 	Expired int `json:"expired"`
 	Blobs   int `json:"blobs"`
 }
@@ -198,18 +227,62 @@ type DeadLetter struct {
 	ID     string `json:"id,omitempty"`
 	Group  string `json:"group,omitempty"`
 	Source string `json:"source,omitempty"`
-	// Epoch and Sequence are given with Source.
+	// Epoch and Sequence are set if Source is.
 	Epoch    uint64 `json:"epoch,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Destination is set where an effect was refused, by its destination.
+	// Destination is set if the destination refused an effect.
 	Destination string    `json:"destination,omitempty"`
 	Sent        time.Time `json:"sent"`
+	// MessageID is the queue's id of the dead letter. It selects a dead letter that has no other
+	// id.
+	MessageID string `json:"message_id,omitempty"`
+	// Content is returned if [DeadLettersOptions] ask for it.
+	Content *Content `json:"content,omitempty"`
 }
 
-// RedriveInfo counts what a redrive put back.
+// Name returns the id, or source/epoch/sequence of a numbered message without one.
+func (d *DeadLetter) Name() string {
+	if d.ID == "" && d.Source != "" {
+		m := record.Message{Source: d.Source, Epoch: d.Epoch, Sequence: d.Sequence}
+		return m.Number()
+	}
+	return d.ID
+}
+
+// Content is the headers and the body of a dead letter's message or effect.
+type Content struct {
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	// Bytes is the size of the whole body. Truncated is true if the fields below hold only its
+	// beginning.
+	Bytes     int  `json:"bytes"`
+	Truncated bool `json:"truncated,omitempty"`
+	Body
+}
+
+// RedriveInfo counts the results of a redrive.
 type RedriveInfo struct {
-	// Redriven dead letters were put back; Left did not match or were over the limit; Failed could not be put back and stay.
+	// Redriven dead letters were put back; Left did not match or were over the limit; Failed could
+	// not be put back and stay.
 	Redriven int `json:"redriven"`
 	Left     int `json:"left"`
 	Failed   int `json:"failed"`
+	// Failures names the dead letters that could not be put back, and why.
+	Failures []RedriveFailure `json:"failures,omitempty"`
+}
+
+// RedriveFailure is one dead letter that could not be put back.
+type RedriveFailure struct {
+	Queue     string `json:"queue"`
+	MessageID string `json:"message_id"`
+	Stream    string `json:"stream,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Error     string `json:"error"`
+}
+
+// DropInfo counts the dead letters that were deleted.
+type DropInfo struct {
+	Dropped int `json:"dropped"`
+	// Letters are the first of them.
+	Letters []DeadLetter `json:"letters"`
 }

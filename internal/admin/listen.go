@@ -9,8 +9,9 @@ import (
 	"os"
 )
 
-// Listen opens the socket of a data folder, for its owner only. A file that a killed server left there is replaced: call it only while the folder is
-// locked. Closing the listener deletes the file. Systems limit the path's length, to 107 bytes on Linux.
+// Listen opens the socket of a data folder, for its owner only. It replaces a file that a killed
+// server left there, so call it only while the folder is locked. Closing the listener deletes the
+// file. Systems limit the path's length, to 107 bytes on Linux.
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	path := Socket(dataDir)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

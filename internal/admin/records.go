@@ -10,8 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Tally counts what is under way in the streams that are named and in those that are met, sorted by name. It walks through the whole store; corrupt records are passed over,
-// and passed is told of them.
+// Tally returns the counts of the named streams and all others in the store, sorted by name. It
+// reads the whole store. It leaves out corrupt records and calls passed with their errors.
 func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time, passed func(error)) ([]StreamStats, error) {
 	byStream := map[string]*StreamStats{}
 	of := func(name string) *StreamStats {
@@ -67,7 +67,7 @@ func (st *StreamStats) addToken(t *record.Token, now time.Time) {
 	}
 }
 
-// InfoOf tells what a group's record holds.
+// InfoOf describes a group's record.
 func InfoOf(g *record.Group) GroupInfo {
 	info := GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []Pending{}, Sources: []SourceInfo{}}
 	for _, p := range g.Pending {
@@ -89,7 +89,8 @@ func sourceInfo(key string, src record.Source) SourceInfo {
 		Principal: strings.TrimSuffix(strings.TrimSuffix(key, source), "\x1f"), Source: source, Epoch: src.Epoch, Next: src.Next,
 		Held: ranges(src.Held), Skipped: ranges(src.Skipped),
 	}
-	if !src.GapSince.IsZero() && len(src.Held) > 0 { // it is when the source was last heard of, where nothing is held
+	// if nothing is held, it is when the source last moved
+	if !src.GapSince.IsZero() && len(src.Held) > 0 {
 		info.GapSince = &src.GapSince
 	}
 	return info

@@ -11,10 +11,11 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// MaxSize is how many bytes a configuration file may have.
+// MaxSize is the largest size of a configuration file in bytes.
 const MaxSize = 1 << 20
 
-// Config is a whole system, as [Parse] and [Default] give it: checked, every name known.
+// Config is the configuration of a system, as [Parse] and [Default] return it: valid, with every
+// reference resolved.
 type Config struct {
 	// Streams by name; at least one.
 	Streams map[string]Stream `json:"streams" jsonschema:"description=Streams by name: letters and digits and . _ -; at least one."`
@@ -24,40 +25,72 @@ type Config struct {
 
 // Stream is one named kind of message.
 type Stream struct {
-	// Admission is how a new message is told from a duplicate. Defaults to key.
+	// Admission is the rule that distinguishes a new message from a duplicate. Defaults to key.
 	Admission record.Admission `json:"admission,omitempty" jsonschema:"enum=key,enum=token,enum=sequence,default=key,description=How a new message is told from a duplicate."`
 	// Order defaults to OrderGroup.
 	Order Order `json:"order,omitempty" jsonschema:"enum=group,enum=none,default=group,description=group: messages of one group keep their order. none: they do not and need no group record where the handler keeps no state. Not with sequence admission."`
-	// Retention is how long done is remembered. 0 means 15 days.
+	// Retention is how long a done token is kept. 0 means 15 days.
 	Retention Duration `json:"retention,omitempty" jsonschema:"description=How long done is remembered; at least 1s. Default: 15d."`
-	// Gap is what happens when a number does not come, under sequence admission.
+	// Retry is the policy for messages whose handler fails.
+	Retry Retry `json:"retry,omitzero" jsonschema:"description=How messages are retried whose handler fails. Defaults: first 1s; max 5m; for 24h."`
+	// Gap is the policy for a missing number, under sequence admission.
 	Gap Gap `json:"gap,omitzero" jsonschema:"description=What happens when a number does not come. Only with sequence admission."`
-	// Held bounds what waits for its predecessors, under sequence admission.
+	// Held limits the held messages, under sequence admission.
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
-	// Limits bound what a group's record remembers.
+	// Limits bound the names and ranges in a group's record.
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
-	// Destinations get every message of the stream from the built-in handler; a Go handler may send to these only.
+	// Destinations receive every message of the stream from the built-in handler; a Go handler may
+	// send to these only.
 	Destinations []string `json:"destinations,omitempty" jsonschema:"uniqueItems=true,description=Names of the destinations that the messages are forwarded to."`
 }
 
-// Order is what is kept of the order of messages.
+// Order is the order in which messages are processed.
 type Order string
 
 // The orders.
 const (
 	OrderGroup Order = "group" // messages of one group keep their order
-	OrderNone  Order = "none"  // messages pass one another
+	OrderNone  Order = "none"  // messages may overtake each other
 )
+
+// Retry is a policy for what fails. Zero fields take the defaults of a stream or a destination.
+type Retry struct {
+	// First is the longest pause after the first try.
+	First Duration `json:"first,omitempty" jsonschema:"description=The longest pause after the first try; it doubles with every further one. Default: 1s."`
+	// Max is the longest pause.
+	Max Duration `json:"max,omitempty" jsonschema:"description=The longest pause; at most 11h. Default: 5m for a stream and 10m for a destination."`
+	// For is how long failed tries are repeated before a dead letter is written.
+	For Duration `json:"for,omitempty" jsonschema:"description=How long failed tries are repeated before the message or effect becomes a dead letter; at most 13d. Default: 24h for a stream and 72h for a destination."`
+}
+
+// Std returns the policy in the engine's form.
+func (r Retry) Std() record.RetryPolicy {
+	return record.RetryPolicy{First: r.First.Std(), Max: r.Max.Std(), For: r.For.Std()}
+}
+
+// MaxTries returns how many deliveries the queues of messages and those of effects allow, so that
+// no policy of the configuration reaches the limit in its time.
+func (c *Config) MaxTries() (messages, effects int) {
+	messages, effects = record.MessageRetry().Tries(), record.EffectRetry().Tries()
+	for _, s := range c.Streams {
+		messages = max(messages, s.Retry.Std().Or(record.MessageRetry()).Tries())
+	}
+	for _, d := range c.Destinations {
+		effects = max(effects, d.Retry.Std().Or(record.EffectRetry()).Tries())
+	}
+	return messages, effects
+}
 
 // Gap is a gap policy.
 type Gap struct {
 	// Policy defaults to wait.
 	Policy record.GapPolicy `json:"policy,omitempty" jsonschema:"enum=wait,enum=skip,enum=fail,default=wait,description=wait: for ever. skip: go on without the number and say so. fail: send what is held to the dead-letter queue."`
-	// After is when skip and fail act, counted from the moment the number was first missed. Required for them, forbidden for wait.
+	// After is when skip and fail act, counted from the moment when the number was first missed. It
+	// is required for them and forbidden for wait.
 	After Duration `json:"after,omitempty" jsonschema:"description=When skip and fail act. Required for them and not allowed for wait."`
 }
 
-// Held bounds what one source may have held in one group. Zero fields take the engine's defaults.
+// Held limits the held messages of one source in one group. Zero fields take the engine's defaults.
 type Held struct {
 	// Count defaults to 1000 messages.
 	Count int `json:"count,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many messages."`
@@ -67,41 +100,47 @@ type Held struct {
 	Distance uint64 `json:"distance,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=10000,description=How far a number may be ahead of the next one."`
 }
 
-// Limits bound what the record of one group remembers besides its state, so that no sender can fill it for the others. Zero fields take the engine's defaults.
+// Limits bound the parts of a group record besides its state, so that one sender can't fill it for
+// all others. Zero fields take the engine's defaults.
 type Limits struct {
-	// Sources defaults to 1000 numbered senders. A message of one more is refused with the reason limit.
+	// Sources defaults to 1000 numbered senders. Messages of further ones are refused with the
+	// reason limit.
 	Sources int `json:"sources,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many numbered senders. A message of one more becomes a dead letter with the reason limit."`
-	// Targets defaults to 1000 groups of other streams. A message whose effects go to one more is refused with the reason limit.
+	// Targets defaults to 1000 groups of other streams. A message with effects for further ones is
+	// refused with the reason limit.
 	Targets int `json:"targets,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many groups of other streams the group's effects go to. A message whose effects go to one more becomes a dead letter with the reason limit."`
-	// Names defaults to 32 KiB of names of sources, and as much of targets.
+	// Names defaults to 32 KiB for the names of sources, and the same for those of targets.
 	Names Size `json:"names,omitempty" jsonschema:"default=32KiB,description=How many bytes the names of the senders have together. Those of the targets may have as many."`
-	// Ranges defaults to 1000 ranges of held numbers of all senders, and as many of skipped ones. Every sender may have one of each.
+	// Ranges defaults to 1000 ranges of held numbers of all senders, and as many of skipped ones.
+	// Every sender may have one of each.
 	Ranges int `json:"ranges,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many ranges of held numbers all senders have together; as many ranges of skipped numbers are remembered exactly."`
 }
 
-// Settings gives the stream as the engine wants it, without a handler.
+// Settings returns the stream in the engine's form, without a handler.
 func (s Stream) Settings(name string) record.Stream {
 	return record.Stream{
 		Name:      name,
 		Admission: s.Admission,
 		Unordered: s.Order == OrderNone,
 		Retention: s.Retention.Std(),
+		Retry:     s.Retry.Std(),
 		Gap:       record.Gap{Policy: s.Gap.Policy, After: s.Gap.After.Std()},
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 	}
 }
 
-// StreamNames gives the names of the streams, sorted.
+// StreamNames returns the names of the streams, sorted.
 func (c *Config) StreamNames() []string { return slices.Sorted(maps.Keys(c.Streams)) }
 
-// DestinationNames gives the names of the destinations, sorted.
+// DestinationNames returns the names of the destinations, sorted.
 func (c *Config) DestinationNames() []string { return slices.Sorted(maps.Keys(c.Destinations)) }
 
-// DefaultFile is where the destination of [Default] writes.
+// DefaultFile is the path of the destination of [Default].
 const DefaultFile = ".once/messages.jsonl"
 
-// Default is what a system without a configuration file does: one stream "messages" under key admission, forwarded to [DefaultFile].
+// Default returns the configuration of a system without a configuration file: one stream "messages"
+// under key admission, forwarded to [DefaultFile].
 func Default() *Config {
 	return &Config{
 		Streams:      map[string]Stream{"messages": {Admission: record.ByKey, Order: OrderGroup, Destinations: []string{"file"}}},
@@ -109,7 +148,7 @@ func Default() *Config {
 	}
 }
 
-// Load reads and checks a file. A missing one gives an error that wraps fs.ErrNotExist.
+// Load reads and checks a file. If the file is missing, the error wraps fs.ErrNotExist.
 func Load(path string) (*Config, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {

@@ -139,6 +139,9 @@ func TestLoadTellsAMissingFileFromABadOne(t *testing.T) {
 	if _, err := config.Load(filepath.Join(t.TempDir(), "once.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: %v", err)
 	}
+	if _, err := config.Load(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "read configuration: ") {
+		t.Errorf("a folder: %v", err)
+	}
 	path := filepath.Join(t.TempDir(), "my.yaml")
 	if err := os.WriteFile(path, []byte("streams: 3\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -189,7 +192,7 @@ func TestASecretIsResolvedLateAndNeverShown(t *testing.T) {
 }
 
 func TestDurationsAndSizesReadBackWhatTheyWrite(t *testing.T) {
-	for _, text := range []string{"15d", "1d12h", "30s", "24h30m", "90s", "250ms", "1h0m1s", "1d"} {
+	for _, text := range []string{"15d", "1d12h", "30s", "24h30m", "90s", "250ms", "1h0m1s", "1d", "106751d"} {
 		d, err := config.ParseDuration(text)
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +210,7 @@ func TestDurationsAndSizesReadBackWhatTheyWrite(t *testing.T) {
 			t.Errorf("%s -> %s -> %v, %v", text, s, again, err)
 		}
 	}
-	for _, text := range []string{"", "d", "1d-1h", "+1h", "-1h", "1d1d", "106751d24h", "999999999999d", "1dd", "1 h"} {
+	for _, text := range []string{"", "d", "1d-1h", "+1h", "-1h", "1d1d", "106751d24h", "106752d", "999999999999d", "1dd", "1 h"} {
 		if d, err := config.ParseDuration(text); err == nil {
 			t.Errorf("%q is read as %s", text, d)
 		}
@@ -262,4 +265,13 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("read back %s", written)
 		}
 	})
+}
+
+func TestAProblemsPathQuotesNamesThatAreNoPlainWords(t *testing.T) {
+	for name, want := range map[string]string{"aZ09_-": "aZ09_-", "a.b": `"a.b"`, "a b": `"a b"`, "a/b": `"a/b"`, "a:b": `"a:b"`, "a@b": `"a@b"`, "a{": `"a{"`} {
+		_, err := config.Parse("x", []byte("streams: {'"+name+"': {nope: 1}}\n"))
+		if err == nil || !strings.Contains(err.Error(), "streams."+want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind is what a destination is.
+// Kind is the kind of a destination.
 type Kind string
 
 // The kinds of destination.
@@ -21,9 +21,10 @@ const (
 	KindStream      Kind = "stream"
 )
 
-// Destination is where effects go: exactly one kind of place.
+// Destination is a receiver of effects; exactly one of the fields for its kind is set.
 type Destination struct {
-	// File is a path that gets one JSON object a line; "-" is standard output. Only where the system runs as one process.
+	// File is a path of a file to which one JSON object per line is appended; "-" is standard
+	// output. Only if the system runs as one process.
 	File string `json:"file,omitempty" jsonschema:"minLength=1,description=Path of a file that gets one JSON object a line; - is standard output. Only where the system runs as one process."`
 	// Webhook is an absolute http or https URL.
 	Webhook string `json:"webhook,omitempty" jsonschema:"pattern=^https?://,description=URL that gets one signed POST a message."`
@@ -37,15 +38,17 @@ type Destination struct {
 	EventBridge string `json:"eventbridge,omitempty" jsonschema:"minLength=1,description=Name or ARN of an event bus."`
 	// Stream is another stream of this system.
 	Stream string `json:"stream,omitempty" jsonschema:"minLength=1,description=Name of another stream of this system."`
+	// Retry is the policy for effects that the destination does not take.
+	Retry Retry `json:"retry,omitzero" jsonschema:"description=How effects are retried that the destination does not take. Defaults: first 1s; max 10m; for 72h."`
 }
 
-// Kind tells what the destination is.
+// Kind returns the kind of the destination.
 func (d Destination) Kind() Kind {
 	kind, _ := d.place()
 	return kind
 }
 
-// Target is what the destination names, for people: path, URL, queue, topic, bus or stream.
+// Target returns the path, URL, queue, topic, bus or stream, for people.
 func (d Destination) Target() string {
 	_, target := d.place()
 	return target
@@ -68,20 +71,23 @@ func (d Destination) place() (Kind, string) {
 	}
 }
 
-// Secret tells where a secret is: env:NAME, file:PATH, secretsmanager:NAME (AWS Secrets Manager) or ssm:NAME (the parameter store of AWS Systems Manager). The zero value is no
-// secret. Printing and logging show neither the place nor the secret. What reads all four kinds is package secret.
+// Secret names the location of a secret: env:NAME, file:PATH, secretsmanager:NAME (AWS Secrets
+// Manager) or ssm:NAME (the parameter store of AWS Systems Manager). The zero value is no secret.
+// Printing and logging show neither the location nor the secret. Package secret reads all four
+// kinds.
 type Secret string
 
-// secretPlaces are the kinds of places.
+// secretPlaces returns the kinds of locations.
 func secretPlaces() []string { return []string{"env", "file", "secretsmanager", "ssm"} }
 
-// ErrNoSecret says that the place of a secret is empty.
+// ErrNoSecret says that the location of a secret is empty.
 var ErrNoSecret = errors.New("no secret there")
 
-// ErrRemoteSecret says that a secret is at a service, which a configuration does not ask.
+// ErrRemoteSecret says that a secret is stored in a service. Resolve calls no service.
 var ErrRemoteSecret = errors.New("the secret is at a service of AWS")
 
-// Resolve reads a secret that is in a variable or in a file now; white space around it is dropped. The error names the place, and is [ErrRemoteSecret] for the others.
+// Resolve reads a secret from a variable or a file; white space around it is dropped. The error
+// names the location; for a secret in a service it is [ErrRemoteSecret].
 func (s Secret) Resolve() (string, error) {
 	place, name, _ := strings.Cut(string(s), ":")
 	var text string
@@ -108,10 +114,10 @@ func (s Secret) Local() bool {
 	return strings.HasPrefix(string(s), "env:") || strings.HasPrefix(string(s), "file:")
 }
 
-// Place gives env:NAME and the like, for messages to the operator.
+// Place returns the location, such as env:NAME, for messages to the operator.
 func (s Secret) Place() string { return string(s) }
 
-// String hides the secret's place.
+// String hides the location of the secret.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -119,11 +125,11 @@ func (s Secret) String() string {
 	return "(secret)"
 }
 
-// GoString hides the secret's place from %#v.
+// GoString hides the location of the secret from %#v.
 func (s Secret) GoString() string { return s.String() }
 
-// LogValue hides the secret's place from logs.
+// LogValue hides the location of the secret from logs.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText hides the secret's place from JSON.
+// MarshalText hides the location of the secret from JSON.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -8,20 +8,21 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// node is a YAML value with the place it stands at.
+// node is a YAML value with its position.
 type node struct {
 	value ast.Node
 	line  int
 	path  string
 }
 
-// field is a value of a mapping, by its key.
+// field is a value of a mapping, and its key.
 type field struct {
 	key string
 	node
 }
 
-// fields reads a mapping; nil means that there is none. Keys that stand twice, and keys that are not text, are problems and left out.
+// fields returns the entries of a mapping, or nil if n is not one. Duplicate keys, and keys that
+// are not text, are reported and left out.
 func (p *problems) fields(n node) []field {
 	var pairs []*ast.MappingValueNode
 	switch m := n.value.(type) {
@@ -57,12 +58,12 @@ func keyOf(key ast.MapKeyNode) (string, bool) {
 	case *ast.StringNode:
 		return k.Value, true
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return key.GetToken().Value, true // a stream may be called 2026 or on
+		return key.GetToken().Value, true // a stream may be named 2026 or on
 	}
 	return "", false
 }
 
-// join extends a path; names that would be hard to tell from path are quoted.
+// join extends a path. It quotes a key that contains special characters.
 func join(path, key string) string {
 	plain := key != "" && !strings.ContainsFunc(key, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -76,7 +77,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// only reports the fields that are not allowed and gives the others by key; nil means that there is no mapping.
+// only reports the fields that are not allowed, and returns the others by key, or nil if n is not a
+// mapping.
 func (p *problems) only(n node, allowed ...string) map[string]node {
 	fields := p.fields(n)
 	if fields == nil {
@@ -93,7 +95,7 @@ func (p *problems) only(n node, allowed ...string) map[string]node {
 	return out
 }
 
-// text reads a text that is not empty; "" means that there was none or a problem.
+// text returns a text that is not empty, or "" if there is none or it is invalid.
 func (p *problems) text(n node, ok bool) string {
 	if !ok {
 		return ""
@@ -112,7 +114,7 @@ func (p *problems) text(n node, ok bool) string {
 	return ""
 }
 
-// scalar reads a text or a number as it is written.
+// scalar returns a text or a number as it is written.
 func (p *problems) scalar(n node) (string, bool) {
 	switch v := n.value.(type) {
 	case *ast.StringNode:
@@ -123,7 +125,7 @@ func (p *problems) scalar(n node) (string, bool) {
 	return "", false
 }
 
-// items reads a sequence.
+// items returns the elements of a sequence.
 func (p *problems) items(n node) []node {
 	s, ok := n.value.(*ast.SequenceNode)
 	if !ok {
@@ -137,7 +139,7 @@ func (p *problems) items(n node) []node {
 	return out
 }
 
-// unsupported explains values that other YAML readers would take.
+// unsupported explains values that other YAML readers accept.
 func unsupported(n ast.Node) string {
 	switch n.(type) {
 	case nil, *ast.NullNode:
@@ -156,7 +158,7 @@ func lineOf(n ast.Node, fallback int) int {
 	}
 	t := n.GetToken()
 	if _, empty := n.(*ast.NullNode); empty || t == nil || t.Position == nil || t.Position.Line < 1 {
-		return fallback // an absent value has the position of whatever comes next
+		return fallback // an absent value has the position of the next token
 	}
 	return t.Position.Line
 }

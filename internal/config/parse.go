@@ -16,7 +16,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Parse reads and checks a configuration; name is what problems call the file. The error is an [*InvalidError].
+// Parse reads and checks a configuration; name is the file name in problems. The error is an
+// [*InvalidError].
 func Parse(name string, data []byte) (*Config, error) {
 	p := &reader{problems: problems{file: name}, lines: map[string]int{}}
 	body, ok := p.document(data)
@@ -45,13 +46,13 @@ func Parse(name string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-// reader keeps the lines of fields for rules that look at several.
+// reader keeps the lines of fields, for rules that compare several.
 type reader struct {
 	problems
 	lines map[string]int
 }
 
-// document parses the YAML; false means that there is nothing to look at.
+// document parses the YAML; it returns false if there is nothing to check.
 func (p *reader) document(data []byte) (ast.Node, bool) {
 	if len(data) > MaxSize {
 		p.add(1, "", "must be at most %d bytes", MaxSize)
@@ -90,7 +91,7 @@ func (p *reader) syntax(err error) {
 	p.add(line, "", "not YAML: %s", text)
 }
 
-// named reads a mapping whose keys are names.
+// named returns the entries of a mapping whose keys are names.
 func (p *reader) named(n node) []field {
 	fields := p.fields(n)
 	return slices.DeleteFunc(fields, func(f field) bool {
@@ -105,13 +106,14 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "gap", "held", "limits", "destinations")
+	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
 		Order:     choice(p, f, "order", OrderGroup, OrderNone),
 		Retention: p.duration(f, "retention"),
 	}
+	s.Retry = p.retry(f)
 	if gap, ok := f["gap"]; ok {
 		s.Gap = p.gap(gap)
 	}
@@ -126,6 +128,35 @@ func (p *reader) stream(n node) Stream {
 	}
 	p.streamRules(n, f, s)
 	return s
+}
+
+// Limits of a retry policy: SQS hides a message for at most 12 hours from when it was received, and
+// keeps it for 14 days.
+const (
+	maxPause = 11 * time.Hour
+	maxRetry = 13 * day
+)
+
+func (p *reader) retry(of map[string]node) Retry {
+	n, ok := of["retry"]
+	if !ok {
+		return Retry{}
+	}
+	f := p.only(n, "first", "max", "for")
+	r := Retry{First: p.duration(f, "first"), Max: p.duration(f, "max"), For: p.duration(f, "for")}
+	if r.Max != 0 && r.First > r.Max {
+		p.add(f["first"].line, f["first"].path, "must be at most max, which is %v", r.Max)
+	}
+	for _, key := range []string{"first", "max"} {
+		if field, given := f[key]; given && max(r.First, r.Max).Std() > maxPause {
+			p.add(field.line, field.path, "must be at most %v, because SQS hides a message for at most 12h", Duration(maxPause))
+			break
+		}
+	}
+	if field, given := f["for"]; given && r.For.Std() > maxRetry {
+		p.add(field.line, field.path, "must be at most %v, because a queue keeps a message for 14d", Duration(maxRetry))
+	}
+	return r
 }
 
 func (p *reader) gap(n node) Gap {
@@ -144,7 +175,7 @@ func (p *reader) gap(n node) Gap {
 	return g
 }
 
-// maxBound keeps bounds within what an int holds everywhere.
+// maxBound limits numbers to the range of an int on every platform.
 const maxBound = 1_000_000_000
 
 func (p *reader) held(n node) Held {
@@ -218,7 +249,7 @@ func (p *reader) duration(f map[string]node, key string) Duration {
 	return d
 }
 
-// choice reads one of some words, the first of which is the default.
+// choice returns one of several words; the first is the default.
 func choice[T ~string](p *reader, f map[string]node, key string, words ...T) T {
 	n, ok := f[key]
 	if !ok {
@@ -236,7 +267,7 @@ func choice[T ~string](p *reader, f map[string]node, key string, words ...T) T {
 	return ""
 }
 
-// names reads a list of names without repetitions.
+// names returns a list of names without repetitions.
 func (p *reader) names(n node) []string {
 	var out []string
 	for _, item := range p.items(n) {
@@ -250,7 +281,7 @@ func (p *reader) names(n node) []string {
 	return out
 }
 
-// note keeps the lines of fields for rules that look at several.
+// note records the lines of fields, for rules that compare several.
 func (p *reader) note(f map[string]node) {
 	for _, n := range f {
 		p.lines[n.path] = n.line

@@ -11,7 +11,7 @@ import (
 func (p *reader) destination(n node) Destination {
 	p.lines[n.path] = n.line
 	kinds := []string{"file", "webhook", "sqs", "sns", "eventbridge", "stream"}
-	f := p.only(n, append(kinds, "secret")...)
+	f := p.only(n, append(kinds, "secret", "retry")...)
 	p.note(f)
 	text := func(key string) string {
 		value, ok := f[key]
@@ -21,6 +21,7 @@ func (p *reader) destination(n node) Destination {
 		File: text("file"), Webhook: text("webhook"), Secret: Secret(text("secret")),
 		SQS: text("sqs"), SNS: text("sns"), EventBridge: text("eventbridge"), Stream: text("stream"),
 	}
+	d.Retry = p.retry(f)
 	given := slices.DeleteFunc(kinds, func(k string) bool { _, ok := f[k]; return !ok })
 	if f != nil && len(given) != 1 {
 		p.add(n.line, n.path, "must have exactly one of file, webhook, sqs, sns, eventbridge, stream; it has %s", orNone(given))

@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a configuration.
+// Problem is one error in a configuration.
 type Problem struct {
 	File string `json:"file"`
 	// Line starts at 1.
 	Line int `json:"line"`
-	// Path is the field, as streams.chat.gap.after; empty where the whole file is meant.
+	// Path is the field, such as streams.chat.gap.after; it is empty if the problem concerns the
+	// whole file.
 	Path string `json:"path"`
-	// Rule says what is wrong and what is allowed.
+	// Rule is the rule that the value breaks.
 	Rule string `json:"rule"`
 }
 
-// String gives file:line: path: rule.
+// String returns file:line: path: rule.
 func (p Problem) String() string {
 	if p.Path == "" {
 		return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Rule)
@@ -26,10 +27,10 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Path, p.Rule)
 }
 
-// InvalidError lists everything that is wrong with a configuration, in the order of the lines.
+// InvalidError lists all problems of a configuration, by line.
 type InvalidError struct{ Problems []Problem }
 
-// Error gives one problem a line.
+// Error returns one problem per line.
 func (e *InvalidError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i, p := range e.Problems {
@@ -38,7 +39,7 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// problems collects.
+// problems collects problems.
 type problems struct {
 	file string
 	list []Problem

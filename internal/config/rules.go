@@ -11,7 +11,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// minRetention keeps a stream from forgetting messages while their senders still repeat them.
+// minRetention is longer than senders need to retry, so that a stream does not forget messages too
+// early.
 const minRetention = time.Second
 
 // streamRules checks the fields of one stream against each other.
@@ -31,7 +32,7 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 	}
 }
 
-// together checks names across the file.
+// together checks references across the file.
 func (p *reader) together(c *Config) {
 	for _, name := range c.StreamNames() {
 		path := join("streams", name) + ".destinations"
@@ -67,7 +68,8 @@ func known(names []string) string {
 	return "; known are " + strings.Join(names, ", ")
 }
 
-// cycles reports each stream destination that closes a circle, on which a message would run for ever.
+// cycles reports each stream destination that closes a cycle, in which a message would be forwarded
+// for ever.
 func (p *reader) cycles(c *Config) {
 	done := map[string]bool{}
 	var walk func(stream string, way []string)
@@ -94,10 +96,10 @@ func (p *reader) cycles(c *Config) {
 	}
 }
 
-// queueLife is how long a message can wait in an SQS queue.
+// queueLife is how long a message can stay in an SQS queue.
 const queueLife = 14 * day
 
-// Warnings tells what is allowed and probably not meant, in a stable order.
+// Warnings returns settings that are valid but probably mistakes, in a stable order.
 func (c *Config) Warnings() []string {
 	var out []string
 	used := map[string]bool{}

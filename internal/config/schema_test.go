@@ -17,7 +17,8 @@ import (
 
 const schemaFile = "../../schema/once.schema.json"
 
-// TestTheSchemaIsWhatTheTypesSay keeps schema/once.schema.json, which editors read, equal to the Go types; -update writes it.
+// TestTheSchemaIsWhatTheTypesSay keeps schema/once.schema.json, which editors read, equal to the Go
+// types; -update writes it.
 func TestTheSchemaIsWhatTheTypesSay(t *testing.T) {
 	data, err := json.MarshalIndent(generate(t), "", "  ")
 	if err != nil {
@@ -108,7 +109,8 @@ func compileSchema(t *testing.T) *validator.Schema {
 	return schema
 }
 
-// schemaRefuses reads YAML as an editor does, and reports whether it is not YAML or breaks the schema.
+// schemaRefuses reads YAML as an editor does, and reports whether it is not YAML or breaks the
+// schema.
 func schemaRefuses(t *testing.T, schema *validator.Schema, document string) bool {
 	t.Helper()
 	data, err := yaml.YAMLToJSON([]byte(document))

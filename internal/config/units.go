@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// Duration is a time.Duration that is written with days too: 15d, 1d12h, 30s, 250ms.
+// Duration is a time.Duration that may be written with days: 15d, 1d12h, 30s, 250ms.
 type Duration time.Duration
 
 const day = 24 * time.Hour
 
 var errDuration = errors.New(`must be a duration such as 30s, 24h or 15d`)
 
-// ParseDuration reads what Go reads, with whole days before it: 15d, 1d12h. Negative durations are errors.
+// ParseDuration parses Go's format, optionally after whole days: 15d, 1d12h. Negative durations are
+// errors.
 func ParseDuration(text string) (Duration, error) {
 	rest, sum := text, time.Duration(0)
 	if days, after, ok := strings.Cut(text, "d"); ok {
@@ -35,10 +36,10 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(sum + d), nil
 }
 
-// Std gives the standard library's value.
+// Std returns the value as a time.Duration.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
 
-// String writes the duration so that ParseDuration reads it back: 15d, 1d12h, 30s.
+// String returns the duration in the format of ParseDuration: 15d, 1d12h, 30s.
 func (d Duration) String() string {
 	rest := d.Std()
 	if rest < day {
@@ -51,7 +52,7 @@ func (d Duration) String() string {
 	return text
 }
 
-// short drops the zero units at the end that the standard library writes: 24h0m0s.
+// short removes the trailing zero units of the standard library's format: 24h0m0s.
 func short(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -63,13 +64,13 @@ func short(d time.Duration) string {
 	return text
 }
 
-// MarshalText writes what String gives.
+// MarshalText returns the same text as String.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// Size is a number of bytes, written 8MB (8,000,000), 8MiB (8,388,608) or as a number.
+// Size is a number of bytes, written as 8MB (8,000,000), 8MiB (8,388,608) or a plain number.
 type Size int64
 
-// unit is a suffix of sizes; longer ones stand first.
+// unit is a suffix of sizes; longer suffixes are listed first.
 type unit struct {
 	suffix string
 	bytes  int64
@@ -89,7 +90,8 @@ func units() []unit {
 
 var errSize = errors.New("must be a size such as 512KB, 8MB or 8MiB")
 
-// ParseSize reads a whole number with one of the suffixes B, KB, MB, GB (powers of 1000), KiB, MiB, GiB (powers of 1024), or without one.
+// ParseSize parses a whole number with one of the suffixes B, KB, MB, GB (powers of 1000), KiB,
+// MiB, GiB (powers of 1024), or without one.
 func ParseSize(text string) (Size, error) {
 	factor := int64(1)
 	for _, u := range units() {
@@ -105,7 +107,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(int64(n) * factor), nil
 }
 
-// String writes the size with the largest suffix that divides it.
+// String returns the size with the largest suffix that divides it.
 func (s Size) String() string {
 	best := unit{"B", 1}
 	for _, u := range units() {
@@ -116,5 +118,5 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s)/best.bytes, 10) + best.suffix
 }
 
-// MarshalText writes what String gives.
+// MarshalText returns the same text as String.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

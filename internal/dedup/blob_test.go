@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// objects lists the objects that readers see, as key=content.
+// objects returns the objects that readers see, as key=content.
 func (l *lab) objects() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,8 +75,8 @@ func TestTheBlobsOfALosingAttemptAreDeleted(t *testing.T) {
 	}
 }
 
-func TestTheBlobsOfAnAmbiguousCommitAreKeptUntilItsFateIsKnown(t *testing.T) {
-	// The write arrives only after the worker has looked again.
+func TestTheBlobsOfAnAmbiguousCommitAreKeptUntilItIsResolved(t *testing.T) {
+	// The write is applied only after the worker has loaded again.
 	l := newLab(t)
 	w := l.worker(byKey)
 	w.at = always("commit", failsBefore)
@@ -111,7 +111,7 @@ func TestTheBlobsOfAnAmbiguousCommitThatIsPublishedAlreadyAreNotLost(t *testing.
 	same(t, "objects", l.objects(), []string{"k=a"})
 }
 
-func TestABlobThatCanNotBePublishedKeepsItsEntryAndWhatFollows(t *testing.T) {
+func TestABlobThatCanNotBePublishedKeepsItsEntryAndLaterOnes(t *testing.T) {
 	for _, f := range []fault{failsBefore, failsAfter} {
 		l := newLab(t)
 		l.worker(byKey).process(keyed("a: send", "b: blob=k", "c: send", "d", "e: blob=l")...)
@@ -128,7 +128,7 @@ func TestABlobThatCanNotBePublishedKeepsItsEntryAndWhatFollows(t *testing.T) {
 	}
 }
 
-func TestAMessageBesideABlobThatFailsIsSentOnce(t *testing.T) {
+func TestAMessageNextToAFailingBlobIsSentOnce(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send blob=k")...)
 	w := l.worker(byKey)
@@ -141,7 +141,7 @@ func TestAMessageBesideABlobThatFailsIsSentOnce(t *testing.T) {
 	same(t, "objects", l.objects(), []string{"k=a"})
 }
 
-func TestASweepDeletesStraysAndNothingElse(t *testing.T) {
+func TestASweepDeletesOnlyOrphanedBlobs(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(byKey)
 	dead.at = dies("commit", failsBefore)
@@ -163,7 +163,7 @@ func TestASweepDeletesStraysAndNothingElse(t *testing.T) {
 	same(t, "objects", l.objects(), []string{"l=b"})
 }
 
-func TestASweepOfBlobsThatFailsSaysSo(t *testing.T) {
+func TestAFailedSweepOfBlobsReturnsAnError(t *testing.T) {
 	for _, call := range []string{"staged", "discard"} {
 		l := newLab(t)
 		dead := l.worker(byKey)
@@ -178,14 +178,14 @@ func TestASweepOfBlobsThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-// listless can't list.
+// listless is a lister that fails.
 type listless struct{ record.Lister }
 
 func (listless) Groups(context.Context, string, record.GroupKey, int) ([]record.Group, error) {
 	return nil, errInjected
 }
 
-func TestASweepThatCanNotTellStraysDeletesNothing(t *testing.T) {
+func TestASweepThatCanNotListGroupsDeletesNothing(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: blob=k")...)
 	if _, err := l.worker(byKey).SweepBlobs(t.Context(), listless{}, l.clock()); !errors.Is(err, errInjected) {
@@ -194,7 +194,7 @@ func TestASweepThatCanNotTellStraysDeletesNothing(t *testing.T) {
 	same(t, "staged", len(l.staged), 1)
 }
 
-func TestABlobThatCouldNotBeDeletedIsLeftForTheSweep(t *testing.T) {
+func TestABlobThatCanNotBeDeletedIsLeftForTheSweep(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byKey)
 	w.at = both(between("commit", func() { l.worker(byKey).process(keyed("x")...) }), always("discard", failsBefore))
@@ -202,7 +202,7 @@ func TestABlobThatCouldNotBeDeletedIsLeftForTheSweep(t *testing.T) {
 	same(t, "staged", len(l.staged), 2)
 }
 
-func TestAnAttemptThatTakesSoLongThatItsBlobsMayBeSweptIsNotCommitted(t *testing.T) {
+func TestAnAttemptWhoseBlobsMayBeSweptIsNotCommitted(t *testing.T) {
 	l := newLab(t)
 	var staged time.Time
 	l.scripts["b"] = func(context.Context, *record.Attempt, record.Message) error {
@@ -218,7 +218,7 @@ func TestAnAttemptThatTakesSoLongThatItsBlobsMayBeSweptIsNotCommitted(t *testing
 			t.Error("a commit names blobs that may be gone")
 		}
 		if call == "commit g v1" {
-			staged = time.Time{} // b goes alone, and has none
+			staged = time.Time{} // b is committed alone, and has no blob
 		}
 		return works
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestBeyondTheBoundsAMessageStaysWithItsQueue(t *testing.T) {
+func TestBeyondTheBoundsAMessageStaysInItsQueue(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		bounds      record.Bounds
@@ -39,7 +39,7 @@ func TestBeyondTheBoundsAMessageStaysWithItsQueue(t *testing.T) {
 	}
 }
 
-func TestAMessageBeyondTheBoundsStopsNobody(t *testing.T) {
+func TestAMessageBeyondTheBoundsBlocksNoOther(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	same(t, "fates", w.process(numbered("1", "3", "10003", "10002")...), []string{"processed", "held", "retry", "held"})
 }
@@ -56,7 +56,7 @@ func TestTheBoundsAreFreeAgainAfterADrain(t *testing.T) {
 	same(t, "record", summary(w.group()), "v4 state=p/0/1,p/0/2,p/0/3,p/0/4,p/0/5,p/0/6, pending= p/0 next=7")
 }
 
-func TestTheBoundsCountWhatIsStillHeld(t *testing.T) {
+func TestTheBoundsCountOnlyHeldMessages(t *testing.T) {
 	stream := bySequence
 	stream.Bounds = record.Bounds{Bytes: 20}
 	w := newLab(t).worker(stream)
@@ -68,7 +68,7 @@ func TestTheBoundsCountWhatIsStillHeld(t *testing.T) {
 	same(t, "bytes", w.group().Sources["p"].HeldBytes, 20)
 }
 
-func TestMoreEffectsThanARecordTakesArePublishedFirst(t *testing.T) {
+func TestEffectsThatFillTheRecordArePublishedFirst(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: kb=200 send", "b: kb=200 send")...), []string{"processed", "processed"})
 	same(t, "calls", w.calls(), []string{
@@ -79,7 +79,7 @@ func TestMoreEffectsThanARecordTakesArePublishedFirst(t *testing.T) {
 	same(t, "record", summary(w.group()), "v2 state=a,b, pending=[2 b 1 effects]")
 }
 
-func TestABatchOfLargeEffectsIsProcessedInOneGo(t *testing.T) {
+func TestABatchOfLargeEffectsIsProcessedInOneCall(t *testing.T) {
 	for _, body := range []string{": kb=200 send", ": kb=200 reply"} {
 		var batch []record.Message
 		for id := 'a'; id < 'a'+20; id++ {
@@ -97,7 +97,7 @@ func TestABatchOfLargeEffectsIsProcessedInOneGo(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatIsLargerThanARecordGoesAlone(t *testing.T) {
+func TestAnAttemptLargerThanMaxPendingIsCommittedAlone(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: send", "b: kb=300 send", "c: send")...), []string{"processed", "processed", "processed"})
 	w.publish(byKey)
@@ -117,7 +117,7 @@ func TestAFullGroupThatCanNotBePublishedIsNotAddedTo(t *testing.T) {
 	same(t, "a duplicate there", w.process(keyed("a: kb=200 send")...), []string{"duplicate"})
 }
 
-func TestHeldMessagesOfLargeEffectsAreDrainedInTurns(t *testing.T) {
+func TestHeldMessagesWithLargeEffectsAreDrainedInSeveralCommits(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	w.process(numbered("2: kb=200 send", "3: kb=200 send", "4: kb=200 send")...)
@@ -149,14 +149,14 @@ func TestAGroupExpiresOnlyWhenItIsIdle(t *testing.T) {
 	same(t, "drained", after(), record.DefaultGroupRetention)
 }
 
-func TestAGroupWhoseClearAndCommitPassedEachOtherExpiresAllTheSame(t *testing.T) {
+func TestAGroupExpiresAlsoAfterARaceOfClearAndCommit(t *testing.T) {
 	lost := func(t *testing.T) *lab {
 		t.Helper()
 		l := newLab(t)
 		l.worker(bySequence).process(numbered("1: send")...)
 		w := l.worker(bySequence)
 		w.at = between("commit", func() { l.publish(bySequence) })
-		w.process(numbered("2")...) // still saw what was cleared
+		w.process(numbered("2")...) // loaded before the clear
 		if !l.group().Expires.IsZero() {
 			t.Fatal("the race was not lost")
 		}

@@ -6,24 +6,27 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 )
 
-// stepped is what time.Now gives after the wall clock was set forward, or the machine has slept: its monotonic reading does not show that.
+// stepped returns time.Now as it is after the wall clock was set forward, or after the machine has
+// slept: the monotonic reading does not show that.
 func stepped(t *testing.T, now time.Time, forward time.Duration) time.Time {
 	t.Helper()
 	then := now
-	*(*uint64)(unsafe.Pointer(&then)) += uint64(forward/time.Second) << 30 // where a time of two readings keeps the wall clock's seconds
+	// a time with a monotonic reading keeps the wall clock's seconds in these bits
+	*(*uint64)(unsafe.Pointer(&then)) += uint64(forward/time.Second) << 30
 	if then.Sub(now) != 0 || then.Round(0).Sub(now.Round(0)) != forward {
 		t.Fatal("times of this version of Go are made otherwise")
 	}
 	return then
 }
 
-// A sweep knows the age of a staged blob by the wall clock: one that has become too old for it must not be named by a commit.
+// A sweep determines the age of a staged blob by the wall clock. A commit must not refer to a blob
+// that a sweep may delete.
 func TestACommitSeesThatTheWallClockWasSetForwardSinceItsFirstBlob(t *testing.T) {
 	l := newLab(t)
-	l.now = time.Now() // with both readings
+	l.now = time.Now() // with a monotonic reading
 	w := l.worker(byKey)
 	w.at = func(call string) fault {
 		switch {

@@ -8,22 +8,25 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
-	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// errSlow says that a sweep may soon take an attempt's blobs for strays.
-var errSlow = errors.New("it took too long from its first blob to its commit")
+// errSlow says that an attempt took so long that a sweep may delete its staged blobs as orphans.
+var errSlow = errors.New("too much time between the first blob and the commit")
 
-// commit makes a plan real, or finds out that another attempt was first. It outlives ctx by a moment: a handler that runs until the end would else undo those before it in
-// its batch, each time anew, and never be blamed.
+// commit writes a plan to the store. It returns record.ErrConflict if another attempt was first.
+//
+// commit runs on a context that outlives ctx by 1.5 s. Without it, a handler that uses up the whole
+// deadline would discard the results of the messages before it in the batch, on every redelivery,
+// and the slow message would never be identified.
 func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
-	ctx, cancel := outbox.Noting(ctx)
+	ctx, cancel := outbox.WithGrace(ctx)
 	defer cancel()
 	if len(pl.staged) > 0 {
 		if e.cfg.Now().Sub(pl.since) > outbox.StagedTime {
-			p.alone = true // it may be the other messages of the batch that take so long
+			p.alone = true // the other messages of the batch may be the slow ones
 			return pl.abandon(ctx, errSlow)
 		}
 		ctx, cancel = context.WithTimeout(ctx, outbox.StagedTime)
@@ -36,7 +39,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		}
 	}
 	if err := admission.Handover(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
-		return pl.abandon(ctx, fmt.Errorf("give back held messages: %w", err))
+		return pl.abandon(ctx, fmt.Errorf("return held messages: %w", err))
 	}
 	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
 	switch {
@@ -46,7 +49,8 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		return fmt.Errorf("commit group: %w", err)
 	case refusal(err) != nil, errors.Is(err, record.ErrFull): // nothing was applied
 		return pl.abandon(ctx, fmt.Errorf("commit group: %w", err))
-	case err != nil: // it may have been applied, or may be yet: undo nothing, look again
+	// The commit may have been applied, or may be applied later: undo nothing, load again.
+	case err != nil:
 		p.doubts = append(p.doubts, pl)
 		return fmt.Errorf("commit group: %w", err)
 	}
@@ -64,14 +68,17 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	return nil
 }
 
-// refusal tells why the store will never take a commit; nil where it did not say so.
+// refusal returns the error with which the store refused a commit for good, or nil if err is
+// another one.
 func refusal(err error) *record.RefusedError {
 	r, _ := errors.AsType[*record.RefusedError](err)
 	return r
 }
 
-// blame finds the message that makes a commit too large for the store, so that the next plan refuses it: where several ran, or some are held besides, by having each that runs commit
-// alone from now on. It reports whether there is one to be found.
+// blame looks for the message that makes a commit too large for the store, so that the next plan
+// refuses it. If the plan ran several messages, or holds some, blame makes each message that runs
+// commit alone from now on. If it ran a single message, that is the one. blame reports whether a
+// message ran at all.
 func (p *part) blame(pl *plan, why string) bool {
 	switch {
 	case pl.runs == 0:
@@ -86,8 +93,9 @@ func (p *part) blame(pl *plan, why string) bool {
 	return true
 }
 
-// resolveDoubts deletes the staged blobs of commits that can't land any more: the record has moved past them, and they are not in it. One that is neither in the record nor
-// passed by it may still be on its way; a sweep deals with its blobs.
+// resolveDoubts deletes the staged blobs of commits in doubt that can no longer be applied: the
+// record has a later version, and does not contain them. If the record has not moved past a commit,
+// the commit may still be in flight; a sweep deletes its blobs later.
 func (e *Engine) resolveDoubts(ctx context.Context, p *part) {
 	p.doubts = slices.DeleteFunc(p.doubts, func(pl *plan) bool {
 		won := slices.ContainsFunc(p.view.Pending, func(entry record.Pending) bool { return strings.HasPrefix(entry.Attempt, pl.attempt+".") })
@@ -99,7 +107,7 @@ func (e *Engine) resolveDoubts(ctx context.Context, p *part) {
 	})
 }
 
-// discard deletes staged blobs. What can't be deleted now a sweep deletes later.
+// discard deletes staged blobs. If that fails, a sweep deletes them later.
 func (e *Engine) discard(ctx context.Context, staged []string) {
 	if len(staged) == 0 {
 		return

@@ -17,7 +17,7 @@ type damaged struct {
 	record.Store
 	group record.GroupKey
 	token record.TokenKey
-	tried atomic.Int64 // loads that met one
+	tried atomic.Int64 // loads that include one
 }
 
 func (d *damaged) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
@@ -48,14 +48,14 @@ func TestACorruptRecordFailsItsOwnGroupOnly(t *testing.T) {
 			if out[1].Kind != record.Retry || !errors.Is(out[1].Err, record.ErrCorrupt) {
 				t.Errorf("its own group: %s, %v", out[1].Kind, out[1].Err)
 			}
-			if n := d.tried.Load(); n != 3 { // with the others, with its own messages, and by itself
+			if n := d.tried.Load(); n != 3 { // with the others, with its own messages, and alone
 				t.Errorf("read %d times: another read finds the same", n)
 			}
 		})
 	}
 }
 
-func TestACorruptTokenHoldsUpItsMessageAndThoseBehindItOnly(t *testing.T) {
+func TestACorruptTokenBlocksOnlyItsMessageAndLaterOnes(t *testing.T) {
 	l := newLab(t)
 	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{{Name: "s"}}, Store: d})
@@ -83,7 +83,7 @@ func TestAPendingMessageNeedsNoToken(t *testing.T) {
 	}
 }
 
-func TestACorruptTokenOfACommittedMessageIsWrittenAnew(t *testing.T) {
+func TestACorruptTokenOfACommittedMessageIsRewritten(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(bySequence)
 	dead.at = dies("mark", failsBefore)
@@ -101,7 +101,7 @@ func TestACorruptTokenOfACommittedMessageIsWrittenAnew(t *testing.T) {
 	same(t, "record", summary(l.group()), "v3 state=p/0/1,p/0/2,p/0/3, pending= p/0 next=4")
 }
 
-func TestACorruptTokenOfACommittedNumberHoldsUpNoDuplicateOfIt(t *testing.T) {
+func TestACorruptTokenOfACommittedNumberBlocksNoDuplicate(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(bySequence)
 	dead.at = dies("mark", failsBefore)
@@ -111,7 +111,7 @@ func TestACorruptTokenOfACommittedNumberHoldsUpNoDuplicateOfIt(t *testing.T) {
 	same(t, "fates", w.process(numbered("1: reply")...), []string{"duplicate with p/0/1"})
 }
 
-func TestARequestWhoseTokenIsCorruptIsNotTakenForUnknown(t *testing.T) {
+func TestARequestWithACorruptTokenIsNotUnknown(t *testing.T) {
 	l := newLab(t)
 	m := keyed("bad")[0]
 	m.Route = "PUT /x"
@@ -122,7 +122,7 @@ func TestARequestWhoseTokenIsCorruptIsNotTakenForUnknown(t *testing.T) {
 	}
 }
 
-func TestACorruptTokenFailsItsOwnMessageOnlyWhereNoGroupRecordIsNeeded(t *testing.T) {
+func TestACorruptTokenWithoutAGroupRecordFailsOnlyItsOwnMessage(t *testing.T) {
 	l := newLab(t)
 	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{relay}, Store: d})
@@ -134,7 +134,7 @@ func TestACorruptTokenFailsItsOwnMessageOnlyWhereNoGroupRecordIsNeeded(t *testin
 	}
 }
 
-func TestACorruptGroupDoesNotKeepOthersFromBeingPublished(t *testing.T) {
+func TestACorruptGroupDoesNotBlockPublishingOthers(t *testing.T) {
 	l := newLab(t)
 	d := &damaged{Store: l.store, group: record.GroupKey{Stream: "s", Group: "bad"}}
 	if out := l.worker(record.Stream{Name: "s"}).Process(t.Context(), []record.Message{inGroup("a", "1")}); out[0].Kind != record.Processed {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/costs.md")
 
-// cost is what a batch asks of the store, until its effects are published.
+// cost counts the store calls of a batch, until its effects are published.
 type cost struct {
 	reads, calls int
 	writes       int // records written
@@ -41,7 +41,7 @@ func (m *meter) pay(c cost) {
 	m.requests += c.requests
 }
 
-// The items that one request of DynamoDB takes.
+// The number of items in one request of DynamoDB.
 const (
 	batchGet   = 100
 	batchWrite = 25
@@ -86,7 +86,8 @@ type bill struct {
 	cost
 }
 
-// hold is a limit of the design on a row: requests and records written for each message; 0 for none.
+// hold checks a limit of the design for a row: requests and records written for each message; 0
+// means no limit.
 type hold struct{ requests, writes float64 }
 
 func holds() map[string]hold {
@@ -130,7 +131,7 @@ func TestTheCostOfAMessage(t *testing.T) {
 	}
 }
 
-// bills counts every row.
+// bills returns the cost of every row.
 func bills(t *testing.T) []bill {
 	t.Helper()
 	var out []bill

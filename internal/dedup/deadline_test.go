@@ -10,8 +10,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A handler that takes all the time there is fails alone: what was done before it in the batch is committed, marked and triggered, and its own failure is told.
-func TestAHandlerThatHangsUntilTheEndFailsAlone(t *testing.T) {
+// A handler that uses up the whole deadline fails alone: the results of the messages before it in
+// the batch are committed, marked and triggered, and its own failure is reported.
+func TestAHandlerThatUsesUpTheDeadlineFailsAlone(t *testing.T) {
 	for _, other := range []string{"g", "h"} {
 		l := newLab(t)
 		w := l.worker(byKey)
@@ -43,8 +44,9 @@ func TestAHandlerThatHangsUntilTheEndFailsAlone(t *testing.T) {
 	}
 }
 
-// Thrown away, it would be done and thrown away by each delivery anew, and nobody would ever get on.
-func TestWhatWasDoneIsCommittedWhenTheTimeIsOver(t *testing.T) {
+// If the results were discarded, every redelivery would repeat and discard them, and the group
+// would never make progress.
+func TestResultsBeforeTheDeadlineAreCommitted(t *testing.T) {
 	t.Run("of a batch", func(t *testing.T) {
 		l := newLab(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -119,7 +121,7 @@ func TestWhatWasDoneIsCommittedWhenTheTimeIsOver(t *testing.T) {
 	})
 }
 
-func TestAFailureInTimeCommitsNothingOfItsPlan(t *testing.T) {
+func TestAFailureBeforeTheDeadlineCommitsNothingOfItsPlan(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2")...)
 	w := l.worker(bySequence)

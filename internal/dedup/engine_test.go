@@ -15,7 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestAnEngineNeedsAStoreQueuesAndStreamsWithOneHandlerEach(t *testing.T) {
+func TestNewRequiresAStoreQueuesAndOneHandlerPerStream(t *testing.T) {
 	w := &worker{}
 	store := memstore.New(time.Now)
 	stream := func(name string) record.Stream { return record.Stream{Name: name, Handler: succeed} }
@@ -45,7 +45,7 @@ func TestAStreamHasDefaults(t *testing.T) {
 	s.Handler = nil
 	want := record.Stream{
 		Name: "s", Admission: record.ByKey, GroupRetention: 30 * 24 * time.Hour, Gap: record.Gap{Policy: record.GapWait},
-		Bounds: record.Bounds{Count: 1000, Bytes: 8 << 20, Distance: 10000},
+		Retry: record.MessageRetry(), Bounds: record.Bounds{Count: 1000, Bytes: 8 << 20, Distance: 10000},
 		Limits: record.Limits{Sources: 1000, Targets: 1000, Names: 32 << 10, Ranges: 1000},
 	}
 	if diff := cmp.Diff(want, s); diff != "" || !known {
@@ -61,7 +61,7 @@ type contended struct{ record.Store }
 
 func (contended) Commit(context.Context, record.Commit) error { return record.ErrConflict }
 
-func TestAContendedGroupIsTriedAgainWithBackoffUntilTheContextEnds(t *testing.T) {
+func TestAContendedGroupIsRetriedWithBackoffUntilTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := dedup.Config{Store: contended{memstore.New(time.Now)}, Queues: &worker{}, Streams: []record.Stream{{Name: "s", Handler: succeed}}}
 		e, err := dedup.New(cfg)
@@ -131,7 +131,7 @@ func TestWordsOfOutcomesAndStates(t *testing.T) {
 	}
 }
 
-func TestNothingToDoIsDone(t *testing.T) {
+func TestEmptyBatchesDoNothing(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	if got := w.Process(t.Context(), nil); len(got) != 0 {
 		t.Errorf("got %v", got)

@@ -15,7 +15,7 @@ func TestAHigherEpochStartsAtOneAndFencesTheOldOne(t *testing.T) {
 	same(t, "record", summary(w.group()), "v1 state=p/1/1,p/1/2,p/2/1,p/2/2, pending= p/2 next=3")
 }
 
-func TestAHigherEpochFencesTheOldOneAlsoBeforeItsFirstMessage(t *testing.T) {
+func TestAHigherEpochFencesTheOldOneBeforeItsFirstMessageRuns(t *testing.T) {
 	for _, batch := range [][]record.Message{numbered("p/2/2", "p/1/2"), numbered("p/1/2", "p/2/2")} {
 		w := newLab(t).worker(bySequence)
 		w.process(numbered("p/1/1")...)
@@ -27,7 +27,7 @@ func TestAHigherEpochFencesTheOldOneAlsoBeforeItsFirstMessage(t *testing.T) {
 	}
 }
 
-func TestMessagesOfTwoEpochsAheadOfTheirTurnDoNotMix(t *testing.T) {
+func TestEarlyMessagesOfTwoEpochsDoNotMix(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		batch []record.Message
@@ -47,7 +47,7 @@ func TestMessagesOfTwoEpochsAheadOfTheirTurnDoNotMix(t *testing.T) {
 	}
 }
 
-func TestAHigherEpochComesWithTheLastMessagesOfTheOldOne(t *testing.T) {
+func TestAHigherEpochInABatchWithTheLastMessagesOfTheOldOne(t *testing.T) {
 	for name, c := range map[string]struct{ second, fate string }{
 		"that run":    {"p/1/2", "processed"},
 		"that do not": {"p/1/2: reject", "rejected rejected"},
@@ -61,7 +61,7 @@ func TestAHigherEpochComesWithTheLastMessagesOfTheOldOne(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldOfAnOldEpochGoesToTheDeadLetterQueueBeforeItIsForgotten(t *testing.T) {
+func TestHeldMessagesOfAnOldEpochAreDeadLetteredBeforeTheyAreDeleted(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("p/1/3", "p/1/5")...)
 	w.calls()
@@ -72,7 +72,7 @@ func TestWhatIsHeldOfAnOldEpochGoesToTheDeadLetterQueueBeforeItIsForgotten(t *te
 	same(t, "record", summary(w.group()), "v2 state=p/2/1, pending= p/2 next=2")
 }
 
-func TestAnOldEpochStaysHeldWhereTheDeadLetterQueueIsAway(t *testing.T) {
+func TestAnOldEpochStaysHeldWhileTheDeadLetterQueueFails(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("p/1/3")...)
 	w.at = always("dead", failsBefore)
@@ -80,7 +80,7 @@ func TestAnOldEpochStaysHeldWhereTheDeadLetterQueueIsAway(t *testing.T) {
 	same(t, "record", summary(w.group()), "v1 state= pending= p/1 next=1 held=[{3 3}]")
 }
 
-func TestAnEvictedMessageThatComesAgainInTheSameBatchIsRefused(t *testing.T) {
+func TestACopyOfAnEvictedMessageInTheSameBatchIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, newer, fate string }{
 		{"while the newer one is refused", "p/2/1: reject", "rejected rejected"},
 		{"while the newer one is far ahead", "p/2/20000", "held"},
@@ -95,7 +95,7 @@ func TestAnEvictedMessageThatComesAgainInTheSameBatchIsRefused(t *testing.T) {
 	}
 }
 
-func TestMoreHeldMessagesOfAnOldEpochThanATransactionTakesAreEvictedInTurns(t *testing.T) {
+func TestManyHeldMessagesOfAnOldEpochAreEvictedInSeveralCommits(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	var old []record.Message
 	for n := uint64(2); n < 202; n++ {
@@ -108,7 +108,8 @@ func TestMoreHeldMessagesOfAnOldEpochThanATransactionTakesAreEvictedInTurns(t *t
 }
 
 func TestAnEvictionOnAStaleViewRefusesNothing(t *testing.T) {
-	// Between the load and the look at what is held, another worker drains 2 and holds 4.
+	// Between the load of the group and the read of held messages, another worker drains 2 and
+	// holds 4.
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("p/1/2")...)
 	w := l.worker(bySequence)
@@ -135,11 +136,11 @@ func TestASourceIsForgottenWithItsGroup(t *testing.T) {
 	l.pass(record.DefaultGroupRetention)
 	w := l.worker(bySequence)
 	same(t, "fates", w.process(numbered("2")...), []string{"held"})
-	l.pass(2 * record.DefaultGroupRetention) // what holds a message does not expire
+	l.pass(2 * record.DefaultGroupRetention) // a record with held messages does not expire
 	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
 }
 
-func TestAGroupThatIsCreatedAnewSpeaksToSequencedDestinationsInANewEpoch(t *testing.T) {
+func TestARecreatedGroupUsesANewEpochForSequencedDestinations(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byKey)
 	w.process(keyed("a: send=next", "b: send=next+out")...)
@@ -163,7 +164,7 @@ func TestAGroupThatIsCreatedAnewSpeaksToSequencedDestinationsInANewEpoch(t *test
 }
 
 func TestAnExpiredGroupIsACondition(t *testing.T) {
-	// It expires between the load and the commit: what was loaded is no more.
+	// The record expires between the load and the commit.
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a")...)
 	w := l.worker(byKey)

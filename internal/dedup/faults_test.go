@@ -15,15 +15,16 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A scenario is work that must come out the same whatever happens at any one call.
+// A scenario is work that must have the same result with any fault at any one call.
 type scenario struct {
 	name    string
 	stream  record.Stream
 	batches [][]record.Message
 	issued  bool // tokens are issued first
-	call    bool // straight through, one message at a time
-	sweeps  bool // gaps are closed once everything else is done
-	// What comes out: the state, what the destinations "out" and "side" get, dead letters and objects.
+	call    bool // by Call, one message at a time
+	sweeps  bool // gaps are closed when everything else is done
+	// The expected results: the state, the deliveries to the destinations "out" and "side", dead
+	// letters and objects.
 	state     string
 	out, side []string
 	dead      []string
@@ -108,12 +109,12 @@ func depending(m record.Message, source string, n uint64) []record.Message {
 	return []record.Message{m}
 }
 
-// A run is a scenario on its way, with one or two bad moments.
+// A run is the execution of a scenario, with one or two faults.
 type run struct {
 	*lab
 	scenario
 	calls atomic.Int64
-	// moments are what happens at the calls of these numbers, counted over all workers.
+	// moments are the faults at calls with these numbers, counted over all workers.
 	moments map[int64]moment
 	nested  atomic.Bool
 	queue   [][]*entry
@@ -127,16 +128,16 @@ const (
 	failAfter
 	dieBefore
 	dieAfter
-	another // worker does all there is to do
-	twin    // delivery of the batch at hand is acknowledged by another worker
+	another // another worker does all the work
+	copied  // another worker acknowledges the batch that this one has
 	moments
 )
 
 func (m moment) String() string {
-	return [...]string{"the call fails", "its answer is lost", "the process dies before", "the process dies after", "another worker is faster", "a twin is acknowledged"}[m]
+	return [...]string{"the call fails", "its answer is lost", "the process dies before", "the process dies after", "another worker is faster", "a copy is acknowledged"}[m]
 }
 
-// process starts a worker; dead tells whether it died.
+// process runs a worker; dead reports whether it died.
 func (r *run) process() (w *worker, dead *atomic.Bool) {
 	w, dead = r.worker(r.stream), &atomic.Bool{}
 	w.at = func(call string) fault {
@@ -161,7 +162,7 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 		case dieAfter:
 			dead.Store(true)
 			return failsAfter
-		case another, twin:
+		case another, copied:
 			r.nested.Store(true)
 			defer r.nested.Store(false)
 			batch := r.current
@@ -177,7 +178,8 @@ func (r *run) process() (w *worker, dead *atomic.Bool) {
 	return w, dead
 }
 
-// deliver gives messages to a worker once. What it acknowledges is gone from the queue, for all who have it at the moment.
+// deliver delivers messages to a worker once. If it acknowledges a message, no worker can receive
+// it again.
 func (r *run) deliver(batch []*entry) {
 	w, dead := r.process()
 	if !r.nested.Load() {
@@ -203,7 +205,8 @@ func (r *run) deliver(batch []*entry) {
 	}
 }
 
-// next gives the batch that is to be delivered next: a batch is delivered again before another one comes.
+// next returns the batch to be delivered next: a batch is redelivered before another one is
+// delivered.
 func (r *run) next() []*entry {
 	for len(r.returned) > 0 {
 		r.queue = append(r.queue, []*entry{{m: r.returned[0]}})
@@ -219,7 +222,8 @@ func (r *run) next() []*entry {
 	return nil
 }
 
-// serve publishes what was triggered once, and puts back what failed. While another worker is at work, a delayed trigger is not due.
+// serve publishes the triggered groups once, and puts back those that failed. While another worker
+// is running, a delayed trigger is not due.
 func (r *run) serve() {
 	r.mu.Lock()
 	triggers := r.triggers
@@ -279,7 +283,7 @@ func (r *run) finish(t *testing.T) {
 	}
 }
 
-// wrong compares what came out with what should, and tells the differences.
+// wrong returns the differences between actual and expected results.
 func (r *run) wrong() string {
 	g := r.group()
 	var text strings.Builder
@@ -292,7 +296,8 @@ func (r *run) wrong() string {
 	differ("out", r.arrived("out"), r.out)
 	differ("side", r.arrived("side"), r.side)
 	letters := slices.Compact(slices.Sorted(slices.Values(r.lettered())))
-	differ("dead letters", slices.DeleteFunc(letters, func(letter string) bool { // another delivery of a message that was processed in an older epoch
+	// a copy of a message that was processed in an older epoch
+	differ("dead letters", slices.DeleteFunc(letters, func(letter string) bool {
 		id, stale := strings.CutSuffix(letter, " stale-epoch")
 		return stale && strings.Contains(r.state, id+",")
 	}), r.scenario.dead)
@@ -316,7 +321,7 @@ func (r *run) wrong() string {
 	return text.String()
 }
 
-// play runs a scenario with bad moments to its end.
+// play runs a scenario with faults to its end.
 func (s scenario) play(t *testing.T, bad map[int64]moment) (calls int64) {
 	t.Helper()
 	r := &run{lab: newLab(t), scenario: s, moments: bad}
@@ -334,7 +339,7 @@ func (s scenario) play(t *testing.T, bad map[int64]moment) (calls int64) {
 	return r.calls.Load()
 }
 
-func TestWhateverHappensAtOneCallEachMessageIsAppliedOnceAndEachEffectArrives(t *testing.T) {
+func TestWithAFaultAtAnyCallEachMessageIsAppliedOnceAndEachEffectArrives(t *testing.T) {
 	for _, s := range scenarios() {
 		t.Run(s.name, func(t *testing.T) {
 			calls := s.play(t, nil)
@@ -347,11 +352,12 @@ func TestWhateverHappensAtOneCallEachMessageIsAppliedOnceAndEachEffectArrives(t 
 	}
 }
 
-// A worker that was overtaken dies: what it leaves is for nobody else if the other one has acknowledged too early.
+// A worker is overtaken by another one, and dies. If the other one acknowledged too early, no
+// delivery is left that would finish the first one's work.
 func TestAnAcknowledgementNeverTakesAwayTheWorkOfAnotherWorker(t *testing.T) {
-	firsts, seconds := []moment{failAfter, another, twin}, []moment{dieBefore, dieAfter, twin}
+	firsts, seconds := []moment{failAfter, another, copied}, []moment{dieBefore, dieAfter, copied}
 	if *long {
-		firsts = []moment{failBefore, failAfter, dieBefore, dieAfter, another, twin}
+		firsts = []moment{failBefore, failAfter, dieBefore, dieAfter, another, copied}
 		seconds = firsts
 	}
 	for _, s := range scenarios() {

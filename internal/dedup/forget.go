@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Forget deletes a one-time request: later calls find it deleted. The delete is a commit of the group, so that an attempt that runs at the same time either
-// comes first and is finished and forgotten, or loses at the condition and finds the request deleted. A request that is not known is a [*record.RefusedError].
+// Forget deletes a one-time request: later calls are told that it is deleted. The delete commits
+// the group. So a concurrent attempt either commits first, and then the request is finished before
+// it is deleted, or it loses its condition, loads again and sees that the request is deleted. If
+// the request is unknown, Forget returns a [*record.RefusedError].
 func (e *Engine) Forget(ctx context.Context, m record.Message) error {
 	it := &item{Arrival: admission.Arrival{Message: m}}
 	s, err := it.Check(e.streams)
@@ -29,7 +31,8 @@ func (e *Engine) Forget(ctx context.Context, m record.Message) error {
 	}
 }
 
-// errUnpublished says that a request was run and its effects can't be sent now. A caller does not wait for a destination that is away.
+// errUnpublished says that a request has run but its effects can't be sent now. Forget returns it
+// without retrying, so that its caller does not wait for a destination that is down.
 var errUnpublished = errors.New("the request's effects are not published yet")
 
 func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
@@ -48,30 +51,34 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	case old.Deleted():
 		return nil
 	}
-	if _, ok := it.Entry(&p.view); ok { // it was run: that is finished first, or its publisher would overwrite the tombstone
+	// The request has run: finish it first, or its publisher would overwrite the tombstone.
+	if _, ok := it.Entry(&p.view); ok {
 		if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
 			return fmt.Errorf("%w: %w", errUnpublished, err)
 		}
 		return errReload
 	}
-	return e.bury(ctx, p, it)
+	return e.writeTombstone(ctx, p, it)
 }
 
-// finishDelete finishes the delete of a request that somebody calls, and has the group loaded anew then: whoever began it may be dead, and until it is finished nobody is told that the
-// request is deleted.
+// finishDelete completes deletes of the batch's requests that a caller has begun, and makes the
+// engine load the group again. The worker that began the delete may be dead, and until it is
+// complete no caller is told that the request is deleted.
 func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 	for _, it := range p.items {
 		if it.Route == "" { // only requests are deleted
+			// The request was committed before the delete began, so it counts as run.
 			continue
 		}
 		token := p.tokens[it.Token()]
 		if !token.Deleting() || token.Fingerprint != it.Fingerprint() {
 			continue
 		}
-		if _, pending := it.Entry(&p.view); pending { // it was run before the delete: as if nobody had begun one
+		// The request ran before the delete began: treat it as if there were no delete.
+		if _, pending := it.Entry(&p.view); pending {
 			continue
 		}
-		if err := e.bury(ctx, p, it); err != nil {
+		if err := e.writeTombstone(ctx, p, it); err != nil {
 			return err
 		}
 		return errReload
@@ -79,8 +86,9 @@ func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 	return nil
 }
 
-// bury has nobody begin to run a request, then nobody commit it, and only then writes the tombstone, which everybody believes.
-func (e *Engine) bury(ctx context.Context, p *part, it *item) error {
+// writeTombstone deletes a request in three steps: mark the token so that no attempt begins, commit
+// the group so that no attempt commits, and only then write the tombstone, which callers rely on.
+func (e *Engine) writeTombstone(ctx context.Context, p *part, it *item) error {
 	old, attempt := p.tokens[it.Token()], e.cfg.NewID()
 	if old.State != record.Done {
 		var err error
@@ -98,11 +106,13 @@ func (e *Engine) bury(ctx context.Context, p *part, it *item) error {
 	return nil
 }
 
-// fenceDeleted marks the token, so that nobody begins, and commits the group, so that nobody commits: whoever read the token before has loaded this version of the group or an older one.
+// fenceDeleted marks the token, so that no attempt begins, and commits the group, so that no
+// earlier attempt commits: an attempt that read the token before the mark has loaded this version
+// of the group or an older one, and loses its condition.
 func (e *Engine) fenceDeleted(ctx context.Context, p *part, old record.Token, attempt string) (record.Token, error) {
 	if !old.Deleting() {
 		next := old
-		next.Reason, next.Owner = record.ReasonDeleted, attempt
+		next.Reason, next.Detail, next.Owner = record.ReasonDeleted, "", attempt
 		stored, err := e.cfg.Store.SwapToken(ctx, old, next)
 		if err != nil {
 			return old, fmt.Errorf("delete request: %w", err)

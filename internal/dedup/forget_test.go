@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -19,7 +19,7 @@ func (l *lab) dyingDelete(r record.Message) {
 	}
 }
 
-// beingDeleted is a lab with a request whose delete has died on its way.
+// beingDeleted returns a lab with a request whose delete was abandoned.
 func beingDeleted(t *testing.T) (*lab, record.Message) {
 	t.Helper()
 	l := newLab(t)
@@ -29,12 +29,12 @@ func beingDeleted(t *testing.T) (*lab, record.Message) {
 	return l, r
 }
 
-func TestACallFinishesADeleteThatWasLeft(t *testing.T) {
+func TestACallFinishesAnAbandonedDelete(t *testing.T) {
 	l, r := beingDeleted(t)
 	l.pass(30*24*time.Hour - time.Minute)
 	w := l.worker(byKey)
 	same(t, "call", w.call1(r), "rejected deleted")
-	l.pass(time.Hour) // the token that was issued would be forgotten now
+	l.pass(time.Hour) // the issued token would expire now
 	state, err := w.Status(t.Context(), r)
 	if err != nil || state.Status != admission.StatusDeleted {
 		t.Errorf("status %q, %v", state.Status, err)
@@ -45,7 +45,7 @@ func TestACallFinishesADeleteThatWasLeft(t *testing.T) {
 	same(t, "the request is kept", l.token(r).Request != nil, false)
 }
 
-func TestACallThatCommitsBeforeADeleteThatIsLeftComesFirst(t *testing.T) {
+func TestACallThatCommitsBeforeAnAbandonedDeleteWins(t *testing.T) {
 	l := newLab(t)
 	r := request("a: send reply")
 	late := l.worker(byKey)
@@ -58,7 +58,7 @@ func TestACallThatCommitsBeforeADeleteThatIsLeftComesFirst(t *testing.T) {
 	same(t, "when it is done", l.worker(byKey).call1(r), "duplicate with a")
 }
 
-func TestNobodyIsToldOfADeleteThatCanNotBeFinished(t *testing.T) {
+func TestADeleteThatCanNotBeFinishedIsNotReported(t *testing.T) {
 	for _, call := range []string{"commit", "swap issued done deleted"} {
 		l, r := beingDeleted(t)
 		w := l.worker(byKey)
@@ -72,7 +72,7 @@ func TestNobodyIsToldOfADeleteThatCanNotBeFinished(t *testing.T) {
 	}
 }
 
-func TestAnotherContentIsNotToldThatARequestIsDeletedBeforeItIs(t *testing.T) {
+func TestOtherContentIsNotToldOfADeleteInProgress(t *testing.T) {
 	l, r := beingDeleted(t)
 	w := l.worker(byKey)
 	same(t, "a message", w.process(keyed("a", "b")...), []string{"rejected key-reuse", "processed"})
@@ -88,7 +88,7 @@ func TestAnotherContentIsNotToldThatARequestIsDeletedBeforeItIs(t *testing.T) {
 	}
 }
 
-func TestNothingOvertakesARequestWhoseDeleteBeginsWhileRoomIsMade(t *testing.T) {
+func TestADeleteThatBeginsWhilePublishingMakesRoomIsNoticed(t *testing.T) {
 	l := newLab(t)
 	r := request("a: kb=200 send")
 	w := l.worker(byKey)

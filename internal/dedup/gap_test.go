@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -19,7 +19,7 @@ func gapped(policy record.GapPolicy, events ...string) record.Stream {
 	return s
 }
 
-// closeGaps sweeps the gaps of the group.
+// closeGaps calls CloseGaps for the group.
 func (w *worker) closeGaps() {
 	w.t.Helper()
 	if err := w.CloseGaps(w.t.Context(), groupG); err != nil {
@@ -37,7 +37,7 @@ func TestAGapIsWaitedForByDefaultAndReported(t *testing.T) {
 	same(t, "events", w.events, []record.Event{{Name: record.EventGap, Stream: "s", Count: 1, Age: 100 * time.Hour}})
 }
 
-func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
+func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreNotified(t *testing.T) {
 	l := newLab(t)
 	stream := gapped(record.GapSkip, "side")
 	w := l.worker(stream)
@@ -62,7 +62,7 @@ func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	same(t, "event", event, admission.GapEvent{Source: "p", First: 2, Last: 3})
 	same(t, "headers", d.Effect.Headers, map[string]string{"once-event": "gap"})
 
-	// The next gap has a time of its own.
+	// The next gap has its own time.
 	w.closeGaps()
 	same(t, "next gap", l.group().Sources["p"].Next, 6)
 	l.pass(time.Minute)
@@ -70,7 +70,7 @@ func TestAGapIsSkippedAfterItsTimeAndTheDestinationsAreTold(t *testing.T) {
 	same(t, "skipped", l.group().Sources["p"].Skipped, record.Ranges{{First: 2, Last: 3}, {First: 6, Last: 6}})
 }
 
-func TestTheTimeOfAGapBeginsWhenItsNumberIsNext(t *testing.T) {
+func TestTheTimeOfAGapStartsWhenItsNumberIsNext(t *testing.T) {
 	w := newLab(t).worker(gapped(record.GapSkip))
 	w.process(numbered("2", "4")...)
 	w.pass(50 * time.Second)
@@ -106,7 +106,7 @@ func TestASkippedNumberIsRefusedAndNeverDroppedAsADuplicate(t *testing.T) {
 	same(t, "fates", w.process(numbered("1", "2", "3", "4")...), []string{"rejected skipped", "rejected skipped", "duplicate", "processed"})
 }
 
-func TestWhatIsBehindAGapThatFailsGoesToTheDeadLetterQueue(t *testing.T) {
+func TestGapFailDeadLettersMessagesAfterTheGap(t *testing.T) {
 	w := newLab(t).worker(gapped(record.GapFail))
 	w.process(numbered("1", "3", "5", "q/0/1")...)
 	w.pass(time.Minute)
@@ -116,7 +116,7 @@ func TestWhatIsBehindAGapThatFailsGoesToTheDeadLetterQueue(t *testing.T) {
 	same(t, "in order again", w.process(numbered("2", "3")...), []string{"processed", "processed"})
 }
 
-func TestMoreThanATransactionTakesIsFailedInTurns(t *testing.T) {
+func TestManyMessagesAfterAGapAreDeadLetteredInSeveralCommits(t *testing.T) {
 	w := newLab(t).worker(gapped(record.GapFail))
 	var behind []record.Message
 	for n := uint64(2); n < 152; n++ {
@@ -130,7 +130,7 @@ func TestMoreThanATransactionTakesIsFailedInTurns(t *testing.T) {
 	same(t, "held", g.HasHeld(), false)
 }
 
-func TestAGapStaysWhereTheDeadLetterQueueIsAway(t *testing.T) {
+func TestAGapStaysWhileTheDeadLetterQueueFails(t *testing.T) {
 	for _, f := range []fault{failsBefore, failsAfter} {
 		w := newLab(t).worker(gapped(record.GapFail))
 		w.process(numbered("2")...)
@@ -143,7 +143,7 @@ func TestAGapStaysWhereTheDeadLetterQueueIsAway(t *testing.T) {
 	}
 }
 
-func TestAMessageThatComesWhileItsNumberIsSkippedIsEitherRunOrRefused(t *testing.T) {
+func TestAMessageThatRacesWithTheSkipOfItsNumberIsEitherRunOrRefused(t *testing.T) {
 	l := newLab(t)
 	l.worker(gapped(record.GapSkip)).process(numbered("2")...)
 	l.pass(time.Minute)
@@ -153,7 +153,7 @@ func TestAMessageThatComesWhileItsNumberIsSkippedIsEitherRunOrRefused(t *testing
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
 }
 
-func TestWhatIsNotCommittedIsNotReported(t *testing.T) {
+func TestASkipThatIsNotCommittedIsNotObserved(t *testing.T) {
 	l := newLab(t)
 	l.worker(gapped(record.GapSkip)).process(numbered("2")...)
 	l.pass(time.Minute)
@@ -181,7 +181,7 @@ func TestASweepLeavesALiveGroupAlone(t *testing.T) {
 	same(t, "of no group", w.calls(), []string{"load none", "load none"})
 }
 
-func TestASweepTriggersAheadOfItsCommitBecauseNobodyWouldDeliverItAgain(t *testing.T) {
+func TestASweepTriggersBeforeItsCommit(t *testing.T) {
 	for _, body := range []string{": send", ": reply"} {
 		l := newLab(t)
 		l.worker(gapped(record.GapSkip)).process(numbered("2" + body)...)
@@ -209,7 +209,7 @@ func TestASweepFinishesEntriesWithoutEffects(t *testing.T) {
 	same(t, "token", l.token(keyed("a: reply")[0]).State, record.Done)
 }
 
-func TestASweepThatFailsSaysSo(t *testing.T) {
+func TestAFailedSweepReturnsAnError(t *testing.T) {
 	for _, call := range []string{"load", "mark", "clear"} {
 		l := newLab(t)
 		l.worker(byKey).process(keyed("a")...)
@@ -226,7 +226,7 @@ func TestASweepThatFailsSaysSo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNextIsHeldHoweverManyRangesThereAre(t *testing.T) {
+func TestTheNextNumberIsHeldWithAnyNumberOfRanges(t *testing.T) {
 	s := gapped(record.GapSkip)
 	s.Limits = record.Limits{Ranges: 2}
 	l := newLab(t)
@@ -241,7 +241,7 @@ func TestWhatIsNextIsHeldHoweverManyRangesThereAre(t *testing.T) {
 	same(t, "next in the end", l.group().Sources["p"].Next, 2)
 }
 
-func TestAGapThatCanNotBeGivenUpIsAnError(t *testing.T) {
+func TestAGapThatCanNotBeClosedIsAnError(t *testing.T) {
 	l := newLab(t)
 	s := gapped(record.GapFail)
 	l.worker(s).process(numbered("2")...)

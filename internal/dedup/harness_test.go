@@ -19,7 +19,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A lab is everything that outlives a process: the store, the queues, the destinations, the blobs and the clock.
+// A lab holds everything that outlives a process: the store, the queues, the destinations, the
+// blobs and the clock.
 type lab struct {
 	t     *testing.T
 	store *memstore.Store
@@ -34,8 +35,9 @@ type lab struct {
 	staged   map[string][]byte
 	blobs    map[string][]byte
 	events   []record.Event
-	scripts  map[string]record.Handler // by identity, in place of what the body says
-	tried    map[string]bool           // identities of flaky messages
+	// handlers by identity, instead of the one that reads the body
+	scripts map[string]record.Handler
+	tried   map[string]bool // identities of flaky messages
 }
 
 type trigger struct {
@@ -64,14 +66,14 @@ func (l *lab) clock() time.Time {
 	return l.now
 }
 
-// pass lets time go by.
+// pass moves the clock.
 func (l *lab) pass(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = l.now.Add(d)
 }
 
-// handle is the handler of tests. The body says what it does, word by word:
+// handle is the handler of tests. The body is its script, word by word:
 //
 //	kb=N        makes the effects and the reply that follow N KiB larger
 //	send        one effect to "out"; send=a+b to those destinations
@@ -139,7 +141,7 @@ func (l *lab) follow(a *record.Attempt, m record.Message) error {
 	return nil
 }
 
-// keyed makes messages of group g for stream s: "id" or "id: body".
+// keyed returns messages of group g for stream s: "id" or "id: body".
 func keyed(texts ...string) []record.Message {
 	out := make([]record.Message, len(texts))
 	for i, text := range texts {
@@ -149,7 +151,8 @@ func keyed(texts ...string) []record.Message {
 	return out
 }
 
-// numbered makes messages of group g for stream s: "sequence" or "source/epoch/sequence", each with ": body" where it has one.
+// numbered returns messages of group g for stream s: "sequence" or "source/epoch/sequence", each
+// optionally with ": body".
 func numbered(texts ...string) []record.Message {
 	out := make([]record.Message, len(texts))
 	for i, text := range texts {
@@ -168,7 +171,7 @@ func numbered(texts ...string) []record.Message {
 	return out
 }
 
-// process runs a batch and gives the fates as text: the kind, the reason, the reply.
+// process runs a batch and returns the outcomes as text: the kind, the reason, the reply.
 func (w *worker) process(messages ...record.Message) []string {
 	return fates(w.Process(context.Background(), messages))
 }
@@ -184,7 +187,7 @@ func fates(outcomes []record.Outcome) []string {
 	return out
 }
 
-// group gives the record of group g of stream s.
+// group returns the record of group g of stream s.
 func (l *lab) group() record.Group { return l.record("g") }
 
 func (l *lab) record(name string) record.Group {
@@ -196,7 +199,7 @@ func (l *lab) record(name string) record.Group {
 	return groups[0]
 }
 
-// token gives the token of a message without number.
+// token returns the token of a message without a number.
 func (l *lab) token(m record.Message) record.Token {
 	l.t.Helper()
 	_, tokens, err := l.store.Load(context.Background(), nil, []record.TokenKey{record.NewTokenKey(m.Principal, m.Stream, m.Identity())})
@@ -206,7 +209,7 @@ func (l *lab) token(m record.Message) record.Token {
 	return tokens[0]
 }
 
-// publish serves the triggers that are due, until there are none, with a process that nothing happens to.
+// publish serves the triggers that are due, until there are none, in a process without faults.
 func (l *lab) publish(streams ...record.Stream) {
 	l.t.Helper()
 	for {
@@ -225,7 +228,7 @@ func (l *lab) publish(streams ...record.Stream) {
 	}
 }
 
-// arrived lists the first copies of what came to a destination, in their order.
+// arrived returns the first copies of the deliveries to a destination, in order.
 func (l *lab) arrived(destination string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +241,7 @@ func (l *lab) arrived(destination string) []string {
 	return out
 }
 
-// lettered lists dead letters as "identity reason".
+// lettered returns the dead letters as "identity reason".
 func (l *lab) lettered() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,7 +263,7 @@ func same[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-// summary tells what a record holds, in one line.
+// summary returns the content of a record in one line.
 func summary(g record.Group) string {
 	text := fmt.Sprintf("v%d state=%s pending=", g.Version, g.State)
 	for _, p := range g.Pending {

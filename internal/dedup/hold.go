@@ -8,15 +8,17 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// ErrBounds says that a message is too far ahead of its predecessors to be held. It stays with its queue.
+// ErrBounds says that a message is too far ahead of its predecessors to be held. It stays in its
+// queue.
 var ErrBounds = errors.New("too far ahead: the bounds on held messages are reached")
 
-// bySequence runs what continues a sequence, delivered or held, until nothing does; what is left is held. So a worker never acknowledges while a message that it can see
-// could run: whoever held it may have been acknowledged before the predecessor came.
+// bySequence runs every message that continues a sequence, delivered or held, until none is left;
+// it holds the rest. A worker must not acknowledge while a message in its view could run, because
+// the delivery of a held message may have been acknowledged before its predecessor arrived.
 func (pl *plan) bySequence(ctx context.Context) error {
 	for progress := true; progress && !pl.more; {
 		progress = false
@@ -48,7 +50,8 @@ func (pl *plan) undecided(it *item) bool {
 	return it.ByNumber && it.open() && it.plan != pl
 }
 
-// arrive decides a delivered message that is not ahead of its turn, and reports whether the sequence moved.
+// arrive decides a delivered message that is not ahead of the sequence. moved is true if the source
+// has changed, so that other messages may be next.
 func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	pl.part.trigger, pl.part.numbered = true, true
 	key := it.SourceKey()
@@ -76,20 +79,22 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	case it.Sequence < src.Next:
 		pl.decide(it, admission.Late(&src, it.Sequence))
 	case it.Sequence == src.Next && pl.next.Ready(&it.Message):
-		return pl.turn(ctx, it, key, src)
+		return pl.runNext(ctx, it, key, src)
 	}
 	return false, nil
 }
 
-// makeRoom reports whether the record can remember a new source. A source that the batch has a message of, or that one depends on, is not forgotten for it.
+// makeRoom reports whether the record can remember a new source. It may forget idle sources, but
+// none that sent a message of this batch or on which one depends.
 func (pl *plan) makeRoom(key string) bool {
 	return pl.next.MakeRoom(key, pl.part.stream.Limits, pl.now.Add(-pl.part.stream.GroupRetention), func(source string) bool {
 		return slices.ContainsFunc(pl.part.items, func(it *item) bool { return it.ByNumber && it.Concerns(source) })
 	})
 }
 
-// raise makes way for a newer epoch. What is held of the old one goes to the dead-letter queue, as much as one commit takes; then the new one begins, whatever becomes of
-// the message that brought it.
+// raise starts a newer epoch of a source. It dead-letters the messages held for the old epoch, as
+// many as one commit can delete. When none is left, the new epoch begins, whatever the fate of the
+// message that carries it.
 func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
 	if err := pl.evict(ctx, key, admission.StaleEpoch()); err != nil {
 		return err
@@ -100,8 +105,9 @@ func (pl *plan) raise(ctx context.Context, key string, epoch uint64) error {
 	return nil
 }
 
-// turn runs the message whose number is next. It may be held as well; then the held one was first, and this one has to be the same.
-func (pl *plan) turn(ctx context.Context, it *item, key string, src record.Source) (bool, error) {
+// runNext runs the message whose number is next. If a message with that number is held, it arrived
+// first, and this one must have the same content.
+func (pl *plan) runNext(ctx context.Context, it *item, key string, src record.Source) (bool, error) {
 	m, held := it.Message, src.Held.Contains(it.Sequence)
 	if held {
 		if pl.more = pl.room() == 0; pl.more {
@@ -126,13 +132,13 @@ func (pl *plan) turn(ctx context.Context, it *item, key string, src record.Sourc
 	case fate.Kind == record.Processed:
 		pl.passed(key, src, &m)
 	case held: // another delivery of it may have been acknowledged
-		pl.giveBack(key, src, m, fate)
+		pl.returnHeld(key, src, m, fate)
 		return true, nil
 	}
 	return fate.Kind == record.Processed, nil
 }
 
-// passed moves the source on to the next number.
+// passed advances the source to the next number.
 func (pl *plan) passed(key string, src record.Source, m *record.Message) {
 	src = pl.release(key, src, m)
 	src.Next = m.Sequence + 1
@@ -140,7 +146,7 @@ func (pl *plan) passed(key string, src record.Source, m *record.Message) {
 	pl.put(key, src)
 }
 
-// release takes a message out of the held ones, if it is there.
+// release removes a message from the held ones, if it is there.
 func (pl *plan) release(key string, src record.Source, m *record.Message) record.Source {
 	if !src.Held.Contains(m.Sequence) {
 		return src
@@ -162,13 +168,14 @@ func (pl *plan) put(key string, src record.Source) {
 	pl.next.Sources[key] = src
 }
 
-// maxHold is how many bytes of messages one commit holds: a DynamoDB transaction takes 4 MB.
+// maxHold is how many bytes of messages one commit can hold: a DynamoDB transaction is limited to 4
+// MB.
 const maxHold = 3 << 20
 
-// room is how many held messages this commit can still put or delete.
+// room returns how many held messages this commit can still put or delete.
 func (pl *plan) room() int { return record.MaxCommitItems - len(pl.hold) - len(pl.unhold) }
 
-// drain runs the held messages of a source whose turn has come.
+// drain runs the held messages of a source that are next.
 func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 	for src := pl.next.Sources[key]; src.Held.Contains(src.Next) && !pl.more; src = pl.next.Sources[key] {
 		if pl.room() == 0 {
@@ -181,7 +188,7 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 			return moved, fmt.Errorf("load held messages: %w", err)
 		}
 		if len(held) == 0 || held[0].Message.Sequence != src.Next {
-			return moved, fmt.Errorf("load held messages: number %d is not there: %w", src.Next, errReload)
+			return moved, fmt.Errorf("load held messages: number %d is missing: %w", src.Next, errReload)
 		}
 		for _, h := range held {
 			ran, err := pl.runHeld(ctx, key, h.Message)
@@ -194,7 +201,7 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 	return moved, nil
 }
 
-// runHeld runs one held message.
+// runHeld runs one held message, if it is next.
 func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran bool, err error) {
 	src := pl.next.Sources[key]
 	if m.Sequence != src.Next || !pl.next.Ready(&m) || pl.more {
@@ -209,7 +216,7 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 		return false, err
 	}
 	if fate.Kind != record.Processed {
-		pl.giveBack(key, src, m, fate)
+		pl.returnHeld(key, src, m, fate)
 		return false, nil
 	}
 	pl.event(record.EventProcessed, 1, "")
@@ -217,9 +224,10 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 	return true, nil
 }
 
-// giveBack takes a held message that did not go through out of the group: to the dead-letter queue, or back to its queue, which counts its failures. It was acknowledged
-// when it was held, and nobody would deliver it again.
-func (pl *plan) giveBack(key string, src record.Source, m record.Message, fate record.Outcome) {
+// returnHeld removes a held message that did not succeed from the group: it goes to the dead-letter
+// queue if it is rejected, or else back to its own queue, which counts its failures. Its delivery
+// was acknowledged when it was held, so without this it would never be delivered again.
+func (pl *plan) returnHeld(key string, src record.Source, m record.Message, fate record.Outcome) {
 	if fate.Kind == record.Rejected {
 		pl.refused = append(pl.refused, record.Refused{Message: m, Reason: fate.Reason, Detail: fate.Detail})
 		pl.event(record.EventRejected, 1, fate.Reason)
@@ -227,29 +235,30 @@ func (pl *plan) giveBack(key string, src record.Source, m record.Message, fate r
 		pl.failing = append(pl.failing, m)
 	}
 	src = pl.release(key, src, &m)
-	src.GapSince = pl.now // it did come, and may come again
+	src.GapSince = pl.now // the message did arrive, and may be redelivered
 	pl.put(key, src)
 }
 
-// event is told to the observer once the plan is committed.
+// event records an event. The observer is called when the plan is committed.
 func (pl *plan) event(name record.EventName, count int, reason record.Reason) {
 	pl.events = append(pl.events, record.Event{Name: name, Stream: pl.next.Key.Stream, Count: count, Reason: reason})
 }
 
-// evict sends held messages of a source to the dead-letter queue, as many as one commit takes.
+// evict sends held messages of a source to the dead-letter queue, as many as one commit can delete.
 func (pl *plan) evict(ctx context.Context, key string, fate record.Outcome) error {
 	src := pl.next.Sources[key]
 	if pl.room() == 0 {
 		pl.more = true
 		return nil
 	}
-	from := record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Held.First()} // what is before has left the group in this plan; the store has it still
+	// Earlier numbers were released by this plan. The store still has them until the commit.
+	from := record.HeldKey{Group: pl.next.Key, Source: key, Epoch: src.Epoch, Sequence: src.Held.First()}
 	held, err := pl.cfg.Store.Held(ctx, from, pl.room())
 	if err != nil {
 		return fmt.Errorf("load held messages: %w", err)
 	}
 	if len(held) == 0 || slices.ContainsFunc(held, func(h record.Held) bool { return !src.Held.Contains(h.Message.Sequence) }) {
-		return fmt.Errorf("load held messages: not those of the record: %w", errReload)
+		return fmt.Errorf("load held messages: they differ from the record: %w", errReload)
 	}
 	for _, h := range held {
 		pl.refused = append(pl.refused, record.Refused{Message: h.Message, Reason: fate.Reason, Detail: fate.Detail})
@@ -260,12 +269,14 @@ func (pl *plan) evict(ctx context.Context, key string, fate record.Outcome) erro
 	return nil
 }
 
-// releases reports whether this plan takes a message out that was held under the number of another one, which no commit can put there too.
+// releases reports whether this plan already deletes the held message with this number. One commit
+// can't delete and insert the same key, so the caller must commit first.
 func (pl *plan) releases(key string, it *item) bool {
 	return slices.Contains(pl.unhold, record.HeldKey{Group: pl.next.Key, Source: key, Epoch: it.Epoch, Sequence: it.Sequence})
 }
 
-// holdRest holds what came too early. The newest epochs come first, and so refuse the older ones.
+// holdRest holds the messages that are too early. It starts with the newest epochs, so that
+// messages of older epochs are refused.
 func (pl *plan) holdRest(ctx context.Context) error {
 	var rest []*item
 	for _, it := range pl.part.items {
@@ -306,10 +317,12 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 		return pl.heldAlready(ctx, it, key)
 	}
 	b, ranges := pl.part.stream.Bounds, src.Held.Add(it.Sequence, it.Sequence)
-	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0 // one by itself is held: a gap policy acts on nothing else
+	// A lone message is held at any distance: a gap policy acts only on held messages.
+	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0
 	full := src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes || !pl.next.CanHold(key, ranges, pl.part.stream.Limits)
 	switch {
-	case far, full && it.Sequence != src.Next: // what is next has come: no gap policy may act on it
+	// A message that is next is in no gap: no gap policy may act on it.
+	case far, full && it.Sequence != src.Next:
 		pl.decide(it, record.Outcome{Err: ErrBounds})
 		return nil
 	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it), pl.part.alone && pl.runs > 0:
@@ -329,8 +342,10 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	return nil
 }
 
-// heldAlready settles another delivery of a held message, if it is the same message. It does so by a commit, though there is nothing to write: this delivery may be the copy that
-// another worker has just given back, whose commit takes the message out of the group. Either that one fails, or this one does and looks again.
+// heldAlready settles another delivery of a held message, if the content is the same. It requires a
+// commit even though the record does not change: this delivery may be the copy that another worker
+// has just put back on the queue, and that worker's commit deletes the held message. Either that
+// commit fails, or this one does and the engine loads again.
 func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 	m, err := pl.heldCopy(ctx, it, key)
 	if err != nil {
@@ -345,7 +360,7 @@ func (pl *plan) heldAlready(ctx context.Context, it *item, key string) error {
 	return nil
 }
 
-// heldCopy gives the message that is held under the number of another delivery.
+// heldCopy returns the held message that has the number of another delivery.
 func (pl *plan) heldCopy(ctx context.Context, it *item, key string) (record.Message, error) {
 	for _, h := range pl.hold {
 		if h.Message.Number() == it.Number() && h.Message.SourceKey() == key {
@@ -357,7 +372,7 @@ func (pl *plan) heldCopy(ctx context.Context, it *item, key string) (record.Mess
 		return record.Message{}, fmt.Errorf("load held message: %w", err)
 	}
 	if len(held) == 0 || held[0].Message.Sequence != it.Sequence {
-		return record.Message{}, fmt.Errorf("load held message: number %d is not there: %w", it.Sequence, errReload)
+		return record.Message{}, fmt.Errorf("load held message: number %d is missing: %w", it.Sequence, errReload)
 	}
 	return held[0].Message, nil
 }

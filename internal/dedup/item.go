@@ -3,57 +3,63 @@ package dedup
 import (
 	"errors"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
 // An item is one delivery of a batch.
 type item struct {
 	admission.Arrival
-	attempts []string       // at it, of commits that may have landed
-	plan     *plan          // the last one that decided it
-	planned  record.Outcome // what it decided
-	fate     record.Outcome // what is certain
+	attempts []string       // IDs of attempts whose commits may have been applied
+	plan     *plan          // the last plan that decided the item
+	planned  record.Outcome // the outcome in that plan
+	fate     record.Outcome // the final outcome, if decided
+	decided  bool
 	out      *record.Outcome
 }
 
 // open reports whether the item's fate is still to be decided.
-func (it *item) open() bool { return it.fate.Kind == record.Retry && it.fate.Err == nil }
+func (it *item) open() bool { return !it.decided }
 
-// stops reports whether the item has to be delivered again, before anything that follows it.
+// settle makes an outcome final.
+func (it *item) settle(fate record.Outcome) { it.fate, it.decided = fate, true }
+
+// stops reports whether the item has to be retried before any later message of its group runs.
 func (it *item) stops() bool {
-	return it.fate.Kind == record.Retry && it.fate.Err != nil && !errors.Is(it.fate.Err, ErrBounds)
+	return it.decided && it.fate.Kind == record.Retry && !errors.Is(it.fate.Err, ErrBounds)
 }
 
-// A part is what a batch has of one group.
+// A part is the messages of one group in a batch.
 type part struct {
 	key    record.GroupKey
 	stream record.Stream
 	items  []*item
-	view   record.Group // as loaded, or as this worker's own commit left it
+	view   record.Group // as loaded, or as committed by this worker
 	tokens map[record.TokenKey]record.Token
-	// marks are the tokens to mark done before anything is acknowledged.
+	// marks are the tokens to mark done before any delivery is acknowledged.
 	marks []record.Token
-	// trigger says that what is pending in the view is to be published.
-	trigger  bool
-	numbered bool                       // deliveries are settled by numbers: what is pending, with effects or without, is to be finished before they are acknowledged
-	doubts   []*plan                    // commits whose answer was lost
-	alone    bool                       // run one message in a commit, to find the one that makes it too large
-	refused  map[record.TokenKey]string // messages that do, and why
+	// trigger says that the pending effects in the view are to be published.
+	trigger bool
+	// numbered says that the part has messages admitted by sequence. Their pending entries have no
+	// token to fall back on, so they must be finished before the delivery is acknowledged.
+	numbered bool
+	doubts   []*plan                    // commits whose result is unknown
+	alone    bool                       // commit each message alone, to find one that is too large
+	refused  map[record.TokenKey]string // details of messages that are too large to commit
 	early    bool                       // trigger before the commit too
 	sweeping bool
-	err      error // nil when the part is settled
+	err      error // nil if the part is settled
 }
 
 func newPart(key record.GroupKey, s record.Stream) *part {
 	return &part{key: key, stream: s}
 }
 
-// accept takes over what a plan decided.
+// accept makes the decisions of a plan final.
 func (p *part) accept(pl *plan) {
 	for _, it := range p.items {
 		if it.plan == pl {
-			it.fate = it.planned
+			it.settle(it.planned)
 		}
 	}
 }

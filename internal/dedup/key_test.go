@@ -38,7 +38,7 @@ func TestADuplicateCostsOneReadAndGetsTheSameReply(t *testing.T) {
 	}
 }
 
-func TestADuplicateOfWhatIsNotPublishedTriggersAgain(t *testing.T) {
+func TestADuplicateOfAnUnpublishedMessageTriggersAgain(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send reply")...)
 	w := l.worker(byKey)
@@ -46,7 +46,7 @@ func TestADuplicateOfWhatIsNotPublishedTriggersAgain(t *testing.T) {
 	same(t, "calls", w.calls(), []string{"load g +1 tokens", "trigger g"})
 }
 
-func TestADuplicateOfWhatIsNotMarkedMarksIt(t *testing.T) {
+func TestADuplicateOfAnUnmarkedMessageMarksIt(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(byKey)
 	dead.at = dies("mark", failsBefore)
@@ -75,7 +75,7 @@ func TestAFailingHandlerCommitsThePrefixAndStopsItsGroup(t *testing.T) {
 	}
 }
 
-func TestAGroupKeepsItsOrderAroundAnotherOne(t *testing.T) {
+func TestAGroupKeepsItsOrderInABatchWithAnother(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	batch := keyed("a: fail", "b", "c")
 	batch[1].Group = "h"
@@ -95,7 +95,8 @@ func TestAFailedAttemptLeavesNoTraceInTheState(t *testing.T) {
 	same(t, "state", string(w.group().State), "a,c,")
 }
 
-// doubtful makes a worker whose commit does not land, though it can't know, and whose handler fails message a when it is tried again.
+// doubtful returns a worker whose commit is not applied, although its error leaves that open, and
+// whose handler fails message a when it is retried.
 func (l *lab) doubtful() *worker {
 	w := l.worker(byKey)
 	w.at = both(once("commit", failsBefore), nth(2, "load", func() fault {
@@ -105,13 +106,13 @@ func (l *lab) doubtful() *worker {
 	return w
 }
 
-func TestWhatIsNotCommittedIsNotMarked(t *testing.T) {
-	w := newLab(t).doubtful() // the twin is decided by an entry of the plan itself
+func TestAnUncommittedMessageIsNotMarked(t *testing.T) {
+	w := newLab(t).doubtful() // the copy is decided by an entry of the plan itself
 	same(t, "fates", w.process(keyed("a", "a")...), []string{"retry", "retry"})
 	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
-func TestAHandlersErrorIsFoundUnderItsName(t *testing.T) {
+func TestAHandlersErrorCanBeUnwrapped(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	o := w.Process(t.Context(), keyed("a: fail"))[0]
 	if !errors.Is(o.Err, errHandler) || o.Settled() {
@@ -124,13 +125,13 @@ func TestAHandlersErrorIsFoundUnderItsName(t *testing.T) {
 	}
 }
 
-func TestARefusedMessageLetsTheOthersOfItsGroupPass(t *testing.T) {
+func TestARefusedMessageDoesNotBlockItsGroup(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a", "b: reject", "c")...), []string{"processed", "rejected rejected", "processed"})
 	same(t, "state", string(w.group().State), "a,c,")
 }
 
-func TestGroupsOfABatchDoNotStopEachOther(t *testing.T) {
+func TestGroupsOfABatchDoNotBlockEachOther(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	batch := keyed("a: fail", "b", "c")
 	batch[1].Group, batch[2].Group = "h", "i"
@@ -191,7 +192,7 @@ func TestAKeyIsNewAgainAfterItsRetention(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			l := newLab(t)
 			m := keyed("a")[0]
-			other := keyed("b")[0] // takes the leftover of a out of the record
+			other := keyed("b")[0] // removes the leftover of a from the record
 			l.worker(c.stream).process(m)
 			l.worker(c.stream).process(other)
 			l.pass(c.after - 1)
@@ -214,7 +215,7 @@ func TestAMessageThatIsOlderThanItsRetentionIsRefused(t *testing.T) {
 	same(t, "fates", l.worker(byKey).process(late), []string{"rejected expired"})
 }
 
-func TestAFailedConditionMeansAnotherLookAndNeverADuplicate(t *testing.T) {
+func TestALostConditionMeansLoadingAgainAndNeverADuplicate(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byKey)
 	w.at = between("commit", func() { l.worker(byKey).process(keyed("b")...) })
@@ -223,7 +224,7 @@ func TestAFailedConditionMeansAnotherLookAndNeverADuplicate(t *testing.T) {
 	same(t, "state", string(l.group().State), "b,a,")
 }
 
-func TestALostAnswerOfACommitIsFoundInWhatIsPending(t *testing.T) {
+func TestACommitWithALostReplyIsFoundInThePendingEntries(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.at = once("commit", failsAfter)
 	same(t, "fates", w.process(keyed("a: reply", "b: send", "a: reply")...), []string{"processed with a", "processed", "duplicate with a"})
@@ -253,7 +254,8 @@ func TestAMessageIsStillProcessedByThisCallWhenALaterPartIsContended(t *testing.
 }
 
 func TestTheTokensAreReadAfterTheGroup(t *testing.T) {
-	// Were they read before, a message that another worker finishes in between would look new in both.
+	// If tokens were read first, a message that another worker finishes between the two reads would
+	// look new in both.
 	l := newLab(t)
 	w := l.worker(byKey)
 	w.at = between("load", func() {
@@ -264,7 +266,7 @@ func TestTheTokensAreReadAfterTheGroup(t *testing.T) {
 	same(t, "first call", w.calls()[0], "load g +1 tokens")
 }
 
-func TestAWorkerGivesUpAGroupThatItNeverWins(t *testing.T) {
+func TestAWorkerGivesUpAGroupAfterManyConflicts(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.at = always("commit", failsBefore)
 	o := w.Process(t.Context(), keyed("a"))[0]
@@ -276,7 +278,7 @@ func TestAWorkerGivesUpAGroupThatItNeverWins(t *testing.T) {
 	same(t, "runs, as long as the first commit may have been applied", counted(calls, "run a"), 1)
 }
 
-func TestNothingIsSettledWhileAMarkOrATriggerFails(t *testing.T) {
+func TestNothingIsSettledIfAMarkOrATriggerFails(t *testing.T) {
 	for _, c := range []struct{ body, call string }{{"", "mark"}, {": send", "trigger"}} {
 		for _, f := range []fault{failsBefore, failsAfter} {
 			w := newLab(t).worker(byKey)
@@ -288,7 +290,7 @@ func TestNothingIsSettledWhileAMarkOrATriggerFails(t *testing.T) {
 	}
 }
 
-func TestACancelledBatchIsGivenBackAndBlamesNoHandler(t *testing.T) {
+func TestACancelledBatchIsRetriedAndBlamesNoHandler(t *testing.T) {
 	for _, stream := range []record.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -297,7 +299,8 @@ func TestACancelledBatchIsGivenBackAndBlamesNoHandler(t *testing.T) {
 		l.scripts["a"] = func(context.Context, *record.Attempt, record.Message) error { cancel(); return nil }
 		for i, o := range w.Process(ctx, keyed("a", "b")) {
 			if stream.Stateless && i == 0 {
-				same(t, "the one that was sent", o.Kind, record.Processed) // noted, or it would be sent again
+				// recorded, or it would be sent again
+				same(t, "the one that was sent", o.Kind, record.Processed)
 				continue
 			}
 			if o.Settled() || errors.As(o.Err, new(*record.HandlerError)) {
@@ -313,7 +316,7 @@ func TestACancelledBatchIsGivenBackAndBlamesNoHandler(t *testing.T) {
 	}
 }
 
-func TestALeftoverIsRemovedByTheNextCommitOnceItsTokenIsDone(t *testing.T) {
+func TestALeftoverIsRemovedByTheNextCommitWhenItsTokenIsDone(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a")...)
 	same(t, "left", summary(l.group()), "v1 state=a, pending=[1 a 0 effects]")
@@ -343,7 +346,7 @@ func TestALeftoverThatIsNotMarkedIsMarkedBeforeItIsRemoved(t *testing.T) {
 	}
 }
 
-func TestALeftoverStaysWhereItsTokenCanNotBeRead(t *testing.T) {
+func TestALeftoverStaysIfItsTokenCanNotBeRead(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a")...)
 	w := l.worker(byKey)
@@ -359,7 +362,7 @@ func TestAMessageThatBreaksARuleIsRefused(t *testing.T) {
 	same(t, "fates", w.process(batch...), []string{"processed", "rejected invalid", "rejected invalid"})
 }
 
-func TestAnEffectThatNoDestinationCouldTakeFailsTheHandler(t *testing.T) {
+func TestAnEffectThatCanNeverBeSentFailsTheHandler(t *testing.T) {
 	for _, stream := range []record.Stream{byKey, {Name: "s", Stateless: true, Unordered: true}} {
 		for _, body := range []string{": send=nowhere", ": blob=bad"} {
 			w := newLab(t).worker(stream)
@@ -371,7 +374,7 @@ func TestAnEffectThatNoDestinationCouldTakeFailsTheHandler(t *testing.T) {
 	}
 }
 
-func TestTheLeftoversOfABatchAreLookedUpTogether(t *testing.T) {
+func TestTheLeftoversOfABatchAreReadTogether(t *testing.T) {
 	batch := func(id string) (messages []record.Message) {
 		for _, group := range []string{"a", "b", "c"} {
 			messages = append(messages, record.Message{Stream: "s", Group: group, ID: id + group})

@@ -18,7 +18,7 @@ func limited(l record.Limits) record.Stream {
 	return s
 }
 
-func TestAFloodOfSourcesIsRefusedAndTheKnownOnesGoOn(t *testing.T) {
+func TestNewSourcesBeyondTheLimitAreRefusedAndKnownOnesContinue(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	same(t, "an old source", w.process(numbered("1", "3")...), []string{"processed", "held"})
@@ -35,13 +35,13 @@ func TestAFloodOfSourcesIsRefusedAndTheKnownOnesGoOn(t *testing.T) {
 	same(t, "the old source", w.group().Sources["p"].Next, 4)
 }
 
-func TestTheNamesOfSourcesAreBoundedTogether(t *testing.T) {
+func TestTheTotalSizeOfSourceNamesIsLimited(t *testing.T) {
 	w := newLab(t).worker(limited(record.Limits{Names: 10}))
 	same(t, "fates", w.process(numbered("12345/0/1", "123456/0/1", "67890/0/1", "1/0/1", "12345/0/2")...),
 		[]string{"processed", "rejected limit", "processed", "rejected limit", "processed"})
 }
 
-func TestABatchThatFillsItsRecordIsRefusedFromThereOn(t *testing.T) {
+func TestABatchThatReachesTheLimitIsRefusedFromThereOn(t *testing.T) {
 	w := newLab(t).worker(limited(record.Limits{Sources: 2}))
 	same(t, "fates", w.process(numbered("a/0/2", "b/0/2", "c/0/1", "d/0/1", "b/0/1")...),
 		[]string{"rejected limit", "rejected limit", "processed", "processed", "rejected limit"})
@@ -55,7 +55,7 @@ func TestAnIdleSourceIsForgottenOnlyToMakeRoomAndOnlyAfterItsRetention(t *testin
 	l.pass(time.Hour)
 	w.process(numbered("c/0/1")...)
 	l.pass(record.DefaultGroupRetention - time.Hour)
-	w.process(numbered("a/0/2", "c/0/2")...) // the group lives on
+	w.process(numbered("a/0/2", "c/0/2")...) // keeps the group alive
 	same(t, "too early", w.process(numbered("d/0/1")...), []string{"rejected limit"})
 	l.pass(time.Second)
 	same(t, "b has been idle for long enough", w.process(numbered("d/0/1", "a/0/3")...), []string{"processed", "processed"})
@@ -63,7 +63,7 @@ func TestAnIdleSourceIsForgottenOnlyToMakeRoomAndOnlyAfterItsRetention(t *testin
 	same(t, "nobody else has", w.process(numbered("b/0/2")...), []string{"rejected limit"})
 }
 
-func TestAnIdleSourceGoesOnWhereThereIsRoom(t *testing.T) {
+func TestAnIdleSourceContinuesIfThereIsRoom(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	w.process(numbered("a/0/1", "b/0/1")...)
@@ -106,13 +106,13 @@ func TestASourceIsNotForgottenWhileItMayBeNeeded(t *testing.T) {
 	}
 }
 
-// requesting makes a one-time request of a message.
+// requesting returns a message as a one-time request.
 func requesting(m record.Message) []record.Message {
 	m.Route, m.ID = "PUT /x", "r"
 	return []record.Message{m}
 }
 
-func TestAMessageThatWouldNumberForOneTargetTooManyIsRefused(t *testing.T) {
+func TestAMessageWithOneTargetTooManyIsRefused(t *testing.T) {
 	stream := byKey
 	stream.Limits = record.Limits{Targets: 2}
 	l := newLab(t)
@@ -132,7 +132,7 @@ func TestAMessageThatWouldNumberForOneTargetTooManyIsRefused(t *testing.T) {
 	same(t, "numbers", w.group().Chained, map[string]uint64{"next/x": 2, "next/y": 1})
 }
 
-func TestHeldRangesAreBoundedTogetherAndEverySourceHasOne(t *testing.T) {
+func TestHeldRangesAreLimitedTogetherAndEverySourceMayHaveOne(t *testing.T) {
 	w := newLab(t).worker(limited(record.Limits{Ranges: 3}))
 	same(t, "fates", w.process(numbered("2", "4", "6", "8", "3", "q/0/5", "q/0/7", "q/0/6")...),
 		[]string{"held", "held", "held", "retry", "held", "held", "retry", "held"})
@@ -184,7 +184,7 @@ func TestALoneNumberFarAheadIsHeldAndAGapPolicyActsOnIt(t *testing.T) {
 	}
 }
 
-func TestAGapUpToANumberThatIsNotFarAheadIsSkippedBeforeOneThatIs(t *testing.T) {
+func TestASmallGapIsSkippedBeforeOneThatIsTooLarge(t *testing.T) {
 	w := newLab(t).worker(gapped(record.GapSkip))
 	w.process(numbered("1", "20000", "5")...)
 	w.pass(time.Minute)

@@ -5,43 +5,46 @@ import (
 	"errors"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The engine's parts do their work by themselves; these are their doors.
+// The engine exports these methods of its parts.
 
 // Publish sends the pending effects of groups. See [outbox.Publisher.Publish].
 func (e *Engine) Publish(ctx context.Context, groups []record.GroupKey) []error {
 	return e.publisher.Publish(ctx, groups)
 }
 
-// Deliver sends one effect that was refused before. See [outbox.Publisher.Deliver].
+// Deliver sends one effect again that was refused before. See [outbox.Publisher.Deliver].
 func (e *Engine) Deliver(ctx context.Context, to string, d record.Delivery) error {
 	return e.publisher.Deliver(ctx, to, d)
 }
 
-// SweepBlobs deletes objects that were staged by attempts that no group knows. See [outbox.Publisher.SweepBlobs].
+// SweepBlobs deletes staged objects that belong to no committed attempt. See
+// [outbox.Publisher.SweepBlobs].
 func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {
 	return e.publisher.SweepBlobs(ctx, lister, before)
 }
 
-// Issue writes the token of a message before the message is put on a queue. See [admission.Desk.Issue]. The observer is told of refusals: such a
-// message reaches no queue, and nobody else.
+// Issue writes the token of a message before the message is put on a queue. See
+// [admission.Issuer.Issue]. It reports a refusal to the observer, because no worker will see the
+// message.
 func (e *Engine) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
-	token, fresh, err = e.desk.Issue(ctx, m)
+	token, fresh, err = e.issuer.Issue(ctx, m)
 	if refused, ok := errors.AsType[*record.RefusedError](err); ok {
 		e.cfg.Observe(record.Outcome{Kind: record.Rejected, Reason: refused.Reason}.Event(m.Stream))
 	}
 	return token, fresh, err
 }
 
-// Refuse puts messages on the dead-letter queue and notes the reason. See [admission.Desk.Refuse].
+// Refuse puts messages on the dead-letter queue and records the reason in their tokens. See
+// [admission.Issuer.Refuse].
 func (e *Engine) Refuse(ctx context.Context, refused []record.Refused) error {
-	return e.desk.Refuse(ctx, refused)
+	return e.issuer.Refuse(ctx, refused)
 }
 
-// Status looks a message up by its identity. See [admission.Desk.Status].
+// Status looks a message up by its identity. See [admission.Issuer.Status].
 func (e *Engine) Status(ctx context.Context, m record.Message) (admission.State, error) {
-	return e.desk.Status(ctx, m)
+	return e.issuer.Status(ctx, m)
 }

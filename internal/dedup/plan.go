@@ -8,20 +8,22 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// MaxPending is how many bytes may wait to be published in one group record; what is pending is published before more is committed.
+// MaxPending limits the bytes of pending effects in one group record. If a commit would exceed it,
+// the engine publishes first.
 const MaxPending = 256 << 10
 
 var errReload = errors.New("the view of the group is stale")
 
-// A plan is what one commit of a group would make real. Until it is committed, all of it is in memory, but for staged blobs.
+// A plan is the content of one commit of a group. Until it is committed it exists in memory only,
+// except for staged blobs.
 type plan struct {
 	*Engine
 	part    *part
-	loaded  record.Group // the view that it was made on
+	loaded  record.Group // the view that the plan starts from
 	attempt string
 	now     time.Time
 	next    record.Group
@@ -29,20 +31,21 @@ type plan struct {
 	held    int // bytes of hold
 	unhold  []record.HeldKey
 	staged  []string
-	since   time.Time        // when the first of staged was
-	runs    int              // handlers run
-	ran     record.TokenKey  // the message of the last one
-	added   int              // pending entries of this plan, at the end of next.Pending
-	bytes   int              // of next.Pending
-	refused []record.Refused // held messages, to be dead-lettered ahead of the commit that releases them
-	failing []record.Message // held messages, to be returned to their queue likewise
+	since   time.Time       // when the first blob was staged
+	runs    int             // handlers run
+	ran     record.TokenKey // the message of the last run
+	added   int             // pending entries added by this plan, at the end of next.Pending
+	bytes   int             // of next.Pending
+	// held messages, to be dead-lettered before the commit that releases them
+	refused []record.Refused
+	failing []record.Message // held messages, to be put back on their queue before that commit
 	events  []record.Event
-	failed  bool // a delivery has to come again: no later one of the group runs
+	failed  bool // a message must be retried: no later one of the group runs
 	changed bool
 	more    bool // the plan is full: commit it and plan again
 }
 
-// plan decides every open item on the view, running handlers for the new ones.
+// plan decides every open item on the view, running handlers for the new messages.
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone(), bytes: p.view.PendingBytes()}
 	if p.sweeping {
@@ -69,10 +72,11 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	return pl, nil
 }
 
-// decide gives an item its fate, if the plan is committed.
+// decide sets the outcome that an item will have if the plan is committed.
 func (pl *plan) decide(it *item, fate record.Outcome) { it.plan, it.planned = pl, fate }
 
-// cut ends a plan whose worker has no time left, and reports whether there is something in it to be committed: thrown away, it would be done and thrown away by each delivery anew.
+// cut ends a plan when the worker's deadline has passed. It reports whether the plan has results to
+// commit: if they were discarded, every redelivery would repeat and discard them.
 func (pl *plan) cut(ctx context.Context) bool {
 	if ctx.Err() == nil || !pl.changed {
 		return false
@@ -81,7 +85,7 @@ func (pl *plan) cut(ctx context.Context) bool {
 	return true
 }
 
-// abandon throws a plan away that was never offered to the store.
+// abandon discards a plan that was never written to the store.
 func (pl *plan) abandon(ctx context.Context, err error) error {
 	pl.discard(ctx, pl.staged)
 	return err
@@ -112,7 +116,8 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 	return nil
 }
 
-// committed settles a message that is pending already: committed before, by whomever, or earlier in this very plan.
+// committed decides a message that is pending: it was committed before, by this or another worker,
+// or earlier in this plan.
 func (pl *plan) committed(it *item, entry record.Pending) {
 	if entry.Fingerprint != entry.Print(it.Fingerprint()) {
 		pl.decide(it, admission.KeyReuse())
@@ -120,20 +125,22 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 	}
 	fate := record.Outcome{Kind: record.Duplicate, Reply: entry.Reply}
 	if slices.Contains(it.attempts, entry.Attempt) {
-		fate.Kind = record.Processed // our own commit, whose answer was lost
+		fate.Kind = record.Processed // our own commit, whose result was lost
 	}
 	pl.decide(it, fate)
 	pl.part.trigger = true
-	// An entry of this very plan is not committed yet; the commit marks it.
+	// An entry of this plan is not committed yet; commit marks its token.
 	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.Token()].State != record.Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
 
-// run runs the handler for a new message and takes what it did into the plan. pl.more says that it found no room in this commit.
+// run runs the handler for a new message and adds the results to the plan. If it sets pl.more, the
+// message did not fit into this commit and has no outcome.
 func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := context.Cause(ctx); err != nil {
-		return record.Outcome{}, fmt.Errorf("run handler: %w", err) // it would fail for no fault of its own
+		// the handler would fail because of the deadline only
+		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
 	if why, ok := pl.part.refused[it.Token()]; ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil
@@ -153,7 +160,8 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return it.Failed(pl.cfg.Log, err), nil
 	}
-	if it.ByNumber && len(effects) == 0 && a.Answer() == nil { // its number says that it is committed
+	// the source's next number proves that the message is committed
+	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {
 		pl.changed, pl.next.State = true, a.State
 		return record.Outcome{Kind: record.Processed}, nil
 	}
@@ -173,7 +181,8 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		pl.since = pl.cfg.Now()
 	}
 	staged, err := pl.publisher.Stage(ctx, a)
-	if pl.staged = append(pl.staged, staged...); err != nil { // where the plan is cut here and committed, a sweep deletes what was staged of this one
+	// If the plan is cut here and committed, a sweep deletes the blobs of this attempt.
+	if pl.staged = append(pl.staged, staged...); err != nil {
 		return record.Outcome{}, err
 	}
 	it.attempts = append(it.attempts, a.ID)
@@ -181,7 +190,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
 }
 
-// take puts an attempt into the record to be written.
+// take adds the results of an attempt to the record to be written.
 func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
 	pl.next.State, entry.Number = a.State, pl.next.Last+1
@@ -194,8 +203,9 @@ func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.bytes += entry.Size()
 }
 
-// dropLeftovers removes entries of earlier commits that have no effects, once their tokens are known to be done. The last plan does, when all is decided: for what is planned again
-// without looking at its token anew, the entry is all that says that it is committed.
+// dropLeftovers removes the entries of earlier commits that have no effects, when their tokens are
+// known to be done. Only the last plan of a round does this. An earlier plan may be repeated
+// without reloading tokens; until then the entry is the only proof that its message is committed.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
 	left := pl.loaded.Leftovers()
 	if len(left) == 0 || pl.more {
@@ -204,7 +214,9 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
 	if len(left) > 0 {
 		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
-		if errors.Is(err, record.ErrCorrupt) { // what is pending is committed: its token is written anew, and the entry stays until it is seen there
+		// The entry proves that its message is committed: write its token again, and keep the entry
+		// until the token can be read.
+		if errors.Is(err, record.ErrCorrupt) {
 			for _, entry := range left {
 				pl.part.mark(entry, pl.now)
 			}

@@ -57,7 +57,7 @@ func (s portStore) Commit(ctx context.Context, c record.Commit) error {
 	return s.w.call(text, func() error { return s.w.store.Commit(ctx, c) })
 }
 
-// checkCommit panics at what no store would have to take.
+// checkCommit panics at a commit that violates the contract of the store.
 func checkCommit(c record.Commit) {
 	items := map[record.HeldKey]bool{}
 	for _, h := range c.Hold {
@@ -112,7 +112,7 @@ func (s portStore) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return s.w.call(fmt.Sprintf("mark %d", len(tokens)), func() error { return s.w.store.MarkDone(ctx, tokens) })
 }
 
-// change makes a call to a port of the lab.
+// change runs a call to a port of the lab, with faults.
 func (w *worker) change(text string, do func(l *lab)) error {
 	return w.call(text, func() error {
 		w.lab.mu.Lock()
@@ -154,7 +154,7 @@ func (w *worker) DeadLetter(_ context.Context, refused []record.Refused) error {
 	return w.change(text, func(l *lab) { l.dead = append(l.dead, refused...) })
 }
 
-// A destination takes deliveries one at a time, and stops a group at its first failure.
+// A destination accepts deliveries one at a time, and stops a group at its first failure.
 type destination struct {
 	w    *worker
 	name string

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Process runs a batch of messages through the protocol and tells each one's fate, in their order. Messages of one group are processed in their order, and
-// after one that must be tried again, the later ones of its group must be too. Messages may belong to any streams and groups.
+// Process runs a batch of messages through the protocol and returns their outcomes, in the same
+// order. Messages of one group are processed in order; if one has to be retried, so have the later
+// ones of its group. Messages may belong to any streams and groups.
 func (e *Engine) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	return e.process(ctx, messages, false)
 }
 
-// Call processes one message that no queue would deliver again, on behalf of a caller that waits for the answer. Because a crash after the commit must not strand
-// the effects, the trigger to publish them is sent before it, delayed by Config.LateDelay; another one follows the commit.
+// Call processes one message for a caller that waits for the answer; no queue would redeliver it.
+// If the process crashes after the commit, its effects must still be published, so Call sends a
+// trigger before the commit, delayed by Config.LateDelay, and another one after it.
 func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
 	return e.process(ctx, []record.Message{m}, true)[0]
 }
@@ -34,7 +36,8 @@ func (e *Engine) process(ctx context.Context, messages []record.Message, early b
 	return out
 }
 
-// split validates the messages and sorts them by group. Those that need no group record come apart.
+// split validates the messages and sorts them by group. It returns messages that need no group
+// record separately.
 func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts []*part, relays []*item) {
 	items := make([]item, len(messages))
 	byKey := map[record.GroupKey]*part{}
@@ -62,16 +65,18 @@ func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts [
 		p.items = append(p.items, it)
 	}
 	if len(parts) > 1 {
-		partTwins(parts)
+		deferRepeats(parts)
 	}
 	return parts, relays
 }
 
-// errTwin keeps two groups of one batch from running one identity side by side. When the second message comes again, the first one's token refuses it.
-var errTwin = errors.New("another group of the batch has the same identity")
+// errSameIdentity keeps two groups of one batch from running the same identity concurrently. When
+// the second message is retried, the first one's token refuses it.
+var errSameIdentity = errors.New("another group of the batch has the same identity")
 
-// partTwins finds identities that are in several groups.
-func partTwins(parts []*part) {
+// deferRepeats makes all but the first group retry an identity that several groups of the batch
+// have.
+func deferRepeats(parts []*part) {
 	byToken := map[record.TokenKey]*part{}
 	for _, p := range parts {
 		for _, it := range p.items {
@@ -79,14 +84,14 @@ func partTwins(parts []*part) {
 				continue
 			}
 			if first := byToken[it.Token()]; first != nil && first != p {
-				it.fate = record.Outcome{Err: errTwin}
+				it.settle(record.Outcome{Err: errSameIdentity})
 			}
 			byToken[it.Token()] = p
 		}
 	}
 }
 
-// forward hands the messages that need no group record to the relay.
+// forward processes the messages that need no group record.
 func (e *Engine) forward(ctx context.Context, items []*item) {
 	if len(items) == 0 {
 		return

@@ -48,7 +48,7 @@ func TestNumbersWithoutRepliesNeedNoMarks(t *testing.T) {
 	same(t, "calls", w.calls(), []string{"load g", "send out s/g/1", "send out s/g/2", "mark 1", "clear g 1 2"})
 }
 
-func TestWhatOneDestinationRefusesForNowTheOthersGet(t *testing.T) {
+func TestAFailingDestinationDoesNotBlockTheOthers(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send=out+side", "b: send", "c: send=side")...)
 	w := l.worker(byKey)
@@ -98,7 +98,7 @@ func TestTheOrderOfAGroupIsKeptAfterAFailure(t *testing.T) {
 	same(t, "sent", l.arrived("out"), []string{"s/g/1", "s/g/2", "s/g/3"})
 }
 
-func TestNothingIsClearedThatIsNotMarked(t *testing.T) {
+func TestAnUnmarkedEntryIsNotCleared(t *testing.T) {
 	for _, f := range []fault{failsBefore, failsAfter} {
 		l := newLab(t)
 		l.worker(byKey).process(keyed("a: send reply")...)
@@ -115,7 +115,7 @@ func TestNothingIsClearedThatIsNotMarked(t *testing.T) {
 	}
 }
 
-func TestATokenThatCanNotBeMarkedHoldsUpItsOwnGroupOnly(t *testing.T) {
+func TestATokenThatCanNotBeMarkedBlocksOnlyItsOwnGroup(t *testing.T) {
 	l := newLab(t)
 	bad := record.Message{Stream: "s", Group: "bad", ID: "a", Body: []byte("send")}
 	good := record.Message{Stream: "s", Group: "good", ID: "b", Body: []byte("send")}
@@ -145,7 +145,7 @@ func (s unmarkable) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return s.Store.MarkDone(ctx, tokens)
 }
 
-func TestAPublishThatCanNotLoadOrClearSaysSo(t *testing.T) {
+func TestAPublishThatCanNotLoadOrClearReturnsAnError(t *testing.T) {
 	for _, call := range []string{"load", "clear"} {
 		l := newLab(t)
 		l.worker(byKey).process(keyed("a: send")...)
@@ -159,7 +159,7 @@ func TestAPublishThatCanNotLoadOrClearSaysSo(t *testing.T) {
 	}
 }
 
-func TestAClearLeavesWhatWasCommittedMeanwhile(t *testing.T) {
+func TestAClearKeepsConcurrentlyCommittedEntries(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send")...)
 	w := l.worker(byKey)
@@ -170,7 +170,7 @@ func TestAClearLeavesWhatWasCommittedMeanwhile(t *testing.T) {
 	same(t, "left", summary(l.group()), "v2 state=a,b, pending=[2 b 1 effects]")
 }
 
-func TestACommitDoesNotBringBackWhatWasClearedMeanwhile(t *testing.T) {
+func TestACommitDoesNotRestoreConcurrentlyClearedEntries(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send")...)
 	w := l.worker(byKey)
@@ -191,7 +191,7 @@ func TestTwoPublishersSendTheSameEffectsUnderTheSameIdentities(t *testing.T) {
 	same(t, "copies", len(l.sent), 4)
 }
 
-func TestGroupsArePublishedTogetherAndFailApart(t *testing.T) {
+func TestGroupsArePublishedTogetherAndFailSeparately(t *testing.T) {
 	l := newLab(t)
 	batch := keyed("a: send", "b: send=side")
 	batch[1].Group = "h"
@@ -207,7 +207,7 @@ func TestGroupsArePublishedTogetherAndFailApart(t *testing.T) {
 	same(t, "left in h", len(l.record("h").Pending), 1)
 }
 
-// refuser never takes anything.
+// refuser refuses every delivery.
 type refuser struct{}
 
 func (refuser) Send(_ context.Context, ds []record.Delivery) []error {
@@ -246,12 +246,12 @@ func TestAnEffectThatItsDestinationRefusesGoesToTheDeadLetterQueueAndCountsAsSen
 	}
 }
 
-// silent answers for fewer deliveries than it got.
+// silent returns fewer results than it got deliveries.
 type silent struct{}
 
 func (silent) Send(context.Context, []record.Delivery) []error { return nil }
 
-func TestADestinationThatDoesNotAnswerHasNotSent(t *testing.T) {
+func TestADestinationWithTooFewResultsHasNotSent(t *testing.T) {
 	l := newLab(t)
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Senders: map[string]record.Sender{"out": silent{}}})
 	w.process(keyed("a: send")...)
@@ -261,7 +261,7 @@ func TestADestinationThatDoesNotAnswerHasNotSent(t *testing.T) {
 	same(t, "left", len(l.group().Pending), 1)
 }
 
-func TestAnEffectWaitsForADestinationThatIsNotConfiguredAnyMore(t *testing.T) {
+func TestAnEffectWaitsForADestinationThatIsNoLongerConfigured(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send=out+side", "b: blob=k")...)
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Senders: map[string]record.Sender{"out": silent{}}})
@@ -272,7 +272,7 @@ func TestAnEffectWaitsForADestinationThatIsNotConfiguredAnyMore(t *testing.T) {
 	same(t, "arrived", l.arrived("side"), []string{"s/g/1"})
 }
 
-func TestASequencedDestinationSeesOneTwoThreeForEachTarget(t *testing.T) {
+func TestASequencedDestinationGetsOneTwoThreeForEachTarget(t *testing.T) {
 	l := newLab(t)
 	l.scripts["b"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
 		a.Send(record.Effect{To: []string{"next"}, Group: "other"})
@@ -299,7 +299,7 @@ func TestASequencedDestinationSeesOneTwoThreeForEachTarget(t *testing.T) {
 	same(t, "out", out, []numbered{{"s/g/3", "g", 0}, {"s/g/4", "g", 0}, {"s/g/5", "g", 0}})
 }
 
-func TestAnEffectForNobodyIsDoneAtOnce(t *testing.T) {
+func TestAnEffectWithoutDestinationsIsCleared(t *testing.T) {
 	l := newLab(t)
 	l.scripts["a"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
 		a.Send(record.Effect{})
@@ -311,7 +311,7 @@ func TestAnEffectForNobodyIsDoneAtOnce(t *testing.T) {
 	same(t, "token", l.token(keyed("a")[0]).State, record.Done)
 }
 
-func TestAGroupOfAStreamThatIsNotConfiguredAnyMoreIsStillPublished(t *testing.T) {
+func TestAGroupOfAStreamThatIsNoLongerConfiguredIsPublished(t *testing.T) {
 	l := newLab(t)
 	l.worker(byKey).process(keyed("a: send")...)
 	other := byKey

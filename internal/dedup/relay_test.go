@@ -59,7 +59,7 @@ func TestWhichMessagesNeedAGroupRecord(t *testing.T) {
 	}
 }
 
-func TestADestinationThatFailsIsTriedAgainUnderTheSameIdentity(t *testing.T) {
+func TestAFailedRelayIsRetriedUnderTheSameIdentity(t *testing.T) {
 	w := newLab(t).worker(relay)
 	w.at = once("send side", failsAfter)
 	same(t, "fates", w.process(keyed("a: send=out+side", "b: send", "c: send=side")...), []string{"retry", "processed", "processed"})
@@ -69,7 +69,7 @@ func TestADestinationThatFailsIsTriedAgainUnderTheSameIdentity(t *testing.T) {
 	same(t, "side", w.arrived("side"), []string{"s/a", "s/c"})
 }
 
-func TestIdentitiesOfRelayedMessagesNeverMeet(t *testing.T) {
+func TestIdentitiesOfRelayedMessagesAreUnique(t *testing.T) {
 	w := newLab(t).worker(relay)
 	batch := keyed("a: send send", "a/1: send", "a@1: send", "a%2F1: send", "a@@2: send", "a: send")
 	batch[5].Principal = "alice"
@@ -112,7 +112,7 @@ func TestARelayedKeyInTwoGroupsIsRunInOne(t *testing.T) {
 	same(t, "fates", w.process(batch...), []string{"processed", "rejected key-reuse"})
 }
 
-func TestARelayThatFailsSettlesNothing(t *testing.T) {
+func TestAFailedRelaySettlesNothing(t *testing.T) {
 	for _, call := range []string{"load", "mark"} {
 		w := newLab(t).worker(relay)
 		w.at = always(call, failsBefore)
@@ -134,7 +134,7 @@ func TestAStatelessHandlerCanKeepNothing(t *testing.T) {
 	same(t, "staged", len(l.staged), 0)
 }
 
-func TestARelayedDeliverySaysHowLongItsIdentityStands(t *testing.T) {
+func TestARelayedDeliveryHasTheRetentionOfItsIdentity(t *testing.T) {
 	s := relay
 	s.Retention = time.Hour
 	w := newLab(t).worker(s)
@@ -143,7 +143,7 @@ func TestARelayedDeliverySaysHowLongItsIdentityStands(t *testing.T) {
 	same(t, "delivery", []any{d.Retention, d.Number, d.Group, d.Target}, []any{time.Hour, uint64(0), "g", "g"})
 }
 
-func TestARelayByTokensRefusesWhatWasNeverIssued(t *testing.T) {
+func TestARelayByTokensRefusesMessagesWithoutAToken(t *testing.T) {
 	s := relay
 	s.Admission = record.ByToken
 	w := newLab(t).worker(s)

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
 func succeed(context.Context, *record.Attempt, record.Message) error { return nil }
 
-// request makes a one-time request of group g.
+// request returns a one-time request of group g.
 func request(text string) record.Message {
 	m := keyed(text)[0]
 	m.Route = "POST /requests"
@@ -25,7 +25,7 @@ func (w *worker) call1(m record.Message) string {
 	return fates([]record.Outcome{w.Call(context.Background(), m)})[0]
 }
 
-func TestACallTriggersAheadOfACommitWithEffectsAndOnlyThen(t *testing.T) {
+func TestACallTriggersBeforeACommitOnlyIfItHasEffects(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fate", w.call1(keyed("a: send reply")[0]), "processed with a")
 	same(t, "calls", w.calls(), []string{"load g +1 tokens", "run a", "trigger later g", "commit g v1", "trigger g"})
@@ -46,7 +46,7 @@ func TestACrashAfterTheCommitOfACallStrandsNothing(t *testing.T) {
 	same(t, "the caller's next try", l.worker(byKey).call1(keyed("a: send")[0]), "duplicate")
 }
 
-func TestACallThatCanNotTriggerAheadDoesNotCommit(t *testing.T) {
+func TestACallThatCanNotTriggerDoesNotCommit(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.at = always("trigger later", failsAfter)
 	same(t, "fate", w.call1(keyed("a: send blob=k")[0]), "retry")
@@ -82,7 +82,7 @@ func TestARequestToANumberedStreamIsAdmittedByItsToken(t *testing.T) {
 	same(t, "state", string(w.group().State), "a,p/0/1,p/0/2,")
 }
 
-func TestAMessageUnderTheKeyOfARequestIsAnotherContent(t *testing.T) {
+func TestAMessageWithTheKeyOfARequestIsKeyReuse(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.issue(request("a"))
 	same(t, "fate", w.process(keyed("a")...), []string{"rejected key-reuse"})
@@ -150,7 +150,7 @@ func (l *lab) deletes(r record.Message) func() {
 	}
 }
 
-func TestADeleteAtAnyMomentOfACallLeavesNothingStuckAndStaysDeleted(t *testing.T) {
+func TestADeleteDuringACallNeverGetsStuckAndStaysDeleted(t *testing.T) {
 	for _, body := range []string{": send reply", ": reply"} {
 		for _, moment := range []string{"load", "run", "trigger later", "commit", "swap issued done", "load +1", "trigger g", "load g", "send", "clear"} {
 			t.Run(moment+body, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestADeleteAtAnyMomentOfACallLeavesNothingStuckAndStaysDeleted(t *testing.T
 	}
 }
 
-func TestAWorkerThatMarksLateDoesNotBringARequestBack(t *testing.T) {
+func TestALateMarkDoesNotRestoreADeletedRequest(t *testing.T) {
 	for _, c := range []struct{ name, body, moment string }{
 		{"the caller's", ": reply", "swap issued done"},
 		{"a publisher", ": send reply", "swap issued done"},
@@ -240,7 +240,7 @@ func TestACallOfARequestThatIsBeingDeletedIsDecidedByACommit(t *testing.T) {
 	same(t, "state", string(l.group().State), "")
 }
 
-func TestADeleteThatNeverWinsSaysSo(t *testing.T) {
+func TestADeleteThatAlwaysConflictsReturnsAnError(t *testing.T) {
 	l := newLab(t)
 	r := request("a")
 	w := l.worker(byKey)
@@ -257,7 +257,7 @@ func TestADeleteThatNeverWinsSaysSo(t *testing.T) {
 	}
 }
 
-func TestAMarkOfARequestThatFailsSettlesNothing(t *testing.T) {
+func TestAFailedMarkOfARequestSettlesNothing(t *testing.T) {
 	for _, call := range []string{"swap issued done", "load +1"} {
 		l := newLab(t)
 		r := request("a: reply")

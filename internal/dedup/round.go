@@ -7,22 +7,24 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// maxRounds is how often a contended group is loaded anew before its messages are given back to their queue.
+// maxRounds is how often a contended group is loaded before its messages are returned to their
+// queue.
 const maxRounds = 12
 
-// maxParallel bounds the groups of one batch that are worked on at once.
+// maxParallel limits how many groups of one batch are processed concurrently.
 const maxParallel = 64
 
-// settleAll works on parts in rounds, until each is settled or was contended too often.
+// settleAll processes parts in rounds, until each is settled or has conflicted maxRounds times.
 func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	for n := 1; len(parts) > 0; n++ {
 		e.round(ctx, parts)
 		parts = slices.DeleteFunc(slices.Clone(parts), func(p *part) bool {
-			corrupt := errors.Is(p.err, record.ErrCorrupt) // another try would read the same
+			// another round would read the same record
+			corrupt := errors.Is(p.err, record.ErrCorrupt)
 			if corrupt {
 				e.giveUp(ctx, []*part{p}, nil)
 			}
@@ -42,10 +44,11 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	}
 }
 
-// round loads the parts, advances each, and settles those that went well.
+// round loads the parts, advances each, and settles those without an error.
 func (e *Engine) round(ctx context.Context, parts []*part) {
 	switch err := e.load(ctx, parts); {
-	case errors.Is(err, record.ErrCorrupt) && len(parts) > 1: // one record must not hold up the others
+	// load each alone, so that one corrupt record does not block the others
+	case errors.Is(err, record.ErrCorrupt) && len(parts) > 1:
 		each(parts, func(p *part) { e.round(ctx, []*part{p}) })
 		return
 	case err != nil:
@@ -58,7 +61,9 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 	e.settle(ctx, parts)
 }
 
-// load reads the groups and then, in the same call, the tokens of the messages: never the other way round.
+// load reads the groups and then, in the same call, the tokens of the messages. Reading tokens
+// first would be wrong: between the two reads, a publisher could mark a token done and clear its
+// entry, and the message would run again.
 func (e *Engine) load(ctx context.Context, parts []*part) error {
 	keys := make([]record.GroupKey, len(parts))
 	for i, p := range parts {
@@ -78,7 +83,9 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	}
 	if left := leftovers(parts, groups, byKey); len(left) > 0 {
 		found, err = record.TokenStates(ctx, e.cfg.Store, left)
-		if err != nil && (len(parts) > 1 || !errors.Is(err, record.ErrCorrupt)) { // a corrupt one alone counts as not done: it is committed, and marked anew
+		// A corrupt token in a single part counts as not done: its message is committed, and the
+		// token is written again.
+		if err != nil && (len(parts) > 1 || !errors.Is(err, record.ErrCorrupt)) {
 			return fmt.Errorf("load tokens of leftovers: %w", err)
 		}
 		for _, t := range found {
@@ -92,8 +99,9 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// loadApart reads a group, and then the tokens of its messages one by one. A message whose token can't be read has to wait, and so have those behind it, but not those before it;
-// one that is pending needs no token to say that it is committed.
+// loadApart reads a group, and then the tokens of its messages one by one. If a token can't be
+// read, its message and the later ones are retried, but the earlier ones can commit. A pending
+// message needs no token: its entry proves that it is committed.
 func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKey) (groups []record.Group, found []record.Token, err error) {
 	if groups, _, err = e.cfg.Store.Load(ctx, []record.GroupKey{p.key}, nil); err != nil {
 		return nil, nil, err
@@ -103,14 +111,14 @@ func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKe
 		found = append(found, one...)
 		for _, it := range p.items {
 			if _, pending := it.Entry(&groups[0]); err != nil && it.open() && !pending && it.Token() == key {
-				it.fate = record.Outcome{Err: fmt.Errorf("load token: %w", err)}
+				it.settle(record.Outcome{Err: fmt.Errorf("load token: %w", err)})
 			}
 		}
 	}
 	return groups, found, nil
 }
 
-// openTokens names the tokens of the messages that are still to be decided, each once.
+// openTokens returns the tokens of the undecided messages, each once.
 func openTokens(parts []*part) []record.TokenKey {
 	var tokens []record.TokenKey
 	asked := map[record.TokenKey]bool{}
@@ -125,8 +133,10 @@ func openTokens(parts []*part) []record.TokenKey {
 	return tokens
 }
 
-// leftovers names the tokens, not known yet, of entries without effects that the batch will ask for: those of numbered messages that came again, and where there are several
-// groups, those that their commits remove; a single group asks when it commits.
+// leftovers returns the tokens of entries without effects that this batch needs and that are not in
+// known. These are the tokens of redelivered numbered messages. If there are several groups, they
+// include the tokens of all entries that the commits will remove; a single group reads them when it
+// commits.
 func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]record.Token) (keys []record.TokenKey) {
 	for i, p := range parts {
 		for _, entry := range groups[i].Leftovers() {
@@ -140,8 +150,9 @@ func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]r
 	return keys
 }
 
-// advance plans and commits until nothing of the group is left that this worker could do. Where the record is full it publishes first; it does so again only after a
-// commit of its own, so each turn gets on.
+// advance plans and commits until this worker can do nothing more for the group. If the record is
+// full, it publishes first. It publishes a second time only after a commit of its own, so the loop
+// always makes progress.
 func (e *Engine) advance(ctx context.Context, p *part) error {
 	if len(p.doubts) > 0 {
 		if err := e.fence(ctx, p); err != nil {
@@ -153,7 +164,8 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 	}
 	for published := false; ; {
 		pl, err := e.plan(ctx, p)
-		if errors.Is(err, record.ErrFull) && !published { // nothing is changed yet: what is decided, the view decided
+		// nothing has changed yet, so the decisions follow from the view
+		if errors.Is(err, record.ErrFull) && !published {
 			p.accept(pl)
 			if err := e.publishFirst(ctx, p); err != nil {
 				return err
@@ -188,13 +200,14 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 	}
 }
 
-// fence commits the view as it is. While an earlier commit of this worker may yet be applied nothing is decided, refused or given back on a view without it; this one makes it lose its
-// condition.
+// fence commits the view unchanged. While an earlier commit of this worker may still be applied,
+// nothing may be decided, refused or returned based on a view without it. The fence makes the
+// earlier commit lose its condition.
 func (e *Engine) fence(ctx context.Context, p *part) error {
 	return e.commit(ctx, p, &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone()})
 }
 
-// publishFirst makes room in a group record that is full, and looks at it anew.
+// publishFirst makes room in a full group record, and loads it again.
 func (e *Engine) publishFirst(ctx context.Context, p *part) error {
 	if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
 		return fmt.Errorf("%w: %w", record.ErrFull, err)
@@ -219,7 +232,8 @@ func each(parts []*part, do func(*part)) {
 	wg.Wait()
 }
 
-// giveUp leaves messages to their next delivery. What was committed before the trouble is published all the same: the next delivery may meet the same trouble.
+// giveUp leaves the messages to their next delivery. Effects that are already committed are
+// published now, because the next delivery may fail in the same way.
 func (e *Engine) giveUp(ctx context.Context, parts []*part, cause error) {
 	var groups []record.GroupKey
 	for _, p := range parts {
@@ -235,7 +249,7 @@ func (e *Engine) giveUp(ctx context.Context, parts []*part, cause error) {
 		}
 	}
 	if len(groups) > 0 {
-		ctx, cancel := outbox.Noting(ctx)
+		ctx, cancel := outbox.WithGrace(ctx)
 		defer cancel()
 		if err := e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
 			e.cfg.Log.Warn("publishing not triggered", "count", len(groups), "error", err)

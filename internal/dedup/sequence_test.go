@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -47,8 +47,8 @@ func TestABatchIsProcessedInTheOrderOfItsNumbers(t *testing.T) {
 	same(t, "state", string(w.group().State), "p/0/1,p/0/2,p/0/3,p/0/4,")
 }
 
-func TestADuplicateDrainsWhatItSees(t *testing.T) {
-	// A record in which 2 could be run: as one of another version of this code might leave it.
+func TestADuplicateRunsHeldMessagesThatAreNext(t *testing.T) {
+	// A record in which 2 could run, as another version of this code might leave it.
 	l := newLab(t)
 	w := l.worker(bySequence)
 	w.process(numbered("2")...)
@@ -63,14 +63,14 @@ func TestADuplicateDrainsWhatItSees(t *testing.T) {
 	same(t, "calls", w.calls(), []string{"load g", "held g 0/2 x1", "run p/0/2", "commit g v3 unhold 0/2"})
 }
 
-func TestAHeldDeliveryDrainsWhatItSees(t *testing.T) {
+func TestAHeldDeliveryRunsHeldMessagesThatAreNext(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("3", "4")...)
 	same(t, "fates", w.process(numbered("6", "1", "2")...), []string{"held", "processed", "processed"})
 	same(t, "record", summary(w.group()), "v2 state=p/0/1,p/0/2,p/0/3,p/0/4, pending= p/0 next=5 held=[{6 6}]")
 }
 
-func TestADuplicateTriggersWhatItSees(t *testing.T) {
+func TestADuplicateTriggersPendingEffects(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(bySequence)
 	dead.at = dies("trigger", failsBefore)
@@ -85,7 +85,8 @@ func TestADuplicateTriggersWhatItSees(t *testing.T) {
 }
 
 func TestAnAcknowledgementWaitsForTheReplyOfAMessageThatWasHeld(t *testing.T) {
-	// Message 2 was acknowledged when it was held. The worker that ran it dies before it can mark its token.
+	// The delivery of message 2 was acknowledged when it was held. The worker that runs it dies
+	// before it can mark its token.
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reply")...)
 	dead := l.worker(bySequence)
@@ -102,7 +103,8 @@ func TestAnAcknowledgementWaitsForTheReplyOfAMessageThatWasHeld(t *testing.T) {
 }
 
 func TestHoldingIsAConditionalWrite(t *testing.T) {
-	// While 2 is about to be held, its predecessor is processed: without the condition it would wait for ever.
+	// While 2 is about to be held, its predecessor is processed. Without the condition, 2 would be
+	// held for ever.
 	l := newLab(t)
 	w := l.worker(bySequence)
 	w.at = between("commit", func() { l.worker(bySequence).process(numbered("1")...) })
@@ -110,20 +112,20 @@ func TestHoldingIsAConditionalWrite(t *testing.T) {
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/2, pending= p/0 next=3")
 }
 
-func TestAnUnknownSourceNeverCountsAsNewInTheMiddle(t *testing.T) {
+func TestANewSourceMustStartAtOne(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	same(t, "fates", w.process(numbered("7", "q/3/2")...), []string{"held", "held"})
 	same(t, "record", summary(w.group()), "v1 state= pending= p/0 next=1 held=[{7 7}] q/3 next=1 held=[{2 2}]")
 }
 
-func TestSourcesArePrincipalsOwn(t *testing.T) {
+func TestSourcesAreScopedByPrincipal(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	batch := append(numbered("1: reply"), numbered("1: other reply")...)
 	batch[1].Principal = "mallory"
 	same(t, "fates", w.process(batch...), []string{"processed with p/0/1", "processed with p/0/1"})
 }
 
-func TestASourceCountsInEachOfItsGroups(t *testing.T) {
+func TestASourceCountsSeparatelyInEachGroup(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	batch := append(numbered("1: reply"), numbered("1: reply reply")...)
@@ -155,7 +157,7 @@ func TestANumberIsRefusedForAnotherContent(t *testing.T) {
 	})
 }
 
-func TestAHeldMessageThatIsDeliveredAgainWhenItsTurnHasComeIsRunOnce(t *testing.T) {
+func TestAHeldMessageThatIsRedeliveredWhenItIsNextRunsOnce(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2: send")...)
 	w.calls()
@@ -164,7 +166,7 @@ func TestAHeldMessageThatIsDeliveredAgainWhenItsTurnHasComeIsRunOnce(t *testing.
 	same(t, "bytes held", w.group().Sources["p"].HeldBytes, 0)
 }
 
-func TestAHeldMessageWhoseHandlerFailsGoesBackToItsQueue(t *testing.T) {
+func TestAHeldMessageThatFailsIsReturnedToItsQueue(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2: fail", "3")...)
 	w.calls()
@@ -174,7 +176,7 @@ func TestAHeldMessageWhoseHandlerFailsGoesBackToItsQueue(t *testing.T) {
 	same(t, "returned", w.returned[0].Identity(), "p/0/2")
 }
 
-func TestAHeldMessageThatTheHandlerRefusesGoesToTheDeadLetterQueue(t *testing.T) {
+func TestARefusedHeldMessageIsDeadLettered(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2: reject", "3")...)
 	same(t, "fates", w.process(numbered("1")...), []string{"processed"})
@@ -182,7 +184,7 @@ func TestAHeldMessageThatTheHandlerRefusesGoesToTheDeadLetterQueue(t *testing.T)
 	same(t, "record", summary(w.group()), "v2 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
 }
 
-func TestAHeldMessageStaysHeldUnlessItIsGivenBack(t *testing.T) {
+func TestAHeldMessageStaysHeldIfItCanNotBeReturned(t *testing.T) {
 	for _, c := range []struct{ body, call string }{{"fail", "return"}, {"reject", "dead"}} {
 		for _, f := range []fault{failsBefore, failsAfter} {
 			w := newLab(t).worker(bySequence)
@@ -194,8 +196,8 @@ func TestAHeldMessageStaysHeldUnlessItIsGivenBack(t *testing.T) {
 	}
 }
 
-func TestADeliveryOfAHeldMessageThatFailsGivesTheHeldOneBack(t *testing.T) {
-	// Its own delivery may be acknowledged by another worker that still saw it held.
+func TestAFailedCopyOfAHeldMessageReturnsTheHeldOne(t *testing.T) {
+	// Its own delivery may be acknowledged by another worker that saw it as held.
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2: fail")...)
 	w.calls()
@@ -204,27 +206,27 @@ func TestADeliveryOfAHeldMessageThatFailsGivesTheHeldOneBack(t *testing.T) {
 	same(t, "record", summary(w.group()), "v2 state=p/0/1, pending= p/0 next=2")
 }
 
-func TestARefusedNumberIsWaitedFor(t *testing.T) {
+func TestARefusedNumberIsAGap(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	same(t, "fates", w.process(numbered("1: reject", "2")...), []string{"rejected rejected", "held"})
 	same(t, "redriven", w.process(numbered("1")...), []string{"processed"})
 	same(t, "state", string(w.group().State), "p/0/1,p/0/2,")
 }
 
-func TestAFailingNumberStopsTheOnesBehindItAndNotTheOnesHeldOfOthers(t *testing.T) {
+func TestAFailingNumberBlocksLaterOnesButNotHeldOnesOfOtherSources(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(depending(numbered("q/0/1")[0], "p", 1)...)
 	same(t, "fates", w.process(numbered("1", "2: fail", "3", "r/0/1")...), []string{"processed", "retry", "retry", "retry"})
 	same(t, "record", summary(w.group()), "v2 state=p/0/1,q/0/1, pending= p/0 next=2 q/0 next=2")
 }
 
-func TestAFailingNumberIsNotPassedByOneThatWaitsForIt(t *testing.T) {
+func TestAFailingNumberIsNotOvertakenByItsDependents(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	same(t, "fates", w.process(numbered("2", "1: fail")...), []string{"retry", "retry"})
 	same(t, "version", w.group().Version, 0)
 }
 
-func TestAMessageWaitsForWhatItDependsOn(t *testing.T) {
+func TestAMessageWaitsForItsDependencies(t *testing.T) {
 	after := func(source string, n uint64) record.Message { return depending(numbered("q/0/1")[0], source, n)[0] }
 	t.Run("in its batch", func(t *testing.T) {
 		w := newLab(t).worker(bySequence)
@@ -269,14 +271,14 @@ func TestAMessageWaitsForWhatItDependsOn(t *testing.T) {
 	})
 }
 
-func TestAMessageHeldForADependencyIsRunWithTheHeldOnesBehindIt(t *testing.T) {
+func TestAMessageHeldForADependencyRunsWithTheHeldOnesAfterIt(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(append(depending(numbered("q/0/1: send")[0], "p", 1), numbered("q/0/2: send")...)...)
 	same(t, "fates", w.process(numbered("1: send")...), []string{"processed"})
 	same(t, "state", string(w.group().State), "p/0/1,q/0/1,q/0/2,")
 }
 
-func TestACommitTakesNoMoreHeldMessagesThanATransaction(t *testing.T) {
+func TestACommitDeletesNoMoreHeldMessagesThanATransactionAllows(t *testing.T) {
 	var behind []record.Message
 	for n := 2; n <= 250; n++ {
 		behind = append(behind, numbered(fmt.Sprint(n))...)
@@ -306,7 +308,7 @@ func TestACommitTakesNoMoreHeldMessagesThanATransaction(t *testing.T) {
 	}
 }
 
-func TestAStaleViewOfWhatIsHeldIsLoadedAgain(t *testing.T) {
+func TestAStaleViewOfHeldMessagesIsLoadedAgain(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		held    string
@@ -357,7 +359,7 @@ func TestAFailureToReadHeldMessagesSettlesNothing(t *testing.T) {
 	same(t, "record", summary(w.group()), "v1 state= pending= p/0 next=1 held=[{2 2}]")
 }
 
-func TestAHeldMessageThatBreaksARuleOfTodayIsCorruptAndNotLost(t *testing.T) {
+func TestAHeldMessageThatBreaksANewRuleIsCorruptAndNotLost(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	w.process(numbered("2")...)
 	loaded := w.group()

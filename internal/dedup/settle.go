@@ -6,18 +6,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/outbox"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// mark notes that a committed message's token is to be marked done.
+// mark adds the token of a committed message to those that settle marks done.
 func (p *part) mark(entry record.Pending, now time.Time) {
 	p.marks = append(p.marks, entry.DoneToken(p.key, now))
 }
 
-// settle marks tokens done and triggers publishing, for all the parts together; only then are outcomes given out. It outlives ctx by a moment, as commit does.
+// settle marks tokens done and triggers publishing, for all parts together, and only then returns
+// the outcomes. Like commit, it runs on a context that outlives ctx.
 func (e *Engine) settle(ctx context.Context, parts []*part) {
-	ctx, cancel := outbox.Noting(ctx)
+	ctx, cancel := outbox.WithGrace(ctx)
 	defer cancel()
 	var marks []record.Token
 	var groups []record.GroupKey
@@ -49,7 +50,8 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 	}
 }
 
-// stranded reports whether an entry without effects has nobody left who marks its token: a held message was acknowledged before it was run.
+// stranded reports whether the token of an entry without effects would never be marked: a held
+// message has no delivery any more when it is run, so no redelivery would mark it.
 func (p *part) stranded() bool {
 	return slices.ContainsFunc(p.view.Leftovers(), func(entry record.Pending) bool {
 		return p.tokens[entry.Token].State != record.Done && !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })

@@ -10,13 +10,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// applied lists what the state of a group has seen, in order.
+// applied returns the identities that were applied to the state of a group, in order.
 func (w *world) applied(group string) []string {
 	g := w.record(group)
 	return strings.FieldsFunc(string(g.State), func(r rune) bool { return r == ',' })
 }
 
-// check compares effects, objects and records with what was applied.
+// check compares effects, objects and records with the applied messages.
 func (w *world) check(groups []string) {
 	w.t.Helper()
 	want, blobs := map[string]int{}, []string{}
@@ -53,7 +53,8 @@ func (w *world) check(groups []string) {
 	same(w.t, "staged objects", len(w.staged), 0)
 }
 
-// effects counts the effects that arrived, by destination, group and message, each identity once; the first copies have to be in the order of their numbers.
+// effects counts the effects that arrived, by destination, group and message, each identity once.
+// The first copies have to be in the order of their numbers.
 func (w *world) effects() map[string]int {
 	w.t.Helper()
 	got := map[string]int{}
@@ -80,7 +81,7 @@ func (w *world) effects() map[string]int {
 	return got
 }
 
-// letters gives the reasons why each message was refused.
+// letters returns the reasons why each message was refused.
 func (w *world) letters() map[string]map[record.Reason]bool {
 	out := map[string]map[record.Reason]bool{}
 	for _, r := range w.dead {
@@ -93,7 +94,8 @@ func (w *world) letters() map[string]map[record.Reason]bool {
 	return out
 }
 
-// inOrder checks that the sources a and b were processed 1 to n, and each even message of b (counted from 0) after that of a.
+// inOrder checks that the sources a and b were processed 1 to n, and each even message of b
+// (counted from 0) after that of a.
 func inOrder(t *testing.T, applied []string, n int) {
 	t.Helper()
 	next := map[string]int{"a": 1, "b": 1}
@@ -110,7 +112,8 @@ func inOrder(t *testing.T, applied []string, n int) {
 	same(t, "next", next, map[string]int{"a": n + 1, "b": n + 1})
 }
 
-// accounted checks that every message was applied in the order of its number, or refused because of a gap.
+// accounted checks that every message was applied in the order of its number, or refused because of
+// a gap.
 func (w *world) accounted(policy record.GapPolicy) {
 	w.t.Helper()
 	letters := w.letters()
@@ -141,7 +144,7 @@ func (w *world) accounted(policy record.GapPolicy) {
 	}
 }
 
-// stubborn repeats a request with other workers until it is answered.
+// stubborn repeats a request with new workers until one answers.
 func (w *world) stubborn(do func(k *worker) bool) {
 	for range 200 {
 		k, dead := w.unreliable()

@@ -12,7 +12,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A world is a lab in which everything goes wrong now and then: queues deliver again, out of order and to several workers at once, answers get lost, workers die.
+// A world is a lab with random faults: queues redeliver, out of order and to several workers
+// concurrently, replies are lost, workers die.
 type world struct {
 	*lab
 	stream record.Stream
@@ -21,11 +22,11 @@ type world struct {
 	rnd    *rand.Rand
 	faults float64
 	queue  []*entry
-	// messages came from outside; by group and identity.
+	// messages are those that were sent, by group and identity.
 	messages map[string]record.Message
 }
 
-// entry is a message on the ingress queue. Its acknowledgement takes it away from whoever else has it.
+// entry is a message on the ingress queue. An acknowledgement removes it for all workers.
 type entry struct {
 	m    record.Message
 	gone bool
@@ -56,7 +57,8 @@ func (w *world) send(m record.Message) {
 	w.queue = append(w.queue, &entry{m: m})
 }
 
-// unreliable starts a worker that dies, and whose calls fail before and after. The destination "side" is away half of the time.
+// unreliable starts a worker that may die, and whose calls may fail before or after they are
+// applied. The destination "side" is down half of the time.
 func (w *world) unreliable() (k *worker, dead func() bool) {
 	k = w.worker(w.stream)
 	var mu sync.Mutex
@@ -83,7 +85,8 @@ func (w *world) unreliable() (k *worker, dead func() bool) {
 	}
 }
 
-// take receives up to n messages. What was received before and not acknowledged yet may come again at the same time.
+// take receives up to n messages. Messages that another worker has received and not acknowledged
+// may be received too.
 func (w *world) take(n int) []*entry {
 	w.rmu.Lock()
 	defer w.rmu.Unlock()
@@ -151,7 +154,7 @@ func (w *world) publishing(turns int) {
 	}
 }
 
-// sweeping closes gaps and sweeps now and then, while time goes by.
+// sweeping closes gaps and sweeps now and then, while the clock moves.
 func (w *world) sweeping(groups []string) {
 	for range 3 {
 		w.pass(20 * time.Second)
@@ -167,7 +170,8 @@ func (w *world) sweeping(groups []string) {
 	}
 }
 
-// run lets three processors, three publishers and a sweeper work side by side until everything is done: with faults, and then without.
+// run runs three processors, three publishers and a sweeper concurrently until everything is done:
+// first with faults, then without.
 func (w *world) run(groups []string) {
 	w.t.Helper()
 	for _, faults := range []float64{w.faults, w.faults, 0, 0} {

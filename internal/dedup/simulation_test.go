@@ -20,7 +20,7 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// body is what the n-th message does.
+// body returns the script of the n-th message.
 func body(n int, key string) []byte {
 	return []byte([]string{
 		"", "send=out", "send=side", "send=out+side reply", "send=out send=side send=out", "reply", "blob=" + key, "send=side blob=" + key + " reply",
@@ -84,7 +84,7 @@ func TestUnderFaultsEachSourceIsProcessedInOrder(t *testing.T) {
 	testOrderUnderFaults(t, bySequence, 15)
 }
 
-func TestUnderFaultsEachSourceIsProcessedInOrderWhereNextToNothingIsHeld(t *testing.T) {
+func TestUnderFaultsEachSourceIsProcessedInOrderWithTightBounds(t *testing.T) {
 	tight := bySequence
 	tight.Bounds, tight.Limits = record.Bounds{Count: 3, Distance: 3}, record.Limits{Sources: 2, Ranges: 1}
 	testOrderUnderFaults(t, tight, 10)
@@ -115,7 +115,7 @@ func testOrderUnderFaults(t *testing.T, stream record.Stream, n uint64) {
 	})
 }
 
-func TestUnderFaultsASourceIsProcessedInOrderOrRefusedAsOneTooMany(t *testing.T) {
+func TestUnderFaultsASourceIsProcessedInOrderOrRefusedByTheLimit(t *testing.T) {
 	few := bySequence
 	few.Limits = record.Limits{Sources: 3}
 	simulate(t, few, 10, func(w *world) {
@@ -192,7 +192,7 @@ func TestUnderFaultsNumbersAreSkippedOnceAndNothingIsLost(t *testing.T) {
 	}
 }
 
-func TestUnderFaultsNothingIsLostOfGapsThatAreTooManyOrTooFar(t *testing.T) {
+func TestUnderFaultsManyOrLargeGapsLoseNothing(t *testing.T) {
 	for _, policy := range []record.GapPolicy{record.GapSkip, record.GapFail} {
 		stream := gapped(policy, "side")
 		stream.Bounds, stream.Limits = record.Bounds{Count: 4, Distance: 2}, record.Limits{Ranges: 1}
@@ -207,7 +207,7 @@ func testGapsUnderFaults(t *testing.T, stream record.Stream) {
 		for n := range uint64(15) {
 			for _, group := range groupNames {
 				m := record.Message{Stream: "s", Group: group, Source: "a", Sequence: n + 1, Body: body(int(n), fmt.Sprintf("%s%d", group, n))}
-				if n%5 == 3 { // comes when its gap was acted on, perhaps
+				if n%5 == 3 { // may arrive after the policy acted on its gap
 					late[group+" "+m.Identity()] = true
 					w.messages[group+" "+m.Identity()] = m
 					continue

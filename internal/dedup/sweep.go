@@ -6,12 +6,13 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Sweep finishes what crashed workers left of one group: marks done and clears entries without effects, drains what can run, acts on gaps, and triggers the publishing of
-// what is pending.
+// Sweep finishes the work that crashed workers left in one group: it marks and clears entries
+// without effects, runs held messages that are next, acts on gaps, and triggers the publishing of
+// pending effects.
 func (e *Engine) Sweep(ctx context.Context, key record.GroupKey) error {
 	s, ok := e.streams[key.Stream]
 	if !ok {
@@ -25,7 +26,8 @@ func (e *Engine) Sweep(ctx context.Context, key record.GroupKey) error {
 	return e.visit(ctx, p)
 }
 
-// CloseGaps drains what can run of one group and acts on gaps, as Sweep does, but leaves alone what is pending already: it may be called often.
+// CloseGaps runs held messages that are next and acts on gaps, as Sweep does, but leaves pending
+// entries alone. It is cheap enough to be called often.
 func (e *Engine) CloseGaps(ctx context.Context, key record.GroupKey) error {
 	s, ok := e.streams[key.Stream]
 	if !ok {
@@ -34,7 +36,8 @@ func (e *Engine) CloseGaps(ctx context.Context, key record.GroupKey) error {
 	return e.visit(ctx, newPart(key, s))
 }
 
-// visit works on a group without a message. Nobody would deliver it again, so it triggers ahead of its commits, as Call does.
+// visit processes a group without a message. No queue would redeliver this work, so it triggers
+// before its commits, as Call does.
 func (e *Engine) visit(ctx context.Context, p *part) error {
 	p.sweeping, p.early = true, true
 	e.settleAll(ctx, []*part{p})
@@ -44,7 +47,7 @@ func (e *Engine) visit(ctx context.Context, p *part) error {
 	return nil
 }
 
-// closeGaps acts on the numbers that did not come in time.
+// closeGaps applies the gap policy to the numbers that did not arrive in time.
 func (pl *plan) closeGaps(ctx context.Context) error {
 	gap := pl.part.stream.Gap
 	for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
@@ -57,7 +60,8 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 		if gap.Policy == record.GapWait || age < gap.After {
 			continue
 		}
-		if gap.Policy == record.GapFail || src.Held.First()-src.Next > pl.part.stream.Bounds.Distance { // one number that is far off the mark must not have all others skipped
+		// A single number far ahead must not cause all numbers below it to be skipped.
+		if gap.Policy == record.GapFail || src.Held.First()-src.Next > pl.part.stream.Bounds.Distance {
 			if err := pl.evict(ctx, key, admission.Gap(src.Next)); err != nil {
 				return err
 			}
@@ -69,7 +73,7 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 	return nil
 }
 
-// skip goes on without the missing numbers, remembers them, and says so.
+// skip continues after the missing numbers, remembers them as skipped, and sends an event.
 func (pl *plan) skip(key string, src record.Source) {
 	event := admission.GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)

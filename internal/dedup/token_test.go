@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -47,7 +47,7 @@ func TestADoneTokenThatIsForgottenIsUnknown(t *testing.T) {
 	same(t, "fates", w.process(keyed("a")...), []string{"rejected unknown"})
 }
 
-func TestAnIssuedTokenWaitsForItsMessage(t *testing.T) {
+func TestAnIssuedTokenIsKeptForItsMessage(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byToken)
 	w.issue(keyed("a")...)
@@ -55,7 +55,7 @@ func TestAnIssuedTokenWaitsForItsMessage(t *testing.T) {
 	same(t, "fates", w.process(keyed("a")...), []string{"processed"})
 }
 
-func TestIssuingAgainFindsTheTokenAsItIs(t *testing.T) {
+func TestIssuingAgainReturnsTheStoredToken(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byToken)
 	m := keyed("a: reply")[0]
@@ -75,7 +75,7 @@ func TestIssuingAgainFindsTheTokenAsItIs(t *testing.T) {
 	}
 }
 
-func TestIssuingForAnotherContentIsRefused(t *testing.T) {
+func TestIssuingForOtherContentIsRefused(t *testing.T) {
 	w := newLab(t).worker(byToken)
 	w.issue(keyed("a")...)
 	_, _, err := w.Issue(t.Context(), keyed("a: other")[0])
@@ -85,7 +85,7 @@ func TestIssuingForAnotherContentIsRefused(t *testing.T) {
 	}
 }
 
-func TestIssuingThatFailsIsNotIssued(t *testing.T) {
+func TestAFailedIssueReturnsAnError(t *testing.T) {
 	for _, f := range []fault{failsBefore, failsAfter} {
 		w := newLab(t).worker(byToken)
 		w.at = once("swap", f)
@@ -103,7 +103,7 @@ func TestIssuingThatFailsIsNotIssued(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNotedInTheTokenAndTheMessageCanComeAgain(t *testing.T) {
+func TestARefusalIsWrittenToTheTokenAndTheMessageCanBeSentAgain(t *testing.T) {
 	for _, stream := range []record.Stream{byKey, byToken} {
 		l := newLab(t)
 		w := l.worker(stream)
@@ -164,7 +164,7 @@ func TestIssuingAgainAfterARefusalForgetsTheOldReason(t *testing.T) {
 	}
 }
 
-func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
+func TestARefusalForAnotherReasonDoesNotChangeTheToken(t *testing.T) {
 	w := newLab(t).worker(byKey, record.Stream{Name: "n", Admission: record.BySequence})
 	number := record.Message{Stream: "n", Source: "p", Sequence: 1}
 	invalid := keyed("a")[0]
@@ -182,7 +182,7 @@ func TestARefusalThatSaysNothingOfTheTokenLeavesItAlone(t *testing.T) {
 	same(t, "dead letters", len(w.dead), 4)
 }
 
-func TestARefusalThatDoesNotReachTheDeadLetterQueueIsNone(t *testing.T) {
+func TestARefusalThatIsNotDeadLetteredIsAnError(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.at = always("dead", failsAfter)
 	if err := w.Refuse(t.Context(), []record.Refused{{Message: keyed("a")[0], Reason: record.ReasonHandler}}); !errors.Is(err, errInjected) {
@@ -191,7 +191,7 @@ func TestARefusalThatDoesNotReachTheDeadLetterQueueIsNone(t *testing.T) {
 	same(t, "token", w.token(keyed("a")[0]).State, record.Absent)
 }
 
-func TestARefusalThatCanNotBeNotedIsStillOne(t *testing.T) {
+func TestARefusalWhoseReasonCanNotBeWrittenSucceeds(t *testing.T) {
 	for _, call := range []string{"load", "swap"} {
 		w := newLab(t).worker(byKey)
 		w.at = always(call, failsBefore)
@@ -201,7 +201,7 @@ func TestARefusalThatCanNotBeNotedIsStillOne(t *testing.T) {
 	}
 }
 
-func TestARefusalIsNotNotedOverWhatIsDone(t *testing.T) {
+func TestARefusalDoesNotOverwriteADoneToken(t *testing.T) {
 	refusal := []record.Refused{{Message: keyed("a: reply")[0], Reason: record.ReasonAttempts}}
 	t.Run("before", func(t *testing.T) {
 		w := newLab(t).worker(byKey)
@@ -292,7 +292,7 @@ func TestAStatusThatCanNotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestAReplyUnderANumberIsForgottenWithTheGroup(t *testing.T) {
+func TestTheReplyOfANumberExpiresWithItsGroup(t *testing.T) {
 	s := bySequence
 	s.Retention = 60 * 24 * time.Hour
 	l := newLab(t)

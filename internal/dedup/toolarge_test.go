@@ -10,7 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A small store takes no state with an X, and none that has grown to one with a Y beside a message to be held.
+// A small store refuses a state that contains an X. It also refuses a state that contains a Y if
+// the commit holds a message.
 type small struct{ portStore }
 
 func (s small) Commit(ctx context.Context, c record.Commit) error {
@@ -30,7 +31,7 @@ func (s small) Commit(ctx context.Context, c record.Commit) error {
 	return s.portStore.Commit(ctx, c)
 }
 
-// smallWorker is a worker whose store takes little.
+// smallWorker returns a worker with a small store.
 func smallWorker(l *lab, stream record.Stream) *worker {
 	var s small
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: &s})
@@ -38,7 +39,7 @@ func smallWorker(l *lab, stream record.Stream) *worker {
 	return w
 }
 
-func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersGoOn(t *testing.T) {
+func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersContinue(t *testing.T) {
 	w := smallWorker(newLab(t), byKey)
 	same(t, "fates", w.process(keyed("a", "X", "b: send", "X2", "c")...), []string{"processed", "rejected invalid", "processed", "rejected invalid", "processed"})
 	same(t, "state", string(w.group().State), "a,b,c,")
@@ -46,7 +47,7 @@ func TestAMessageThatMakesARecordTooLargeIsRefusedAndTheOthersGoOn(t *testing.T)
 	same(t, "sent", w.arrived("out"), []string{"s/g/2"})
 }
 
-func TestAMessageThatIsCommittedIsNotRunAgainBehindOneThatFoundNoRoom(t *testing.T) {
+func TestACommittedMessageDoesNotRunAgainAfterOneWithoutRoom(t *testing.T) {
 	l := newLab(t)
 	dead := l.worker(byKey)
 	dead.at = dies("mark", failsBefore)
@@ -56,13 +57,13 @@ func TestAMessageThatIsCommittedIsNotRunAgainBehindOneThatFoundNoRoom(t *testing
 	same(t, "state", string(w.group().State), "d,a,")
 }
 
-func TestTheTwinOfAMessageIsNotRunAgainBehindOneThatFoundNoRoom(t *testing.T) {
+func TestACopyOfACommittedMessageDoesNotRunAfterOneWithoutRoom(t *testing.T) {
 	w := smallWorker(newLab(t), byKey)
 	same(t, "fates", w.process(keyed("a", "b", "X", "c", "a", "b")...), []string{"processed", "processed", "rejected invalid", "processed", "duplicate", "duplicate"})
 	same(t, "state", string(w.group().State), "a,b,c,")
 }
 
-func TestANumberThatFoundNoRoomIsRunAndNotHeld(t *testing.T) {
+func TestANumberWithoutRoomRunsInTheNextCommitAndIsNotHeld(t *testing.T) {
 	w := newLab(t).worker(bySequence)
 	request := requesting(record.Message{Stream: "s", Group: "g", Body: []byte("kb=200 reply")})
 	w.issue(request...)
@@ -71,7 +72,7 @@ func TestANumberThatFoundNoRoomIsRunAndNotHeld(t *testing.T) {
 	same(t, "fates", []string{fate[0][:9], fate[1][:9], fate[2]}, []string{"processed", "processed", "rejected rejected"})
 }
 
-func TestOfManyMessagesThatMakeARecordTooLargeEachIsRefusedInOneDelivery(t *testing.T) {
+func TestManyMessagesThatAreTooLargeAreRefusedInOneDelivery(t *testing.T) {
 	w := smallWorker(newLab(t), byKey)
 	var ids []string
 	for i := range 40 {
@@ -87,7 +88,7 @@ func TestBlobsOfAMessageThatMakesARecordTooLargeAreDiscarded(t *testing.T) {
 	same(t, "runs", len(slices.DeleteFunc(w.calls(), func(c string) bool { return c != "run X" })), 1)
 }
 
-func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) {
+func TestAHeldMessageThatMakesARecordTooLargeIsDeadLettered(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2", "3")...)
 	l.scripts["p/0/2"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
@@ -100,7 +101,7 @@ func TestAHeldMessageThatMakesARecordTooLargeGoesToTheDeadLetters(t *testing.T) 
 	same(t, "record", summary(w.group()), "v3 state=p/0/1, pending= p/0 next=2 held=[{3 3}]")
 }
 
-func TestAMessageThatFindsRoomByItselfIsNotRefusedForWhatIsHeldBesides(t *testing.T) {
+func TestAMessageThatFitsAloneIsNotRefusedBecauseOfHeldMessages(t *testing.T) {
 	for name, c := range map[string]struct {
 		held  []string
 		large string
@@ -124,7 +125,7 @@ func TestAMessageThatFindsRoomByItselfIsNotRefusedForWhatIsHeldBesides(t *testin
 	}
 }
 
-func TestAHeldMessageIsHandedOverAgainWhereItsCommitIsRefused(t *testing.T) {
+func TestAHeldMessageIsReturnedAgainIfItsCommitIsRefused(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
 	l.scripts["r/0/1"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
@@ -134,20 +135,20 @@ func TestAHeldMessageIsHandedOverAgainWhereItsCommitIsRefused(t *testing.T) {
 	w := smallWorker(l, bySequence)
 	same(t, "fates", w.process(numbered("1", "q/0/1", "r/0/1")...), []string{"processed", "processed", "rejected invalid"})
 	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected", "p/0/2 rejected"})
-	same(t, "returned", len(l.returned), 2) // for each plan, see admission.Handover
+	same(t, "returned", len(l.returned), 2) // once for each plan, see admission.Handover
 }
 
-func TestAHeldMessageIsHandedOverAgainWhereItsCommitLosesARace(t *testing.T) {
+func TestAHeldMessageIsReturnedAgainIfItsCommitConflicts(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reject", "q/0/2: fail")...)
 	w := l.worker(bySequence)
 	w.at = between("commit", func() { l.worker(bySequence).process(numbered("r/0/1")...) })
 	same(t, "fates", w.process(numbered("1", "q/0/1")...), []string{"processed", "processed"})
 	same(t, "dead letters", w.lettered(), []string{"p/0/2 rejected", "p/0/2 rejected"})
-	same(t, "returned", len(l.returned), 2) // for each plan, see admission.Handover
+	same(t, "returned", len(l.returned), 2) // once for each plan, see admission.Handover
 }
 
-func TestAHeldMessageIsNotDeadLetteredByAPlanThatIsNeverOffered(t *testing.T) {
+func TestAHeldMessageIsNotDeadLetteredByAnAbandonedPlan(t *testing.T) {
 	l := newLab(t)
 	l.worker(bySequence).process(numbered("2: reject", "q/0/2: blob=k")...)
 	w := l.worker(bySequence)
@@ -156,7 +157,7 @@ func TestAHeldMessageIsNotDeadLetteredByAPlanThatIsNeverOffered(t *testing.T) {
 	same(t, "dead letters", w.lettered(), nil)
 }
 
-func TestACommitHoldsNoMoreBytesThanATransactionTakes(t *testing.T) {
+func TestACommitHoldsNoMoreBytesThanATransactionAllows(t *testing.T) {
 	w := smallWorker(newLab(t), bySequence)
 	var messages []record.Message
 	for n := range uint64(30) {
@@ -165,7 +166,7 @@ func TestACommitHoldsNoMoreBytesThanATransactionTakes(t *testing.T) {
 	same(t, "fates", slices.Compact(w.process(messages...)), []string{"held"})
 }
 
-func TestAReplyThatNoTokenHoldsFailsItsMessage(t *testing.T) {
+func TestAReplyThatIsTooLargeForATokenFailsItsMessage(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: kb=257 reply", "b")...), []string{"retry", "retry"})
 	same(t, "record", summary(w.group()), "v0 state= pending=")
@@ -184,7 +185,7 @@ func (s narrow) Commit(ctx context.Context, c record.Commit) error {
 	return s.portStore.Commit(ctx, c)
 }
 
-func TestABatchThatFillsItsRecordIsPublishedOnTheWay(t *testing.T) {
+func TestABatchThatFillsItsRecordIsPublishedMeanwhile(t *testing.T) {
 	l := newLab(t)
 	var s narrow
 	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: &s})
@@ -194,7 +195,7 @@ func TestABatchThatFillsItsRecordIsPublishedOnTheWay(t *testing.T) {
 	same(t, "sent", l.arrived("out"), []string{"s/g/1", "s/g/2", "s/g/3"})
 }
 
-func TestWhatABatchCommittedBeforeItsTroubleIsPublished(t *testing.T) {
+func TestEffectsCommittedBeforeAnErrorArePublished(t *testing.T) {
 	l := newLab(t)
 	dying := l.worker(byKey)
 	dying.at = dies("trigger", failsBefore)

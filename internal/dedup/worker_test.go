@@ -12,25 +12,26 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A fault is what happens at a port call.
+// A fault is the fate of a port call.
 type fault int
 
 const (
 	works       fault = iota
 	failsBefore       // nothing was applied
-	failsAfter        // applied, and the answer is lost
+	failsAfter        // applied, and the reply is lost
 )
 
 var errInjected = errors.New("injected fault")
 
-// A worker is one process: an engine, and its way to the ports.
+// A worker is one process: an engine, and its connections to the ports.
 type worker struct {
 	*lab
 	*dedup.Engine
 	mu    sync.Mutex
 	trace []string
 	made  int // calls
-	// at decides about a call by its text, see trace, before it is made. It may do what another worker would do at that moment.
+	// at returns the fault of a call, given its text (see trace), before the call is made. It may
+	// also act as another worker at that moment.
 	at func(call string) fault
 }
 
@@ -79,7 +80,7 @@ func (l *lab) name() string {
 	return "a" + strconv.Itoa(l.names)
 }
 
-// call makes a port call, unless the test has another plan for it.
+// call makes a port call, unless the test injects a fault.
 func (w *worker) call(text string, do func() error) error {
 	w.mu.Lock()
 	w.trace = append(w.trace, text)
@@ -103,7 +104,7 @@ func (w *worker) call(text string, do func() error) error {
 	return errInjected
 }
 
-// nth is an at that acts once, on the n-th call (from 1) whose text starts so.
+// nth returns an at that acts once, on the n-th call (from 1) with a prefix.
 func nth(n int, prefix string, act func() fault) func(string) fault {
 	var seen atomic.Int64
 	return func(call string) fault {
@@ -114,17 +115,17 @@ func nth(n int, prefix string, act func() fault) func(string) fault {
 	}
 }
 
-// between is an at that lets others act before the first such call.
+// between returns an at that lets others act before the first call with a prefix.
 func between(prefix string, act func()) func(string) fault {
 	return nth(1, prefix, func() fault { act(); return works })
 }
 
-// once is an at that makes the first such call fail.
+// once returns an at that fails the first call with a prefix.
 func once(prefix string, f fault) func(string) fault {
 	return nth(1, prefix, func() fault { return f })
 }
 
-// both is an at that does what any of some does.
+// both returns an at that combines several.
 func both(ats ...func(string) fault) func(string) fault {
 	return func(call string) fault {
 		f := works
@@ -135,7 +136,7 @@ func both(ats ...func(string) fault) func(string) fault {
 	}
 }
 
-// always is an at that makes all such calls fail.
+// always returns an at that fails all calls with a prefix.
 func always(prefix string, f fault) func(string) fault {
 	return func(call string) fault {
 		if strings.HasPrefix(call, prefix) {
@@ -145,7 +146,8 @@ func always(prefix string, f fault) func(string) fault {
 	}
 }
 
-// dies is an at of a process that ends at its first such call, before it is made or after.
+// dies returns an at of a process that dies at its first call with a prefix, before it is made or
+// after.
 func dies(prefix string, at fault) func(string) fault {
 	var dead atomic.Bool
 	return func(call string) fault {
@@ -160,7 +162,7 @@ func dies(prefix string, at fault) func(string) fault {
 	}
 }
 
-// calls gives the trace and begins a new one.
+// calls returns the trace and begins a new one.
 func (w *worker) calls() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

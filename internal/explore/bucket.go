@@ -12,7 +12,7 @@ import (
 
 var _ record.Blobs = blobsPort{}
 
-// blobsPort is the bucket as a worker sees it.
+// blobsPort implements record.Blobs for a worker.
 type blobsPort struct{ *host }
 
 func (b blobsPort) Check(string) error { return nil }

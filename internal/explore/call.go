@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// errNoAnswer is all that a worker learns of a call that failed.
+// errNoAnswer is the error of every failed call: a worker does not learn more.
 var errNoAnswer = errors.New("no answer")
 
 // A touch is a set of parts that a call reads or changes.
@@ -19,21 +19,21 @@ const (
 	touchPast
 )
 
-// A call is one call of a port with its arguments. Equal calls are one and the same.
+// A call is one call of a port with its arguments. Equal calls are the same object.
 type call struct {
 	id      int32
 	op      string
 	text    string
 	touches touch
-	reads   bool // it changes nothing: before and after are the same
-	parts   int  // how many ways there are to apply it in part, and one
+	reads   bool // it changes nothing: the state is the same before and after
+	parts   int  // the number of ways to apply it partly or fully
 	apply   func(v view) outcome
 	some    func(v view, n int) outcome // one of those ways, from 1 on
 
 	memo map[memoKey]outcome
 }
 
-// view is the parts of a state, at a time.
+// view holds the parts of a state, at a time.
 type view struct {
 	store  *storePart
 	sends  *sendsPart
@@ -44,19 +44,19 @@ type view struct {
 	now    time.Time
 }
 
-// outcome is what a call leads to: the parts after it, and what the caller learns.
+// outcome is the result of a call: the parts after it, and the caller's answer.
 type outcome struct {
 	view   view
 	answer *answer
-	wrong  error // what the call did wrong
+	wrong  error // a violation by the call
 }
 
-// answer is what a caller learns. Equal answers at the same time are one and the same.
+// answer is the result that a caller receives. Equal answers at the same time are the same object.
 type answer struct {
 	id    int32
 	text  string // for people
 	now   time.Time
-	value any // shared: whoever hands it on copies it
+	value any // shared: copy it before use
 	err   error
 }
 
@@ -65,7 +65,7 @@ type memoKey struct {
 	clock                             uint8
 }
 
-// do makes a call, or remembers what it led to.
+// do makes a call, or returns its remembered outcome.
 func (c *call) do(v view) outcome {
 	k := memoKey{clock: v.clock}
 	if c.touches&touchStore != 0 {
@@ -91,7 +91,7 @@ func (c *call) do(v view) outcome {
 	return o.onto(v, c.touches)
 }
 
-// onto puts the parts that a call touches into a view.
+// onto copies the parts that a call touches into a view.
 func (o outcome) onto(v view, t touch) outcome {
 	after := v
 	if t&touchStore != 0 {
@@ -113,7 +113,7 @@ func (o outcome) onto(v view, t touch) outcome {
 	return o
 }
 
-// callOf gives the call of an operation and its arguments.
+// callOf returns the call of an operation and its arguments.
 func (w *world) callOf(c call, args ...any) *call {
 	return w.calls.one(c.op+keyOf(args...), func(id int32) *call {
 		c.id, c.memo = id, map[memoKey]outcome{}
@@ -121,17 +121,17 @@ func (w *world) callOf(c call, args ...any) *call {
 	})
 }
 
-// answerOf gives the answer of a key at a time. Equal keys stand for equal values.
+// answerOf returns the answer of a key at a time. Equal keys must have equal values.
 func (w *world) answerOf(key, text string, now time.Time, value any, err error) *answer {
 	return w.answers.one(keyOf(key, now), func(id int32) *answer {
 		return &answer{id: id, text: text, now: now, value: value, err: err}
 	})
 }
 
-// done is the answer of a call that has nothing to tell.
+// done returns the answer of a call without a result.
 func (w *world) done(now time.Time) *answer { return w.answerOf("done", "done", now, nil, nil) }
 
-// failed is the answer of a call that failed.
+// failed returns the answer of a failed call.
 func (w *world) failed(now time.Time) *answer {
 	return w.answerOf("no answer", "no answer", now, nil, errNoAnswer)
 }

@@ -6,20 +6,23 @@ import (
 	"strings"
 )
 
-// A delayed trigger comes when its sender is over, and so is whatever was at work by then that may commit something to a group: a delay stands for more time than both have.
-// Workers that take longer than half of it are not explored. On the queue it is its group, and behind that first who sent it, and then those that are still at work.
+// A delayed trigger is delivered when its sender has ended, and when every worker has ended that
+// was running then and may commit to a group: the delay stands for more time than both take.
+// Workers that take longer than half the delay are not explored. On the queue a delayed trigger is
+// written as its group, followed first by its sender, and after that has ended by the workers that
+// are still running.
 const (
 	sentBy   = ", sent by "
 	waitsFor = ", after "
 )
 
-// parseTrigger gives the group of a trigger, and whether it is a delayed one.
+// parseTrigger returns the group of a trigger, and whether it is a delayed one.
 func parseTrigger(t string) (group string, delayed bool) {
 	group, _, delayed = strings.Cut(t, ", ")
 	return group, delayed
 }
 
-// delay brings the delayed triggers of a state up to date, after something in it has ended.
+// delay updates the delayed triggers of a state, after a worker in it has ended.
 func (w *world) delay(s *state) *state {
 	if !slices.ContainsFunc(s.queues.triggers, func(t string) bool { _, delayed := parseTrigger(t); return delayed }) {
 		return s
@@ -48,7 +51,7 @@ func (w *world) delay(s *state) *state {
 	return &next
 }
 
-// extend has the delayed triggers that wait for a run wait for its late commit too.
+// extend makes the delayed triggers that wait for a run wait for its late commit too.
 func (p *queuesPart) extend(r *run, late *call) {
 	for i, t := range p.triggers {
 		if _, list, ok := strings.Cut(t, waitsFor); ok && slices.Contains(strings.Split(list, ", "), r.name) {
@@ -57,7 +60,7 @@ func (p *queuesPart) extend(r *run, late *call) {
 	}
 }
 
-// atWork names the workers that may commit something to a group, and the commits that are on their way.
+// atWork returns the names of the workers that may commit to a group, and of the commits in flight.
 func (s *state) atWork() []string {
 	var names []string
 	for _, r := range s.runs {
@@ -76,5 +79,5 @@ func (s *state) atWork() []string {
 	return slices.Compact(names)
 }
 
-// name names a call that is on its way.
+// name returns the name of a call in flight.
 func (c *call) name() string { return "call " + strconv.Itoa(int(c.id)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// finish acknowledges what a run has settled and gives the rest back.
+// finish acknowledges the messages that a run has settled and returns the others.
 func (w *world) finish(s *state, r *run, out []step) []step {
 	text := r.name + ": ends"
 	past, err := w.judge(s, r)
@@ -30,7 +30,8 @@ func (w *world) finish(s *state, r *run, out []step) []step {
 	return out
 }
 
-// takeAway removes the other delivery of what a run has acknowledged late: it waits, or another worker has it, which can neither acknowledge it nor give it back then.
+// takeAway models a late acknowledgement that succeeds: the second delivery disappears from the
+// queue, or from the worker that holds it, whose own acknowledgement then has no effect.
 func (w *world) takeAway(s *state, r *run, out []step) []step {
 	other := r.items[0] + again
 	next := *s
@@ -48,7 +49,7 @@ func (w *world) takeAway(s *state, r *run, out []step) []step {
 	return append(out, step{text: text, free: true, next: &next})
 }
 
-// undone tells what has to be delivered again.
+// undone returns a function that reports which items have to be redelivered.
 func (e *end) undone(k kind) func(string, int) bool {
 	return func(item string, i int) bool {
 		switch k {
@@ -64,7 +65,7 @@ func (e *end) undone(k kind) func(string, int) bool {
 	}
 }
 
-// judge looks at what a run says that it did, and notes what clients were told.
+// judge checks the outcomes that a run reports, and records the answers to clients.
 func (w *world) judge(s *state, r *run) (*pastPart, error) {
 	past := s.past
 	undone := r.end.undone(r.kind)
@@ -94,7 +95,8 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 	return w.answered(s, past, r)
 }
 
-// honest checks that an outcome tells what is so: a message that is settled by its token has the reply of the attempt that was committed.
+// honest checks that an outcome is true: a message that is settled by its token has the reply of
+// the committed attempt.
 func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 	a, err := w.arrival(name)
 	if err != nil {
@@ -112,10 +114,10 @@ func (w *world) honest(past *pastPart, name string, o record.Outcome) error {
 	return nil
 }
 
-// accepted comes before the name of a message whose client was told that it is accepted.
+// accepted is the prefix for a message whose client was told that it is accepted.
 const accepted = "the sender of "
 
-// answered notes what the client of a request, or a leased consumer's caller, was told.
+// answered records the answer to the client of a request, or to the caller of a leased consumer.
 func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 	item, told := r.items[0], r.end.told
 	if r.kind == serves {
@@ -124,7 +126,7 @@ func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 			return nil, fmt.Errorf("%s: %w", item, err)
 		}
 		deleted := strings.HasPrefix(request.Do, "DELETE") || strings.HasPrefix(told, "410")
-		if deleted { // with what had been applied by then
+		if deleted { // with the number of times it had been applied by then
 			told += strings.Repeat(" applied", w.timesApplied(request, past.applied))
 			if past.told[item] != "" {
 				return past, nil
@@ -132,7 +134,8 @@ func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 		} else if told == "202" {
 			return w.tell(past, accepted+request.Message, told)
 		} else if reply, ok := strings.CutPrefix(told, "200 "); !ok {
-			return past, nil // only replies have to agree: 404 may come before 200, and 410 after it
+			// only replies have to agree: 404 may come before 200, and 410 after it
+			return past, nil
 		} else if !slices.Contains(past.applied, reply) {
 			return nil, fmt.Errorf("%s was told the reply of an attempt that was not committed: %q", item, reply)
 		}
@@ -143,7 +146,8 @@ func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 	return w.tell(past, item, told)
 }
 
-// expected tells what is wrong with an answer to a request with which nothing is wrong, but that its identity may be another content's.
+// expected returns an error if an answer is not possible for a valid request. Its identity may
+// belong to other content.
 func (w *world) expected(s *state, r Request, told string) error {
 	code, _, _ := strings.Cut(told, " ")
 	codes := map[string][]string{http.MethodPut: {"200", "201", "410"}, http.MethodPost: {"200", "202", "404", "410"}, http.MethodDelete: {"204", "404", "410"}}
@@ -162,7 +166,7 @@ func (w *world) expected(s *state, r Request, told string) error {
 	return nil
 }
 
-// hasOther reports whether another content is put under a request's name.
+// hasOther reports whether another request has the same name but other content.
 func (w *world) hasOther(r Request) bool {
 	m := w.scenario.message(r.Message)
 	for _, other := range w.scenario.Requests {
@@ -173,7 +177,8 @@ func (w *world) hasOther(r Request) bool {
 	return false
 }
 
-// safe reports why a message must not be acknowledged now: it is neither applied, nor held, nor a dead letter, nor waits in another delivery.
+// safe returns an error if a message must not be acknowledged now: it is neither applied, nor held,
+// nor a dead letter, nor in another delivery.
 func (w *world) safe(s *state, r *run, name string) error {
 	m := w.scenario.message(name)
 	a, err := w.arrival(name)
@@ -189,7 +194,7 @@ func (w *world) safe(s *state, r *run, name string) error {
 	}
 	for _, line := range s.past.applied {
 		if b, err := w.arrival(nameIn(line)); err == nil && b.Token() == a.Token() && (b.Fingerprint() == a.Fingerprint() || a.ByNumber) {
-			return nil // a number that was passed is a duplicate, whatever comes under it
+			return nil // a number that was passed is a duplicate, with any content
 		}
 	}
 	for _, h := range s.store.contents.Held {

@@ -15,23 +15,24 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A host stands between a worker that is rebuilt and its ports: it gives the answers that the worker had, one after the other, and stops it at the first call that was not
-// answered yet. Code that makes different calls after the same answers can't be explored; the host panics then.
+// A host implements the ports of a worker that is run again. It returns the recorded answers, one
+// after the other, and stops the worker at the first call without one. Code that makes different
+// calls after the same answers can't be explored; then the host panics.
 type host struct {
 	w      *world
 	name   string
-	script []*run // what was asked and answered, oldest first
+	script []*run // calls and answers, oldest first
 
 	mu      sync.Mutex
 	at      int
-	used    []bool // what of script was given
+	used    []bool // the answers of script that were returned
 	now     time.Time
 	names   int
 	asked   *call
 	stopped bool
 }
 
-// ask gives the recorded answer, or notes the call and ends the goroutine.
+// ask returns the recorded answer, or records the call and ends the goroutine.
 func (a *host) ask(c call, args ...any) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,13 +59,14 @@ func (a *host) ask(c call, args ...any) *answer {
 	return step.given
 }
 
-// opSend is the one call that a worker makes several of side by side: to each destination one. They are asked in the order of their texts, and answered whichever comes first.
+// opSend is the one call that a worker makes several of concurrently, one to each destination. They
+// are sorted by their texts, and answered in any order.
 const opSend = "send"
 
 // opCommit is the call that applies messages of groups.
 const opCommit = "commit"
 
-// find gives the place of a call's answer in the script, or the script's end.
+// find returns the index of a call's answer in the script, or the script's end.
 func (a *host) find(c *call) int {
 	i := a.at
 	for c.op == opSend && i < len(a.script) && a.script[i].parent.call.op == opSend && (a.used[i] || a.script[i].parent.call.text != c.text) {
@@ -79,7 +81,7 @@ func (a *host) clock() time.Time {
 	return a.now
 }
 
-// newID names an attempt after the delivery that it is for.
+// newID names an attempt after its delivery.
 func (a *host) newID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,14 +89,14 @@ func (a *host) newID() string {
 	return a.name + "-" + strconv.Itoa(a.names)
 }
 
-// work is what a handler does, as far as anybody sees it: it fails or it does not.
+// work is the visible part of a handler: it fails or it does not.
 func (a *host) work(name string) error {
 	c := call{op: "handle", reads: true, text: "handle " + name}
 	c.apply = func(v view) outcome { return outcome{view: v, answer: a.w.done(v.now)} }
 	return a.ask(c, name).err
 }
 
-// storePort is the store as a worker sees it.
+// storePort implements record.Store for a worker.
 type storePort struct{ *host }
 
 var (
@@ -103,14 +105,15 @@ var (
 	_ record.Sender = senderPort{}
 )
 
-// loaded is the value of a Load's answer: a store to load it from again, so that every worker has copies of its own.
+// loaded is the answer of a Load: a store from which it can be loaded again, so that every worker
+// gets its own copies.
 type loaded struct {
 	store  *memstore.Store
 	groups []record.GroupKey
 	tokens []record.TokenKey
 }
 
-// Load reads the groups, and then the tokens: much may happen between the two.
+// Load reads the groups, and then the tokens: other workers may act between the two.
 func (s storePort) Load(_ context.Context, groups []record.GroupKey, tokens []record.TokenKey) (gs []record.Group, ts []record.Token, err error) {
 	if len(groups) > 0 || len(tokens) == 0 {
 		if gs, _, err = s.load(groups, nil); err != nil {
@@ -124,7 +127,8 @@ func (s storePort) Load(_ context.Context, groups []record.GroupKey, tokens []re
 }
 
 func (s storePort) load(groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
-	sorted := slices.Clone(tokens) // their order is no matter of the protocol, and may come from a map
+	// the order does not matter for the protocol, and may come from a map
+	sorted := slices.Clone(tokens)
 	slices.SortFunc(sorted, func(a, b record.TokenKey) int { return strings.Compare(string(a[:]), string(b[:])) })
 	c := call{op: "load", touches: touchStore, reads: true, text: "load" + s.w.names(groups, sorted)}
 	c.apply = func(v view) outcome {
@@ -166,7 +170,8 @@ func (s storePort) MarkDone(_ context.Context, tokens []record.Token) error {
 	return s.ask(p, sorted).err
 }
 
-// parts counts the ways to apply some of a list of writes or, the last one, all: any of them may be missing. Part gives one.
+// parts returns the number of ways to apply a list of writes: any of them may be missing; the last
+// way applies all. part returns one of these ways.
 func parts(n int) int { return 1<<n - 1 }
 
 func part[T any](list []T, which int) []T {
@@ -239,7 +244,8 @@ func (s storePort) Groups(_ context.Context, stream string, after record.GroupKe
 	if a.err != nil {
 		return nil, a.err
 	}
-	return a.value.(*memstore.Store).Groups(context.Background(), stream, after, limit) // put there above
+	// put there above
+	return a.value.(*memstore.Store).Groups(context.Background(), stream, after, limit)
 }
 
 func (s storePort) Tokens(context.Context, record.TokenKey, int) ([]record.Token, error) {
@@ -250,10 +256,10 @@ func (s storePort) Expire(context.Context, int) (int, error) {
 	return 0, errors.New("not explored")
 }
 
-// queuesPort is the queues as a worker sees them.
+// queuesPort implements record.Queues for a worker.
 type queuesPort struct{ *host }
 
-// put changes the queues by each of a list.
+// put changes the queues for each element of a list.
 func (q queuesPort) put(op string, what []string, change func(*queuesPart, string)) error {
 	c := call{op: op, touches: touchQueues, text: op + " " + strings.Join(what, ", "), parts: parts(len(what))}
 	c.some = func(v view, n int) outcome {
@@ -272,7 +278,7 @@ func (q queuesPort) put(op string, what []string, change func(*queuesPart, strin
 	return q.ask(c, what).err
 }
 
-// Trigger puts triggers on the queue. See sentBy for one with a delay.
+// Trigger puts triggers on the queue. For one with a delay see sentBy.
 func (q queuesPort) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {
 	var what []string
 	for _, g := range groups {
@@ -289,7 +295,7 @@ func (q queuesPort) Return(_ context.Context, messages []record.Message) error {
 	return q.enqueue("return", messages)
 }
 
-// Defer puts messages back for later; any time is as good as another.
+// Defer puts messages back for later; the delay does not matter.
 func (q queuesPort) Defer(_ context.Context, messages []record.Message) error {
 	return q.enqueue("defer", messages)
 }
@@ -315,17 +321,17 @@ func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) erro
 	return q.put("dead-letter", what, func(p *queuesPart, d string) { p.dead = append(p.dead, d) })
 }
 
-// deadEffect is what the dead letter of an effect is known by.
+// deadEffect returns the name of an effect's dead letter.
 func deadEffect(to, body string) string { return "to " + to + ", " + body }
 
-// effectIn gives the body of the effect that a dead letter is of.
+// effectIn returns the body of the effect in a dead letter.
 func effectIn(letter string) (body string, ok bool) {
 	letter, ok = strings.CutPrefix(letter, "to ")
 	_, body, _ = strings.Cut(letter, ", ")
 	return body, ok
 }
 
-// Pause is the time between two tries, which may be all that the worker had.
+// Pause is the time between two tries, in which the worker's deadline may pass.
 func (q queuesPort) Pause(context.Context, int) error {
 	if !q.w.scenario.Hurries {
 		return nil
@@ -335,7 +341,7 @@ func (q queuesPort) Pause(context.Context, int) error {
 	return q.ask(c).err
 }
 
-// senderPort is a destination as a worker sees it.
+// senderPort implements record.Sender for a worker.
 type senderPort struct {
 	*host
 	to string

@@ -11,16 +11,18 @@ import (
 	"github.com/effectively-once/once/internal/dedup/memstore"
 )
 
-// The parts of a world. None of them is ever changed: a call makes a new one. Equal parts are one and the same, so that states are compared by the parts' numbers.
+// The parts of a world are immutable: a call makes a new one. Equal parts are the same object, so
+// that states are compared by the parts' numbers.
 
-// storePart is what a store keeps.
+// storePart is the content of the store.
 type storePart struct {
 	id       int32
-	store    *memstore.Store // its clock is the zero time: nobody reads it
+	store    *memstore.Store // its clock is the zero time and not used
 	contents memstore.Contents
 }
 
-// sendsPart is what a destination has received: the first copy of each delivery, in their order.
+// sendsPart is the list of deliveries that destinations have received: the first copy of each, in
+// order.
 type sendsPart struct {
 	id   int32
 	list []sent
@@ -30,26 +32,28 @@ type sendsPart struct {
 type sent struct {
 	Identity    string
 	To          string
-	Path        string // stream and group that it came from
+	Path        string // the stream and group that sent it
 	Incarnation uint64
 	Number      uint64
 	Sequence    uint64
 	Body        string
 }
 
-// queuesPart is what waits on queues and with clients. Lists are sorted: any of them may be taken at any time.
+// queuesPart is the content of queues, and of clients' requests. Lists are sorted, because any
+// element may be taken at any time.
 type queuesPart struct {
 	id       int32
 	messages []string // on the ingress queue, by name
 	triggers []string // groups
-	requests []string // that clients wait for, by name
+	requests []string // of waiting clients, by name
 	guarded  []string // messages for the leased consumer
 	dead     []string // "name: reason"
-	// taken tells, by what was received, the numbers that cannot name another worker: bit n stands for number n+1.
+	// taken holds, by received item, the numbers that can't be used to name another worker: bit n
+	// stands for number n+1.
 	taken map[string]uint64
 }
 
-// blobsPart is what a bucket holds.
+// blobsPart is the content of a bucket.
 type blobsPart struct {
 	id        int32
 	staged    map[string]stagedBlob
@@ -61,14 +65,14 @@ type stagedBlob struct {
 	At   time.Time
 }
 
-// pastPart is what happened, as nobody in the system knows it.
+// pastPart is the history, as seen from outside the system.
 type pastPart struct {
 	id      int32
 	applied []string          // "name by attempt", in order
-	told    map[string]string // what clients were told, by request or message
+	told    map[string]string // answers to clients, by request or message
 }
 
-// table keeps one of all equal parts.
+// table keeps one object for all equal parts.
 type table[T any] struct {
 	byKey map[string]*T
 	list  []*T
@@ -76,7 +80,7 @@ type table[T any] struct {
 
 func newTable[T any]() *table[T] { return &table[T]{byKey: map[string]*T{}} }
 
-// one gives the part of a key, which make makes where there is none.
+// one returns the part of a key. If there is none, it calls make.
 func (t *table[T]) one(key string, make func(id int32) *T) *T {
 	if p, ok := t.byKey[key]; ok {
 		return p
@@ -90,7 +94,7 @@ func (t *table[T]) one(key string, make func(id int32) *T) *T {
 func keyOf(parts ...any) string {
 	text, err := json.Marshal(parts)
 	if err != nil {
-		panic(fmt.Sprintf("explore: %v", err)) // only values that can be written are kept
+		panic(fmt.Sprintf("explore: %v", err)) // only values that can be marshalled are kept
 	}
 	return string(text)
 }
@@ -102,7 +106,7 @@ func (w *world) storeOf(s *memstore.Store) *storePart {
 	})
 }
 
-// sound finds what the store may forget, and must not.
+// sound returns an error if the store may forget a record that it must keep.
 func (p *storePart) sound() error {
 	for _, g := range p.contents.Groups {
 		if !g.Expires.IsZero() && (g.HasEffects() || g.HasHeld()) {
@@ -112,7 +116,7 @@ func (p *storePart) sound() error {
 	return nil
 }
 
-// at gives a copy of the store that can be worked on, at a time.
+// at returns a mutable copy of the store, at a time.
 func (p *storePart) at(now time.Time) *memstore.Store {
 	return p.store.Snapshot(func() time.Time { return now })
 }
@@ -121,7 +125,7 @@ func (w *world) sendsOf(list []sent) *sendsPart {
 	return w.sends.one(keyOf(list), func(id int32) *sendsPart { return &sendsPart{id, list} })
 }
 
-// change gives a copy of the queues after a change.
+// change returns a copy of the queues after a change.
 func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	c := *q
 	c.messages, c.triggers, c.requests = slices.Clone(q.messages), slices.Clone(q.triggers), slices.Clone(q.requests)
@@ -144,7 +148,7 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	})
 }
 
-// trigger adds a trigger. More of one group than there are publishers make no difference: whoever publishes does it for all.
+// trigger adds a trigger. More triggers of one group than there are publishers make no difference.
 func (q *queuesPart) trigger(group string, most int) {
 	n := 0
 	for _, g := range q.triggers {
@@ -157,7 +161,7 @@ func (q *queuesPart) trigger(group string, most int) {
 	}
 }
 
-// without gives a list without one of its words.
+// without returns a list without one occurrence of a word.
 func without(list []string, word string) []string {
 	i := slices.Index(list, word)
 	return slices.Delete(list, i, i+1)
@@ -171,7 +175,7 @@ func (w *world) pastOf(applied []string, told map[string]string) *pastPart {
 	return w.pasts.one(keyOf(applied, told), func(id int32) *pastPart { return &pastPart{id, applied, told} })
 }
 
-// tell notes what a client was told, which must never be two different things.
+// tell records an answer to a client. Two different answers are an error.
 func (w *world) tell(p *pastPart, who, what string) (*pastPart, error) {
 	if before, ok := p.told[who]; ok {
 		if before != what {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Player goes through a scenario step by step, as a trace says.
+// A Player executes the steps of a trace in a scenario.
 type Player struct {
 	w  *world
 	at *state
@@ -21,8 +21,8 @@ func Play(s *Scenario) (*Player, error) {
 	return &Player{w, &state{view: v, left: s.Budget.left()}}, nil
 }
 
-// Step takes the step of a text, and tells what came of it: the answer of the call, and what its worker does next. The error is what is wrong with the step, or says that there is none
-// of that text.
+// Step executes the step with a text, and returns its result: the answer of the call, and the
+// worker's next call. It returns an error if the step is a violation, or if no step has that text.
 func (p *Player) Step(text string) (string, error) {
 	for _, st := range p.w.steps(p.at) {
 		if st.text != text {
@@ -38,7 +38,7 @@ func (p *Player) Step(text string) (string, error) {
 	return "", fmt.Errorf("no such step now; there are:\n%s", strings.Join(p.Steps(), "\n"))
 }
 
-// Steps lists the texts of the steps that may be taken now.
+// Steps returns the texts of the possible steps.
 func (p *Player) Steps() []string {
 	var out []string
 	for _, st := range p.w.steps(p.at) {
@@ -73,7 +73,7 @@ func (p *Player) told(was *state) string {
 	return strings.Join(out, "\n")
 }
 
-// Rest tells whether nothing is left to be done, and what is wrong if it is not as it should be.
+// Rest reports whether nothing is left to do. It returns an error if that state violates a rule.
 func (p *Player) Rest() (bool, error) {
 	if !p.at.idle() {
 		return false, nil

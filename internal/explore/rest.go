@@ -7,11 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// atRest looks at a state in which nothing is left to be done: all that was to happen has happened, and after a sweep nothing lies about.
+// atRest checks a state in which nothing is left to do: all effects have happened, and after a
+// sweep nothing is left over.
 func (x *search) atRest(s *state) error {
 	if err := x.w.complete(s); err != nil {
 		return err
@@ -25,7 +26,8 @@ func (x *search) atRest(s *state) error {
 	return err
 }
 
-// complete checks that every message was applied, or is a dead letter where it may be one, and that all that was applied is visible.
+// complete checks that every message was applied, or is a dead letter if that is allowed, and that
+// all effects are visible.
 func (w *world) complete(s *state) error {
 	for name := range w.scenario.Messages {
 		if err := w.accounted(s, name); err != nil {
@@ -77,7 +79,8 @@ func (w *world) complete(s *state) error {
 	return w.marked(s)
 }
 
-// arrived tells where an effect is missing: it is neither there nor a dead letter of that destination.
+// arrived returns an error if an effect is missing: a destination has neither received it nor
+// refused it as a dead letter.
 func (w *world) arrived(s *state, body string) error {
 	for _, to := range w.scenario.destinations() {
 		if !slices.ContainsFunc(s.sends.list, func(t sent) bool { return t.Body == body && t.To == to }) && !slices.Contains(s.queues.dead, deadEffect(to, body)) {
@@ -87,7 +90,7 @@ func (w *world) arrived(s *state, body string) error {
 	return nil
 }
 
-// toldOfGaps checks that the destinations know of skipped numbers.
+// toldOfGaps checks that the destinations were notified of skipped numbers.
 func (w *world) toldOfGaps(s *state, g record.Group) error {
 	if !w.scenario.Stream.Events {
 		return nil
@@ -110,7 +113,7 @@ func (w *world) tombstone(s *state, name string) bool {
 	return slices.ContainsFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == key && t.Deleted() })
 }
 
-// accounted checks what became of one message.
+// accounted checks the fate of one message.
 func (w *world) accounted(s *state, name string) error {
 	a, err := w.arrival(name)
 	if err != nil {
@@ -118,7 +121,8 @@ func (w *world) accounted(s *state, name string) error {
 	}
 	applied := slices.ContainsFunc(s.past.applied, func(line string) bool {
 		b, err := w.arrival(nameIn(line))
-		return nameIn(line) == name || a.ByNumber && err == nil && b.Token() == a.Token() // a number that was passed is a duplicate, whatever comes under it
+		// a number that was passed is a duplicate, with any content
+		return nameIn(line) == name || a.ByNumber && err == nil && b.Token() == a.Token()
 	})
 	ran := slices.ContainsFunc(s.past.applied, func(line string) bool { return nameIn(line) == name })
 	if w.scenario.Stream.Stateless {
@@ -152,7 +156,7 @@ func (w *world) accounted(s *state, name string) error {
 	return nil
 }
 
-// copies reports whether two names are of one message: what it depends on is no part of what it is.
+// copies reports whether two names are of one message: dependencies are not part of its content.
 func (w *world) copies(one, other string) bool {
 	if one == other || w.scenario.Messages[one].Source == "" {
 		return one == other
@@ -162,13 +166,14 @@ func (w *world) copies(one, other string) bool {
 	return err1 == nil && err2 == nil && a.Token() == b.Token() && a.Fingerprint() == b.Fingerprint()
 }
 
-// justly reports whether a message is a dead letter for a reason that the scenario knows, and that is true.
+// justly reports whether a message is a dead letter for a reason that the scenario allows, and that
+// is true.
 func (w *world) justly(s *state, a *admission.Arrival, name string, reason record.Reason) bool {
 	if !slices.Contains(w.scenario.Dead[name], reason) {
 		return false
 	}
 	switch reason {
-	case record.ReasonKeyReuse: // by another one, which was applied
+	case record.ReasonKeyReuse: // of another message, which was applied
 		return w.scenario.Stream.Stateless || slices.ContainsFunc(s.past.applied, func(line string) bool {
 			b, err := w.arrival(nameIn(line))
 			return err == nil && b.Token() == a.Token() && b.Fingerprint() != a.Fingerprint()
@@ -199,7 +204,7 @@ func (w *world) promised(s *state, name string) bool {
 	return false
 }
 
-// marked checks that the tokens of what was applied say so, as long as they are remembered.
+// marked checks that the tokens of applied messages are done, until they expire.
 func (w *world) marked(s *state) error {
 	if w.scenario.Stream.Admission == record.BySequence && !w.scenario.Stream.Reply || w.scenario.Forgets || !s.now.Before(start().Add(w.remembered())) {
 		return nil
@@ -215,7 +220,8 @@ func (w *world) marked(s *state) error {
 		}
 		switch t := s.store.contents.Tokens[i]; {
 		case t.Reason == record.ReasonDeleted:
-		case t.Fingerprint != a.Fingerprint() && !t.OfRequest(): // which has its route in it
+		// the fingerprint of a request contains its route
+		case t.Fingerprint != a.Fingerprint() && !t.OfRequest():
 			return fmt.Errorf("its token is of another content: %s", line)
 		case t.Expires.Before(start().Add(w.remembered())):
 			return fmt.Errorf("its token is forgotten too early: %s", line)
@@ -226,7 +232,7 @@ func (w *world) marked(s *state) error {
 	return nil
 }
 
-// remembered is for how long at least a message is known to be done.
+// remembered returns the minimum time for which a message is known to be done.
 func (w *world) remembered() time.Duration {
 	switch {
 	case w.scenario.Stream.Retention > 0:
@@ -236,7 +242,8 @@ func (w *world) remembered() time.Duration {
 	}
 }
 
-// swept sweeps the groups and the bucket of a state, without any fault, and looks for what is left.
+// swept sweeps the groups and the bucket of a state, without any fault, and checks that nothing is
+// left over.
 func (w *world) swept(s *state) error {
 	for _, key := range w.scenario.groups() {
 		var err error
@@ -275,7 +282,7 @@ func (w *world) swept(s *state) error {
 	return nil
 }
 
-// longAfter is a time by which nobody waits for anything.
+// longAfter is a time at which no worker is waiting any more.
 const longAfter = 250
 
 // alone runs one worker to its end, without any fault.

@@ -5,21 +5,19 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-lambda-go/events"
-
-	"github.com/effectively-once/once/internal/api"
-	"github.com/effectively-once/once/internal/lease"
-	"github.com/effectively-once/once/internal/process"
-	"github.com/effectively-once/once/internal/publish"
+	"github.com/effectively-once/once/internal/dedup/lease"
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
+	"github.com/effectively-once/once/internal/system/process"
+	"github.com/effectively-once/once/internal/system/publish"
 )
 
-// A kind is what a worker does.
+// A kind is the kind of a worker.
 type kind uint8
 
 const (
@@ -33,50 +31,53 @@ const (
 	kinds
 )
 
-// String gives the kind's word.
+// String returns the kind's word.
 func (k kind) String() string {
 	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "guard"}[k]
 }
 
-// A run is a worker between two calls: what it received, and what its calls so far were answered. That is all that its next call depends on.
+// A run is a worker between two calls: its input, and the answers to its calls so far. Its next
+// call depends only on these.
 type run struct {
 	id    int32
 	kind  kind
 	name  string
-	items []string // what it received
+	items []string // its input
 	first time.Time
 
 	parent *run    // before the last answer; nil at the start
 	given  *answer // the last answer
 	length int     // answers so far
 
-	// lapsed tells that the time of its delivery is over: the queue has delivered once more what it received.
-	lapsed bool
-	twin   *run // the same one after that
+	// lapsed says that the visibility time of its delivery has ended: the queue has redelivered its
+	// messages.
+	lapsed  bool
+	overdue *run // this run with lapsed set
 
-	// traced tells that a write may have left the run's name somewhere.
+	// traced says that a write may have stored the run's name.
 	traced bool
 
-	call *call // what it does next; nil when it has ended
+	call *call // the next call; nil if the run has ended
 	end  *end
 	next map[*answer]*run
 }
 
-// end is what came out of a run.
+// end is the result of a run.
 type end struct {
-	again map[string]bool           // messages and triggers that have to be delivered again
+	again map[string]bool           // messages and triggers that have to be redelivered
 	fates map[string]record.Outcome // of messages, by name
-	told  string                    // to the client of a request; empty where the client asks again
+	// the answer to the client of a request; empty if the client repeats the request
+	told string
 }
 
-// begin gives the run that has just received something.
+// begin returns the run of a worker that has just received its input.
 func (w *world) begin(k kind, name string, items []string, now time.Time) *run {
 	return w.advanced(w.runs.one(keyOf(k, name, items, now), func(id int32) *run {
 		return &run{id: id, kind: k, name: name, items: items, first: now, next: map[*answer]*run{}}
 	}))
 }
 
-// after gives the run that has got an answer.
+// after returns the run after an answer.
 func (w *world) after(r *run, a *answer) *run {
 	next, ok := r.next[a]
 	if !ok {
@@ -90,18 +91,18 @@ func (w *world) after(r *run, a *answer) *run {
 	return w.advanced(next)
 }
 
-// lapsed gives the run that goes on when the time of its delivery is over.
+// lapsed returns the run after the visibility time of its delivery has ended.
 func (w *world) lapsed(r *run) *run {
-	if r.twin == nil {
+	if r.overdue == nil {
 		c := *r
 		c.id, c.lapsed, c.next = int32(len(w.runs.list)), true, map[*answer]*run{} //nolint:gosec // see table.one
 		w.runs.list = append(w.runs.list, &c)
-		r.twin = &c
+		r.overdue = &c
 	}
-	return r.twin
+	return r.overdue
 }
 
-// advanced finds out what a run does next, by running the real code from its beginning.
+// advanced determines the next call of a run, by running the real code from its beginning.
 func (w *world) advanced(r *run) *run {
 	if r.call != nil || r.end != nil {
 		return r
@@ -112,7 +113,7 @@ func (w *world) advanced(r *run) *run {
 	}
 	var e *end
 	done := make(chan struct{})
-	go func() { // which the host ends
+	go func() { // ended by the host
 		defer close(done)
 		e = w.perform(a, r)
 	}()
@@ -125,7 +126,7 @@ func (w *world) advanced(r *run) *run {
 	return r
 }
 
-// perform is the code of a worker.
+// perform runs the code of a worker.
 func (w *world) perform(a *host, r *run) *end {
 	ctx := context.Background()
 	e := w.engine(a)
@@ -134,10 +135,9 @@ func (w *world) perform(a *host, r *run) *end {
 		return w.process(ctx, a, r)
 	case publishes:
 		out := &end{again: map[string]bool{}}
-		event := events.SQSEvent{Records: []events.SQSMessage{{MessageId: r.items[0], Body: wire.ToTrigger(record.GroupKey{Stream: stream, Group: r.items[0]}).Body}}}
-		response, _ := publish.New(e, nil, nil).Handle(ctx, event)
-		for _, f := range response.BatchItemFailures {
-			out.again[f.ItemIdentifier] = true
+		trigger := queue.Delivery{Message: wire.ToTrigger(record.GroupKey{Stream: stream, Group: r.items[0]}), ID: r.items[0]}
+		if publish.New(e, publish.Options{}).Handle(ctx, []queue.Delivery{trigger})[0].Retry {
+			out.again[trigger.ID] = true
 		}
 		return out
 	case serves:
@@ -155,7 +155,7 @@ func (w *world) perform(a *host, r *run) *end {
 	return &end{}
 }
 
-// witness is the engine that notes what it said of each message.
+// witness is the engine, and records its outcomes.
 type witness struct {
 	process.Engine
 	fates map[string]record.Outcome
@@ -171,32 +171,34 @@ func (e witness) Process(ctx context.Context, messages []record.Message) []recor
 
 func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	out := &end{again: map[string]bool{}, fates: map[string]record.Outcome{}}
-	decode := func(m events.SQSMessage) (record.Message, error) {
-		name, _, _ := strings.Cut(m.MessageId, " ")
+	decode := func(d *queue.Delivery) (record.Message, error) {
+		name, _, _ := strings.Cut(d.ID, " ")
 		return w.scenario.message(name), nil
 	}
-	var event events.SQSEvent
+	var batch []queue.Delivery
 	for i, name := range r.items {
-		received := events.SQSMessage{
-			MessageId: fmt.Sprintf("%s %d", name, i), EventSourceARN: "arn:aws:sqs:eu-west-1:111122223333:ingress",
-			Attributes: map[string]string{"ApproximateReceiveCount": strconv.Itoa(w.scenario.Receives)},
-		}
+		d := queue.Delivery{Queue: "ingress", ID: fmt.Sprintf("%s %d", name, i), Receives: w.scenario.Receives, Sent: r.first.Add(-time.Hour)}
 		if w.scenario.FIFO {
 			m := w.scenario.message(name)
-			received.EventSourceARN += ".fifo"
-			received.Attributes["MessageGroupId"] = m.GroupName()
+			d.Queue, d.Group = "ingress.fifo", m.GroupName()
 		}
-		event.Records = append(event.Records, received)
+		batch = append(batch, d)
 	}
-	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{MaxReceives: w.scenario.Tries})
-	response, _ := handler.Handle(ctx, event)
-	for _, f := range response.BatchItemFailures {
-		out.again[f.ItemIdentifier] = true
+	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{
+		Retry: func(string) record.RetryPolicy {
+			return record.RetryPolicy{First: time.Second, Max: time.Second, For: time.Second}
+		},
+		MinTries: w.scenario.minTries(), Random: func(int64) int64 { return 0 }, Now: a.clock,
+	})
+	for i, disposition := range handler.Handle(ctx, batch) {
+		if disposition.Retry {
+			out.again[batch[i].ID] = true
+		}
 	}
 	return out
 }
 
-// serve answers a request at the real front door.
+// serve handles a request with the real front door.
 func (w *world) serve(a *host, name string) *end {
 	r := w.scenario.Requests[name]
 	method, path, _ := strings.Cut(r.Do, " ")
@@ -219,7 +221,7 @@ func (w *world) serve(a *host, name string) *end {
 	return &end{told: told}
 }
 
-// guard runs the scenario's handler as a leased consumer, which remembers what it answered and nothing else.
+// guard runs the scenario's handler as a leased consumer, which keeps nothing but its replies.
 func (w *world) guard(ctx context.Context, a *host, name string) *end {
 	g := lease.New(storePort{a}, lease.Config{
 		Lease: 2 * time.Duration(w.scenario.Tick), Now: a.clock, NewID: a.newID, Pause: func(context.Context, time.Duration) error { return nil },

@@ -17,11 +17,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Scenario is what is explored: what arrives, who works on it, and how much may go wrong. All of it is tried in every order.
+// A Scenario is the input of an exploration: messages, workers, and the number of faults. All
+// orders are explored.
 type Scenario struct {
 	// Name is the name of its file.
 	Name string `yaml:"-"`
-	// About says in a sentence what the scenario is after.
+	// About describes the purpose of the scenario in a sentence.
 	About string `yaml:"about"`
 
 	Stream   Stream             `yaml:"stream"`
@@ -29,50 +30,59 @@ type Scenario struct {
 	Requests map[string]Request `yaml:"requests"`
 	// Issued names the messages whose tokens are issued at the start.
 	Issued []string `yaml:"issued"`
-	// Arrive names the messages on the ingress queue at the start; one that is named twice is delivered twice, at any time.
+	// Arrive names the messages on the ingress queue at the start. A message that is named twice is
+	// delivered twice, at any time.
 	Arrive []string `yaml:"arrive"`
-	// Ask names the requests that clients repeat until they have an answer; as Arrive.
+	// Ask names the requests that clients repeat until they are answered; a name may occur twice,
+	// as in Arrive.
 	Ask []string `yaml:"ask"`
-	// Guard names the messages that a leased consumer receives, in place of the process function; as Arrive.
+	// Guard names the messages that a leased consumer receives instead of the process function; a
+	// name may occur twice, as in Arrive.
 	Guard []string `yaml:"guard"`
-	// FIFO says that the ingress queue gives messages out in their order, one batch of a group at a time, as long as no worker dies.
+	// FIFO says that the ingress queue delivers messages in order, one batch of a group at a time,
+	// as long as no worker dies.
 	FIFO bool `yaml:"fifo"`
-	// Impatient says that clients do not ask again when their answer is lost.
+	// Impatient says that clients do not repeat a request if the answer is lost.
 	Impatient bool `yaml:"impatient"`
-	// Batch is how many messages one delivery holds at most. Defaults to 1.
+	// Batch is the largest number of messages in one delivery. Defaults to 1.
 	Batch   int     `yaml:"batch"`
 	Workers Workers `yaml:"workers"`
 	Budget  Budget  `yaml:"budget"`
-	// Tick is by how much the clock moves on at once.
+	// Tick is the step of the clock.
 	Tick Duration `yaml:"tick"`
-	// Deadline is how long a worker lives at most: time does not pass beyond it. 0 is for ever. What systems remember must outlive their workers.
+	// Deadline is the longest lifetime of a worker: time does not pass beyond it. 0 means no limit.
+	// Records must outlive workers.
 	Deadline Duration `yaml:"deadline"`
-	// Waits says that time passes as long as a lease runs and nobody works.
+	// Waits says that time passes while a lease runs and no worker does.
 	Waits bool `yaml:"waits"`
-	// Bound ends the exploration after so many states; 0 is no bound.
+	// Bound ends the exploration after about that many states; 0 means no limit.
 	Bound int `yaml:"bound"`
-	// Dead names the messages that may end as dead letters in place of being applied, and for which reasons.
+	// Dead names the messages that may become dead letters instead of being applied, and the
+	// allowed reasons.
 	Dead map[string][]record.Reason `yaml:"dead"`
-	// Both names those that may be dead letters and applied as well: see "What it can't promise" in docs/correctness.md.
+	// Both names messages that may be dead letters and applied as well: see "What it can't promise"
+	// in docs/correctness.md.
 	Both []string `yaml:"both"`
-	// Hurries says that the time of a worker may be over when it is about to try again, as a call that fails.
+	// Hurries says that a worker's deadline may pass when it is about to retry, as a failed call.
 	Hurries bool `yaml:"hurries"`
-	// Receives is how often the queue says that it has delivered a message, and Tries how often the process function lets a handler fail then. Default to 1 and to what the
-	// function does by default.
+	// Receives is the receive count that the queue reports, and Tries is how many deliveries the
+	// process function allows to a message whose handler fails. They default to 1 and to the
+	// default of the function. The time of every message is over.
 	Receives int `yaml:"receives"`
 	Tries    int `yaml:"tries"`
-	// Room is how many pending entries a group's record takes; 0 is any number.
+	// Room is how many pending entries fit into a group's record; 0 means no limit.
 	Room int `yaml:"room"`
-	// Forgets says that records expire while messages are still about, so that one may be applied again.
+	// Forgets says that records expire while copies of messages are in flight, so that a message
+	// may be applied again.
 	Forgets bool `yaml:"forgets"`
 }
 
-// Stream is the stream of a scenario, and what its handler does with each message.
+// Stream is the stream of a scenario, and the behaviour of its handler.
 type Stream struct {
 	Admission record.Admission `yaml:"admission"`
 	Stateless bool             `yaml:"stateless"`
 	Effects   int              `yaml:"effects"`
-	// Fails says that the handler may fail, as a call that reads.
+	// Fails says that the handler may fail, as a call that changes nothing.
 	Fails          bool             `yaml:"fails"`
 	Reply          bool             `yaml:"reply"`
 	Blob           bool             `yaml:"blob"`
@@ -80,17 +90,18 @@ type Stream struct {
 	GroupRetention Duration         `yaml:"group-retention"`
 	Gap            record.GapPolicy `yaml:"gap"`
 	After          Duration         `yaml:"after"`
-	// Distance bounds how far ahead a message may be held. Defaults to that of streams.
+	// Distance limits how far ahead a message may be held. Defaults to the default of streams.
 	Distance uint64 `yaml:"distance"`
-	// Sequenced makes the destinations ones whose deliveries are numbered without gaps.
+	// Sequenced says that deliveries to the destinations are numbered without gaps.
 	Sequenced bool `yaml:"sequenced"`
-	// Destinations is how many each effect goes to. Defaults to 1.
+	// Destinations is how many destinations each effect has. Defaults to 1.
 	Destinations int `yaml:"destinations"`
-	// Events says that the destinations are told of skipped numbers.
+	// Events says that the destinations are notified of skipped numbers.
 	Events bool `yaml:"events"`
 }
 
-// Message is a message of a scenario. Its id defaults to its name in the scenario, its group to "g".
+// Message is a message of a scenario. Its id defaults to its name in the scenario, its group to
+// "g".
 type Message struct {
 	ID        string            `yaml:"id"`
 	Group     string            `yaml:"group"`
@@ -99,11 +110,12 @@ type Message struct {
 	Sequence  uint64            `yaml:"sequence"`
 	DependsOn map[string]uint64 `yaml:"depends-on"`
 	Body      string            `yaml:"body"`
-	// Rejected says that the handler refuses it for good, Refused that the destinations refuse its effects, Large that no record takes what it does.
+	// Rejected says that the handler refuses the message for good, Refused that the destinations
+	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`
 	Refused  bool `yaml:"refused"`
 	Large    bool `yaml:"large"`
-	// Accepted says that the front door noted when it came: at the start.
+	// Accepted says that the front door recorded the time of acceptance: the start.
 	Accepted bool `yaml:"accepted"`
 }
 
@@ -111,13 +123,13 @@ type Message struct {
 type Request struct {
 	// Do is the method and the path.
 	Do string `yaml:"do"`
-	// Message names the message that the request is about.
+	// Message names the message in the request.
 	Message string            `yaml:"message"`
 	Header  map[string]string `yaml:"header"`
 	Body    string            `yaml:"body"`
 }
 
-// Workers is how many of a kind work at the same time.
+// Workers is the number of concurrent workers of each kind.
 type Workers struct {
 	Process int `yaml:"process"`
 	Publish int `yaml:"publish"`
@@ -126,17 +138,19 @@ type Workers struct {
 	Guard   int `yaml:"guard"`
 }
 
-// Budget is how often each thing may go wrong, or happen by itself, in one run.
+// Budget is how often each fault or event may happen in one run.
 type Budget struct {
 	// Failures are calls that fail, before they are applied or after.
 	Failures int `yaml:"failures"`
 	// Deaths are workers that die between two calls, or in one.
 	Deaths int `yaml:"deaths"`
-	// Late are writes that are reported as failed and are applied at any later time.
+	// Late are writes that are reported as failed and applied at any later time.
 	Late int `yaml:"late"`
-	// Lapses are deliveries whose time is over while their worker goes on: the queue delivers the message once more, and may or may not take the late acknowledgement for that.
+	// Lapses are deliveries whose visibility time ends while their worker continues: the queue
+	// redelivers the message, and may or may not apply the late acknowledgement to the second
+	// delivery.
 	Lapses int `yaml:"lapses"`
-	// Redrives are dead letters that somebody puts back.
+	// Redrives are dead letters that are put back on the queue.
 	Redrives int `yaml:"redrives"`
 	// Triggers are triggers that are delivered once more.
 	Triggers int `yaml:"triggers"`
@@ -146,11 +160,11 @@ type Budget struct {
 	Blobs  int `yaml:"blobs"`
 	// Ticks are moves of the clock at any time.
 	Ticks int `yaml:"ticks"`
-	// Expiries are deletions of all records that have expired.
+	// Expiries are deletions of all expired records.
 	Expiries int `yaml:"expiries"`
 }
 
-// Duration reads what time.ParseDuration reads.
+// Duration is parsed by time.ParseDuration.
 type Duration time.Duration
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -213,7 +227,7 @@ func (s *Scenario) check() error {
 	return nil
 }
 
-// message is the message of a name, as it comes off a queue.
+// message returns the message with a name, as received from a queue.
 func (s *Scenario) message(name string) record.Message {
 	m := s.Messages[name]
 	out := record.Message{
@@ -232,7 +246,7 @@ func (s *Scenario) message(name string) record.Message {
 	return out
 }
 
-// destinations lists where effects go.
+// destinations returns the destinations of effects.
 func (s *Scenario) destinations() []string {
 	out := []string{destination}
 	for i := 2; i <= s.Stream.Destinations; i++ {
@@ -241,7 +255,7 @@ func (s *Scenario) destinations() []string {
 	return out
 }
 
-// groups lists the groups of the scenario's messages.
+// groups returns the groups of the scenario's messages.
 func (s *Scenario) groups() []record.GroupKey {
 	var out []record.GroupKey
 	for name := range s.Messages {
@@ -252,4 +266,13 @@ func (s *Scenario) groups() []record.GroupKey {
 	}
 	slices.SortFunc(out, func(a, b record.GroupKey) int { return strings.Compare(a.Group, b.Group) })
 	return out
+}
+
+// minTries returns the least number of tries that the process function gives a message. Each call
+// is made in a new process, which has seen no failure but its own.
+func (s *Scenario) minTries() int {
+	if s.Tries > 0 && s.Receives >= s.Tries {
+		return 1
+	}
+	return record.MinTries
 }

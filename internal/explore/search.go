@@ -8,49 +8,51 @@ import (
 	"slices"
 )
 
-// A Result is what an exploration found.
+// A Result is the result of an exploration.
 type Result struct {
 	Scenario string `json:"scenario"`
-	// States is how many distinct states were met, Steps how many steps between them, Depth the length of the longest shortest way to one.
+	// States is the number of distinct states, Steps the number of steps between them, Depth the
+	// length of the longest shortest path to a state.
 	States int `json:"states"`
 	Steps  int `json:"steps"`
 	Depth  int `json:"depth"`
-	// Ends is how many states have nothing left to do.
+	// Ends is the number of states with nothing left to do.
 	Ends int `json:"ends"`
-	// Exhausted says that there are no other states; otherwise the bound was reached.
+	// Exhausted says that all states were visited; otherwise the bound was reached.
 	Exhausted bool `json:"exhausted"`
-	// Violation is nil where nothing went wrong.
+	// Violation is nil if no rule was violated.
 	Violation *Violation `json:"violation,omitempty"`
 }
 
-// A Violation is the shortest way to something that must never be.
+// A Violation is a violated rule, and the shortest trace to it.
 type Violation struct {
 	Wrong string   `json:"wrong"`
 	Trace []string `json:"trace"`
 }
 
-// errStuck says that something waits and nothing can move it, or moves for ever.
+// errStuck says that some work remains that no step can finish.
 var errStuck = errors.New("it never ends: without further faults, no order of steps finishes all work from here")
 
-// place is where a state was met first.
+// place records how a state was reached first.
 type place struct {
 	from int32  // the state before it
-	step uint16 // which step of that one
+	step uint16 // the index of the step there
 }
 
-// A search is one exploration, breadth first: what it finds first has the shortest trace.
+// A search is one exploration, breadth first, so that the first violation has the shortest trace.
 type search struct {
 	w       *world
 	seed    [2]maphash.Seed
 	seen    map[[2]uint64]int32
 	places  []place
-	back    [][2]int32 // free steps, as (to, from)
+	back    [][2]int32 // steps without a fault, as (to, from)
 	ends    []int32
 	result  Result
 	garbage map[[4]int32]error
 }
 
-// Explore visits all states of a scenario, or as many as its bound allows. The error is the scenario's.
+// Explore visits all states of a scenario, or as many as its bound allows. It returns an error if
+// the scenario is invalid.
 func Explore(ctx context.Context, s *Scenario) (Result, error) {
 	x := &search{
 		w: newWorld(s), seed: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, seen: map[[2]uint64]int32{}, result: Result{Scenario: s.Name},
@@ -69,7 +71,7 @@ func Explore(ctx context.Context, s *Scenario) (Result, error) {
 	return x.result, nil
 }
 
-// meet numbers a state, and reports whether it is new.
+// meet assigns a number to a state, and reports whether it is new.
 func (x *search) meet(s *state, p place) (int32, bool) {
 	b := s.encode(make([]byte, 0, 128))
 	key := [2]uint64{maphash.Bytes(x.seed[0], b), maphash.Bytes(x.seed[1], b)}
@@ -82,7 +84,7 @@ func (x *search) meet(s *state, p place) (int32, bool) {
 	return n, true
 }
 
-// visit goes through the states level by level.
+// visit visits the states level by level.
 func (x *search) visit(ctx context.Context, first *state) error {
 	level, number := []*state{first}, int32(0)
 	for depth := 0; len(level) > 0; depth++ {
@@ -109,7 +111,7 @@ func (x *search) visit(ctx context.Context, first *state) error {
 	return nil
 }
 
-// expand takes all steps of a state. It reports whether one of them, or the state, is wrong.
+// expand takes all steps of a state. It reports whether one of them, or the state, is a violation.
 func (x *search) expand(s *state, number int32, next *[]*state) (wrong bool) {
 	if s.idle() {
 		x.ends = append(x.ends, number)
@@ -136,10 +138,10 @@ func (x *search) expand(s *state, number int32, next *[]*state) (wrong bool) {
 	return false
 }
 
-// stuck finds the first state from which free steps do not lead to an end; -1 where there is none.
+// stuck returns the first state from which no steps without faults lead to an end, or -1.
 func (x *search) stuck() int32 {
 	slices.SortFunc(x.back, func(a, b [2]int32) int { return int(a[0]) - int(b[0]) })
-	first := make([]int32, len(x.places)+1) // where the steps to a state begin
+	first := make([]int32, len(x.places)+1) // the index of the first step to each state
 	for _, e := range x.back {
 		first[e[0]+1]++
 	}
@@ -164,7 +166,7 @@ func (x *search) stuck() int32 {
 	return int32(slices.Index(good, false)) //nolint:gosec // an index of states
 }
 
-// violation notes the way to a state, and what is wrong there.
+// violation records the trace to a state, and the violated rule.
 func (x *search) violation(number int32, wrong error, last ...string) {
 	var ways []uint16
 	for n := number; x.places[n].from >= 0; n = x.places[n].from {
@@ -174,7 +176,7 @@ func (x *search) violation(number int32, wrong error, last ...string) {
 	x.result.Violation = &Violation{Wrong: wrong.Error(), Trace: append(x.w.trace(x.w.scenario, ways), last...)}
 }
 
-// trace takes steps from the beginning and tells each.
+// trace executes steps from the beginning and describes each.
 func (w *world) trace(s *Scenario, ways []uint16) []string {
 	v, err := w.initial()
 	if err != nil {

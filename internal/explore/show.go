@@ -8,7 +8,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// nameOf is the scenario's name of a message.
+// nameOf returns the scenario's name of a message.
 func nameOf(m record.Message) string { return m.Headers[nameHeader] }
 
 func namesOf(messages []record.Message) []string {
@@ -19,13 +19,13 @@ func namesOf(messages []record.Message) []string {
 	return out
 }
 
-// nameIn is the message that a line of a group's state is about.
+// nameIn returns the name of the message in a line of a group's state.
 func nameIn(line string) string {
 	name, _, _ := strings.Cut(line, " by ")
 	return name
 }
 
-// names lists groups and tokens for people.
+// names returns groups and tokens as text.
 func (w *world) names(groups []record.GroupKey, tokens []record.TokenKey) string {
 	var out []string
 	for _, g := range groups {
@@ -45,7 +45,7 @@ func (w *world) tokenNames(tokens []record.Token) string {
 	return " " + strings.Join(out, ", ")
 }
 
-// show describes what was loaded.
+// show returns loaded records as text.
 func show(groups []record.Group, tokens []record.Token) string {
 	var out []string
 	for _, g := range groups {

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// A state is all that there is between two steps.
+// A state is the complete situation between two steps.
 type state struct {
 	view
 	left [spends]uint8
-	runs []*run  // sorted by number: which worker of a kind does something makes no difference
-	late []*call // writes that were reported as failed and are still on their way, sorted by number
+	runs []*run  // sorted by number: workers of one kind are interchangeable
+	late []*call // writes that were reported as failed and are still in flight, sorted by number
 }
 
-// A spend is something that may happen so many times.
+// A spend is a kind of fault or event with a limited number.
 type spend uint8
 
 const (
@@ -43,7 +43,7 @@ func (b Budget) left() (out [spends]uint8) {
 	return out
 }
 
-// encode appends what tells the state from all others.
+// encode appends bytes that identify the state.
 func (s *state) encode(b []byte) []byte {
 	for _, id := range []int32{s.store.id, s.sends.id, s.queues.id, s.blobs.id, s.past.id} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(id)) //nolint:gosec // any bits will do
@@ -59,7 +59,7 @@ func (s *state) encode(b []byte) []byte {
 	return b
 }
 
-// with gives the state in which a run has become another one, or none.
+// with returns the state in which a run is replaced by another one, or removed.
 func (s *state) with(old, next *run) *state {
 	c := *s
 	c.runs = slices.Clone(s.runs)
@@ -74,13 +74,13 @@ func (s *state) with(old, next *run) *state {
 	return &c
 }
 
-// spend takes one of what may happen so many times.
+// spend uses up one fault or event.
 func (s *state) spend(what spend) *state {
 	s.left[what]--
 	return s
 }
 
-// working counts the workers of a kind.
+// working returns the number of workers of a kind.
 func (s *state) working(k kind) int {
 	n := 0
 	for _, r := range s.runs {
@@ -91,7 +91,7 @@ func (s *state) working(k kind) int {
 	return n
 }
 
-// idle reports whether nothing is left to be done.
+// idle reports whether nothing is left to do.
 func (s *state) idle() bool {
 	q := s.queues
 	return len(s.runs)+len(s.late)+len(q.messages)+len(q.triggers)+len(q.requests)+len(q.guarded) == 0

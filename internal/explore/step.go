@@ -15,18 +15,18 @@ import (
 // A step leads from one state to another.
 type step struct {
 	text  string
-	free  bool // it spends nothing: it can be counted on to happen at last
+	free  bool // it uses up no fault: it will happen in the end
 	next  *state
-	wrong error // what it does wrong; next is nil then
+	wrong error // the violation in the step; then next is nil
 }
 
-// steps lists all that may happen in a state, always in the same order.
+// steps returns all possible steps of a state, in a fixed order.
 func (w *world) steps(s *state) []step {
 	var out []step
 	out = w.receive(s, out)
 	for i, r := range s.runs {
 		if i > 0 && s.runs[i-1] == r {
-			continue // two of the same do the same
+			continue // equal runs have equal steps
 		}
 		switch {
 		case r.end != nil:
@@ -52,7 +52,7 @@ func (w *world) steps(s *state) []step {
 	return w.elapse(s, out)
 }
 
-// receive lets free workers receive what waits.
+// receive adds the steps in which free workers receive waiting messages.
 func (w *world) receive(s *state, out []step) []step {
 	q, limit := s.queues, w.scenario.Workers
 	if s.working(processes) < limit.Process && (!w.scenario.FIFO || !slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes && !r.lapsed })) {
@@ -106,7 +106,7 @@ func (w *world) receive(s *state, out []step) []step {
 	return out
 }
 
-// batches lists what one delivery may hold.
+// batches returns the possible contents of one delivery.
 func (w *world) batches(waiting []string) [][]string {
 	if !w.scenario.FIFO {
 		return batches(waiting, w.scenario.Batch)
@@ -118,7 +118,8 @@ func (w *world) batches(waiting []string) [][]string {
 	return out
 }
 
-// batches lists what one delivery may hold: one message, or, up to a number, several in any order.
+// batches returns the possible contents of one delivery: one message, or up to most messages in any
+// order.
 func batches(waiting []string, most int) [][]string {
 	var out [][]string
 	for i, name := range waiting {
@@ -152,7 +153,7 @@ func (w *world) take(s *state, k kind, items []string, change func(*queuesPart))
 	return step{text: name + ": starts", free: true, next: (&next).with(nil, w.begin(k, name, items, s.now))}
 }
 
-// called lists what may become of a run's next call.
+// called adds the possible results of a run's next call.
 func (w *world) called(s *state, r *run, out []step) []step {
 	o := r.call.do(s.view)
 	what := r.name + ": " + r.call.text
@@ -207,7 +208,7 @@ func (w *world) called(s *state, r *run, out []step) []step {
 	return out
 }
 
-// land applies a write whose sender does not wait for it any more.
+// land applies a write whose sender has stopped waiting for it.
 func (w *world) land(s *state, c *call) step {
 	o := c.do(s.view)
 	text := "lands: " + c.text + ": "
@@ -221,20 +222,20 @@ func (w *world) land(s *state, c *call) step {
 	return step{text: text + o.answer.text, free: true, next: w.delay(&next)}
 }
 
-// die ends a worker between two calls. What it had received is delivered again.
+// die ends a worker between two calls. Its messages are redelivered.
 func (w *world) die(s *state, r *run) step {
 	next := s.with(r, nil).spend(deaths)
 	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, func(string, int) bool { return true }) })
 	return step{text: r.name + ": dies", next: w.delay(next)}
 }
 
-// again ends the name of a message that the queue delivers once more while another worker has it.
+// again is the suffix of a message that the queue redelivers while another worker has it.
 const again = " again"
 
-// plain is the name of a message, however it is delivered.
+// plain returns the name of a message without the suffix.
 func plain(item string) string { return strings.TrimSuffix(item, again) }
 
-// lapse has the queue deliver once more what a run received, while it goes on.
+// lapse makes the queue redeliver the messages of a run, while the run continues.
 func (w *world) lapse(s *state, r *run) step {
 	next := s.with(r, w.lapsed(r)).spend(lapses)
 	next.queues = w.change(s.queues, func(p *queuesPart) {
@@ -245,7 +246,8 @@ func (w *world) lapse(s *state, r *run) step {
 	return step{text: r.name + ": the time of its delivery is over", next: next}
 }
 
-// redrive puts dead letters of messages back on the queue. They stay there too where whoever does it dies in between.
+// redrive puts dead letters of messages back on the queue. If the redrive dies in between, the
+// letter stays too.
 func (w *world) redrive(s *state, out []step) []step {
 	for _, d := range s.queues.dead {
 		name, _, _ := strings.Cut(d, ": ")
@@ -270,12 +272,13 @@ func (w *world) redrive(s *state, out []step) []step {
 	return out
 }
 
-// giveBack puts what a run had received back on its queue. The name of one that left no trace is free again, so that what is received and given back for ever leads to no new states.
+// giveBack returns the messages of a run to their queue. If the run stored nothing, its name can be
+// used again, so that repeated receives and returns lead to no new states.
 func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) bool) {
 	if what, number, _ := strings.Cut(r.name, "#"); !r.traced {
 		n, err := strconv.Atoi(number)
 		if err != nil {
-			panic(fmt.Sprintf("explore: %v", err)) // take named it
+			panic(fmt.Sprintf("explore: %v", err)) // named by take
 		}
 		if p.taken[what] &^= 1 << (n - 1); p.taken[what] == 0 {
 			delete(p.taken, what)
@@ -301,13 +304,13 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 	}
 }
 
-// mayTick reports whether time may pass while workers work.
+// mayTick reports whether time may pass while workers are running.
 func (w *world) mayTick(s *state) bool {
 	deadline := time.Duration(w.scenario.Deadline)
 	return s.left[ticks] > 0 && (deadline == 0 || !slices.ContainsFunc(s.runs, func(r *run) bool { return w.clock(s.clock+1).Sub(r.first) > deadline }))
 }
 
-// elapse lets time pass, and records disappear that have expired.
+// elapse adds steps in which time passes, and in which expired records are deleted.
 func (w *world) elapse(s *state, out []step) []step {
 	if w.mayTick(s) {
 		next := *s

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/admission"
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -18,13 +18,13 @@ import (
 const (
 	stream      = "s"
 	destination = "out"
-	nameHeader  = "Name" // as the front door spells headers
+	nameHeader  = "Name" // in the front door's spelling
 )
 
-// start is the time at which every scenario begins.
+// start returns the initial time of every scenario.
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// A world holds all that was met while a scenario is explored.
+// A world holds all objects of an exploration.
 type world struct {
 	scenario *Scenario
 	stores   *table[storePart]
@@ -51,7 +51,7 @@ func newWorld(s *Scenario) *world {
 	return w
 }
 
-// arrival is a message as admission sees it.
+// arrival returns a message as an admission.Arrival.
 func (w *world) arrival(name string) (*admission.Arrival, error) {
 	streams, err := record.NewStreams(w.streams(nil))
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *world) arrival(name string) (*admission.Arrival, error) {
 	return a, err
 }
 
-// clock is the time after a number of ticks.
+// clock returns the time after a number of ticks.
 func (w *world) clock(ticks uint8) time.Time {
 	return start().Add(time.Duration(ticks) * time.Duration(w.scenario.Tick))
 }
@@ -81,15 +81,17 @@ func (w *world) streams(a *host) []record.Stream {
 	return []record.Stream{out}
 }
 
-// handle is the handler of every scenario. All that it does bears the name of the message and of the attempt.
+// handle is the handler of every scenario. All its results contain the names of the message and of
+// the attempt.
 func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error {
 	s, name := w.scenario.Stream, m.Headers[nameHeader]
 	was := slices.Clone(a.State)
 	mark := name + " by " + a.ID
-	if s.Stateless { // an attempt that sends and dies is repeated, under the same identity
+	if s.Stateless { // an attempt that dies after a send is repeated, under the same identity
 		mark = name
 	} else {
-		copy(a.State, bytes.Repeat([]byte("?"), len(was))) // as long as it may fail, what it was given is of no use any more
+		// the handler may fail below, and must not have damaged the stored state
+		copy(a.State, bytes.Repeat([]byte("?"), len(was)))
 	}
 	for i := range s.Effects {
 		a.Send(record.Effect{To: w.scenario.destinations(), Body: []byte(fmt.Sprintf("%s, effect %d", mark, i+1))})
@@ -114,7 +116,7 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 	return nil
 }
 
-// engine makes the engine of a worker.
+// engine returns the engine of a worker.
 func (w *world) engine(a *host) *dedup.Engine {
 	senders, sequenced := map[string]record.Sender{}, map[string]bool{}
 	for _, to := range w.scenario.destinations() {
@@ -125,12 +127,12 @@ func (w *world) engine(a *host) *dedup.Engine {
 		Pause: queuesPort{a}.Pause,
 	})
 	if err != nil {
-		panic(fmt.Sprintf("explore: %v", err)) // the scenario was checked
+		panic(fmt.Sprintf("explore: %v", err)) // the scenario was validated
 	}
 	return e
 }
 
-// commit applies a commit and looks at what it did to the state of its group.
+// commit applies a commit and checks its changes of the group's state.
 func (w *world) commit(v view, c record.Commit) outcome {
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
@@ -145,7 +147,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	err := m.Commit(context.Background(), c)
 	switch {
 	case errors.Is(err, record.ErrConflict):
-		v.store = w.storeOf(m) // which is as it was, if the store is right
+		v.store = w.storeOf(m) // unchanged, if the store is correct
 		return outcome{view: v, answer: w.answerOf("conflict", "conflict", v.now, nil, record.ErrConflict)}
 	case err != nil:
 		return outcome{view: v, wrong: err}
@@ -160,7 +162,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound())}
 }
 
-// patient finds numbers that are skipped before their time, or though they are held.
+// patient returns an error if a number is skipped before its time, or while it is held.
 func (w *world) patient(was, is record.Group, now time.Time) error {
 	for key, src := range is.Sources {
 		old := was.Sources[key]
@@ -177,7 +179,7 @@ func (w *world) patient(was, is record.Group, now time.Time) error {
 	return nil
 }
 
-// tooMuch is what the store says to a commit that it has no room for.
+// tooMuch returns the store's error for a commit that does not fit.
 func (w *world) tooMuch(c record.Commit) error {
 	known := map[uint64]bool{}
 	for _, p := range c.Loaded.Pending {
@@ -198,13 +200,13 @@ func (w *world) tooMuch(c record.Commit) error {
 	}
 }
 
-// refuses reports whether the destinations will never take an effect.
+// refuses reports whether the destinations refuse an effect for good.
 func (w *world) refuses(body string) bool {
 	mark, _, _ := strings.Cut(body, ",")
 	return w.scenario.Messages[nameIn(mark)].Refused
 }
 
-// wrongly tells what is wrong with the changes that were applied.
+// wrongly returns an error if the applied changes violate a rule.
 func (w *world) wrongly(applied []string, told map[string]string) error {
 	seen := map[record.TokenKey]string{}
 	last := map[string]record.Message{}
@@ -234,7 +236,7 @@ func (w *world) wrongly(applied []string, told map[string]string) error {
 	return w.deleted(applied, told)
 }
 
-// deleted finds a request that was applied after its client was told that it is deleted, by whatever it asked.
+// deleted returns an error if a request was applied after its client was told that it is deleted.
 func (w *world) deleted(applied []string, told map[string]string) error {
 	for name, r := range w.scenario.Requests {
 		gone, ok := told[name]
@@ -248,7 +250,7 @@ func (w *world) deleted(applied []string, told map[string]string) error {
 	return nil
 }
 
-// timesApplied counts what was applied under a request's name, of whatever content.
+// timesApplied returns how many messages under a request's name were applied, with any content.
 func (w *world) timesApplied(r Request, applied []string) (n int) {
 	named := w.scenario.message(r.Message)
 	for _, line := range applied {
@@ -276,7 +278,7 @@ func (w *world) send(v view, list []sent, n int) outcome {
 	return outcome{view: v, answer: w.answerOf(keyOf("sent", n), fmt.Sprintf("%d sent", n), v.now, n, nil)}
 }
 
-// arrive is what a destination makes of one delivery.
+// arrive adds one delivery to the received ones, or returns the violated rule.
 func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) {
 	var last *sent
 	for i := range received {
@@ -308,10 +310,10 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 	return append(received, s), nil
 }
 
-// gapEvent reports whether an effect tells of skipped numbers.
+// gapEvent reports whether an effect is about skipped numbers.
 func gapEvent(body string) bool { return strings.HasPrefix(body, "{") }
 
-// initial is the view before anything has happened.
+// initial returns the view at the start.
 func (w *world) initial() (view, error) {
 	store := memstore.New(func() time.Time { return start() })
 	for i, name := range w.scenario.Issued {

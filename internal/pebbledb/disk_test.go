@@ -44,8 +44,9 @@ func commits(t *testing.T, store record.Store, n int) {
 	}
 }
 
-// TestALogThatLostItsEndIsAnErrorOrABeginningOfWhatWasWritten damages what was synced, as no disk should: a database that can still be opened shows a state that was there once.
-func TestALogThatLostItsEndIsAnErrorOrABeginningOfWhatWasWritten(t *testing.T) {
+// TestALogThatLostItsEndIsAnErrorOrAnEarlierState damages synced data, as no disk
+// should. If the database can still be opened, it is in a state that existed before.
+func TestALogThatLostItsEndIsAnErrorOrAnEarlierState(t *testing.T) {
 	const versions = 30
 	fs := vfs.NewCrashableMem()
 	db, err := pebbledb.Open("data", &pebble.Options{FS: fs})
@@ -101,7 +102,7 @@ func reopened(t *testing.T, fs vfs.FS) (version uint64, err error) {
 	return groups[0].Version, nil
 }
 
-// refusing lets no write through.
+// refusing returns a file system that fails every write.
 func refusing(with error) vfs.FS {
 	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
@@ -111,7 +112,7 @@ func refusing(with error) vfs.FS {
 	}))
 }
 
-func TestAFolderThatTakesNoWritesIsAnErrorThatNamesIt(t *testing.T) {
+func TestAnUnwritableFolderIsAnErrorThatNamesIt(t *testing.T) {
 	for _, refusal := range []error{syscall.EROFS, syscall.EACCES, syscall.ENOSPC} {
 		_, err := pebbledb.Open("data", &pebble.Options{FS: refusing(refusal)})
 		if !errors.Is(err, refusal) || !strings.HasPrefix(err.Error(), "open database data: ") {
@@ -120,7 +121,7 @@ func TestAFolderThatTakesNoWritesIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatBecameReadOnlyIsAnErrorAndStaysAsItIs(t *testing.T) {
+func TestADatabaseThatBecameReadOnlyIsAnErrorAndIsNotChanged(t *testing.T) {
 	fs := vfs.NewMem()
 	db, err := pebbledb.Open("data", &pebble.Options{FS: fs})
 	if err != nil {
@@ -144,13 +145,13 @@ func TestADatabaseThatBecameReadOnlyIsAnErrorAndStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A quota is a disk with so much space left.
+// A quota is a disk with a limited number of operations that take space.
 type quota struct {
 	left atomic.Int64
 	full error
 }
 
-// MaybeError makes a quota what errorfs asks before each operation: it counts those that take space.
+// MaybeError is called by errorfs before each operation. It counts the operations that take space.
 func (q *quota) MaybeError(op errorfs.Op) error {
 	space := []errorfs.OpKind{errorfs.OpCreate, errorfs.OpFileWrite, errorfs.OpFileWriteAt, errorfs.OpReuseForWrite, errorfs.OpMkdirAll, errorfs.OpFilePreallocate}
 	if slices.Contains(space, op.Kind) && q.left.Add(-1) < 0 {
@@ -161,7 +162,7 @@ func (q *quota) MaybeError(op errorfs.Op) error {
 
 const fullDisk = "ONCE_TEST_FULL_DISK"
 
-// fill writes to a database until its disk is full, and prints what it was told is durable.
+// fill writes to a database until its disk is full, and prints the acknowledged versions and messages.
 func fill(dir, left string) {
 	n, err := strconv.ParseInt(left, 10, 64)
 	if err != nil {
@@ -208,7 +209,7 @@ func fillOne(store record.Store, in *pebblequeue.Queue, name string) {
 	fmt.Fprintln(os.Stderr, "child:", err)
 }
 
-// A told is what a child printed before its disk was full.
+// told is the output of a child process up to the moment when its disk was full.
 type told struct {
 	versions map[string]uint64
 	sent     map[string]bool
@@ -226,7 +227,8 @@ func (a *told) listen(out io.Reader) {
 	}
 }
 
-// TestNothingAcknowledgedIsLostWhenTheDiskWasFull lets processes run into a full disk, at any moment, and looks at what they leave once there is space again.
+// TestNothingAcknowledgedIsLostWhenTheDiskWasFull runs processes until the disk is full, at any
+// operation, and checks their data once there is space again.
 func TestNothingAcknowledgedIsLostWhenTheDiskWasFull(t *testing.T) {
 	if dir := os.Getenv(fullDisk); dir != "" {
 		fill(dir, os.Getenv(fullDisk+"_LEFT"))
@@ -235,7 +237,8 @@ func TestNothingAcknowledgedIsLostWhenTheDiskWasFull(t *testing.T) {
 	a := &told{versions: map[string]uint64{}, sent: map[string]bool{}}
 	rng := rand.New(rand.NewPCG(9, 9))
 	for run := range 12 {
-		limit, cancel := context.WithTimeout(t.Context(), time.Minute) // a process that goes on without a word is no clear error
+		// a process that continues silently would not fail by itself
+		limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		child := exec.CommandContext(limit, os.Args[0], "-test.run=^TestNothingAcknowledged")
 		child.Env = append(os.Environ(), fullDisk+"="+dir, fmt.Sprint(fullDisk+"_LEFT=", rng.IntN(20+run*40)))
@@ -289,5 +292,63 @@ func (a *told) check(t *testing.T, dir string) {
 	}
 	if err := errors.Join(in.Close(), db.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAStartOnAFullDiskIsAnError starts a database whose logs must be converted to tables, without
+// space for them.
+func TestAStartOnAFullDiskIsAnError(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	db, err := pebbledb.Open("data", &pebble.Options{FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits(t, pebblestore.New(db, pebblestore.Options{}), 3)
+	killed := disk.CrashClone(vfs.CrashCloneCfg{})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	full := errorfs.Wrap(killed, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if strings.HasSuffix(op.Path, ".sst") && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return &os.PathError{Op: "write", Path: op.Path, Err: syscall.ENOSPC}
+		}
+		return nil
+	}))
+	if _, err := pebbledb.Open("data", &pebble.Options{FS: full}); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("opened: %v", err)
+	}
+	if version, err := reopened(t, killed.CrashClone(vfs.CrashCloneCfg{})); version != 3 || err != nil {
+		t.Errorf("with room again: version %d, %v", version, err)
+	}
+}
+
+func TestADatabaseOpenedReadOnlyIsNotChanged(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	if _, err := pebbledb.Open("data", &pebble.Options{FS: disk, ReadOnly: true}); err == nil {
+		t.Error("opened where nothing is")
+	}
+	db, err := pebbledb.Open("data", &pebble.Options{FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commits(t, pebblestore.New(db, pebblestore.Options{}), 3)
+	killed := disk.CrashClone(vfs.CrashCloneCfg{})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := killed.String()
+	readOnly, err := pebbledb.Open("data", &pebble.Options{FS: killed, ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, _, err := pebblestore.New(readOnly, pebblestore.Options{}).Load(t.Context(), []record.GroupKey{{Stream: "s", Group: "g"}}, nil)
+	if err != nil || groups[0].Version != 3 {
+		t.Errorf("version %d, %v", groups[0].Version, err)
+	}
+	if err := readOnly.Close(); err != nil {
+		t.Error(err)
+	}
+	if after := killed.String(); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 }

@@ -2,7 +2,9 @@ package pebbledb
 
 import (
 	"errors"
+	"io"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -10,87 +12,184 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// logs is a file system on which an error at the write-ahead log, or in the background, ends the process with a message. Pebble does so for most writes by itself, but panics where it can't end a log or begin
-// the next one, on a full disk for example, and with a lock held that nobody can recover from. While the database is being opened, errors are returned.
+// logs is the file system that Pebble works on. It does two things.
+//
+// An error at the write-ahead log, or in the background, ends the process with a message. Pebble
+// does so for most writes by itself. But it panics if it can't end a log or begin the next one, on
+// a full disk for example, and then a lock remains held for ever. While the database is being
+// opened, errors are returned.
+//
+// It also keeps the list of synced files up to date, see [syncedName].
 type logs struct {
 	vfs.FS
 	logger pebble.Logger
+	list   *synced // nil if the database is read-only
 	opened atomic.Bool
+	failed chan error // the first background error before opened
 }
 
-func (l *logs) isLog(name string) bool { return filepath.Ext(name) == ".log" }
+func isLog(name string) bool { return filepath.Ext(name) == ".log" }
 
-// check reports what can't be gone on from.
+// check ends the process after an error at a log.
 func (l *logs) check(doing, name string, err error) {
-	if err != nil && l.opened.Load() {
+	if err != nil && isLog(name) && l.opened.Load() {
 		l.logger.Fatalf("%s the log %s: %v", doing, name, err)
 	}
 }
 
-// background hears of tables that could not be written. Where the disk refuses, Pebble tries again at once and for ever, and all writers wait without a word.
+// background is called when a table could not be written. If the operating system refused the
+// write, Pebble would retry without a pause and forever, and all writers would wait. While the
+// database is being opened, Open returns the error, and this goroutine blocks to stop the retries.
 func (l *logs) background(err error) {
-	if _, refused := errors.AsType[syscall.Errno](err); refused && l.opened.Load() {
+	if _, refused := errors.AsType[syscall.Errno](err); !refused {
+		return
+	}
+	if l.opened.Load() {
 		l.logger.Fatalf("write tables: %v", err)
+		return
+	}
+	select {
+	case l.failed <- err:
+	default: // Open returns the first error
+	}
+	select {}
+}
+
+// corrupt ends the process when Pebble finds a damaged table: more may be damaged, and a process
+// that continues would write on top of it.
+func (l *logs) corrupt(info pebble.DataCorruptionInfo) {
+	if l.opened.Load() {
+		l.logger.Fatalf("%s is damaged: %v; restore the data folder from a backup", info.Path, info.Details)
 	}
 }
 
 // Create implements [vfs.FS].
 func (l *logs) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	err := l.forget(name) // Create overwrites a file that an unfinished creation left
+	if err != nil {
+		return nil, err
+	}
 	f, err := l.FS.Create(name, category)
 	return l.guard(name, f, err)
 }
 
 // ReuseForWrite implements [vfs.FS].
 func (l *logs) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := l.FS.ReuseForWrite(old, name, category)
+	f, err := vfs.File(nil), l.forget(old, name)
+	if err == nil {
+		f, err = l.FS.ReuseForWrite(old, name, category)
+	}
 	return l.guard(name, f, err)
 }
 
-func (l *logs) guard(name string, f vfs.File, err error) (vfs.File, error) {
-	if !l.isLog(name) {
-		return f, err
+// Remove implements [vfs.FS].
+func (l *logs) Remove(name string) error {
+	if err := l.forget(name); err != nil {
+		return err
 	}
-	if l.check("create", name, err); err != nil {
+	return l.FS.Remove(name)
+}
+
+// Rename implements [vfs.FS].
+func (l *logs) Rename(old, name string) error {
+	if err := l.forget(old, name); err != nil {
+		return err
+	}
+	return l.FS.Rename(old, name)
+}
+
+// Lock implements [vfs.FS]. The list of synced files is closed just before the lock is released:
+// from then on another process may have the folder.
+func (l *logs) Lock(name string) (io.Closer, error) {
+	lock, err := l.FS.Lock(name)
+	if err != nil {
 		return nil, err
 	}
-	return &logFile{File: f, logs: l, name: name}, nil
+	return closer(func() error {
+		if l.list == nil {
+			return lock.Close()
+		}
+		return errors.Join(l.list.close(), lock.Close())
+	}), nil
 }
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
 
 // Unwrap implements [vfs.FS].
 func (l *logs) Unwrap() vfs.FS { return l.FS }
 
+// forget removes files from the list before they change.
+func (l *logs) forget(paths ...string) error {
+	if l.list == nil {
+		return nil
+	}
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		names[i] = l.PathBase(path)
+	}
+	return l.list.drop(names...)
+}
+
+func (l *logs) guard(path string, f vfs.File, err error) (vfs.File, error) {
+	name := l.PathBase(path)
+	if !tracked(name) {
+		return f, err
+	}
+	if l.check("create", path, err); err != nil {
+		return nil, err
+	}
+	return &logFile{File: f, logs: l, path: path, name: name}, nil
+}
+
+// A logFile is a log, a manifest or a marker that Pebble writes from its beginning to its end.
 type logFile struct {
 	vfs.File
-	logs *logs
-	name string
+	logs       *logs
+	path, name string
+
+	mu      sync.Mutex
+	written prefix
 }
 
 func (f *logFile) Write(b []byte) (int, error) {
+	f.mu.Lock()
+	f.written.add(b) // before Write, which may change b
+	f.mu.Unlock()
 	n, err := f.File.Write(b)
-	f.logs.check("write", f.name, err)
+	f.logs.check("write", f.path, err)
 	return n, err
 }
 
-func (f *logFile) Sync() error {
-	err := f.File.Sync()
-	f.logs.check("sync", f.name, err)
+// sync calls a function that syncs the file, and lists the data written before the call.
+func (f *logFile) sync(sync func() error) error {
+	f.mu.Lock()
+	written := f.written
+	f.mu.Unlock()
+	err := sync()
+	if err == nil && f.logs.list != nil {
+		err = f.logs.list.set(f.name, written)
+	}
+	f.logs.check("sync", f.path, err)
 	return err
 }
 
-func (f *logFile) SyncData() error {
-	err := f.File.SyncData()
-	f.logs.check("sync", f.name, err)
-	return err
-}
+func (f *logFile) Sync() error { return f.sync(f.File.Sync) }
+
+func (f *logFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 func (f *logFile) SyncTo(length int64) (bool, error) {
 	full, err := f.File.SyncTo(length)
-	f.logs.check("sync", f.name, err)
+	f.logs.check("sync", f.path, err)
 	return full, err
 }
 
 func (f *logFile) Close() error {
 	err := f.File.Close()
-	f.logs.check("close", f.name, err)
+	if err == nil && f.logs.list != nil && isMarker(f.name) {
+		err = f.logs.list.set(f.name, prefix{}) // a marker is its name: it has no content
+	}
+	f.logs.check("close", f.path, err)
 	return err
 }

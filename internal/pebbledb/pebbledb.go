@@ -1,6 +1,8 @@
-// Package pebbledb opens the one Pebble database that the embedded default keeps everything in, and says which keys belong to whom.
+// Package pebbledb opens the Pebble database that holds all data of the embedded system, and
+// assigns the prefixes of its keys.
 //
-// Because all of it shares one write-ahead log, a write that was not synced is lost by a crash only together with everything written after it.
+// All parts share one write-ahead log. So a crash loses a write that was not synced only together
+// with every later write.
 package pebbledb
 
 import (
@@ -14,7 +16,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// The first byte of a key tells whose it is.
+// The first byte of a key names its owner.
 const (
 	Groups byte = 'g'
 	Helds  byte = 'h'
@@ -24,19 +26,44 @@ const (
 )
 
 const (
-	// memTableSize is how much is sorted in memory before it is written to tables. Pebble takes the memory of two out of the cache's.
+	// memTableSize is the size of the data sorted in memory before it is written to tables. Pebble
+	// takes the memory of two of them from the cache.
 	memTableSize = 16 << 20
-	// cacheSize is how much is kept in memory: besides what is being written, the filters and indexes of millions of keys, and what was read last.
+	// cacheSize is the size of the memory for the data being written, for the filters and indexes
+	// of millions of keys, and for recently read data.
 	cacheSize = 96 << 20
-	// filterBits a key let nearly all look-ups of identities that were never seen do without reading a table.
+	// filterBits is the number of filter bits for a key. With them, nearly all look-ups of new
+	// identities read no table.
 	filterBits = 10
 )
 
-// ErrLocked says that another process has the database open.
+// ErrLocked is returned if another process has the database open.
 var ErrLocked = errors.New("database is in use by another process")
 
-// Open opens or creates the database in a folder. Options may be nil; tests pass another file system.
+// Open opens or creates the database in a folder. If options is nil, the defaults apply; tests pass
+// another file system. If the database lost synced data, the error is a [*DamageError].
 func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
+	return OpenAccepting(dir, options, nil)
+}
+
+// OpenAccepting is Open for an operator who accepts the loss of unreadable data. It calls lost for
+// each damaged file. If lost is nil, damage is an error.
+func OpenAccepting(dir string, options *pebble.Options, lost func(Damage)) (*pebble.DB, error) {
+	options = withDefaults(options)
+	logs := &logs{FS: options.FS, logger: options.Logger, failed: make(chan error, 1)}
+	options.FS = logs
+	options.AddEventListener(pebble.EventListener{BackgroundError: logs.background, DataCorruption: logs.corrupt})
+	db, err := logs.open(dir, options, lost)
+	if errors.Is(err, syscall.EAGAIN) {
+		err = ErrLocked
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open database %s: %w", dir, err)
+	}
+	return db, nil
+}
+
+func withDefaults(options *pebble.Options) *pebble.Options {
 	if options == nil {
 		options = &pebble.Options{}
 	}
@@ -56,28 +83,18 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 	if options.FS == nil {
 		options.FS = vfs.Default
 	}
-	logs := &logs{FS: options.FS, logger: options.Logger}
-	options.FS = logs
-	options.AddEventListener(pebble.EventListener{BackgroundError: logs.background})
-	db, err := pebble.Open(dir, options)
-	if errors.Is(err, syscall.EAGAIN) {
-		return nil, fmt.Errorf("open database %s: %w", dir, ErrLocked)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open database %s: %w", dir, err)
-	}
-	logs.opened.Store(true)
-	return db, nil
+	return options
 }
 
-// quiet drops Pebble's progress messages; what goes wrong comes back as an error.
+// quiet drops Pebble's progress messages. Errors are returned by its calls.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any)  {}
 func (quiet) Errorf(string, ...any) {}
 
-// Fatalf ends the process, as Pebble asks for: a log that can't be written, on a full disk for example, leaves the database unable to go on, and whatever recovered from a panic
-// would hang on its locks. Nothing acknowledged is lost; the next start goes on.
+// Fatalf ends the process, as Pebble requires: if a log can't be written, on a full disk for
+// example, the database can't continue, and a process that recovered from a panic would hang on its
+// locks. No acknowledged write is lost; the next start continues.
 func (quiet) Fatalf(format string, args ...any) {
 	_, _ = fmt.Fprintf(os.Stderr, "once: the database can't go on: "+format+"\n", args...)
 	os.Exit(1)

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/pebbledb"
 )
 
-func TestADatabaseThatAnotherProcessHasOpenIsLocked(t *testing.T) {
+func TestADatabaseOpenInAnotherProcessIsLocked(t *testing.T) {
 	if dir := os.Getenv("ONCE_TEST_LOCKED_DATABASE"); dir != "" {
 		if _, err := pebbledb.Open(dir, nil); !errors.Is(err, pebbledb.ErrLocked) {
 			t.Fatalf("open: %v, want %v", err, pebbledb.ErrLocked)

@@ -24,10 +24,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A town is what no power failure touches: what senders were told, and what arrived outside.
+// A town is the part of the test that survives power failures: the acknowledgements of senders, and
+// the arrived effects.
 type town struct {
 	mu sync.Mutex
-	// running is the machine whose word counts: what others still do happens after their power failed.
+	// running is the machine with power. Calls of other machines happen after their power failed,
+	// and do not count.
 	running  *machine
 	accepted map[string]record.GroupKey
 	arrived  map[string]string // message by identity
@@ -61,7 +63,8 @@ func start(t *testing.T, w *town, fs *vfs.MemFS) *machine {
 	t.Helper()
 	m := &machine{town: w, fs: fs, off: make(chan struct{})}
 	var err error
-	if m.db, err = pebbledb.Open("data", &pebble.Options{FS: fs, MemTableSize: 64 << 10}); err != nil { // small, so that tables are flushed
+	// tables in memory are small, so that they are flushed
+	if m.db, err = pebbledb.Open("data", &pebble.Options{FS: fs, MemTableSize: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	m.store = pebblestore.New(m.db, pebblestore.Options{})
@@ -93,7 +96,7 @@ func start(t *testing.T, w *town, fs *vfs.MemFS) *machine {
 	return m
 }
 
-// Trigger implements record.Queues: as the embedded system does, without waiting for the disk.
+// Trigger implements record.Queues. Like the embedded system, it does not wait for the disk.
 func (m *machine) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
 	var messages []queue.Message
 	for _, g := range groups {
@@ -117,7 +120,7 @@ func (m *machine) DeadLetter(_ context.Context, refused []record.Refused) error 
 	return nil
 }
 
-// Send implements record.Sender: the world outside.
+// Send implements record.Sender, as the destination.
 func (m *machine) Send(_ context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
 	on := m.town.as(m, func() {
@@ -152,7 +155,8 @@ func sent(results []queue.SendResult) error {
 	return errors.Join(errs...)
 }
 
-// poll hands batches to a worker until the machine is off; what the worker does not settle is given back.
+// poll passes batches to a worker until the machine is off. Deliveries that the worker does not
+// settle are released.
 func (m *machine) poll(q *pebblequeue.Queue, work func(batch []queue.Delivery) []bool) {
 	ctx := context.Background()
 	for {
@@ -170,10 +174,11 @@ func (m *machine) poll(q *pebblequeue.Queue, work func(batch []queue.Delivery) [
 			if settled {
 				done = append(done, batch[i].Receipt)
 			} else {
-				_ = q.ChangeVisibility(ctx, batch[i].Receipt, 0) // or it stays hidden until the next start
+				// otherwise it stays hidden until the next start
+				_ = q.ChangeVisibility(ctx, batch[i].Receipt, 0)
 			}
 		}
-		_ = errors.Join(q.Delete(ctx, done)...) // what is not deleted comes again
+		_ = errors.Join(q.Delete(ctx, done)...) // messages that are not deleted are redelivered
 	}
 }
 
@@ -205,7 +210,8 @@ func (m *machine) publishAll(batch []queue.Delivery) []bool {
 	return settled
 }
 
-// fail cuts the power at once, and gives the disk as the next start finds it: what was not synced is there in part, or not at all.
+// fail cuts the power, and returns the disk of the next start: unsynced data is there in part, or
+// not at all.
 func (m *machine) fail(c vfs.CrashCloneCfg) *vfs.MemFS {
 	m.town.mu.Lock()
 	disk := m.fs.CrashClone(c)
@@ -214,7 +220,7 @@ func (m *machine) fail(c vfs.CrashCloneCfg) *vfs.MemFS {
 	return disk
 }
 
-// end lets the goroutines of a machine without power run out.
+// end waits for the goroutines of a machine without power.
 func (m *machine) end(t *testing.T) {
 	t.Helper()
 	close(m.off)
@@ -225,7 +231,8 @@ func (m *machine) end(t *testing.T) {
 	}
 }
 
-// offer sends messages from a number on until the machine loses its power: of two streams and some groups, some of them twice. It gives the next number.
+// offer sends messages of two streams and several groups, some of them twice, beginning at number
+// from, until the machine loses its power. It returns the next number.
 func (m *machine) offer(t *testing.T, rng *rand.Rand, from, count int) int {
 	t.Helper()
 	for ; count > 0; count-- {
@@ -241,7 +248,7 @@ func (m *machine) offer(t *testing.T, rng *rand.Rand, from, count int) int {
 	return from
 }
 
-// message is the one of a number: by key, or numbered within its group.
+// message returns the message of a number: by key, or numbered within its group.
 func message(n int) record.Message {
 	m := record.Message{Stream: "key", ID: fmt.Sprint("k", n), Group: fmt.Sprint("g", n%7), Body: make([]byte, n%50)}
 	if n%2 == 1 {
@@ -251,7 +258,7 @@ func message(n int) record.Message {
 	return m
 }
 
-// drain waits until nothing is left to do.
+// drain waits until the queues are empty.
 func (m *machine) drain(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); m.ingress.Len()+m.publish.Len() > 0; time.Sleep(time.Millisecond) {
@@ -261,7 +268,7 @@ func (m *machine) drain(t *testing.T) {
 	}
 }
 
-// check compares what senders were told with what is there, and with what arrived.
+// check compares the acknowledgements with the state of the system, and with the arrived effects.
 func (m *machine) check(t *testing.T) {
 	t.Helper()
 	w := m.town
@@ -285,7 +292,8 @@ func (m *machine) check(t *testing.T) {
 	w.checkArrived(t)
 }
 
-// checkArrived expects one effect of each accepted message by key, as the handler sends it, and nothing else.
+// checkArrived expects one effect of each accepted message by key, as the handler sends it, and no
+// others.
 func (w *town) checkArrived(t *testing.T) {
 	t.Helper()
 	copies, want := map[string]int{}, map[string]int{}
@@ -315,9 +323,11 @@ func count(state []byte, id string) int {
 	return n
 }
 
-// TestEveryAcceptedMessageIsAppliedOnceWhateverPowerFailuresTakeBack runs the engine on the embedded store and queues. At the end each message that a sender was told of is in the
-// state of its group once, and each effect arrived, under one identity: those of the messages by key, for the numbered ones send nothing.
-func TestEveryAcceptedMessageIsAppliedOnceWhateverPowerFailuresTakeBack(t *testing.T) {
+// TestEveryAcceptedMessageIsAppliedOnceInSpiteOfPowerFailures runs the engine on the
+// embedded store and queues. At the end, each acknowledged message is in the state of its group
+// once, and each effect of a message by key arrived under one identity. Numbered messages send
+// nothing.
+func TestEveryAcceptedMessageIsAppliedOnceInSpiteOfPowerFailures(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -340,7 +350,7 @@ func TestEveryAcceptedMessageIsAppliedOnceWhateverPowerFailuresTakeBack(t *testi
 	}
 }
 
-// tear leaves behind the end of the log what a write leaves that was under way: the beginning of anything.
+// tear appends the beginning of a write that was in flight to the end of the log: random bytes.
 func tear(t *testing.T, fs *vfs.MemFS, rng *rand.Rand) {
 	t.Helper()
 	log := lastLog(t, fs)

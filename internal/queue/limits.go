@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of SQS, which every queue keeps, so that what works on one works on all.
+// The limits of SQS. Every implementation enforces them, so that a message that one queue accepts
+// is accepted by all.
 const (
 	MaxSize       = 1 << 20 // bytes of the body and of the attributes' names and values together
 	MaxAttributes = 10
@@ -15,7 +16,8 @@ const (
 	MaxDelay      = 15 * time.Minute
 )
 
-// An InvalidError says which part of a message no queue takes, and why. Sending it again is of no use.
+// An InvalidError names the part of a message that breaks a rule, and the rule. A retry can't
+// succeed.
 type InvalidError struct{ Field, Rule string }
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Rule }
@@ -23,7 +25,8 @@ func (e *InvalidError) Error() string { return e.Field + " " + e.Rule }
 // FIFO reports whether a queue of that name is first-in-first-out.
 func FIFO(name string) bool { return strings.HasSuffix(name, ".fifo") }
 
-// Validate checks a message against the limits, for a first-in-first-out queue or a standard one by the queue's name. The error is an [*InvalidError].
+// Validate checks a message against the limits of the queue with that name, which is
+// first-in-first-out or standard. It returns an [*InvalidError].
 func (m *Message) Validate(name string) error {
 	switch {
 	case m.Body == "":
@@ -62,7 +65,7 @@ func (m *Message) validAttributes() error {
 	return nil
 }
 
-// Size is how many bytes of [MaxSize] a message takes.
+// Size returns how many bytes of [MaxSize] the message uses.
 func (m *Message) Size() int {
 	size := len(m.Body)
 	for name, value := range m.Attributes {
@@ -71,7 +74,7 @@ func (m *Message) Size() int {
 	return size
 }
 
-// ValidText reports whether SQS takes the text: UTF-8, and only characters that XML 1.0 allows.
+// ValidText reports whether SQS accepts the text: UTF-8, and only characters that XML 1.0 allows.
 func ValidText(s string) bool {
 	for i, r := range s {
 		switch {
@@ -87,7 +90,8 @@ func ValidText(s string) bool {
 	return true
 }
 
-// ValidGroup reports whether SQS takes a message group or a deduplication id: 1 to 128 visible ASCII characters.
+// ValidGroup reports whether SQS accepts a message group or a deduplication id: 1 to 128 visible
+// ASCII characters.
 func ValidGroup(s string) bool {
 	if s == "" || len(s) > MaxGroup {
 		return false
@@ -100,7 +104,7 @@ func ValidGroup(s string) bool {
 	return true
 }
 
-// ValidAttributeName reports whether SQS takes the name of a message attribute.
+// ValidAttributeName reports whether SQS accepts the name of a message attribute.
 func ValidAttributeName(name string) bool {
 	lower := strings.ToLower(name)
 	if name == "" || len(name) > 256 || name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, "..") ||

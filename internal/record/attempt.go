@@ -12,11 +12,12 @@ import (
 	"strings"
 )
 
-// A Handler processes one message by changing the attempt: its state, effects, reply and blobs. An error that is a [*RejectError] refuses the message for
-// good; any other error, and a panic, means try again. Nothing of a failed attempt becomes visible.
+// A Handler processes one message. It changes the attempt: its state, effects, reply and blobs. If
+// it returns a [*RejectError], the message is refused for good. After any other error, and after a
+// panic, the message is retried. Nothing of a failed attempt becomes visible.
 type Handler func(ctx context.Context, a *Attempt, m Message) error
 
-// Run calls the handler; a panic is a [*HandlerError].
+// Run calls the handler and returns a panic as a [*HandlerError].
 func (h Handler) Run(ctx context.Context, a *Attempt, m Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -26,11 +27,12 @@ func (h Handler) Run(ctx context.Context, a *Attempt, m Message) (err error) {
 	return h(ctx, a, m)
 }
 
-// An Attempt is one run of a handler for a message. Nothing that it collects is visible before the commit.
+// An Attempt is one run of a handler for a message. Nothing that it collects is visible before the
+// commit.
 type Attempt struct {
 	// ID is unique to this attempt.
 	ID string
-	// Group is the one that it is for; the names of its blobs tell it.
+	// Group is the message's group; it is part of the names of staged blobs.
 	Group GroupKey
 	// State is the group's state; the handler may replace it.
 	State []byte
@@ -45,7 +47,8 @@ type stagedBlob struct {
 	body []byte
 }
 
-// RequestAttempt ends the names of attempts at one-time requests. Their tokens are marked done by a condition, because a DELETE may have been there first.
+// RequestAttempt is the suffix of the ID of an attempt at a one-time request. Such a token is
+// marked done by a conditional write, because a DELETE may have changed it first.
 const RequestAttempt = ".request"
 
 // Send adds an effect: a message to destinations.
@@ -59,8 +62,9 @@ func (a *Attempt) Blob(key string, body []byte) {
 	a.blobs = append(a.blobs, stagedBlob{key, body})
 }
 
-// Effects gives what the handler sent, in its order, and then its blobs, under the names of [Attempt.Staged]. No effect has a destination twice: the two would be one
-// identity, but two numbers where numbers have no gaps.
+// Effects returns the messages that the handler sent, in its order, followed by its blobs, with the
+// staging names of [Attempt.Staged]. Repeated destinations of an effect are removed: both copies
+// would have the same identity but take two numbers of a sequence that must have no gaps.
 func (a *Attempt) Effects() []Effect {
 	var out []Effect
 	for _, f := range a.effects {
@@ -79,7 +83,7 @@ func (a *Attempt) Effects() []Effect {
 	return out
 }
 
-// Staged gives the bodies of the blobs, by the names they are to be staged under: unique to the attempt.
+// Staged returns the bodies of the blobs by their staging names, which are unique to the attempt.
 func (a *Attempt) Staged() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for i, b := range a.blobs {
@@ -94,16 +98,17 @@ func (a *Attempt) stagedName(i int) string {
 	return a.ID + "." + strconv.Itoa(i) + "-" + a.Group.Mark()
 }
 
-// Mark is the beginning of a hash of the key, 64 bits in hexadecimal.
+// Mark returns the first 64 bits of a hash of the key, in hexadecimal.
 func (k GroupKey) Mark() string {
 	sum := sha256.Sum256([]byte(k.Path()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// StagedFor tells the group of an attempt by the name of a blob that it staged: the group's [GroupKey.Mark], or what is none where the name does not tell.
+// StagedFor returns the [GroupKey.Mark] of the group for which a blob was staged, read from the
+// blob's name. If the name has no mark, the result matches no group.
 func StagedFor(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
-// Answer is what the handler replied; nil where it did not.
+// Answer returns the handler's reply, or nil if it set none.
 func (a *Attempt) Answer() *Reply { return a.reply }
 
 // A RejectError refuses a message for good.
@@ -121,7 +126,7 @@ func (e *RejectError) Error() string {
 
 func (e *RejectError) Unwrap() error { return e.Err }
 
-// A HandlerError says that a handler failed or panicked; the message can be tried again.
+// A HandlerError says that a handler failed or panicked; the message can be retried.
 type HandlerError struct {
 	Err   error
 	Stack []byte // of a panic

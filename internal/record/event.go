@@ -2,7 +2,7 @@ package record
 
 import "time"
 
-// An Event is something worth counting.
+// An Event is an occurrence that metrics count.
 type Event struct {
 	Name   EventName
 	Stream string
@@ -11,7 +11,7 @@ type Event struct {
 	Reason Reason        // of EventRejected
 }
 
-// EventName says what happened.
+// EventName is the kind of an event.
 type EventName string
 
 // The events.

@@ -6,44 +6,50 @@ import (
 	"time"
 )
 
-// A Group is the record of one group: the one item that a commit's condition is on.
+// A Group is the record of one group. Every commit is conditional on this one item.
 type Group struct {
 	Key GroupKey
-	// Incarnation is set when the record is created, to Unix milliseconds. Together with Version it names one content of the record for ever, also
-	// across an expiry after which the versions start again; and it is the epoch under which the group's effects are numbered downstream.
+	// Incarnation is set when the record is created, to Unix milliseconds. Incarnation and Version
+	// together identify one content of the record for ever, even if the record expires and its
+	// versions start again. Incarnation is also the epoch under which downstream streams number the
+	// group's effects.
 	Incarnation uint64
-	// Version counts commits; 0 means that there is no record, or an expired one.
+	// Version counts commits. It is 0 if there is no record, or if the record has expired.
 	Version uint64
-	// State is the handler's, opaque here.
+	// State belongs to the handler; the engine does not interpret it.
 	State []byte
-	// Pending holds what is committed and not yet published, in number order.
+	// Pending holds the committed messages that are not yet published, in number order.
 	Pending []Pending
-	// Last is the last number given to an effect or a pending entry.
+	// Last is the highest number assigned to an effect or a pending entry.
 	Last uint64
 	// Sources holds the numbered senders by [Message.SourceKey].
 	Sources map[string]Source
-	// Chained counts the effects sent to each sequenced target (destination/group), so that every target sees 1, 2, 3 … without gaps.
+	// Chained counts the effects sent to each sequenced target (destination/group), so that every
+	// target sees 1, 2, 3 … without gaps.
 	Chained map[string]uint64
-	// Retention is how long the record outlives its last message, as the worker knew it that committed last: publishers may know less.
+	// Retention is how long the record outlives its last message, as configured for the worker that
+	// committed last. A publisher may not have that configuration.
 	Retention time.Duration
-	// Expires is when the record may be forgotten; zero while effects are pending or messages held.
+	// Expires is when the record may be deleted; zero while effects are pending or messages held.
 	Expires time.Time
 }
 
-// A Source is what a group remembers of one numbered sender.
+// A Source is the group's memory of one numbered sender.
 type Source struct {
 	Epoch uint64
 	Next  uint64
 	Held  Ranges
-	// Skipped are passed numbers that were not processed; of a range that begins at 0, it is not known which.
+	// Skipped are the numbers that were passed without being processed. In a range that begins at
+	// 0, some numbers were processed, and it is not known which: see [Group.FoldSkipped].
 	Skipped Ranges
 	// HeldBytes is the size of the held bodies and headers.
 	HeldBytes int
-	// GapSince is since when the number Next is waited for. While nothing is held, that is when the source last moved, or zero where that is not known: see [Group.MakeRoom].
+	// GapSince is when the source began to wait for the number Next. If nothing is held, it is when
+	// the source last moved, or zero if that is not known: see [Group.MakeRoom].
 	GapSince time.Time
 }
 
-// HasEffects reports whether anything waits to be published.
+// HasEffects reports whether any pending entry has effects to publish.
 func (g *Group) HasEffects() bool {
 	return slices.ContainsFunc(g.Pending, func(p Pending) bool { return len(p.Effects) > 0 })
 }
@@ -58,7 +64,7 @@ func (g *Group) HasHeld() bool {
 	return false
 }
 
-// PendingBytes is the size of what waits to be published.
+// PendingBytes returns the size of the pending entries.
 func (g *Group) PendingBytes() int {
 	n := 0
 	for _, p := range g.Pending {
@@ -75,7 +81,7 @@ func headerBytes(h map[string]string) int {
 	return n
 }
 
-// Clone copies what a commit changes: the lists and maps of the record, not what is in them.
+// Clone returns a copy whose lists and maps can be changed. Their elements are shared.
 func (g *Group) Clone() Group {
 	c := *g
 	c.Pending = slices.Clone(g.Pending)
@@ -84,11 +90,12 @@ func (g *Group) Clone() Group {
 	return c
 }
 
-// Ready reports whether everything that the message depends on has been processed in the group.
+// Ready reports whether every message on which m depends has been processed in the group.
 func (g *Group) Ready(m *Message) bool {
 	for source, n := range m.DependsOn {
 		if source == m.Source || n == 0 {
-			continue // a vector clock names everybody: its own number, and those who have said nothing
+			// a vector clock lists every sender: the message's own, and those with no message yet
+			continue
 		}
 		if g.Sources[sourceKey(m.Principal, source)].Next <= n {
 			return false
@@ -97,17 +104,18 @@ func (g *Group) Ready(m *Message) bool {
 	return true
 }
 
-// Leftovers are the entries without effects: nobody publishes them.
+// Leftovers returns the entries without effects. The publisher skips them.
 func (g *Group) Leftovers() []Pending {
 	return slices.DeleteFunc(slices.Clone(g.Pending), func(p Pending) bool { return len(p.Effects) > 0 })
 }
 
-// Endless reports whether an idle record has nothing that ends it: a commit that still saw an entry, and the clear of that entry, passed each other.
-func (g *Group) Endless() bool {
+// MissingExpiry reports whether an idle record has no expiry. This happens when a commit and a
+// Clear race: the commit still saw the entry, so neither of them set Expires.
+func (g *Group) MissingExpiry() bool {
 	return g.Version > 0 && len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero()
 }
 
-// Blobs lists the staged objects of what is pending.
+// Blobs returns the staged objects of the pending effects.
 func (g *Group) Blobs() []Blob {
 	var out []Blob
 	for _, p := range g.Pending {

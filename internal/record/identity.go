@@ -4,11 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"log/slog"
 	"strconv"
 	"strings"
 )
 
-// GroupName is the group whose state and order the message belongs to: the named one, else the source of a numbered message, else its own id.
+// GroupName returns the group whose state and order the message belongs to. It is the group that
+// the sender named. If there is none, it is the source of a numbered message, or else the message's
+// id.
 func (m *Message) GroupName() string {
 	switch {
 	case m.Group != "":
@@ -20,10 +23,11 @@ func (m *Message) GroupName() string {
 	}
 }
 
-// GroupKey names the message's group record.
+// GroupKey returns the key of the message's group record.
 func (m *Message) GroupKey() GroupKey { return GroupKey{Stream: m.Stream, Group: m.GroupName()} }
 
-// Identity is the id within the stream: the sender's, or source/epoch/sequence for a numbered message without one.
+// Identity returns the message's id within its stream: the sender's id, or source/epoch/sequence if
+// a numbered message has none.
 func (m *Message) Identity() string {
 	if m.ID != "" || m.Source == "" {
 		return m.ID
@@ -31,12 +35,13 @@ func (m *Message) Identity() string {
 	return m.Number()
 }
 
-// Number is the identity of a numbered message: what its sender counts, whatever id it gave besides.
+// Number returns the identity of a numbered message, source/epoch/sequence, whether or not its
+// sender also set an id.
 func (m *Message) Number() string {
 	return m.Source + "/" + strconv.FormatUint(m.Epoch, 10) + "/" + strconv.FormatUint(m.Sequence, 10)
 }
 
-// ParseNumber reads a [Message.Number]: source/epoch/sequence.
+// ParseNumber parses a [Message.Number]: source/epoch/sequence.
 func ParseNumber(id string) (source string, epoch, sequence uint64, ok bool) {
 	parts := strings.Split(id, "/")
 	if len(parts) < 3 {
@@ -48,7 +53,8 @@ func ParseNumber(id string) (source string, epoch, sequence uint64, ok bool) {
 	return strings.Join(parts[:last-1], "/"), epoch, sequence, err1 == nil && err2 == nil
 }
 
-// SourceKey is the name of the message's source within the group record: scoped by principal, so that nobody can number for somebody else.
+// SourceKey returns the name of the message's source within the group record. It includes the
+// principal, so that no caller can use the numbers of another principal's source.
 func (m *Message) SourceKey() string { return sourceKey(m.Principal, m.Source) }
 
 func sourceKey(principal, source string) string {
@@ -58,13 +64,14 @@ func sourceKey(principal, source string) string {
 	return principal + "\x1f" + source // validated names hold no control characters
 }
 
-// PlainSource takes the principal off a [Message.SourceKey].
+// PlainSource returns a [Message.SourceKey] without its principal.
 func PlainSource(key string) string { return key[strings.LastIndex(key, "\x1f")+1:] }
 
-// A Fingerprint is the SHA-256 of what a sender meant by a message.
+// A Fingerprint is the SHA-256 of the content that a sender chose.
 type Fingerprint [sha256.Size]byte
 
-// Fingerprint covers the route of a one-time request, the group and the body. Headers are left out: proxies and tracers change them between tries.
+// Fingerprint hashes the route of a one-time request, the group and the body. Headers are left out
+// because proxies and tracers change them between retries.
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
 	var size [8]byte
@@ -82,33 +89,40 @@ func (m *Message) Fingerprint() Fingerprint {
 // A GroupKey names a group of a stream: the unit of state, order and concurrency.
 type GroupKey struct{ Stream, Group string }
 
-// Path gives stream/group, with which the identities of the group's effects begin. Not for errors and logs: see String.
+// Path returns stream/group, the prefix of the identities of the group's effects. Errors and logs
+// use String instead.
 func (k GroupKey) Path() string { return k.Stream + "/" + k.Group }
 
-// String gives the stream and the beginning of a hash of the group, such as orders#3f2a9c, for errors and logs: by default a group is named by its message's id, and that is the
-// sender's key. It is no identity: groups may share it.
+// String returns the stream and the beginning of a hash of the group, such as orders#3f2a9c, for
+// errors and logs. The plain group must not be logged: by default it is the message's id, which is
+// the sender's key. Several groups may share a String, so it is not an identity.
 func (k GroupKey) String() string {
 	sum := sha256.Sum256([]byte(k.Group))
 	return k.Stream + "#" + hex.EncodeToString(sum[:3])
 }
 
-// A TokenKey is the scoped identity of a message, hashed: no raw key is stored where listings could show it.
+// A TokenKey is the scoped identity of a message, hashed, so that a listing of the store shows no
+// raw key.
 type TokenKey [sha256.Size]byte
 
-// String gives the key in hexadecimal.
+// String returns the key in hexadecimal.
 func (k TokenKey) String() string { return hex.EncodeToString(k[:]) }
 
-// NewTokenKey hashes (principal, stream, id), see [TokenText].
+// Short returns the first 12 hexadecimal digits of the key, for logs.
+func (k TokenKey) Short() string { return hex.EncodeToString(k[:6]) }
+
+// NewTokenKey returns the hash of (principal, stream, id), see [TokenText].
 func NewTokenKey(principal, stream, id string) TokenKey {
 	return TokenKey(sha256.Sum256(appendTokenText(make([]byte, 0, 256), principal, stream, id)))
 }
 
-// NewNumberKey is the key of a [Message.Number]. Numbers belong to a group: a source counts in each of its groups.
+// NewNumberKey returns the key of a [Message.Number]. It includes the group, because a source
+// counts separately in each of its groups.
 func NewNumberKey(principal string, group GroupKey, number string) TokenKey {
 	return NewTokenKey(principal, group.Stream, group.Group+"\x1f"+number)
 }
 
-// TokenText is the readable text that a token key is the hash of.
+// TokenText returns the readable text whose hash is the token key.
 func TokenText(principal, stream, id string) string {
 	return string(appendTokenText(nil, principal, stream, id))
 }
@@ -117,4 +131,20 @@ func appendTokenText(b []byte, principal, stream, id string) []byte {
 	b = strconv.AppendQuote(append(b, "once token principal="...), principal)
 	b = strconv.AppendQuote(append(b, " stream="...), stream)
 	return strconv.AppendQuote(append(b, " id="...), id)
+}
+
+// Hash returns the short form of the message's identity for logs: the first 12 hexadecimal digits
+// of the SHA-256 over stream, principal and identity. People can compute it from a key, and nobody
+// can compute the key from it.
+func (m *Message) Hash() string { return NewTokenKey(m.Principal, m.Stream, m.Identity()).Short() }
+
+// LogAttrs returns what every log line about the message has: its stream and the hashes of its
+// group and identity, and, if keys is true, the group and the identity themselves.
+func (m *Message) LogAttrs(keys bool) []slog.Attr {
+	group := m.GroupKey()
+	attrs := []slog.Attr{slog.String("stream", m.Stream), slog.String("group", group.String()), slog.String("hash", m.Hash())}
+	if keys {
+		attrs = append(attrs, slog.String("group_key", group.Group), slog.String("key", m.Identity()))
+	}
+	return attrs
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestTheRulesForMessages(t *testing.T) {
+func TestValidateReportsTheFieldThatBreaksARule(t *testing.T) {
 	long := strings.Repeat("x", record.MaxName+1)
 	for _, c := range []struct {
 		name   string
@@ -52,7 +52,7 @@ func TestTheRulesForMessages(t *testing.T) {
 	}
 }
 
-// sources lists so many names of eight bytes.
+// sources returns a map with n names of eight bytes.
 func sources(n int) map[string]uint64 {
 	list := map[string]uint64{}
 	for i := range n {
@@ -61,7 +61,7 @@ func sources(n int) map[string]uint64 {
 	return list
 }
 
-func TestDefaultsOfGroupAndIdentity(t *testing.T) {
+func TestGroupAndIdentityHaveDefaults(t *testing.T) {
 	for _, c := range []struct {
 		m               record.Message
 		group, identity string

@@ -6,17 +6,19 @@ import (
 	"time"
 )
 
-// Limits bound what a group's record remembers besides its state and what is pending, so that no sender can fill it for the others. Zero fields take the defaults: 1000
-// sources, 1000 targets, 32 KiB of names of each, 1000 ranges.
+// Limits bound the parts of a group record besides its state and pending entries, so that one
+// sender can't fill the record for all others. Zero fields take the defaults: 1000 sources, 1000
+// targets, 32 KiB of names of each, 1000 ranges.
 type Limits struct {
 	// Sources is how many numbered senders a group remembers.
 	Sources int
-	// Targets is how many groups of other streams a group can number its effects for.
+	// Targets is for how many groups of other streams a group can number its effects.
 	Targets int
-	// Names is how many bytes the names of the sources have together, and those of the targets.
+	// Names is the total size of the names in bytes, of the sources and again of the targets.
 	Names int
-	// Ranges is how many ranges of held numbers there are, of all sources together, and how many of skipped ones. Every source may have one of each, and its next number
-	// held besides.
+	// Ranges is how many ranges of held numbers all sources may have together, and again how many
+	// ranges of skipped numbers. Beyond it, every source may still have one range of each, and hold
+	// its next number.
 	Ranges int
 }
 
@@ -40,8 +42,10 @@ func size[V any](m map[string]V) int {
 	return n
 }
 
-// MakeRoom reports whether the record can remember a new source. Where it is full, it forgets those that have been idle since before, the longest first, but none to be kept:
-// no copy of their messages is under way any more. While anything is held it forgets nothing, because a held message may depend on any source.
+// MakeRoom reports whether the record can remember a new source. If the record is full, it forgets
+// sources that have been idle since before, the longest idle first, because none of their messages
+// can still be in flight. It keeps the sources for which keep returns true. While anything is held
+// it forgets nothing, because a held message may depend on any source.
 func (g *Group) MakeRoom(name string, l Limits, before time.Time, keep func(source string) bool) bool {
 	fits := func() bool { return len(g.Sources) < l.Sources && size(g.Sources)+len(name) <= l.Names }
 	if fits() || g.HasHeld() {
@@ -62,7 +66,8 @@ func (g *Group) MakeRoom(name string, l Limits, before time.Time, keep func(sour
 	return fits()
 }
 
-// Succeed makes the record the next one after what was loaded, to be committed now: its version, since when its sources are idle, and when it may be forgotten.
+// Succeed prepares g to be committed now as the successor of loaded: it sets the version, the times
+// since which sources are idle, and the expiry.
 func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 	g.Version = loaded.Version + 1
 	if loaded.Version == 0 {
@@ -75,7 +80,8 @@ func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 	}
 }
 
-// stamp notes since when idle sources have been so, where they are several: one alone is forgotten with its group, and needs no time.
+// stamp sets the time since which a source is idle, if the group has several sources. A single
+// source needs no time: it is forgotten together with its group.
 func (g *Group) stamp(now time.Time) {
 	for name, s := range g.Sources {
 		switch {
@@ -103,7 +109,8 @@ func (g *Group) CanHold(source string, held Ranges, l Limits) bool {
 	return n <= l.Ranges
 }
 
-// FoldSkipped keeps the ranges of skipped numbers within their limit: of the source that has most of them, the oldest two become one that begins at 0, see [Source.Passed].
+// FoldSkipped keeps the number of skipped ranges within the limit: it merges the two oldest ranges
+// of the source with the most ranges into one that begins at 0, see [Source.Passed].
 func (g *Group) FoldSkipped(l Limits) {
 	for {
 		n, most := 0, ""
@@ -122,7 +129,8 @@ func (g *Group) FoldSkipped(l Limits) {
 	}
 }
 
-// Passed tells what became of a number before Next: it was processed, unless it was skipped. So many gaps may have followed it that nobody knows which.
+// Passed reports whether the number n, which is below Next, was skipped or processed. If forgotten
+// is true, its range was folded and it is not known which.
 func (s *Source) Passed(n uint64) (skipped, forgotten bool) {
 	i := s.Skipped.search(n)
 	if i == len(s.Skipped) || s.Skipped[i].First > n {
@@ -131,7 +139,8 @@ func (s *Source) Passed(n uint64) (skipped, forgotten bool) {
 	return s.Skipped[i].First > 0, s.Skipped[i].First == 0
 }
 
-// Chain numbers an effect for those of its destinations that want 1, 2, 3 … without gaps.
+// Chain sets the effect's numbers for its sequenced destinations, which expect 1, 2, 3 … without
+// gaps.
 func (g *Group) Chain(f *Effect, sequenced map[string]bool) {
 	chain := map[string]uint64{}
 	for _, to := range f.To {
@@ -152,8 +161,9 @@ func (g *Group) Chain(f *Effect, sequenced map[string]bool) {
 
 func (f *Effect) chain(to string, from GroupKey) string { return to + "/" + f.Target(from) }
 
-// TakesTargets reports whether the record can number effects for their destinations. Targets are never forgotten: the numbers would begin again, and the target would take
-// them for duplicates.
+// TakesTargets reports whether the record can number effects for their destinations. A target is
+// never forgotten: its numbers would start at 1 again, and the target would drop them as
+// duplicates.
 func (g *Group) TakesTargets(effects []Effect, sequenced map[string]bool, l Limits) bool {
 	added := map[string]bool{}
 	for _, f := range effects {
@@ -167,7 +177,8 @@ func (g *Group) TakesTargets(effects []Effect, sequenced map[string]bool, l Limi
 	return len(added) == 0 || len(g.Chained)+len(added) <= l.Targets && size(g.Chained)+size(added) <= l.Names
 }
 
-// Concerns reports whether the message is of a source, a [Message.SourceKey], or depends on it.
+// Concerns reports whether the message comes from a source, given as a [Message.SourceKey], or
+// depends on it.
 func (m *Message) Concerns(source string) bool {
 	if m.SourceKey() == source {
 		return true

@@ -19,7 +19,7 @@ func TestASourceIsForgottenToMakeRoomTheLongestIdleFirst(t *testing.T) {
 		change func(g *record.Group)
 		limits record.Limits
 		keep   string
-		left   []string // nil where there is no room
+		left   []string // nil if there is no room
 	}{
 		{name: "there is room", limits: record.Limits{Sources: 4, Names: 100}, left: []string{"a", "b", "c"}},
 		{name: "for one", limits: record.Limits{Sources: 3, Names: 100}, left: []string{"b", "c"}},
@@ -55,7 +55,7 @@ func TestASourceIsForgottenToMakeRoomTheLongestIdleFirst(t *testing.T) {
 	}
 }
 
-func TestSourcesAreStampedOnceTheyAreSeveral(t *testing.T) {
+func TestSourcesGetAnIdleTimeOnceThereAreSeveral(t *testing.T) {
 	g := record.Group{Sources: map[string]record.Source{"a": {Next: 2, GapSince: noon}}}
 	g.Succeed(&record.Group{}, noon, time.Hour)
 	if since := g.Sources["a"].GapSince; !since.IsZero() {
@@ -71,8 +71,8 @@ func TestSourcesAreStampedOnceTheyAreSeveral(t *testing.T) {
 	}
 }
 
-// However many gaps there are, no number that was skipped is ever taken for one that was processed.
-func TestFoldingForgetsNoSkippedNumber(t *testing.T) {
+// With any number of gaps, a skipped number is never reported as processed.
+func TestFoldingNeverReportsASkippedNumberAsProcessed(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		g := record.Group{Sources: map[string]record.Source{}}
@@ -153,7 +153,7 @@ func TestEachTargetIsNumberedWithoutGapsAndNewOnesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAMessageConcernsItsSourceAndThoseThatItDependsOn(t *testing.T) {
+func TestAMessageConcernsItsSourceAndItsDependencies(t *testing.T) {
 	m := record.Message{Principal: "alice", Source: "p", DependsOn: map[string]uint64{"q": 1}}
 	other := record.Message{Principal: "bob", Source: "q"}
 	mine := record.Message{Principal: "alice", Source: "q"}
@@ -162,7 +162,7 @@ func TestAMessageConcernsItsSourceAndThoseThatItDependsOn(t *testing.T) {
 	}
 }
 
-func TestTheTokenOfANumberEndsWithItsGroup(t *testing.T) {
+func TestTheTokenOfANumberedMessageExpiresNoLaterThanItsGroup(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	for name, c := range map[string]struct {
 		s    record.Stream

@@ -8,54 +8,65 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what a sender may name, in bytes.
+// Limits on the sizes of a message, in bytes.
 const (
 	MaxStreamName = 64
 	MaxName       = 256 // id, group, source and principal
 	MaxBody       = 256 << 10
 	MaxHeaders    = 16 << 10 // names and values together
-	MaxDependsOn  = 32 << 10 // names of sources, and 8 for each number
+	MaxDependsOn  = 32 << 10 // names of sources, plus 8 for each number
 	MaxReply      = 256 << 10
-	MaxEffect     = 640 << 10 // body and headers: a dead letter with it fits into a queue, unless much of its headers has to be escaped in JSON
+	// body and headers: a dead letter with it fits into a queue, unless JSON has to escape many
+	// characters of its headers
+	MaxEffect = 640 << 10
 )
 
 // A Message is one logical message; it may be delivered many times.
 type Message struct {
-	// Principal is who sent it, as the front door authenticated it. It scopes the identity. Empty where nobody is authenticated.
+	// Principal is the sender, as authenticated by the front door. It scopes the identity. It is
+	// empty if the front door does not authenticate.
 	Principal string
 	Stream    string
-	// ID is the sender's name for the message. Under sequence admission it may be empty; it is then derived from the number.
+	// ID is the sender's name for the message. If it is empty, which sequence admission allows, the
+	// number is the identity.
 	ID string
-	// Group as the sender named it; empty means the default, see [Message.GroupName].
+	// Group is the sender's name for the group; if it is empty, see [Message.GroupName].
 	Group string
 
-	// Source, Epoch and Sequence number the message under sequence admission. Sequences start at 1; the epoch is the sender's incarnation.
+	// Source, Epoch and Sequence number the message under sequence admission. Sequences start at 1;
+	// the epoch is the sender's incarnation.
 	Source   string
 	Epoch    uint64
 	Sequence uint64
-	// DependsOn lists, by source, the last number of the same principal that must be processed in this group before this message.
+	// DependsOn lists, by source, the last number of the same principal that must be processed in
+	// this group before this message.
 	DependsOn map[string]uint64
 
 	ContentType string
 	Headers     map[string]string
 	Body        []byte
 
-	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of the fingerprint.
+	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
+	// the fingerprint.
 	Route string
-	// Accepted is when the front door took the message in, zero when unknown.
+	// Accepted is when the front door accepted the message, or zero if that is unknown.
 	Accepted time.Time
+	// Try is how often the queue has delivered the message, this time included; 0 if no queue did.
+	// It is no part of the message: it is neither stored nor part of the fingerprint.
+	Try int
 }
 
-// DefaultRetention is how long a done token is remembered where the stream does not say. It is longer than the 14 days that a message can spend in a queue, and the same for every way
-// in: a copy that came by another one may still be on its way.
+// DefaultRetention is how long a done token is kept if the stream does not set a retention. It is
+// longer than the 14 days that a message can stay in a queue. It is the same for every front door,
+// because a copy sent through another one may still be in flight.
 const DefaultRetention = 15 * 24 * time.Hour
 
-// An InvalidError says which field of a message is wrong and what is allowed.
+// An InvalidError names the field of a message that is wrong, and the rule for it.
 type InvalidError struct{ Field, Rule string }
 
 func (e *InvalidError) Error() string { return e.Field + " " + e.Rule }
 
-// Validate checks the names, numbers and sizes of a message. The error is an [*InvalidError].
+// Validate checks the names, numbers and sizes of a message. It returns an [*InvalidError].
 func (m *Message) Validate() error {
 	if err := ValidStream(m.Stream); err != nil {
 		return err
@@ -106,7 +117,7 @@ func (m *Message) validHeaders() error {
 			return &InvalidError{"headers", "must have names, and be UTF-8 text"}
 		}
 	}
-	if !utf8.ValidString(m.ContentType) { // on a queue it would become another one, and longer
+	if !utf8.ValidString(m.ContentType) { // a queue would replace the invalid bytes by longer ones
 		return &InvalidError{"content-type", "must be UTF-8 text"}
 	}
 	if size > MaxHeaders {
@@ -115,7 +126,8 @@ func (m *Message) validHeaders() error {
 	return nil
 }
 
-// ValidStream checks a stream's name: letters, digits, dot, dash and underscore, starting with a letter or a digit, at most 64.
+// ValidStream checks a stream's name: letters, digits, dot, dash and underscore, starting with a
+// letter or a digit, at most 64.
 func ValidStream(name string) error {
 	if name == "" || len(name) > MaxStreamName || strings.ContainsAny(name[:1], "._-") {
 		return invalidStream()
@@ -142,5 +154,5 @@ func validName(field, value string) error {
 	return nil
 }
 
-// Size is the size of the body and headers, as bounds on held messages count it.
+// Size returns the size of the body and headers, as the bounds on held messages count it.
 func (m *Message) Size() int { return len(m.Body) + headerBytes(m.Headers) + len(m.ContentType) }

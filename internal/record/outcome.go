@@ -1,45 +1,51 @@
 package record
 
-import "errors"
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"unicode"
+)
 
-// Kind is what became of a message.
+// Kind is the kind of an Outcome.
 type Kind uint8
 
-// The kinds of outcome. All but Retry settle the delivery: it may be acknowledged.
+// The kinds of outcome. After any kind but Retry the delivery may be acknowledged.
 const (
-	// Retry: nothing is settled; deliver it again. Err says why.
+	// Retry: nothing is decided; deliver the message again. Err has the reason.
 	Retry Kind = iota
 	// Processed: this call committed it.
 	Processed
-	// Duplicate: it was committed before.
+	// Duplicate: the message was committed before.
 	Duplicate
-	// HeldBack: it waits, durably, for its predecessors.
+	// HeldBack: the message is stored until its predecessors arrive.
 	HeldBack
-	// Rejected: it will not be processed; it belongs on the dead-letter queue, with the reason.
+	// Rejected: the message will not be processed. It belongs in the dead-letter queue, with the
+	// reason.
 	Rejected
 )
 
-// String gives the kind's word.
+// String returns the kind's word.
 func (k Kind) String() string {
 	return [...]string{"retry", "processed", "duplicate", "held", "rejected"}[k]
 }
 
-// A Reason says why a message was rejected; the words are stable.
+// A Reason says why a message was rejected. Programs may rely on these words.
 type Reason string
 
 // The reasons.
 const (
-	ReasonKeyReuse   Reason = "key-reuse"   // same identity, other content
+	ReasonKeyReuse   Reason = "key-reuse"   // same identity, different content
 	ReasonUnknown    Reason = "unknown"     // token admission: never issued, or forgotten
-	ReasonExpired    Reason = "expired"     // older than what its token would remember
-	ReasonStaleEpoch Reason = "stale-epoch" // a newer incarnation of its source has spoken
+	ReasonExpired    Reason = "expired"     // older than the retention of its token
+	ReasonStaleEpoch Reason = "stale-epoch" // its source has a newer epoch
 	ReasonSkipped    Reason = "skipped"     // its number was skipped by the gap policy
-	ReasonLimit      Reason = "limit"       // its group's record is to remember no more names
-	ReasonGap        Reason = "gap"         // its predecessors did not come in time
+	ReasonLimit      Reason = "limit"       // the group record has no room for more names
+	ReasonGap        Reason = "gap"         // its predecessors did not arrive in time
 	ReasonInvalid    Reason = "invalid"     // it breaks a rule for messages
 	ReasonHandler    Reason = "rejected"    // the handler's decision
 	ReasonDeleted    Reason = "deleted"     // the one-time request was deleted
-	ReasonGone       Reason = "gone"        // the destination takes no more
+	ReasonGone       Reason = "gone"        // the destination answered 410 Gone
 	ReasonAttempts   Reason = "attempts"    // delivered too many times without success
 )
 
@@ -48,14 +54,35 @@ type Outcome struct {
 	Kind   Kind
 	Reason Reason // of Rejected
 	Detail string // of Rejected, for people
-	Reply  *Reply // of Processed and Duplicate, where there is one
+	Reply  *Reply // of Processed and Duplicate, if there is one
 	Err    error  // of Retry
+}
+
+// maxRejectText bounds the text of a refusal that is kept and sent to callers, in bytes.
+const maxRejectText = 500
+
+// RejectText returns the detail of a refusal as callers may see it: at most 500 bytes, with control
+// characters escaped as in Go.
+func RejectText(detail string) string {
+	var out strings.Builder
+	for _, r := range strings.ToValidUTF8(detail, "\uFFFD") {
+		text := string(r)
+		if unicode.IsControl(r) {
+			text = strings.Trim(strconv.QuoteRune(r), "'")
+		}
+		if out.Len()+len(text) > maxRejectText-len("…") {
+			out.WriteString("…")
+			break
+		}
+		out.WriteString(text)
+	}
+	return out.String()
 }
 
 // Settled reports whether the delivery may be acknowledged.
 func (o Outcome) Settled() bool { return o.Kind != Retry }
 
-// Event is what an observer is told of the outcome.
+// Event returns the event that reports the outcome to an observer.
 func (o Outcome) Event(stream string) Event {
 	ev := Event{Stream: stream, Count: 1, Reason: o.Reason}
 	switch o.Kind {
@@ -73,5 +100,6 @@ func (o Outcome) Event(stream string) Event {
 	return ev
 }
 
-// ErrBlocked is the error of a message that waits for another try because an earlier one of its group failed.
+// ErrBlocked is the error of a message that is retried because an earlier message of its group
+// failed.
 var ErrBlocked = errors.New("an earlier message of the group failed")

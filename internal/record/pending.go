@@ -7,22 +7,24 @@ import (
 
 // Pending is one message that is committed and not yet published and cleared.
 type Pending struct {
-	// Number is the number of the first effect; each further effect has the next one. An entry without effects has a number of its own.
+	// Number is the number of the first effect; each further effect takes the next one. An entry
+	// without effects has a number too.
 	Number    uint64
 	Identity  string // of the message, within stream and principal
 	Principal string
 	Token     TokenKey
-	// Fingerprint is the message's, as [Pending.Print] gives it.
+	// Fingerprint is the message's fingerprint, shortened by [Pending.Print].
 	Fingerprint Fingerprint
 	// Attempt is the unique name of the attempt that committed.
 	Attempt string
 	Effects []Effect
-	// Sent lists what of Effects a publisher has sent already, where only a part could be sent.
+	// Sent lists the effects that a publisher has sent already, if it could send only some of them.
 	Sent  []Sent
 	Reply *Reply
-	// Marks tells whether the token is to be marked done: always, but for numbered messages without a reply.
+	// Marks reports whether the token is to be marked done. It is false for a numbered message
+	// without a reply.
 	Marks bool
-	// Retention is how long the done token is to be remembered.
+	// Retention is how long the done token is to be kept.
 	Retention time.Duration
 }
 
@@ -38,7 +40,8 @@ type Effect struct {
 	To []string
 	// Group at the destination; empty means the group that sends.
 	Group string
-	// ID, Source, Epoch and Sequence are those of the message that is forwarded; empty where a handler made the effect.
+	// ID, Source, Epoch and Sequence are those of the forwarded message; they are empty if a
+	// handler made the effect.
 	ID          string
 	Source      string
 	Epoch       uint64
@@ -51,13 +54,14 @@ type Effect struct {
 	Blob  *Blob
 }
 
-// A Blob is a staged object that becomes visible under its key when the attempt that staged it has won.
+// A Blob is a staged object. It becomes visible under its key when the attempt that staged it is
+// committed.
 type Blob struct {
 	Key    string
 	Staged string
 }
 
-// Size is about how many bytes the entry takes in the group record.
+// Size returns roughly how many bytes the entry takes in the group record.
 func (p *Pending) Size() int {
 	n := 200 + len(p.Identity) + p.Reply.Size()
 	for _, e := range p.Effects {
@@ -66,8 +70,9 @@ func (p *Pending) Size() int {
 	return n
 }
 
-// Print is what an entry keeps of its message's fingerprint: all of it for a token, and without one the first half, because entries are many and small. Half of one tells two
-// contents apart as well: their sender would have to look for 2^64 of them.
+// Print returns the part of a fingerprint that the entry keeps: all of it if the entry has a token.
+// Otherwise it keeps only the first half, because such entries are many and small. Half is enough
+// to tell two contents apart: to find a collision, their sender would have to try 2^64 of them.
 func (p *Pending) Print(f Fingerprint) Fingerprint {
 	if !p.Marks {
 		clear(f[len(f)/2:])
@@ -75,7 +80,8 @@ func (p *Pending) Print(f Fingerprint) Fingerprint {
 	return f
 }
 
-// Unsent reports whether anything of an entry is sent neither now, by a publisher that asks, nor before.
+// Unsent reports whether any effect of the entry was not sent before and is not in now, the list of
+// a publisher's sends.
 func (p *Pending) Unsent(now []Sent) bool {
 	for i, f := range p.Effects {
 		for _, to := range f.To {
@@ -87,7 +93,7 @@ func (p *Pending) Unsent(now []Sent) bool {
 	return false
 }
 
-// DoneToken is the token of a committed message, to be written at a time.
+// DoneToken returns the token of the committed message, as marked done at now.
 func (p *Pending) DoneToken(key GroupKey, now time.Time) Token {
 	return Token{
 		Key: p.Token, State: Done, Fingerprint: p.Fingerprint, Stream: key.Stream, Group: key.Group, Owner: p.Attempt,
@@ -95,7 +101,7 @@ func (p *Pending) DoneToken(key GroupKey, now time.Time) Token {
 	}
 }
 
-// Target is the group at the destination.
+// Target returns the effect's group at the destination.
 func (f *Effect) Target(from GroupKey) string {
 	if f.Group != "" {
 		return f.Group

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// Queues is what the engine asks of the queues around it. Nil means that the queue has the message durably, or will have it no later than any write that
-// the caller makes afterwards; anything else is ambiguous, and is repeated.
+// Queues are the queues that the engine writes to. A nil error means that the queue holds the
+// message durably, or will no later than any write that the caller makes afterwards. After any
+// other error the message may or may not be in the queue, so the caller repeats the call.
 type Queues interface {
 	// Trigger asks for Publish of groups, after a delay.
 	Trigger(ctx context.Context, groups []GroupKey, delay time.Duration) error
-	// Return puts messages back on the ingress queue, under their identities.
+	// Return puts messages back on the ingress queue, under the same identities.
 	Return(ctx context.Context, messages []Message) error
 	// DeadLetter puts refused messages on the dead-letter queue.
 	DeadLetter(ctx context.Context, refused []Refused) error
@@ -19,7 +20,7 @@ type Queues interface {
 // Refused is a message or an effect that goes to a dead-letter queue, with the reason.
 type Refused struct {
 	Message Message
-	// Delivery and To are set where an effect was refused by its destination.
+	// Delivery and To are set if the destination To refused an effect.
 	Delivery *Delivery
 	To       string
 	Reason   Reason
@@ -28,26 +29,34 @@ type Refused struct {
 
 // A Sender delivers effects to one destination.
 type Sender interface {
-	// Send delivers in order and gives an error for each delivery, nil where it is settled (sent, now or before). Deliveries of one group are sent in
-	// their order; after a failure the later ones of that group are not sent and get an error too. A [*RefusedError] says that the destination will
-	// never take this one: it goes to the dead-letter queue and counts as settled. Send may be called concurrently, also with the same deliveries.
+	// Send sends deliveries in order and returns one error for each. The error is nil if the
+	// delivery was sent, now or before. Deliveries of one group are sent in their order: if one
+	// fails, the later ones of that group are not sent and get an error too. A [*RefusedError]
+	// means that the destination will never take this delivery: it goes to the dead-letter queue
+	// and counts as settled. Send may be called concurrently, even with the same deliveries.
 	Send(ctx context.Context, deliveries []Delivery) []error
 }
 
-// A Delivery is one effect on its way to one destination.
+// A Delivery is one effect to be sent to one destination.
 type Delivery struct {
-	// Identity is stream/group/number, or stream/id for a message without a group record: the same however often it is sent.
+	// Identity is stream/group/number, or stream/id for a message without a group record. It is the
+	// same for every copy.
 	Identity string
-	Stream   string
-	// Group is the group that sent it; Number its number there, 0 for a message without a group record.
+	// Group is the group that sent the effect. Number is the effect's number there, or 0 for a
+	// message without a group record.
+	Stream string
+	// Group is the group that sent it; Number its number there, 0 for a message without a group
+	// record.
 	Group       string
 	Number      uint64
 	Incarnation uint64
-	// Sequence is the number among the deliveries from this group to Target, without gaps; 0 where the destination is not sequenced.
+	// Sequence is the delivery's number among those from this group to Target, without gaps; 0 if
+	// the destination is not sequenced.
 	Sequence uint64
 	// Target is the group at the destination.
 	Target string
-	// Retention is how long the identity stands for this content, where there is no group record: after it, the message's id may name another one.
+	// Retention is how long the identity names this content if there is no group record. After that
+	// time the same id may be used for a different message.
 	Retention time.Duration
 	Effect    Effect
 }
@@ -62,14 +71,18 @@ func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Detai
 
 // Blobs keeps staged and published objects.
 type Blobs interface {
-	// Check tells what is wrong with a key, before anything is staged under it.
+	// Check returns an error if no object can be published under the key. It is called before
+	// anything is staged for it.
 	Check(key string) error
-	// Stage writes an object under an attempt-unique name, invisible to readers. It registers the name before it writes, so that a sweep finds it.
+	// Stage writes an object under a name that is unique to the attempt, invisible to readers. It
+	// registers the name before it writes, so that a sweep finds it.
 	Stage(ctx context.Context, staged string, body []byte) error
-	// Publish makes a staged object visible under its key. Repeating it, also when the staged object is gone already, is harmless.
+	// Publish makes a staged object visible under its key. Repeating it is harmless, even if the
+	// staged object is gone already.
 	Publish(ctx context.Context, b Blob) error
-	// Discard deletes staged objects; missing ones are fine.
+	// Discard deletes staged objects; missing ones are ignored.
 	Discard(ctx context.Context, staged []string) error
-	// Staged lists what was staged before a time and is neither published nor discarded.
+	// Staged lists the objects that were staged before a time and are neither published nor
+	// discarded.
 	Staged(ctx context.Context, before time.Time) ([]string, error)
 }

@@ -5,7 +5,8 @@ import "slices"
 // A Range is the numbers First to Last, both included.
 type Range struct{ First, Last uint64 }
 
-// Ranges is a set of numbers, as sorted ranges that neither overlap nor touch. The zero value is the empty set. Methods do not change the receiver.
+// Ranges is a set of numbers, as sorted ranges that neither overlap nor touch. The zero value is
+// the empty set. Methods do not change the receiver.
 type Ranges []Range
 
 // Contains reports whether n is in the set.
@@ -14,7 +15,7 @@ func (r Ranges) Contains(n uint64) bool {
 	return i < len(r) && r[i].First <= n
 }
 
-// search gives the index of the first range that ends at n or later.
+// search returns the index of the first range that ends at n or later.
 func (r Ranges) search(n uint64) int {
 	i, _ := slices.BinarySearchFunc(r, n, func(x Range, n uint64) int {
 		if x.Last < n {
@@ -25,7 +26,7 @@ func (r Ranges) search(n uint64) int {
 	return i
 }
 
-// Add gives the set with the numbers first to last in it.
+// Add returns the set with the numbers first to last added.
 func (r Ranges) Add(first, last uint64) Ranges {
 	out := make(Ranges, 0, len(r)+1)
 	add := Range{first, last}
@@ -47,7 +48,7 @@ func (r Ranges) Add(first, last uint64) Ranges {
 	return out
 }
 
-// Remove gives the set without n.
+// Remove returns the set without n.
 func (r Ranges) Remove(n uint64) Ranges {
 	out := make(Ranges, 0, len(r)+1)
 	for _, x := range r {
@@ -65,7 +66,7 @@ func (r Ranges) Remove(n uint64) Ranges {
 	return out
 }
 
-// Len counts the numbers in the set.
+// Len returns how many numbers are in the set.
 func (r Ranges) Len() int {
 	n := 0
 	for _, x := range r {
@@ -74,7 +75,7 @@ func (r Ranges) Len() int {
 	return n
 }
 
-// First is the smallest number, 0 for the empty set.
+// First returns the smallest number, or 0 if the set is empty.
 func (r Ranges) First() uint64 {
 	if len(r) == 0 {
 		return 0
@@ -82,7 +83,8 @@ func (r Ranges) First() uint64 {
 	return r[0].First
 }
 
-// From counts the numbers from n on that follow without a gap, as far as one commit takes them: up to [MaxCommitItems].
+// From returns how many numbers follow from n on without a gap, at most the [MaxCommitItems] that
+// fit into one commit.
 func (r Ranges) From(n uint64) int {
 	if i := r.search(n); i < len(r) && r[i].First <= n {
 		return int(min(r[i].Last-n+1, MaxCommitItems))

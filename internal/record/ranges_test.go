@@ -37,7 +37,7 @@ func TestRangesAreASetOfNumbers(t *testing.T) {
 	}
 }
 
-// compare checks ranges against a set, and that they are as few as can be.
+// compare checks that ranges equal a set, and that no two of them could be one.
 func compare(t *testing.T, ranges record.Ranges, set map[uint64]bool) {
 	t.Helper()
 	got := map[uint64]bool{}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Admission is how a stream tells a new message from a duplicate.
+// Admission is the rule by which a stream distinguishes a new message from a duplicate.
 type Admission string
 
 // The three proofs that a message is new.
@@ -26,33 +26,38 @@ type Stream struct {
 	Handler Handler
 	// Stateless promises that Handler neither reads nor writes the group's state.
 	Stateless bool
-	// Unordered lets messages of one group pass one another. With Stateless they need no group record.
+	// Unordered allows messages of one group to pass one another. If Stateless is set too, they
+	// need no group record.
 	Unordered bool
-	// Retention is how long a done token is remembered. Defaults to [DefaultRetention].
+	// Retention is how long a done token is kept. Defaults to [DefaultRetention].
 	Retention time.Duration
-	// GroupRetention is how long a group record outlives its last message. Defaults to 30 days: 14 in a queue and 14 in its dead-letter queue.
+	// GroupRetention is how long a group record outlives its last message. Defaults to 30 days: 14
+	// in a queue and 14 in its dead-letter queue.
 	GroupRetention time.Duration
-	// Gap is what happens to a gap in the numbers of a source.
+	// Retry is the policy for messages that fail. Zero fields take those of [MessageRetry]. The
+	// engine does not use it: the function behind the queue does.
+	Retry RetryPolicy
+	// Gap is the policy for a missing number of a source.
 	Gap Gap
-	// Bounds limit what one source may have held in one group.
+	// Bounds limit the held messages of one source in one group.
 	Bounds Bounds
-	// Limits bound what the group's record remembers.
+	// Limits bound the names and ranges in the group's record.
 	Limits Limits
-	// Events lists the destinations that are told of skipped numbers.
+	// Events lists the destinations that receive a message about skipped numbers.
 	Events []string
 }
 
 // DefaultGroupRetention is how long a group record outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
 
-// GapPolicy is what happens when a number does not come.
+// GapPolicy is the engine's action when a number does not arrive.
 type GapPolicy string
 
 // The gap policies.
 const (
-	GapWait GapPolicy = "wait" // for ever
-	GapSkip GapPolicy = "skip" // go on without it, and say so
-	GapFail GapPolicy = "fail" // dead-letter what is held
+	GapWait GapPolicy = "wait" // wait for ever
+	GapSkip GapPolicy = "skip" // continue after the gap, and report it
+	GapFail GapPolicy = "fail" // dead-letter the held messages
 )
 
 // A Gap is a policy and the time after which it acts; the default policy is GapWait.
@@ -61,7 +66,8 @@ type Gap struct {
 	After  time.Duration
 }
 
-// Bounds limit held messages. Zero fields take the defaults: 1000 messages, 8 MiB, 10000 numbers ahead.
+// Bounds limit held messages. Zero fields take the defaults: 1000 messages, 8 MiB, 10000 numbers
+// ahead.
 type Bounds struct {
 	Count    int
 	Bytes    int
@@ -91,12 +97,15 @@ func (s Stream) withDefaults() Stream {
 	if s.Gap.Policy == "" {
 		s.Gap.Policy = GapWait
 	}
+	s.Retry = s.Retry.Or(MessageRetry())
 	s.Bounds = s.Bounds.withDefaults()
 	s.Limits = s.Limits.withDefaults()
 	return s
 }
 
-// RetentionOf is how long the message's token remembers that it is done. That of a number does no longer than its group is remembered: what comes under it then is another message.
+// RetentionOf returns how long a done token of m is kept. For a numbered message it never exceeds
+// GroupRetention: once the group record is forgotten, numbering restarts at 1, and the same number
+// names a different message.
 func (s Stream) RetentionOf(m *Message) time.Duration {
 	retention := cmp.Or(s.Retention, DefaultRetention)
 	if s.Admission == BySequence && m.Route == "" {
@@ -126,7 +135,8 @@ func NewStreams(streams []Stream) (Streams, error) {
 	return byName, nil
 }
 
-// GroupRetention is how long a group record of a stream outlives its last message, also of a stream that is not configured any more.
+// GroupRetention returns how long a group record of a stream outlives its last message. A stream
+// that is no longer configured has the default.
 func (s Streams) GroupRetention(name string) time.Duration {
 	if known, ok := s[name]; ok {
 		return known.GroupRetention

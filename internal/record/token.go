@@ -9,7 +9,7 @@ import (
 // TokenState is the state of a token.
 type TokenState uint8
 
-// The states of a token. Absent is what a missing or an expired record reads as.
+// The states of a token. Absent stands for a missing or expired record.
 const (
 	Absent TokenState = iota
 	Issued
@@ -17,7 +17,7 @@ const (
 	Done
 )
 
-// String gives the state's word.
+// String returns the state's word.
 func (s TokenState) String() string {
 	switch s {
 	case Absent:
@@ -37,40 +37,47 @@ type Token struct {
 	Key         TokenKey
 	State       TokenState
 	Fingerprint Fingerprint
-	// Stream and Group tell where the message's group record is.
+	// Stream and Group name the message's group record.
 	Stream string
 	Group  string
-	// Owner is the unique name of the attempt that wrote the record; Epoch counts its takeovers. Together they are the fence.
+	// Owner is the unique name of the attempt that wrote the record; Epoch counts takeovers.
+	// Together they are the fencing token.
 	Owner string
 	Epoch uint64
-	// Lease is until when a leased token is its owner's.
+	// Lease is when the owner's lease ends; of a leased token.
 	Lease time.Time
 	Reply *Reply
-	// Reason tells why the message was last refused, empty otherwise. A refused message can come again under the same identity. ReasonDeleted: see [Token.Deleted] and [Token.Deleting].
+	// Reason is why the message was last refused, empty otherwise. A refused message can be sent
+	// again under the same identity. For ReasonDeleted see [Token.Deleted] and [Token.Deleting].
 	Reason Reason
+	// Detail is the text with which the handler refused the message, as [RejectText] returns it. It
+	// is meant for the sender, and empty for every Reason but ReasonHandler.
+	Detail string
 	// Request is the stored one-time request, until it is done.
 	Request *Message
-	// Expires is when the record may be forgotten. It is decided inside conditions; the zero time is never.
+	// Expires is when the record may be deleted; zero means never. Conditional writes check it.
 	Expires time.Time
 }
 
-// Deleted reports whether the token is a tombstone: its request was deleted, and nobody can run it any more.
+// Deleted reports whether the token is a tombstone: its request was deleted and can never run
+// again.
 func (t *Token) Deleted() bool { return t.State == Done && t.Reason == ReasonDeleted }
 
-// Deleting reports whether the token's request is being deleted: nobody begins to run it, but an attempt that began before may yet be committed.
+// Deleting reports whether the token's request is being deleted: no new attempt starts, but an
+// attempt that started before may still be committed.
 func (t *Token) Deleting() bool { return t.State == Issued && t.Reason == ReasonDeleted }
 
 // OfRequest reports whether an attempt at a one-time request wrote the token, see [RequestAttempt].
 func (t *Token) OfRequest() bool { return strings.HasSuffix(t.Owner, RequestAttempt) }
 
-// A Reply is what a handler answered, kept with the token and replayed byte for byte.
+// A Reply is a handler's answer. It is kept with the token and replayed byte for byte.
 type Reply struct {
 	Status int
 	Header map[string][]string
 	Body   []byte
 }
 
-// Size is the size of the body and headers; 0 of no reply.
+// Size returns the size of the body and headers, or 0 if there is no reply.
 func (r *Reply) Size() int {
 	if r == nil {
 		return 0

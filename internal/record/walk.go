@@ -6,15 +6,16 @@ import (
 	"fmt"
 )
 
-// walkPage is how many records a walk asks for at once.
+// walkPage is how many records a walk reads in one call.
 const walkPage = 500
 
-// EachGroup shows do the groups of a store, of one stream where stream is not empty, until do gives an error. Corrupt records are passed over; passed is told of them.
+// EachGroup calls do with each group of a store, or of one stream if stream is not empty, until do
+// returns an error. It leaves out corrupt records and calls passed with their errors.
 func EachGroup(ctx context.Context, l Lister, stream string, passed func(error), do func(*Group) error) error {
 	return walk(passed, func(after GroupKey) ([]Group, error) { return l.Groups(ctx, stream, after, walkPage) }, func(g *Group) GroupKey { return g.Key }, do)
 }
 
-// EachToken shows do the tokens of a store, as EachGroup does.
+// EachToken calls do with each token of a store, as EachGroup does with groups.
 func EachToken(ctx context.Context, l Lister, passed func(error), do func(*Token) error) error {
 	return walk(passed, func(after TokenKey) ([]Token, error) { return l.Tokens(ctx, after, walkPage) }, func(t *Token) TokenKey { return t.Key }, do)
 }

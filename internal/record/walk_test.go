@@ -12,7 +12,7 @@ import (
 
 var errAway = errors.New("away")
 
-// A shelf lists its tokens two at a time, with an error beside each page.
+// A shelf lists its tokens in pages of two, and returns err with each page.
 type shelf struct {
 	record.Lister
 	tokens []record.Token
@@ -24,7 +24,7 @@ func (s *shelf) Tokens(_ context.Context, after record.TokenKey, _ int) ([]recor
 	return s.tokens[i:min(i+2, len(s.tokens))], s.err
 }
 
-func TestAWalkShowsAllThatCanBeReadAndTellsWhatCanNot(t *testing.T) {
+func TestAWalkVisitsReadableRecordsAndReportsCorruptOnes(t *testing.T) {
 	s := &shelf{}
 	for i := range 5 {
 		s.tokens = append(s.tokens, record.Token{Key: record.NewTokenKey("", "s", fmt.Sprint(i)), Group: fmt.Sprint(i)})
@@ -52,21 +52,21 @@ func TestAWalkShowsAllThatCanBeReadAndTellsWhatCanNot(t *testing.T) {
 	}
 }
 
-// A plain store loads tokens.
+// A plain store has no TokenStates.
 type plain struct{ record.Store }
 
 func (plain) Load(context.Context, []record.GroupKey, []record.TokenKey) ([]record.Group, []record.Token, error) {
 	return nil, []record.Token{{Group: "loaded"}}, nil
 }
 
-// A thrifty one reads their states alone.
+// A thrifty store has TokenStates.
 type thrifty struct{ plain }
 
 func (thrifty) TokenStates(context.Context, []record.TokenKey) ([]record.Token, error) {
 	return []record.Token{{Group: "read"}}, nil
 }
 
-func TestStatesOfTokensAreReadWithoutRepliesWhereTheStoreCan(t *testing.T) {
+func TestTokenStatesAreReadWithoutRepliesIfTheStoreSupportsIt(t *testing.T) {
 	for want, s := range map[string]record.Store{"loaded": plain{}, "read": thrifty{}} {
 		if got, err := record.TokenStates(t.Context(), s, nil); err != nil || got[0].Group != want {
 			t.Errorf("they are %s, not %s: %v", got[0].Group, want, err)

@@ -1,22 +1,25 @@
-// Package telemetry tells what a system does: it counts what the engine observes, follows messages by traces, and names the invocation in each line of the log.
+// Package telemetry makes a system observable: it counts the engine's events, makes traces, and
+// adds the invocation to each line of the log.
 //
-//	metrics.go   the names and units of the metrics, and what each event adds to them
+//	metrics.go   the names and units of the metrics, and the metrics of each event
 //	tally.go     counts between two reports
 //	emf.go       reports in CloudWatch's embedded metric format, as lines of the log
 //	meter.go     reports to an OpenTelemetry collector
-//	tracing.go   spans, and the way of a trace through headers
-//	edges.go     decorators that put all of it around handlers, destinations, queues and the front door
-//	invoke.go    the frame around each call of a function: it reports at the end, however that comes
+//	tracing.go   spans, and trace context in headers
+//	edges.go     decorators of handlers, destinations, queues and the front door
+//	invoke.go    the wrapper of each call of a function, which reports at the end in any case
 //	log.go       the log of a function
 //
-// The engine knows nothing of it: it observes by a function, and spans are made at its edges.
+// The engine does not depend on it: the engine calls an observer function, and spans are made at
+// its edges.
 //
 // # Errors
 //
-// What can't be reported is logged and given up: no message fails, waits or is repeated for it.
+// If a report fails, the error is logged and the report is dropped: no message fails, waits or is
+// retried because of it.
 //
 // # Limits
 //
-// Nothing here holds a body, a key or the name of a group; identities are shown as hashes. What a function counted is lost when the function is killed before it
-// returns; logs and queues still tell of it.
+// No report contains a body, a key or the name of a group; identities are hashed. If a function is
+// killed before it returns, its counts are lost; logs and queues still show its work.
 package telemetry

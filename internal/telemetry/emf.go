@@ -11,17 +11,20 @@ import (
 	"time"
 )
 
-// EMF writes reports as lines of the log from which CloudWatch makes metrics: documents in its embedded metric format.
+// EMF writes reports as lines of the log that CloudWatch converts to metrics: documents in its
+// embedded metric format.
 //
-// A document has one value for its dimension, so there is one line a stream. Each line counts for its stream and, by the empty set of dimensions, for the whole system:
-// CloudWatch adds the counts up there, and takes the greatest age.
+// A document has one value for its dimension, so there is one line for each stream. Each line
+// counts for its stream and, by the empty set of dimensions, for the whole system: CloudWatch adds
+// up the counts, and takes the greatest age.
 type EMF struct {
 	// Output is the standard output of the function. Required.
 	Output io.Writer
 	// Namespace defaults to [Namespace].
 	Namespace string
-	// Level is the level of the lines in a log of JSON. Lambda drops lines below the level that a function is set to, metrics too, and takes those without one for INFO: so it is that
-	// very level. Empty means INFO.
+	// Level is the level of the lines in a JSON log. Lambda drops lines below the level that is set
+	// for the function, including metrics, and treats lines without a level as INFO. So this is the
+	// function's level. Empty means INFO.
 	Level string
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -40,8 +43,9 @@ type emfDirective struct {
 
 type emfMetric struct{ Name, Unit string }
 
-// Write reports what was counted: nothing where that is nothing. attributes are further members of each line, such as the request's id; none may be called as a metric or the dimension.
-// All lines are written in one call.
+// Write reports counts; if there are none, it writes nothing. attributes are further members of
+// each line, such as the request's id; none may have the name of a metric or the dimension. All
+// lines are written in one call.
 func (f EMF) Write(counts Counts, attributes map[string]string) error {
 	var b bytes.Buffer
 	for _, stream := range slices.Sorted(maps.Keys(counts)) {
@@ -63,7 +67,8 @@ func (f EMF) Write(counts Counts, attributes map[string]string) error {
 	return nil
 }
 
-// document gives the members of one line. Lambda believes the level of a line that has a time only.
+// document returns the members of one line. Lambda honours the level of a line only if the line has
+// a time.
 func (f EMF) document(stream string, of map[string]float64, attributes map[string]string) map[string]any {
 	now := f.now()
 	directive := emfDirective{Namespace: cmp.Or(f.Namespace, Namespace), Dimensions: [][]string{{Dimension}, {}}}

@@ -26,7 +26,8 @@ type document struct {
 	units      map[string]string
 }
 
-// documents reads lines, and checks them against the specification: https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+// documents reads lines, and checks them against the specification:
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 func documents(t *testing.T, output string) []document {
 	t.Helper()
 	var out []document
@@ -60,7 +61,8 @@ func (d *document) metadata(t *testing.T) {
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields() // "objects defined by this specification must not contain any additional members"
+	// "objects defined by this specification must not contain any additional members"
+	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&aws); err != nil || len(aws.CloudWatchMetrics) != 1 {
 		t.Fatalf("metadata %s: %v", text, err)
 	}
@@ -194,7 +196,8 @@ func TestNothingIsWrittenWhenNothingHappened(t *testing.T) {
 }
 
 func TestMetricsPassTheFilterOfTheLog(t *testing.T) {
-	t.Setenv("AWS_LAMBDA_LOG_LEVEL", "ERROR") // Lambda drops lines below, and a line without a level is INFO
+	// Lambda drops lines below, and a line without a level is INFO
+	t.Setenv("AWS_LAMBDA_LOG_LEVEL", "ERROR")
 	tm, out := opened(t, telemetry.Options{})
 	tm.Observe(record.Event{Name: record.EventProcessed, Stream: "a", Count: 1})
 	tm.Flush(t.Context(), nil)

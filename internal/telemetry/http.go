@@ -11,12 +11,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// ownHeader in front of a name makes a header of the message's own; it counts more than the request's.
+// ownHeader is the prefix of headers that belong to the message; they take precedence over those of
+// the request.
 const ownHeader = "Once-Header-"
 
-// HTTP makes a span of each request to the front door, and puts it into the headers of the request, from which the message gets its own. A request that is part of no trace begins one.
+// HTTP makes a span for each request to the front door, and adds it to the headers of the request,
+// from which the message inherits it. A request without a trace begins one.
 //
-// Neither the path nor the query is told: they hold keys. The route is.
+// The span has the route, but neither the path nor the query, because they contain keys.
 func (t *Telemetry) HTTP(inner http.Handler) http.Handler {
 	if t.tracer == nil {
 		return inner
@@ -35,7 +37,7 @@ func (t *Telemetry) HTTP(inner http.Handler) http.Handler {
 	})
 }
 
-// answered ends a span with what the router has found out, and the answer.
+// answered ends a span with the route and the status.
 func (t *Telemetry) answered(span trace.Span, r *http.Request, w *notedWriter) {
 	if r.Pattern != "" {
 		_, route, _ := strings.Cut(r.Pattern, " ")
@@ -56,7 +58,8 @@ func (t *Telemetry) answered(span trace.Span, r *http.Request, w *notedWriter) {
 	span.End()
 }
 
-// fromHTTP gives the request's context, as part of the trace that the message names, or else the request.
+// fromHTTP returns the request's context, with the trace that the message names, or else with the
+// request's.
 func fromHTTP(r *http.Request) context.Context {
 	own := http.Header{}
 	for _, name := range []string{traceparent, tracestate} {
@@ -78,13 +81,13 @@ func toHTTP(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// A notedWriter remembers the status.
+// A notedWriter records the status.
 type notedWriter struct {
 	http.ResponseWriter
 	status int
 }
 
-// WriteHeader notes the first status that is final.
+// WriteHeader records the first final status.
 func (w *notedWriter) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status
@@ -92,5 +95,5 @@ func (w *notedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is used by http.ResponseController.
 func (w *notedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -6,8 +6,9 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// Invoke makes a function report at the end of each call, also of one that fails or panics: then the runtime ends the process, and what is not reported is lost. A nil telemetry
-// has nothing to report.
+// Invoke makes a function report at the end of each call, even if it fails or panics: after a panic
+// the runtime ends the process, and unreported counts would be lost. If t is nil, nothing is
+// reported.
 func Invoke[In, Out any](t *Telemetry, handler func(context.Context, In) (Out, error)) func(context.Context, In) (Out, error) {
 	if t == nil {
 		return handler
@@ -18,7 +19,7 @@ func Invoke[In, Out any](t *Telemetry, handler func(context.Context, In) (Out, e
 	}
 }
 
-// begin notes the request for the log, until its end.
+// begin records the request for the log, until end is called.
 func (t *Telemetry) begin(ctx context.Context) (end func()) {
 	attributes := map[string]string{}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {

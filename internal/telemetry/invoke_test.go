@@ -104,3 +104,23 @@ func TestTheLevelsAreThoseOfLambda(t *testing.T) {
 		}
 	}
 }
+
+func TestALineOfMetricsNamesItsFunctionWithinLambdaOnly(t *testing.T) {
+	before := lambdacontext.FunctionName
+	t.Cleanup(func() { lambdacontext.FunctionName = before })
+	for _, name := range []string{"", "process"} {
+		lambdacontext.FunctionName = name
+		tm, out := opened(t, telemetry.Options{})
+		function := telemetry.Invoke(tm, func(context.Context, int) (int, error) {
+			tm.Observe(record.Event{Name: record.EventRetried, Stream: "orders", Count: 1})
+			return 0, nil
+		})
+		if _, err := function(invocation(t.Context(), "r"), 1); err != nil {
+			t.Fatal(err)
+		}
+		got, there := documents(t, out.String())[0].root["function"]
+		if there != (name != "") || there && got != name {
+			t.Errorf("function %q: the line says %v", name, got)
+		}
+	}
+}

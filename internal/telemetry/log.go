@@ -11,16 +11,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// What each line of a function's log says, in the words that Lambda's own lines use.
+// The attributes of each line of a function's log, with the names of Lambda's own lines.
 const (
 	attrRequestID = "requestId"
 	attrFunction  = "function"
 )
 
-// NewLog makes the log of a function: lines of JSON with the keys of Lambda's own lines (timestamp, level, message), the name of the function, the id of its request and, where
-// there is one, of its trace. level is one of Lambda's, TRACE to FATAL; anything else means INFO.
+// NewLog returns the log of a function: lines of JSON with the keys of Lambda's own lines
+// (timestamp, level, message), the name of the function, the id of its request and, if there is
+// one, of its trace. level is one of Lambda's, TRACE to FATAL; any other value means INFO.
 //
-// Much is logged without a context. Such a line gets the id of the request that is under way, where that is one: a function serves one at a time, unless it is told otherwise.
+// A line that is logged without a context gets the id of the current request, if there is exactly
+// one, as is normal in a function.
 func NewLog(w io.Writer, function, level string) *slog.Logger {
 	var h slog.Handler = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: parseLevel(level), ReplaceAttr: lambdacontext.ReplaceAttr})
 	if function != "" {
@@ -47,7 +49,7 @@ type logHandler struct {
 	running *running
 }
 
-// Handle adds what is known of the request.
+// Handle adds the request's id and trace.
 func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	id := h.running.only()
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
@@ -63,17 +65,17 @@ func (h *logHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs is slog's.
+// WithAttrs implements slog.Handler.
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &logHandler{h.Handler.WithAttrs(attrs), h.running}
 }
 
-// WithGroup is slog's.
+// WithGroup implements slog.Handler.
 func (h *logHandler) WithGroup(name string) slog.Handler {
 	return &logHandler{h.Handler.WithGroup(name), h.running}
 }
 
-// running are the requests under way.
+// running is the set of current requests.
 type running struct {
 	mu  sync.Mutex
 	ids map[string]int
@@ -95,7 +97,7 @@ func (r *running) enter(id string) (leave func()) {
 	}
 }
 
-// only gives the id of the request under way; empty where there is none, or several.
+// only returns the id of the current request, or an empty string if there is none or several.
 func (r *running) only() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

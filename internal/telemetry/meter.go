@@ -16,12 +16,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// scope names what makes the metrics and spans.
+// scope is the instrumentation scope of metrics and spans.
 const scope = "github.com/effectively-once/once"
 
-// A meter reports metrics to a collector by OTLP over HTTP: counts as sums since its start, ages as gauges with the maximum since the last report.
+// A meter reports metrics to a collector by OTLP over HTTP: counts as sums since its start, ages as
+// gauges with the maximum since the last report.
 //
-// It collects when it is told to, and not by a clock of its own: between two invocations a function stands still, and a report under way would break.
+// It reports when it is called, without a timer of its own, because a function is frozen between
+// two invocations, and a report in flight would fail.
 type meter struct {
 	exporter *otlpmetrichttp.Exporter
 	reader   *sdkmetric.ManualReader
@@ -32,9 +34,9 @@ type meter struct {
 	ages Counts
 }
 
-// newMeter makes a meter of what OTEL_EXPORTER_OTLP_… say. It does no call.
+// newMeter returns a meter configured by OTEL_EXPORTER_OTLP_…. It makes no call.
 func newMeter(ctx context.Context, about *resource.Resource) (*meter, error) {
-	// A report that fails is in the next one, or was of the moment: there is no time to repeat it.
+	// No retries: counts are in the next report too, and there is no time to wait.
 	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithRetry(otlpmetrichttp.RetryConfig{}))
 	if err != nil {
 		return nil, fmt.Errorf("make metrics exporter: %w", err)
@@ -77,7 +79,7 @@ func (m *meter) observe(e *record.Event) {
 	}
 }
 
-// tellAges reports the greatest ages and forgets them: an age that is over must not be told for ever.
+// tellAges reports the greatest ages and resets them, so that an old age is not reported for ever.
 func (m *meter) tellAges(name string, o metric.Float64Observer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +95,7 @@ func streamOption(stream string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(attribute.String(Dimension, stream)))
 }
 
-// export reports, where anything was counted since the last time.
+// export sends a report, if there are new counts.
 func (m *meter) export(ctx context.Context) error {
 	if !m.dirty.Swap(false) {
 		return nil

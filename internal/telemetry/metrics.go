@@ -2,23 +2,25 @@ package telemetry
 
 import "github.com/effectively-once/once/internal/record"
 
-// Namespace is the CloudWatch namespace of the metrics, where [EnvNamespace] names no other.
+// Namespace is the CloudWatch namespace of the metrics, unless [EnvNamespace] names another.
 const Namespace = "Once"
 
-// EnvNamespace is the variable that names another namespace: deployments that share an account and a region share their metrics without it.
+// EnvNamespace is the variable that names another namespace. Without it, deployments in one account
+// and region share their metrics.
 const EnvNamespace = "ONCE_METRICS_NAMESPACE"
 
-// Dimension is the one dimension of the metrics. Each is reported without it too, for the whole system.
+// Dimension is the only dimension of the metrics. Each metric is reported without it too, for the
+// whole system.
 const Dimension = "stream"
 
-// The metrics. Counts are sums of what happened, in the unit Count; ages are maxima, in Seconds.
+// The metrics. Counts are sums, in the unit Count; ages are maxima, in Seconds.
 const (
 	MetricProcessed    = "Processed"
 	MetricDuplicate    = "Duplicate"
 	MetricHeld         = "Held"
 	MetricRejected     = "Rejected"
-	MetricKeyReuse     = "KeyReuse" // rejected, because an identity came again with other content
-	MetricUnknown      = "Unknown"  // rejected, because nobody issued the identity, or it is forgotten
+	MetricKeyReuse     = "KeyReuse" // rejected, because the identity was used with other content
+	MetricUnknown      = "Unknown"  // rejected, because no token was issued, or it is forgotten
 	MetricRetried      = "Retried"
 	MetricConflict     = "Conflict"
 	MetricPublished    = "Published"
@@ -28,13 +30,13 @@ const (
 	MetricPendingAge   = "PendingAge"
 )
 
-// The units, in CloudWatch's words.
+// The units, as CloudWatch names them.
 const (
 	UnitCount   = "Count"
 	UnitSeconds = "Seconds"
 )
 
-// Unit is the unit of a metric.
+// Unit returns the unit of a metric.
 func Unit(metric string) string {
 	if metric == MetricGapAge || metric == MetricPendingAge {
 		return UnitSeconds
@@ -42,7 +44,7 @@ func Unit(metric string) string {
 	return UnitCount
 }
 
-// Metrics lists all of them.
+// Metrics returns all metrics.
 func Metrics() []string {
 	return []string{
 		MetricProcessed, MetricDuplicate, MetricHeld, MetricRejected, MetricKeyReuse, MetricUnknown, MetricRetried, MetricConflict, MetricPublished,
@@ -50,10 +52,12 @@ func Metrics() []string {
 	}
 }
 
-// eventDeadLettered is seen at the queues: the engine does not know what its queues do with what it refuses.
+// eventDeadLettered is counted at the queues, because the engine does not know what its queues do
+// with refused messages.
 const eventDeadLettered record.EventName = "dead-lettered"
 
-// value is what one event adds to a metric: to the sum of a count, or as a candidate for the maximum of an age, in seconds to the millisecond.
+// value returns an event's contribution to a metric: to the sum of a count, or to the maximum of an
+// age, in seconds with milliseconds.
 func value(e *record.Event) float64 {
 	if e.Name == record.EventGap || e.Name == record.EventPending {
 		return max(0, float64(e.Age.Milliseconds())/1000) // clocks differ
@@ -61,7 +65,7 @@ func value(e *record.Event) float64 {
 	return float64(e.Count)
 }
 
-// metricsOf lists the metrics that an event counts in. An event that is not known counts nowhere.
+// metricsOf returns the metrics in which an event counts. An unknown event counts in none.
 func metricsOf(e *record.Event) []string {
 	switch e.Name {
 	case record.EventProcessed:

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// OTelName is the name of a metric in OpenTelemetry: once.key_reuse for KeyReuse.
+// OTelName returns the name of a metric in OpenTelemetry: once.key_reuse for KeyReuse.
 func OTelName(metric string) string {
 	var b strings.Builder
 	b.WriteString("once.")
@@ -18,7 +18,8 @@ func OTelName(metric string) string {
 	return b.String()
 }
 
-// OTelUnit is the unit of a metric in OpenTelemetry: s for ages, and for counts what is counted.
+// OTelUnit returns the unit of a metric in OpenTelemetry: s for ages, and for counts the counted
+// thing.
 func OTelUnit(metric string) string {
 	switch {
 	case Unit(metric) == UnitSeconds:

@@ -35,7 +35,8 @@ func TestMetricsGoToTheCollectorInPlaceOfTheLog(t *testing.T) {
 	if diff := cmp.Diff(want, c.points); diff != "" {
 		t.Errorf("first report (-want +got):\n%s", diff)
 	}
-	want = map[string]float64{"once.processed {message} orders+": 4, "once.rejected {message} orders+": 2, "once.key_reuse {message} orders+": 2} // the gap is over
+	// the gap is over
+	want = map[string]float64{"once.processed {message} orders+": 4, "once.rejected {message} orders+": 2, "once.key_reuse {message} orders+": 2}
 	if _, err := function(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}

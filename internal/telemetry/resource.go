@@ -11,7 +11,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// describe tells a collector who reports. The instance keeps apart the sums of functions that run at once. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES count more.
+// describe returns the resource that reports to a collector. The instance id keeps the sums of
+// concurrent functions apart. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 func describe(ctx context.Context, service string) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{semconv.ServiceName(service), semconv.ServiceInstanceID(uuid.NewString())}
 	if name := os.Getenv(envFunction); name != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The attributes of spans that are the system's own. Groups and tokens are hashes.
+// The system's own attributes of spans. Groups and tokens are hashed.
 const (
 	attrStream  = attribute.Key("once.stream")
 	attrGroup   = attribute.Key("once.group")
@@ -21,8 +21,9 @@ const (
 	attrAttempt = attribute.Key("once.attempt")
 )
 
-// Handler lets the effects of a message be part of its trace, and makes a span of each run: a child of what the message's headers name. The handler sees the span as the
-// message's trace, and in its context.
+// Handler makes a span for each run of a handler, as a child of the span in the message's headers,
+// and adds the trace to the message's effects. The handler sees the span in the message's headers
+// and in its context.
 func (t *Telemetry) Handler(inner record.Handler) record.Handler {
 	return func(ctx context.Context, a *record.Attempt, m record.Message) error {
 		if m.Headers = spelled(m.Headers); t.tracer == nil {
@@ -45,7 +46,7 @@ func (t *Telemetry) startProcess(ctx context.Context, a *record.Attempt, m *reco
 	))
 }
 
-// inherit runs a handler, and puts its effects into the message's trace.
+// inherit runs a handler, and adds the message's trace to its effects.
 func inherit(ctx context.Context, inner record.Handler, a *record.Attempt, m record.Message) error {
 	if !headers(m.Headers).traced() {
 		return inner(ctx, a, m)
@@ -58,14 +59,15 @@ func inherit(ctx context.Context, inner record.Handler, a *record.Attempt, m rec
 	return nil
 }
 
-// handOver moves what a handler did to the attempt that is to be committed, and puts its effects into the message's trace.
+// handOver copies the results of a handler to the attempt that is to be committed, and adds the
+// message's trace to its effects.
 func handOver(own, to *record.Attempt, message map[string]string) {
 	to.State = own.State
 	var bodies [][]byte
 	for _, body := range own.Staged() {
 		bodies = append(bodies, body)
 	}
-	for _, f := range own.Effects() { // the blobs come last, in the order of their bodies
+	for _, f := range own.Effects() { // the blobs are last, in the order of their bodies
 		if f.Blob != nil {
 			to.Blob(f.Blob.Key, bodies[0])
 			bodies = bodies[1:]
@@ -79,8 +81,9 @@ func handOver(own, to *record.Attempt, message map[string]string) {
 	}
 }
 
-// Sender makes a span of each delivery to a destination, as a child of what made the effect, and sends it on as the parent of what the receiver does. kind is that of the
-// destination: webhook, stream, sqs and so on.
+// Sender makes a span for each delivery to a destination, as a child of the span that made the
+// effect, and sends its context to the receiver. kind is the kind of the destination: webhook,
+// stream, sqs and so on.
 func (t *Telemetry) Sender(name, kind string, inner record.Sender) record.Sender {
 	if t.tracer == nil {
 		return inner
@@ -94,7 +97,7 @@ type tracedSender struct {
 	name, kind string
 }
 
-// Send leaves the deliveries that it is given as they are: others may be sending them too.
+// Send does not change the deliveries in its argument, because other goroutines may send them too.
 func (s *tracedSender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	traced := make([]record.Delivery, len(deliveries))
 	spans := make([]trace.Span, len(deliveries))
@@ -132,11 +135,12 @@ func (s *tracedSender) start(ctx context.Context, d *record.Delivery) (context.C
 	))
 }
 
-// errPanic is the failure of whoever did not come back.
+// errPanic is the error of a call that panicked.
 var errPanic = errors.New("no answer")
 
-// end ends a span, failed where there is an error. The text of an error stays out: a handler's may hold anything. For the same reason no span is ended by a deferred call of its
-// own End, which would tell the value of a panic.
+// end ends a span, with an error status if there is an error. It does not record the text, because
+// a handler's error may contain anything. For the same reason no span is ended by a deferred End,
+// which would record the value of a panic.
 func end(span trace.Span, err error) {
 	if err != nil {
 		kind := "failed"

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/effectively-once/once/internal/forward"
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
 )
@@ -55,7 +55,7 @@ func id(b []byte) string { return hex.EncodeToString(b) }
 func TestAMessagesTraceGoesThroughItsHandlerToItsDestination(t *testing.T) {
 	c := collecting(t)
 	tm := exporting(t, telemetry.Options{})
-	a, err := run(t, tm.Handler(forward.To([]string{"shop"})), message())
+	a, err := run(t, tm.Handler(dedup.ForwardTo([]string{"shop"})), message())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,17 +143,18 @@ func TestEffectsOfAHandlerInheritTheTraceOfItsMessage(t *testing.T) {
 
 func TestWithoutACollectorATraceIsPassedOnAsItIs(t *testing.T) {
 	tm := exporting(t, telemetry.Options{})
-	a, err := run(t, tm.Handler(forward.To([]string{"shop"})), message())
+	a, err := run(t, tm.Handler(dedup.ForwardTo([]string{"shop"})), message())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"traceparent": parent, "tracestate": "v=1", "X-Kind": "push"} // spelled as receivers expect
+	// spelled as receivers expect
+	want := map[string]string{"traceparent": parent, "tracestate": "v=1", "X-Kind": "push"}
 	if diff := cmp.Diff(want, a.Effects()[0].Headers); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 	untraced := message()
 	untraced.Headers = map[string]string{"X-Kind": "push"}
-	if a, err = run(t, tm.Handler(forward.To([]string{"shop"})), untraced); err != nil {
+	if a, err = run(t, tm.Handler(dedup.ForwardTo([]string{"shop"})), untraced); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(untraced.Headers, a.Effects()[0].Headers); diff != "" {
@@ -166,7 +167,7 @@ func TestANewTraceTakesNothingOverFromABrokenOne(t *testing.T) {
 	tm := exporting(t, telemetry.Options{})
 	m := message()
 	m.Headers["Traceparent"] = "00-1-2-01"
-	a, err := run(t, tm.Handler(forward.To([]string{"shop"})), m)
+	a, err := run(t, tm.Handler(dedup.ForwardTo([]string{"shop"})), m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +266,9 @@ func TestARequestIsASpanThatItsMessageIsPartOf(t *testing.T) {
 			if got["http.response.status_code"] != "503" || got["once.stream"] != "orders" || got["http.route"] != "/v1/streams/{stream}/requests/{id...}" || w.Code != 503 {
 				t.Errorf("attributes %v", got)
 			}
+			if span.Status.GetCode() != otlp.Status_STATUS_CODE_ERROR {
+				t.Errorf("the status of an answer of 503 is %v", span.Status)
+			}
 			if span.Kind != otlp.Span_SPAN_KIND_SERVER || id(span.ParentSpanId) != c.parent || c.parent != "" && id(span.TraceId) != traceID {
 				t.Errorf("span %v", span)
 			}
@@ -276,6 +280,55 @@ func TestARequestIsASpanThatItsMessageIsPartOf(t *testing.T) {
 			}
 			if strings.Contains(collected.raw.String(), secret) {
 				t.Errorf("a key is told: %s", collected.raw.String())
+			}
+		})
+	}
+}
+
+func TestASpanNamesOnlyStreamsThatAreConfigured(t *testing.T) {
+	collected := collecting(t)
+	tm := exporting(t, telemetry.Options{Known: func(stream string) bool { return stream == "orders" }})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/{stream}/known", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /v1/{stream}/unknown", func(http.ResponseWriter, *http.Request) {})
+	for _, path := range []string{"/v1/orders/known", "/v1/" + secret + "/unknown"} {
+		tm.HTTP(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	}
+	tm.Flush(t.Context(), nil)
+	for name, want := range map[string]string{"GET /v1/{stream}/known": "orders", "GET /v1/{stream}/unknown": ""} {
+		if got := attributes(collected.span(t, name).Attributes)["once.stream"]; got != want {
+			t.Errorf("%s: the stream is %q, want %q", name, got, want)
+		}
+	}
+	if strings.Contains(collected.raw.String(), secret) {
+		t.Errorf("a name that a caller made up is exported: %s", collected.raw.String())
+	}
+}
+
+func TestTheStatusOfASpanIsTheFinalOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		status  string
+		code    otlp.Status_StatusCode
+	}{
+		"early hints, then created": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusCreated)
+		}, "201", otlp.Status_STATUS_CODE_UNSET},
+		"a body without a status": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }, "200", otlp.Status_STATUS_CODE_UNSET},
+		"a mistake of the caller": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnprocessableEntity) }, "422", otlp.Status_STATUS_CODE_UNSET},
+		"a fault":                 {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "500", otlp.Status_STATUS_CODE_ERROR},
+	} {
+		t.Run(name, func(t *testing.T) {
+			collected := collecting(t)
+			tm := exporting(t, telemetry.Options{})
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /x", c.handler)
+			tm.HTTP(mux).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/x", http.NoBody))
+			tm.Flush(t.Context(), nil)
+			span := collected.span(t, "GET /x")
+			if got := attributes(span.Attributes); got["http.response.status_code"] != c.status || span.Status.GetCode() != c.code {
+				t.Errorf("status %s, %v", got["http.response.status_code"], span.Status)
 			}
 		})
 	}

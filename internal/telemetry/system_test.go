@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/local"
+	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/telemetry"
 )
 
@@ -23,7 +23,8 @@ destinations:
   bank:     {webhook: %q}
 `
 
-// TestATraceGoesThroughTheWholeSystem sends a message over HTTP, from stream to stream, to a webhook.
+// TestATraceGoesThroughTheWholeSystem sends a message over HTTP, from stream to stream, to a
+// webhook.
 func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 	for name, exports := range map[string]bool{"without a collector": false, "with a collector": true} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 				c = collecting(t)
 			}
 			tm := exporting(t, telemetry.Options{})
-			handler, stop := embedded(t, tm, fmt.Sprintf(tracedConfig, hook.URL))
+			handler, stop := startEmbedded(t, tm, fmt.Sprintf(tracedConfig, hook.URL))
 			r := httptest.NewRequest(http.MethodPost, "/v1/streams/orders/messages", strings.NewReader("body"))
 			for name, value := range map[string]string{"Idempotency-Key": `"k"`, "Once-Group": "g", "Traceparent": parent, "Tracestate": "v=1"} {
 				r.Header.Set(name, value)
@@ -79,14 +80,14 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 	}
 }
 
-// embedded starts an embedded system that is watched. stop ends it.
-func embedded(t *testing.T, tm *telemetry.Telemetry, text string) (handler http.Handler, stop func()) {
+// startEmbedded starts an embedded system that is watched. stop ends it.
+func startEmbedded(t *testing.T, tm *telemetry.Telemetry, text string) (handler http.Handler, stop func()) {
 	t.Helper()
 	parsed, err := config.Parse("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := local.Open(local.Options{Config: parsed, DataDir: t.TempDir(), Watch: tm})
+	s, err := embedded.Open(embedded.Options{Config: parsed, DataDir: t.TempDir(), Watch: tm})
 	if err != nil {
 		t.Fatal(err)
 	}

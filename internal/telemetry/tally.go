@@ -6,10 +6,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Counts are what happened, by stream and metric.
+// Counts are numbers by stream and metric.
 type Counts map[string]map[string]float64
 
-// add counts one more of a metric; of an age it keeps the greatest.
+// add adds to a count, or keeps the greatest of an age.
 func (c Counts) add(stream, metric string, v float64) {
 	of := c[stream]
 	if of == nil {
@@ -40,7 +40,7 @@ func (t *tally) observe(e *record.Event) {
 	}
 }
 
-// take gives what was counted since the last time, and begins anew.
+// take returns the counts since the last call, and resets them.
 func (t *tally) take() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

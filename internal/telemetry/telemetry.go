@@ -18,14 +18,16 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Options are the settings. Zero fields take the defaults in their comments.
+// Options configure a Telemetry. Zero fields take the defaults in their comments.
 type Options struct {
-	// Service names what reports, where OTEL_SERVICE_NAME does not. Defaults to "once".
+	// Service names the reporting service, unless OTEL_SERVICE_NAME does. Defaults to "once".
 	Service string
-	// Output is where metrics are written in CloudWatch's embedded metric format, where no collector is set. Nil writes none.
+	// Output receives metrics in CloudWatch's embedded metric format, if no collector is
+	// configured. If it is nil, none are written.
 	Output io.Writer
-	// Known tells the streams of the system. What happens under other names, which senders make up, counts under [OtherStreams]: each name would be a metric of its own, and is paid for.
-	// Defaults to knowing all.
+	// Known reports whether a stream is configured. Events of other streams, whose names senders
+	// choose, count under [OtherStreams], because each name would be a separate metric, which is
+	// billed. By default all streams are known.
 	Known func(stream string) bool
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -33,10 +35,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// OtherStreams stands for the streams that are not the system's. No stream can have that name.
+// OtherStreams stands for the streams that are not configured. It is no valid name of a stream.
 const OtherStreams = "~other"
 
-// The environment that this package reads by itself; the exporters read the rest of OTEL_… as OpenTelemetry specifies.
+// The variables that this package reads itself; the exporters read the rest of OTEL_… as
+// OpenTelemetry specifies.
 const (
 	envDisabled = "OTEL_SDK_DISABLED"
 	envLogLevel = "AWS_LAMBDA_LOG_LEVEL"
@@ -51,12 +54,14 @@ type Telemetry struct {
 	meter   *meter                   // nil without a collector for metrics
 	spans   *sdktrace.TracerProvider // nil without a collector for traces
 	tracer  trace.Tracer             // likewise
-	quiet   atomic.Int64             // Unix milliseconds until which an absent collector is left alone
+	// Unix milliseconds until which a failed collector is not called
+	quiet atomic.Int64
 }
 
-// Open reads OTEL_EXPORTER_OTLP_ENDPOINT and its like from the environment. It does no call. An error says that the environment asks for what can't be done.
+// Open reads OTEL_EXPORTER_OTLP_ENDPOINT and related variables. It makes no call. It returns an
+// error if the environment requests an unsupported setting.
 //
-// Where a collector is set, OpenTelemetry's own errors in this process go to the log.
+// If a collector is configured, OpenTelemetry's own errors in this process are logged.
 func Open(ctx context.Context, options Options) (*Telemetry, error) {
 	t := &Telemetry{options: options.withDefaults()}
 	t.emf = EMF{Output: t.options.Output, Namespace: os.Getenv(EnvNamespace), Level: os.Getenv(envLogLevel), Now: t.options.Now}
@@ -103,7 +108,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// collects tells whether the environment names a collector for metrics or traces.
+// collects reports whether the environment configures a collector for metrics or traces.
 func collects(signal string) (bool, error) {
 	own := "OTEL_EXPORTER_OTLP_" + signal + "_"
 	endpoint := cmp.Or(os.Getenv(own+"ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
@@ -116,7 +121,7 @@ func collects(signal string) (bool, error) {
 	return true, nil
 }
 
-// Observe counts what happened. It never blocks on a report.
+// Observe counts an event. It never waits for a report.
 func (t *Telemetry) Observe(e record.Event) {
 	if !t.options.Known(e.Stream) {
 		e.Stream = OtherStreams
@@ -130,15 +135,17 @@ func (t *Telemetry) Observe(e record.Event) {
 }
 
 const (
-	// flushTime is how long a report to a collector may take.
+	// flushTime is the timeout of a report to a collector.
 	flushTime = time.Second
-	// flushMargin is kept free before the end of an invocation: a function that is killed while it reports has its whole batch done again.
+	// flushMargin is reserved before the end of an invocation: if a function is killed while it
+	// reports, its whole batch is redelivered.
 	flushMargin = 250 * time.Millisecond
-	// quietTime is how long a collector that failed is left alone: each try makes callers wait.
+	// quietTime is how long a failed collector is not called, because each try makes callers wait.
 	quietTime = 15 * time.Second
 )
 
-// Flush reports what was counted and traced since the last time, within a second and before the deadline of ctx. attributes are added to lines of the log. What fails is logged.
+// Flush reports all counts and spans since the last call, within a second and before the deadline
+// of ctx. attributes are added to lines of the log. Errors are logged.
 func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 	if err := t.emf.Write(t.tally.take(), attributes); err != nil {
 		t.options.Log.ErrorContext(ctx, "metrics are lost", "error", err)
@@ -152,7 +159,7 @@ func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 		limit = min(limit, time.Until(deadline)-flushMargin)
 	}
 	if limit <= 0 {
-		return // the next report has it
+		return // the next report includes it
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
@@ -162,7 +169,7 @@ func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 	}
 }
 
-// export reports metrics and traces at once.
+// export reports metrics and traces concurrently.
 func (t *Telemetry) export(ctx context.Context) error {
 	counted := make(chan error, 1)
 	go func() {
@@ -179,7 +186,8 @@ func (t *Telemetry) export(ctx context.Context) error {
 	return errors.Join(<-counted, traced)
 }
 
-// Run reports every so often, until the context ends, and then once more: for processes that live on. 0 means every ten seconds.
+// Run reports at intervals until the context ends, and then once more, for long-running processes.
+// 0 means every ten seconds.
 func (t *Telemetry) Run(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(cmp.Or(every, 10*time.Second))
 	defer ticker.Stop()

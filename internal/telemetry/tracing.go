@@ -12,7 +12,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// newTracing makes a source of spans that are sent to a collector by OTLP over HTTP, as OTEL_EXPORTER_OTLP_… and OTEL_TRACES_SAMPLER say. It does no call.
+// newTracing returns a provider of spans that are sent to a collector by OTLP over HTTP, configured
+// by OTEL_EXPORTER_OTLP_… and OTEL_TRACES_SAMPLER. It makes no call.
 func newTracing(ctx context.Context, about *resource.Resource) (*sdktrace.TracerProvider, error) {
 	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
 	if err != nil {
@@ -21,18 +22,19 @@ func newTracing(ctx context.Context, about *resource.Resource) (*sdktrace.Tracer
 	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
 }
 
-// The headers of W3C trace context, as messages carry them.
+// The headers of W3C trace context in messages.
 const (
 	traceparent = "traceparent"
 	tracestate  = "tracestate"
 )
 
-// headers are a message's or an effect's as a carrier of trace context. Their names come as they were sent: HTTP writes them in other letters than queues.
+// headers is a carrier of trace context on the headers of a message or an effect. Names are
+// compared without regard to case, because HTTP and queues differ in it.
 type headers map[string]string
 
 var _ propagation.TextMapCarrier = headers{}
 
-// Get gives the value of a name in any letters.
+// Get returns the value of a name in any case.
 func (h headers) Get(name string) string {
 	if value, ok := h[name]; ok {
 		return value
@@ -45,13 +47,13 @@ func (h headers) Get(name string) string {
 	return ""
 }
 
-// Set sets the value of a name, in place of that name in any other letters.
+// Set sets the value of a name, replacing that name in any other case.
 func (h headers) Set(name, value string) {
 	h.drop(name)
 	h[name] = value
 }
 
-// Keys lists the names.
+// Keys returns the names.
 func (h headers) Keys() []string {
 	out := make([]string, 0, len(h))
 	for name := range h {
@@ -66,7 +68,8 @@ func (h headers) drop(name string) {
 
 func (h headers) traced() bool { return h.Get(traceparent) != "" }
 
-// spelled gives the headers of a trace the names that standard and receivers spell small: attributes of queues are told apart by their letters.
+// spelled converts the names of trace headers to lower case, which receivers expect: attributes of
+// queues are case-sensitive.
 func spelled(h map[string]string) map[string]string {
 	var out headers
 	for name, value := range h {
@@ -85,12 +88,13 @@ func spelled(h map[string]string) map[string]string {
 	return out
 }
 
-// extract gives a context of the trace that headers are part of.
+// extract returns a context with the trace in headers.
 func extract(ctx context.Context, h map[string]string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, headers(h))
 }
 
-// injected gives a copy of headers that are part of the trace of a context. A sender may keep the headers that it was given.
+// injected returns a copy of headers with the trace of a context. It does not change h, which a
+// caller may keep.
 func injected(ctx context.Context, h map[string]string) map[string]string {
 	out := make(headers, len(h)+2)
 	maps.Copy(out, h)
@@ -106,7 +110,7 @@ func injected(ctx context.Context, h map[string]string) map[string]string {
 	return out
 }
 
-// inherited gives the headers of an effect the trace of the message that made it, where they have none of their own.
+// inherited returns the headers of an effect, with the trace of its message unless they have one.
 func inherited(effect, message map[string]string) map[string]string {
 	parent := headers(message).Get(traceparent)
 	if parent == "" || headers(effect).traced() {

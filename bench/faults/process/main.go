@@ -1,4 +1,5 @@
-// Command process is the process function of once with the handler that all consumers have: it counts the message in the state of its group, and sends the count on.
+// Command process is the process function of once with the handler that all consumers have: it
+// counts the message in the state of its group, and sends the count.
 package main
 
 import (

@@ -1,8 +1,10 @@
-// Command once is what the benchmark sets beside its peers: the engine on DynamoDB with a handler that makes one state change.
+// Command once is what the benchmark sets beside its peers: the engine on DynamoDB with a handler
+// that makes one state change.
 //
 //	once CASE MESSAGES WARM
 //
-// It warms up, says "ready", waits for a line, works, and says how much CPU that took. A case is an admission, key or sequence, and what arrives:
+// It warms up, says "ready", waits for a line, works, and says how much CPU that took. A case is an
+// admission, key or sequence, and what arrives:
 //
 //	alone           each message by itself, in a group of its own
 //	again           each by itself, in one of ten groups
@@ -12,8 +14,9 @@
 //	duplicate       of a message with a reply of 20 KB
 //	duplicate-last  the same, and nothing has come for its group since
 //
-// To alone and one-group may be added -effects, for a handler that sends a message of some 30 bytes, which is published after each batch; and before that to alone -issued, for
-// tokens that are written ahead of their messages, as the front door does.
+// To alone and one-group may be added -effects, for a handler that sends a message of some 30
+// bytes, which is published after each batch; and before that to alone -issued, for tokens that are
+// written ahead of their messages, as the front door does.
 package main
 
 import (
@@ -30,8 +33,8 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/lambda"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 func main() {
@@ -41,7 +44,7 @@ func main() {
 	}
 }
 
-// A world takes triggers, which are to be published, and what is published.
+// A world takes triggers, and publishes their effects.
 type world struct{ triggered []record.GroupKey }
 
 func (w *world) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
@@ -54,7 +57,8 @@ func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }
 
-// handle makes one state change; the message says how large the reply is to be, and whether there is an effect.
+// handle makes one state change; the message says how large the reply is to be, and whether there
+// is an effect.
 func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	a.State = fmt.Appendf(nil, `{"cents":%s}`, m.Body)
 	if m.Headers["effect"] != "" {
@@ -71,7 +75,7 @@ func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 }
 
 func newEngine(ctx context.Context, w *world) (*dedup.Engine, error) {
-	clients, err := lambda.NewClients(ctx)
+	clients, err := function.NewClients(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +123,7 @@ func run(ctx context.Context, args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(map[string]float64{"cpu_seconds": (cpu() - start).Seconds()})
 }
 
-// cpu is what the process has used so far, system calls included.
+// cpu returns the CPU time of the process so far, including system calls.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

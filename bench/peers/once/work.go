@@ -27,7 +27,8 @@ type work struct {
 	n               int    // messages so far
 }
 
-// prepare processes what duplicates are duplicates of, and mostly another message of its group, and warms up.
+// prepare processes what duplicates are duplicates of, and mostly another message of its group, and
+// warms up.
 func (w *work) prepare(ctx context.Context, warm int) error {
 	var first []record.Message
 	if w.repeats() {
@@ -73,7 +74,7 @@ func (w *work) size() int {
 // repeats reports whether all messages are duplicates of one.
 func (w *work) repeats() bool { return strings.HasPrefix(w.arrival, "duplicate") }
 
-// process processes a batch, and publishes what it asks for.
+// process processes a batch, and publishes its effects.
 func (w *work) process(ctx context.Context, batch []record.Message, want record.Kind) error {
 	for i := range batch {
 		if !w.issued {

@@ -1,4 +1,5 @@
-// Command simple is the two consumers that everybody writes first, around the handler that all consumers have: it counts the message in its own item, and sends the count on.
+// Command simple is the two consumers that everybody writes first, around the handler that all
+// consumers have: it counts the message in its own item, and sends the count on.
 //
 //	FAULTS_ORDER=handle-store  looks the message up in a table of processed ones, handles it, and stores it there
 //	FAULTS_ORDER=store-handle  stores it, if it is not there, and handles it

@@ -1,4 +1,5 @@
-// Command judge judges the evidence of a chaos run: go run ./chaos/judge FOLDER. It prints the verdict as JSON, and ends with 1 where something was lost, doubled or wrong.
+// Command judge judges the evidence of a chaos run: go run ./chaos/judge FOLDER. It prints the
+// verdict as JSON, and exits with 1 if there is a violation.
 package main
 
 import (

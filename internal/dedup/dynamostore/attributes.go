@@ -11,48 +11,53 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The stored format, version 1. Whatever changes the meaning of an attribute changes the format, and an item of a format that this program does not know is
-// corrupt to it. What is in binary attributes is written by package stored, whose rules for fields hold here too.
+// The stored format, version 1. A change of the meaning of an attribute needs a new format number;
+// an item of an unknown format is corrupt. Binary attributes are encoded by package encoding, with
+// its rules for fields.
 //
-// Table of groups, one item a group, of sort key STATE:
+// Table of groups, one item per group, with the sort key STATE:
 //
 //	pk, sk    S  stream#group, STATE
 //	f         N  format
-//	i, v      N  incarnation and version: what a commit's condition is on
-//	a         S  attempt that committed last: how a store knows its own commit
-//	s         B  the handler's state; absent where it is empty; S where it is kept elsewhere, the name of the claim
+//	i, v      N  incarnation and version, which the condition of a commit compares
+//	a         S  the attempt that committed last, by which a store recognises its own commit
+//	s         B  the handler's state; absent if it is empty; S is the name of its claim
 //	n         N  last number
-//	p         M  pending entries: number -> B, see entry.go, or S as above; always there, so that an update can set one entry
-//	c         B  what entries have in common, see common.go; absent where there were none when it was committed
-//	sent      M  what is sent of pending entries: number -> B, a list of marks; always there
-//	src       B  map of sources; absent where there are none
-//	chain     B  map of numbers by target; absent where there are none
-//	keep      N  how long it outlives its last message, in seconds; absent is unknown
-//	held      S, there while messages are held: a shard of the index of waiting groups
-//	x         N  when it expires, in milliseconds of Unix time: what conditions are on; absent is never
-//	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only gives storage back
+//	p         M  pending entries: number -> B, see entry.go, or S as above; always there, so that
+//	             an update can set one entry
+//	c         B  the common part of the entries, see common.go; absent if the commit left no entries
+//	sent      M  sent effects of pending entries: number -> B, a list of marks; always there
+//	src       B  map of sources; absent if there are none
+//	chain     B  map of numbers by target; absent if there are none
+//	keep      N  how long it outlives its last message, in seconds; absent if unknown
+//	held      S  present while messages are held: the shard in the index of waiting groups
+//	x         N  expiry in milliseconds of Unix time, which conditions compare; absent is never
+//	expires   N  the same in seconds, rounded up: the table's time-to-live attribute, which only
+//	             frees storage
 //
-// In the same table a held message, of sort key HELD#source#epoch#sequence, with both numbers in twenty digits:
+// In the same table one item per held message, with the sort key HELD#source#epoch#sequence, both
+// numbers in twenty digits:
 //
 //	pk, sk, f
 //	m         B  a held message
 //
-// Table of tokens, one item a token:
+// Table of tokens, one item per token:
 //
 //	pk        S  the key's hash in hexadecimal
 //	f         N  format
 //	st        N  state
-//	owner, epoch S or B, N: the fence, and with st what a swap's condition is on
+//	owner, epoch S or B, N: the fence; the condition of a swap compares it and st
 //	fp        B  fingerprint
-//	stream, grp  S or B: where the group is
+//	stream, grp  S or B: the group of the message
 //	lease     N  milliseconds
 //	reply     B  a reply of at most 1 KB
-//	rkey      S  the key of the item of a larger one
+//	rkey      S  the key of the item with a larger reply
 //	why       S or B: reason of the last refusal
 //	req       B  a message
 //	x, expires   as above
 //
-// In the same table a larger reply, of the key hash#name, where the name is a hash of the token's owner and epoch and of the reply:
+// In the same table one item per larger reply, with the key hash#name, where the name is a hash of
+// the token's owner and epoch and of the reply:
 //
 //	pk, f, reply, x, expires
 const (
@@ -88,22 +93,24 @@ const (
 	attrReply       = "reply"
 	attrReplyKey    = "rkey"
 	attrReason      = "why"
+	attrDetail      = "detail"
 	attrRequest     = "req"
 )
 
 const stateKey = "STATE"
 
-// replyMark stands between a token's key and the name of its reply.
+// replyMark separates a token's key and the name of its reply.
 const replyMark = "#"
 
-// WaitingIndex is the index of the table of groups that finds those with messages held: partition key held, sort key pk, keys only. It is sparse: groups without held
-// messages are not in it, and cost nothing there.
+// WaitingIndex is the index of the groups that hold messages: partition key held, sort key pk, keys
+// only. It is sparse: a group without held messages is not in it, and costs nothing there.
 const WaitingIndex = "waiting"
 
-// waitingShards spread the waiting groups over partitions: one partition takes 1,000 writes a second.
+// waitingShards spread the waiting groups over partitions, each of which is limited to 1,000 writes
+// a second.
 const waitingShards = 8
 
-// shard is where a group waits.
+// shard returns the shard of a group in the index.
 func shard(k record.GroupKey) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(partition(k)))
@@ -115,7 +122,7 @@ type item = map[string]types.AttributeValue
 
 func partition(k record.GroupKey) string { return k.Stream + "#" + k.Group }
 
-// parsePartition takes a partition key apart. No stream has the separator in its name.
+// parsePartition parses a partition key. Stream names do not contain the separator.
 func parsePartition(pk string) (record.GroupKey, bool) {
 	stream, group, ok := strings.Cut(pk, "#")
 	return record.GroupKey{Stream: stream, Group: group}, ok
@@ -129,8 +136,9 @@ func heldItemKey(k record.HeldKey) item {
 	return item{attrPK: str(partition(k.Group)), attrSK: str(heldSortKey(k))}
 }
 
-// heldSortKey sorts by number within a source and epoch. A separator within the source's name is replaced by a control character, which no name holds: otherwise
-// the numbers of a source named "a#1#2" would lie among those of "a".
+// heldSortKey sorts by number within a source and epoch. A separator within the source's name is
+// replaced by a control character, which no name contains. Without that, the numbers of a source
+// named "a#1#2" would sort among those of "a".
 func heldSortKey(k record.HeldKey) string {
 	return fmt.Sprintf("HELD#%s#%020d#%020d", strings.ReplaceAll(k.Source, "#", "\x1e"), k.Epoch, k.Sequence)
 }

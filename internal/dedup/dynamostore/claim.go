@@ -14,35 +14,38 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// Claims keeps what is too large for an item. An item has the name of such a value in its place: a text where bytes are expected.
+// Claims stores values that are too large for an item. The item has the name of the value in its
+// place, as a string where bytes are expected.
 //
-// A claim is written before the write that refers to it, under a name of the attempt's own, and is never written again. It is deleted after the write that drops it, by whoever
-// made that write, or by SweepClaims: a name that is in no item now will never be in one.
+// A claim is written before the write that refers to it, under a name that is unique to the
+// attempt, and is never overwritten. The caller of the write that removes the reference deletes it
+// afterwards, or SweepClaims does. A name that is in no item now will never be in one.
 type Claims interface {
 	// Put writes a claim, durably.
 	Put(ctx context.Context, name string, body []byte) error
-	// Get reads a claim; ok is false where there is none.
+	// Get reads a claim; ok is false if there is none.
 	Get(ctx context.Context, name string) (body []byte, ok bool, err error)
-	// Delete deletes claims; missing ones are fine.
+	// Delete deletes claims; missing ones are ignored.
 	Delete(ctx context.Context, names []string) error
-	// List gives the names of the claims that were written before a time.
+	// List returns the names of the claims that were written before a time.
 	List(ctx context.Context, before time.Time) ([]string, error)
 }
 
-// claimAbove is the default of Options.ClaimAbove. A state below it and pending entries of dedup.MaxPending fit into an item together.
+// claimAbove is the default of Options.ClaimAbove. A state below this size and pending entries of
+// dedup.MaxPending fit into an item together.
 const claimAbove = 100 << 10
 
-// A claim is a value on its way out of an item.
+// A claim is a value that is too large for its item, and its name.
 type claim struct {
 	name string
 	body []byte
 }
 
-// claimValue puts a large value's name in its place, and gives the claim to be written for it.
+// claimValue replaces a large value by its name, and returns the claim to write.
 func (s *Store) claimValue(in item, attr, name string) (claim, bool) {
 	b, ok := in[attr].(*types.AttributeValueMemberB)
 	if s.options.Claims == nil || !ok || len(b.Value) <= s.options.ClaimAbove {
@@ -52,7 +55,8 @@ func (s *Store) claimValue(in item, attr, name string) (claim, bool) {
 	return claim{name, b.Value}, true
 }
 
-// claimGroup moves the large values of a group out of its item: by attribute name, or by number for a pending entry.
+// claimGroup replaces the large values of a group's item, and returns the claims by attribute name,
+// or by number for a pending entry.
 func (s *Store) claimGroup(it item, key record.GroupKey, attempt string) map[string]claim {
 	sum := sha256.Sum256([]byte(attempt))
 	prefix := base64.RawURLEncoding.EncodeToString([]byte(partition(key))) + "/" + hex.EncodeToString(sum[:16]) + "/"
@@ -69,7 +73,7 @@ func (s *Store) claimGroup(it item, key record.GroupKey, attempt string) map[str
 	return out
 }
 
-// putClaims writes those of the claims that a write refers to.
+// putClaims writes the claims to which a write will refer.
 func (s *Store) putClaims(ctx context.Context, claims []claim) error {
 	for _, c := range claims {
 		if err := s.options.Claims.Put(ctx, c.name, c.body); err != nil {
@@ -79,14 +83,14 @@ func (s *Store) putClaims(ctx context.Context, claims []claim) error {
 	return nil
 }
 
-// dropClaims deletes what is referred to no more. What can't be deleted now a sweep deletes later.
+// dropClaims deletes claims without a reference. If that fails, a sweep deletes them later.
 func (s *Store) dropClaims(ctx context.Context, names []string) {
 	if len(names) > 0 {
 		_ = s.options.Claims.Delete(ctx, names)
 	}
 }
 
-// claimsOf lists the claims that a group's item refers to.
+// claimsOf returns the names of the claims to which a group's item refers.
 func claimsOf(it item) []string {
 	var names []string
 	note := func(v types.AttributeValue) {
@@ -103,7 +107,7 @@ func claimsOf(it item) []string {
 	return names
 }
 
-// claimedEntries lists the claims among some of the entries.
+// claimedEntries returns the names of the claims of some entries.
 func claimedEntries(it item, numbers []string) []string {
 	p, ok := it[attrPending].(*types.AttributeValueMemberM)
 	if !ok {
@@ -116,7 +120,8 @@ func claimedEntries(it item, numbers []string) []string {
 	return claimsOf(item{attrPending: &types.AttributeValueMemberM{Value: gone}})
 }
 
-// referred picks the claims that an update refers to: of a state that is not changed, and of entries that were there before, nothing is written.
+// referred returns the claims to which an update refers. It leaves out an unchanged state, and
+// entries that are stored already.
 func referred(values item, claims map[string]claim) []claim {
 	used := map[string]bool{}
 	for _, v := range values {
@@ -143,10 +148,10 @@ func (s *Store) mayClaim(g *record.Group) bool {
 	return s.options.Claims != nil && (len(g.State) > s.options.ClaimAbove || g.PendingBytes() > s.options.ClaimAbove)
 }
 
-// errClaimGone says that the item has been written anew since it was read.
+// errClaimGone says that the item has been rewritten since it was read.
 var errClaimGone = errors.New("claim is gone")
 
-// redeem puts the claimed values of a group's item into it.
+// redeem replaces the names in a group's item by the claimed values.
 func (s *Store) redeem(ctx context.Context, it item) error {
 	if len(claimsOf(it)) == 0 {
 		return nil
@@ -166,7 +171,8 @@ func (s *Store) redeem(ctx context.Context, it item) error {
 	return nil
 }
 
-// wholeGroup reads an item and what of it is kept elsewhere. Of an expired record that may be gone.
+// wholeGroup decodes an item and its claims. It does not read the claims of an expired record,
+// which may be gone.
 func (s *Store) wholeGroup(ctx context.Context, key record.GroupKey, it item, now int64) (record.Group, error) {
 	if !expired(&reader{item: it}, now) {
 		if err := s.redeem(ctx, it); err != nil {
@@ -192,7 +198,8 @@ func (s *Store) redeemValue(ctx context.Context, in item, attr string) error {
 	return nil
 }
 
-// hollow puts empty values in the place of claimed ones, for whoever needs the numbers of the entries only.
+// hollow replaces claimed values by empty ones, for a caller that needs only the numbers of the
+// entries.
 func hollow(it item) {
 	if _, claimed := it[attrState].(*types.AttributeValueMemberS); claimed {
 		delete(it, attrState)
@@ -200,13 +207,15 @@ func hollow(it item) {
 	pending := entries(it, attrPending)
 	for n, v := range pending {
 		if _, claimed := v.(*types.AttributeValueMemberS); claimed {
-			pending[n] = encoded(func(e *stored.Encoder) { e.Object() })
+			pending[n] = encoded(func(e *encoding.Encoder) { e.Object() })
 		}
 	}
 }
 
-// SweepClaims deletes the claims from before a time that no group refers to: of commits that lost or crashed, and of groups that have expired. The time is to be longer ago than any
-// commit may take; an hour is ample. It begins with any of them: who has no time for all is with others the next time.
+// SweepClaims deletes the claims from before a time to which no group refers: those of commits that
+// lost or crashed, and of expired groups. The time must be longer ago than any commit may take; an
+// hour is ample. It starts at a random claim, so that sweeps that are cut short cover all claims in
+// the end.
 func (s *Store) SweepClaims(ctx context.Context, before time.Time) (int, error) {
 	if s.options.Claims == nil {
 		return 0, nil
@@ -216,7 +225,7 @@ func (s *Store) SweepClaims(ctx context.Context, before time.Time) (int, error) 
 		return 0, fmt.Errorf("list claims: %w", err)
 	}
 	if len(names) > 0 {
-		begin := rand.N(len(names)) //nolint:gosec // nobody gains by guessing it
+		begin := rand.N(len(names)) //nolint:gosec // not a secret
 		names = slices.Concat(names[begin:], names[:begin])
 	}
 	n := 0
@@ -233,13 +242,14 @@ func (s *Store) SweepClaims(ctx context.Context, before time.Time) (int, error) 
 	return n, nil
 }
 
-// strays gives the claims to which no item refers.
+// strays returns the claims to which no item refers.
 func (s *Store) strays(ctx context.Context, names []string) ([]string, error) {
 	var keys []item
 	asked := map[string]bool{}
 	owner := func(name string) string {
 		encoded, _, _ := strings.Cut(name, "/")
-		pk, _ := base64.RawURLEncoding.DecodeString(encoded) // of a name that is none of ours: the key of no group
+		// If the name is not ours, this is the key of no group.
+		pk, _ := base64.RawURLEncoding.DecodeString(encoded)
 		return string(pk)
 	}
 	for _, name := range names {
@@ -259,7 +269,7 @@ func (s *Store) strays(ctx context.Context, names []string) ([]string, error) {
 			known[name] = true
 		}
 		r := &reader{item: it}
-		if r.checkFormat(); r.err != nil { // who knows what it refers to
+		if r.checkFormat(); r.err != nil { // its references are unknown
 			unread[partitionOf(it)] = true
 		}
 	}

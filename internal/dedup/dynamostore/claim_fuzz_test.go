@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 )
 
-// One group's item is all that this client has; it refers to one claim.
+// The tables of this client contain one group's item, which refers to one claim.
 type oneGroup struct {
 	empty
 	claim string
@@ -29,7 +29,8 @@ func (o *oneGroup) GetItem(_ context.Context, in *dynamodb.GetItemInput, _ ...fu
 	}}, nil
 }
 
-// FuzzClaimName sweeps a claim of any name: what a group refers to stays, and so does what bears the name of no group.
+// FuzzClaimName sweeps a claim of any name. A claim to which a group refers must stay, and so must
+// one whose name is not ours.
 func FuzzClaimName(f *testing.F) {
 	for _, name := range []string{"", "/", ownerOfClaims + "/x/s", ownerOfClaims, "b3RoZXIjZw/attempt/7", "not one of ours", "bm9ncm91cA/x/s", "\xff/\xff", ownerOfClaims + "==/x/s"} {
 		f.Add(name)

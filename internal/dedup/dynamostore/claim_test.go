@@ -70,7 +70,8 @@ func (s *shelf) List(context.Context, time.Time) ([]string, error) {
 	return slices.Collect(maps.Keys(s.claims)), nil
 }
 
-// kinds tells which values are on the shelf, sorted: "s" is a state, a number a pending entry.
+// kinds returns the kinds of the values on the shelf, sorted: "s" is a state, a number a pending
+// entry.
 func (s *shelf) kinds() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,7 @@ func (s *shelf) kinds() string {
 	return strings.Join(out, " ")
 }
 
-func TestStoreThatKeepsEverythingElsewhere(t *testing.T) {
+func TestStoreThatClaimsEverything(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
 	storetest.Run(t, storetest.Harness{
@@ -98,7 +99,7 @@ func TestStoreThatKeepsEverythingElsewhere(t *testing.T) {
 	})
 }
 
-// claimWorld is a store with a shelf, behind a lossy client.
+// claimWorld returns a store with a shelf, behind a lossy client.
 type claimWorld struct {
 	*dynamostore.Store
 	shelf  *shelf
@@ -130,7 +131,7 @@ func (w *claimWorld) group(t *testing.T) record.Group {
 	return groups[0]
 }
 
-// change is a commit of a state and of large entries.
+// change returns a commit of a state and of large entries.
 func change(loaded record.Group, state string, numbers ...uint64) record.Commit {
 	c := following(loaded, rand.Text(), numbers...)
 	c.Next.State = []byte(strings.Repeat(state, 1001))
@@ -159,13 +160,13 @@ func (w *claimWorld) want(t *testing.T, kinds string) {
 	}
 }
 
-func TestClaimsGoWithWhatRefersToThem(t *testing.T) {
+func TestClaimsGoWithTheirReferences(t *testing.T) {
 	w := newClaimWorld(t)
 	g := w.commit(t, change(w.group(t), "a", 1, 2))
 	w.want(t, "1 2 s")
 	g = w.commit(t, change(g, "b", 3))
 	w.want(t, "1 2 3 s")
-	g = w.commit(t, change(g, "b", 4)) // the state stays as it is
+	g = w.commit(t, change(g, "b", 4)) // the state is unchanged
 	w.want(t, "1 2 3 4 s")
 	if err := w.Clear(t.Context(), record.Clear{Group: key, Incarnation: g.Incarnation, Numbers: []uint64{2, 4}}); err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func TestClaimsGoWithWhatRefersToThem(t *testing.T) {
 	w.want(t, "1")
 }
 
-func TestALosersClaimsGoAndTheWinnersStay(t *testing.T) {
+func TestALosersClaimsAreDeletedAndTheWinnersStay(t *testing.T) {
 	w := newClaimWorld(t)
 	loaded := w.commit(t, change(w.group(t), "a"))
 	first := change(loaded, "b", 1)
@@ -196,13 +197,13 @@ func TestALosersClaimsGoAndTheWinnersStay(t *testing.T) {
 	}
 }
 
-func TestACommitWhoseAnswerIsLostKeepsItsClaims(t *testing.T) {
+func TestACommitWithALostReplyKeepsItsClaims(t *testing.T) {
 	w := newClaimWorld(t)
 	loaded := w.commit(t, change(w.group(t), "a"))
 	w.net.operation = "UpdateItem"
 	w.commit(t, change(loaded, "b", 1))
 	n, err := w.SweepClaims(t.Context(), time.Now())
-	if err != nil || n != 1 { // the state from before: what the lost answer told is not known
+	if err != nil || n != 1 { // the state from before: the lost reply listed it as replaced
 		t.Errorf("swept %d, %v", n, err)
 	}
 	w.want(t, "1 s")
@@ -222,7 +223,7 @@ func TestAGroupThatIsWrittenWhileItIsReadIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestAListReadsNoClaimedStateAndKeepsNoClaimedBody(t *testing.T) {
+func TestAListOmitsClaimedStatesAndBodies(t *testing.T) {
 	w := newClaimWorld(t)
 	c := change(w.group(t), "x", 1)
 	blob := record.Effect{Blob: &record.Blob{Key: "k", Staged: "staged"}}
@@ -254,14 +255,14 @@ func TestNothingRefersToAClaimThatWasNotWritten(t *testing.T) {
 	}
 }
 
-func TestASweepTakesStraysOnly(t *testing.T) {
+func TestASweepDeletesOnlyOrphans(t *testing.T) {
 	w := newClaimWorld(t)
 	w.commit(t, change(w.group(t), "a", 1))
 	var stray string
 	for name := range w.shelf.claims {
 		stray = name[:strings.Index(name, "/")] + "/attempt/s"
 	}
-	other := "b3RoZXIjZw/attempt/7" // other#g, which is not there
+	other := "b3RoZXIjZw/attempt/7" // other#g, which does not exist
 	w.shelf.claims[stray], w.shelf.claims[other], w.shelf.claims["not one of ours"] = []byte("x"), []byte("x"), []byte("x")
 	if n, err := w.SweepClaims(t.Context(), time.Now()); n != 2 || err != nil {
 		t.Errorf("swept %d, %v", n, err)
@@ -284,10 +285,11 @@ func (r *row) Delete(_ context.Context, names []string) error {
 	return context.DeadlineExceeded
 }
 
-func TestSweepsThatHaveNoTimeForAllClaimsReachThemAll(t *testing.T) {
+func TestSweepsThatAreCutShortReachAllClaims(t *testing.T) {
 	claims := &row{shelf: newShelf()}
 	for i := range 250 {
-		claims.names = append(claims.names, fmt.Sprintf("b3RoZXIjZw/attempt-%03d/s", i)) // of other#g, which is not there
+		// of other#g, which does not exist
+		claims.names = append(claims.names, fmt.Sprintf("b3RoZXIjZw/attempt-%03d/s", i))
 	}
 	store, err := dynamostore.New(&empty{}, dynamostore.Tables{Groups: "groups", Tokens: "tokens"}, dynamostore.Options{Claims: claims})
 	if err != nil {
@@ -311,7 +313,8 @@ func TestASweepLeavesTheClaimsOfARecordThatItCanNotRead(t *testing.T) {
 		TableName: &w.tables.Groups, Key: map[string]types.AttributeValue{
 			"pk": &types.AttributeValueMemberS{Value: key.Stream + "#" + key.Group}, "sk": &types.AttributeValueMemberS{Value: "STATE"},
 		},
-		UpdateExpression:          aws.String("SET f = :format REMOVE s"), // a newer program keeps it elsewhere
+		// a newer program keeps the state elsewhere
+		UpdateExpression:          aws.String("SET f = :format REMOVE s"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":format": &types.AttributeValueMemberN{Value: "2"}},
 	})
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 var errContended = errors.New("met other writers in every try")
 
-// Clear implements record.Store. A clear of many numbers, or of much that was sent, is several writes.
+// Clear implements record.Store. A clear of many numbers or marks takes several writes.
 func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 	if err := s.clear(ctx, &c); err != nil {
 		return fmt.Errorf("clear group %s: %w", c.Group, err)
@@ -36,7 +36,8 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	return nil
 }
 
-// partsOf makes clears of as many entries as an expression may name, mostly a single one. The end of an idle record is for the last, which empties it.
+// partsOf splits a clear so that each part fits into one expression; usually there is one part.
+// Only the last part sets the expiry, because it empties the record.
 func partsOf(c *record.Clear) []record.Clear {
 	numbers, sent := c.Numbers, slices.Sorted(maps.Keys(c.Sent))
 	var parts []record.Clear
@@ -52,7 +53,7 @@ func partsOf(c *record.Clear) []record.Clear {
 	return parts
 }
 
-// A sight is what a clear believes to be stored.
+// A sight is the assumed content of the stored item.
 type sight struct {
 	pending []uint64
 	sent    item // by number
@@ -60,7 +61,7 @@ type sight struct {
 	expires bool
 }
 
-// guess is what is nearly always there: exactly what is to be cleared, with nothing marked as sent before.
+// guess returns the usual content: exactly the entries to clear, with none marked as sent before.
 func guess(c *record.Clear) *sight {
 	g := &sight{pending: slices.Clone(c.Numbers)}
 	for n := range c.Sent {
@@ -71,7 +72,8 @@ func guess(c *record.Clear) *sight {
 	return g
 }
 
-// settle writes on a guess first; a failed condition brings the item back, and the next write is made from that.
+// settle writes based on a guess first. If the condition fails, it writes again based on the
+// returned item.
 func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 	g := guess(c)
 	for range rounds {
@@ -111,7 +113,7 @@ func names(numbers []uint64) []string {
 	return out
 }
 
-// look reads what a clear needs of an item; nil where there is nothing to clear.
+// look reads the parts of an item that a clear needs, or returns nil if there is nothing to clear.
 func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	hollow(it)
 	found, err := decodeGroup(c.Group, it, s.nowMillis())
@@ -125,7 +127,8 @@ func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	return g, nil
 }
 
-// clearing makes the update that takes what is seen to what a clear wants; nil where that is nothing.
+// clearing returns the update that applies a clear to the assumed content, or nil if there is
+// nothing to change.
 func (s *Store) clearing(c *record.Clear, g *sight) (*expression, error) {
 	x := newExpression()
 	x.equal(number(c.Incarnation), attrIncarnation)
@@ -154,7 +157,8 @@ func (s *Store) clearing(c *record.Clear, g *sight) (*expression, error) {
 	return x, nil
 }
 
-// expire lets an idle record expire, if what was seen of it is true: that the clear leaves nothing.
+// expire sets the expiry of an idle record, on the condition that the clear leaves nothing pending
+// or held, as assumed.
 func expire(x *expression, c *record.Clear, gone []uint64) {
 	x.size(len(gone), attrPending)
 	for _, n := range gone {
@@ -166,12 +170,13 @@ func expire(x *expression, c *record.Clear, gone []uint64) {
 	x.set(ttl(c.Expires), attrTTL)
 }
 
-// markSent adds what was sent of an entry, if the entry is there and its marks are those that were seen.
+// markSent adds the sent marks of an entry, on the condition that the entry exists and has the
+// assumed marks.
 func markSent(x *expression, n string, seen types.AttributeValue, add []record.Sent) error {
 	var marks []record.Sent
 	r := &reader{item: item{n: seen}}
 	if seen != nil {
-		r.record(n, func(d *stored.Decoder) { marks = stored.ListOf(d, stored.ReadSent) })
+		r.record(n, func(d *encoding.Decoder) { marks = encoding.ListOf(d, encoding.ReadSent) })
 	}
 	if r.err != nil {
 		return r.err

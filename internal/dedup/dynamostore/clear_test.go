@@ -14,8 +14,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// TestWhatIsSentOfManyEntriesIsNoted has one of two destinations away while much is pending: what the other one has got must not go there again.
-func TestWhatIsSentOfManyEntriesIsNoted(t *testing.T) {
+// This test has one of two destinations down while many entries are pending: effects that the other
+// one has received must not be sent there again.
+func TestMarksOfManyEntriesAreWritten(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
 	store := open(t, client, createTables(t, client), time.Now)
@@ -36,7 +37,7 @@ func TestWhatIsSentOfManyEntriesIsNoted(t *testing.T) {
 	if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: key}, Next: next, Attempt: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time all of it is there already
+	for range 2 { // the second time all marks are there already
 		if err := store.Clear(t.Context(), clear); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,8 @@ func TestAClearAsksForNoMoreThanItChanges(t *testing.T) {
 	}{
 		{"nothing", record.Clear{Group: key, Incarnation: 1000}, nil},
 		{"a mark", mark, []string{"UpdateItem"}},
-		{"the same mark", mark, []string{"UpdateItem"}}, // its condition fails, and brings what is there
+		// its condition fails, and returns the stored item
+		{"the same mark", mark, []string{"UpdateItem"}},
 	} {
 		w.net.requests = nil
 		if err := w.Clear(t.Context(), step.clear); err != nil {
@@ -77,7 +79,7 @@ func TestAClearAsksForNoMoreThanItChanges(t *testing.T) {
 	}
 }
 
-// A beaten client lets another one write first, once between two updates.
+// A beaten client lets another writer go first, once between two updates.
 type beaten struct {
 	dynamostore.Client
 	updates int
@@ -91,8 +93,9 @@ func (b *beaten) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o
 	return b.Client.UpdateItem(ctx, in, options...)
 }
 
-// TestMarksThatOthersMakeMeanwhileStay has three publishers of one entry, each of which has sent it to another destination: a mark that is lost is an effect sent twice.
-func TestMarksThatOthersMakeMeanwhileStay(t *testing.T) {
+// This test has three publishers of one entry, each of which has sent it to another destination: a
+// lost mark is an effect sent twice.
+func TestMarksOfConcurrentPublishersSurvive(t *testing.T) {
 	w := newWorld(t)
 	w.commit(t, following(w.group(t), "first", 1))
 	clear := func(to string) record.Clear {

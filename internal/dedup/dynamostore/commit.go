@@ -16,7 +16,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Commit implements record.Store. Entries that were loaded are not written again, so what a Clear has removed or marked since stays so.
+// Commit implements record.Store. It does not write loaded entries again, so that the marks and
+// removals of a concurrent Clear survive.
 func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	if err := s.commit(ctx, &c); err != nil {
 		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
@@ -57,18 +58,20 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	}
 }
 
-// A write is the conditional write of one item: an update, or a put where nothing that is there matters.
+// A write is the conditional write of one item: an update, or a put if the stored item does not
+// matter.
 type write struct {
 	update *types.Update
 	put    *types.Put
-	// claims are what it refers to; returns asks for the values that it replaces: those of entries by number, and the state.
+	// claims are the claims to which the write refers. returns asks for the replaced values: those
+	// of entries by number, and the state.
 	claims  []claim
 	returns types.ReturnValue
 	entries []string
 	state   bool
 }
 
-// replaced lists the claims among the values that were there before.
+// replaced returns the claims among the replaced values.
 func (w *write) replaced(before item) []string {
 	gone := item{}
 	if w.state {
@@ -77,7 +80,8 @@ func (w *write) replaced(before item) []string {
 	return append(claimsOf(gone), claimedEntries(before, w.entries)...)
 }
 
-// unused lists the claims of a write that was not applied. What is stored refers to them all the same where an earlier call of the same attempt was applied.
+// unused returns the claims of a write that was not applied. It leaves out claims to which the
+// stored item refers, because an earlier call of the same attempt was applied.
 func (w *write) unused(stored item) []string {
 	used := claimsOf(stored)
 	var names []string
@@ -89,7 +93,7 @@ func (w *write) unused(stored item) []string {
 	return names
 }
 
-// groupWrite makes the write of a commit's group record.
+// groupWrite returns the write of a commit's group record.
 func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	next := c.Next
 	next.Pending = asStored(c)
@@ -129,7 +133,8 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	return w, nil
 }
 
-// asStored gives the entries of the next record, those that were loaded as they are stored: they are not written again, and what is common to all must tell of them.
+// asStored returns the entries of the next record, with loaded ones in their stored form: they are
+// not written again, and the common part must fit them.
 func asStored(c *record.Commit) []record.Pending {
 	if len(c.Loaded.Pending) == 0 {
 		return c.Next.Pending
@@ -147,10 +152,11 @@ func asStored(c *record.Commit) []record.Pending {
 	return out
 }
 
-// maxChanges is how many entries an update may name: an expression has 4 KB.
+// maxChanges is how many entries an update may name: an expression is limited to 4 KB.
 const maxChanges = 50
 
-// setPending adds the new entries and removes those that the commit leaves out, each by its number. It gives the numbers whose old values go.
+// setPending adds the new entries and removes the dropped ones, each by its number. It returns the
+// numbers whose old values are replaced.
 func setPending(x *expression, c *record.Commit, it item) (gone []string) {
 	added, dropped := differ(c)
 	if len(added)+len(dropped) > maxChanges {
@@ -174,8 +180,10 @@ func setPending(x *expression, c *record.Commit, it item) (gone []string) {
 	return dropped
 }
 
-// replacePending writes the map as a whole, because its changes do not fit into an expression, and on the condition that no Clear has removed an entry since the load:
-// then it has as many entries as were loaded, because only commits add some. What is marked as sent is elsewhere and stays.
+// replacePending writes the map as a whole, because the changes do not fit into an expression. Its
+// condition is that no Clear has removed an entry since the load: the map still has as many entries
+// as were loaded, because only commits add some. The marks of sent effects are in another attribute
+// and stay.
 func replacePending(x *expression, c *record.Commit, it item) {
 	x.size(len(c.Loaded.Pending), attrPending)
 	x.set(it[attrPending], attrPending)
@@ -183,7 +191,7 @@ func replacePending(x *expression, c *record.Commit, it item) {
 
 func entries(it item, name string) item { return (&reader{item: it}).object(name) }
 
-// differ names the entries that a commit adds and drops.
+// differ returns the entries that a commit adds and drops.
 func differ(c *record.Commit) (added, dropped []string) {
 	loaded, next := numbers(c.Loaded.Pending), numbers(c.Next.Pending)
 	for n := range next {
@@ -209,7 +217,7 @@ func numbers(pending []record.Pending) map[uint64]bool {
 	return out
 }
 
-// send makes the write by itself, and gives what was there before, as far as it was asked for.
+// send sends the write alone, and returns the replaced values that it asked for.
 func (w *write) send(ctx context.Context, client Client, d *doubt) (item, error) {
 	if w.put != nil {
 		_, err := client.PutItem(ctx, &dynamodb.PutItemInput{
@@ -229,9 +237,10 @@ func (w *write) send(ctx context.Context, client Client, d *doubt) (item, error)
 	return out.Attributes, nil
 }
 
-// transact makes the write together with those of held messages.
+// transact sends the write in a transaction with those of held messages.
 func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doubt) error {
-	changes := make(map[record.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold)) // no item twice in one transaction
+	// a transaction must not contain an item twice
+	changes := make(map[record.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold))
 	for i := range c.Hold {
 		key := heldKey(&c.Hold[i].Message)
 		it, err := encodeHeld(key, &c.Hold[i])
@@ -245,14 +254,15 @@ func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doub
 	}
 	keys := slices.SortedFunc(maps.Keys(changes), compareHelds)
 	all := []types.TransactWriteItem{{Update: w.update, Put: w.put}}
-	for _, key := range keys { // always in one order: a request that is repeated under its token must be the same
+	// in a fixed order, because a request that is repeated with its token must be the same
+	for _, key := range keys {
 		all = append(all, changes[key])
 	}
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: all, ClientRequestToken: aws.String(requestToken(c))}, d.watch)
 	return err
 }
 
-// requestToken names a try of a commit, in the 36 characters that DynamoDB takes.
+// requestToken returns the name of a commit's try; DynamoDB limits it to 36 characters.
 func requestToken(c *record.Commit) string {
 	sum := sha256.Sum256([]byte(c.Attempt))
 	return hex.EncodeToString(sum[:16])

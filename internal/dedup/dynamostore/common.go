@@ -6,30 +6,37 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// A common is what pending entries have in common with their neighbours: a batch is one commit of one sender, mostly to one destination. It is kept beside the entries, as a list of
-// its changes from number to number, and only commits write it, on their condition; a Clear leaves it alone. So it may tell of entries that are gone, never too little of those
-// that are there. Each field is a function of its entry alone: whoever writes the list anew finds the same for entries that stay as they are stored.
+// A common is the part that pending entries share with their neighbours: a batch is one commit of
+// one sender, mostly to one destination. It is stored beside the entries, as a list of its changes
+// from number to number.
+//
+// Only commits write the list, under their condition; a Clear leaves it alone. So it may describe
+// entries that are gone, but it describes every entry that is stored. Each field is a function of
+// its entry alone, so a commit that rewrites the list computes the same values for entries that it
+// does not rewrite.
 type common struct {
-	attempt     string // up to the first dot: the commit's
-	principal   string
-	identity    string // of a numbered message, up to its sequence; empty where entries have their own
-	ahead       int64  // of its entry's number is the sequence
+	attempt   string // up to the first dot: the ID of the commit
+	principal string
+	// of a numbered message, up to its sequence; empty if entries have their own identities
+	identity    string
+	ahead       int64 // the sequence minus the entry's number
 	retention   time.Duration
-	to          []string // of the first effect, as the next
+	to          []string // of the first effect, like contentType
 	contentType string
 }
 
-// commonOf gives an entry's; where the entry has nothing to say, it is as before.
+// commonOf returns the common part of an entry; a field that the entry does not determine is as
+// before.
 func commonOf(p *record.Pending, before common) common {
 	c := before
 	c.attempt, _, _ = strings.Cut(p.Attempt, ".")
 	c.principal, c.retention, c.identity = p.Principal, p.Retention, ""
 	if _, _, sequence, ok := record.ParseNumber(p.Identity); ok {
-		counting := common{identity: p.Identity[:strings.LastIndex(p.Identity, "/")+1], ahead: int64(sequence - p.Number)} //nolint:gosec // it wraps, and back
+		counting := common{identity: p.Identity[:strings.LastIndex(p.Identity, "/")+1], ahead: int64(sequence - p.Number)} //nolint:gosec // it may wrap around; name wraps it back
 		if counting.name(p.Number) == p.Identity {
 			c.identity, c.ahead = counting.identity, counting.ahead
 		}
@@ -40,24 +47,25 @@ func commonOf(p *record.Pending, before common) common {
 	return c
 }
 
-// name is the identity of a numbered message by its entry's number.
+// name returns the identity of a numbered message, computed from its entry's number.
 func (c common) name(number uint64) string {
 	if c.identity == "" {
 		return ""
 	}
-	return c.identity + strconv.FormatUint(number+uint64(c.ahead), 10) //nolint:gosec // as it was wrapped
+	return c.identity + strconv.FormatUint(number+uint64(c.ahead), 10) //nolint:gosec // wraps back
 }
 
-// A change is what entries from a number on have in common.
+// A change is the common part of the entries from a number on.
 type change struct {
 	from uint64
 	common
 }
 
-// encodeCommons writes the changes of entries in number order. The first is always there, so that no entry can be read without the list. What it does not say is from the attempt that wrote the
-// item, and else nothing.
+// encodeCommons writes the changes for entries in number order. The first change is always written,
+// so that no entry can be decoded without the list. The initial values are the attempt that wrote
+// the item, and zero for the other fields.
 func encodeCommons(pending []record.Pending, attempt string) []byte {
-	changes, count := &stored.Encoder{}, 0
+	changes, count := &encoding.Encoder{}, 0
 	now := common{attempt: attempt}
 	for i := range pending {
 		next := commonOf(&pending[i], now)
@@ -67,7 +75,7 @@ func encodeCommons(pending []record.Pending, attempt string) []byte {
 		}
 		now = next
 	}
-	e := &stored.Encoder{}
+	e := &encoding.Encoder{}
 	e.List(count)
 	return append(e.B, changes.B...)
 }
@@ -77,8 +85,8 @@ func (c common) equal(other common) bool {
 		slices.Equal(c.to, other.to) && c.contentType == other.contentType
 }
 
-// writeChange writes what is other than before, also where it is nothing now.
-func writeChange(e *stored.Encoder, from uint64, before, now common) {
+// writeChange writes the fields that differ from before, even if they are zero now.
+func writeChange(e *encoding.Encoder, from uint64, before, now common) {
 	at := e.Object()
 	e.UintField(at, 1, from)
 	text := func(number uint64, before, now string) {
@@ -96,7 +104,7 @@ func writeChange(e *stored.Encoder, from uint64, before, now common) {
 	}
 	if !slices.Equal(before.to, now.to) {
 		e.Field(at, 6)
-		stored.WriteTexts(e, now.to)
+		encoding.WriteTexts(e, now.to)
 	}
 	text(7, before.contentType, now.contentType)
 	if before.ahead != now.ahead {
@@ -105,7 +113,7 @@ func writeChange(e *stored.Encoder, from uint64, before, now common) {
 	}
 }
 
-func readChange(d *stored.Decoder, c *change) {
+func readChange(d *encoding.Decoder, c *change) {
 	d.Fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -119,7 +127,7 @@ func readChange(d *stored.Decoder, c *change) {
 		case 5:
 			c.retention = time.Duration(d.Int())
 		case 6:
-			c.to = stored.ReadTexts(d)
+			c.to = encoding.ReadTexts(d)
 		case 7:
 			c.contentType = d.Text()
 		case 8:
@@ -132,9 +140,9 @@ func readChange(d *stored.Decoder, c *change) {
 }
 
 // readChanges reads the list.
-func readChanges(d *stored.Decoder, attempt string) []change {
+func readChanges(d *encoding.Decoder, attempt string) []change {
 	now := change{common: common{attempt: attempt}}
-	return stored.ListOf(d, func(d *stored.Decoder, into *change) {
+	return encoding.ListOf(d, func(d *encoding.Decoder, into *change) {
 		before := now.from
 		if readChange(d, &now); now.from < before {
 			d.Fail("what entries have in common is out of order")
@@ -143,7 +151,7 @@ func readChanges(d *stored.Decoder, attempt string) []change {
 	})
 }
 
-// commonAt gives what an entry has in common with others; ok is false where nothing tells.
+// commonAt returns the common part of an entry; ok is false if no change covers its number.
 func commonAt(changes []change, number uint64) (c common, ok bool) {
 	for _, x := range changes {
 		if x.from > number {

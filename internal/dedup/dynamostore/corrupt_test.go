@@ -52,7 +52,7 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 	}
 }
 
-func TestANumberOfOneSourceIsNotAmongThoseOfAnother(t *testing.T) {
+func TestNumbersOfTwoSourcesDoNotMix(t *testing.T) {
 	inside := heldSortKey(record.HeldKey{Source: "a#00000000000000000001#00000000000000000002", Epoch: 1, Sequence: 1})
 	from, to := heldSortKey(record.HeldKey{Source: "a", Epoch: 1}), heldSortKey(record.HeldKey{Source: "a", Epoch: 1, Sequence: 1<<64 - 1})
 	if from <= inside && inside <= to {

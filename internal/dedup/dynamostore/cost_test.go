@@ -11,11 +11,10 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/forward"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// sink takes whatever is sent, and notes the groups to publish.
+// sink accepts everything, and records the groups to publish.
 type sink struct{ triggered []record.GroupKey }
 
 func (s *sink) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
@@ -28,7 +27,7 @@ func (s *sink) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }
 
-// handler changes the state of the group, and sends where it is told a destination.
+// handler changes the state of the group, and sends to a destination if the test sets one.
 func handler(to ...string) record.Handler {
 	return func(_ context.Context, a *record.Attempt, m record.Message) error {
 		a.State = append([]byte("state after "), m.Body...)
@@ -39,7 +38,7 @@ func handler(to ...string) record.Handler {
 	}
 }
 
-// batch makes n messages, in one group or each in its own.
+// batch returns n messages, in one group or in n.
 func batch(stream string, n int, together bool) []record.Message {
 	out := make([]record.Message, n)
 	for i := range out {
@@ -58,8 +57,9 @@ func batch(stream string, n int, together bool) []record.Message {
 	return out
 }
 
-// TestWhatAMessageCosts holds the figures of docs: requests of the process function, and write units with those of the publish function.
-func TestWhatAMessageCosts(t *testing.T) {
+// This test holds the figures of docs: requests of the process function, and write units including
+// those of the publish function.
+func TestTheCostOfAMessageInUnits(t *testing.T) {
 	var meter dynamostore.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
@@ -68,7 +68,7 @@ func TestWhatAMessageCosts(t *testing.T) {
 		stream      string
 		n           int
 		together    bool
-		writes      float64 // a message, at most
+		writes      float64 // per message, at most
 		requests    float64 // of processing a message, at most
 		repetitions float64 // requests of a duplicate, at most
 	}{
@@ -88,7 +88,7 @@ func TestWhatAMessageCosts(t *testing.T) {
 					{Name: "key-effects", Handler: handler("sink")},
 					{Name: "numbered", Admission: record.BySequence, Handler: handler()},
 					{Name: "numbered-effects", Admission: record.BySequence, Handler: handler("sink")},
-					{Name: "numbered-forwards", Admission: record.BySequence, Handler: forward.To([]string{"sink"})},
+					{Name: "numbered-forwards", Admission: record.BySequence, Handler: dedup.ForwardTo([]string{"sink"})},
 				},
 				Store: open(t, client, createTables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
 			})

@@ -3,15 +3,15 @@ package dynamostore
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/effectively-once/once/internal/backoff"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Client is what the store asks of DynamoDB; *dynamodb.Client is one.
+// Client is the part of DynamoDB's API that the store uses; *dynamodb.Client implements it.
 type Client interface {
 	GetItem(ctx context.Context, in *dynamodb.GetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 	BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
@@ -27,21 +27,25 @@ type Client interface {
 // Tables names the two tables, as Schema describes them.
 type Tables struct{ Groups, Tokens string }
 
-// Options are what a store can be told. Zero fields take the defaults in their comments.
+// Options configure a store. Zero fields take the defaults in their comments.
 type Options struct {
 	// Now decides expiry. Defaults to time.Now.
 	Now func() time.Time
-	// Replies says what is read with a token. Defaults to ReadReplies.
+	// Replies selects whether tokens are read with their replies. Defaults to ReadReplies.
 	Replies ReplyReading
-	// Claims keeps what is too large for an item. Defaults to none: then it is refused.
+	// Claims stores values that are too large for an item. Defaults to none: then such values are
+	// refused.
 	Claims Claims
-	// ClaimAbove is how large a state or a pending entry in an item may be, in bytes as encoded, where there are Claims. Defaults to 100 KB.
+	// ClaimAbove is how large a state or a pending entry in an item may be, in encoded bytes, if
+	// there are Claims. Defaults to 100 KB.
 	ClaimAbove int
-	// Pause waits before round n (1, 2, …) of what DynamoDB left undone of a batch. Defaults to exponential backoff with full jitter from 20 ms to 1 s.
+	// Pause waits before round n (1, 2, …) of the unprocessed part of a batch. Defaults to
+	// exponential backoff with full jitter from 20 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
 }
 
-// A Store is a record.Store, a record.StateReader and a record.Lister. It keeps nothing between calls.
+// A Store is a record.Store, a record.StateReader and a record.Lister. It keeps nothing in memory
+// between calls.
 type Store struct {
 	client  Client
 	tables  Tables
@@ -54,7 +58,7 @@ var (
 	_ record.Lister      = (*Store)(nil)
 )
 
-// New makes the store of two tables. It does no call.
+// New returns the store of two tables. It makes no call.
 func New(client Client, tables Tables, options Options) (*Store, error) {
 	if client == nil || tables.Groups == "" || tables.Tokens == "" {
 		return nil, fmt.Errorf("make store: a client and the names of both tables are required")
@@ -66,22 +70,13 @@ func New(client Client, tables Tables, options Options) (*Store, error) {
 		options.ClaimAbove = claimAbove
 	}
 	if options.Pause == nil {
-		options.Pause = pause
+		options.Pause = func(ctx context.Context, n int) error {
+			return backoff.Sleep(ctx, backoff.Full(n, 20*time.Millisecond, time.Second))
+		}
 	}
 	return &Store{client: client, tables: tables, options: options}, nil
 }
 
-// rounds is how often a call goes on with what DynamoDB left undone, or after it met another writer, before it gives up with an ambiguous error.
+// rounds is how often a call retries unprocessed items, or a write that lost to another writer,
+// before it returns an ambiguous error.
 const rounds = 10
-
-func pause(ctx context.Context, n int) error {
-	limit := min(20*time.Millisecond<<min(n-1, 10), time.Second)
-	t := time.NewTimer(rand.N(limit)) //nolint:gosec // jitter, not a secret
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

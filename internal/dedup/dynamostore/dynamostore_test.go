@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/awsconfig"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/record"
@@ -19,7 +19,7 @@ import (
 
 const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
 
-// connect gives a client of the endpoint in the environment.
+// connect returns a client of the endpoint in the environment.
 func connect(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	if os.Getenv(endpoint) == "" {
@@ -29,7 +29,8 @@ func connect(t *testing.T) *dynamodb.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// DynamoDB Local sends no checksum with an error, and the client would log each failed condition.
+	// DynamoDB Local sends no checksum with an error, and the client would log each failed
+	// condition.
 	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
 }
 
@@ -80,7 +81,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// corrupt gives a record an attribute of another kind than the store writes.
+// corrupt changes an attribute of a record to a kind that the store never writes.
 func corrupt(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables, key any) {
 	t.Helper()
 	table, its, attribute := dynamostore.Item(tables, key)

@@ -4,16 +4,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// A pending entry is stored as small as it can be: a commit and a clear are paid by the size of their group's item, a write unit for each KiB, and ten entries are to fit into one
-// unit. What an entry has in common with others is not in it, nor what follows from the rest of it: the token's key from its identity; the fingerprint from the body of an effect
-// that forwards the message; the names of such an effect from the entry's own.
+// Pending entries are stored as small as possible. A commit and a clear are billed by the size of
+// the group's item, a write unit for each KiB, and ten entries should fit into one unit. An entry
+// leaves out its common part, and the values that follow from the rest of it: the token's key
+// follows from its identity, the fingerprint from the body of an effect that forwards the message,
+// the names of such an effect from the entry's own.
 
 // writeEntry appends an entry.
-func writeEntry(e *stored.Encoder, key record.GroupKey, p *record.Pending, c common) {
+func writeEntry(e *encoding.Encoder, key record.GroupKey, p *record.Pending, c common) {
 	at := e.Object()
 	if c.identity == "" {
 		e.TextField(at, 1, p.Identity)
@@ -22,17 +24,17 @@ func writeEntry(e *stored.Encoder, key record.GroupKey, p *record.Pending, c com
 	writeHash(e, at, 3, p.Fingerprint, fingerprintOf(key, p))
 	e.TextField(at, 4, strings.TrimPrefix(p.Attempt, c.attempt))
 	effects, named := unnamed(p)
-	stored.ListField(e, at, 5, effects, stored.WriteEffect)
+	encoding.ListField(e, at, 5, effects, encoding.WriteEffect)
 	if p.Reply != nil {
 		e.Field(at, 6)
-		stored.WriteReply(e, p.Reply)
+		encoding.WriteReply(e, p.Reply)
 	}
 	e.BoolField(at, 7, p.Marks)
 	e.BoolField(at, 8, named)
 }
 
-// readEntry reads what writeEntry appended.
-func readEntry(d *stored.Decoder, key record.GroupKey, number uint64, c common) record.Pending {
+// readEntry reads an entry written by writeEntry.
+func readEntry(d *encoding.Decoder, key record.GroupKey, number uint64, c common) record.Pending {
 	p := record.Pending{Number: number, Identity: c.name(number), Principal: c.principal, Attempt: c.attempt, Retention: c.retention}
 	token, fingerprint, named := false, false, false
 	d.Fields(func(number uint64) bool {
@@ -46,9 +48,9 @@ func readEntry(d *stored.Decoder, key record.GroupKey, number uint64, c common) 
 		case 4:
 			p.Attempt += d.Text()
 		case 5:
-			p.Effects = stored.ListOf(d, stored.ReadEffect)
+			p.Effects = encoding.ListOf(d, encoding.ReadEffect)
 		case 6:
-			p.Reply = stored.ReadReply(d)
+			p.Reply = encoding.ReadReply(d)
 		case 7:
 			p.Marks = d.Bool()
 		case 8:
@@ -74,7 +76,7 @@ func readEntry(d *stored.Decoder, key record.GroupKey, number uint64, c common) 
 }
 
 // writeHash leaves out a hash that follows from the rest, and a second half of zeros.
-func writeHash(e *stored.Encoder, at int, number uint64, hash, follows [32]byte) {
+func writeHash(e *encoding.Encoder, at int, number uint64, hash, follows [32]byte) {
 	b := hash[:]
 	if [16]byte(b[16:]) == [16]byte{} {
 		b = b[:16]
@@ -84,7 +86,7 @@ func writeHash(e *stored.Encoder, at int, number uint64, hash, follows [32]byte)
 	}
 }
 
-func readHash(d *stored.Decoder, into *[32]byte) bool {
+func readHash(d *encoding.Decoder, into *[32]byte) bool {
 	b := d.Bytes()
 	if n := len(b); n != 16 && n != len(into) {
 		d.Fail("a hash of %d bytes", len(b))
@@ -93,7 +95,7 @@ func readHash(d *stored.Decoder, into *[32]byte) bool {
 	return true
 }
 
-// tokenOf is the key of the token that a message of the entry's identity has.
+// tokenOf returns the key of the token of a message with the entry's identity.
 func tokenOf(key record.GroupKey, p *record.Pending) record.TokenKey {
 	if _, _, _, ok := record.ParseNumber(p.Identity); ok {
 		return record.NewNumberKey(p.Principal, key, p.Identity)
@@ -101,7 +103,8 @@ func tokenOf(key record.GroupKey, p *record.Pending) record.TokenKey {
 	return record.NewTokenKey(p.Principal, key.Stream, p.Identity)
 }
 
-// fingerprintOf is what the entry has for the fingerprint of a message of the group with the body of its first effect.
+// fingerprintOf returns the fingerprint, as the entry keeps it, of a message of the group with the
+// body of the first effect.
 func fingerprintOf(key record.GroupKey, p *record.Pending) record.Fingerprint {
 	m := record.Message{Group: key.Group}
 	if len(p.Effects) > 0 {
@@ -110,7 +113,8 @@ func fingerprintOf(key record.GroupKey, p *record.Pending) record.Fingerprint {
 	return p.Print(m.Fingerprint())
 }
 
-// unnamed gives the effects to store: the first without what is in common, and where it is named as the message is, without its names.
+// unnamed returns the effects to store. The first one is without its common part. If its names are
+// those of the message, they are left out too, and named is true.
 func unnamed(p *record.Pending) (effects []record.Effect, named bool) {
 	if len(p.Effects) == 0 {
 		return nil, false
@@ -128,7 +132,7 @@ func unnamed(p *record.Pending) (effects []record.Effect, named bool) {
 	return effects, true
 }
 
-// name names the first effect as the message is named; an id of its own stays.
+// name sets the names of the first effect to those of the message. An ID that it has stays.
 func name(p *record.Pending) {
 	if len(p.Effects) == 0 {
 		return

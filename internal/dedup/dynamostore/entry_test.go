@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 const anAttempt = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// afterTen is the record of a group after a batch of ten numbered messages, each with an effect, late in the life of the group.
+// afterTen returns the record of a group after a batch of ten numbered messages, each with an
+// effect, late in the life of the group.
 func afterTen(effect func(m *record.Message) record.Effect) record.Group {
 	key := record.GroupKey{Stream: "orders", Group: "customer-000001"}
 	g := record.Group{
@@ -45,7 +46,7 @@ func made(m *record.Message) record.Effect {
 	return record.Effect{To: []string{"ledger"}, ContentType: "application/json", Body: fmt.Appendf(nil, `{"paid":%d,"cents":12345}`, m.Sequence)}
 }
 
-func TestARecordWithTheEffectsOfTenMessagesIsPaidAsOneUnit(t *testing.T) {
+func TestARecordWithTheEffectsOfTenMessagesCostsOneUnit(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect func(m *record.Message) record.Effect
 		most   int
@@ -62,10 +63,10 @@ func TestARecordWithTheEffectsOfTenMessagesIsPaidAsOneUnit(t *testing.T) {
 	}
 }
 
-// oneOf picks one, mostly the first: neighbours have much in common.
+// oneOf returns a random value, mostly the first, because neighbours have much in common.
 func oneOf[T any](r *rand.Rand, list ...T) T { return list[max(0, r.IntN(3*len(list))-2*len(list))] }
 
-// someEntry is an entry like those of an engine, and unlike them.
+// someEntry returns an entry like those of an engine, with random deviations.
 func someEntry(r *rand.Rand, key record.GroupKey, number uint64, attempt string) record.Pending {
 	m := record.Message{
 		Principal: oneOf(r, "", "tenant"), Stream: key.Stream, Group: key.Group, ID: oneOf(r, "", "id", "a/1", "a/1/2", "a/1/02"), Source: oneOf(r, "s", "", "s/1/1"),
@@ -83,14 +84,16 @@ func someEntry(r *rand.Rand, key record.GroupKey, number uint64, attempt string)
 	return p
 }
 
-// TestAnEntryReadsTheSameAfterLaterCommits is about entries that are not written again: what they have in common is written anew, with them in another company.
+// This test is about entries that are not rewritten while their common part is, with other
+// neighbours.
 func TestAnEntryReadsTheSameAfterLaterCommits(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		g := record.Group{Key: record.GroupKey{Stream: "orders", Group: "a"}, Version: 1, Incarnation: 1}
 		raw := item{} // the entries as they were written
 		for _, attempt := range []string{"A", "B", "C", "D"} {
-			g.Pending = slices.DeleteFunc(g.Pending, func(record.Pending) bool { return r.IntN(3) == 0 }) // cleared, or dropped
+			// cleared, or dropped
+			g.Pending = slices.DeleteFunc(g.Pending, func(record.Pending) bool { return r.IntN(3) == 0 })
 			before := len(g.Pending)
 			for range r.IntN(4) {
 				g.Last += 1 + r.Uint64N(2)
@@ -104,7 +107,7 @@ func TestAnEntryReadsTheSameAfterLaterCommits(t *testing.T) {
 				}
 				raw[numberName(p.Number)] = pending[numberName(p.Number)]
 			}
-			if n := len(g.Pending); n > 0 && r.IntN(2) == 0 { // a Clear since
+			if n := len(g.Pending); n > 0 && r.IntN(2) == 0 { // a concurrent Clear
 				delete(pending, numberName(g.Pending[n-1].Number))
 				g.Pending = g.Pending[:n-1]
 			}
@@ -116,7 +119,8 @@ func TestAnEntryReadsTheSameAfterLaterCommits(t *testing.T) {
 	}
 }
 
-// FuzzPending decodes any bytes as what entries have in common and as an entry: they are corrupt, or what they say comes back from what it encodes to.
+// FuzzPending decodes any bytes as a common part and an entry: they are corrupt, or equal the
+// decoded form of their encoding.
 func FuzzPending(f *testing.F) {
 	for _, effect := range []func(m *record.Message) record.Effect{forwarded, made} {
 		g := afterTen(effect)
@@ -146,9 +150,9 @@ func FuzzPending(f *testing.F) {
 
 func TestHalfAHashIsAHashOfItsOwn(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 17, 31, 33} {
-		e := &stored.Encoder{}
+		e := &encoding.Encoder{}
 		e.Bytes(make([]byte, n))
-		d := stored.NewDecoder(e.B)
+		d := encoding.NewDecoder(e.B)
 		if readHash(d, new([32]byte)); !errors.Is(d.End(), record.ErrCorrupt) {
 			t.Errorf("a hash of %d bytes is read: %v", n, d.End())
 		}

@@ -13,10 +13,12 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// errOverwritten says that a condition failed, and that an earlier try of the same call may have been applied before somebody wrote over it.
+// errOverwritten says that a condition failed, but an earlier try of the same call may have been
+// applied before another writer overwrote it.
 var errOverwritten = errors.New("condition failed after a try that may have been applied")
 
-// conditionFailed reports whether an error says that a condition failed, and gives the item as it is stored: nothing where there is none.
+// conditionFailed reports whether an error says that a condition failed, and returns the stored
+// item, if there is one.
 func conditionFailed(err error) (stored item, failed bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		return single.Item, true
@@ -31,8 +33,9 @@ func conditionFailed(err error) (stored item, failed bool) {
 	return nil, false
 }
 
-// refused reports whether an error of one try says for certain that the try was not applied: the service answered so, or was never reached. Anything else, a
-// timeout, a connection that broke, an answer that can't be read, a fault of the service, leaves it open.
+// refused reports whether the error of one try proves that the try was not applied: the service
+// said so, or was never reached. After a timeout, a broken connection, an unreadable response or a
+// server error, the try may have been applied.
 func refused(err error) bool {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return true
@@ -46,7 +49,7 @@ func refused(err error) bool {
 	return status >= http.StatusBadRequest && status < http.StatusInternalServerError
 }
 
-// A doubt watches the tries of one call, and notes whether any but the last may have been applied.
+// A doubt watches the tries of one call, and counts those that failed but may have been applied.
 type doubt struct{ open int }
 
 // watch is an option of the call.
@@ -55,7 +58,7 @@ func (d *doubt) watch(o *dynamodb.Options) { o.Retryer = &watched{Retryer: o.Ret
 // exists reports whether a try before the last one may have been applied.
 func (d *doubt) exists() bool { return d.open > 0 }
 
-// A watched retryer is asked about the error of every try.
+// A watched retryer sees the error of every try.
 type watched struct {
 	aws.Retryer
 	doubt *doubt
@@ -68,7 +71,7 @@ func (w *watched) IsErrorRetryable(err error) bool {
 	return w.Retryer.IsErrorRetryable(err)
 }
 
-// GetAttemptToken keeps the second version of the interface, which the client prefers.
+// GetAttemptToken implements aws.RetryerV2, which the client prefers.
 func (w *watched) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if second, ok := w.Retryer.(aws.RetryerV2); ok {
 		return second.GetAttemptToken(ctx)

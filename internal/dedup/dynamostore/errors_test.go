@@ -16,7 +16,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
-// answered is an error as the client gives it when the service has answered.
+// answered returns an error as the client returns it after a reply of the service.
 func answered(status int, err error) error {
 	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: &awshttp.ResponseError{
 		ResponseError: &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: &http.Response{StatusCode: status}}, Err: err},
@@ -24,7 +24,7 @@ func answered(status int, err error) error {
 	}}
 }
 
-// unanswered is an error as the client gives it when no answer came.
+// unanswered returns an error as the client returns it without a reply.
 func unanswered(err error) error {
 	return &smithy.OperationError{ServiceID: "DynamoDB", OperationName: "UpdateItem", Err: &smithyhttp.RequestSendError{Err: err}}
 }
@@ -37,7 +37,7 @@ func canceled(codes ...string) error {
 	return answered(400, e)
 }
 
-func TestOnlyWhatWasCertainlyRefusedCountsAsNotApplied(t *testing.T) {
+func TestOnlyACertainRefusalCountsAsNotApplied(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		err     error
@@ -77,7 +77,7 @@ func TestOnlyWhatWasCertainlyRefusedCountsAsNotApplied(t *testing.T) {
 	}
 }
 
-func TestAFailedConditionBringsTheItem(t *testing.T) {
+func TestAFailedConditionReturnsTheItem(t *testing.T) {
 	single := answered(400, &types.ConditionalCheckFailedException{Item: item{attrPK: str("ConditionalCheckFailed")}})
 	for name, err := range map[string]error{"single": single, "transaction": canceled("None", "ConditionalCheckFailed")} {
 		if it, _ := conditionFailed(err); partitionOf(it) != "ConditionalCheckFailed" {

@@ -8,7 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Item gives the table and key of a record, and an attribute that it can't be read without, for tests that damage it.
+// Item returns the table and key of a record, and an attribute without which it can't be read, for
+// tests that damage it.
 func Item(t Tables, key any) (table string, its map[string]types.AttributeValue, attribute string) {
 	switch k := key.(type) {
 	case record.GroupKey:

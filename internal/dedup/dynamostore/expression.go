@@ -8,8 +8,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// An expression collects what an update does and what it is conditioned on. Every name has an alias: some are words that DynamoDB reserves, and numbers can't be
-// written as names at all. Aliases are short, because an expression may have 4 KB.
+// An expression collects the changes and conditions of an update. Every name has an alias, because
+// some names are reserved in DynamoDB, and numbers can't be written as names. Aliases are short
+// because an expression is limited to 4 KB.
 type expression struct {
 	names      map[string]string // alias to name
 	aliases    map[string]string // name to alias
@@ -23,7 +24,7 @@ func newExpression() *expression {
 	return &expression{names: map[string]string{}, aliases: map[string]string{}, values: item{}}
 }
 
-// path gives a document path.
+// path returns a document path.
 func (x *expression) path(names ...string) string {
 	parts := make([]string, len(names))
 	for i, name := range names {
@@ -43,7 +44,7 @@ func (x *expression) value(v types.AttributeValue) string {
 	return alias
 }
 
-// set writes a value, or removes the attribute where the value is nil.
+// set writes a value, or removes the attribute if the value is nil.
 func (x *expression) set(v types.AttributeValue, names ...string) {
 	if v == nil {
 		x.removes = append(x.removes, x.path(names...))
@@ -64,7 +65,7 @@ func (x *expression) missing(names ...string) {
 	x.conditions = append(x.conditions, "attribute_not_exists("+x.path(names...)+")")
 }
 
-// size requires a map to have so many entries.
+// size requires a map to have n entries.
 func (x *expression) size(n int, name string) {
 	x.conditions = append(x.conditions, "size("+x.path(name)+")="+x.value(integer(int64(n))))
 }

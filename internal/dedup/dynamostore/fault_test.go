@@ -22,12 +22,13 @@ import (
 
 var key = record.GroupKey{Stream: "orders", Group: "a"}
 
-// A lossy client loses the answer of the next request of one operation, after the request was applied, and calls meanwhile before the client tries again.
+// A lossy client loses the reply of the next request of one operation, after the request was
+// applied, and calls meanwhile before the client retries.
 type lossy struct {
 	inner     *awshttp.BuildableClient
 	operation string
 	meanwhile func()
-	requests  []string // operations, in their order
+	requests  []string // operations, in order
 }
 
 func newLossy() *lossy { return &lossy{inner: awshttp.NewBuildableClient()} }
@@ -49,7 +50,7 @@ func (l *lossy) Do(r *http.Request) (*http.Response, error) {
 	return nil, syscall.ECONNRESET
 }
 
-// world is a store behind a lossy client, and one beside it.
+// world is a store behind a lossy client, and one without faults.
 type world struct {
 	*dynamostore.Store
 	beside *dynamostore.Store
@@ -76,7 +77,7 @@ func (w *world) group(t *testing.T) record.Group {
 	return groups[0]
 }
 
-// following is a commit that adds pending entries.
+// following returns a commit that adds pending entries.
 func following(loaded record.Group, attempt string, numbers ...uint64) record.Commit {
 	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: attempt}
 	c.Next.Version++
@@ -100,7 +101,7 @@ func (w *world) commit(t *testing.T, c record.Commit) record.Group {
 	return w.group(t)
 }
 
-func TestACommitWhoseAnswerIsLostSucceeds(t *testing.T) {
+func TestACommitWithALostReplySucceeds(t *testing.T) {
 	for _, c := range []struct {
 		operation string
 		version   uint64
@@ -128,7 +129,7 @@ func TestACommitWhoseAnswerIsLostSucceeds(t *testing.T) {
 	}
 }
 
-func TestACommitThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
+func TestACommitThatMayHaveBeenOverwrittenIsNoConflict(t *testing.T) {
 	w := newWorld(t)
 	loaded := w.commit(t, following(w.group(t), "first", 1))
 	w.net.operation = "UpdateItem"
@@ -142,7 +143,7 @@ func TestACommitThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
 	}
 }
 
-func TestASwapWhoseAnswerIsLostSucceeds(t *testing.T) {
+func TestASwapWithALostReplySucceeds(t *testing.T) {
 	token := record.NewTokenKey("", "orders", "1")
 	issued := record.Token{Key: token, State: record.Issued, Owner: "a"}
 	leased := record.Token{Key: token, State: record.Leased, Owner: "b", Epoch: 1}
@@ -158,7 +159,7 @@ func TestASwapWhoseAnswerIsLostSucceeds(t *testing.T) {
 	}
 }
 
-func TestASwapThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
+func TestASwapThatMayHaveBeenOverwrittenIsNoConflict(t *testing.T) {
 	token := record.NewTokenKey("", "orders", "1")
 	w := newWorld(t)
 	mine := record.Token{Key: token, State: record.Leased, Owner: "mine", Epoch: 1}
@@ -173,7 +174,7 @@ func TestASwapThatMayHaveBeenWrittenOverIsNoConflict(t *testing.T) {
 	}
 }
 
-func TestAClearWhoseAnswerIsLostSucceeds(t *testing.T) {
+func TestAClearWithALostReplySucceeds(t *testing.T) {
 	w := newWorld(t)
 	w.commit(t, following(w.group(t), "first", 1, 2))
 	w.net.operation = "UpdateItem"
@@ -258,7 +259,7 @@ func TestARecordAboveTheLimitIsRefused(t *testing.T) {
 	}
 }
 
-// A lazy client does half of a batch.
+// A lazy client processes half of a batch.
 type lazy struct{ dynamostore.Client }
 
 func (l lazy) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, options ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
@@ -295,7 +296,7 @@ func (l lazy) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInp
 	return out, err
 }
 
-func TestWhatABatchLeavesUndoneIsDone(t *testing.T) {
+func TestUnprocessedItemsAreRetried(t *testing.T) {
 	client := connect(t)
 	tables := createTables(t, client)
 	pauses := 0

@@ -8,11 +8,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// encodeGroup gives the whole item of a group.
+// encodeGroup returns the whole item of a group.
 func encodeGroup(g *record.Group, attempt string) item {
 	it := groupItemKey(g.Key)
 	it[attrFormat] = number(format)
@@ -21,7 +21,8 @@ func encodeGroup(g *record.Group, attempt string) item {
 	put(it, attrExpires, instant(g.Expires))
 	put(it, attrTTL, ttl(g.Expires))
 	if g.Retention > 0 {
-		it[attrRetention] = integer(int64((g.Retention + time.Second - 1) / time.Second)) // rounded up, as the table's time-to-live is
+		// rounded up, as the table's time-to-live is
+		it[attrRetention] = integer(int64((g.Retention + time.Second - 1) / time.Second))
 	}
 	if len(g.State) > 0 {
 		it[attrState] = binary(g.State)
@@ -30,16 +31,16 @@ func encodeGroup(g *record.Group, attempt string) item {
 		it[attrHeld] = str(shard(g.Key))
 	}
 	if len(g.Sources) > 0 {
-		it[attrSources] = encoded(func(e *stored.Encoder) { stored.Map(e, g.Sources, stored.WriteSource) })
+		it[attrSources] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Sources, encoding.WriteSource) })
 	}
 	if len(g.Chained) > 0 {
-		it[attrChained] = encoded(func(e *stored.Encoder) { stored.Map(e, g.Chained, stored.WriteUint) })
+		it[attrChained] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Chained, encoding.WriteUint) })
 	}
 	encodePending(it, g, attempt)
 	return it
 }
 
-// encodePending puts the entries into an item.
+// encodePending adds the pending entries to an item.
 func encodePending(it item, g *record.Group, attempt string) {
 	list := slices.SortedFunc(slices.Values(g.Pending), byNumber)
 	pending, sent := item{}, item{}
@@ -51,7 +52,7 @@ func encodePending(it item, g *record.Group, attempt string) {
 	for i := range list {
 		p := &list[i]
 		c = commonOf(p, c)
-		pending[numberName(p.Number)] = encoded(func(e *stored.Encoder) { writeEntry(e, g.Key, p, c) })
+		pending[numberName(p.Number)] = encoded(func(e *encoding.Encoder) { writeEntry(e, g.Key, p, c) })
 		if len(p.Sent) > 0 {
 			sent[numberName(p.Number)] = encodeSent(p.Sent)
 		}
@@ -59,14 +60,14 @@ func encodePending(it item, g *record.Group, attempt string) {
 }
 
 func encodeSent(sent []record.Sent) types.AttributeValue {
-	return encoded(func(e *stored.Encoder) { stored.List(e, sent, stored.WriteSent) })
+	return encoded(func(e *encoding.Encoder) { encoding.List(e, sent, encoding.WriteSent) })
 }
 
 func byNumber(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) }
 
 func numberName(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// decodeGroup reads an item; a missing or an expired one is a group of version 0.
+// decodeGroup reads an item. A missing or expired item is a group of version 0.
 func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) {
 	g := record.Group{Key: key}
 	r := &reader{item: it}
@@ -79,11 +80,11 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 	r.need(attrIncarnation, attrVersion, attrLast)
 	g.Incarnation, g.Version, g.Last = r.number(attrIncarnation), r.number(attrVersion), r.number(attrLast)
 	g.State, g.Expires = r.binary(attrState), r.instant(attrExpires)
-	r.record(attrSources, func(d *stored.Decoder) { g.Sources = stored.MapOf(d, stored.ReadSource) })
-	r.record(attrChained, func(d *stored.Decoder) { g.Chained = stored.MapOf(d, (*stored.Decoder).Uint) })
+	r.record(attrSources, func(d *encoding.Decoder) { g.Sources = encoding.MapOf(d, encoding.ReadSource) })
+	r.record(attrChained, func(d *encoding.Decoder) { g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint) })
 	g.Retention = r.seconds(attrRetention)
 	g.Pending = decodePending(r, key)
-	if g.Version == 0 { // a record that is there must not read as one that is not
+	if g.Version == 0 { // version 0 would read as a missing record
 		r.fail(attrVersion, "is 0")
 	}
 	if r.err != nil {
@@ -95,7 +96,7 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 func decodePending(r *reader, key record.GroupKey) []record.Pending {
 	entries, marks := &reader{item: r.object(attrPending)}, &reader{item: r.object(attrSent)}
 	var changes []change
-	r.record(attrCommon, func(d *stored.Decoder) { changes = readChanges(d, r.text(attrAttempt)) })
+	r.record(attrCommon, func(d *encoding.Decoder) { changes = readChanges(d, r.text(attrAttempt)) })
 	var out []record.Pending
 	for name := range entries.item {
 		n, err := strconv.ParseUint(name, 10, 64)
@@ -105,8 +106,8 @@ func decodePending(r *reader, key record.GroupKey) []record.Pending {
 			break
 		}
 		var p record.Pending
-		entries.record(name, func(d *stored.Decoder) { p = readEntry(d, key, n, c) })
-		marks.record(name, func(d *stored.Decoder) { p.Sent = stored.ListOf(d, stored.ReadSent) })
+		entries.record(name, func(d *encoding.Decoder) { p = readEntry(d, key, n, c) })
+		marks.record(name, func(d *encoding.Decoder) { p.Sent = encoding.ListOf(d, encoding.ReadSent) })
 		out = append(out, p)
 	}
 	r.err = cmp.Or(r.err, entries.err, marks.err)
@@ -114,7 +115,7 @@ func decodePending(r *reader, key record.GroupKey) []record.Pending {
 	return out
 }
 
-// expired tells whether an item reads as absent.
+// expired reports whether an item reads as absent.
 func expired(r *reader, now int64) bool {
 	at := r.instant(attrExpires)
 	return !at.IsZero() && at.UnixMilli() <= now
@@ -122,7 +123,7 @@ func expired(r *reader, now int64) bool {
 
 func (s *Store) nowMillis() int64 { return s.options.Now().UnixMilli() }
 
-// ours tells whether an item is what a commit wrote, unless somebody has committed after it.
+// ours reports whether an item was written by a commit, and not overwritten by a later one.
 func ours(it item, c *record.Commit) bool {
 	r := &reader{item: it}
 	return len(it) > 0 && r.number(attrIncarnation) == c.Next.Incarnation && r.number(attrVersion) == c.Next.Version && r.text(attrAttempt) == c.Attempt && r.err == nil

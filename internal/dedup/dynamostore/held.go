@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 // Held implements record.Store.
@@ -59,7 +59,7 @@ func (s *Store) heldFrom(ctx context.Context, from record.HeldKey, limit int) ([
 func encodeHeld(key record.HeldKey, h *record.Held) (item, error) {
 	it := heldItemKey(key)
 	it[attrFormat] = number(format)
-	it[attrMessage] = encoded(func(e *stored.Encoder) { stored.WriteHeld(e, h) })
+	it[attrMessage] = encoded(func(e *encoding.Encoder) { encoding.WriteHeld(e, h) })
 	return it, fits(it)
 }
 
@@ -67,7 +67,7 @@ func decodeHeld(it item) (record.Held, error) {
 	r := &reader{item: it}
 	r.checkFormat()
 	var held record.Held
-	if !r.record(attrMessage, func(d *stored.Decoder) { stored.ReadHeld(d, &held) }) {
+	if !r.record(attrMessage, func(d *encoding.Decoder) { encoding.ReadHeld(d, &held) }) {
 		r.fail(attrMessage, "is missing")
 	}
 	if key := heldItemKey(heldKey(&held.Message)); r.err == nil && (r.text(attrPK) != partitionOf(key) || r.text(attrSK) != (&reader{item: key}).text(attrSK)) {

@@ -19,7 +19,8 @@ import (
 
 var long = flag.Bool("long", false, "make histories of a million operations; it takes six minutes and more: give it -timeout 1h")
 
-// A rough client loses one in thirty requests, and the answers to as many, so that the client library repeats them.
+// A rough client loses one in thirty requests, and as many replies, so that the client library
+// retries.
 type rough struct{ *awshttp.BuildableClient }
 
 func (r rough) Do(request *http.Request) (*http.Response, error) {
@@ -37,12 +38,13 @@ func (r rough) Do(request *http.Request) (*http.Response, error) {
 	return nil, syscall.ECONNRESET
 }
 
-// hasty is a client that repeats without pauses.
+// hasty is an option of a client that retries without pauses.
 func hasty(client *dynamodb.Client) *dynamodb.Client {
 	options := client.Options()
 	options.HTTPClient = rough{awshttp.NewBuildableClient()}
 	options.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
-		o.MaxAttempts = 2 // the model lets a write without a condition be applied twice, not three times
+		// the model allows an unconditional write to be applied twice, not three times
+		o.MaxAttempts = 2
 		o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
 		o.RateLimiter = ratelimit.None
 	})

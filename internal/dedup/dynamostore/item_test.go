@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A change to an attribute, as fuzzing picks it: to what kind, and of what text.
+// A change to an attribute, chosen by the fuzzer: its new kind and text.
 func changed(kind byte, text string) types.AttributeValue {
 	switch kind % 8 {
 	case 0:
@@ -36,7 +36,7 @@ func changed(kind byte, text string) types.AttributeValue {
 	}
 }
 
-// alter makes it in a copy of an item: of one attribute, or of one entry of a map.
+// alter applies a change to a copy of an item: to one attribute, or to one entry of a map.
 func alter(it item, attribute uint8, kind byte, text string) (out item, name string) {
 	out = maps.Clone(it)
 	names := slices.Sorted(maps.Keys(it))
@@ -70,13 +70,13 @@ func seeds(f *testing.F) {
 	f.Add(uint8(7), byte(3), "\xa1\x01")
 }
 
-// checkItem says what may be read of a changed item: nothing, because it is corrupt, or a record that is there.
+// checkItem checks the result of reading a changed item: it is corrupt, or an existing record.
 func checkItem(t *testing.T, name string, there bool, err error) bool {
 	t.Helper()
 	switch {
 	case err != nil && !errors.Is(err, record.ErrCorrupt):
 		t.Fatalf("attribute %s: got %v, want %v", name, err, record.ErrCorrupt)
-	case err == nil && !there && name != attrExpires: // what says when it expires may say that it has
+	case err == nil && !there && name != attrExpires: // a changed expiry may have passed
 		t.Fatalf("with another attribute %s the record reads as absent", name)
 	}
 	return err == nil && there
@@ -108,7 +108,7 @@ func FuzzTokenItem(f *testing.F) {
 	seeds(f)
 	token := record.Token{
 		Key: record.TokenKey{1}, State: record.Leased, Fingerprint: record.Fingerprint{4}, Stream: "orders", Group: "a\xff", Owner: "attempt", Epoch: 2, Lease: time.UnixMilli(itemTime),
-		Reply: &record.Reply{Status: 204}, Reason: record.ReasonGap, Request: &record.Message{ID: "id"}, Expires: time.UnixMilli(itemTime + 1),
+		Reply: &record.Reply{Status: 204}, Reason: record.ReasonGap, Detail: "out of stock", Request: &record.Message{ID: "id"}, Expires: time.UnixMilli(itemTime + 1),
 	}
 	it, _, err := encodeToken(&token)
 	if err != nil {

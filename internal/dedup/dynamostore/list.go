@@ -15,13 +15,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Groups implements record.Lister. It reads the whole table, a part at a time; the order is DynamoDB's. A key without a group stands before all others.
+// Groups implements record.Lister. It scans the whole table, in DynamoDB's order. An after key
+// without a group sorts before all others.
 func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error) {
 	return s.groups(ctx, stream, after, limit, walk{consistent: true})
 }
 
-// Glance gives groups of all streams as Groups does, for half the price: what was written a moment ago may be missing, or be there as it was. It is for sweeps that load each group
-// before they act on it.
+// Glance returns groups of all streams as Groups does, for half the price. It is eventually
+// consistent: recent writes may be missing. It is for sweeps, which load each group before they act
+// on it.
 func (s *Store) Glance(ctx context.Context, after record.GroupKey, limit int) ([]record.Group, error) {
 	return s.groups(ctx, "", after, limit, walk{})
 }
@@ -61,7 +63,8 @@ func (s *Store) groups(ctx context.Context, stream string, after record.GroupKey
 	return out, nil
 }
 
-// listGroup completes what a scan found, as far as a list is to have it. A group whose claims are gone by then has been written anew, and is read again.
+// listGroup decodes a scanned item, without large parts. If a claim is gone, the group has been
+// rewritten since the scan, and is loaded again.
 func (s *Store) listGroup(ctx context.Context, it item, now int64) (record.Group, error) {
 	key, ok := parsePartition(partitionOf(it))
 	if !ok {
@@ -90,7 +93,7 @@ func (s *Store) listGroup(ctx context.Context, it item, now int64) (record.Group
 	return g, nil
 }
 
-// dropBodies leaves of a group what walks look for: that entries are there, and their blobs.
+// dropBodies removes everything but the entries themselves and their blobs, which sweeps look for.
 func dropBodies(g *record.Group) {
 	for i := range g.Pending {
 		p := &g.Pending[i]
@@ -105,7 +108,7 @@ func dropBodies(g *record.Group) {
 func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	now := s.nowMillis()
 	x := newExpression()
-	x.exists(attrTokenState) // the replies of tokens are in the same table
+	x.exists(attrTokenState) // skips the items of replies, which are in the same table
 	x.live(now)
 	w := walk{table: s.tables.Tokens, x: x, limit: limit, consistent: true}
 	if after != (record.TokenKey{}) {
@@ -137,7 +140,7 @@ func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([
 	return out, nil
 }
 
-// listToken reads what a scan found. Any error is that it is corrupt.
+// listToken decodes a scanned item. Every error wraps record.ErrCorrupt.
 func (s *Store) listToken(it item, now int64) (storedToken, error) {
 	key, err := parseTokenKey(partitionOf(it))
 	if err != nil {
@@ -150,7 +153,8 @@ func (s *Store) listToken(it item, now int64) (storedToken, error) {
 	return t, nil
 }
 
-// listReplies shows f tokens with their replies: read together, or one by one where one is corrupt or has been written anew since.
+// listReplies calls f with each token and its reply. The replies are read together. If one of them
+// is corrupt or has been replaced since the scan, the tokens are read one by one.
 func (s *Store) listReplies(ctx context.Context, found []storedToken, f func(t record.Token, corrupt error)) error {
 	missing, err := s.complete(ctx, found, nil)
 	if err != nil && !errors.Is(err, record.ErrCorrupt) {
@@ -177,7 +181,7 @@ func parseTokenKey(pk string) (key record.TokenKey, err error) {
 	return key, nil
 }
 
-// A walk is the part of a table that is looked at: the items behind a key that a condition takes, up to a limit.
+// A walk is a range of a table: the items after a key that meet a condition, up to a limit.
 type walk struct {
 	table      string
 	x          *expression
@@ -186,7 +190,7 @@ type walk struct {
 	consistent bool
 }
 
-// scan shows f the items of a walk, a part at a time, until f has taken as many as the limit.
+// scan calls f with the items of a walk, page by page, until f has taken as many as the limit.
 func (s *Store) scan(ctx context.Context, w walk, f func([]item) (taken int, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -211,7 +215,8 @@ func (s *Store) scan(ctx context.Context, w walk, f func([]item) (taken int, err
 	return nil
 }
 
-// Expire implements record.Lister. Where the tables' time-to-live is on, DynamoDB does it by itself, later and without a charge.
+// Expire implements record.Lister. If time-to-live is enabled on the tables, DynamoDB deletes
+// expired items by itself, later and free of charge.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	n := 0
 	for _, table := range []string{s.tables.Groups, s.tables.Tokens} {
@@ -237,7 +242,7 @@ func (s *Store) expireTable(ctx context.Context, table string, limit int) (n int
 				ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureNone,
 			})
 			if _, failed := conditionFailed(err); failed {
-				continue // written anew since the scan
+				continue // rewritten since the scan
 			}
 			if err != nil {
 				return deleted, err

@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// batchGet is how many items DynamoDB reads at once.
+// batchGet is how many items DynamoDB reads in one call.
 const batchGet = 100
 
 var errLeft = errors.New("DynamoDB left a part undone")
@@ -31,7 +31,8 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	return gs, ts, nil
 }
 
-// loadGroups reads groups, and what of them is kept elsewhere. A group whose claims are gone by then has been written anew, and all are read again.
+// loadGroups reads groups and their claims. If a claim is gone, its group has been rewritten in the
+// meantime, and all groups are read again.
 func (s *Store) loadGroups(ctx context.Context, keys []record.GroupKey) ([]record.Group, error) {
 	for round := 1; ; round++ {
 		groups, err := s.readGroups(ctx, keys)
@@ -66,10 +67,11 @@ func (s *Store) readGroups(ctx context.Context, keys []record.GroupKey) ([]recor
 	return out, nil
 }
 
-// loadTokens reads tokens, and then the replies that are kept apart, but for those that are at hand. A token whose reply is gone by then has been written anew, and is read again.
+// loadTokens reads tokens and then their separate replies, except for those in atHand. If a reply
+// is gone, its token has been rewritten in the meantime, and is read again.
 func (s *Store) loadTokens(ctx context.Context, keys []record.TokenKey, atHand replies) ([]record.Token, error) {
 	out := make([]record.Token, len(keys))
-	places := make([]int, len(keys)) // in out, of the keys that are still to be read
+	places := make([]int, len(keys)) // indexes in out of the keys that are still to be read
 	for i := range places {
 		places[i] = i
 	}
@@ -106,7 +108,7 @@ func pick[T any](list []T, indexes []int) []T {
 	return out
 }
 
-// TokenStates implements record.StateReader: it reads no reply that is kept apart.
+// TokenStates implements record.StateReader: it reads no separate replies.
 func (s *Store) TokenStates(ctx context.Context, tokens []record.TokenKey) ([]record.Token, error) {
 	found, err := s.readTokens(ctx, tokens)
 	if err != nil {
@@ -138,7 +140,8 @@ func (s *Store) readTokens(ctx context.Context, keys []record.TokenKey) ([]store
 	return out, nil
 }
 
-// read reads items, strongly consistent, by partition key: no call asks for two of one partition.
+// read reads items, strongly consistent, and returns them by partition key. The caller may not ask
+// for two items of one partition.
 func (s *Store) read(ctx context.Context, table string, keys []item) (map[string]item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

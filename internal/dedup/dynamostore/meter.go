@@ -12,24 +12,25 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// A Meter counts what the calls of clients cost, as DynamoDB itself says it. A call that fails is a request without units, though a failed condition is charged too.
-// The zero value is ready.
+// A Meter counts requests and the capacity units that DynamoDB reports for them. A failed call
+// counts as a request without units, although DynamoDB bills a failed condition. The zero value is
+// ready to use.
 type Meter struct {
 	mu   sync.Mutex
 	cost Cost
 }
 
-// Cost is what calls cost.
+// Cost is the cost of a number of calls.
 type Cost struct {
-	// Requests counts every try, also those that the SDK repeats.
+	// Requests counts every try, including the SDK's retries.
 	Requests int
-	// WriteUnits are one for each KB of an item written, two in a transaction.
+	// WriteUnits are one per KB of an item written, two in a transaction.
 	WriteUnits float64
-	// ReadUnits are one for each 4 KB read with strong consistency.
+	// ReadUnits are one per 4 KB read with strong consistency.
 	ReadUnits float64
 }
 
-// Reset gives what was counted, and begins at zero again.
+// Reset returns the counts and sets them to zero.
 func (m *Meter) Reset() Cost {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +39,7 @@ func (m *Meter) Reset() Cost {
 	return c
 }
 
-// Attach is an option of a client: its calls are counted.
+// Attach is an option of a client that counts its calls.
 func (m *Meter) Attach(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		if err := stack.Initialize.Add(middleware.InitializeMiddlewareFunc("MeterUnits", m.units), middleware.Before); err != nil {
@@ -48,7 +49,7 @@ func (m *Meter) Attach(o *dynamodb.Options) {
 	})
 }
 
-// units asks for the units of a call and adds them.
+// units requests the consumed capacity of a call, and adds it.
 func (m *Meter) units(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 	if ask := reflect.ValueOf(in.Parameters).Elem().FieldByName("ReturnConsumedCapacity"); ask.IsValid() {
 		ask.Set(reflect.ValueOf(types.ReturnConsumedCapacityTotal))
@@ -60,7 +61,7 @@ func (m *Meter) units(ctx context.Context, in middleware.InitializeInput, next m
 	return out, metadata, err
 }
 
-// consumed is the sum of the units in an answer.
+// consumed returns the sum of the units in a response.
 func consumed(answer any) float64 {
 	field := reflect.ValueOf(answer).Elem().FieldByName("ConsumedCapacity")
 	if !field.IsValid() {

@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// An empty client has empty tables, and notes each read and whether it was to be strongly consistent.
+// An empty client has empty tables, and records each read and whether it was strongly consistent.
 type empty struct {
 	dynamostore.Client
 	reads []string

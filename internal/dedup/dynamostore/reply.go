@@ -9,37 +9,40 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// A ReplyReading says what is read with a token.
+// A ReplyReading selects whether tokens are read with their replies.
 type ReplyReading int
 
 const (
-	// ReadReplies gives every token with its reply.
+	// ReadReplies returns every token with its reply.
 	ReadReplies ReplyReading = iota
-	// LeaveReplies leaves out the replies that are kept in items of their own: for functions in which nobody waits for one, so that a duplicate is one small read
-	// whatever its reply was. A token that was read so must not be written again with a swap.
+	// LeaveReplies leaves out replies that have their own items. It is for functions in which no
+	// caller waits for a reply, so that a duplicate costs one small read, even if its reply is
+	// large. Such a token must not be written again with a swap.
 	LeaveReplies
 )
 
-// inlineReply is how large a reply in its token's item may be, in bytes as encoded. A larger one has an item of its own: whoever fails a condition on the token, as every
-// duplicate at the door does, pays for the token's item only.
+// inlineReply is how large a reply in its token's item may be, in encoded bytes. A larger one has
+// its own item. A failed condition on the token, as every duplicate at the front door causes, then
+// costs only the size of the token's item.
 const inlineReply = 1 << 10
 
-// replyOf gives the item of a token's reply; nil where there is none, or a small one. The item's name is of the attempt and of the content: no attempt writes over the reply of
-// another one, whichever of them wins the token.
+// replyOf returns the item of a token's reply, or nil if there is none or it is stored inline. The
+// item's key is a hash of attempt and content, so that concurrent attempts never overwrite each
+// other's replies.
 func replyOf(t *record.Token) (item, error) {
 	if t.Reply == nil {
-		return nil, nil //nolint:nilnil // nothing is an answer
+		return nil, nil // nil means no item
 	}
-	e := &stored.Encoder{}
-	if stored.WriteReply(e, t.Reply); len(e.B) <= inlineReply {
-		return nil, nil //nolint:nilnil // nothing is an answer
+	e := &encoding.Encoder{}
+	if encoding.WriteReply(e, t.Reply); len(e.B) <= inlineReply {
+		return nil, nil // nil means no item
 	}
 	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%d %q ", t.Epoch, t.Owner) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%d %q ", t.Epoch, t.Owner) // a hash never fails
 	_, _ = h.Write(e.B)
 	it := item{attrPK: str(t.Key.String() + replyMark + hex.EncodeToString(h.Sum(nil)[:16]))}
 	it[attrFormat], it[attrReply] = number(format), binary(e.B)
@@ -48,7 +51,7 @@ func replyOf(t *record.Token) (item, error) {
 	return it, fits(it)
 }
 
-// putReply writes a reply ahead of its token: a token that is there has its reply.
+// putReply writes a reply before its token, so that every stored token has its reply.
 func (s *Store) putReply(ctx context.Context, it item) error {
 	if it == nil {
 		return nil
@@ -59,7 +62,8 @@ func (s *Store) putReply(ctx context.Context, it item) error {
 	return nil
 }
 
-// dropReply deletes the reply that a token no longer has. That it fails changes nothing of the swap, which has been decided: what stays expires when its token would have.
+// dropReply deletes the reply that a token no longer refers to. An error is ignored, because the
+// swap is already decided: an orphaned reply expires when its token would have.
 func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) {
 	it, err := replyOf(gone)
 	if err != nil || it == nil {
@@ -71,16 +75,17 @@ func (s *Store) dropReply(ctx context.Context, gone, instead *record.Token) {
 	_, _ = s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.tables.Tokens, Key: item{attrPK: it[attrPK]}})
 }
 
-// A stored token is one as it was read, and where the rest of it is.
+// A storedToken is a token as it was read, and the key of its reply.
 type storedToken struct {
 	record.Token
-	reply string // the partition of the reply's item; empty where there is none
+	reply string // the partition key of the reply's item; empty if there is none
 }
 
-// replies are those of pending entries, by token.
+// replies are the replies of pending entries, by token.
 type replies map[record.TokenKey]*record.Reply
 
-// repliesIn gives the replies of groups that were just read: a duplicate of a message whose entry is still there need not read its reply again.
+// repliesIn returns the replies of groups that were just read, so that the reply of a duplicate
+// whose entry is still pending need not be read again.
 func repliesIn(groups []record.Group) replies {
 	out := replies{}
 	for i := range groups {
@@ -93,7 +98,7 @@ func repliesIn(groups []record.Group) replies {
 	return out
 }
 
-// item gives the item of a token's reply, if it is there: the item's name tells whether it is the very same.
+// item returns the item of a token's reply if r has that very reply, which the item's key proves.
 func (r replies) item(t storedToken) item {
 	t.Reply = r[t.Key]
 	it, err := replyOf(&t.Token)
@@ -103,7 +108,8 @@ func (r replies) item(t storedToken) item {
 	return it
 }
 
-// complete reads the replies that are kept apart and not at hand. missing lists the tokens whose replies are not there: they have been written anew since they were read.
+// complete reads the separate replies that are not in atHand. missing lists the tokens whose
+// replies are gone: these tokens have been rewritten since they were read.
 func (s *Store) complete(ctx context.Context, tokens []storedToken, atHand replies) (missing []int, err error) {
 	if s.options.Replies == LeaveReplies {
 		return nil, nil
@@ -134,7 +140,7 @@ func (s *Store) complete(ctx context.Context, tokens []storedToken, atHand repli
 		}
 		r := &reader{item: items[t.reply]}
 		r.checkFormat()
-		if !r.record(attrReply, func(d *stored.Decoder) { t.Reply = stored.ReadReply(d) }) {
+		if !r.record(attrReply, func(d *encoding.Decoder) { t.Reply = encoding.ReadReply(d) }) {
 			r.fail(attrReply, "is missing")
 		}
 		if r.err != nil {

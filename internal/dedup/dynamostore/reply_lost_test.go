@@ -55,7 +55,7 @@ func TestATokenThatHasLostItsReplyIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestNoTokenIsDoneBeforeItsReplyIsThere(t *testing.T) {
+func TestNoTokenIsDoneBeforeItsReplyIsWritten(t *testing.T) {
 	w := newReplyWorld(t)
 	w.spy.fail = func(names []string) error {
 		for _, name := range names {

@@ -26,7 +26,7 @@ func done(i int, owner, reply string) record.Token {
 
 var large = strings.Repeat("x", 20<<10)
 
-// A spy is a client that can be told what happens before a read of a reply, and that writes fail.
+// A spy is a client with hooks before a read of a reply, and whose writes can fail.
 type spy struct {
 	dynamostore.Client
 	beforeReply  func()
@@ -87,7 +87,7 @@ func newReplyWorld(t *testing.T) *replyWorld {
 	return w
 }
 
-// items gives the number of items of tokens and of replies, and the size of the largest token.
+// items returns the number of items of tokens and of replies, and the size of the largest token.
 func (w *replyWorld) items(t *testing.T) (tokens, replies, largest int) {
 	t.Helper()
 	out, err := w.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &w.tables.Tokens, ConsistentRead: aws.Bool(true)})
@@ -124,7 +124,7 @@ func (w *replyWorld) load(t *testing.T, keys ...record.TokenKey) []record.Token 
 	return tokens
 }
 
-func TestALargeReplyIsKeptApartFromItsToken(t *testing.T) {
+func TestALargeReplyHasItsOwnItem(t *testing.T) {
 	w := newReplyWorld(t)
 	want := []record.Token{done(0, "a", large), done(1, "a", "small"), done(2, "b", large)}
 	if err := w.MarkDone(t.Context(), want); err != nil {
@@ -147,7 +147,7 @@ func TestALargeReplyIsKeptApartFromItsToken(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyWaitsADuplicateCostsOneSmallRead(t *testing.T) {
+func TestWithoutRepliesADuplicateCostsOneSmallRead(t *testing.T) {
 	var meter dynamostore.Meter
 	options := connect(t).Options()
 	meter.Attach(&options)
@@ -165,7 +165,7 @@ func TestWhereNobodyWaitsADuplicateCostsOneSmallRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		var cost dynamostore.Cost
-		for try := 0; try < 3 && cost != want; try++ { // where a connection breaks, the SDK asks again
+		for try := 0; try < 3 && cost != want; try++ { // if a connection breaks, the SDK retries
 			meter.Reset()
 			_, got, err := store.Load(t.Context(), nil, []record.TokenKey{token.Key})
 			if err != nil || got[0].State != record.Done || (got[0].Reply == nil) != (reading == dynamostore.LeaveReplies) {
@@ -215,7 +215,7 @@ func TestAReplyThatIsStillInTheGroupIsNotReadAgain(t *testing.T) {
 	}
 }
 
-func TestWhoeverAsksForStatesReadsNoReply(t *testing.T) {
+func TestTokenStatesReadsNoReplies(t *testing.T) {
 	w := newReplyWorld(t)
 	want := done(0, "a", large)
 	if err := w.MarkDone(t.Context(), []record.Token{want}); err != nil {
@@ -229,11 +229,11 @@ func TestWhoeverAsksForStatesReadsNoReply(t *testing.T) {
 	}
 }
 
-func TestAConflictTellsTheReplyAndTheLosersIsGone(t *testing.T) {
+func TestAConflictReturnsTheReplyAndDeletesTheLosers(t *testing.T) {
 	w := newReplyWorld(t)
 	winner, loser := done(0, "winner", large), done(0, "loser", large)
 	absent := record.Token{Key: winner.Key}
-	for range 2 { // our own write, repeated, too
+	for range 2 { // also for our own write, repeated
 		if _, err := w.SwapToken(t.Context(), absent, winner); err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +262,7 @@ func TestASwapThatWasAppliedSucceedsThoughTheOldReplyStaysUntilItExpires(t *test
 				t.Fatal(err)
 			}
 			w.spy.failDelete = errors.New("DynamoDB is away")
-			for range 2 { // our own write, repeated, too
+			for range 2 { // also for our own write, repeated
 				got, err := w.SwapToken(t.Context(), before, instead)
 				if d := cmp.Diff(instead, got); d != "" || err != nil {
 					t.Errorf("%v; answer (-want +got)\n%s", err, d)
@@ -271,7 +271,8 @@ func TestASwapThatWasAppliedSucceedsThoughTheOldReplyStaysUntilItExpires(t *test
 			if d := cmp.Diff(instead, w.load(t, before.Key)[0]); d != "" {
 				t.Error(d)
 			}
-			want := fmt.Sprint(before.Expires.Add(time.Second - time.Millisecond).Unix()) // in whole seconds, none too early
+			// in whole seconds, none too early
+			want := fmt.Sprint(before.Expires.Add(time.Second - time.Millisecond).Unix())
 			if got := w.leftReply(t)["expires"]; got == nil || got.(*types.AttributeValueMemberN).Value != want {
 				t.Errorf("what is left of the reply expires at %v, want %s", got, want)
 			}
@@ -279,7 +280,7 @@ func TestASwapThatWasAppliedSucceedsThoughTheOldReplyStaysUntilItExpires(t *test
 	}
 }
 
-// leftReply is the one reply's item that is there.
+// leftReply returns the item of the one stored reply.
 func (w *replyWorld) leftReply(t *testing.T) map[string]types.AttributeValue {
 	t.Helper()
 	out, err := w.client.Scan(t.Context(), &dynamodb.ScanInput{
@@ -292,7 +293,7 @@ func (w *replyWorld) leftReply(t *testing.T) map[string]types.AttributeValue {
 }
 
 // Two publishers of one entry write the same token, with the same reply.
-func TestALoserLeavesTheReplyThatItsTwinWrites(t *testing.T) {
+func TestALoserKeepsTheReplyThatAConcurrentPublisherWrites(t *testing.T) {
 	w := newReplyWorld(t)
 	same := done(0, "both", large)
 	issued := record.Token{Key: same.Key, State: record.Issued, Owner: "second"}
@@ -318,7 +319,7 @@ func TestALoserLeavesTheReplyThatItsTwinWrites(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsWrittenAnewWhileItIsReadIsReadAgain(t *testing.T) {
+func TestATokenThatIsRewrittenDuringAReadIsReadAgain(t *testing.T) {
 	w := newReplyWorld(t)
 	before, other := done(0, "before", large), done(1, "other", "small")
 	after := done(0, "after", large+"!")

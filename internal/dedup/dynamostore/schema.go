@@ -6,10 +6,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// TTLAttribute is the attribute that both tables' time-to-live is to be set to.
+// TTLAttribute is the attribute for the time-to-live of both tables.
 const TTLAttribute = attrTTL
 
-// Schema describes the tables, as emulators and tests create them; a deployment's template says the same.
+// Schema returns the definitions of the tables, with which emulators and tests create them. A
+// deployment's template has the same definitions.
 func Schema(t Tables) []*dynamodb.CreateTableInput {
 	groups := schema(t.Groups, attrPK, attrSK)
 	groups.AttributeDefinitions = append(groups.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(attrHeld), AttributeType: types.ScalarAttributeTypeS})
@@ -23,7 +24,7 @@ func Schema(t Tables) []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{groups, schema(t.Tokens, attrPK)}
 }
 
-// schema is a table with a partition key and perhaps a sort key.
+// schema returns the definition of a table with a partition key and optionally a sort key.
 func schema(name string, keys ...string) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{TableName: aws.String(name), BillingMode: types.BillingModePayPerRequest}
 	for i, key := range keys {

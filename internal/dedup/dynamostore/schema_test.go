@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestThePageOfTheSchemaNamesEveryAttribute keeps docs/schema.md complete.
+// This test keeps docs/schema.md complete.
 func TestThePageOfTheSchemaNamesEveryAttribute(t *testing.T) {
 	source, err := os.ReadFile("attributes.go")
 	if err != nil {

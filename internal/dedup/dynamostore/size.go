@@ -9,13 +9,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// MaxItem is what one item may hold, in bytes, names included.
+// MaxItem is the largest size of an item in bytes, names included.
 const MaxItem = 400 << 10
 
-// ErrTooLarge says that a record is larger than an item may be. Nothing was sent.
+// ErrTooLarge says that a record exceeds the size of an item. Nothing was sent.
 var ErrTooLarge = errors.New("record is larger than 400 KB")
 
-// fits refuses an item that DynamoDB would refuse, whenever it is sent.
+// fits refuses an item that DynamoDB would always refuse.
 func fits(it item) error {
 	n := itemSize(it)
 	if n <= MaxItem {
@@ -24,7 +24,9 @@ func fits(it item) error {
 	return fmt.Errorf("%w: %w", ErrTooLarge, &record.RefusedError{Reason: record.ReasonInvalid, Detail: fmt.Sprintf("record of %d bytes, at most %d", n, MaxItem)})
 }
 
-// commitFits refuses a commit that would be too large by itself. One that is too large only because of entries from before has room once those are published.
+// commitFits refuses a commit whose item is too large. If it is too large only because of entries
+// from earlier commits, there is room again when they are published: then the error wraps
+// record.ErrFull.
 func commitFits(c *record.Commit, it item) error {
 	n := itemSize(it)
 	if n <= MaxItem {
@@ -48,7 +50,7 @@ func commitFits(c *record.Commit, it item) error {
 
 func itemSize(it item) int { return sizeOf(&types.AttributeValueMemberM{Value: it}) }
 
-// sizeOf is the size of a value as DynamoDB counts it, or a few bytes more.
+// sizeOf returns the size of a value as DynamoDB counts it, or a few bytes more.
 func sizeOf(v types.AttributeValue) int {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:

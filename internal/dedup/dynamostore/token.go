@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 // SwapToken implements record.Store. A next token that is Absent deletes the record.
@@ -60,13 +60,14 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	if err != nil {
 		return record.Token{}, err
 	}
-	if stored.State == record.Done { // nobody can write next any more, and with it the same reply
+	// no writer can write next, and with it the same reply, any more
+	if stored.State == record.Done {
 		s.dropReply(ctx, next, &stored)
 	}
 	return stored, record.ErrConflict
 }
 
-// current completes the token that a failed condition brought back.
+// current completes the token that a failed condition returned.
 func (s *Store) current(ctx context.Context, found storedToken) (record.Token, error) {
 	tokens := []storedToken{found}
 	missing, err := s.complete(ctx, tokens, nil)
@@ -103,7 +104,7 @@ func (s *Store) putToken(ctx context.Context, t *record.Token, x *expression, d 
 	return err
 }
 
-// same compares what the condition of a swap is on.
+// same reports whether two tokens are equal in the fields that the condition of a swap compares.
 func same(a, b *record.Token) bool {
 	if a.State == record.Absent {
 		return b.State == record.Absent
@@ -111,7 +112,7 @@ func same(a, b *record.Token) bool {
 	return a.State == b.State && a.Owner == b.Owner && a.Epoch == b.Epoch
 }
 
-// batchWrite is how many items DynamoDB writes at once.
+// batchWrite is how many items DynamoDB writes in one call.
 const batchWrite = 25
 
 // MarkDone implements record.Store.
@@ -126,7 +127,8 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	latest, replies := map[string]types.WriteRequest{}, map[string]types.WriteRequest{} // no key twice in one batch
+	// a batch must not contain a key twice
+	latest, replies := map[string]types.WriteRequest{}, map[string]types.WriteRequest{}
 	for i := range tokens {
 		it, reply, err := encodeToken(&tokens[i])
 		if err != nil {
@@ -143,7 +145,7 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	return s.writeAll(ctx, latest)
 }
 
-// writeAll puts items, without a condition.
+// writeAll puts items without a condition.
 func (s *Store) writeAll(ctx context.Context, items map[string]types.WriteRequest) error {
 	writes := slices.Collect(maps.Values(items))
 	if len(writes) == 1 {
@@ -176,7 +178,7 @@ func (s *Store) writeBatch(ctx context.Context, writes []types.WriteRequest) err
 	}
 }
 
-// owner is always there, so that conditions can compare it.
+// owner returns the attribute for the owner. It is never nil, because conditions compare it.
 func owner(t *record.Token) types.AttributeValue {
 	if v := text(t.Owner); v != nil {
 		return v
@@ -184,7 +186,7 @@ func owner(t *record.Token) types.AttributeValue {
 	return str("")
 }
 
-// encodeToken gives the item of a token, and that of its reply where it has one of its own.
+// encodeToken returns the item of a token, and the item of its reply if the reply has one.
 func encodeToken(t *record.Token) (it, reply item, err error) {
 	it = tokenItemKey(t.Key)
 	it[attrFormat] = number(format)
@@ -196,6 +198,7 @@ func encodeToken(t *record.Token) (it, reply item, err error) {
 	put(it, attrGroup, text(t.Group))
 	put(it, attrLease, instant(t.Lease))
 	put(it, attrReason, text(string(t.Reason)))
+	put(it, attrDetail, text(t.Detail))
 	put(it, attrExpires, instant(t.Expires))
 	put(it, attrTTL, ttl(t.Expires))
 	if reply, err = replyOf(t); err != nil {
@@ -205,15 +208,15 @@ func encodeToken(t *record.Token) (it, reply item, err error) {
 	case reply != nil:
 		it[attrReplyKey] = reply[attrPK]
 	case t.Reply != nil:
-		it[attrReply] = encoded(func(e *stored.Encoder) { stored.WriteReply(e, t.Reply) })
+		it[attrReply] = encoded(func(e *encoding.Encoder) { encoding.WriteReply(e, t.Reply) })
 	}
 	if t.Request != nil {
-		it[attrRequest] = encoded(func(e *stored.Encoder) { stored.WriteMessage(e, t.Request) })
+		it[attrRequest] = encoded(func(e *encoding.Encoder) { encoding.WriteMessage(e, t.Request) })
 	}
 	return it, reply, fits(it)
 }
 
-// decodeToken reads an item; a missing or an expired one is absent.
+// decodeToken reads an item. A missing or expired item is an absent token.
 func decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
 	r := &reader{item: it}
 	absent := storedToken{Token: record.Token{Key: key}}
@@ -226,15 +229,15 @@ func decodeToken(key record.TokenKey, it item, now int64) (storedToken, error) {
 	r.need(attrOwner, attrEpoch)
 	t := record.Token{
 		Key: key, State: r.state(), Stream: r.text(attrStream), Group: r.text(attrGroup), Owner: r.text(attrOwner), Epoch: r.number(attrEpoch),
-		Lease: r.instant(attrLease), Reason: record.Reason(r.text(attrReason)), Expires: r.instant(attrExpires),
+		Lease: r.instant(attrLease), Reason: record.Reason(r.text(attrReason)), Detail: r.text(attrDetail), Expires: r.instant(attrExpires),
 	}
 	if fp := r.binary(attrFingerprint); fp != nil && (copy(t.Fingerprint[:], fp) != len(t.Fingerprint) || len(fp) != len(t.Fingerprint)) {
 		r.fail(attrFingerprint, "is no hash")
 	}
-	r.record(attrReply, func(d *stored.Decoder) { t.Reply = stored.ReadReply(d) })
-	r.record(attrRequest, func(d *stored.Decoder) {
+	r.record(attrReply, func(d *encoding.Decoder) { t.Reply = encoding.ReadReply(d) })
+	r.record(attrRequest, func(d *encoding.Decoder) {
 		t.Request = &record.Message{}
-		stored.ReadMessage(d, t.Request)
+		encoding.ReadMessage(d, t.Request)
 	})
 	reference := r.text(attrReplyKey)
 	if r.err != nil {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// text is a string as an attribute: binary where it is no UTF-8, which a string attribute can't hold, and nothing where it is empty.
+// text returns a string attribute, or a binary one if s is not UTF-8, or nil if s is empty.
 func text(s string) types.AttributeValue {
 	switch {
 	case s == "":
@@ -25,7 +25,7 @@ func text(s string) types.AttributeValue {
 	}
 }
 
-// instant is a time in milliseconds; nothing for the zero time.
+// instant returns a time in milliseconds, or nil for the zero time.
 func instant(t time.Time) types.AttributeValue {
 	if t.IsZero() {
 		return nil
@@ -33,7 +33,8 @@ func instant(t time.Time) types.AttributeValue {
 	return integer(t.UnixMilli())
 }
 
-// ttl is a time in seconds for the time-to-live attribute, rounded up: nothing may be deleted before conditions find it expired.
+// ttl returns a time in seconds for the time-to-live attribute, rounded up: an item must not be
+// deleted before conditions treat it as expired.
 func ttl(t time.Time) types.AttributeValue {
 	if t.IsZero() {
 		return nil
@@ -41,14 +42,14 @@ func ttl(t time.Time) types.AttributeValue {
 	return integer(t.Add(time.Second - time.Nanosecond).Unix())
 }
 
-// put adds an attribute, unless there is nothing to add.
+// put adds an attribute unless it is nil.
 func put(it item, name string, v types.AttributeValue) {
 	if v != nil {
 		it[name] = v
 	}
 }
 
-// A reader takes attributes out of an item, and keeps the first error.
+// A reader reads attributes of an item, and keeps the first error.
 type reader struct {
 	item item
 	err  error
@@ -60,14 +61,15 @@ func (r *reader) fail(name, what string) {
 	}
 }
 
-// checkFormat refuses items that another program wrote.
+// checkFormat refuses items of an unknown format.
 func (r *reader) checkFormat() {
 	if f := r.number(attrFormat); r.err == nil && f != format {
 		r.fail(attrFormat, fmt.Sprintf("is %d, where this program knows %d", f, format))
 	}
 }
 
-// need refuses an item without attributes that are always written: what would be read of it is not what was stored.
+// need refuses an item in which attributes are missing that are always written: decoding it would
+// return a record that was never stored.
 func (r *reader) need(names ...string) {
 	for _, name := range names {
 		if r.item[name] == nil {
@@ -89,6 +91,7 @@ func (r *reader) number(name string) uint64 {
 		r.fail(name, "is no number")
 	}
 	return 0
+	// seconds reads a duration in seconds.
 }
 
 // seconds reads a duration.
@@ -146,26 +149,28 @@ func (r *reader) object(name string) item {
 	}
 	r.fail(name, "is no map")
 	return nil
+	// record decodes a record in a binary attribute. It reports whether the attribute exists.
 }
 
-// record decodes a record out of a binary attribute; what is not there is left alone.
-func (r *reader) record(name string, read func(d *stored.Decoder)) bool {
+// record decodes a record from a binary attribute; if there is none, it leaves the record alone.
+func (r *reader) record(name string, read func(d *encoding.Decoder)) bool {
 	b := r.binary(name)
 	if b == nil || r.err != nil {
 		return false
 	}
-	d := stored.NewDecoder(b)
+	d := encoding.NewDecoder(b)
 	read(d)
 	if err := d.End(); err != nil {
 		r.err = fmt.Errorf("attribute %s: %w", name, err)
 		return false
 	}
 	return true
+	// encoded returns a record as an attribute.
 }
 
 // encoded is a record as an attribute.
-func encoded(write func(e *stored.Encoder)) types.AttributeValue {
-	e := &stored.Encoder{}
+func encoded(write func(e *encoding.Encoder)) types.AttributeValue {
+	e := &encoding.Encoder{}
 	write(e)
 	return binary(e.B)
 }

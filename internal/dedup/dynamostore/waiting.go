@@ -13,11 +13,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Waiting gives the groups that have messages held, as far as the index knows: it is a moment behind the table. It reads the index alone, so it may be called often.
-// After an error it gives no more. It begins with any shard: who has no time for all of them is with others the next time.
+// Waiting returns the groups that hold messages, according to the index, which lags behind the
+// table by a moment. It reads only the index, so it is cheap enough to be called often. It stops
+// after an error. It starts at a random shard, so that callers that are cut short cover all shards
+// in the end.
 func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	return func(yield func(record.GroupKey, error) bool) {
-		for _, n := range rand.Perm(waitingShards) { //nolint:gosec // nobody gains by guessing the order
+		for _, n := range rand.Perm(waitingShards) { //nolint:gosec // not a secret
 			if !s.waiting(ctx, strconv.Itoa(n), yield) {
 				return
 			}
@@ -25,7 +27,7 @@ func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	}
 }
 
-// waiting gives the groups of one shard, and tells whether to go on.
+// waiting yields the groups of one shard, and reports whether to continue.
 func (s *Store) waiting(ctx context.Context, shard string, yield func(record.GroupKey, error) bool) bool {
 	in := &dynamodb.QueryInput{
 		TableName: &s.tables.Groups, IndexName: aws.String(WaitingIndex), KeyConditionExpression: aws.String("#held=:shard"),
@@ -39,8 +41,9 @@ func (s *Store) waiting(ctx context.Context, shard string, yield func(record.Gro
 		}
 		for _, it := range out.Items {
 			key, ok := parsePartition(partitionOf(it))
+			// not written by this program; a load of the group will report it
 			if !ok {
-				continue // not written by this program; whoever loads the group is told
+				continue // not written by this program; loading the group returns the error
 			}
 			if !yield(key, nil) {
 				return false

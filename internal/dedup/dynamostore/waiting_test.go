@@ -45,7 +45,7 @@ func waiting(t *testing.T, store *dynamostore.Store) []record.GroupKey {
 	return keys
 }
 
-// hold makes a group that waits for its first message.
+// hold commits a group that waits for its first message.
 func hold(t *testing.T, store *dynamostore.Store, key record.GroupKey, number uint64) {
 	t.Helper()
 	held := record.Held{Message: record.Message{Stream: key.Stream, Group: key.Group, Source: "s", Sequence: number}, At: time.Now()}
@@ -55,7 +55,7 @@ func hold(t *testing.T, store *dynamostore.Store, key record.GroupKey, number ui
 	}
 }
 
-// release takes what a group holds out of it.
+// release commits the group without its held messages.
 func release(t *testing.T, store *dynamostore.Store, key record.GroupKey) {
 	t.Helper()
 	groups, _, err := store.Load(t.Context(), []record.GroupKey{key}, nil)

@@ -8,7 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The functions of this file copy records deeply: a caller may change what it passed in or got out.
+// The functions of this file copy records deeply, so that a caller may change its arguments and
+// results.
 
 func cloneGroup(g record.Group) record.Group {
 	g.State = bytes.Clone(g.State)

@@ -34,7 +34,7 @@ func compareGroups(a, b record.GroupKey) int {
 	return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Group, b.Group))
 }
 
-// Tokens implements record.Lister; the order is that of the keys' bytes.
+// Tokens implements record.Lister; the order is by the bytes of the keys.
 func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("list tokens: %w", err)

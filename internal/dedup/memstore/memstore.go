@@ -1,4 +1,5 @@
-// Package memstore keeps groups, held messages and tokens in memory: the reference model of the store port, and the store of tests.
+// Package memstore keeps groups, held messages and tokens in memory. It is the reference model of
+// the store port, and the store of tests.
 package memstore
 
 import (
@@ -12,7 +13,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Store is a record.Store and a record.Lister in memory. One mutex makes every call atomic; nothing survives the process.
+// A Store is a record.Store and a record.Lister in memory. One mutex makes every call atomic;
+// nothing survives the process.
 type Store struct {
 	now func() time.Time
 
@@ -27,7 +29,7 @@ var (
 	_ record.Lister = (*Store)(nil)
 )
 
-// New makes an empty store that decides expiry by the clock.
+// New returns an empty store that uses now to decide expiry.
 func New(now func() time.Time) *Store {
 	return &Store{
 		now:    now,
@@ -55,7 +57,8 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	return gs, ts, nil
 }
 
-// Commit implements record.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+// Commit implements record.Store. It does not recognise its own write, because nothing between the
+// caller and this store retries.
 func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	key := c.Next.Key
 	if err := ctx.Err(); err != nil {
@@ -79,8 +82,8 @@ func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	return nil
 }
 
-// carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
-// may have removed or marked them since.
+// carry returns the pending entries to write. Loaded entries are taken in their stored form,
+// because a Clear, which does not change the version, may have removed or marked them since.
 func carry(c record.Commit, stored []record.Pending) []record.Pending {
 	var out []record.Pending
 	for _, p := range c.Next.Pending {
@@ -164,7 +167,7 @@ func (s *Store) SwapToken(ctx context.Context, old, next record.Token) (record.T
 	return cloneToken(next), nil
 }
 
-// same compares what the condition of SwapToken is on.
+// same reports whether two tokens are equal in the fields that the condition of SwapToken compares.
 func same(a, b record.Token) bool {
 	if a.State == record.Absent {
 		return b.State == record.Absent
@@ -185,7 +188,8 @@ func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return nil
 }
 
-// group gives the stored record, or one of version 0; the caller must hold the mutex and must not change what it gets.
+// group returns the stored record, or one of version 0. The caller must hold the mutex and must not
+// change the result.
 func (s *Store) group(key record.GroupKey) record.Group {
 	g, ok := s.groups[key]
 	if !ok || s.expired(g.Expires) {
@@ -194,7 +198,7 @@ func (s *Store) group(key record.GroupKey) record.Group {
 	return g
 }
 
-// token gives the stored record, or an absent one; as group does.
+// token returns the stored record, or an absent one, with the same rules as group.
 func (s *Store) token(key record.TokenKey) record.Token {
 	t, ok := s.tokens[key]
 	if !ok || s.expired(t.Expires) {

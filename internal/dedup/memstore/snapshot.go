@@ -9,21 +9,23 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Snapshot gives a store of its own with the same records, which decides expiry by another clock.
+// Snapshot returns an independent store with the same records, which uses another clock to decide
+// expiry.
 func (s *Store) Snapshot(now func() time.Time) *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Store{now: now, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens)} // records in the maps are never changed
+	// records in the maps are never changed
+	return &Store{now: now, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens)}
 }
 
-// Contents is all that a store keeps, expired records too, sorted by key.
+// Contents are all records of a store, including expired ones, sorted by key.
 type Contents struct {
 	Groups []record.Group
 	Held   []record.Held
 	Tokens []record.Token
 }
 
-// Contents gives copies of all records.
+// Contents returns copies of all records.
 func (s *Store) Contents() Contents {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 const writers = 256
 
-// smallGroup is a group with a small state and one pending entry with one effect of 200 bytes.
+// smallGroup returns a group with a small state and one pending entry with one effect of 200 bytes.
 func smallGroup(key record.GroupKey) record.Group {
 	return record.Group{
 		Key: key, Incarnation: 1, Version: 1, State: []byte(`{"cents":1200}`), Last: 1,
@@ -48,7 +48,7 @@ func openBench(b *testing.B) (*pebble.DB, *pebblestore.Store) {
 	return db, pebblestore.New(db, pebblestore.Options{})
 }
 
-// cost is what a benchmark took.
+// cost is the time that a benchmark took.
 type cost struct{ wall, cpu time.Duration }
 
 func cpuTime(b *testing.B) time.Duration {
@@ -80,8 +80,9 @@ func at(b *testing.B, n int, f func(writer, i int) error) cost {
 	return cost{wall: time.Since(start), cpu: cpuTime(b) - cpu}
 }
 
-// BenchmarkCommit commits to a group of its own on each of 256 goroutines, after a load, beside synced puts of as many bytes; ratio is how many times
-// slower a load and a commit are than a put, cpu-ratio the same of processor time.
+// BenchmarkCommit loads and commits a different group on each of 256 goroutines, next to synced
+// puts of as many bytes. ratio is how many times slower a load and a commit are than a put,
+// cpu-ratio the same for processor time.
 func BenchmarkCommit(b *testing.B) {
 	db, store := openBench(b)
 	ctx := context.Background()

@@ -9,20 +9,21 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 // A stored record is
 //
 //	format(1) expires(8) body checksum(4)
 //
-// with the expiry in microseconds of Unix time, 0 for never, where sweeps find it without decoding. The body of a group begins with incarnation(8)
-// version(8), which conditions are on; all else is one object in CBOR. The checksum is CRC-32C of the key and of everything before it, so a record under the wrong key is
-// found out too.
+// The expiry is in microseconds of Unix time, 0 for never; a sweep can read it without decoding the
+// record. The body of a group begins with incarnation(8) version(8), which conditions compare; the
+// rest is one CBOR object. The checksum is CRC-32C of the key and everything before the checksum,
+// so a record under the wrong key is detected too.
 //
-// Whatever changes the meaning of a record changes the format. That is why a field that this program does not know is corruption: to ignore it would be
-// to drop it with the next commit.
+// A change of the meaning of a record needs a new format number. For that reason a field that this
+// program does not know is corruption: the next commit would drop it.
 const (
 	format byte = 1
 
@@ -31,7 +32,7 @@ const (
 	checksumSize = 4
 )
 
-// A checked value is a stored one whose checksum is right. It shares the value's memory.
+// A checked value is a stored value with a valid checksum. It shares the value's memory.
 type checked struct {
 	expires int64
 	body    []byte
@@ -69,34 +70,35 @@ func checksum(key, content []byte) uint32 {
 	return crc32.Update(crc32.Checksum(key, table), table, content)
 }
 
-// expired tells whether a record with that expiry reads as absent.
-func expired(at int64, now time.Time) bool { return at != 0 && !stored.FromMicros(at).After(now) }
+// expired reports whether a record with that expiry reads as absent.
+func expired(at int64, now time.Time) bool { return at != 0 && !encoding.FromMicros(at).After(now) }
 
-// identity gives a group's incarnation and version.
+// identity returns a group's incarnation and version.
 func (r checked) identity() (incarnation, version uint64, err error) {
 	if len(r.body) < identitySize {
 		return 0, 0, fmt.Errorf("%w: a group of %d bytes", record.ErrCorrupt, len(r.body))
 	}
 	incarnation, version = binary.BigEndian.Uint64(r.body), binary.BigEndian.Uint64(r.body[8:])
-	if version == 0 { // a record that is there must not read as one that is not
+	if version == 0 { // version 0 would read as a missing record
 		return 0, 0, fmt.Errorf("%w: a group of version 0", record.ErrCorrupt)
 	}
 	return incarnation, version, nil
 }
 
-// buffers keep the memory that records are encoded in; a batch copies what is put into it.
+// buffers is a pool of memory for encoding records. A batch copies the records, so a buffer can be
+// reused.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {
-	return &buffers{pool: sync.Pool{New: func() any { return &stored.Encoder{B: make([]byte, 0, 1<<10)} }}}
+	return &buffers{pool: sync.Pool{New: func() any { return &encoding.Encoder{B: make([]byte, 0, 1<<10)} }}}
 }
 
-// largest is the capacity of a buffer above which it is not kept.
+// largest is the capacity above which a buffer is not put back into the pool.
 const largest = 64 << 10
 
-// put writes a record into a batch; write appends it.
-func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *stored.Encoder)) error {
-	e := p.pool.Get().(*stored.Encoder)
+// put writes a record into a batch; write appends its content.
+func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *encoding.Encoder)) error {
+	e := p.pool.Get().(*encoding.Encoder)
 	defer func() {
 		if cap(e.B) <= largest {
 			p.pool.Put(e)
@@ -108,9 +110,9 @@ func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *stored.Enco
 }
 
 // begin starts a record.
-func begin(e *stored.Encoder, expires time.Time) {
+func begin(e *encoding.Encoder, expires time.Time) {
 	e.B = append(e.B, format)
-	e.B = binary.BigEndian.AppendUint64(e.B, uint64(stored.Micros(expires))) //nolint:gosec // read back as an int64
+	e.B = binary.BigEndian.AppendUint64(e.B, uint64(encoding.Micros(expires))) //nolint:gosec // read back as an int64
 }
 
 // seal ends a record.
@@ -118,44 +120,44 @@ func seal(key, content []byte) []byte {
 	return binary.BigEndian.AppendUint32(content, checksum(key, content))
 }
 
-func encodeGroup(e *stored.Encoder, g *record.Group) {
+func encodeGroup(e *encoding.Encoder, g *record.Group) {
 	begin(e, g.Expires)
 	e.B = binary.BigEndian.AppendUint64(e.B, g.Incarnation)
 	e.B = binary.BigEndian.AppendUint64(e.B, g.Version)
 	writeGroup(e, g)
 }
 
-func encodeHeld(e *stored.Encoder, h *record.Held) {
+func encodeHeld(e *encoding.Encoder, h *record.Held) {
 	begin(e, time.Time{})
-	stored.WriteHeld(e, h)
+	encoding.WriteHeld(e, h)
 }
 
-func encodeToken(e *stored.Encoder, t *record.Token) {
+func encodeToken(e *encoding.Encoder, t *record.Token) {
 	begin(e, t.Expires)
 	writeToken(e, t)
 }
 
 func decodeGroup(r checked, key record.GroupKey) (record.Group, error) {
-	g := record.Group{Key: key, Expires: stored.FromMicros(r.expires)}
+	g := record.Group{Key: key, Expires: encoding.FromMicros(r.expires)}
 	var err error
 	if g.Incarnation, g.Version, err = r.identity(); err != nil {
 		return record.Group{Key: key}, err
 	}
-	d := stored.NewDecoder(r.body[identitySize:])
+	d := encoding.NewDecoder(r.body[identitySize:])
 	readGroup(d, &g)
 	return g, d.End()
 }
 
 func decodeHeld(r checked) (record.Held, error) {
 	var h record.Held
-	d := stored.NewDecoder(r.body)
-	stored.ReadHeld(d, &h)
+	d := encoding.NewDecoder(r.body)
+	encoding.ReadHeld(d, &h)
 	return h, d.End()
 }
 
 func decodeToken(r checked, key record.TokenKey) (record.Token, error) {
-	t := record.Token{Key: key, Expires: stored.FromMicros(r.expires)}
-	d := stored.NewDecoder(r.body)
+	t := record.Token{Key: key, Expires: encoding.FromMicros(r.expires)}
+	d := encoding.NewDecoder(r.body)
 	readToken(d, &t)
 	return t, d.End()
 }

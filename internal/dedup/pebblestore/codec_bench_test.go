@@ -3,8 +3,8 @@ package pebblestore
 import (
 	"testing"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 func benchGroup() record.Group {
@@ -21,7 +21,7 @@ func benchGroup() record.Group {
 func BenchmarkEncode(b *testing.B) {
 	g := benchGroup()
 	key := groupKey(g.Key)
-	e := &stored.Encoder{}
+	e := &encoding.Encoder{}
 	b.ReportAllocs()
 	for b.Loop() {
 		e.B = e.B[:0]
@@ -33,7 +33,7 @@ func BenchmarkEncode(b *testing.B) {
 func BenchmarkDecode(b *testing.B) {
 	g := benchGroup()
 	key := groupKey(g.Key)
-	e := &stored.Encoder{}
+	e := &encoding.Encoder{}
 	encodeGroup(e, &g)
 	value := seal(key, e.B)
 	b.ReportAllocs()

@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
 
-// A kind is one kind of record, for tests that hold for all.
+// A kind is one kind of record, for tests of all kinds.
 type kind struct {
 	name   string
 	key    []byte
@@ -42,8 +42,8 @@ func (k kind) read(key, value []byte) (any, error) {
 func kinds() []kind {
 	group, token, held := exampleGroup(), exampleToken(), exampleHeld()
 	groupK, tokenK, heldK := groupKey(group.Key), tokenKey(token.Key), heldKey(keyOf(&held.Message))
-	encode := func(key []byte, write func(e *stored.Encoder)) []byte {
-		e := &stored.Encoder{}
+	encode := func(key []byte, write func(e *encoding.Encoder)) []byte {
+		e := &encoding.Encoder{}
 		write(e)
 		return seal(key, e.B)
 	}
@@ -52,7 +52,7 @@ func kinds() []kind {
 			name: "group", key: groupK, record: group,
 			encode: func(x any) []byte {
 				g := x.(record.Group)
-				return encode(groupK, func(e *stored.Encoder) { encodeGroup(e, &g) })
+				return encode(groupK, func(e *encoding.Encoder) { encodeGroup(e, &g) })
 			},
 			decode: func(r checked) (any, error) { return decodeGroup(r, group.Key) },
 		},
@@ -60,7 +60,7 @@ func kinds() []kind {
 			name: "token", key: tokenK, record: token,
 			encode: func(x any) []byte {
 				t := x.(record.Token)
-				return encode(tokenK, func(e *stored.Encoder) { encodeToken(e, &t) })
+				return encode(tokenK, func(e *encoding.Encoder) { encodeToken(e, &t) })
 			},
 			decode: func(r checked) (any, error) { return decodeToken(r, token.Key) },
 		},
@@ -68,7 +68,7 @@ func kinds() []kind {
 			name: "held", key: heldK, record: held,
 			encode: func(x any) []byte {
 				h := x.(record.Held)
-				return encode(heldK, func(e *stored.Encoder) { encodeHeld(e, &h) })
+				return encode(heldK, func(e *encoding.Encoder) { encodeHeld(e, &h) })
 			},
 			decode: func(r checked) (any, error) { return decodeHeld(r) },
 		},
@@ -139,7 +139,7 @@ func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 	}
 }
 
-func TestADamagedRecordIsCorruptWhereverTheDamageIs(t *testing.T) {
+func TestARecordWithAnyDamagedByteIsCorrupt(t *testing.T) {
 	for _, k := range kinds() {
 		value := k.encode(k.record)
 		for i := range value {
@@ -174,7 +174,7 @@ func TestARecordOfANewerFormatIsNamedAsSuch(t *testing.T) {
 	}
 }
 
-func TestALibraryCanReadTheRecords(t *testing.T) {
+func TestACBORLibraryCanReadTheRecords(t *testing.T) {
 	strict, err := cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden}.DecMode()
 	if err != nil {
 		t.Fatal(err)
@@ -199,14 +199,14 @@ func TestALibraryCanReadTheRecords(t *testing.T) {
 	}
 }
 
-// sealed puts a body into a record whose checksum is right.
+// sealed returns a record with the body and a valid checksum.
 func sealed(key, body []byte) []byte {
 	value := append(make([]byte, headerSize), body...)
 	value[0] = format
 	return seal(key, value)
 }
 
-func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
+func TestAnUnknownFieldIsCorruption(t *testing.T) {
 	body, err := cbor.Marshal(map[int]any{1: 2, 77: "from the future"})
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,8 @@ func TestAFieldThatIsNotKnownIsCorruption(t *testing.T) {
 	}
 }
 
-// fuzz decodes bodies whose checksum is right: they are corrupt, or what they say comes back from what it encodes to.
+// fuzz decodes bodies with a valid checksum: they are corrupt, or equal the decoded form of their
+// encoding.
 func fuzz(f *testing.F, name string) {
 	var k kind
 	for _, x := range kinds() {

@@ -19,7 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A gate lets syncs of the write-ahead log through while it is open, and tells when one waits at it.
+// A gate lets syncs of the write-ahead log through while it is open, and reports when one waits.
 type gate struct {
 	waiting chan struct{}
 
@@ -40,7 +40,7 @@ func (g *gate) shut() (reopen func()) {
 	})
 }
 
-// MaybeError makes a gate what errorfs asks before each operation.
+// MaybeError implements errorfs.Injector, which is called before each operation.
 func (g *gate) MaybeError(op errorfs.Op) error {
 	if op.Kind != errorfs.OpFileSync && op.Kind != errorfs.OpFileSyncData || filepath.Ext(op.Path) != ".log" {
 		return nil
@@ -82,13 +82,13 @@ func load(t *testing.T, s *pebblestore.Store, group record.GroupKey, token recor
 func groupKey(i int) record.GroupKey { return record.GroupKey{Stream: "orders", Group: fmt.Sprint(i)} }
 func tokenKey(i int) record.TokenKey { return record.NewTokenKey("", "orders", fmt.Sprint(i)) }
 
-// first is the commit that makes a group, with one pending entry.
+// first returns the commit that creates a group, with one pending entry.
 func first(i int) record.Commit {
 	key := groupKey(i)
 	return record.Commit{Loaded: record.Group{Key: key}, Next: record.Group{Key: key, Incarnation: 1, Version: 1, Pending: []record.Pending{{Number: 1}}}}
 }
 
-func TestNobodyReadsACommitThatACrashCanTakeBack(t *testing.T) {
+func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
 	for name, c := range map[string]struct {
 		write func(s *pebblestore.Store) error
 		key   any
@@ -172,7 +172,7 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 	}
 }
 
-func TestWhatWasReadOrAcknowledgedSurvivesACrash(t *testing.T) {
+func TestReadsAndAcknowledgedWritesSurviveACrash(t *testing.T) {
 	const groups = 8
 	fs := vfs.NewCrashableMem()
 	s := openStore(t, fs)
@@ -238,14 +238,14 @@ func readUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, 
 	}
 }
 
-// A step is one write of a history, and how to see whether it is there.
+// A step is one write of a history, and a check of whether it is there.
 type step struct {
 	write func(t *testing.T, s *pebblestore.Store) error
 	there func(t *testing.T, s *pebblestore.Store) bool
 	sync  bool
 }
 
-// steps are those of message i: each kind of write that there is.
+// steps returns the steps of message i: one of each kind of write.
 func steps(i int) []step {
 	state := func(want record.TokenState, key int) func(t *testing.T, s *pebblestore.Store) bool {
 		return func(t *testing.T, s *pebblestore.Store) bool {
@@ -288,7 +288,7 @@ func steps(i int) []step {
 	}
 }
 
-func TestACrashTakesBackOnlyTheLastUnsyncedWrites(t *testing.T) {
+func TestACrashUndoesOnlyTheLastUnsyncedWrites(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for run := range 30 {
 		t.Run(fmt.Sprint(run), func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"github.com/effectively-once/once/internal/pebbledb"
 )
 
-// Expire implements record.Lister. It reads the whole store until it has found limit records, about a second for a million. Corrupt records stay.
+// Expire implements record.Lister. It reads the store until it has found limit records, about a
+// second for a million records. Corrupt records stay.
 func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	n := 0
 	for _, kind := range []struct {
@@ -33,7 +34,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 	return n, nil
 }
 
-// expiredKeys finds up to limit keys by the records' headers alone.
+// expiredKeys returns up to limit keys of expired records, judging by their headers only.
 func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [][]byte, err error) {
 	now := s.now()
 	err = s.walk(ctx, bounds{lower: []byte{prefix}, upper: []byte{prefix + 1}}, func(key, value []byte) (bool, error) {
@@ -48,7 +49,8 @@ func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [
 	return keys, err
 }
 
-// expire deletes the record of a key if it is still expired, now that nobody can renew it, and tells how many it deleted. The deletion may be lost.
+// expire deletes the record of a key if it is still expired, under the latch so that it can't be
+// renewed meanwhile. It returns how many records it deleted. A crash may undo the deletion.
 func (s *Store) expire(key []byte, l *latches) (int, error) {
 	latch := l.lock(key)
 	defer latch.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestARecordThatWasRenewedOrDeletedSinceItWasFoundExpiredIsLeftAlone(t *testing.T) {
+func TestARecordThatWasRenewedOrDeletedMeanwhileIsNotExpired(t *testing.T) {
 	db, err := pebbledb.Open("data", &pebble.Options{FS: vfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)

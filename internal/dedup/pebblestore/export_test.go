@@ -6,7 +6,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Key gives the database key of a record, for tests that damage it.
+// Key returns the database key of a record, for tests that damage it.
 func Key(key any) []byte {
 	switch k := key.(type) {
 	case record.GroupKey:

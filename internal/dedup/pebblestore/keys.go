@@ -9,13 +9,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The keys. Names hold no control characters but the 0x1f in a source, so a zero byte ends each:
+// The keys. Each name ends with a zero byte, because names hold no control characters but the 0x1f
+// in a source:
 //
 //	group  g stream 0 group
 //	held   h stream 0 group 0 source 0 epoch(8) number(8)
 //	token  t hash(32)
 //
-// Numbers are big-endian: the order of keys is the order of numbers.
+// Numbers are big-endian, so that keys sort by number.
 
 func groupKey(k record.GroupKey) []byte {
 	return appendGroup(make([]byte, 0, 2+len(k.Stream)+len(k.Group)), pebbledb.Groups, k)
@@ -28,13 +29,13 @@ func appendGroup(b []byte, prefix byte, k record.GroupKey) []byte {
 	return append(b, k.Group...)
 }
 
-// parseGroupKey takes a group's key apart.
+// parseGroupKey parses a group's key.
 func parseGroupKey(key []byte) (record.GroupKey, bool) {
 	stream, group, ok := bytes.Cut(key[1:], []byte{0})
 	return record.GroupKey{Stream: string(stream), Group: string(group)}, ok
 }
 
-// streamBounds are the keys of a stream's groups: what lies between its zero byte and the next byte.
+// streamBounds returns the range of keys of a stream's groups: from its zero byte to the next byte.
 func streamBounds(stream string) bounds {
 	lower := groupKey(record.GroupKey{Stream: stream})
 	upper := bytes.Clone(lower)
@@ -52,17 +53,18 @@ func heldKey(k record.HeldKey) []byte {
 	return binary.BigEndian.AppendUint64(b, k.Sequence)
 }
 
-// heldBounds are the keys of a source and epoch from a number on. The last number's key is made the upper bound, which is excluded, by a further byte.
+// heldBounds returns the range of keys of a source and epoch from a number on. The upper bound is
+// exclusive, so it is the last number's key plus a byte.
 func heldBounds(from record.HeldKey) bounds {
 	last := from
 	last.Sequence = math.MaxUint64
 	return bounds{lower: heldKey(from), upper: append(heldKey(last), 0)}
 }
 
-// sequenceOf is the number in a held message's key.
+// sequenceOf returns the number in a held message's key.
 func sequenceOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
 
-// keyOf names a held message.
+// keyOf returns the key of a held message.
 func keyOf(m *record.Message) record.HeldKey {
 	return record.HeldKey{Group: m.GroupKey(), Source: m.SourceKey(), Epoch: m.Epoch, Sequence: m.Sequence}
 }
@@ -71,7 +73,7 @@ func tokenKey(k record.TokenKey) []byte {
 	return append([]byte{pebbledb.Tokens}, k[:]...)
 }
 
-// parseTokenKey takes a token's key apart.
+// parseTokenKey parses a token's key.
 func parseTokenKey(key []byte) (record.TokenKey, bool) {
 	var k record.TokenKey
 	if len(key) != 1+len(k) {

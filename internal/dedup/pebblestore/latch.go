@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// stripes is how many latches there are: with 256 writers at once, about one in thirty waits for a stranger's sync.
+// stripes is the number of latches. With 256 concurrent writers, about one in thirty waits for the
+// sync of a writer with a different key.
 const stripes = 8192
 
-// latches are locks by key; keys that hash alike share one.
+// latches are locks by key; keys with the same hash share one.
 //
-// Who holds one may wait for another only through lockAll, which takes them in one order: nobody waits in a circle.
+// A goroutine that holds a latch may wait for another one only in lockAll, which locks in a fixed
+// order, so there is no deadlock.
 type latches struct {
 	seed  maphash.Seed
 	locks [stripes]latch
@@ -21,19 +23,19 @@ type latches struct {
 
 func newLatches() *latches { return &latches{seed: maphash.MakeSeed()} }
 
-// lock gives the latch of a key, locked.
+// lock locks and returns the latch of a key.
 func (l *latches) lock(key []byte) *latch {
 	latch := l.of(key)
 	latch.Lock()
 	return latch
 }
 
-// of gives the latch of a key, for who holds it.
+// of returns the latch of a key, which the caller holds.
 func (l *latches) of(key []byte) *latch { return &l.locks[l.stripe(key)] }
 
 func (l *latches) stripe(key []byte) int { return int(maphash.Bytes(l.seed, key) % stripes) }
 
-// lockAll locks the latches of keys and gives what unlocks them.
+// lockAll locks the latches of keys and returns a function that unlocks them.
 func (l *latches) lockAll(keys [][]byte) (unlock func()) {
 	held := make([]int, len(keys))
 	for i, key := range keys {
@@ -51,23 +53,25 @@ func (l *latches) lockAll(keys [][]byte) (unlock func()) {
 	}
 }
 
-// A latch is held while a record is read, and until a write of it is durable. Readers exclude each other too: a plain mutex costs less than
-// what they could gain.
+// A latch is held while a record is read, and until a write of it is durable. Readers exclude each
+// other too: a plain mutex costs less than concurrent reads would save.
 //
-// It remembers the head of the group that was read or written last, because a commit mostly follows the load of its group.
+// It remembers the head of the group that was read or written last, because most commits follow a
+// load of their group.
 type latch struct {
 	sync.Mutex
 	key  []byte
 	head head
 }
 
-// A head is what the condition of a commit is on; of no record it is zero.
+// A head holds the fields that the condition of a commit compares. It is zero if there is no
+// record.
 type head struct {
 	incarnation, version uint64
 	expires              int64
 }
 
-// at gives the head as it is at a time: that of no record when the record has expired.
+// at returns the head at a time: the zero head if the record has expired.
 func (h head) at(now time.Time) head {
 	if expired(h.expires, now) {
 		return head{}
@@ -75,7 +79,7 @@ func (h head) at(now time.Time) head {
 	return h
 }
 
-// recall gives the head of a key, if it is remembered.
+// recall returns the head of a key, if it is remembered.
 func (l *latch) recall(key []byte) (head, bool) {
 	if !bytes.Equal(l.key, key) {
 		return head{}, false
@@ -83,8 +87,9 @@ func (l *latch) recall(key []byte) (head, bool) {
 	return l.head, true
 }
 
-// remember keeps the head of a key. It keeps the key's bytes, too.
+// remember stores the head of a key. It keeps a reference to key.
 func (l *latch) remember(key []byte, h head) { l.key, l.head = key, h }
 
-// forget makes the next condition read the record, because no key is empty: whoever writes forgets first, because a write that fails may have been applied.
+// forget makes the next condition read the record, because no key is empty. A writer calls it
+// before it writes, because a failed write may have been applied.
 func (l *latch) forget() { l.key = nil }

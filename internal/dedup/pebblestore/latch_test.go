@@ -2,7 +2,7 @@ package pebblestore
 
 import "testing"
 
-func TestNobodyIsGivenTheHeadOfAnotherGroupUnderTheSameLatch(t *testing.T) {
+func TestNoGroupGetsTheHeadOfAnotherUnderTheSameLatch(t *testing.T) {
 	var l latch
 	l.remember([]byte("a"), head{version: 1})
 	if h, known := l.recall([]byte("a")); !known || h.version != 1 {

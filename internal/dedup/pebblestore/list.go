@@ -12,8 +12,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Groups implements record.Lister; the order is by stream, then group. Corrupt records are passed over, so that they do not keep a sweep from all
-// others; the error then names the first, and the groups that could be read are valid.
+// Groups implements record.Lister; the order is by stream, then group. Corrupt records are left
+// out, so that they do not keep a sweep from all others; then the error names the first of them,
+// and the returned groups are valid.
 func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error) {
 	from := bounds{lower: []byte{pebbledb.Groups}, upper: []byte{pebbledb.Groups + 1}}
 	if stream != "" {
@@ -29,7 +30,8 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 	return groups, nil
 }
 
-// listGroup reads a record under its latch: what the iterator shows may not be durable yet.
+// listGroup reads a record under its latch, because a record that the iterator shows may not be
+// durable yet.
 func (s *Store) listGroup(ctx context.Context, dbKey []byte) (record.Group, bool, error) {
 	key, ok := parseGroupKey(dbKey)
 	if !ok {
@@ -42,7 +44,8 @@ func (s *Store) listGroup(ctx context.Context, dbKey []byte) (record.Group, bool
 	return groups[0], groups[0].Version != 0, nil
 }
 
-// Tokens implements record.Lister; the order is that of the keys' bytes. Corrupt records are passed over and reported as Groups does.
+// Tokens implements record.Lister; the order is by the bytes of the keys. Corrupt records are left
+// out and reported as in Groups.
 func (s *Store) Tokens(ctx context.Context, after record.TokenKey, limit int) ([]record.Token, error) {
 	from := bounds{lower: []byte{pebbledb.Tokens}, upper: []byte{pebbledb.Tokens + 1}}
 	if after != (record.TokenKey{}) {
@@ -67,17 +70,17 @@ func (s *Store) listToken(ctx context.Context, dbKey []byte) (record.Token, bool
 	return tokens[0], tokens[0].State != record.Absent, nil
 }
 
-// bounds are a range of keys, the upper one excluded.
+// bounds are a range of keys; upper is exclusive.
 type bounds struct{ lower, upper []byte }
 
-// after lets the range begin behind a key, if it does not already.
+// after moves the start of the range behind a key, unless it is behind it already.
 func (b *bounds) after(key []byte) {
 	if next := append(key, 0); bytes.Compare(next, b.lower) > 0 {
 		b.lower = next
 	}
 }
 
-// list reads up to limit records of a range; read tells whether there is one.
+// list reads up to limit records of a range; read reports whether the key has a live record.
 func list[T any](ctx context.Context, s *Store, from bounds, limit int, read func(ctx context.Context, key []byte) (T, bool, error)) ([]T, error) {
 	var page []T
 	var corrupt error
@@ -101,7 +104,8 @@ func list[T any](ctx context.Context, s *Store, from bounds, limit int, read fun
 	return page, errors.Join(corrupt, err)
 }
 
-// walk calls f with each key and value until it wants no more. A range that ends before it begins is empty.
+// walk calls f with each key and value until f returns false. If lower is not below upper, the
+// range is empty.
 func (s *Store) walk(ctx context.Context, b bounds, f func(key, value []byte) (more bool, err error)) (err error) {
 	if err := ctx.Err(); err != nil || bytes.Compare(b.lower, b.upper) >= 0 {
 		return err

@@ -13,14 +13,16 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// mutated is a value with one change: some bytes from a place on are replaced by others, of the same number or not.
+// mutated returns a value with one change: some bytes from an offset on are replaced by others, not
+// necessarily as many.
 func mutated(value []byte, at, cut uint16, put []byte) []byte {
 	from := int(at) % (len(value) + 1)
 	to := min(from+int(cut), len(value))
 	return append(append(bytes.Clone(value[:from]), put...), value[to:]...)
 }
 
-// FuzzMutatedRecord changes stored records: whatever reads them says that they are corrupt, and never that they are not there.
+// FuzzMutatedRecord changes stored records: each way to read them must report that they are
+// corrupt, and never that they are absent.
 func FuzzMutatedRecord(f *testing.F) {
 	db, err := pebbledb.Open("data", &pebble.Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -33,7 +35,7 @@ func FuzzMutatedRecord(f *testing.F) {
 	f.Add(uint16(5), uint16(1<<15), []byte{})       // cut
 	f.Add(uint16(1), uint16(8), make([]byte, 8))    // expires never
 	f.Add(uint16(1), uint16(8), []byte{0, 0, 0, 0, 0, 0, 0, 1})
-	f.Add(uint16(1<<15), uint16(0), []byte{0}) // a byte too many
+	f.Add(uint16(1<<15), uint16(0), []byte{0}) // an additional byte
 	f.Fuzz(func(t *testing.T, at, cut uint16, put []byte) {
 		for _, k := range kinds() {
 			value := k.encode(k.record)
@@ -49,7 +51,7 @@ func FuzzMutatedRecord(f *testing.F) {
 	})
 }
 
-// checkCorrupt reads a damaged record in each way that there is.
+// checkCorrupt reads a damaged record in every way.
 func checkCorrupt(t *testing.T, s *Store, k kind) {
 	t.Helper()
 	var errs []error

@@ -1,17 +1,21 @@
-// Package pebblestore is a store in the embedded Pebble database: durable, one fsync for many callers.
+// Package pebblestore is a store in the embedded Pebble database. It is durable, and concurrent
+// callers share an fsync.
 //
 // # Latches
 //
-// A conditional write reads the record, checks the condition and writes, under a latch of its key. Pebble makes a write visible before its log is
-// synced; a reader who saw it then could publish effects of a commit that a crash takes back. So the latch is held until the sync has finished, and
-// readers take it too. Writers of different keys do not wait for each other: they sync together.
+// A conditional write reads the record, checks the condition and writes, under a latch of its key.
+// Pebble makes a write visible before its log is synced. A reader that saw such a write could
+// publish effects of a commit that a crash then undoes. So the latch is held until the sync is
+// done, and readers take it too. Writers of different keys do not wait for each other: they sync
+// together.
 //
-// Writes that may be lost (see record.Store, Durability) are not synced. They share the write-ahead log with all others, so a crash loses one only
-// together with everything written after it.
+// Writes that may be lost (see record.Store, Durability) are not synced. They share the write-ahead
+// log with all others, so a crash loses such a write only together with all later ones.
 //
 // # Limits
 //
-// Times are kept to the microsecond. Empty slices and maps read as nil. A database has one Store, in one process.
+// Times are kept to the microsecond. Empty slices and maps read as nil. A database has one Store,
+// in one process.
 package pebblestore
 
 import (
@@ -22,17 +26,18 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// Options are what a store can be told. Zero fields take the defaults in their comments.
+// Options configure a store. Zero fields take the defaults in their comments.
 type Options struct {
 	// Now decides expiry. Defaults to time.Now.
 	Now func() time.Time
 }
 
-// A Store is a record.Store and a record.Lister. It keeps to its own keys of the database, so that others can share it.
+// A Store is a record.Store and a record.Lister. It uses only its own keys of the database, which
+// others can share.
 type Store struct {
 	db     *pebble.DB
 	now    func() time.Time
@@ -46,7 +51,7 @@ var (
 	_ record.Lister = (*Store)(nil)
 )
 
-// New makes the store of a database that the caller opened, and closes after the last call.
+// New returns the store of a database that the caller opened, and closes after the last call.
 func New(db *pebble.DB, options Options) *Store {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -54,7 +59,8 @@ func New(db *pebble.DB, options Options) *Store {
 	return &Store{db: db, now: options.Now, encode: newBuffers(), groups: newLatches(), tokens: newLatches()}
 }
 
-// Load implements record.Store. It holds the latches of all it reads: the iterator shows everything at one moment, and what it shows has to be durable.
+// Load implements record.Store. It holds the latches of all its keys together, because it reads one
+// snapshot, and every record in it must be durable.
 func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("load: %w", err)
@@ -90,7 +96,7 @@ func keysOf[K any](keys []K, encode func(K) []byte) [][]byte {
 	return out
 }
 
-// loadGroup reads a record for a commit that will mostly follow.
+// loadGroup reads a record and remembers its head, because a commit of the group usually follows.
 func (s *Store) loadGroup(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
 	latch := s.groups.of(dbKey)
 	latch.forget()
@@ -102,7 +108,7 @@ func (s *Store) loadGroup(iter *pebble.Iterator, key record.GroupKey, dbKey []by
 	return g, nil
 }
 
-// group reads a record, or one of version 0; the caller must hold the latch.
+// group reads a record, or returns one of version 0. The caller must hold the latch.
 func (s *Store) group(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
 	g := record.Group{Key: key}
 	err := s.view(iter, dbKey, func(r checked) (err error) {
@@ -112,7 +118,7 @@ func (s *Store) group(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) 
 	return g, err
 }
 
-// groupNow is group with an iterator of its own.
+// groupNow is group with a new iterator.
 func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err error) {
 	err = s.read(func(iter *pebble.Iterator) error {
 		g, err = s.group(iter, key, dbKey)
@@ -122,11 +128,12 @@ func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err
 }
 
 func headOf(g *record.Group) head {
-	return head{incarnation: g.Incarnation, version: g.Version, expires: stored.Micros(g.Expires)}
+	return head{incarnation: g.Incarnation, version: g.Version, expires: encoding.Micros(g.Expires)}
 }
 
-// read lends f an iterator for [Store.view]. Most look-ups are of identities that were never seen; unlike pebble.DB.Get, an iterator can be told to ask the filters of the
-// last level for them too.
+// read calls f with an iterator for [Store.view]. Most lookups are of identities that were never
+// stored. Unlike pebble.DB.Get, an iterator can use the bloom filters of the last level, which
+// answer these lookups.
 func (s *Store) read(f func(iter *pebble.Iterator) error) (err error) {
 	iter, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: true})
 	if err != nil {
@@ -136,7 +143,8 @@ func (s *Store) read(f func(iter *pebble.Iterator) error) (err error) {
 	return f(iter)
 }
 
-// view shows f the unexpired record under a key, if there is one. The record is valid until f returns.
+// view calls f with the unexpired record of a key, if there is one. The record is valid until f
+// returns.
 func (s *Store) view(iter *pebble.Iterator, key []byte, f func(checked) error) error {
 	if !iter.SeekPrefixGE(key) {
 		return iter.Error()
@@ -152,7 +160,8 @@ func (s *Store) view(iter *pebble.Iterator, key []byte, f func(checked) error) e
 	return err
 }
 
-// Commit implements record.Store. It does not recognise its own write: nothing between a caller and this store repeats one.
+// Commit implements record.Store. It does not recognise its own write, because nothing between the
+// caller and this store retries.
 func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	if err := s.commit(ctx, &c); err != nil {
 		return fmt.Errorf("commit group %s: %w", c.Next.Key, err)
@@ -183,7 +192,7 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	return nil
 }
 
-// condition checks a commit against the stored record, and gives the pending entries to write.
+// condition checks a commit against the stored record, and returns the pending entries to write.
 func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.Pending, error) {
 	pending := c.Next.Pending
 	stored, known := latch.recall(key)
@@ -205,12 +214,12 @@ func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.
 func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending []record.Pending) error {
 	next := c.Next
 	next.Pending = pending
-	if err := s.encode.put(batch, key, func(e *stored.Encoder) { encodeGroup(e, &next) }); err != nil {
+	if err := s.encode.put(batch, key, func(e *encoding.Encoder) { encodeGroup(e, &next) }); err != nil {
 		return err
 	}
 	for i := range c.Hold {
 		h := &c.Hold[i]
-		if err := s.encode.put(batch, heldKey(keyOf(&h.Message)), func(e *stored.Encoder) { encodeHeld(e, h) }); err != nil {
+		if err := s.encode.put(batch, heldKey(keyOf(&h.Message)), func(e *encoding.Encoder) { encodeHeld(e, h) }); err != nil {
 			return err
 		}
 	}
@@ -222,7 +231,8 @@ func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending 
 	return nil
 }
 
-// apply writes a batch. A batch that failed is left to the collector: the log may still refer to it.
+// apply writes a batch. If that fails, the batch is not closed, because the log may still refer to
+// it.
 func (s *Store) apply(batch *pebble.Batch, sync *pebble.WriteOptions) error {
 	if err := batch.Commit(sync); err != nil {
 		return err
@@ -250,7 +260,7 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 		return err
 	}
 	batch := s.db.NewBatch()
-	if err := s.encode.put(batch, key, func(e *stored.Encoder) { encodeGroup(e, &g) }); err != nil {
+	if err := s.encode.put(batch, key, func(e *encoding.Encoder) { encodeGroup(e, &g) }); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	latch.forget()
@@ -261,7 +271,8 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	return nil
 }
 
-// Held implements record.Store. It takes the group's latch: held messages are committed with the group.
+// Held implements record.Store. It takes the group's latch, because held messages are committed
+// with the group.
 func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
 	defer s.groups.lock(groupKey(from.Group)).Unlock()
 	held, err := s.heldFrom(ctx, from, limit)

@@ -15,7 +15,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A disk is what survives of the stores that a test opens: a file system in memory that forgets what was not synced.
+// A disk is the durable part of the stores that a test opens: a file system in memory that forgets
+// unsynced writes.
 type disk struct {
 	now   func() time.Time
 	files map[record.Store]*vfs.MemFS

@@ -6,13 +6,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// carries reports whether a commit takes over entries that were loaded.
+// carries reports whether a commit keeps entries that were loaded.
 func carries(c *record.Commit) bool {
 	return slices.ContainsFunc(c.Next.Pending, func(p record.Pending) bool { return index(c.Loaded.Pending, p.Number) >= 0 })
 }
 
-// carry gives the pending entries to write. Those that were loaded are taken as they are stored now, because a Clear, which does not touch the version,
-// may have removed or marked them since.
+// carry returns the pending entries to write. Loaded entries are taken in their stored form,
+// because a Clear, which does not change the version, may have removed or marked them since.
 func carry(c *record.Commit, stored []record.Pending) []record.Pending {
 	out := make([]record.Pending, 0, len(c.Next.Pending))
 	for _, p := range c.Next.Pending {
@@ -28,7 +28,7 @@ func carry(c *record.Commit, stored []record.Pending) []record.Pending {
 	return out
 }
 
-// index finds an entry. Entries are in number order.
+// index returns the index of an entry, or -1. Entries are sorted by number.
 func index(pending []record.Pending, number uint64) int {
 	i, ok := slices.BinarySearchFunc(pending, number, func(p record.Pending, n uint64) int {
 		switch {
@@ -45,7 +45,7 @@ func index(pending []record.Pending, number uint64) int {
 	return i
 }
 
-// settle does to a record what a clear says, and reports whether that changed it.
+// settle applies a clear to a record, and reports whether that changed it.
 func settle(g *record.Group, c *record.Clear) bool {
 	before := len(g.Pending)
 	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })

@@ -5,35 +5,36 @@ import (
 	"slices"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// The fields of groups and tokens; those of their parts are in package stored, with the rules for all of them.
+// The fields of groups and tokens. The fields of their parts are in package encoding, with the
+// rules for all of them.
 
-func writeGroup(e *stored.Encoder, g *record.Group) {
+func writeGroup(e *encoding.Encoder, g *record.Group) {
 	at := e.Object()
 	e.BytesField(at, 1, g.State)
-	stored.ListField(e, at, 2, g.Pending, stored.WritePending)
+	encoding.ListField(e, at, 2, g.Pending, encoding.WritePending)
 	e.UintField(at, 3, g.Last)
-	stored.MapField(e, at, 4, g.Sources, stored.WriteSource)
-	stored.MapField(e, at, 5, g.Chained, stored.WriteUint)
+	encoding.MapField(e, at, 4, g.Sources, encoding.WriteSource)
+	encoding.MapField(e, at, 5, g.Chained, encoding.WriteUint)
 	e.IntField(at, 6, int64(g.Retention))
 }
 
-func readGroup(d *stored.Decoder, g *record.Group) {
+func readGroup(d *encoding.Decoder, g *record.Group) {
 	d.Fields(func(number uint64) bool {
 		switch number {
 		case 1:
 			g.State = d.Bytes()
 		case 2:
-			g.Pending = stored.ListOf(d, stored.ReadPending)
+			g.Pending = encoding.ListOf(d, encoding.ReadPending)
 		case 3:
 			g.Last = d.Uint()
 		case 4:
-			g.Sources = stored.MapOf(d, stored.ReadSource)
+			g.Sources = encoding.MapOf(d, encoding.ReadSource)
 		case 5:
-			g.Chained = stored.MapOf(d, (*stored.Decoder).Uint)
+			g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint)
 		case 6:
 			g.Retention = time.Duration(d.Int())
 		default:
@@ -46,7 +47,7 @@ func readGroup(d *stored.Decoder, g *record.Group) {
 	}
 }
 
-func writeToken(e *stored.Encoder, t *record.Token) {
+func writeToken(e *encoding.Encoder, t *record.Token) {
 	at := e.Object()
 	e.UintField(at, 1, uint64(t.State))
 	e.HashField(at, 2, (*[32]byte)(&t.Fingerprint))
@@ -54,19 +55,20 @@ func writeToken(e *stored.Encoder, t *record.Token) {
 	e.TextField(at, 4, t.Group)
 	e.TextField(at, 5, t.Owner)
 	e.UintField(at, 6, t.Epoch)
-	e.IntField(at, 7, stored.Micros(t.Lease))
+	e.IntField(at, 7, encoding.Micros(t.Lease))
 	if t.Reply != nil {
 		e.Field(at, 8)
-		stored.WriteReply(e, t.Reply)
+		encoding.WriteReply(e, t.Reply)
 	}
 	e.TextField(at, 9, string(t.Reason))
 	if t.Request != nil {
 		e.Field(at, 10)
-		stored.WriteMessage(e, t.Request)
+		encoding.WriteMessage(e, t.Request)
 	}
+	e.TextField(at, 11, t.Detail)
 }
 
-func readToken(d *stored.Decoder, t *record.Token) {
+func readToken(d *encoding.Decoder, t *record.Token) {
 	d.Fields(func(number uint64) bool {
 		switch number {
 		case 1:
@@ -84,12 +86,14 @@ func readToken(d *stored.Decoder, t *record.Token) {
 		case 7:
 			t.Lease = d.Time()
 		case 8:
-			t.Reply = stored.ReadReply(d)
+			t.Reply = encoding.ReadReply(d)
 		case 9:
 			t.Reason = record.Reason(d.Text())
+		case 11:
+			t.Detail = d.Text()
 		case 10:
 			t.Request = &record.Message{}
-			stored.ReadMessage(d, t.Request)
+			encoding.ReadMessage(d, t.Request)
 		default:
 			return false
 		}
@@ -100,7 +104,7 @@ func readToken(d *stored.Decoder, t *record.Token) {
 	}
 }
 
-func readState(d *stored.Decoder) record.TokenState {
+func readState(d *encoding.Decoder) record.TokenState {
 	n := d.Uint()
 	if n > uint64(record.Done) {
 		d.Fail("a token with state %d", n)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/stored"
 )
 
-// token reads a record, or an absent one; the caller must hold the latch.
+// token reads a record, or returns an absent one. The caller must hold the latch.
 func (s *Store) token(iter *pebble.Iterator, key record.TokenKey, dbKey []byte) (record.Token, error) {
 	t := record.Token{Key: key}
 	err := s.view(iter, dbKey, func(r checked) (err error) {
@@ -21,7 +21,7 @@ func (s *Store) token(iter *pebble.Iterator, key record.TokenKey, dbKey []byte) 
 	return t, err
 }
 
-// tokenNow is token with an iterator of its own.
+// tokenNow is token with a new iterator.
 func (s *Store) tokenNow(key record.TokenKey, dbKey []byte) (t record.Token, err error) {
 	err = s.read(func(iter *pebble.Iterator) error {
 		t, err = s.token(iter, key, dbKey)
@@ -57,8 +57,8 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	return *next, err
 }
 
-// durability says whether a swap must be synced. An issued token need not be: what follows it, the message on its queue, is. An issued
-// token that carries the request itself must be.
+// durability returns whether a swap must be synced. An issued token need not be, because the
+// message that is enqueued after it is synced. An issued token that contains the request must be.
 func durability(next *record.Token) *pebble.WriteOptions {
 	if next.State == record.Issued && next.Request == nil {
 		return pebble.NoSync
@@ -66,7 +66,7 @@ func durability(next *record.Token) *pebble.WriteOptions {
 	return pebble.Sync
 }
 
-// same compares what the condition of a swap is on.
+// same reports whether two tokens are equal in the fields that the condition of a swap compares.
 func same(a, b *record.Token) bool {
 	if a.State == record.Absent {
 		return b.State == record.Absent
@@ -85,7 +85,8 @@ func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return nil
 }
 
-// markDone takes the latches although it has no condition: a swap that has read a token must not write over a mark that came after.
+// markDone takes the latches although it has no condition: a concurrent swap that has read a token
+// must not overwrite the mark.
 func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,5 +116,5 @@ func (s *Store) putToken(batch *pebble.Batch, t *record.Token) error {
 	if t.State == record.Absent {
 		return batch.Delete(key, nil)
 	}
-	return s.encode.put(batch, key, func(e *stored.Encoder) { encodeToken(e, t) })
+	return s.encode.put(batch, key, func(e *encoding.Encoder) { encodeToken(e, t) })
 }

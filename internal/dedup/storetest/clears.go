@@ -41,14 +41,15 @@ func testClear(t *testing.T, s *suite) {
 }
 
 func testClearMissing(t *testing.T, s *suite) {
-	for _, incarnation := range []uint64{1000, 0} { // 0 is what a missing record reads as
+	for _, incarnation := range []uint64{1000, 0} { // a missing record has incarnation 0
 		s.clear(t, record.Clear{Group: groupA(), Incarnation: incarnation, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
 		same(t, "missing record", s.group(t, groupA()), record.Group{Key: groupA()})
 	}
 
 	want := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2, 3}, Sent: map[uint64][]record.Sent{2: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
-	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(time.Hour)}) // as many as are pending
+	// as many as are pending
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{2}, Expires: s.clock.In(time.Hour)})
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 999, Numbers: []uint64{1}, Sent: map[uint64][]record.Sent{1: {{To: "x"}}}, Expires: s.clock.In(time.Hour)})
 	same(t, "record", s.group(t, groupA()), want)
 }
@@ -60,7 +61,8 @@ func testClearExpires(t *testing.T, s *suite) {
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s while an entry is pending", g.Expires)
 	}
-	last := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: s.clock.In(2 * time.Hour)} // 1 is gone already
+	// 1 is gone already
+	last := record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1, 2}, Expires: s.clock.In(2 * time.Hour)}
 	s.clear(t, last)
 	want := last.Expires
 	last.Expires = s.clock.In(3 * time.Hour)
@@ -89,7 +91,8 @@ func testClearIdle(t *testing.T, s *suite) {
 	if g := s.group(t, groupA()); !g.Expires.IsZero() {
 		t.Errorf("expires %s by a clear without an expiry", g.Expires)
 	}
-	for _, expires := range []time.Time{want.Expires, s.clock.In(2 * time.Hour)} { // the second one comes too late
+	// the second one is too late
+	for _, expires := range []time.Time{want.Expires, s.clock.In(2 * time.Hour)} {
 		s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Expires: expires})
 		same(t, "record", s.group(t, groupA()), want)
 	}

@@ -68,7 +68,7 @@ func testTokenCopies(t *testing.T, s *suite) {
 	same(t, "token after it was marked", s.token(t, key), fullToken(key, record.Done))
 }
 
-// scribble overwrites all memory that can be reached through what v points to.
+// scribble overwrites all memory that is reachable from v.
 func scribble(v any) { scribbleOn(reflect.ValueOf(v).Elem()) }
 
 func scribbleOn(v reflect.Value) {
@@ -94,7 +94,7 @@ func scribbleOn(v reflect.Value) {
 	}
 }
 
-// scribbleOnMap also writes through the values, which may share memory with others.
+// scribbleOnMap also overwrites the memory of the values, which may be shared.
 func scribbleOnMap(m reflect.Value) {
 	for _, key := range m.MapKeys() {
 		value := reflect.New(m.Type().Elem()).Elem()

@@ -9,7 +9,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// corruptPlaces are which of five records are corrupt, by their places in the listing: the first, one in the middle, the last, neighbours that would fill a page, all.
+// corruptPlaces selects which of five records are corrupt, by their places in the listing: the
+// first, one in the middle, the last, neighbours that would fill a page, all.
 func corruptPlaces() [][]int {
 	return [][]int{{0}, {2}, {4}, {0, 1}, {2, 3}, {3, 4}, {0, 2, 4}, {0, 1, 2, 3, 4}}
 }
@@ -62,7 +63,7 @@ func testListCorruptTokens(t *testing.T, s *suite) {
 	}
 }
 
-// listAround damages records, and lists what is left in pages of two. A page that is shorter is the last one.
+// listAround damages records, and lists the others in pages of two. A shorter page is the last one.
 func listAround[K comparable](t *testing.T, s *suite, places []int, list func(after K, limit int) ([]K, error)) {
 	t.Helper()
 	var start K

@@ -64,7 +64,8 @@ func testCorruptGroup(t *testing.T, s *suite) {
 		wantCorrupt(t, "clear", err)
 	}
 	for what, loaded := range map[string]record.Group{"commit": g, "commit of a new record": {Key: groupA()}} {
-		// A store whose condition fails on a damaged record may call that a conflict: the load that follows says what is wrong.
+		// A store may report a conflict if the damaged record fails its condition: the next load
+		// reports the corruption.
 		if err := s.Commit(t.Context(), following(loaded, nil)); !errors.Is(err, record.ErrConflict) {
 			wantCorrupt(t, what, err)
 		}

@@ -10,21 +10,24 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/history"
 )
 
-// What one round of histories is: so many callers call a store side by side, so often each, on so many groups and tokens that nobody has used before.
+// The size of one round of histories: the number of concurrent callers, of calls by each, and of
+// new groups and tokens.
 const (
 	callers     = 4
 	callsEach   = 50
 	historyKeys = 3
-	lostOneIn   = 30 // of each kind of fault
-	maxFailed   = 20 // percent of the calls that may fail by themselves
+	lostOneIn   = 30 // for each kind of fault
+	maxFailed   = 20 // percent of the calls that may return an unexpected error
 )
 
-// Histories does at least so many operations on one store, from several goroutines at once, and checks that what each group and each token answered is linearizable. A call on
-// several of them is as many operations. Answers get lost, and contexts end before calls and amid them. Expired records are written, but the clock stands still.
+// Histories makes at least a number of operations on one store, from several goroutines
+// concurrently, and checks that the results for each group and each token are linearizable. A call
+// on several records counts as several operations. Some replies are lost, and some contexts end
+// before a call or during it. Expired records are written, but the clock stands still.
 func Histories(t *testing.T, h Harness, operations int) {
 	t.Helper()
 	s := newSuite(t, h)
@@ -43,14 +46,14 @@ func Histories(t *testing.T, h Harness, operations int) {
 	}
 }
 
-// A round is the life of some groups and tokens.
+// A round is the history of some groups and tokens.
 type round struct {
 	*suite
 	log      history.Log
 	seeds    [callers]uint64
 	groups   []*groupObject
 	tokens   []*tokenObject
-	failed   atomic.Int64 // calls that failed by themselves
+	failed   atomic.Int64 // calls that returned an unexpected error
 	repeated int          // how often an unconditional write may be applied
 }
 
@@ -88,7 +91,7 @@ func (r *round) run() {
 	all.Wait()
 }
 
-// A caller calls one after the other, and remembers the last that it has seen of each record.
+// A caller makes one call after the other, and remembers the record that it last read of each key.
 type caller struct {
 	*round
 	number int
@@ -97,8 +100,9 @@ type caller struct {
 	tokens []record.Token
 }
 
-// repeats reports whether a client library may repeat a conditional write whose answer was lost. Then no record may become again what it was before, absent above all: the repetition
-// would find its condition true and be applied a second time, which no store can tell.
+// repeats reports whether a client library may retry a conditional write if its reply was lost.
+// Then no record may return to an earlier value, in particular to absent: the retry's condition
+// would hold again and the write would be applied twice, which no store can detect.
 func (c *caller) repeats() bool { return c.repeated > 1 }
 
 func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
@@ -120,10 +124,10 @@ func (c *caller) call() {
 	}
 }
 
-// An answer is what became of a call. Its zero value is success.
+// An answer is the result of a call. Its zero value is success.
 type answer struct {
 	began, ended int64
-	lost         bool // so nobody knows whether it was applied
+	lost         bool // it is unknown whether the call was applied
 	conflict     bool
 }
 
@@ -139,7 +143,7 @@ func (c *caller) make(do func(context.Context) error) answer {
 	case 1:
 		go cancel()
 	}
-	runtime.Gosched() // who else calls at the same time is what this is about
+	runtime.Gosched() // lets the other callers run
 	err := do(ctx)
 	runtime.Gosched()
 	a.ended = c.log.Now()
@@ -153,7 +157,8 @@ func (c *caller) make(do func(context.Context) error) answer {
 	return a
 }
 
-// load reads some of the groups and tokens. Nothing is promised about several of them together, so each is a call of its own.
+// load reads some of the groups and tokens. The contract promises nothing about several of them
+// together, so each counts as a call.
 func (c *caller) load() {
 	groups, tokens := c.some(), c.some()
 	if len(groups)+len(tokens) == 0 {
@@ -186,5 +191,5 @@ func (c *caller) load() {
 	}
 }
 
-// some draws a few of the keys, or all, or none.
+// some returns a few of the keys, or all, or none.
 func (c *caller) some() []int { return c.rnd.Perm(historyKeys)[:c.rnd.IntN(historyKeys+1)] }

@@ -10,33 +10,35 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/history"
 )
 
-// heldNumber is the one held message of a group: whoever reads several reads them one after the other.
+// heldNumber is the number of the one held message of a group. There is only one, because a read of
+// several is not atomic.
 const heldNumber = 7
 
-// A groupObject is one group. Attempts at it are counted, so that each leaves a mark of its own.
+// A groupObject is one group. Its attempts are numbered, so that each writes distinguishable
+// values.
 type groupObject struct {
 	history.Object
 	key      record.GroupKey
 	attempts atomic.Uint64
 }
 
-// A view is what of a group record is looked at; zero where there is none.
+// A view is the part of a group record that the model checks; zero if there is no record.
 type view struct {
 	incarnation, version uint64
-	state                uint64 // the attempt that wrote it
+	state                uint64 // the number of the attempt that wrote it
 	pending              entries
 	sent                 numberSet
 }
 
-// lastNumber is the last that an entry may have in a history. A number is that of the version that adds the entry, so that attempts fight for it, and it comes again in the next
-// incarnation.
+// lastNumber is the highest number of an entry in a history. An entry has the number of the version
+// that adds it, so that attempts compete for it, and it is used again in the next incarnation.
 const lastNumber = 31
 
-// entries tells for each number which attempt added the entry; 0 of none.
+// entries maps each number to the attempt that added the entry, or 0.
 type entries [lastNumber + 1]uint8
 
 func (e entries) String() string {
@@ -58,7 +60,7 @@ func (b numberSet) String() string {
 	return fmt.Sprint(slices.DeleteFunc(seq(lastNumber), func(n int) bool { return !b.has(n) }))
 }
 
-// seq gives 1 to n.
+// seq returns 1 to n.
 func seq(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -67,21 +69,21 @@ func seq(n int) []int {
 	return out
 }
 
-// A groupState is what the model knows of a group.
+// A groupState is the model's state of a group.
 type groupState struct {
 	view
-	held uint64 // the attempt that held the message; 0 of none
+	held uint64 // the attempt that held the message, or 0
 }
 
 type groupCall struct {
 	do     string // load, held, clear or commit
 	loaded view
-	// next is what a commit writes.
+	// next is the record that a commit writes.
 	next    view
-	expires bool // at once
+	expires bool // the record expires immediately
 	hold    uint64
 	unhold  bool
-	// remove and mark are what a clear of that incarnation does.
+	// remove and mark are the changes of a clear of that incarnation.
 	incarnation  uint64
 	remove, mark numberSet
 }
@@ -111,7 +113,7 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	}
 	next := groupState{view: in.next, held: s.held}
 	next.sent = s.sent
-	for n := range next.pending { // what was loaded is kept as it is stored
+	for n := range next.pending { // loaded entries are kept as they are stored
 		if in.loaded.pending[n] > 0 && next.pending[n] > 0 {
 			next.pending[n] = s.pending[n]
 		}
@@ -126,7 +128,7 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	return next, true
 }
 
-// clear removes and marks entries. What is not there has no mark.
+// clear removes and marks entries. A missing entry gets no mark.
 func (v *view) clear(remove, mark numberSet) {
 	v.sent |= mark
 	for n := range v.pending {
@@ -139,7 +141,7 @@ func (v *view) clear(remove, mark numberSet) {
 	}
 }
 
-// viewOf reads a record.
+// viewOf returns the view of a record.
 func viewOf(g *record.Group) view {
 	v := view{incarnation: g.Incarnation, version: g.Version}
 	if g.Version > 0 {
@@ -155,12 +157,13 @@ func viewOf(g *record.Group) view {
 	return v
 }
 
-// commit writes what follows the record as it was last seen, which may be long ago.
+// commit writes a successor of the record that the caller last saw, which may be stale.
 func (c *caller) commit() {
 	i := c.rnd.IntN(historyKeys)
 	o := c.round.groups[i]
 	attempt := o.attempts.Add(1)
-	w := record.Commit{Loaded: c.groups[i], Next: c.groups[i], Attempt: rand.Text()} // a service may remember names for longer than a test
+	// a service may remember names for longer than a test runs
+	w := record.Commit{Loaded: c.groups[i], Next: c.groups[i], Attempt: rand.Text()}
 	w.Next.Version++
 	if w.Loaded.Version == 0 {
 		w.Next.Incarnation = 1000 + attempt
@@ -184,16 +187,16 @@ func (c *caller) commit() {
 	a := c.make(func(ctx context.Context) error { return c.Commit(ctx, w) })
 	c.log.Add(o.Object, c.number, in, groupAnswer{conflict: a.conflict, lost: a.lost}, a.began, a.ended)
 	if !a.lost && !a.conflict && !in.expires {
-		c.groups[i] = w.Next // as who has committed may go on from it
+		c.groups[i] = w.Next // as an engine continues after its commit
 	}
 }
 
-// heldBy is the held message, by the attempt that puts it.
+// heldBy returns the held message, as put by an attempt.
 func heldBy(key record.GroupKey, attempt uint64) record.Held {
 	return record.Held{Message: record.Message{Stream: key.Stream, Group: key.Group, Source: "s", Epoch: 1, Sequence: heldNumber, Body: fmt.Append(nil, attempt)}}
 }
 
-// clear removes some of the entries that were last seen, and marks others.
+// clear removes some of the entries that the caller last saw, and marks others.
 func (c *caller) clear() {
 	i := c.rnd.IntN(historyKeys)
 	o, g := c.round.groups[i], c.groups[i]

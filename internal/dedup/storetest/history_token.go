@@ -6,18 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/history"
 )
 
-// A tokenObject is one token. Its owners are counted: each writes under a name of its own.
+// A tokenObject is one token. Its owners are numbered, so that each write has its own name.
 type tokenObject struct {
 	history.Object
 	key    record.TokenKey
 	owners atomic.Uint64
 }
 
-// A tokenState is what a token's conditions are on; zero where there is none.
+// A tokenState holds the fields that a token's conditions compare; zero if there is no token.
 type tokenState struct {
 	state record.TokenState
 	owner string
@@ -27,11 +27,11 @@ type tokenState struct {
 type tokenCall struct {
 	do        string // load, swap or mark
 	old, next tokenState
-	expires   bool // at once
+	expires   bool // the token expires immediately
 }
 
 type tokenAnswer struct {
-	seen           tokenState // by a load, or what a swap answered
+	seen           tokenState // by a load, or returned by a swap
 	conflict, lost bool
 }
 
@@ -59,7 +59,7 @@ func stepToken(s tokenState, in tokenCall, out tokenAnswer) (tokenState, bool) {
 	}
 }
 
-// stateOf reads a token.
+// stateOf returns the state of a token.
 func stateOf(t *record.Token) tokenState {
 	if t.State == record.Absent {
 		return tokenState{}
@@ -67,7 +67,7 @@ func stateOf(t *record.Token) tokenState {
 	return tokenState{t.State, t.Owner, t.Epoch}
 }
 
-// swap changes a token as it was last seen, which may be long ago.
+// swap changes the token that the caller last saw, which may be stale.
 func (c *caller) swap() {
 	i := c.rnd.IntN(historyKeys)
 	o := c.round.tokens[i]
@@ -77,7 +77,8 @@ func (c *caller) swap() {
 		next.State = record.Leased
 	}
 	if next.State != record.Absent {
-		next.Owner, next.Epoch = old.Owner, old.Epoch+uint64(c.rnd.IntN(2)) // one field may be all that differs
+		// the condition has to notice a difference in a single field
+		next.Owner, next.Epoch = old.Owner, old.Epoch+uint64(c.rnd.IntN(2))
 		if old.Owner == "" || c.oneIn(2) {
 			next.Owner = fmt.Sprint(o.owners.Add(1))
 		}
@@ -101,7 +102,8 @@ func (c *caller) swap() {
 	}
 }
 
-// mark puts done tokens. Each is a call of its own: nothing is promised about all of them together.
+// mark puts done tokens. Each counts as a call, because the contract promises nothing about all of
+// them together.
 func (c *caller) mark() {
 	var done []record.Token
 	for _, i := range c.some() {
@@ -117,7 +119,8 @@ func (c *caller) mark() {
 			if o.key != done[i].Key {
 				continue
 			}
-			for range c.repeated { // a client library may have repeated it, with another write in between
+			// a client library may have repeated it, with another write in between
+			for range c.repeated {
 				c.log.Add(o.Object, c.number, tokenCall{do: "mark", next: stateOf(&done[i])}, tokenAnswer{lost: a.lost}, a.began, a.ended)
 			}
 		}

@@ -21,7 +21,7 @@ func listerCases() []testCase {
 	}
 }
 
-// withLister runs a case where the store is a record.Lister.
+// withLister runs a case if the store is a record.Lister.
 func withLister(f func(t *testing.T, s *suite, l record.Lister)) func(t *testing.T, s *suite) {
 	return func(t *testing.T, s *suite) {
 		if l, ok := s.Store.(record.Lister); ok {
@@ -86,13 +86,14 @@ func testTokenPages(t *testing.T, s *suite, l record.Lister) {
 		}
 		after = got[len(got)-1]
 	}
-	for _, keys := range [][]record.TokenKey{got, want} { // a store may list in an order of its own
+	for _, keys := range [][]record.TokenKey{got, want} { // a store may list in any order
 		slices.SortFunc(keys, func(a, b record.TokenKey) int { return bytes.Compare(a[:], b[:]) })
 	}
 	same(t, "tokens", got, want)
 }
 
-// age writes three groups and three tokens of which one expires in a minute, one later and one never.
+// age writes three groups and three tokens of which one expires in a minute, one later and one
+// never.
 func age(t *testing.T, s *suite) {
 	t.Helper()
 	for i, expires := range []time.Time{s.clock.In(time.Minute), s.clock.In(2 * time.Minute), {}} {

@@ -21,7 +21,8 @@ func modelCases() []testCase {
 	}
 }
 
-// testModel makes the same calls on the store and on memstore, and compares what they answer. Each history has groups and tokens of its own.
+// testModel makes the same calls on the store and on memstore, and compares the results. Each
+// history has its own groups and tokens.
 func testModel(t *testing.T, s *suite) {
 	model := &suite{Store: memstore.New(s.clock.Now), clock: s.clock}
 	history := 0
@@ -47,7 +48,7 @@ type machine struct {
 	t      *testing.T
 	stores []*suite
 	stream string
-	// groups and tokens are those that were seen, for conditions that hold or no longer hold.
+	// groups and tokens are the records seen so far, for conditions that hold or no longer hold.
 	groups []record.Group
 	tokens []record.Token
 	last   uint64
@@ -61,7 +62,7 @@ func (m *machine) tokenKeys() []record.TokenKey {
 	return []record.TokenKey{record.NewTokenKey("", m.stream, "1"), record.NewTokenKey("", m.stream, "2")}
 }
 
-// compare loads everything from each store.
+// compare loads all records from each store and compares them.
 func (m *machine) compare(rt *rapid.T) {
 	type view struct {
 		Groups []record.Group
@@ -84,7 +85,7 @@ func (m *machine) compare(rt *rapid.T) {
 	m.groups, m.tokens = append(m.groups, views[0].Groups...), append(m.tokens, views[0].Tokens...)
 }
 
-// list compares listings, where the store lists.
+// list compares listings, if the store is a record.Lister.
 func (m *machine) list(rt *rapid.T) {
 	var pages [][]record.Group
 	for _, s := range m.stores {
@@ -101,7 +102,8 @@ func (m *machine) list(rt *rapid.T) {
 				dropLarge(&groups[i])
 			}
 		}
-		slices.SortFunc(groups, func(a, b record.Group) int { return cmp.Compare(a.Key.Group, b.Key.Group) }) // a store may list in an order of its own
+		// a store may list in any order
+		slices.SortFunc(groups, func(a, b record.Group) int { return cmp.Compare(a.Key.Group, b.Key.Group) })
 		pages = append(pages, groups)
 	}
 	m.agree(rt, "list", pages[0], pages[1])
@@ -111,7 +113,7 @@ func (m *machine) keepsApart() bool {
 	return slices.ContainsFunc(m.stores, func(s *suite) bool { return s.harness.KeepsApart })
 }
 
-// dropLarge leaves out what a list may leave out.
+// dropLarge removes the parts that a list may leave out.
 func dropLarge(g *record.Group) {
 	g.State = nil
 	for i := range g.Pending {
@@ -129,7 +131,8 @@ func (m *machine) agree(rt *rapid.T, what string, got, want any) {
 	}
 }
 
-// recent draws one of the records seen last: mostly the current one of a key, sometimes an older one.
+// recent returns one of the records seen last: mostly the current one of a key, sometimes an older
+// one.
 func recent[T any](rt *rapid.T, seen []T) T {
 	back := rapid.SampledFrom([]int{1, 2, 1, 2, 1, 2, 3, 4, 5, 6}).Draw(rt, "record seen")
 	return seen[max(0, len(seen)-back)]
@@ -212,7 +215,7 @@ func (m *machine) mark(rt *rapid.T) {
 	m.agreeOnErrors(rt, func(s *suite) error { return s.MarkDone(m.t.Context(), done) })
 }
 
-// agreeOnErrors makes a call on each store.
+// agreeOnErrors makes a call on each store, and compares the errors.
 func (m *machine) agreeOnErrors(rt *rapid.T, call func(s *suite) error) {
 	got, want := call(m.stores[0]), call(m.stores[1])
 	if (got == nil) != (want == nil) || errors.Is(got, record.ErrConflict) != errors.Is(want, record.ErrConflict) {

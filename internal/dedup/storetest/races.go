@@ -21,7 +21,8 @@ func raceCases() []testCase {
 	}
 }
 
-// race runs n functions at once and gives how many returned nil; any error but a conflict fails the test.
+// race runs n functions concurrently and returns how many returned nil; any error but a conflict
+// fails the test.
 func race(t *testing.T, n int, f func(i int) error) int {
 	t.Helper()
 	errs := make([]error, n)
@@ -97,8 +98,8 @@ func testClearRace(t *testing.T, s *suite) {
 	same(t, "pending", numbers(s.group(t, groupA())), even)
 }
 
-// commitEach adds the numbers 1 to last to the pending entries, each by a commit of its own, and passes the odd ones on. It never loads: a
-// clear must not make its next commit conflict.
+// commitEach adds the numbers 1 to last to the pending entries, one per commit, and passes the odd
+// ones on. It never loads, so a clear must not make its next commit conflict.
 func commitEach(t *testing.T, s *suite, last uint64, odd chan<- uint64) error {
 	t.Helper()
 	g := record.Group{Key: groupA()}
@@ -152,7 +153,8 @@ func testMarkDoneRace(t *testing.T, s *suite) {
 	}
 }
 
-// leaseAgain takes a token over and over, until somebody else writes it; it closes half on the way.
+// leaseAgain takes a token again and again, until another writer changes it; it closes half on the
+// way.
 func leaseAgain(t *testing.T, s *suite, token record.Token, half chan<- struct{}) error {
 	t.Helper()
 	for n := uint64(1); n <= 200; n++ {
@@ -188,7 +190,8 @@ func testTokenAfterGroup(t *testing.T, s *suite) {
 	}
 }
 
-// seesFate loads until the message was committed, marked and cleared: who does not see it pending must see its token done.
+// seesFate loads until the message was committed, marked and cleared. A load that does not show it
+// as pending must show its token as done.
 func seesFate(t *testing.T, s *suite, key record.GroupKey, token record.TokenKey) error {
 	t.Helper()
 	for {

@@ -11,7 +11,8 @@ import (
 func groupA() record.GroupKey { return record.GroupKey{Stream: "orders", Group: "a"} }
 func groupB() record.GroupKey { return record.GroupKey{Stream: "orders", Group: "b"} }
 
-// fullGroup sets every field that there is, also those that will be added later: a store that forgets one does not pass.
+// fullGroup returns a group with every field set, including fields that are added later: a store
+// that forgets a field fails.
 func fullGroup(key record.GroupKey) record.Group {
 	g := filled[record.Group]()
 	g.Key, g.Incarnation, g.Version, g.Retention, g.Expires = key, 1000, 1, 90*time.Second, time.Time{}
@@ -24,7 +25,7 @@ func fullToken(key record.TokenKey, state record.TokenState) record.Token {
 	return t
 }
 
-// fullHeld is a held message of group "a" whose principal and source share a record key.
+// fullHeld returns a held message of group "a" whose principal and source share a record key.
 func fullHeld(sequence uint64) record.Held {
 	h := filled[record.Held]()
 	h.Message.Stream, h.Message.Group = groupA().Stream, groupA().Group
@@ -58,7 +59,8 @@ func numbers(g record.Group) []uint64 {
 	return out
 }
 
-// filled makes a value with no zero field: each number and text is another one, collections have two elements.
+// filled returns a value with no zero field: all numbers and texts differ, and collections have two
+// elements.
 func filled[T any]() T {
 	var v T
 	n := 0
@@ -80,6 +82,9 @@ func fill(v reflect.Value, n *int) {
 	case reflect.Struct:
 		for _, field := range v.Fields() {
 			fill(field, n)
+		}
+		if m, ok := reflect.TypeAssert[*record.Message](v.Addr()); ok {
+			m.Try = 0 // it belongs to a delivery, and no store keeps it
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -108,7 +113,7 @@ func fill(v reflect.Value, n *int) {
 func fillScalar(v reflect.Value, n int) {
 	switch v.Kind() {
 	case reflect.String:
-		// Not UTF-8: a handler's reply may carry headers that are not.
+		// not UTF-8: a handler's reply may have such headers
 		v.SetString(fmt.Sprintf("text %d \xff", n))
 	case reflect.Bool:
 		v.SetBool(true)

@@ -28,7 +28,8 @@ func testRoom(t *testing.T, s *suite) {
 	same(t, "group", s.group(t, groupA()), want)
 }
 
-// refused checks for an error that says: certainly not applied, and of no use to repeat.
+// refused checks for an error that says that the write was not applied, and that a retry can't
+// succeed.
 func refused(t *testing.T, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[*record.RefusedError](err); !ok || errors.Is(err, record.ErrConflict) {

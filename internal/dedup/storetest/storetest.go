@@ -1,6 +1,7 @@
-// Package storetest is the conformance suite of the store port: each store passes Run.
+// Package storetest is the conformance suite of the store port. Each store passes Run.
 //
-// The suite keeps its times to whole milliseconds, retentions to whole seconds, and does not tell nil from empty slices and maps; a store may keep no more than that.
+// The suite uses times in whole milliseconds and retentions in whole seconds, and treats nil and
+// empty slices and maps as equal; a store need not keep more.
 package storetest
 
 import (
@@ -16,21 +17,28 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Harness opens the store under test and says what more than the port it can do. Where the store is a record.Lister too, that is tested as well.
+// A Harness opens the store under test and declares its capabilities beyond the port. If the store
+// is a record.Lister, that is tested too.
 type Harness struct {
-	// Open makes an empty store that decides expiry by the clock; what it needs to close it registers with t.Cleanup. Required.
+	// Open returns an empty store that uses the clock to decide expiry. It registers its clean-up
+	// with t.Cleanup. Required.
 	Open func(t *testing.T, now func() time.Time) record.Store
-	// Reopen ends the process that holds the store, as hard as it can, and opens what is left, on the clock of before. Nil where nothing is.
+	// Reopen kills the process that holds the store, or the closest equivalent, and opens the
+	// remaining data, on the same clock. Nil if the store is not durable.
 	Reopen func(t *testing.T, s record.Store) record.Store
-	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey. Nil where the store has no bytes of its own.
+	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey.
+	// Nil if the store does not encode its records.
 	Corrupt func(t *testing.T, s record.Store, key any)
-	// KeepsApart tells that the store keeps apart what is large, and leaves it out of lists.
+	// KeepsApart says that the store keeps large values outside the record, and leaves them out of
+	// lists.
 	KeepsApart bool
-	// RecognisesCommit tells that the store recognises its own commit by the name of the attempt, as those must whose client library repeats requests.
+	// RecognisesCommit says that the store recognises its own commit by the name of the attempt. A
+	// store whose client library retries requests must.
 	RecognisesCommit bool
-	// MaxRecord is the size in bytes that no record may have. 0 is none.
+	// MaxRecord is a size in bytes that is too large for a record, or 0 if there is no limit.
 	MaxRecord int
-	// Abreast is how many rounds of Histories go on at a time, which suits a store behind a network. Defaults to 1.
+	// Abreast is how many rounds of Histories run concurrently, for a store behind a network.
+	// Defaults to 1.
 	Abreast int
 }
 
@@ -67,11 +75,11 @@ func Run(t *testing.T, h Harness) {
 type testCase struct {
 	name string
 	run  func(t *testing.T, s *suite)
-	// when tells whether the store claims what the case tests; nil is always.
+	// when reports whether the store has the capability that the case tests; nil is always.
 	when func(h Harness) bool
 }
 
-// A suite is what one case works with: an empty store, and its clock.
+// A suite holds the store of one case, initially empty, and its clock.
 type suite struct {
 	record.Store
 	harness Harness
@@ -90,14 +98,14 @@ type clock struct {
 	at time.Time
 }
 
-// Now is the time.
+// Now returns the current time.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// In is the time after a while.
+// In returns the time after a duration.
 func (c *clock) In(d time.Duration) time.Time { return c.Now().Add(d) }
 
 // Advance moves the clock.
@@ -125,7 +133,8 @@ func (s *suite) token(t *testing.T, key record.TokenKey) record.Token {
 	return tokens[0]
 }
 
-// commit writes what follows a loaded record, and fails the test where it can't; it gives the record as written.
+// commit writes a successor of a loaded record, and fails the test if it can't. It returns the
+// record as written.
 func (s *suite) commit(t *testing.T, loaded record.Group, change func(c *record.Commit)) record.Group {
 	t.Helper()
 	c := following(loaded, change)
@@ -135,7 +144,7 @@ func (s *suite) commit(t *testing.T, loaded record.Group, change func(c *record.
 	return c.Next
 }
 
-// following is the commit that changes a loaded record.
+// following returns the commit that changes a loaded record.
 func following(loaded record.Group, change func(c *record.Commit)) record.Commit {
 	c := record.Commit{Loaded: loaded, Next: loaded, Attempt: rand.Text()}
 	c.Next.Version++
@@ -166,7 +175,7 @@ func (s *suite) held(t *testing.T, from record.HeldKey, limit int) []record.Held
 	return held
 }
 
-// same compares by content: empty is nil, and a time is an instant.
+// same compares by content: empty equals nil, and times are compared as instants.
 func same(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if d := diff(want, got); d != "" {
@@ -175,7 +184,7 @@ func same(t *testing.T, what string, got, want any) {
 }
 
 func diff(want, got any) string {
-	if reflect.DeepEqual(want, got) { // much faster, and nearly always so
+	if reflect.DeepEqual(want, got) { // much faster, and nearly always sufficient
 		return ""
 	}
 	return cmp.Diff(want, got, cmpopts.EquateEmpty())

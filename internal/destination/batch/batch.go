@@ -4,61 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Entries is how many entries SQS, SNS and EventBridge take in one request.
+// Entries is how many entries SQS, SNS and EventBridge accept in one request.
 const Entries = 10
 
-// ErrBehind says that an earlier delivery of the group failed, so that this one was not sent.
+// ErrBehind says that this delivery was not sent because an earlier one of its group failed.
 var ErrBehind = errors.New("an earlier delivery of the group failed")
 
-// ErrNoResult says that an answer does not name an entry.
+// ErrNoResult says that a response does not list an entry.
 var ErrNoResult = errors.New("no result for the entry")
 
-// A Service takes entries of one kind. All fields are required, but those with a default.
+const (
+	maxTries   = 3 // of an entry in one Send
+	firstPause = 100 * time.Millisecond
+	maxPause   = time.Second
+)
+
+// A Service sends entries of one kind. All fields are required, except those with a default.
 type Service[E any] struct {
-	// Name says where errors happened, as in "send to queue orders".
+	// Name describes the operation in errors, as in "send to queue orders".
 	Name string
-	// Entry translates a delivery and gives its size in bytes. An error settles it, and stops its group unless it is a [*record.RefusedError].
+	// Entry converts a delivery and returns the entry's size in bytes. An error settles the
+	// delivery, and stops its group unless it is a [*record.RefusedError].
 	Entry func(d *record.Delivery) (entry E, size int, err error)
-	// Put sends up to Entries entries in one request and gives an error for each, or one for the whole request.
+	// Put sends up to Entries entries in one request. It returns an error for each, or one for the
+	// whole request.
 	Put func(ctx context.Context, entries []E) ([]error, error)
-	// Bytes is how many bytes of entries a request may hold; a larger entry goes alone.
+	// Bytes limits the total size of a request's entries; a larger entry is sent alone.
 	Bytes int
 	// Ordered says that the destination keeps the order of a group.
 	Ordered bool
-	// Tries is how often an entry is sent in one Send. Defaults to 3.
-	Tries int
-	// Pause waits before try n (2, 3, …). Defaults to exponential backoff with full jitter from 50 ms.
+	// Pause waits before try n (2, 3, …), and returns the cause if the context ends. Defaults to a
+	// random pause: of up to 100 ms before the second try, doubled before each later one.
 	Pause func(ctx context.Context, n int) error
 }
 
-// Contents marks the error of a whole request that was refused, without any effect, for what is in it. With one entry, the mark comes off.
+// Contents marks the error of a whole request that was refused because of its content, without any
+// effect. If the request has one entry, the mark is removed.
 type Contents struct{ Err error }
 
-// Error gives the text of the marked error.
+// Error returns the text of the marked error.
 func (c *Contents) Error() string { return c.Err.Error() }
 
-// Unwrap gives the marked error.
+// Unwrap returns the marked error.
 func (c *Contents) Unwrap() error { return c.Err }
 
-// Refuse marks an entry as one that the destination will never take.
+// Refuse returns an error for an entry that the destination will never take.
 func Refuse(detail string) error {
 	return &record.RefusedError{Reason: record.ReasonInvalid, Detail: detail}
 }
 
-// Again marks the error of an entry that failed through no fault of its own.
+// Again marks the error of an entry that failed for a temporary reason.
 func Again(err error) error { return &again{err} }
 
 type again struct{ error }
 
 func (a *again) Unwrap() error { return a.error }
 
-// Send sends deliveries as [record.Sender] says.
+// Send implements [record.Sender].
 func (s *Service[E]) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	r := s.newRun(deliveries)
 	for {
@@ -71,17 +78,6 @@ func (s *Service[E]) Send(ctx context.Context, deliveries []record.Delivery) []e
 			continue
 		}
 		r.put(ctx, indexes)
-	}
-}
-
-func pause(ctx context.Context, n int) error {
-	t := time.NewTimer(rand.N(50 * time.Millisecond << min(n-1, 6))) //nolint:gosec // jitter, not a secret
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 
 var errAway = errors.New("away")
 
-// service is a destination that takes notes. Bodies tell what it does with an entry, once for each word: "fail", "again", "poison", "down", "refuse".
+// service is a destination that records its requests. Bodies decide the result of an entry, once
+// for each word: "fail", "again", "poison", "down", "refuse".
 type service struct {
 	batch.Service[string]
 	requests []string
@@ -68,7 +69,7 @@ func (s *service) put(_ context.Context, entries []string) ([]error, error) {
 	return errs, nil
 }
 
-// deliveries reads "group/number body …": one delivery a line. A number of 0 has no group record.
+// deliveries parses "group/number body …": one delivery a line. A number of 0 has no group record.
 func deliveries(lines ...string) []record.Delivery {
 	var out []record.Delivery
 	for _, line := range lines {
@@ -107,6 +108,9 @@ func TestSend(t *testing.T) {
 		{"a request that fails ends the sending", true, []string{"a/1", "a/2 down", "a/3", "b/1", "b/2", "b/3"}, []string{"a/1 b/1", "a/2 b/2"}, ".!!.!!"},
 		{"a bad entry is looked for", true, []string{"a/1", "b/1", "c/1 poison", "d/1", "c/2"}, []string{"a/1 b/1 c/1 d/1", "a/1 b/1", "c/1 d/1", "c/1", "d/1", "c/2"}, "..r.."},
 		{"a request is no larger than it may be", true, []string{"a/1 " + long, "b/1 " + long, "c/1", "b/2"}, []string{"a/1 c/1", "b/1", "b/2"}, "...."},
+		{"a request may be exactly full", false, []string{"a/1 " + long, "b/1 " + long[:40]}, []string{"a/1 b/1"}, ".."},
+		{"if one half of a request fails as a whole, the other is not sent", true, []string{"a/1 fine down", "b/1", "c/1 poison", "d/1"}, []string{"a/1 b/1 c/1 d/1", "a/1 b/1"}, "!!!!"},
+		{"a failure in one half stops its group in the other", false, []string{"a/1 fine fail", "b/1", "a/2", "c/1 poison"}, []string{"a/1 b/1 a/2 c/1", "a/1 b/1", "c/1"}, "!.br"},
 		{"what is larger than a request goes alone", false, []string{"a/1 " + long + long, "a/2"}, []string{"a/1", "a/2"}, ".."},
 	} {
 		t.Run(c.name, func(t *testing.T) {

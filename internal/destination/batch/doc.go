@@ -1,14 +1,19 @@
-// Package batch sends deliveries to services that take several at once and answer for each.
+// Package batch sends deliveries to services that accept several in one request and return a result
+// for each.
 //
 // # Order
 //
-// At an ordered destination a request holds one delivery of a group at most: a service that takes the second of two and fails the first has turned them round. Elsewhere
-// the destination keeps no order, and a request holds what fits. In both cases nothing more of a group is sent after one of it has failed for good.
+// A request to an ordered destination holds at most one delivery of a group: otherwise, if the
+// service accepted the second of two and failed the first, their order would be reversed. Other
+// destinations keep no order, and a request holds as many as fit. In both cases no later delivery
+// of a group is sent after one has failed for good.
 //
 // # Errors
 //
-// An entry that the service failed through no fault of the entry is sent again, with growing pauses, as often as Service.Tries says. A whole request that failed has been
-// repeated by the SDK already: it ends the sending, because what is wrong concerns the destination, and what is left gets the same error. Only a request that is refused for
-// what is in it is taken apart, so that one bad entry does not hold up its neighbours. Any error but a refusal leaves a delivery sent or not; it is sent again under the same
-// identity.
+// If an entry fails for a temporary reason, it is sent again, with growing pauses, up to three
+// times in one Send. If a whole request fails, the SDK has retried it already: Send stops, because
+// the problem concerns the destination, and the remaining deliveries get the same error. Only a
+// request that is refused because of its content is split, so that one bad entry does not block the
+// others. After any error but a refusal, a delivery may have been sent; it is sent again under the
+// same identity.
 package batch

@@ -2,10 +2,11 @@ package batch
 
 import "strconv"
 
-// Results are those of the entries of one request, by their places, at a service that answers by the ids of entries.
+// Results are the results of one request's entries, by index, for services that identify entries by
+// id.
 type Results []error
 
-// NewResults makes the results of a number of entries: none has one yet.
+// NewResults returns results for n entries, all ErrNoResult.
 func NewResults(n int) Results {
 	r := make(Results, n)
 	for i := range r {
@@ -14,13 +15,13 @@ func NewResults(n int) Results {
 	return r
 }
 
-// ID gives the id of an entry: its place.
+// ID returns the id of an entry: its index.
 func ID(i int) *string {
 	id := strconv.Itoa(i)
 	return &id
 }
 
-// Set notes the result of the entry with an id. An id that no entry has, or none at all, is passed over.
+// Set sets the result of the entry with an id. It ignores an unknown id and nil.
 func (r Results) Set(id *string, err error) {
 	if id == nil {
 		return

@@ -5,15 +5,16 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/effectively-once/once/internal/backoff"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A turn is one delivery on its way.
+// A turn is one delivery of a Send.
 type turn[E any] struct {
 	entry   E
 	size    int
 	group   record.GroupKey
-	grouped bool // it has an order to keep
+	grouped bool // the order of its group must be kept
 	tries   int
 	settled bool
 	err     error
@@ -36,7 +37,7 @@ func (s *Service[E]) newRun(deliveries []record.Delivery) *run[E] {
 	return r
 }
 
-// next gives the deliveries of the next request, in order.
+// next returns the deliveries of the next request, in order.
 func (r *run[E]) next() []int {
 	var indexes []int
 	size := 0
@@ -59,7 +60,8 @@ func (r *run[E]) next() []int {
 	return indexes
 }
 
-// open reports whether a delivery is still to be sent, and settles it where that shows only now.
+// open reports whether a delivery is still to be sent. It settles a delivery that follows a failed
+// one of its group.
 func (r *run[E]) open(i int) bool {
 	t := &r.turns[i]
 	first, stopped := r.failed[t.group]
@@ -73,7 +75,7 @@ func (r *run[E]) open(i int) bool {
 	return !t.settled
 }
 
-// wait pauses where an entry has been tried before.
+// wait pauses if an entry has been tried before.
 func (r *run[E]) wait(ctx context.Context, indexes []int) error {
 	tries := 0
 	for _, i := range indexes {
@@ -85,7 +87,7 @@ func (r *run[E]) wait(ctx context.Context, indexes []int) error {
 	if r.Pause != nil {
 		return r.Pause(ctx, tries+1)
 	}
-	return pause(ctx, tries+1)
+	return backoff.Sleep(ctx, backoff.Full(tries, firstPause, maxPause))
 }
 
 // put sends one request, or halves of it.
@@ -113,7 +115,7 @@ func (r *run[E]) put(ctx context.Context, indexes []int) {
 	}
 }
 
-// note takes down the result of each entry.
+// note records the result of each entry.
 func (r *run[E]) note(indexes []int, errs []error) {
 	for k, i := range indexes {
 		t := &r.turns[i]
@@ -123,7 +125,7 @@ func (r *run[E]) note(indexes []int, errs []error) {
 		}
 		t.tries++
 		if repeat, ok := errors.AsType[*again](err); ok {
-			if err = repeat.error; t.tries < r.limit() {
+			if err = repeat.error; t.tries < maxTries {
 				continue
 			}
 		}
@@ -131,14 +133,7 @@ func (r *run[E]) note(indexes []int, errs []error) {
 	}
 }
 
-func (r *run[E]) limit() int {
-	if r.Tries > 0 {
-		return r.Tries
-	}
-	return 3
-}
-
-// settle ends a delivery. One that failed for good stops its group; a refused one stops nothing.
+// settle ends a delivery. One that failed for good stops its group; a refused one does not.
 func (r *run[E]) settle(i int, err error) {
 	t := &r.turns[i]
 	t.settled, t.err = true, err
@@ -150,7 +145,7 @@ func (r *run[E]) settle(i int, err error) {
 	}
 }
 
-// stop ends everything that is open.
+// stop ends all open deliveries.
 func (r *run[E]) stop(err error) {
 	for i := range r.turns {
 		if !r.turns[i].settled {

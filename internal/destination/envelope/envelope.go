@@ -1,9 +1,12 @@
-// Package envelope translates deliveries into messages for queues and topics outside, by the contract of package wire, so that another system of this kind can take them in
-// and any other consumer finds what it needs to drop duplicates.
+// Package envelope converts deliveries to messages for external queues and topics, by the contract
+// of package wire. Another system of this kind can receive them, and any other consumer can drop
+// duplicates.
 //
-//	body             the effect's, as it is; in base64 where SQS takes no such text, and a dash where it is empty: once-meta then says so
-//	once-id          the delivery's identity, the same however often it is sent; behind a tilde its SHA-256 in hexadecimal where it has more than 256 bytes
-//	once-stream      the stream that sends, or the one that the effect's header once-stream names
+//	body             the effect's body, unchanged; base64 if SQS does not accept it as text, a dash
+//	                 if it is empty: once-meta then has the encoding
+//	once-id          the delivery's identity, the same for every copy; if it is longer than 256
+//	                 bytes, a tilde and its SHA-256 in hexadecimal
+//	once-stream      the sending stream, or the stream in the effect's header once-stream
 //	once-group       the group at the destination
 //	Content-Type     the effect's content type
 //	its own name     each header of the effect, as many as fit
@@ -11,9 +14,11 @@
 //
 // # Limits
 //
-// There are ten attributes at most: SQS takes no more, and drops what comes with more from a topic by raw delivery. Beside a content type six headers fit, or five
-// where there is a once-meta: traceparent and tracestate first, then by name. A header whose name or value is none for an attribute goes to once-meta too. Other headers
-// that begin with once- are the contract's names and are left out, but for once-event.
+// There are at most ten attributes: SQS accepts no more, and drops a message with more that comes
+// from a topic by raw delivery. Besides a content type six headers fit, or five if there is a
+// once-meta: traceparent and tracestate first, then by name. A header that is not valid as an
+// attribute is put into once-meta too. Other headers whose names begin with once- are reserved by
+// the contract and left out, except once-event.
 package envelope
 
 import (
@@ -23,12 +28,14 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
 )
 
-// Seal gives the message for a delivery. Its message group is the group at the destination, its deduplication id the identity; where SQS takes such a text for neither, or
-// it begins with a tilde, a tilde and the SHA-256 in hexadecimal. What no queue would take is a [*record.RefusedError].
+// Seal returns the message for a delivery. Its message group is the group at the destination, its
+// deduplication id the identity. If SQS does not accept one of them, or if it begins with a tilde,
+// a tilde and its SHA-256 in hexadecimal is used. If no queue would accept the message, Seal
+// returns a [*record.RefusedError].
 func Seal(d *record.Delivery) (queue.Message, error) {
 	var x meta
 	m := queue.Message{Group: name(d.Target), DedupID: name(d.Identity), Attributes: map[string]string{}}
@@ -56,7 +63,7 @@ func Seal(d *record.Delivery) (queue.Message, error) {
 	return m, nil
 }
 
-// Size is the size of a message as SQS and SNS count it.
+// Size returns the size of a message as SQS and SNS count it.
 func Size(m *queue.Message) int {
 	n := len(m.Body)
 	for name, value := range m.Attributes {
@@ -65,7 +72,8 @@ func Size(m *queue.Message) int {
 	return n
 }
 
-// identity is the id of the message at a system that takes it in. Nobody's identity begins with a tilde: streams do not.
+// identity returns the id of the message at a receiving system. No identity begins with a tilde,
+// because stream names do not.
 func identity(id string) string {
 	if len(id) <= record.MaxName {
 		return id
@@ -73,7 +81,7 @@ func identity(id string) string {
 	return hashed(id)
 }
 
-// name is a message group or a deduplication id.
+// name returns a message group or a deduplication id.
 func name(s string) string {
 	if queue.ValidGroup(s) && s[0] != '~' {
 		return s
@@ -86,7 +94,7 @@ func hashed(s string) string {
 	return "~" + hex.EncodeToString(sum[:])
 }
 
-// stream is the stream at a system that takes the message in.
+// stream returns the stream of the message at a receiving system.
 func stream(d *record.Delivery) string {
 	for name, value := range d.Effect.Headers {
 		if strings.EqualFold(name, wire.AttrStream) && record.ValidStream(value) == nil {

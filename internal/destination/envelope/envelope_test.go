@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/destination/envelope"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
 )
 
 func delivery(e record.Effect) record.Delivery {
@@ -45,24 +44,17 @@ func TestAConsumerFindsIdentityGroupAndHeaders(t *testing.T) {
 	}
 }
 
-// receive is what another system makes of a message.
+// receive decodes a message as another system does.
 func receive(t *testing.T, m queue.Message) record.Message {
 	t.Helper()
-	received := events.SQSMessage{
-		MessageId: "m", Body: m.Body, Attributes: map[string]string{"MessageGroupId": m.Group, "MessageDeduplicationId": m.DedupID},
-		MessageAttributes: map[string]events.SQSMessageAttribute{},
-	}
-	for name, value := range m.Attributes {
-		received.MessageAttributes[name] = events.SQSMessageAttribute{DataType: "String", StringValue: &value}
-	}
-	got, origin, err := wire.FromSQS(received, wire.Defaults{})
+	got, origin, err := wire.FromQueue(&queue.Delivery{Message: m, ID: "m"}, wire.Defaults{})
 	if err != nil || origin != wire.FromSender {
 		t.Errorf("origin %v, %v", origin, err)
 	}
 	return got
 }
 
-func TestAnotherSystemTakesInWhatIsSent(t *testing.T) {
+func TestAnotherSystemAcceptsSentMessages(t *testing.T) {
 	many := map[string]string{"empty": "", "a name": "with a space", "traceparent": "00-1-2-01", "odd": "\x01"}
 	for i := range 20 {
 		many[fmt.Sprint("header-", i)] = fmt.Sprint(i)
@@ -115,7 +107,7 @@ func TestAnEffectMayNameTheStreamAtTheDestination(t *testing.T) {
 	}
 }
 
-func TestWhatNoQueueTakesIsRefused(t *testing.T) {
+func TestAMessageThatNoQueueAcceptsIsRefused(t *testing.T) {
 	d := delivery(record.Effect{Body: make([]byte, queue.MaxSize)})
 	_, err := envelope.Seal(&d)
 	if refused, ok := errors.AsType[*record.RefusedError](err); !ok || refused.Reason != record.ReasonInvalid {

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/wire"
+	"github.com/effectively-once/once/internal/queue/wire"
 )
 
 const contentType = "Content-Type"
 
-// meta is the once-meta attribute, as far as anybody may write it.
+// meta holds the fields of the once-meta attribute that any sender may set.
 type meta struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
@@ -26,7 +26,8 @@ func (x *meta) needed() bool {
 	return x.ContentType+x.Encoding+x.ID+x.Group != "" || len(x.Headers) > 0
 }
 
-// encode writes JSON that SQS takes: U+FFFE and U+FFFF are no characters of XML, and JSON has an escape for them.
+// encode returns JSON that SQS accepts: U+FFFE and U+FFFF are not allowed in XML, so they are
+// escaped.
 func (x *meta) encode() string {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -35,7 +36,7 @@ func (x *meta) encode() string {
 	return strings.NewReplacer("\uFFFE", `\ufffe`, "\uFFFF", `\uffff`).Replace(strings.TrimRight(b.String(), "\n"))
 }
 
-// headers puts as many headers as fit into attributes, and gives the others.
+// headers adds as many headers as fit to attributes, and returns the others.
 func headers(all, attributes map[string]string, needed bool) map[string]string {
 	rest := map[string]string{}
 	var fit []string
@@ -63,7 +64,7 @@ func headers(all, attributes map[string]string, needed bool) map[string]string {
 	return rest
 }
 
-// rank sorts a trace's headers first: it is followed across queues by them.
+// rank sorts the headers of a trace first, so that it can be followed across queues.
 func rank(name string) int {
 	if strings.EqualFold(name, "traceparent") || strings.EqualFold(name, "tracestate") {
 		return 0

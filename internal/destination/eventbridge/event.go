@@ -10,7 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// detail is the detail of an event: what a line of a file destination has, the identity and the incarnation.
+// detail is the detail of an event: the fields of a file destination's line, plus identity and
+// incarnation.
 type detail struct {
 	Identity    string            `json:"identity"`
 	Stream      string            `json:"stream"`
@@ -27,7 +28,7 @@ type detail struct {
 	BodyBase64  []byte            `json:"body_base64,omitempty"`
 }
 
-// describe writes the detail of a delivery.
+// describe returns the detail of a delivery.
 func describe(d *record.Delivery) (string, error) {
 	e := &d.Effect
 	x := detail{
@@ -68,10 +69,10 @@ func isJSON(contentType string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-// maxDetailType is how many characters EventBridge takes.
+// maxDetailType is how many characters EventBridge accepts.
 const maxDetailType = 128
 
-// detailType is what the effect's header detail-type says, or the stream.
+// detailType returns the effect's header detail-type, or the stream.
 func detailType(d *record.Delivery) string {
 	for name, value := range d.Effect.Headers {
 		if strings.EqualFold(name, "detail-type") && value != "" && utf8.RuneCountInString(value) <= maxDetailType {

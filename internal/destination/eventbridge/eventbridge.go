@@ -2,31 +2,36 @@
 //
 // # Events
 //
-// An event's source is "once." and the stream that sends; its detail-type is what the effect's header detail-type says, of at most 128 characters, or else the stream. Its detail
-// is a JSON object:
+// An event's source is "once." and the sending stream. Its detail-type is the effect's header
+// detail-type, if it has at most 128 characters, or else the stream. Its detail is a JSON object:
 //
-//	identity                     the delivery's, the same however often it is sent
-//	stream, group, number        where it comes from, and its number there
-//	incarnation                  when the group began, in Unix milliseconds: a group that was forgotten numbers from 1 again, under a new one
-//	id, source, epoch, sequence  of the message that was forwarded
+//	identity                     the delivery's identity, the same for every copy
+//	stream, group, number        the sending group, and the effect's number there
+//	incarnation                  when the group began, in Unix milliseconds: if a group is
+//	                             forgotten, it numbers from 1 again under a new incarnation
+//	id, source, epoch, sequence  of the forwarded message
 //	content_type, headers        the effect's
-//	body                         as JSON where the content type is JSON, or there is none, and it is JSON; else as a string; body_base64 where it is no UTF-8
+//	body                         as JSON if it is JSON, and the content type is JSON or missing;
+//	                             otherwise as a string; body_base64 if it is not UTF-8
 //
-// What is empty is left out. So a rule matches {"source": ["once.orders"], "detail": {"body": {"status": ["paid"]}}}, and a target finds the identity in $.detail.identity.
+// Empty fields are left out. So a rule can match {"source": ["once.orders"], "detail": {"body":
+// {"status": ["paid"]}}}, and a target finds the identity in $.detail.identity.
 //
 // # Order
 //
-// EventBridge keeps no order and drops nothing: a target sees an event more than once and drops duplicates by the identity; by the incarnation as well if
-// it remembers them for longer than the group is remembered.
+// EventBridge keeps no order and drops no duplicates: a target may receive an event more than once
+// and has to deduplicate by the identity. If it remembers identities for longer than the group is
+// kept, it has to use the incarnation too.
 //
 // # Errors
 //
-// An event that is certainly too large, or that EventBridge calls malformed, is a [*record.RefusedError]. Any other error is an ordinary one, and the delivery
-// is sent again under the same identity.
+// If an event is certainly too large, or EventBridge reports it as malformed, the error is a
+// [*record.RefusedError]. After any other error the delivery is sent again under the same identity.
 //
 // # Limits
 //
-// An event and a request hold 1 MB. A bus that is given by ARN is asked in the ARN's region.
+// An event and a request are limited to 1 MB. For a bus that is named by ARN, the ARN's region is
+// used.
 package eventdest
 
 import (
@@ -45,28 +50,29 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Client is what the destination asks of EventBridge; *eventbridge.Client is one.
+// Client is the part of the EventBridge API that the destination uses; *eventbridge.Client
+// implements it.
 type Client interface {
 	PutEvents(ctx context.Context, in *eventbridge.PutEventsInput, options ...func(*eventbridge.Options)) (*eventbridge.PutEventsOutput, error)
 }
 
 const (
-	requestBytes = 1_000_000 // what fits into a request wherever a megabyte is counted
-	maxEvent     = 1 << 20   // no event is larger, however it is counted
-	surelyTaken  = 250_000   // what EventBridge has always taken
+	requestBytes = 1_000_000 // a size that fits into a request for every definition of a megabyte
+	maxEvent     = 1 << 20   // the largest size of an event for every definition
+	surelyTaken  = 250_000   // a size that EventBridge has always accepted
 )
 
 // A Sender sends to one bus.
 type Sender struct {
 	client Client
 	bus    string
-	region string // empty is the client's
+	region string // if empty, the client's region
 	batch  batch.Service[types.PutEventsRequestEntry]
 }
 
 var _ record.Sender = (*Sender)(nil)
 
-// New makes a sender to a bus's name or ARN. It does no call.
+// New returns a sender to a bus, by name or ARN. It makes no call.
 func New(client Client, bus string) (*Sender, error) {
 	s := &Sender{client: client, bus: bus}
 	if arn.IsARN(bus) {
@@ -102,7 +108,7 @@ func (s *Sender) entry(d *record.Delivery) (types.PutEventsRequestEntry, int, er
 	return e, n, nil
 }
 
-// size is the size of an event as EventBridge counts it.
+// size returns the size of an event as EventBridge counts it.
 func size(e *types.PutEventsRequestEntry) int {
 	return len(*e.Source) + len(*e.DetailType) + len(*e.Detail)
 }
@@ -126,7 +132,8 @@ func (s *Sender) put(ctx context.Context, entries []types.PutEventsRequestEntry)
 	return errs, nil
 }
 
-// whole marks the errors of a request that are about what is in it: a limit may be lower somewhere than here.
+// whole marks errors of a request that are caused by its content: in some region a limit may be
+// lower.
 func whole(err error, entries []types.PutEventsRequestEntry) error {
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -142,7 +149,7 @@ func whole(err error, entries []types.PutEventsRequestEntry) error {
 	return err
 }
 
-// result is the error of one entry; nil where the event is taken.
+// result returns the error of one entry, or nil if the event was accepted.
 func result(e *types.PutEventsResultEntry) error {
 	code := aws.ToString(e.ErrorCode)
 	err := fmt.Errorf("%s: %s", code, aws.ToString(e.ErrorMessage))

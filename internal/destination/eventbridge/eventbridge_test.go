@@ -19,7 +19,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/awsconfig"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/destination/batch"
 	eventdest "github.com/effectively-once/once/internal/destination/eventbridge"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -77,7 +78,7 @@ func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
 	}
 }
 
-// listen makes a bus, and a queue that gets what is paid; it gives the queue's URL.
+// listen makes a bus, and a queue that receives paid orders; it returns the queue's URL.
 func listen(t *testing.T, client *eventbridge.Client, queues *sqs.Client, name string) string {
 	t.Helper()
 	queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
@@ -113,12 +114,12 @@ func listen(t *testing.T, client *eventbridge.Client, queues *sqs.Client, name s
 	return aws.ToString(queue.QueueUrl)
 }
 
-// request is what a bus is asked.
+// request is the body of a request to a bus.
 type request struct {
 	Entries []struct{ Source, DetailType, Detail, EventBusName string }
 }
 
-// serve makes a stock client of a service that answers as it is told.
+// serve returns a stock client of a service that answers by a function.
 func serve(t *testing.T, answer func(w http.ResponseWriter, in request)) *eventbridge.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,7 +143,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, in request)) *eventb
 	})
 }
 
-// result writes the fate of entries: an error code for each, empty for success.
+// result writes the results of entries: an error code for each, empty for success.
 func result(w http.ResponseWriter, codes ...string) {
 	var entries []map[string]string
 	failed := 0
@@ -157,7 +158,7 @@ func result(w http.ResponseWriter, codes ...string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"FailedEntryCount": failed, "Entries": entries})
 }
 
-func TestTheDetailIsWhatALineOfAFileIs(t *testing.T) {
+func TestTheDetailHasTheFieldsOfALineOfAFile(t *testing.T) {
 	for _, c := range []struct{ contentType, body, want string }{
 		{"application/json; charset=utf-8", "{\"a\": 1,\n\"b\": \"<\"}", `"content_type":"application/json; charset=utf-8","headers":{"Detail-Type":"OrderPaid"},"body":{"a":1,"b":"<"}`},
 		{"", `[1]`, `"headers":{"Detail-Type":"OrderPaid"},"body":[1]`},
@@ -214,7 +215,7 @@ func TestEachEntryHasItsOwnFate(t *testing.T) {
 	}
 }
 
-func TestWhatIsTooLargeForABusIsRefusedAloneAndABadRequestIsNot(t *testing.T) {
+func TestAnEventTooLargeForABusIsRefusedAloneAndABadRequestIsNot(t *testing.T) {
 	for _, c := range []struct {
 		size    int
 		refused bool
@@ -243,10 +244,19 @@ func TestWhatIsTooLargeForABusIsRefusedAloneAndABadRequestIsNot(t *testing.T) {
 }
 
 func TestATargetIsANameOrAnARN(t *testing.T) {
-	for _, bus := range []string{"", "arn:aws:sqs:us-east-1:123456789012:queue", "a bus"} {
+	for _, bus := range []string{"", "arn:aws:sqs:us-east-1:123456789012:queue", "a bus", "arn:aws:events:eu-west-1:123456789012:rule/orders"} {
 		if _, err := eventdest.New(nil, bus); err == nil {
 			t.Errorf("%q is taken", bus)
 		}
 	}
 	open(t, nil, "arn:aws:events:eu-west-1:123456789012:event-bus/orders")
+}
+
+func TestAnEntryWithNeitherAnIDNorAnErrorHasNoResult(t *testing.T) {
+	client := serve(t, func(w http.ResponseWriter, _ request) {
+		_, _ = io.WriteString(w, `{"FailedEntryCount":0,"Entries":[{}]}`)
+	})
+	if errs := open(t, client, "bus").Send(t.Context(), []record.Delivery{delivery(1, "", "1")}); !errors.Is(errs[0], batch.ErrNoResult) {
+		t.Errorf("got %v", errs[0])
+	}
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// What the killed process has to write: groups of numbered deliveries and as many without a number.
+// The deliveries that the killed process writes: groups of numbered ones and as many without a
+// number.
 const (
 	crashFolder  = "ONCE_TEST_CRASH_FOLDER"
 	crashGroups  = 8
@@ -79,7 +80,8 @@ func TestEachLineIsThereOnceAfterKillsAtRandomMoments(t *testing.T) {
 	}
 }
 
-// killed runs the publisher, kills it after some of its steps, and reports false when it had finished before.
+// killed runs the publisher, kills it after some of its steps, and reports false when it had
+// finished before.
 func killed(t *testing.T, dir string) bool {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -106,8 +108,8 @@ func killed(t *testing.T, dir string) bool {
 	return true
 }
 
-// publishUntilKilled sends what the database does not say is done, and, as the engine does, notes what is done without syncing it. It prints
-// a byte after each step.
+// publishUntilKilled sends the deliveries that the database does not mark as done, and, like the
+// engine, marks them without syncing. It prints a byte after each step.
 func publishUntilKilled(dir string) error {
 	db, err := pebbledb.Open(filepath.Join(dir, "db"), nil)
 	if err != nil {

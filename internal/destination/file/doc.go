@@ -1,48 +1,61 @@
-// Package file is a destination that appends one line of JSON for each delivery to a file, once each, across kill -9 and power loss.
+// Package file is a destination that appends one line of JSON for each delivery to a file, exactly
+// once each, across kill -9 and power loss.
 //
 // # Why a line is neither lost nor doubled
 //
-// The store keeps, for each file, its committed length, and for what was written a mark. One writer for each file works in rounds:
+// For each file the store keeps its committed length and a mark for the written deliveries. One
+// writer for each file works in rounds:
 //
 //  1. leave out the deliveries that are marked,
-//  2. write the lines of the others behind the committed length, in one call,
+//  2. write the lines of the others after the committed length, in one call,
 //  3. fsync the file,
 //  4. put the new committed length and the marks in one batch, not synced,
 //  5. answer the callers.
 //
-// The batch may stay unsynced because it shares its write-ahead log with everything that relies on it: the engine marks messages done and clears
-// pending effects only after step 5, so those records come later in the same log, and a log is lost from its end only. So after a crash
-// either the batch is there, and with it the lines, because step 3 came before it was handed to the log; or it is not there, and then no clear and
-// no done mark is there either: the effects are still pending or their message is not acknowledged, what was written behind the
-// committed length is cut off at the next Open, and they come again. Making the batch durable later, together with anybody's synced write, keeps
-// this order; that is what makes it correct across power loss as well.
+// The batch need not be synced because all later records that depend on it share its write-ahead
+// log: the engine marks messages done and clears pending effects only after step 5. These records
+// follow in the same log, and a crash loses only the end of a log. So after a crash there are two
+// cases:
 //
-// A length is in the store, synced, before the first byte is written, so that a file without one is a file that was here before us: what it
-// holds is kept, and lines are appended.
+//   - The batch is there. Then the lines are too, because step 3 came before the batch was written.
+//   - The batch is not there. Then no clear and no done mark is there either: the effects are still
+//     pending, or their message is not acknowledged. The next Open truncates the file to the
+//     committed length, and the deliveries are sent again.
+//
+// A later synced write makes the batch durable in the same order, so this also holds for a power
+// loss.
+//
+// A length is in the store, synced, before the first byte is written. So a file without a length
+// existed before: its content is kept, and lines are appended.
 //
 // # Marks
 //
-// Numbered deliveries of a group arrive in the order of their numbers, and a delivery is settled before the next one of its group is
-// sent. One mark for each group, the last number written, therefore tells of all of them. A delivery without a number has a mark of its
-// own under its identity. Marks are forgotten after a time, see [Options]. Two destinations that name the same file share one
-// sender, and so an effect that goes to both is one line.
+// Numbered deliveries of a group arrive in the order of their numbers, and a delivery is settled
+// before the next one of its group is sent. So one mark for each group is enough: the last number
+// written. A delivery without a number has its own mark under its identity. Marks expire, see
+// [Options]. Two destinations that name the same file share one sender, so an effect that goes to
+// both is one line.
 //
 // # Errors
 //
-// A short write, a full disk or a failed fsync fails the round: all its deliveries get the error, the file is opened anew and cut
-// back to its committed length. After a failed fsync nothing that the page cache says about the file is believed: bytes that were
-// not recorded are cut off and written again.
+// A short write, a full disk or a failed fsync fails the round: all its deliveries get the error,
+// and the file is reopened and truncated to its committed length. After a failed fsync the content
+// of the page cache is not trusted: bytes that were not recorded are truncated and written again.
 //
-// Every record has a format number and a checksum. A corrupt one is an error that wraps [record.ErrCorrupt], never one that is not there: a corrupt length keeps the
-// file from being opened until somebody moves it away, a corrupt mark keeps its group's, or its identity's, deliveries from being sent, and those alone. That is so of
-// records that the database gives back and that are not what was written. Where the database itself finds a table damaged and gives nothing, each round that looks there fails
-// with all its deliveries: what else such a database has lost nobody knows.
+// Every record has a format number and a checksum. If it is corrupt, the error wraps
+// [record.ErrCorrupt]; it never reads as missing. If the length is corrupt, the file can't be
+// opened until somebody moves it away. If a mark is corrupt, only the deliveries of its group or
+// identity fail. If the database itself detects a damaged table, each round that reads there fails
+// with all its deliveries, because such a database may have lost other records too.
 //
-// A file beside it, .NAME.owner, names the database that opened the file last, durably before its first line. Any other one that knows the file refuses it.
+// A file next to it, .NAME.owner, names the database that opened the file last, durably before its
+// first line. Any other database that knows the file refuses it.
 //
 // # Limits
 //
-// The file belongs to one process and to one database; what others append is cut off. A reader that follows the file may see lines
-// that a crash takes back and that come again, in another order; what lies before the committed length never changes. The marks know
-// a file by its absolute path: moved together with its database, it is a new one. The network file system or disk must honour fsync.
+// The file belongs to one process and to one database; lines that others append are truncated. A
+// reader that follows the file may see lines that a crash undoes and that are written again, in
+// another order; the part before the committed length never changes. The marks identify a file by
+// its absolute path: if it is moved together with its database, it is a new file. The network file
+// system or disk must honour fsync.
 package file

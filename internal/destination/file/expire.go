@@ -12,12 +12,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// walkFactor times the limit of an Expire is how many marks it looks at.
+// walkFactor times the limit of an Expire is how many marks it reads.
 const walkFactor = 20
 
-// Expire deletes up to limit marks that have expired, and tells how many it deleted. It looks at a part of the marks, some times as
-// many as it may delete, and the next call goes on from there: with millions of marks, of which few have expired, one call takes no
-// longer. Marks read as absent once they have expired, deleted or not. Corrupt ones stay, and are logged.
+// Expire deletes up to limit expired marks, and returns how many it deleted. It reads a part of the
+// marks, some times as many as it may delete, and the next call continues there: so a call is fast
+// even if there are millions of marks and few have expired. Expired marks read as absent, whether
+// deleted or not. Corrupt ones stay, and are logged.
 func (s *Sender) Expire(ctx context.Context, limit int) (int, error) {
 	r := &request{done: make(chan struct{})}
 	err := s.collect(ctx, r, limit)
@@ -33,7 +34,7 @@ func (s *Sender) Expire(ctx context.Context, limit int) (int, error) {
 	return r.deleted, nil
 }
 
-// collect looks for up to limit marks that have expired.
+// collect looks for up to limit expired marks.
 func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
 	s.mu.Lock()
 	lower := s.cursor
@@ -59,7 +60,7 @@ func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
 			break
 		}
 		_, expires, err := parseMark(it.Key(), it.Value())
-		if err != nil { // it says that something was written, and must not be forgotten
+		if err != nil { // it is proof of a written line, and must be kept
 			corrupt++
 			continue
 		}
@@ -77,8 +78,9 @@ func (s *Sender) collect(ctx context.Context, r *request, limit int) error {
 	return it.Error()
 }
 
-// forget deletes the marks that an Expire found, unless they have been written again since. Only the writer may: between its look at
-// a mark and the record of its round nobody else may change one.
+// forget deletes the marks that an Expire found, unless they have been written again since. Only
+// the writer may do so: no other goroutine may change a mark between the writer's read of it and
+// the record of its round.
 func (s *Sender) forget(p *plan, r *request) error {
 	if len(r.expired) > 0 {
 		p.depends = append(p.depends, &r.forgot)
@@ -88,7 +90,8 @@ func (s *Sender) forget(p *plan, r *request) error {
 			continue
 		}
 		live, err := s.marks.covers(&mark{key: string(key)}, s.options.Now())
-		if errors.Is(err, record.ErrCorrupt) { // since it was found; the deliveries of this round must not wait for it
+		// damaged since it was found; the deliveries of this round must not fail because of it
+		if errors.Is(err, record.ErrCorrupt) {
 			continue
 		}
 		if err == nil && !live {

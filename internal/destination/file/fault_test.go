@@ -12,8 +12,16 @@ import (
 // A faulty handle fails at the calls that its test chose.
 type faulty struct {
 	handle
-	writeAt func(handle, []byte, int64) (int, error)
-	sync    func(handle) error
+	writeAt  func(handle, []byte, int64) (int, error)
+	sync     func(handle) error
+	truncate func(handle, int64) error
+}
+
+func (f *faulty) Truncate(size int64) error {
+	if f.truncate != nil {
+		return f.truncate(f.handle, size)
+	}
+	return f.handle.Truncate(size)
 }
 
 func (f *faulty) WriteAt(p []byte, at int64) (int, error) {
@@ -30,7 +38,7 @@ func (f *faulty) Sync() error {
 	return f.handle.Sync()
 }
 
-// faults opens files that fail as the current one of its fields says.
+// faults opens files that fail as its current fields say.
 type faults struct {
 	faulty
 	opened int
@@ -47,7 +55,8 @@ func (f *faults) open(path string, flag int) (handle, error) {
 		writeAt: func(h handle, p []byte, at int64) (int, error) {
 			return (&faulty{handle: h, writeAt: f.writeAt}).WriteAt(p, at)
 		},
-		sync: func(h handle) error { return (&faulty{handle: h, sync: f.sync}).Sync() },
+		sync:     func(h handle) error { return (&faulty{handle: h, sync: f.sync}).Sync() },
+		truncate: func(h handle, size int64) error { return (&faulty{handle: h, truncate: f.truncate}).Truncate(size) },
 	}, nil
 }
 
@@ -74,7 +83,7 @@ func TestATornWriteFailsTheRoundAndLeavesNothing(t *testing.T) {
 	b.want("a/1", "a/2", "x")
 }
 
-func TestAfterAFailedSyncTheFileIsOpenedAnewAndTheLinesAreWrittenAgain(t *testing.T) {
+func TestAfterAFailedSyncTheFileIsReopenedAndTheLinesAreRewritten(t *testing.T) {
 	b := newBench(t)
 	var f faults
 	s := b.open(Options{open: f.open})
@@ -117,4 +126,20 @@ func TestASenderRecoversWhenItsFileCouldNotBeOpened(t *testing.T) {
 	broken, f.sync = false, nil
 	b.send(s, named("a/1"))
 	b.want("a/1")
+}
+
+// A crash in the middle of a write leaves the beginning of a line behind the recorded length.
+func TestALineIsNotWrittenWhileTheRestOfATornOneCanNotBeCutOff(t *testing.T) {
+	b := newBench(t)
+	var f faults
+	s := b.open(Options{open: f.open})
+	b.send(s, named("a/1"))
+	b.append(`{"stream":"torn","a line that is longer than the next one":"`)
+	f.truncate = func(handle, int64) error { return syscall.EIO }
+	if errs := s.Send(t.Context(), []record.Delivery{named("a/2")}); !errors.Is(errs[0], syscall.EIO) {
+		t.Errorf("got %v, want the error of the cut", errs[0])
+	}
+	f.truncate = nil
+	b.send(s, named("a/2"))
+	b.want("a/1", "a/2")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A handle is what the sender needs of an open file.
+// A handle is the part of an open file that the sender uses.
 type handle interface {
 	io.ReaderAt
 	io.WriterAt
@@ -35,7 +35,7 @@ func openFile(path string, flag int) (handle, error) {
 	return f, nil
 }
 
-// A ShortError says that a file lost lines that were committed. Nobody but a person can tell what to do about it.
+// A ShortError says that a file lost committed lines. Only a person can decide what to do.
 type ShortError struct {
 	Path      string
 	Size      int64 // in bytes
@@ -47,14 +47,15 @@ func (e *ShortError) Error() string {
 		"or move the file away to begin a new one", e.Path, e.Size, e.Committed)
 }
 
-// A replacedError says that the path no longer leads to the open file, so that nobody would see what was written.
+// A replacedError says that the path no longer leads to the open file, so that no reader would see
+// the written lines.
 type replacedError struct{ path string }
 
 func (e *replacedError) Error() string {
 	return e.path + " was moved away or removed while it was written"
 }
 
-// append writes behind the committed length and makes it durable. It leaves an error to restore.
+// append writes after the committed length and syncs. After an error, the caller calls restore.
 func (s *Sender) append(lines []byte) error {
 	if s.file == nil {
 		if err := s.reopen(); err != nil {
@@ -73,8 +74,8 @@ func (s *Sender) append(lines []byte) error {
 	return s.reachable(s.length + int64(len(lines)))
 }
 
-// reachable makes sure that the lines are where the path leads: a file that was renamed or removed is
-// still written without an error, and its lines would be lost with it.
+// reachable checks that the path leads to the open file: a renamed or removed file can be written
+// without an error, and its lines would be lost with it.
 func (s *Sender) reachable(size int64) error {
 	mine, err := s.file.Stat()
 	if err != nil {
@@ -91,7 +92,8 @@ func (s *Sender) reachable(size int64) error {
 	return err
 }
 
-// restore brings the file back to its committed length after a failed round. If it can't, the next round will have to.
+// restore truncates the file to its committed length after a failed round. If that fails, the next
+// round does it.
 func (s *Sender) restore() {
 	s.drop()
 	if err := s.reopen(); err != nil {
@@ -101,12 +103,13 @@ func (s *Sender) restore() {
 
 func (s *Sender) drop() {
 	if s.file != nil {
-		_ = s.file.Close() // what it holds beyond the committed length is given up
+		_ = s.file.Close() // its content beyond the committed length is discarded
 		s.file = nil
 	}
 }
 
-// reopen opens the file at its committed length, as the store has it: what this process remembers may be wrong after a failed write.
+// reopen opens the file at the committed length in the store, because the length in memory may be
+// wrong after a failed write.
 func (s *Sender) reopen() error {
 	f, err := s.options.open(s.path, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +130,8 @@ func (s *Sender) reopen() error {
 	return nil
 }
 
-// committed gives the committed length of an open file. A file of which the store has none is adopted.
+// committed returns the committed length of an open file. If the store has none, the file is
+// adopted.
 func (s *Sender) committed(f handle) (int64, error) {
 	length, known, err := s.marks.length()
 	switch {
@@ -139,7 +143,8 @@ func (s *Sender) committed(f handle) (int64, error) {
 	return s.adopt(f)
 }
 
-// unreadable adds to the error of a corrupt record what can be done. The marks are records of their own, so that they tell in a new file what is in the old one.
+// unreadable adds instructions to the error of a corrupt record. The marks are separate records, so
+// they remain valid for a new file.
 func (s *Sender) unreadable(err error) error {
 	if !errors.Is(err, record.ErrCorrupt) {
 		return err
@@ -148,8 +153,9 @@ func (s *Sender) unreadable(err error) error {
 		"in which the last lines of the old one may come again, and no others", err, s.path)
 }
 
-// create begins a new file, and forgets the length of the old one first: beside a length, the empty file that a crash may leave would be one that somebody cut. Without
-// one it is adopted. The old length may be corrupt, as it is of no use any more.
+// create begins a new file. It deletes the length of the old one first: after a crash, an empty
+// file with a length would look truncated; without a length it is adopted. The old length may be
+// corrupt, because it is no longer needed.
 func (s *Sender) create() (handle, error) {
 	length, known, err := s.marks.length()
 	switch {
@@ -177,7 +183,7 @@ func (s *Sender) create() (handle, error) {
 	return f, nil
 }
 
-// adopt keeps what is in a file that the store does not know, and makes its last line complete.
+// adopt keeps the content of a file that the store does not know, and completes its last line.
 func (s *Sender) adopt(f handle) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -202,14 +208,15 @@ func (s *Sender) adopt(f handle) (int64, error) {
 	if err := f.Sync(); err != nil {
 		return 0, err
 	}
-	// Whoever is killed after the signature adopts the file again. Killed after the length, it would know a file that another folder has signed, and refuse it.
+	// After a crash at this point the file is adopted again. If the length came first, it would be
+	// a known file with the signature of another folder, and be refused.
 	if err := s.sign(); err != nil {
 		return 0, err
 	}
 	return size, s.recordLength(size)
 }
 
-// cut removes what lies behind the committed length.
+// cut removes the part after the committed length.
 func (s *Sender) cut(f handle) error {
 	info, err := f.Stat()
 	switch {
@@ -232,7 +239,7 @@ func (s *Sender) recordLength(n int64) error {
 	return s.db.Set(key, lengthValue(key, n), pebble.Sync)
 }
 
-// createFolders is os.MkdirAll that survives a power failure.
+// createFolders is os.MkdirAll, but durable.
 func createFolders(path string) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil

@@ -1,77 +1,53 @@
 package file
 
 import (
-	"encoding/base64"
-	"maps"
-	"slices"
-	"strconv"
+	"bytes"
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/record"
 )
 
-// appendLine appends a delivery as one line of JSON. Fields that are empty are left out.
+// An entry is a delivery as one line of JSON. Empty fields are left out.
+type entry struct {
+	Stream      string            `json:"stream"`
+	Group       string            `json:"group,omitempty"`
+	Number      uint64            `json:"number,omitempty"`
+	ID          string            `json:"id,omitempty"`
+	Source      string            `json:"source,omitempty"`
+	Epoch       uint64            `json:"epoch,omitempty"`
+	Sequence    uint64            `json:"sequence,omitempty"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Body        any               `json:"body,omitempty"`        // JSON as itself, other text as a string
+	BodyBase64  []byte            `json:"body_base64,omitempty"` // a body that is not UTF-8
+}
+
+// appendLine appends d as one line of JSON.
 func appendLine(dst []byte, d *record.Delivery) []byte {
 	e := &d.Effect
-	dst = append(dst, `{"stream":`...)
-	dst = appendString(dst, d.Stream)
-	dst = appendText(dst, "group", d.Group)
-	dst = appendNumber(dst, "number", d.Number)
-	dst = appendText(dst, "id", e.ID)
-	dst = appendText(dst, "source", e.Source)
-	dst = appendNumber(dst, "epoch", e.Epoch)
-	dst = appendNumber(dst, "sequence", e.Sequence)
-	dst = appendText(dst, "content_type", e.ContentType)
-	dst = appendHeaders(dst, e.Headers)
-	dst = appendBody(dst, e)
-	return append(dst, '}', '\n')
-}
-
-func appendText(dst []byte, name, value string) []byte {
-	if value == "" {
-		return dst
+	l := entry{
+		Stream: d.Stream, Group: d.Group, Number: d.Number,
+		ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, ContentType: e.ContentType, Headers: e.Headers,
 	}
-	return appendString(appendName(dst, name), value)
-}
-
-func appendNumber(dst []byte, name string, value uint64) []byte {
-	if value == 0 {
-		return dst
+	switch {
+	case len(e.Body) == 0:
+	case !utf8.Valid(e.Body):
+		l.BodyBase64 = e.Body
+	case isJSON(e.ContentType):
+		l.Body = json.RawMessage(e.Body)
+	default:
+		l.Body = string(e.Body)
 	}
-	return strconv.AppendUint(appendName(dst, name), value, 10)
-}
-
-func appendHeaders(dst []byte, headers map[string]string) []byte {
-	if len(headers) == 0 {
-		return dst
+	buf := bytes.NewBuffer(dst)
+	encoder := json.NewEncoder(buf)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(l) != nil { // nothing was written: the body is no JSON, although its type says so
+		l.Body = string(e.Body)
+		_ = encoder.Encode(l) // strings and numbers always have a JSON form
 	}
-	dst = appendName(dst, "headers")
-	before := byte('{')
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		dst = appendString(append(dst, before), name)
-		dst = appendString(append(dst, ':'), headers[name])
-		before = ','
-	}
-	return append(dst, '}')
-}
-
-// appendBody writes JSON as itself on one line, other text as a string, and anything else in base64.
-func appendBody(dst []byte, e *record.Effect) []byte {
-	if len(e.Body) == 0 {
-		return dst
-	}
-	if !utf8.Valid(e.Body) {
-		dst = append(appendName(dst, "body_base64"), '"')
-		return append(base64.StdEncoding.AppendEncode(dst, e.Body), '"')
-	}
-	dst = appendName(dst, "body")
-	if isJSON(e.ContentType) {
-		if out, ok := appendCompact(dst, e.Body); ok {
-			return out
-		}
-	}
-	return appendString(dst, e.Body)
+	return buf.Bytes()
 }
 
 // isJSON reports whether a content type is application/json or ends in +json.
@@ -81,54 +57,4 @@ func isJSON(contentType string) bool {
 	const suffix = "+json"
 	return strings.EqualFold(media, "application/json") ||
 		len(media) > len(suffix) && strings.EqualFold(media[len(media)-len(suffix):], suffix)
-}
-
-func appendName(dst []byte, name string) []byte {
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	return append(dst, '"', ':')
-}
-
-const hex = "0123456789abcdef"
-
-// appendString appends a JSON string with the fewest escapes that JSON allows; bytes that are not UTF-8 become U+FFFD.
-func appendString[T string | []byte](dst []byte, s T) []byte {
-	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		b := s[i]
-		if plain[b] {
-			i++
-			continue
-		}
-		if b >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-			if r != utf8.RuneError || size > 1 {
-				i += size
-				continue
-			}
-		}
-		dst = append(dst, s[start:i]...)
-		dst = appendEscape(dst, b)
-		i++
-		start = i
-	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
-}
-
-func appendEscape(dst []byte, b byte) []byte {
-	switch {
-	case b == '"' || b == '\\':
-		return append(dst, '\\', b)
-	case b == '\n':
-		return append(dst, '\\', 'n')
-	case b == '\r':
-		return append(dst, '\\', 'r')
-	case b == '\t':
-		return append(dst, '\\', 't')
-	case b >= utf8.RuneSelf:
-		return append(dst, "\ufffd"...)
-	}
-	return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&0xf])
 }

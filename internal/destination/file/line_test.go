@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,52 +56,63 @@ func body(contentType, content string) record.Delivery {
 	return record.Delivery{Stream: "s", Effect: record.Effect{ContentType: contentType, Body: []byte(content)}}
 }
 
-func FuzzCompactAgreesWithTheStandardLibrary(f *testing.F) {
+func FuzzLinesAreReadBackAsTheyWere(f *testing.F) {
 	for _, seed := range []string{
-		`{"a": [1, -0.5e+7, true, false, null, "x\u00e9\n"], "b" : {}}`, ` [ ] `, `01`, `-`, `1.`, `"\`, `"\u12"`, `[1,]`, `{"a":1,}`, "\x00", `tru`, `1 2`,
+		`{"a": [1, -0.5e+7, true, false, null, "x\u00e9\n"], "b" : {}}`, ` [ ] `, `01`, `-`, `1.`, `"\`, `"\u12"`, `"\u00FF\u00aF"`, `"\u00GF"`, `"\u00fG"`, `"\u00g0"`, `"\u00/0"`, `"\u00:0"`, `"\u00@0"`, `[1,]`, `{"a":1,}`, "\x00", `tru`, `trux`, `fals3`, `nuxl`, `[true,fal5e]`, `1 2`, "<",
+		"", "a\"\\\n\r\t\x00\x7f", "é\u2028\ufffd", "\xff\xfe", "日本\xe6",
 	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		if !utf8.Valid(src) {
-			return
-		}
-		var want bytes.Buffer
-		wantOK := json.Compact(&want, src) == nil
-		got, ok := appendCompact([]byte("before"), src)
-		if ok != wantOK {
-			t.Fatalf("appendCompact says %v, json.Compact %v", ok, wantOK)
-		}
-		if string(got) != "before"+want.String() && ok {
-			t.Errorf("got %q, want %q", got, want.String())
-		}
-		if !ok && string(got) != "before" {
-			t.Errorf("changed %q", got)
-		}
-	})
-}
-
-func FuzzStringsAreReadBackAsTheyWere(f *testing.F) {
-	for _, seed := range []string{"", "a\"\\\n\r\t\x00\x7f", "é\u2028\ufffd", "\xff\xfe", "日本\xe6"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil {
-			t.Fatal(err)
-		}
-		if want := string([]rune(s)); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		for _, contentType := range []string{"application/json", "text/plain"} {
+			d := body(contentType, s)
+			d.Group = s
+			out := appendLine([]byte("before\n"), &d)
+			var got struct {
+				Group      string
+				Body       json.RawMessage
+				BodyBase64 []byte `json:"body_base64"`
+			}
+			text, found := bytes.CutPrefix(out, []byte("before\n"))
+			if err := json.Unmarshal(text, &got); err != nil || !found || bytes.IndexByte(text, '\n') != len(text)-1 {
+				t.Fatalf("%q: %v", out, err)
+			}
+			if got.Group != string([]rune(s)) {
+				t.Errorf("group %q, want %q", got.Group, s)
+			}
+			if read := bodyOf(t, got.Body, got.BodyBase64, contentType, s); read != s {
+				t.Errorf("body %q, want %q", read, s)
+			}
 		}
 	})
 }
 
-func TestJSONNestedTooDeeplyIsText(t *testing.T) {
-	if _, ok := appendCompact(nil, []byte(strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth))); !ok {
-		t.Error("refused at the limit")
+// bodyOf returns the body that a line holds. A line's JSON has no white space: the body stands for the
+// original if compacting that makes the same.
+func bodyOf(t *testing.T, raw json.RawMessage, binary []byte, contentType, original string) string {
+	t.Helper()
+	var compact bytes.Buffer
+	switch {
+	case raw == nil:
+		return string(binary)
+	case contentType == "application/json" && json.Compact(&compact, []byte(original)) == nil:
+		if bytes.Equal(raw, compact.Bytes()) {
+			return original
+		}
+		return string(raw)
 	}
-	if _, ok := appendCompact(nil, []byte(strings.Repeat("[", maxDepth+1)+strings.Repeat("]", maxDepth+1))); ok {
-		t.Error("accepted above the limit")
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestJSONNestedTooDeeplyIsText(t *testing.T) {
+	deep := strings.Repeat("[", 10001) + strings.Repeat("]", 10001) // encoding/json reads 10,000
+	d := body("application/json", deep)
+	if line := appendLine(nil, &d); !bytes.Contains(line, []byte(`"body":"[[`)) {
+		t.Errorf("got %.100q", line)
 	}
 }
 

@@ -4,5 +4,6 @@ package file
 
 import "os"
 
-// lock does nothing where there are no advisory locks; the owner beside the file still tells.
+// lock does nothing on systems without advisory locks; the owner file still detects another
+// database.
 func lock(*os.File) error { return nil }

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lock keeps other processes from writing. It ends with the handle, and so with the process.
+// lock locks the file against other processes, until the handle is closed or the process ends.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -13,7 +13,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The kinds of record; the byte after the hash of the path. All marks lie between marksFrom and marksTo.
+// The kinds of record: the byte after the hash of the path. All marks are between marksFrom and
+// marksTo.
 const (
 	lengths   byte = 'l' // committed length
 	numbered  byte = 'n' // + stream, group, incarnation: last number
@@ -28,7 +29,8 @@ type marks struct {
 	file [16]byte // hash of the path
 }
 
-// A mark names the record that tells whether a delivery was written: it was, if the recorded number is at least number.
+// A mark names the record that shows whether a delivery was written: it was, if the recorded number
+// is at least number.
 type mark struct {
 	key    string
 	number uint64
@@ -62,7 +64,7 @@ func (m *marks) groupKey(d *record.Delivery) string {
 	return string(binary.BigEndian.AppendUint64(key, d.Incarnation))
 }
 
-// covers reports whether the store says that the delivery was written.
+// covers reports whether the delivery was written, according to the store.
 func (m *marks) covers(want *mark, now time.Time) (bool, error) {
 	key := []byte(want.key)
 	value, closer, err := m.db.Get(key)

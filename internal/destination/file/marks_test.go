@@ -99,7 +99,7 @@ func TestARecordUnderAnotherKeyIsAnError(t *testing.T) {
 	}
 }
 
-func TestARecordOfANewerVersionIsAnErrorThatSaysSo(t *testing.T) {
+func TestARecordOfANewerVersionIsAnErrorThatNamesTheVersion(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"), named("single"))
@@ -113,7 +113,7 @@ func TestARecordOfANewerVersionIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestACorruptMarkHoldsUpItsOwnDeliveriesOnly(t *testing.T) {
+func TestACorruptMarkBlocksOnlyItsOwnDeliveries(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -161,7 +161,7 @@ func TestAFileWithACorruptRecordCanBeMovedAwayAsItsErrorSays(t *testing.T) {
 			if err := os.Rename(b.path, b.path+".old"); err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // what was recorded does not come again, at the next start neither
+			for range 2 { // recorded lines are not written again, not even after the next start
 				s = b.open(Options{})
 				b.send(s, named("a/1"), named("x"), named("a/2"))
 				b.close(s)
@@ -171,7 +171,7 @@ func TestAFileWithACorruptRecordCanBeMovedAwayAsItsErrorSays(t *testing.T) {
 	}
 }
 
-func TestAMarkThatIsCorruptWhenItIsToBeForgottenHoldsUpNoDelivery(t *testing.T) {
+func TestAMarkThatIsCorruptWhenItExpiresBlocksNoDelivery(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -195,7 +195,7 @@ func TestAMarkThatIsCorruptWhenItIsToBeForgottenHoldsUpNoDelivery(t *testing.T) 
 	b.want("a/1", "b/1")
 }
 
-func TestExpirePassesOverCorruptMarksAndKeepsThem(t *testing.T) {
+func TestExpireSkipsCorruptMarks(t *testing.T) {
 	b := newBench(t)
 	now := time.Now()
 	s := b.open(Options{Now: func() time.Time { return now }})
@@ -236,7 +236,8 @@ func (b *bench) marks(s *Sender) (n int) {
 	return n
 }
 
-// FuzzARecordIsReadAsItWasWrittenOrNotAtAll reads any value: it is what was sealed under this key, or an error.
+// FuzzARecordIsReadAsItWasWrittenOrNotAtAll reads any value: the result is the content sealed under
+// this key, or an error.
 func FuzzARecordIsReadAsItWasWrittenOrNotAtAll(f *testing.F) {
 	key := []byte("key")
 	good := markValue(key, 7, time.UnixMilli(1767225600000))
@@ -264,7 +265,7 @@ func FuzzARecordIsReadAsItWasWrittenOrNotAtAll(f *testing.F) {
 		if len(value) == 0 {
 			return
 		}
-		// Whatever is sealed is read, and no longer after any change of one byte.
+		// Any sealed value can be read, and is refused after a change of any byte.
 		sealed := seal(key, value)
 		if content, err := open(key, sealed); err != nil || !bytes.Equal(content, value) {
 			t.Fatalf("%x came back as %x, %v", value, content, err)
@@ -274,4 +275,27 @@ func FuzzARecordIsReadAsItWasWrittenOrNotAtAll(f *testing.F) {
 			t.Fatalf("damaged, it is read: %v", err)
 		}
 	})
+}
+
+// TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept delivers under an identity whose mark
+// has expired, in the round in which the expired mark is deleted.
+func TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept(t *testing.T) {
+	b := newBench(t)
+	now := time.Now()
+	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})
+	b.send(s, named("x"))
+	now = now.Add(2 * time.Hour)
+	send := s.newRequest([]record.Delivery{named("x")})
+	expire := &request{done: make(chan struct{}), expired: [][]byte{[]byte(s.marks.identityKey(named("x").Identity))}}
+	s.mu.Lock() // in one round
+	s.waiting = append(s.waiting, send, expire)
+	s.mu.Unlock()
+	s.poke()
+	<-send.done
+	<-expire.done
+	if send.errs[0] != nil || expire.forgot != nil {
+		t.Fatalf("sent %v, forgot %v", send.errs[0], expire.forgot)
+	}
+	b.send(s, named("x")) // delivered again
+	b.want("x", "x")
 }

@@ -17,22 +17,24 @@ import (
 // ErrInUse says that another process has the file open as a destination.
 var ErrInUse = errors.New("file is in use by another process")
 
-// A ForeignError says that another data folder has written to the file since this one did. To go on would cut its lines off.
+// A ForeignError says that another data folder has written to the file since this one did. To
+// continue would truncate its lines.
 type ForeignError struct{ Path string }
 
 func (e *ForeignError) Error() string {
 	return e.Path + " was written by another data folder since: give each folder a file of its own, or move the file away to begin a new one"
 }
 
-// owners is the kind of record that names this database as a file's owner; the same name is in a small file beside it.
+// owners is the kind of the record that holds this database's name as a file's owner; the same name
+// is in a small file next to it.
 const owners byte = 'a'
 
-// signature is the path of the file that names the owner.
+// signature returns the path of the file that names the owner.
 func (s *Sender) signature() string {
 	return filepath.Join(filepath.Dir(s.path), "."+filepath.Base(s.path)+".owner")
 }
 
-// own makes sure that this database was the last to open a file of which it has a length.
+// own checks that this database was the last to open a file, if it has a length for it.
 func (s *Sender) own() error {
 	name, err := s.ownName()
 	if err != nil {
@@ -46,17 +48,20 @@ func (s *Sender) own() error {
 	case name:
 		return nil
 	case "":
-		// It was removed or emptied, or not copied with the file. No crash does that to another folder's signature: it is complete before it has its name, and on disk before the
-		// other's first line, so that no lines but ours are at stake. Lines that are there without it because somebody took it away nobody can tell from ours.
+		// The signature was removed or emptied, or not copied with the file. A crash can't do that
+		// to another folder's signature: it is complete before it gets its name, and on disk before
+		// that folder's first line, so only our lines are at risk. If somebody deletes another
+		// folder's signature, its lines can't be distinguished from ours.
 		return s.sign()
 	}
 	return &ForeignError{Path: s.path}
 }
 
-// sign names this database as the owner, durably. The signature has its old content or all of its new one at any time: half of one would be foreign to everybody.
+// sign writes this database's name as the owner, durably and atomically: an incomplete signature
+// would be foreign to every database.
 func (s *Sender) sign() error {
 	name, err := s.ownName()
-	if errors.Is(err, record.ErrCorrupt) { // whatever it was, from now on the file has another
+	if errors.Is(err, record.ErrCorrupt) { // the file gets a new name in any case
 		name, err = s.newName()
 	}
 	if err != nil {
@@ -84,7 +89,7 @@ func (s *Sender) sign() error {
 	return nil
 }
 
-// ownName is the name of this database as an owner of the file, made when it is first asked for.
+// ownName returns the name of this database as an owner of the file. It is created on first use.
 func (s *Sender) ownName() (string, error) {
 	key := s.marks.prefix(owners)
 	value, closer, err := s.db.Get(key)

@@ -7,6 +7,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -92,7 +95,7 @@ func TestAnEmptySignatureIsNoSignatureOfAnotherFolder(t *testing.T) {
 	}
 }
 
-func TestASignatureIsOnDiskBeforeItTakesThePlaceOfAnother(t *testing.T) {
+func TestASignatureIsOnDiskBeforeItReplacesAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.jsonl")
 	first, second := folder{t, t.TempDir()}, folder{t, t.TempDir()}
 	if err := first.run(path, Options{}, "a"); err != nil {
@@ -130,7 +133,9 @@ func TestAFolderThatEndedBeforeItSignedIsNotLockedOut(t *testing.T) {
 			err = os.Remove(path)
 		}
 		aside := signatureOf(path) + ".aside"
-		if err == nil { // a folder in the place of the signature: the second data folder comes no further than to that
+		// a folder in the place of the signature: the second data folder comes no further than to
+		// that
+		if err == nil {
 			err = errors.Join(os.Rename(signatureOf(path), aside), os.Mkdir(signatureOf(path), 0o755))
 		}
 		if err != nil {
@@ -145,5 +150,89 @@ func TestAFolderThatEndedBeforeItSignedIsNotLockedOut(t *testing.T) {
 		if err := second.run(path, Options{}, "c"); err != nil {
 			t.Errorf("moved %t: %v", moved, err)
 		}
+	}
+}
+
+// TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength opens a file that was there before, and looks at
+// what was synced when the database knows the file.
+func TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	db, err := pebbledb.Open("db", &pebble.Options{FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	if err := os.WriteFile(path, []byte("unfinished"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synced := map[string]string{}
+	open := func(name string, flag int) (handle, error) {
+		h, err := openFile(name, flag)
+		if err != nil {
+			return nil, err
+		}
+		return &faulty{handle: h, sync: func(h handle) error {
+			content, err := os.ReadFile(name)
+			synced[filepath.Base(name)] = string(content)
+			return errors.Join(err, h.Sync())
+		}}, nil
+	}
+	s, err := Open(db, path, Options{open: open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := synced["out.jsonl"]; got != "unfinished\n" {
+		t.Errorf("of the adopted file %q was synced", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := pebbledb.Open("db", &pebble.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	if again, err := Open(after, path, Options{}); err != nil {
+		t.Errorf("after a power failure: %v", err)
+	} else if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile looks at the database as a power failure
+// leaves it when the name beside the file is written.
+func TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile(t *testing.T) {
+	disk := vfs.NewCrashableMem()
+	db, err := pebbledb.Open("db", &pebble.Options{FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var before *vfs.MemFS
+	path := filepath.Join(t.TempDir(), "out.jsonl")
+	s, err := Open(db, path, Options{open: func(name string, flag int) (handle, error) {
+		if name != path {
+			before = disk.CrashClone(vfs.CrashCloneCfg{})
+		}
+		return openFile(name, flag)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.ownName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := pebbledb.Open("db", &pebble.Options{FS: before})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	if got, err := (&Sender{db: after, marks: newMarks(after, path)}).ownName(); got != want || err != nil {
+		t.Errorf("the owner is %q after a power failure, and %q beside the file: %v", got, want, err)
 	}
 }

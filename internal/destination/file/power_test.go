@@ -16,13 +16,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A machine loses its power at a chosen step: of the database and of the file that remains which was synced, and any part of what was not.
+// A machine loses its power at a chosen step. The synced data of the database and of the file
+// remains, and any part of the rest.
 type machine struct {
 	t       *testing.T
 	random  *rand.Rand
 	path    string
 	disk    *vfs.MemFS
-	synced  []byte // what the file surely holds
+	synced  []byte // the synced content of the file
 	cut     int    // steps until the power fails
 	remains *remains
 }
@@ -111,7 +112,7 @@ func (m *machine) run(numbers uint64) bool {
 	return done == numbers && m.remains == nil
 }
 
-// reboot starts the machine anew with what remains.
+// reboot restarts the machine with the remaining data.
 func (m *machine) reboot() {
 	m.disk, m.synced, m.remains = m.remains.disk, m.remains.file, nil
 	if err := os.WriteFile(m.path, m.synced, 0o644); err != nil {
@@ -126,7 +127,8 @@ func TestEachLineIsThereOnceAfterPowerFailures(t *testing.T) {
 			t: t, random: rand.New(rand.NewPCG(seed, 1)), disk: vfs.NewCrashableMem(),
 			path: filepath.Join(t.TempDir(), "out.jsonl"),
 		}
-		if err := os.WriteFile(m.path, nil, 0o644); err != nil { // a file's name is durable before anything is written to it
+		// a file's name is durable before anything is written to it
+		if err := os.WriteFile(m.path, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		m.cut = 1 + m.random.IntN(20)

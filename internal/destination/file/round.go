@@ -13,14 +13,16 @@ import (
 // keptBuffer is the largest buffer, in bytes, that is kept between rounds.
 const keptBuffer = 4 << 20
 
-// roundBytes is how much a round writes before it leaves the rest to the next one; one request is never divided.
+// roundBytes is how much a round writes before it leaves the rest to the next one; a request is
+// never split.
 const roundBytes = 8 << 20
 
-// A request is one Send on its way to the writer, or a part of Expire. It shares no memory with its caller, who may have stopped waiting.
+// A request is one Send in the writer's queue, or a part of Expire. It shares no memory with its
+// caller, who may have stopped waiting.
 type request struct {
 	marks []mark
 	lines []byte
-	ends  []int // where each line ends
+	ends  []int // the end of each line
 	errs  []error
 	done  chan struct{}
 
@@ -51,8 +53,8 @@ func (s *Sender) newRequest(deliveries []record.Delivery) *request {
 
 func (s *Sender) mark(d *record.Delivery) mark {
 	if d.Number == 0 {
-		// Kept longer, the mark would leave out a new message under an identity that may be used again; shorter, it would repeat the line of a message
-		// that is delivered again after a crash.
+		// If it were kept longer, the mark would suppress a new message with a reused identity; if
+		// shorter, it would repeat the line of a message that is redelivered after a crash.
 		return mark{key: s.marks.identityKey(d.Identity), keep: cmp.Or(d.Retention, s.options.Retention)}
 	}
 	return mark{key: s.marks.groupKey(d), number: d.Number, keep: s.options.Retention}
@@ -65,7 +67,7 @@ func (r *request) line(i int) []byte {
 	return r.lines[r.ends[i-1]:r.ends[i]]
 }
 
-// write is the writer: it runs until Close, and then until nothing waits.
+// write is the writer: it runs until Close, and then until no request is waiting.
 func (s *Sender) write() {
 	defer close(s.stopped)
 	for range s.wake {
@@ -81,7 +83,7 @@ func (s *Sender) write() {
 	}
 }
 
-// fill tells how many of the requests make a round.
+// fill returns how many of the requests make a round.
 func fill(requests []*request) int {
 	size := 0
 	for i, r := range requests {
@@ -93,16 +95,16 @@ func fill(requests []*request) int {
 	return len(requests)
 }
 
-// A plan is what a round is about to write.
+// A plan is the content of a round.
 type plan struct {
 	batch *pebble.Batch
 	// written holds the last number of each mark that this round writes.
 	written map[string]uint64
-	// depends lists the answers that wait for the outcome of the round.
+	// depends lists the answers that depend on the result of the round.
 	depends []*error
 }
 
-// round writes what the requests hold and answers them.
+// round writes the lines of the requests and answers them.
 func (s *Sender) round(requests []*request) {
 	p := plan{batch: s.db.NewBatch(), written: map[string]uint64{}}
 	defer p.batch.Close()
@@ -125,7 +127,8 @@ func (s *Sender) round(requests []*request) {
 	}
 }
 
-// plan collects the lines that are not marked. After an error the answers that were not decided are in p.depends.
+// plan collects the lines that are not marked. If it returns an error, the undecided answers are in
+// p.depends.
 func (s *Sender) plan(p *plan, requests []*request) error {
 	now := s.options.Now()
 	var failed error
@@ -143,7 +146,9 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 			if err == nil && marked {
 				continue
 			}
-			if errors.Is(err, record.ErrCorrupt) { // whether it was written nobody can tell; the others must not wait for it. Damage that the database itself finds fails them all.
+			// it is unknown whether the line was written; other deliveries must not fail because of
+			// it. Damage that the database itself detects fails them all.
+			if errors.Is(err, record.ErrCorrupt) {
 				r.errs[i] = fmt.Errorf("append to file %s: %w", s.path, err)
 				continue
 			}
@@ -163,10 +168,10 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 	return failed
 }
 
-// carryOut makes the lines durable, then records them.
+// carryOut syncs the lines, then records them.
 func (s *Sender) carryOut(p *plan) error {
 	if len(s.buf) == 0 {
-		return p.batch.Commit(pebble.NoSync) // marks that have expired, if anything
+		return p.batch.Commit(pebble.NoSync) // only deletes expired marks, if there are any
 	}
 	err := s.append(s.buf)
 	if errors.As(err, new(*replacedError)) {

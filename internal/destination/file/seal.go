@@ -12,22 +12,24 @@ import (
 //
 //	format(1) content checksum(4)
 //
-// The checksum is CRC-32C of the key and of everything before it, so a record under the wrong key is found out too. Whatever changes the meaning of a record changes
-// the format: a damaged record, or one of a newer program, must not read as a line that was not written, or as another length to cut the file to.
+// The checksum is CRC-32C of the key and everything before the checksum, so a record under the
+// wrong key is detected too. A change of the meaning of a record needs a new format number: a
+// damaged record, or one of a newer program, must not read as a missing line, or as a different
+// length to which the file is truncated.
 const (
 	format byte = 1
 
 	checksumSize = 4
 )
 
-// seal makes a stored record.
+// seal returns a stored record.
 func seal(key, content []byte) []byte {
 	value := append(make([]byte, 0, 1+len(content)+checksumSize), format)
 	value = append(value, content...)
 	return binary.BigEndian.AppendUint32(value, checksum(key, value))
 }
 
-// open checks a stored record and gives its content, which shares the record's memory.
+// open checks a stored record and returns its content, which shares the record's memory.
 func open(key, value []byte) ([]byte, error) {
 	if len(value) < 1+checksumSize {
 		return nil, fmt.Errorf("%w: %d bytes are too few", record.ErrCorrupt, len(value))

@@ -18,17 +18,19 @@ import (
 // ErrClosed says that a sender was used after Close.
 var ErrClosed = errors.New("file destination is closed")
 
-// Options of a sender. Zero fields take the defaults in their comments.
+// Options configure a sender. Zero fields take the defaults in their comments.
 type Options struct {
-	// Retention is how long the mark of a group is kept after its last delivery, and that of a delivery without a number that says no retention itself.
-	// Defaults to record.DefaultGroupRetention, 30 days.
+	// Retention is how long the mark of a group is kept after its last delivery, and the mark of a
+	// delivery without a number that has no retention. Defaults to record.DefaultGroupRetention, 30
+	// days.
 	Retention time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
-	// Log is told of files that disappeared, and of corrupt marks. Defaults to discarding.
+	// Log receives warnings about files that disappeared, and corrupt marks. Defaults to discarding
+	// them.
 	Log *slog.Logger
 
-	// open stands in for openFile in tests.
+	// open replaces openFile in tests.
 	open func(path string, flag int) (handle, error)
 }
 
@@ -48,7 +50,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Sender appends deliveries to one file. Only one may be open for a file: two destinations with the same path share it.
+// A Sender appends deliveries to one file. Only one may be open for a file: two destinations with
+// the same path share it.
 type Sender struct {
 	db      *pebble.DB
 	path    string
@@ -59,10 +62,10 @@ type Sender struct {
 	waiting []*request
 	closed  bool
 	cursor  []byte        // where the last Expire stopped; nil is the beginning
-	wake    chan struct{} // holds one value while the writer has something to look at
+	wake    chan struct{} // holds one value while the writer has work
 	stopped chan struct{} // closed when the writer has returned
 
-	// The rest belongs to the writer.
+	// The following fields belong to the writer.
 	file   handle // nil before the next round has opened it
 	length int64  // committed; valid while file is open
 	buf    []byte // lines of a round, kept between rounds
@@ -70,8 +73,10 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// Open opens or creates the file and its folders, and cuts off what a crash left behind its committed length. A file that is missing although lines
-// were written to it begins anew; one that is shorter than what was committed is a [*ShortError]. The database must stay open until Close has returned.
+// Open opens or creates the file and its folders, and truncates the part that a crash left after
+// the committed length. If the file is missing although lines were written to it, it begins anew;
+// if it is shorter than its committed length, Open returns a [*ShortError]. The database must stay
+// open until Close has returned.
 func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -92,11 +97,12 @@ func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	return s, nil
 }
 
-// Path is the file's absolute path.
+// Path returns the file's absolute path.
 func (s *Sender) Path() string { return s.path }
 
-// Send appends the deliveries that were not written before. A round writes all its lines or none, so a failure
-// settles none of its deliveries but those that were written before. If ctx ends first the lines may still be written; sent again, they are left out.
+// Send appends the deliveries that were not written before. A round writes all its lines or none,
+// so a failure settles only deliveries that were written before. If ctx ends first, the lines may
+// still be written; if they are sent again, they are left out.
 func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	if len(deliveries) == 0 {
 		return nil
@@ -117,7 +123,7 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return all(len(deliveries), fmt.Errorf("append to file: %w", err))
 }
 
-// Close waits for the deliveries under way and closes the file.
+// Close waits for the deliveries in progress and closes the file.
 func (s *Sender) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -150,11 +156,11 @@ func (s *Sender) submit(r *request) error {
 func (s *Sender) poke() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // the writer has not looked since the last one
+	default: // the writer has not yet handled the last wake-up
 	}
 }
 
-// take gives what waits, and whether more may come.
+// take returns the waiting requests, and whether more may follow.
 func (s *Sender) take() (requests []*request, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -67,7 +67,7 @@ func (b *bench) send(s *Sender, deliveries ...record.Delivery) {
 	}
 }
 
-// want compares the lines by group/number, or id where there is no number.
+// want compares the lines by group/number, or by id if there is no number.
 func (b *bench) want(names ...string) {
 	b.t.Helper()
 	content, err := os.ReadFile(b.path)
@@ -123,7 +123,7 @@ func TestADeliveryIsWrittenOnce(t *testing.T) {
 	b.want("a/1", "x", "a/2", "a/3", "b/1", "y")
 }
 
-func TestAnotherIncarnationOfAGroupIsNumberedAnew(t *testing.T) {
+func TestANewIncarnationOfAGroupIsNumberedFromOne(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	again := named("a/1")
@@ -144,7 +144,7 @@ func TestNamesDoNotRunIntoEachOther(t *testing.T) {
 	}
 }
 
-func TestWhatLiesBehindTheCommittedLengthIsCutOff(t *testing.T) {
+func TestBytesBehindTheCommittedLengthAreCutOff(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -173,7 +173,7 @@ func TestAFileThatWasHereBeforeIsKept(t *testing.T) {
 	b.want("old", "torn", "a/1")
 }
 
-func TestAMissingFileBeginsAnewWithAWarning(t *testing.T) {
+func TestAMissingFileIsCreatedWithAWarning(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -193,7 +193,7 @@ func TestAMissingFileBeginsAnewWithAWarning(t *testing.T) {
 	b.want("a/2")
 }
 
-func TestAFileMovedAwayWhileItIsOpenBeginsAnew(t *testing.T) {
+func TestAFileMovedAwayWhileOpenIsCreatedAgain(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -204,7 +204,7 @@ func TestAFileMovedAwayWhileItIsOpenBeginsAnew(t *testing.T) {
 	b.want("a/2", "x")
 }
 
-func TestAShortenedFileIsAnErrorThatSaysWhatToDo(t *testing.T) {
+func TestATruncatedFileIsAnErrorThatNamesTheRemedy(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
@@ -256,7 +256,7 @@ func TestAnIdentityIsRememberedAsLongAsItsDeliverySays(t *testing.T) {
 	}
 }
 
-func TestMarksAreForgottenAfterTheRetention(t *testing.T) {
+func TestMarksExpireAfterTheRetention(t *testing.T) {
 	b := newBench(t)
 	now := time.UnixMilli(1_000_000)
 	s := b.open(Options{Retention: time.Hour, Now: func() time.Time { return now }})

@@ -9,8 +9,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Stdout writes the same lines to a stream that nothing can be cut from, such as standard output: at least once. A delivery is
-// repeated when a crash follows its line before the store knows of it.
+// Stdout writes the same lines to a stream that can't be truncated, such as standard output: at
+// least once. A delivery is repeated if the process crashes after its line, before the store knows
+// of it.
 type Stdout struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -19,7 +20,8 @@ type Stdout struct {
 
 var _ record.Sender = (*Stdout)(nil)
 
-// NewStdout gives a sender that writes to w. It writes the lines of one Send in one call, and calls of w never overlap.
+// NewStdout returns a sender that writes to w. It writes the lines of one Send in one call, and
+// calls of w never overlap.
 func NewStdout(w io.Writer) *Stdout { return &Stdout{w: w} }
 
 // Send writes the deliveries. After an error all of them count as not written.

@@ -1,20 +1,26 @@
-// Package snsdest is a destination that is a topic in Amazon SNS. What a message looks like there is written in package envelope: with raw delivery, queues that are subscribed
-// get what a destination that is a queue would send, and subscriptions filter by its attributes.
+// Package snsdest is a destination that is a topic in Amazon SNS. Package envelope defines the
+// messages: with raw delivery, subscribed queues receive the same messages as from a destination
+// that is a queue, and subscriptions can filter by their attributes.
 //
 // # Order
 //
-// A first-in-first-out topic gets the deliveries of a group one after the other, under the message group and the deduplication id of package envelope: what is sent twice within
-// five minutes is there once. A standard topic keeps no order and drops nothing; subscribers drop duplicates by once-id.
+// A first-in-first-out topic receives the deliveries of a group one after the other, with the
+// message group and the deduplication id of package envelope: a copy within five minutes is
+// dropped. A standard topic keeps no order and drops no copies; subscribers drop duplicates by
+// once-id.
 //
 // # Errors
 //
-// A message that no topic takes, or that is too large for this one, is a [*record.RefusedError]. A missing topic or permission can be mended: that, and whatever
-// else fails, is an ordinary error, and the delivery is sent again under the same identity.
+// If no topic accepts the message, or if it is too large for this one, the error is a
+// [*record.RefusedError]. A missing topic or permission can be repaired: then, and after all other
+// errors, the delivery is sent again under the same identity.
 //
 // # Limits
 //
-// A topic takes 256 KiB, attributes included, unless it is set to take more, at most 1 MiB; what is larger than 256 KiB is sent in a request of its own. A topic
-// that is given by name is one of the caller's account and of the client's region; who the caller is, is asked with the first delivery.
+// A topic accepts 256 KiB, attributes included, unless it is configured for more, at most 1 MiB; a
+// message larger than 256 KiB is sent in a separate request. A topic that is given by name belongs
+// to the caller's account and the client's region; the account is looked up with the first
+// delivery.
 package snsdest
 
 import (
@@ -37,18 +43,19 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Client is what the destination asks of SNS; *sns.Client is one.
+// Client is the part of the SNS API that the destination uses; *sns.Client implements it.
 type Client interface {
 	PublishBatch(ctx context.Context, in *sns.PublishBatchInput, options ...func(*sns.Options)) (*sns.PublishBatchOutput, error)
 	Options() sns.Options
 }
 
-// Identity tells whose the topics are that are given by name; *sts.Client does. No permission is needed for the question.
+// Identity returns the account of topics that are given by name; *sts.Client implements it. The
+// call needs no permission.
 type Identity interface {
 	GetCallerIdentity(ctx context.Context, in *sts.GetCallerIdentityInput, options ...func(*sts.Options)) (*sts.GetCallerIdentityOutput, error)
 }
 
-// requestBytes is what any topic takes in one request.
+// requestBytes is the largest request that every topic accepts.
 const requestBytes = 256 << 10
 
 // A Sender sends to one topic.
@@ -56,7 +63,7 @@ type Sender struct {
 	client   Client
 	identity Identity
 	name     string
-	region   string // empty is the client's
+	region   string // if empty, the client's region
 	batch    batch.Service[*queue.Message]
 
 	mu    sync.Mutex
@@ -65,7 +72,8 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// New makes a sender to a topic's name or ARN. It does no call. The identity is asked for names only and may be nil otherwise.
+// New returns a sender to a topic, by name or ARN. It makes no call. identity is used for names
+// only and may be nil otherwise.
 func New(client Client, identity Identity, target string) (*Sender, error) {
 	s := &Sender{client: client, identity: identity, name: target}
 	if arn.IsARN(target) {
@@ -96,7 +104,7 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return s.batch.Send(ctx, deliveries)
 }
 
-// find gives the topic's ARN, and asks for the account once.
+// find returns the topic's ARN. It looks up the account once.
 func (s *Sender) find(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	topic := s.topic
@@ -160,7 +168,7 @@ func (s *Sender) entry(i int, m *queue.Message) types.PublishBatchRequestEntry {
 	return e
 }
 
-// whole marks the errors of a request that are about what is in it.
+// whole marks errors of a request that are caused by its content.
 func whole(err error) error {
 	answer, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
@@ -170,19 +178,22 @@ func whole(err error) error {
 	case "BatchRequestTooLong", "BatchRequestTooLongException":
 		return &batch.Contents{Err: batch.Refuse("too large for the topic: " + answer.ErrorMessage())}
 	case "InvalidParameter", "InvalidParameterException", "InvalidParameterValue", "ParameterValueInvalid", "ValidationException", "ValidationError":
-		return &batch.Contents{Err: err} // of an entry or of the topic's ARN: by itself it shows which, but not for certain
+		// of an entry or of the topic's ARN: sent alone, a bad entry fails again, but so does a bad
+		// ARN
+		return &batch.Contents{Err: err}
 	}
 	return err
 }
 
-// failure is the error of one entry.
+// failure returns the error of one entry.
 func failure(e *types.BatchResultErrorEntry) error {
 	err := fmt.Errorf("%s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 	switch code := aws.ToString(e.Code); {
 	case !e.SenderFault:
 		return batch.Again(err)
 	case code == "InvalidParameter", code == "InvalidParameterValue":
-		return batch.Refuse(err.Error()) // names and numbers are ours and right: it is about the content
+		// names and numbers are set by us and valid, so the content is wrong
+		return batch.Refuse(err.Error())
 	default:
 		return err
 	}

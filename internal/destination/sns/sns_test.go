@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/awsconfig"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	snsdest "github.com/effectively-once/once/internal/destination/sns"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -50,7 +50,8 @@ func newWorld(t *testing.T, suffix string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS")) // of all three: a topic reaches queues of its own emulator only
+	// of all three: a topic reaches queues of its own emulator only
+	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS"))
 	w := &world{
 		sns:  sns.NewFromConfig(cfg),
 		sqs:  sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = endpoint }),
@@ -305,5 +306,15 @@ func TestATargetIsANameOrAnARN(t *testing.T) {
 	}
 	if _, err := snsdest.New(serve(t, nil), nil, "news"); err == nil {
 		t.Error("a name is taken without an identity")
+	}
+}
+
+func TestContentThatSNSCallsInvalidIsRefused(t *testing.T) {
+	for code, refusal := range map[string]bool{"InvalidParameter": true, "InvalidParameterValue": true, "KMSAccessDenied": false} {
+		client := serve(t, func(w http.ResponseWriter, _ *http.Request) { batchAnswer(w, true, code) })
+		errs := open(t, client, nil, topic).Send(t.Context(), []record.Delivery{delivery("a", 1, "x")})
+		if _, refused := errors.AsType[*record.RefusedError](errs[0]); errs[0] == nil || refused != refusal {
+			t.Errorf("%s: %v", code, errs[0])
+		}
 	}
 }

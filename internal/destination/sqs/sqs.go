@@ -1,19 +1,24 @@
-// Package sqsdest is a destination that is a queue in Amazon SQS. What a message looks like there is written in package envelope.
+// Package sqsdest is a destination that is a queue in Amazon SQS. Package envelope defines the
+// messages.
 //
 // # Order
 //
-// A first-in-first-out queue gets the deliveries of a group one after the other, under the message group and the deduplication id of package envelope: what is sent twice within
-// five minutes is in the queue once. A standard queue keeps no order and drops nothing; its consumers drop duplicates by once-id.
+// A first-in-first-out queue receives the deliveries of a group one after the other, with the
+// message group and the deduplication id of package envelope: a copy within five minutes is
+// dropped. A standard queue keeps no order and drops no copies; its consumers drop duplicates by
+// once-id.
 //
 // # Errors
 //
-// A message that no queue takes, or that is too large or has characters that this one refuses, is a [*record.RefusedError]. A missing queue or permission can be mended:
-// that, and whatever else fails, is an ordinary error, and the delivery is sent again under the same identity.
+// If no queue accepts the message, or if this one refuses its size or characters, the error is a
+// [*record.RefusedError]. A missing queue or permission can be repaired: then, and after all other
+// errors, the delivery is sent again under the same identity.
 //
 // # Limits
 //
-// A message and a request hold 1 MiB, attributes included. A queue that is given by name is looked for in the client's account and region with the first delivery, and one
-// that is given by ARN in those of the ARN.
+// A message and a request are limited to 1 MiB, attributes included. A queue that is given by name
+// is looked up in the client's account and region with the first delivery, and a queue that is
+// given by ARN in those of the ARN.
 package sqsdest
 
 import (
@@ -37,7 +42,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Client is what the destination asks of SQS; *sqs.Client is one.
+// Client is the part of the SQS API that the destination uses; *sqs.Client implements it.
 type Client interface {
 	SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 	GetQueueUrl(ctx context.Context, in *sqs.GetQueueUrlInput, options ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error)
@@ -47,8 +52,8 @@ type Client interface {
 type Sender struct {
 	client Client
 	name   string
-	owner  string // account, where it is known
-	region string // empty is the client's
+	owner  string // account, if it is known
+	region string // if empty, the client's region
 	batch  batch.Service[*queue.Message]
 
 	mu  sync.Mutex
@@ -57,7 +62,7 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// New makes a sender to a queue's name, URL or ARN. It does no call.
+// New returns a sender to a queue, by name, URL or ARN. It makes no call.
 func New(client Client, target string) (*Sender, error) {
 	s := &Sender{client: client, name: target}
 	switch {
@@ -83,7 +88,7 @@ func New(client Client, target string) (*Sender, error) {
 	return s, nil
 }
 
-// regionOf reads the region of a queue's URL at AWS; others have none.
+// regionOf returns the region in the URL of a queue at AWS, or an empty string for other URLs.
 func regionOf(url string) string {
 	m := regexp.MustCompile(`^https://sqs\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?/`).FindStringSubmatch(url)
 	if m == nil {
@@ -97,14 +102,14 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return s.batch.Send(ctx, deliveries)
 }
 
-// locate is an option of a call: SQS is asked where the queue is.
+// locate is an option that directs a call to the queue's region.
 func (s *Sender) locate(o *sqs.Options) {
 	if s.region != "" {
 		o.Region = s.region
 	}
 }
 
-// find gives the queue's URL, and asks for it once.
+// find returns the queue's URL. It looks it up once.
 func (s *Sender) find(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	url := s.url
@@ -162,7 +167,8 @@ func (s *Sender) entry(i int, m *queue.Message) types.SendMessageBatchRequestEnt
 	return e
 }
 
-// whole marks the errors of a request that are about what is in it: a queue may be set to take less than SQS does.
+// whole marks errors of a request that are caused by its content: a queue may have a lower limit
+// than SQS.
 func whole(err error) error {
 	if answer, ok := errors.AsType[smithy.APIError](err); ok && strings.HasSuffix(answer.ErrorCode(), "BatchRequestTooLong") {
 		return &batch.Contents{Err: batch.Refuse("too large for the queue: " + answer.ErrorMessage())}
@@ -170,14 +176,15 @@ func whole(err error) error {
 	return err
 }
 
-// failure is the error of one entry.
+// failure returns the error of one entry.
 func failure(e *types.BatchResultErrorEntry) error {
 	err := fmt.Errorf("%s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 	switch code := aws.ToString(e.Code); {
 	case !e.SenderFault:
 		return batch.Again(err)
 	case strings.HasSuffix(code, "InvalidMessageContents"), code == "InvalidParameterValue", code == "InvalidAttributeValue", code == "MessageTooLong":
-		return batch.Refuse(err.Error()) // names and numbers are ours and right: it is about the content
+		// names and numbers are set by us and valid, so the content is wrong
+		return batch.Refuse(err.Error())
 	default:
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/awsconfig"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	sqsdest "github.com/effectively-once/once/internal/destination/sqs"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -109,7 +109,8 @@ func TestAFIFOQueueGetsEachDeliveryOnceAndInOrder(t *testing.T) {
 			want[group] = append(want[group], group+": "+d.Identity+" "+string(d.Effect.Body))
 		}
 	}
-	for _, target := range []string{name, url, "arn:aws:sqs:us-east-1:000000000000:" + name} { // what is sent again is dropped by the queue
+	// what is sent again is dropped by the queue
+	for _, target := range []string{name, url, "arn:aws:sqs:us-east-1:000000000000:" + name} {
 		for i, err := range open(t, client, target).Send(t.Context(), deliveries) {
 			if err != nil {
 				t.Fatalf("%s, delivery %d: %v", target, i, err)
@@ -165,6 +166,13 @@ type scripted struct {
 	sqsdest.Client
 	answer  func(in *sqs.SendMessageBatchInput) (*sqs.SendMessageBatchOutput, error)
 	regions []string
+	asked   *sqs.GetQueueUrlInput
+}
+
+//nolint:revive // the name of the SDK
+func (s *scripted) GetQueueUrl(_ context.Context, in *sqs.GetQueueUrlInput, _ ...func(*sqs.Options)) (*sqs.GetQueueUrlOutput, error) {
+	s.asked = in
+	return &sqs.GetQueueUrlOutput{QueueUrl: aws.String("https://q/1/q")}, nil
 }
 
 func (s *scripted) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error) {
@@ -263,6 +271,16 @@ func TestATargetIsANameAURLOrAnARN(t *testing.T) {
 	for _, target := range []string{"", "arn:aws:sns:us-east-1:123456789012:topic", "a b", "a/b", "arn:aws:sqs:us-east-1"} {
 		if _, err := sqsdest.New(&scripted{}, target); err == nil {
 			t.Errorf("%q is taken", target)
+		}
+	}
+}
+
+func TestAQueueOfAnotherAccountIsLookedUpThere(t *testing.T) {
+	for target, owner := range map[string]string{"q": "", "arn:aws:sqs:eu-west-1:123456789012:q": "123456789012"} {
+		client := &scripted{answer: func(*sqs.SendMessageBatchInput) (*sqs.SendMessageBatchOutput, error) { return nil, errors.New("away") }}
+		open(t, client, target).Send(t.Context(), []record.Delivery{delivery("a", 1, "x")})
+		if client.asked == nil || aws.ToString(client.asked.QueueName) != "q" || aws.ToString(client.asked.QueueOwnerAWSAccountId) != owner {
+			t.Errorf("%s: asked for %+v", target, client.asked)
 		}
 	}
 }

@@ -1,15 +1,20 @@
-// Package stream is a destination that is another stream of the same system: each delivery becomes a message on the ingress queue,
-// numbered by the group that sent it, so that a stream with sequence admission takes every effect once and in order without a token.
+// Package stream is a destination that is another stream of the same system. Each delivery becomes
+// a message on the ingress queue, numbered by the group that sent it, so that a stream with
+// sequence admission processes every effect once and in order without a token.
 //
 // # Identity
 //
-// Elsewhere a message is known by its id: the delivery's identity and, behind an at sign, the incarnation of the group that sent it, as in orders/eve/7@1763700000000.
-// A group that was forgotten numbers from 1 again, and the stream may remember its ids for longer. Under sequence admission the incarnation is the epoch, and the id the identity alone.
+// Under key and token admission a message is identified by its id: the delivery's identity, an at
+// sign, and the incarnation of the group that sent it, as in orders/eve/7@1763700000000. The
+// incarnation is needed because a forgotten group numbers from 1 again, and the stream may remember
+// its ids for longer. Under sequence admission the incarnation is the epoch, and the id is the
+// identity alone.
 //
 // # Errors
 //
-// A message that the target would not take (a body or headers that are too large, a header whose name begins with once-) is refused as invalid. It stays so when
-// it is redriven: under sequence admission its number is missing at the target until the target's gap policy acts.
+// If the target stream would not accept a message (its body or headers are too large, a header name
+// begins with once-), the effect is refused as invalid, also after a redrive. Under sequence
+// admission its number is then missing at the target until the target's gap policy acts.
 package stream
 
 import (
@@ -27,18 +32,19 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Principal is whose messages these are. No sender outside can be it: front doors refuse principals that start with a tilde.
+// Principal is the principal of these messages. No external sender can have it, because front doors
+// refuse principals that start with a tilde.
 const Principal = "~stream"
 
-// ErrUnnumbered says that a delivery without a number is on its way to a stream that admits by numbers. Streams that
-// feed such a stream have to keep a group record.
+// ErrUnnumbered says that a delivery without a number was sent to a stream with sequence admission.
+// Streams that send to such a stream have to keep a group record.
 var ErrUnnumbered = errors.New("a stream with sequence admission takes no message without a number: its sender must keep a group record")
 
-// A Queue takes messages for the engine.
+// A Queue accepts messages for the engine.
 type Queue interface {
-	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller makes afterwards, and gives an
-	// error for each. Messages of one group are put in their order, and after one that failed no later one of its group. Repeating a
-	// message is harmless.
+	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller
+	// makes afterwards, and returns an error for each. Messages of one group are put in their
+	// order; after one that failed, no later one of its group is. Repeating a message is harmless.
 	Enqueue(ctx context.Context, messages []record.Message) []error
 }
 
@@ -47,7 +53,7 @@ type Issuer interface {
 	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
 }
 
-// issuing is how many tokens of one Send are issued at once.
+// issuing is how many tokens of one Send are issued concurrently.
 const issuing = 16
 
 // A Sender sends to one stream.
@@ -60,7 +66,8 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// New makes a sender to a stream, of which only name and admission matter. The issuer is used under token admission only and may be nil otherwise.
+// New returns a sender to a stream; only the stream's name and admission are used. The issuer is
+// used under token admission only and may be nil otherwise.
 func New(target record.Stream, queue Queue, issuer Issuer) (*Sender, error) {
 	if err := record.ValidStream(target.Name); err != nil {
 		return nil, fmt.Errorf("send to stream %q: %w", target.Name, err)
@@ -71,7 +78,8 @@ func New(target record.Stream, queue Queue, issuer Issuer) (*Sender, error) {
 	return &Sender{target: target.Name, admission: target.Admission, queue: queue, issuer: issuer}, nil
 }
 
-// Send issues tokens where the stream wants them, then enqueues. A delivery whose token is done already was processed before and is settled.
+// Send issues tokens if the stream requires them, then enqueues. If the token of a delivery is
+// done, it was processed before and is settled.
 func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	messages := make([]record.Message, len(deliveries))
 	fates := make([]fate, len(deliveries))
@@ -91,13 +99,13 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return errs
 }
 
-// A fate is what is known of one delivery so far.
+// A fate is the state of one delivery.
 type fate struct {
-	done bool // its token says so
+	done bool // its token is done
 	err  error
 }
 
-// message translates a delivery.
+// message converts a delivery.
 func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	m := record.Message{
 		Principal: Principal, Stream: s.target, ID: fit(s.id(d)), Group: d.Target,
@@ -114,8 +122,9 @@ func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	return m, nil
 }
 
-// id is the same for one delivery, however often it is sent, and another for one of the same number of a group that began anew. It does not look like a source, an epoch
-// and a sequence: see [record.ParseNumber].
+// id returns an id that is the same for every copy of a delivery, but differs for the same number
+// in another incarnation of the group. It does not have the form of a source, an epoch and a
+// sequence: see [record.ParseNumber].
 func (s *Sender) id(d *record.Delivery) string {
 	if d.Number == 0 || s.admission == record.BySequence {
 		return d.Identity
@@ -123,7 +132,7 @@ func (s *Sender) id(d *record.Delivery) string {
 	return d.Identity + "@" + strconv.FormatUint(d.Incarnation, 10)
 }
 
-// issue writes the tokens. Tokens carry no order, so the groups' order does not matter here.
+// issue writes the tokens. Tokens have no order, so they are issued concurrently.
 func (s *Sender) issue(ctx context.Context, messages []record.Message, fates []fate) {
 	var g errgroup.Group
 	g.SetLimit(issuing)
@@ -140,7 +149,8 @@ func (s *Sender) issue(ctx context.Context, messages []record.Message, fates []f
 	_ = g.Wait() // the errors are in fates
 }
 
-// enqueue puts what is neither settled nor behind a failure of its group, and then fails what is behind one.
+// enqueue puts the messages that are neither settled nor after a failure of their group, and then
+// fails those that are after one.
 func (s *Sender) enqueue(ctx context.Context, deliveries []record.Delivery, messages []record.Message, fates []fate) {
 	stop(deliveries, fates)
 	var put []record.Message
@@ -160,7 +170,8 @@ func (s *Sender) enqueue(ctx context.Context, deliveries []record.Delivery, mess
 	stop(deliveries, fates)
 }
 
-// stop fails the deliveries that follow a failed one of their group. A refused one is settled and stops nothing.
+// stop fails the deliveries that follow a failed one of their group. A refused one is settled and
+// stops nothing.
 func stop(deliveries []record.Delivery, fates []fate) {
 	failed := map[record.GroupKey]error{}
 	for i := range deliveries {
@@ -181,8 +192,9 @@ func stop(deliveries []record.Delivery, fates []fate) {
 
 func isRefused(err error) bool { return errors.As(err, new(*record.RefusedError)) }
 
-// fit makes a name short enough for a message, and keeps different names different: one that is too long, or that looks as if it
-// had been, is cut and gets the hash of all of it.
+// fit returns a name that is short enough for a message, and different for different names: if a
+// name is too long, or has the form of a shortened one, it is cut and extended by the hash of the
+// whole.
 func fit(name string) string {
 	const digits = 2 * sha256.Size
 	tail := len(name) - digits - 1

@@ -99,7 +99,7 @@ func TestADeliveryWithoutANumberGoesToStreamsThatNeedNone(t *testing.T) {
 	}
 }
 
-func TestAGroupThatBeganAnewIsNotTakenForTheOldOne(t *testing.T) {
+func TestANewIncarnationOfAGroupIsNotTakenForTheOldOne(t *testing.T) {
 	old := numbered("eve", 7)
 	old.Sequence = 0
 	long := numbered(strings.Repeat("g", record.MaxName), 7)
@@ -199,7 +199,23 @@ func TestLongNamesFitAndStayDifferent(t *testing.T) {
 	}
 }
 
+func TestAnErrorNamesTheStreamUnlessItIsARefusal(t *testing.T) {
+	r := &recorder{fails: map[string]error{"enqueue orders/a/1@9": errors.New("away"), "enqueue orders/b/1@9": &record.RefusedError{Reason: record.ReasonKeyReuse}}}
+	errs := newSender(t, record.ByKey, r).Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("b", 1)})
+	if errs[0].Error() != "send to stream payments: away" {
+		t.Errorf("got %q", errs[0])
+	}
+	if strings.Contains(errs[1].Error(), "send to") {
+		t.Errorf("got %q", errs[1])
+	}
+}
+
 func TestTokenAdmissionNeedsAnIssuer(t *testing.T) {
+	for _, admission := range []record.Admission{record.ByKey, record.BySequence} {
+		if _, err := New(record.Stream{Name: "payments", Admission: admission}, &recorder{}, nil); err != nil {
+			t.Errorf("admission %s: %v", admission, err)
+		}
+	}
 	if _, err := New(record.Stream{Name: "payments", Admission: record.ByToken}, &recorder{}, nil); err == nil {
 		t.Error("made a sender without one")
 	}

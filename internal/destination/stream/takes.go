@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
 )
 
-// takes finds what the target would find wrong with a message when it reads it off its queue. It must be found here: there it would be too late to refuse the effect,
-// which is settled by then.
+// takes validates m as the target stream's decoder will. It must fail here: once m is on the
+// target's queue, this effect counts as sent and can no longer be refused.
 func takes(m *record.Message) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
-	"github.com/effectively-once/once/internal/wire"
 )
 
 // arrive carries a message over a queue to the target stream, as its sender's own system does.
@@ -25,7 +25,7 @@ func arrive(t *testing.T, m record.Message) (record.Message, error) {
 		}
 	}
 	d := queue.Delivery{Message: wire.ToQueue(m), ID: "1", Receives: 1, Sent: time.UnixMilli(1767225600000)}
-	got, _, err := wire.FromSQS(wire.Event("", []queue.Delivery{d}).Records[0], wire.Defaults{Trusted: []string{wire.Sender}})
+	got, _, err := wire.FromQueue(&d, wire.Defaults{Trusted: []string{wire.Sender}})
 	return got, err
 }
 
@@ -68,7 +68,8 @@ func TestTheSystemsOwnEventsGoToAnotherStream(t *testing.T) {
 func TestAContentTypeThatIsNotTextIsRefusedWhenItIsSent(t *testing.T) {
 	r := &recorder{}
 	d := numbered("eve", 1)
-	d.Effect.ContentType = strings.Repeat("\xff", record.MaxHeaders/2) // the target would find it longer
+	// the target would find it longer
+	d.Effect.ContentType = strings.Repeat("\xff", record.MaxHeaders/2)
 	errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d})
 	if refused, ok := errors.AsType[*record.RefusedError](errs[0]); !ok || refused.Reason != record.ReasonInvalid {
 		t.Errorf("%v", errs[0])
@@ -76,7 +77,7 @@ func TestAContentTypeThatIsNotTextIsRefusedWhenItIsSent(t *testing.T) {
 }
 
 // The largest of everything, in the characters that take the most space on a queue.
-func TestWhatIsJustSmallEnoughArrives(t *testing.T) {
+func TestTheLargestPossibleMessageArrives(t *testing.T) {
 	r := &recorder{}
 	d := numbered(strings.Repeat("\uFFFE", record.MaxName/3), 1<<64-1)
 	d.Incarnation, d.Target = 1<<64-1, strings.Repeat("\u2028", record.MaxName/3)
@@ -92,7 +93,8 @@ func TestWhatIsJustSmallEnoughArrives(t *testing.T) {
 	}
 }
 
-// FuzzWhatIsSentArrives sends any effect: the sender refuses it, or it arrives at the target as it was sent.
+// FuzzWhatIsSentArrives sends any effect: the sender refuses it, or it arrives at the target as it
+// was sent.
 func FuzzWhatIsSentArrives(f *testing.F) {
 	f.Add("eve", "account", uint64(7), uint64(3), uint64(9), "text/plain", "h", "v", []byte("b"))
 	f.Add("eve", "", uint64(0), uint64(0), uint64(0), "", "once-id", "v", []byte{})

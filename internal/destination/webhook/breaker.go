@@ -8,33 +8,35 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// A breaker keeps requests away from a destination that is failing, so that whoever sends does not wait for it: other destinations have the same
-// senders. Between pauses one request is let through, a probe. Any success ends the failing.
+// A breaker is a circuit breaker: it rejects requests to a failing destination, so that a publisher
+// does not wait for it while it has effects for other destinations. Between pauses it admits one
+// request, a probe. Any success closes it.
 type breaker struct {
 	now func() time.Time
 
-	mu       sync.Mutex
-	pauses   *backoff.ExponentialBackOff // between probes; nil where the destination is not failing
-	next     time.Time                   // when the next probe may go
-	probing  bool                        // a probe is under way; it may outlast the failing that it was for
-	answered time.Time                   // the last success
+	mu     sync.Mutex
+	pauses *backoff.ExponentialBackOff // between probes; nil if the destination is not failing
+	next   time.Time                   // the time of the next probe
+	// a probe is in progress; it may still be after the failure has ended
+	probing  bool
+	answered time.Time // the time of the last success
 }
 
-// Why nothing was sent.
+// The errors of deliveries that were not sent.
 var (
 	errProbing = errors.New("destination is failing; another request is probing it")
 	errPausing = errors.New("destination is failing; it is left alone until the next probe")
 )
 
-// newPauses are of 0.5 s, then twice as long each time up to 30 s, give or take half.
+// newPauses returns pauses of 0.5 s, then twice as long each time up to 30 s, plus or minus half.
 func newPauses() *backoff.ExponentialBackOff {
 	return &backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, Multiplier: 2, RandomizationFactor: 0.5, MaxInterval: 30 * time.Second,
 	}
 }
 
-// admit lets every request pass, or, where the destination is failing, one that is a probe; [breaker.probed] must follow that one.
-// The silence is for how long the destination asked to be left alone.
+// admit lets every request pass; if the destination is failing, only a probe, after which
+// [breaker.probed] must be called. silence is how long the destination asked not to be called.
 func (b *breaker) admit(silence time.Duration) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,8 +59,9 @@ func (b *breaker) failing() bool {
 	return b.pauses != nil
 }
 
-// failed begins the failing: a delivery failed, tried since then for as long as it could. A destination that took something in the meantime is not
-// failing: what it does not take is that delivery, which holds up its own group only.
+// failed opens the breaker: a delivery failed in all its tries since then. If the destination
+// accepted another delivery in the meantime, it is not failing: then only this delivery is
+// rejected, which blocks its own group only.
 func (b *breaker) failed(since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +72,7 @@ func (b *breaker) failed(since time.Time) {
 	b.next = b.now().Add(b.pauses.NextBackOff())
 }
 
-// probed ends a probe. If there was no success, the next pause begins.
+// probed ends a probe. Unless it succeeded, the next pause begins.
 func (b *breaker) probed() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +82,7 @@ func (b *breaker) probed() {
 	}
 }
 
-// succeeded ends the failing.
+// succeeded closes the breaker.
 func (b *breaker) succeeded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

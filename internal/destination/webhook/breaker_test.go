@@ -45,7 +45,8 @@ func (h *host) recover() int {
 	return h.posts
 }
 
-// hang runs a test with a destination that hangs and is known to be failing, in a bubble of its own time.
+// hang runs a test with a destination that hangs and is known to be failing, in a bubble of its own
+// time.
 func hang(t *testing.T, options Options, then func(t *testing.T, s *Sender, h *host)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,7 @@ func send(t *testing.T, s *Sender, d record.Delivery) error {
 	return s.Send(t.Context(), []record.Delivery{d})[0]
 }
 
-func TestADestinationThatHangsHoldsUpOneSendAtMost(t *testing.T) {
+func TestADestinationThatHangsBlocksAtMostOneSend(t *testing.T) {
 	for _, concurrency := range []int{1, 16} {
 		hang(t, Options{Concurrency: concurrency}, func(t *testing.T, s *Sender, h *host) {
 			time.Sleep(time.Second)
@@ -93,7 +94,7 @@ func TestADestinationThatHangsHoldsUpOneSendAtMost(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsForASlotIsToldThatTheDestinationBeganToFail(t *testing.T) {
+func TestASendWaitingForASlotFailsWhenTheDestinationBeginsToFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, start := &host{}, time.Now()
 		s := newSender(t, "http://shop.example", Options{Transport: h, Concurrency: 1})

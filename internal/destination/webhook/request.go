@@ -20,7 +20,7 @@ import (
 // A signer signs one request; nil does not sign.
 type signer func(id string, at time.Time, body []byte) (string, error)
 
-// signer asks for the secret. No error repeats any of it.
+// signer reads the secret. No error contains any part of it.
 func (s *Sender) signer() (signer, error) {
 	if s.options.Secret == nil {
 		return nil, nil //nolint:nilnil // nothing to sign with, as configured
@@ -41,7 +41,8 @@ func (s *Sender) signer() (signer, error) {
 
 var errBadSecret = errors.New(`webhook secret must be base64, with or without "whsec_" before it`)
 
-// ValidSecret checks that a secret is not empty and is base64, with or without "whsec_" before it. The error does not repeat it.
+// ValidSecret checks that a secret is not empty and is base64, with or without the prefix "whsec_".
+// The error does not contain it.
 func ValidSecret(secret string) error {
 	if strings.TrimPrefix(secret, "whsec_") == "" {
 		return errors.New("webhook secret must not be empty")
@@ -55,7 +56,7 @@ func ValidSecret(secret string) error {
 func (t *turn) request(ctx context.Context, d *record.Delivery) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url, bytes.NewReader(d.Effect.Body))
 	if err != nil {
-		return nil, errors.New("make request") // the error would repeat the URL
+		return nil, errors.New("make request") // the error would contain the URL
 	}
 	for name, value := range d.Effect.Headers {
 		if forwards(name) && carries(value) {
@@ -82,7 +83,7 @@ func (t *turn) request(ctx context.Context, d *record.Delivery) (*http.Request, 
 	return r, nil
 }
 
-// setOrigin tells where the delivery comes from.
+// setOrigin sets the headers about the sender of the delivery.
 func setOrigin(h http.Header, d *record.Delivery) {
 	number, incarnation := "", ""
 	if d.Number > 0 {
@@ -102,8 +103,9 @@ func setOrigin(h http.Header, d *record.Delivery) {
 	}
 }
 
-// forwards reports whether a header of the effect may be sent: not those that are set here, and not those that belong to one connection. An underscore counts as a dash: many
-// receivers, all that follow CGI, see no difference, and would take the sender's webhook_id for the id.
+// forwards reports whether a header of the effect may be sent: not those that are set here, and not
+// those that belong to one connection. An underscore counts as a dash, because many receivers, such
+// as all CGI programs, do not distinguish them, and would read the effect's webhook_id as the id.
 func forwards(name string) bool {
 	if !isToken(name) {
 		return false
@@ -136,7 +138,8 @@ func carries(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
-// headerText writes an identity so that every receiver reads the same bytes: as it is if it is printable ASCII without space at its ends.
+// headerText returns an identity in a form that every receiver reads as the same bytes: unchanged
+// if it is printable ASCII without space at its ends.
 func headerText(identity string) string {
 	odd := func(r rune) bool { return r < ' ' || r > '~' }
 	if !strings.ContainsFunc(identity, odd) && strings.TrimSpace(identity) == identity {

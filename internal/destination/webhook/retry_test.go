@@ -15,7 +15,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A script answers with one status after the other, the last one for ever; "429 7" has a Retry-After; a status of 0 is a broken connection.
+// A script answers with one status after the other, and repeats the last one for ever; "429 7" has
+// a Retry-After; a status of 0 is a broken connection.
 type script struct {
 	start time.Time
 	steps []step
@@ -51,7 +52,7 @@ func play(t *testing.T, options Options, steps []step, then func(t *testing.T, s
 	})
 }
 
-func TestWhatMayPassIsTriedAgainWithinTheBudget(t *testing.T) {
+func TestATemporaryErrorIsRetriedWithinTheBudget(t *testing.T) {
 	for _, code := range []int{0, 408, 425, 429, 500, 503} {
 		play(t, Options{}, []step{{code: code}, {code: code}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
 			errs := s.Send(t.Context(), []record.Delivery{single("x")})
@@ -62,7 +63,7 @@ func TestWhatMayPassIsTriedAgainWithinTheBudget(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotPassFailsAtOnce(t *testing.T) {
+func TestAPermanentErrorIsNotRetried(t *testing.T) {
 	for _, code := range []int{301, 400, 401, 404, 422} {
 		play(t, Options{}, []step{{code: code}}, func(t *testing.T, s *Sender, transport *script) {
 			errs := s.Send(t.Context(), []record.Delivery{single("x")})

@@ -13,18 +13,19 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Options of a sender. Zero fields take the defaults in their comments.
+// Options configure a sender. Zero fields take the defaults in their comments.
 type Options struct {
-	// Secret gives the signing secret, base64 with or without "whsec_" before it. It is asked once each Send, so that a secret can
-	// change. Defaults to no signature.
+	// Secret returns the signing secret, base64 with or without the prefix "whsec_". It is called
+	// once for each Send, so that a secret can change. Defaults to no signature.
 	Secret func() (string, error)
-	// Budget is how long after its start a Send may begin another try of a delivery that failed. Defaults to 10 seconds.
+	// Budget is how long after its start a Send may begin another try of a failed delivery.
+	// Defaults to 10 seconds.
 	Budget time.Duration
-	// Timeout is how long one request may take. Defaults to 10 seconds.
+	// Timeout is the timeout of one request. Defaults to 10 seconds.
 	Timeout time.Duration
-	// Concurrency is how many requests may be under way to this destination. Defaults to 16.
+	// Concurrency is how many requests to this destination may be in flight. Defaults to 16.
 	Concurrency int
-	// Transport defaults to one of its own, with the settings of http.DefaultTransport.
+	// Transport defaults to a new one, with the settings of http.DefaultTransport.
 	Transport http.RoundTripper
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -49,12 +50,11 @@ func (o Options) withDefaults() Options {
 // A Sender posts deliveries to one URL.
 type Sender struct {
 	url     string
-	host    string // for errors: the rest of a URL may hold secrets
+	host    string // for errors: the rest of a URL may contain secrets
 	client  *http.Client
 	options Options
-	slots   chan struct{} // one for each request under way
-	gone    atomic.Bool
-	silent  atomic.Int64 // Unix milliseconds until which the destination asked to be left alone
+	slots   chan struct{} // one for each request in flight
+	silent  atomic.Int64  // Unix milliseconds until which the destination asked not to be called
 	breaker *breaker
 }
 
@@ -89,7 +89,7 @@ func New(target string, options Options) (*Sender, error) {
 
 func newTransport(concurrency int) http.RoundTripper {
 	base, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // somebody replaced it, and will know why
+	if !ok { // the program replaced it on purpose
 		return http.DefaultTransport
 	}
 	t := base.Clone()
@@ -99,7 +99,8 @@ func newTransport(concurrency int) http.RoundTripper {
 
 var errNoURL = errors.New("webhook URL must be absolute, with http or https and a host")
 
-// ValidURL checks that a text is an absolute http or https URL without user name, password or fragment. The error does not repeat it.
+// ValidURL checks that a text is an absolute http or https URL without user name, password or
+// fragment. The error does not contain it.
 func ValidURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -113,7 +114,7 @@ func ValidURL(text string) error {
 	return nil
 }
 
-// Send posts deliveries: those of a group one after the other, groups in parallel.
+// Send posts deliveries: those of a group one after the other, groups concurrently.
 func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
 	sign, err := s.signer()
@@ -132,7 +133,7 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return errs
 }
 
-// laneOrder divides deliveries into those that must follow each other, by index.
+// laneOrder divides deliveries into sequences that must be sent in order, by index.
 func laneOrder(deliveries []record.Delivery) [][]int {
 	var lanes [][]int
 	of := map[record.GroupKey]int{}
@@ -156,7 +157,7 @@ func laneOrder(deliveries []record.Delivery) [][]int {
 type turn struct {
 	*Sender
 	sign  signer
-	until time.Time // when no further try begins
+	until time.Time // the end of the budget: no further try begins
 }
 
 // sendLane posts one delivery after the other, and none after one that failed.
@@ -169,7 +170,7 @@ func (t *turn) sendLane(ctx context.Context, deliveries []record.Delivery, lane 
 		}
 		errs[i] = t.deliver(ctx, &deliveries[i])
 		if errors.As(errs[i], new(*record.RefusedError)) {
-			continue // settled: the next one may go
+			continue // settled: the next one may be sent
 		}
 		before = errs[i]
 	}

@@ -25,7 +25,7 @@ type received struct {
 	body   string
 }
 
-// A receiver keeps what it got; answer says what it answers, 204 where it is nil.
+// A receiver records its requests; answer writes the answers, 204 if it is nil.
 type receiver struct {
 	*httptest.Server
 	answer func(n int, w http.ResponseWriter, r *http.Request)
@@ -55,7 +55,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc.answer(n, w, r)
 }
 
-// ids lists the webhook-ids in the order of arrival.
+// ids returns the webhook-ids in the order of arrival.
 func (rc *receiver) ids() []string {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
@@ -64,10 +64,6 @@ func (rc *receiver) ids() []string {
 		ids = append(ids, r.header.Get("webhook-id"))
 	}
 	return ids
-}
-
-func status(code int) func(int, http.ResponseWriter, *http.Request) {
-	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
 func newSender(t *testing.T, url string, options Options) *Sender {
@@ -223,7 +219,7 @@ func TestDeliveriesOfAGroupArriveInNumberOrderWhileGroupsRunInParallel(t *testin
 	}
 }
 
-func TestAtMostTheConfiguredNumberOfRequestsIsUnderWay(t *testing.T) {
+func TestAtMostTheConfiguredNumberOfRequestsIsInFlight(t *testing.T) {
 	var mu sync.Mutex
 	now, most := 0, 0
 	both := make(chan struct{}, 2)
@@ -255,19 +251,20 @@ func TestAtMostTheConfiguredNumberOfRequestsIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestGoneStopsTheDestinationForTheLifeOfTheProcess(t *testing.T) {
-	rc := newReceiver(t, status(http.StatusGone))
-	s := newSender(t, rc.URL, Options{})
-	for range 2 {
-		for _, err := range s.Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)}) {
-			var refused *record.RefusedError
-			if !errors.As(err, &refused) || refused.Reason != record.ReasonGone {
-				t.Errorf("got %v", err)
-			}
+func TestGoneRefusesThisDeliveryOnly(t *testing.T) {
+	rc := newReceiver(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusGone)
 		}
+	})
+	s := newSender(t, rc.URL, Options{})
+	errs := s.Send(t.Context(), []record.Delivery{numbered("a", 1), numbered("a", 2)})
+	var refused *record.RefusedError
+	if !errors.As(errs[0], &refused) || refused.Reason != record.ReasonGone || refused.Detail != rc.Listener.Addr().String()+" answered 410 Gone" {
+		t.Errorf("the first: %v, want a refusal", errs[0])
 	}
-	if len(rc.ids()) != 1 {
-		t.Errorf("requests %v", rc.ids())
+	if errs[1] != nil || len(rc.ids()) != 2 {
+		t.Errorf("the second: %v after the requests %v, want it sent", errs[1], rc.ids())
 	}
 }
 

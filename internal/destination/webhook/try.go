@@ -15,13 +15,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// maxAnswer is how much of an answer is read, in bytes.
+// maxAnswer is how much of a response is read, in bytes.
 const maxAnswer = 64 << 10
 
-// maxSilence is the longest time for which Retry-After is believed.
+// maxSilence is the longest Retry-After that is honoured.
 const maxSilence = time.Hour
 
-// deliver tries until the delivery is done or refused, or the budget has ended. There is at least one try, unless the destination is failing.
+// deliver retries until the delivery is done or refused, or the budget is used up. There is at
+// least one try, unless the destination is failing.
 func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
 	left, start := time.Until(t.until), t.options.Now()
 	var last error
@@ -29,9 +30,10 @@ func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
 		last = t.try(ctx, d)
 		return struct{}{}, last
 	}
-	// A limit of 0 would mean none.
+	// 0 would mean no limit.
 	_, err := backoff.Retry(ctx, try, backoff.WithBackOff(newBackOff()), backoff.WithMaxElapsedTime(max(left, 1)))
-	if err != nil && !isPermanent(last) && ctx.Err() == nil { // a caller in a hurry says nothing about the destination
+	// if the caller's context ended, the destination may be fine
+	if err != nil && !isPermanent(last) && ctx.Err() == nil {
 		t.breaker.failed(start)
 	}
 	if later, ok := errors.AsType[*laterError](err); ok {
@@ -43,14 +45,15 @@ func (t *turn) deliver(ctx context.Context, d *record.Delivery) error {
 	return err
 }
 
-// newBackOff waits 0.2 s, then 1.7 times as long each time up to 5 s, give or take half.
+// newBackOff returns pauses of 0.2 s, then 1.7 times as long each time up to 5 s, plus or minus
+// half.
 func newBackOff() backoff.BackOff {
 	return &backoff.ExponentialBackOff{
 		InitialInterval: 200 * time.Millisecond, Multiplier: 1.7, RandomizationFactor: 0.5, MaxInterval: 5 * time.Second,
 	}
 }
 
-// A laterError is a failure after which the destination said when to come again.
+// A laterError is a failure with a Retry-After.
 type laterError struct {
 	Err  error
 	wait backoff.RetryAfterError
@@ -64,13 +67,11 @@ func isPermanent(err error) bool {
 	return ok
 }
 
-// try posts once, if the destination is not failing or this is the probe. An error that no further try within this Send would change, or after
-// which there is to be none, is a *backoff.PermanentError.
+// try posts once, if the destination is not failing or this is the probe. If no further try within
+// this Send could succeed, or none is allowed, the error is a *backoff.PermanentError.
 func (t *turn) try(ctx context.Context, d *record.Delivery) error {
-	if t.gone.Load() {
-		return backoff.Permanent(t.refused())
-	}
-	probe, err := t.breaker.admit(t.silence()) // before the wait for a slot: requests that hang may hold them all
+	// before the wait for a slot: hanging requests may hold all slots
+	probe, err := t.breaker.admit(t.silence())
 	if err != nil {
 		return backoff.Permanent(err)
 	}
@@ -84,9 +85,7 @@ func (t *turn) try(ctx context.Context, d *record.Delivery) error {
 		return backoff.Permanent(context.Cause(ctx))
 	}
 	switch wait := t.silence(); {
-	case t.gone.Load():
-		return backoff.Permanent(t.refused())
-	case probe && wait > 0, !probe && t.breaker.failing(): // that began during the wait
+	case probe && wait > 0, !probe && t.breaker.failing(): // the failure began during the wait
 		return backoff.Permanent(errPausing)
 	case wait > 0:
 		return later(errors.New("the destination asked to be left alone for now"), wait)
@@ -108,11 +107,11 @@ func (t *turn) post(ctx context.Context, d *record.Delivery) error {
 		return withoutURL(err)
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // only to use the connection again
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // to reuse the connection
 	return t.judge(response)
 }
 
-// judge tells from an answer whether the delivery is done.
+// judge returns nil if the response says that the delivery is done.
 func (t *turn) judge(response *http.Response) error {
 	code := response.StatusCode
 	if code >= 200 && code < 300 {
@@ -122,7 +121,6 @@ func (t *turn) judge(response *http.Response) error {
 	err := fmt.Errorf("the answer is %d %s", code, http.StatusText(code))
 	switch {
 	case code == http.StatusGone:
-		t.gone.Store(true)
 		return backoff.Permanent(t.refused())
 	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
 		if wait := retryAfter(response.Header.Get("Retry-After"), t.options.Now()); wait > 0 {
@@ -138,7 +136,7 @@ func (s *Sender) refused() *record.RefusedError {
 	return &record.RefusedError{Reason: record.ReasonGone, Detail: s.host + " answered 410 Gone"}
 }
 
-// silence is how long the destination still wants to be left alone.
+// silence returns how long the destination still asks not to be called.
 func (s *Sender) silence() time.Duration {
 	return time.UnixMilli(s.silent.Load()).Sub(s.options.Now())
 }
@@ -147,7 +145,7 @@ func later(err error, wait time.Duration) error {
 	return &laterError{Err: err, wait: backoff.RetryAfterError{Duration: wait}}
 }
 
-// retryAfter reads seconds or a date; what is neither, or in the past, is 0.
+// retryAfter parses seconds or a date; it returns 0 for any other value and for the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
 		return min(time.Duration(seconds)*time.Second, maxSilence)
@@ -158,7 +156,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL drops the URL from an error of net/http: it may hold secrets.
+// withoutURL removes the URL from an error of net/http, because it may contain secrets.
 func withoutURL(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err

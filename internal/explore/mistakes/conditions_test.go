@@ -22,16 +22,19 @@ var (
 	listed      = flag.String("list", "conditions.yaml", "the list of packages in testdata")
 )
 
-// A guarded package is one whose conditional writes are tested by taking their conditions out, one at a time.
+// A guarded package is one whose conditional writes are tested by taking their conditions out, one
+// at a time.
 type guarded struct {
 	// Package is whose source is changed, as a folder of the module.
 	Package string `yaml:"package"`
-	// Tests are the folders whose tests have to fail; of the package itself where there are none. Run, where given, picks among them.
+	// Tests are the folders whose tests have to fail; of the package itself where there are none.
+	// Run, where given, picks among them.
 	Tests []string `yaml:"tests"`
 	Run   string   `yaml:"run"`
 	// Last are slow tests: they run where the others find nothing.
 	Last string `yaml:"last"`
-	// Functions are those whose conditions are removed, by file; of a file with no functions named, all.
+	// Functions are those whose conditions are removed, by file; of a file with no functions named,
+	// all.
 	Functions map[string][]string `yaml:"functions"`
 	// Calls are methods that add a condition to an expression.
 	Calls []string `yaml:"calls"`
@@ -57,7 +60,8 @@ const atOnce = 4
 // outOfTime is what a test binary says that took too long.
 const outOfTime = "panic: test timed out"
 
-// patience is how many times longer than with all conditions tests may take without one: some go on for ever then.
+// patience is how many times longer than with all conditions tests may take without one: some go on
+// for ever then.
 const patience = 5
 
 // longest is how long they may take with all of them.
@@ -101,7 +105,8 @@ func (g *guarded) check(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// What the tests need may have gone away meanwhile, an emulator for one; then all that failed shows nothing.
+	// What the tests need may have gone away meanwhile, an emulator for one; then all that failed
+	// shows nothing.
 	if by, err := g.failed(t, root, tests, longest, 0); by != "" || err != nil {
 		t.Fatalf("the tests fail with all conditions there, after they did not at the beginning: %s, %v", by, err)
 	}
@@ -155,8 +160,9 @@ func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, l
 	return killers, errs
 }
 
-// killer names what fails without a condition; empty where nothing does. Where tests come to the end of their time it may be the machine that is slow: with all conditions there they
-// have to be faster by far at that very time.
+// killer names what fails without a condition; empty where nothing does. Where tests come to the
+// end of their time it may be the machine that is slow: with all conditions there they have to be
+// faster by far at that very time.
 func (g *guarded) killer(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
 	for {
 		by, err := g.failed(t, root, tests, limit, number)

@@ -1,9 +1,11 @@
-// Package mistakes keeps known mistakes dead: each is a small change of the source, applied with go test -overlay, that a check has to catch. The source itself
-// knows nothing of them.
+// Package mistakes checks that known mistakes are caught. Each is a small change of the source,
+// applied with go test -overlay, for which a check has to fail. The source itself does not refer to
+// them.
 //
 // # Errors
 //
-// A mistake whose text is not in the source any more, or that does not compile, is an error: it has to be brought up to date.
+// If the text of a mistake is no longer in the source, or if the changed source does not compile,
+// it is an error: the mistake has to be updated.
 package mistakes
 
 import (
@@ -23,26 +25,26 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/effectively-once/once/internal/explore"
-	"github.com/effectively-once/once/internal/overlay"
+	"github.com/effectively-once/once/internal/testkit/overlay"
 )
 
 // A Mistake is a change that makes the product wrong.
 type Mistake struct {
-	// Name says in a few words what is wrong.
+	// Name describes the mistake in a few words.
 	Name string `yaml:"name"`
-	// Why tells what goes wrong, where the trace does not.
+	// Why explains the failure, if the trace does not.
 	Why string `yaml:"why"`
-	// Changes are made in the source, one after the other.
+	// Changes are applied to the source, one after the other.
 	Changes []Change `yaml:"changes"`
 	// Scenario is explored to catch it.
 	Scenario string `yaml:"scenario"`
 	// Folder of the scenario, below internal/explore/testdata; defaults to "scenarios".
 	Folder string `yaml:"folder"`
-	// Test catches what no exploration does: a package and a pattern of tests.
+	// Test catches a mistake that no exploration finds: a package and a pattern of tests.
 	Test *Test `yaml:"test"`
 }
 
-// A Change is one of the source.
+// A Change is one change of the source.
 type Change = overlay.Change
 
 // A Test names tests that fail.
@@ -51,19 +53,19 @@ type Test struct {
 	Run     string `yaml:"run"`
 }
 
-// A Catch is how a mistake was caught.
+// A Catch is the result of a mistake that was caught.
 type Catch struct {
 	Mistake string `json:"mistake"`
 	// By is the scenario or the test.
 	By string `json:"by"`
-	// Steps is the length of the shortest trace; 0 where a test caught it.
+	// Steps is the length of the shortest trace; 0 if a test caught it.
 	Steps int `json:"steps,omitempty"`
-	// Wrong is what the exploration found.
+	// Wrong is the violation that the exploration found.
 	Wrong string   `json:"wrong,omitempty"`
 	Trace []string `json:"trace,omitempty"`
 }
 
-// ErrSurvived says that nothing caught a mistake.
+// ErrSurvived says that no check caught a mistake.
 var ErrSurvived = errors.New("nothing caught it")
 
 // Load reads a list of mistakes.
@@ -84,7 +86,8 @@ func Load(files fs.FS, name string) ([]Mistake, error) {
 	return out, nil
 }
 
-// Fits tells whether the source at root still has the texts that the mistake changes.
+// Fits returns an error if the source at root no longer contains the texts that the mistake
+// changes.
 func (m Mistake) Fits(root string) error {
 	if _, err := overlay.Apply(root, m.Changes); err != nil {
 		return fmt.Errorf("mistake %q: %w", m.Name, err)
@@ -92,7 +95,8 @@ func (m Mistake) Fits(root string) error {
 	return nil
 }
 
-// Make makes a mistake in the module at root and tells what caught it. The error wraps ErrSurvived where nothing did.
+// Make applies a mistake to the module at root and returns how it was caught. If it was not, the
+// error wraps ErrSurvived.
 func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	folder, err := os.MkdirTemp("", "mistake")
 	if err != nil {
@@ -133,7 +137,7 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 	return nil
 }
 
-// explored explores a scenario, which has to find something.
+// explored explores a scenario, which has to find a violation.
 func (c *Catch) explored(ctx context.Context, root, list, results, folder string) error {
 	found, err := exploreChanged(ctx, root, list, results, folder, c.By, 3_000_000)
 	if err != nil {
@@ -146,10 +150,11 @@ func (c *Catch) explored(ctx context.Context, root, list, results, folder string
 	return nil
 }
 
-// scenarioFolder is where the scenarios are, below internal/explore/testdata.
+// scenarioFolder is the folder of the scenarios, below internal/explore/testdata.
 const scenarioFolder = "scenarios"
 
-// exploreChanged explores scenarios of a changed source, each to about so many states. A test that failed without a violation is an error: not all was explored.
+// exploreChanged explores scenarios of a changed source, each up to about bound states. If a test
+// failed without a violation, it returns an error, because not all states were explored.
 func exploreChanged(ctx context.Context, root, list, results, folder, pattern string, bound int) ([]explore.Result, error) {
 	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-timeout", "24h",
 		"-folder", folder, "-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// A removal takes one condition out of the source while its number is set in the environment of the tests: all of a package are compiled in one go.
+// A removal takes one condition out of the source while its number is set in the environment of the
+// tests: all of a package are compiled in one go.
 type removal struct {
 	name string
 	edit []edit
@@ -81,7 +82,8 @@ func removals(folder, name string, functions []string, calls []string, next *int
 	return s.found, file.Name.Name, nil
 }
 
-// body finds the conditions of a function: where one decides which way to go, and where one is a value, to be returned, kept or passed on.
+// body finds the conditions of a function: where one decides which way to go, and where one is a
+// value, to be returned, kept or passed on.
 func (s *source) body(of *ast.FuncType, b *ast.BlockStmt) {
 	ast.Inspect(b, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -181,7 +183,8 @@ func (s *source) operand(of token.Token, x ast.Expr) {
 	}
 }
 
-// whole makes a condition never hold, and always. Without a term, a conjunction holds more often and a disjunction less, so each is only made to do the other.
+// whole makes a condition never hold, and always. Without a term, a conjunction holds more often
+// and a disjunction less, so each is only made to do the other.
 func (s *source) whole(x ast.Expr) {
 	x = ast.Unparen(x)
 	if x == nil || s.seen[x] || isError(x) {
@@ -241,14 +244,16 @@ func (s *source) call(n *ast.ExprStmt) {
 	s.keep(string(s.text[from:to]), edit{s.name, from, fmt.Sprintf("if %s(%d) { x.always() } else { ", switchedOff, *s.next)}, edit{s.name, to, " }"})
 }
 
-// write makes the changed copies of a package's files, and gives the overlay that puts them in place.
+// write makes the changed copies of a package's files, and gives the overlay that puts them in
+// place.
 func write(folder, into, name, more string, found []removal) (map[string]string, error) {
 	texts := map[string]string{}
 	var all []edit
 	for _, r := range found {
 		all = append(all, r.edit...)
 	}
-	// From the end to the beginning, so that places stay; of what begins at one place, a condition's parts lie within it.
+	// From the end to the beginning, so that places stay; of what begins at one place, a
+	// condition's parts lie within it.
 	slices.SortStableFunc(all, func(a, b edit) int { return cmp.Compare(b.at, a.at) })
 	for _, e := range all {
 		if texts[e.file] == "" {

@@ -10,21 +10,22 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/effectively-once/once/internal/explore"
-	"github.com/effectively-once/once/internal/overlay"
+	"github.com/effectively-once/once/internal/testkit/overlay"
 )
 
-// A Small is a number of the source that is made so small that explorations of few messages reach what lies behind it. The code has to be right with it all the same.
+// A Small is a limit in the source that is made so small that explorations with few messages reach
+// it. The code has to be correct with the small limit too.
 type Small struct {
-	// Name says what is small.
+	// Name describes the limit.
 	Name    string           `yaml:"name"`
 	Changes []overlay.Change `yaml:"changes"`
 	// Folder of the scenarios, below internal/explore/testdata; defaults to "scenarios".
 	Folder string `yaml:"folder"`
-	// Scenarios are patterns of those to explore.
+	// Scenarios are patterns of the scenarios to explore.
 	Scenarios []string `yaml:"scenarios"`
 }
 
-// LoadSmall reads a list of small numbers.
+// LoadSmall reads a list of small limits.
 func LoadSmall(files fs.FS, name string) ([]Small, error) {
 	text, err := fs.ReadFile(files, name)
 	if err != nil {
@@ -45,10 +46,10 @@ func LoadSmall(files fs.FS, name string) ([]Small, error) {
 	return out, nil
 }
 
-// Fits tells whether the source at root still has the numbers.
+// Fits returns an error if the source at root no longer contains the limits.
 func (s Small) Fits(root string) error { return Mistake{Name: s.Name, Changes: s.Changes}.Fits(root) }
 
-// Explore explores the scenarios with the small number, each to about so many states.
+// Explore explores the scenarios with the small limit, each up to about bound states.
 func (s Small) Explore(ctx context.Context, root string, bound int) ([]explore.Result, error) {
 	folder, err := os.MkdirTemp("", "small")
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
 )
 
@@ -18,7 +20,8 @@ func TestAReceiveOfNoMessageIsAnError(t *testing.T) {
 	}
 }
 
-// dying is a queue with a message that goes to the dead-letter queue with the next receive, and that queue.
+// dying returns a queue with a message that the next receive dead-letters, and its dead-letter
+// queue.
 func dying(t *testing.T) (q, dead *Queue) {
 	t.Helper()
 	db := newDB(t)
@@ -31,7 +34,7 @@ func dying(t *testing.T) (q, dead *Queue) {
 	return q, dead
 }
 
-func TestAMoveToTheDeadLetterQueueThatFailsIsToldWhereNothingElseIsThere(t *testing.T) {
+func TestAFailedMoveToTheDeadLetterQueueIsAnErrorIfNothingElseIsReceived(t *testing.T) {
 	q, dead := dying(t)
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
@@ -41,7 +44,7 @@ func TestAMoveToTheDeadLetterQueueThatFailsIsToldWhereNothingElseIsThere(t *test
 	}
 }
 
-func TestAMoveToTheDeadLetterQueueThatFailsHoldsUpNoOtherMessage(t *testing.T) {
+func TestAFailedMoveToTheDeadLetterQueueBlocksNoOtherMessage(t *testing.T) {
 	q, dead := dying(t)
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
@@ -66,7 +69,7 @@ func TestAReceiveThatFindsItsMessageDeletedLooksForAnother(t *testing.T) {
 	}
 }
 
-func TestAMessageThatCanNotBeReadIsAnErrorWhereNothingElseIsThere(t *testing.T) {
+func TestAMessageThatCanNotBeReadIsAnErrorIfNothingElseIsReceived(t *testing.T) {
 	for _, others := range [][]queue.Message{nil, {{Body: "whole"}}} {
 		q := open(t, newDB(t), "q", Options{})
 		mustSend(t, func() []queue.SendResult {
@@ -83,7 +86,7 @@ func TestAMessageThatCanNotBeReadIsAnErrorWhereNothingElseIsThere(t *testing.T) 
 	}
 }
 
-func TestAQueueThatDoesNotDeduplicateTakesEveryMessageWhateverItsClockDoes(t *testing.T) {
+func TestAQueueWithoutDeduplicationAcceptsEveryMessage(t *testing.T) {
 	c := newClock()
 	q := open(t, newDB(t), "q.fifo", Options{Now: c.Now})
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "a")) })
@@ -94,7 +97,7 @@ func TestAQueueThatDoesNotDeduplicateTakesEveryMessageWhateverItsClockDoes(t *te
 	}
 }
 
-func TestWhatIsNoLongerRememberedIsGoneFromTheDisk(t *testing.T) {
+func TestExpiredDeduplicationRecordsAreDeleted(t *testing.T) {
 	c := newClock()
 	q := open(t, newDB(t), "q.fifo", Options{Deduplicate: time.Minute, Now: c.Now})
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "a", "b")) })
@@ -108,7 +111,7 @@ func TestWhatIsNoLongerRememberedIsGoneFromTheDisk(t *testing.T) {
 	}
 }
 
-func TestOnlyAQueueWithAnOrderTellsPlacesInIt(t *testing.T) {
+func TestOnlyFIFOQueuesReturnSequenceNumbers(t *testing.T) {
 	for name, want := range map[string]bool{"q": false, "q.fifo": true} {
 		r := mustSend(t, func() []queue.SendResult {
 			return open(t, newDB(t), name, Options{}).Send(t.Context(), inGroup("g", "a"))
@@ -117,4 +120,54 @@ func TestOnlyAQueueWithAnOrderTellsPlacesInIt(t *testing.T) {
 			t.Errorf("%s: sequence number %q", name, r[0].SequenceNumber)
 		}
 	}
+}
+
+func TestAMessageWhoseDeleteFailedCanBeDeletedLater(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "1")) })
+	d := receive(t, q, 1, time.Minute)[0]
+	db := q.db
+	q.db = readOnly(t)
+	if errs := q.Delete(t.Context(), []string{d.Receipt}); errs[0] == nil {
+		t.Fatal("deleted in a database that takes no writes")
+	}
+	q.db = db
+	if errs := q.Delete(t.Context(), []string{d.Receipt}); errs[0] != nil || q.Len() != 0 {
+		t.Errorf("%d messages are left: %v", q.Len(), errs[0])
+	}
+}
+
+func TestADeleteLeavesNoReceiveCount(t *testing.T) {
+	db := newDB(t)
+	q := open(t, db, "q", Options{})
+	d := taken(t, q, queue.Message{Body: "a"})[0]
+	counts := func() int {
+		n := 0
+		if err := q.scan(kindReceives, func(_, _ []byte) error { n++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if counts() != 1 {
+		t.Fatalf("%d counts after a receive", counts())
+	}
+	if err := errors.Join(q.Delete(t.Context(), []string{d.Receipt})...); err != nil {
+		t.Fatal(err)
+	}
+	if counts() != 0 {
+		t.Errorf("%d counts are left", counts())
+	}
+}
+
+// readOnly returns a database that takes no writes.
+func readOnly(t *testing.T) *pebble.DB {
+	t.Helper()
+	disk := vfs.NewCrashableMem()
+	onFS(t, disk)
+	db, err := pebbledb.Open("db", &pebble.Options{FS: disk.CrashClone(vfs.CrashCloneCfg{}), ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
 }

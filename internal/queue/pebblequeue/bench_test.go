@@ -43,7 +43,7 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// parallel runs the call and reports CPU time beside the time of the clock.
+// parallel runs the call, and reports processor time and wall-clock time.
 func parallel(b *testing.B, call func()) {
 	b.SetParallelism(max(1, senders/runtime.GOMAXPROCS(0)))
 	before := cpu()
@@ -64,7 +64,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkReceiveDelete takes ten messages at a time.
+// BenchmarkReceiveDelete receives and deletes ten messages in a call.
 func BenchmarkReceiveDelete(b *testing.B) {
 	q := open(b, newDB(b), "q.fifo", Options{})
 	var messages []queue.Message

@@ -31,7 +31,7 @@ func mustDelete(t *testing.T, q *Queue, receipts ...string) {
 	}
 }
 
-func TestATextThatIsNoReceiptDeletesNothing(t *testing.T) {
+func TestInvalidReceiptsDeleteNothing(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
 	d := taken(t, q, queue.Message{Body: "x"})[0]
 	seq := strings.Split(d.Receipt, "-")[1]
@@ -55,7 +55,7 @@ func TestOneCallMayRepeatAReceipt(t *testing.T) {
 	}
 }
 
-func TestAReceiptOfBeforeACrashDeletesNothingInOrder(t *testing.T) {
+func TestAReceiptFromBeforeARestartDeletesNothingOnAFIFOQueue(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	q := open(t, onFS(t, fs), "q.fifo", Options{})
 	before := taken(t, q, inGroup("g", "a")...)[0]
@@ -69,7 +69,7 @@ func TestAReceiptOfBeforeACrashDeletesNothingInOrder(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWasGivenBackBelongsToTheNextReceiver(t *testing.T) {
+func TestAMessageMadeVisibleBelongsToTheNextReceiver(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
 	d := taken(t, q, inGroup("g", "a")...)[0]
 	if err := q.ChangeVisibility(t.Context(), d.Receipt, 0); err != nil {
@@ -81,7 +81,7 @@ func TestAMessageThatWasGivenBackBelongsToTheNextReceiver(t *testing.T) {
 	}
 }
 
-func TestWhatIsBeingDeletedIsNeitherHiddenNorGivenOut(t *testing.T) {
+func TestAMessageBeingDeletedIsNeitherHiddenNorReceived(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
 	d := taken(t, q, queue.Message{Body: "a"}, queue.Message{Body: "b"})
 	if err := q.ChangeVisibility(t.Context(), d[1].Receipt, 0); err != nil {
@@ -99,7 +99,7 @@ func TestWhatIsBeingDeletedIsNeitherHiddenNorGivenOut(t *testing.T) {
 	}
 }
 
-func TestADeadMessageHoldsUpItsGroupUntilItIsMoved(t *testing.T) {
+func TestADeadMessageBlocksItsGroupUntilItIsMoved(t *testing.T) {
 	x := newIndex(true)
 	for seq := range uint64(2) {
 		x.show(x.add(seq, 7))
@@ -110,7 +110,7 @@ func TestADeadMessageHoldsUpItsGroupUntilItIsMoved(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWasDeletedAfterItWasTakenIsNoError(t *testing.T) {
+func TestAMessageDeletedDuringAReceiveIsNoError(t *testing.T) {
 	db := newDB(t)
 	q := open(t, db, "q", Options{})
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), []queue.Message{{Body: "x"}}) })
@@ -123,7 +123,7 @@ func TestAMessageThatWasDeletedAfterItWasTakenIsNoError(t *testing.T) {
 	}
 }
 
-func TestRepeatedMessagesAreTakenForTheFirstOne(t *testing.T) {
+func TestRepeatedMessagesGetTheFirstResult(t *testing.T) {
 	c := newClock()
 	q := open(t, newDB(t), "q.fifo", Options{Deduplicate: time.Minute, Now: c.Now})
 	if r := q.Send(t.Context(), []queue.Message{{Body: "no group"}}); r[0].Err == nil {
@@ -135,7 +135,7 @@ func TestRepeatedMessagesAreTakenForTheFirstOne(t *testing.T) {
 	}
 	c.Advance(time.Minute)
 	var ids []string
-	for range 3 { // the first is new, and the older one is forgotten at once
+	for range 3 { // the first is new, and the older one is forgotten
 		ids = append(ids, mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "a")) })[0].ID)
 	}
 	if ids[0] == all[0].ID || fmt.Sprint(ids) != fmt.Sprint([]string{ids[0], ids[0], ids[0]}) {

@@ -8,13 +8,13 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// A window remembers which deduplication ids were sent lately. Its user holds the queue's lock.
+// A window remembers recent deduplication ids. The caller holds the queue's lock.
 type window struct {
 	sent  map[string]*sent
-	order []*sent // by expiry, because all are remembered for the same time
+	order []*sent // by expiry, because the retention is the same for all
 }
 
-// sent is one remembered message. Its result may be read once settled is closed.
+// sent is one remembered message. Its result may be read when settled is closed.
 type sent struct {
 	dedupID string
 	id      uuid.UUID
@@ -28,7 +28,8 @@ func (s *sent) record() dedupRecord {
 	return dedupRecord{DedupID: s.dedupID, ID: s.id, Expires: s.expires}
 }
 
-// sift parts messages into new ones, which it remembers, and repeated ones by their place in the call.
+// sift separates new messages, which it remembers, from repeated ones, which it returns by their
+// place in the call.
 func (w *window) sift(out []outgoing, now time.Time, keep time.Duration) (fresh []outgoing, earlier map[int]*sent) {
 	for _, o := range out {
 		if s := w.sent[o.record.DedupID]; s != nil && s.expires > now.UnixNano() {
@@ -46,7 +47,7 @@ func (w *window) sift(out []outgoing, now time.Time, keep time.Duration) (fresh 
 	return fresh, earlier
 }
 
-// forget drops what has expired and gives its sequence numbers.
+// forget drops expired ids and returns their sequence numbers.
 func (w *window) forget(now time.Time) (forgotten []uint64) {
 	for len(w.order) > 0 && w.order[0].expires <= now.UnixNano() {
 		s := w.order[0]
@@ -60,7 +61,8 @@ func (w *window) forget(now time.Time) (forgotten []uint64) {
 	return forgotten
 }
 
-// settle notes what became of a message. One that failed is not remembered: sending it again is a new message.
+// settle sets the result of a message. A failed message is not remembered, so that the sender can
+// retry.
 func (w *window) settle(s *sent, r queue.SendResult) {
 	s.result = r
 	if r.Err != nil && w.sent[s.dedupID] == s {

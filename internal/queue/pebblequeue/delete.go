@@ -11,10 +11,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ErrNotInFlight says that a receipt is no longer the right to hide its message.
+// ErrNotInFlight reports that a receipt is no longer valid for hiding its message.
 var ErrNotInFlight = errors.New("message is not in flight under this receipt")
 
-// A receipt names one giving-out of a message by one incarnation of the queue.
+// A receipt identifies one receive of a message, by one incarnation of the queue.
 type receipt struct {
 	incarnation uint64
 	seq         uint64
@@ -34,8 +34,10 @@ func parseReceipt(s string) (r receipt, ok bool) {
 	return r, errors.Join(errs[:]...) == nil
 }
 
-// Delete acknowledges. As on SQS, a standard queue takes an older receipt too, while a first-in-first-out queue ignores one whose visibility time
-// has ended: its message, and order, belong to the next receiver. The delete is not waited for; a crash that loses it brings the message again.
+// Delete implements queue.Queue. As on SQS, a standard queue accepts an older receipt too. A
+// first-in-first-out queue ignores a receipt whose visibility time has ended, because the message
+// and its order belong to the next receiver. Delete does not wait for the disk: if a crash loses
+// the delete, the message is redelivered.
 func (q *Queue) Delete(ctx context.Context, receipts []string) []error {
 	results := make([]error, len(receipts))
 	err := ctx.Err()
@@ -54,7 +56,7 @@ func (q *Queue) Delete(ctx context.Context, receipts []string) []error {
 	return results
 }
 
-// claim gives the entries that the receipts may delete, and nobody else is removing already.
+// claim returns the entries that the receipts may delete and that no other call is removing.
 func (q *Queue) claim(receipts []string) (claimed []*entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +74,7 @@ func (q *Queue) claim(receipts []string) (claimed []*entry) {
 	return claimed
 }
 
-// current reports whether a receipt still holds the message back from others.
+// current reports whether a receipt still hides its message from other receivers.
 func (q *Queue) current(e *entry, r receipt, now int64) bool {
 	return e.state == inFlight && !e.leaving && e.due > now && e.receives == r.receives && q.incarnation == r.incarnation
 }
@@ -97,8 +99,9 @@ func (q *Queue) delete(claimed []*entry) error {
 	return nil
 }
 
-// erase adds the deletes of one message to a batch. Its record is written once and never again, which is what SingleDelete asks for; in
-// return both disappear in the first compaction that meets them, and a busy queue leaves no trail of tombstones to scan.
+// erase adds the deletes of one message to a batch. Its record is written exactly once, as
+// SingleDelete requires. In return, record and tombstone both disappear in the first compaction
+// that contains them, so that a busy queue leaves no tombstones to scan.
 func (q *Queue) erase(batch *pebble.Batch, seq uint64) error {
 	if err := batch.SingleDelete(q.key(kindMessage, seq), nil); err != nil {
 		return err
@@ -106,7 +109,7 @@ func (q *Queue) erase(batch *pebble.Batch, seq uint64) error {
 	return batch.Delete(q.key(kindReceives, seq), nil)
 }
 
-// unclaim leaves entries to be deleted another time.
+// unclaim leaves entries to a later delete.
 func (q *Queue) unclaim(claimed []*entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -126,8 +129,8 @@ func (q *Queue) forget(gone []*entry) {
 	q.stir()
 }
 
-// ChangeVisibility hides a received message for a time from now; 0 gives it back at once. It returns [ErrNotInFlight] when the message was deleted, or its
-// time has ended.
+// ChangeVisibility hides a received message for a time from now; 0 makes it visible immediately. It
+// returns [ErrNotInFlight] if the message was deleted or its visibility time has ended.
 func (q *Queue) ChangeVisibility(ctx context.Context, s string, visibility time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("change visibility: %w", err)

@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// crash gives the database as a machine that lost power would find it: nothing that was not synced.
+// crash returns the database as it would be after a power loss: without unsynced writes.
 func crash(t *testing.T, fs *vfs.MemFS) *pebble.DB {
 	t.Helper()
 	return onFS(t, fs.CrashClone(vfs.CrashCloneCfg{}))
@@ -65,7 +65,7 @@ func bodies(ds []queue.Delivery) string {
 	return strings.Join(out, " ")
 }
 
-func TestWhatSendReturnedForSurvivesACrashInOrder(t *testing.T) {
+func TestSentMessagesSurviveACrashInOrder(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	q := open(t, onFS(t, fs), "q.fifo", Options{})
 	sent := mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "1", "2")) })
@@ -101,7 +101,7 @@ func TestAnOrderedSendIsDurableNoLaterThanALaterWrite(t *testing.T) {
 	}
 }
 
-func TestDelaysCountsAndDedupWindowsOutliveTheProcess(t *testing.T) {
+func TestDelaysCountsAndDedupWindowsSurviveARestart(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	o := Options{Now: c.Now, Deduplicate: 5 * time.Minute}
 	db := openDB(t, dir)
@@ -138,7 +138,7 @@ func TestDelaysCountsAndDedupWindowsOutliveTheProcess(t *testing.T) {
 
 func closeAll(t *testing.T, q *Queue, db *pebble.DB) {
 	t.Helper()
-	if err := q.Close(); err != nil {
+	if err := closed(t, q); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
@@ -162,7 +162,7 @@ func TestSequenceNumbersAreNeverUsedTwice(t *testing.T) {
 		if q.Len() != 0 {
 			t.Fatal("not empty")
 		}
-		_ = q.Close()
+		_ = closed(t, q)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestACorruptRecordFailsOpenAndNamesItsKey(t *testing.T) {
 			q := open(t, db, "q", o)
 			mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("", "precious")) })
 			receive(t, q, 1, time.Minute)
-			_ = q.Close()
+			_ = closed(t, q)
 			key, data := first(t, db, keyPrefix("q", kind))
 			for _, bad := range [][]byte{data[:len(data)-1], flip(data, 0), flip(data, len(data)/2), flip(data, len(data)-1), {}} {
 				if err := db.Set(key, bad, pebble.Sync); err != nil {
@@ -222,13 +222,13 @@ func TestAMoveToTheDeadLetterQueueIsOneWrite(t *testing.T) {
 		t.Fatalf("%d here, %d dead", q.Len(), dead.Len())
 	}
 
-	// Lost with the crash, the move leaves the message where it was.
+	// If the crash loses the move, the message is still in its old place.
 	lost := crash(t, fs)
 	lostDead := open(t, lost, "dead.fifo", Options{Now: c.Now})
 	if q := open(t, lost, "q.fifo", Options{Now: c.Now, DeadLetter: lostDead, MaxReceives: 1}); q.Len() != 2 || lostDead.Len() != 0 {
 		t.Errorf("after a crash %d here, %d dead", q.Len(), lostDead.Len())
 	}
-	// A later durable write takes it along.
+	// A later durable write makes the move durable too.
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("other", "sync")) })
 	kept := crash(t, fs)
 	keptDead := open(t, kept, "dead.fifo", Options{Now: c.Now})

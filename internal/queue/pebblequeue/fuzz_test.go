@@ -16,13 +16,14 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// framed puts a body into a record whose checksum is right.
+// framed returns a record with the body and a valid checksum.
 func framed(version byte, body []byte) []byte {
 	out := append([]byte{version}, body...)
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
-// FuzzRecord decodes bodies whose checksum is right: they are refused, or what they say comes back from what it encodes to.
+// FuzzRecord decodes bodies with a valid checksum: each is refused, or equals the decoded form of
+// its encoding.
 func FuzzRecord(f *testing.F) {
 	for _, r := range []any{
 		messageRecord{Body: "x", Attributes: map[string]string{"a": "1"}, Group: "g", DedupID: "d", Sender: "s", Sent: 1, Due: -1},
@@ -65,7 +66,8 @@ func comesBack[T any](t *testing.T, body []byte) {
 	}
 }
 
-// FuzzMutatedRecord changes one record of a queue: the queue does not open without it, and says which one it is.
+// FuzzMutatedRecord changes one record of a queue: then the queue does not open, and the error
+// names the record.
 func FuzzMutatedRecord(f *testing.F) {
 	db, err := pebbledb.Open("db", &pebble.Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -103,7 +105,7 @@ func FuzzMutatedRecord(f *testing.F) {
 	})
 }
 
-// only gives the first record under a prefix.
+// only returns the first record under a prefix.
 func only(t *testing.T, db *pebble.DB, prefix []byte) (key, data []byte) {
 	t.Helper()
 	iter, err := db.NewIter(&pebble.IterOptions{LowerBound: prefix})
@@ -127,7 +129,7 @@ func set(t *testing.T, db *pebble.DB, key, data []byte) {
 	}
 }
 
-// FuzzReceipt reads any text: it is no receipt, or what it says comes back from what it is written as.
+// FuzzReceipt parses any text: it is refused, or equals the parsed form of its String.
 func FuzzReceipt(f *testing.F) {
 	for _, s := range []string{"1-2-3", "", "-", "--", "1-10000000001-1", "FFFFFFFFFFFFFFFFF-1-1", "+1-1-1", "1-1-1-1"} {
 		f.Add(s)

@@ -5,26 +5,27 @@ import "container/heap"
 type state uint8
 
 const (
-	sending  state = iota // on its way to the disk: has its place, can't be given out
+	sending  state = iota // being written: has its place, can't be received
 	delayed               // until due
-	ready                 // can be given out, once its group is free
+	ready                 // can be received, when its group is free
 	inFlight              // hidden until due
 	states
 )
 
-// An entry is what memory holds of one message; it is kept small.
+// An entry is the part of a message that is kept in memory; it is small.
 type entry struct {
 	seq        uint64
 	due        int64 // Unix nanoseconds
 	group      *group
-	next, prev *entry // in the group, or on a standard queue in the ready list
-	timer      int32  // place in the heap, -1 when not in it
+	next, prev *entry // in the group, or in the ready list of a standard queue
+	timer      int32  // index in the heap, -1 if it is not there
 	receives   uint32
 	state      state
-	leaving    bool // somebody is deleting or moving it
+	leaving    bool // a call is deleting or moving it
 }
 
-// A group keeps its messages in order, the ones in flight included. It is on the ready list when none is in flight and the first one is ready.
+// A group keeps its messages in order, including those in flight. It is in the ready list if none
+// is in flight and the first one is ready.
 type group struct {
 	entries    list
 	hash       uint64
@@ -33,7 +34,7 @@ type group struct {
 	listed     bool
 }
 
-// An index is the order and the state of all messages. Its user holds the queue's lock.
+// An index holds the order and the state of all messages. The caller holds the queue's lock.
 type index struct {
 	fifo     bool
 	ready    list // of a standard queue
@@ -41,7 +42,7 @@ type index struct {
 	first    *group // ready list
 	last     *group
 	timers   timers
-	received map[uint64]*entry // those given out at least once, for receipts
+	received map[uint64]*entry // entries received at least once, for receipts
 	counts   [states]int
 }
 
@@ -49,7 +50,7 @@ func newIndex(fifo bool) *index {
 	return &index{fifo: fifo, groups: map[uint64]*group{}, received: map[uint64]*entry{}}
 }
 
-// add gives a message its place behind all others.
+// add appends a message to its group.
 func (x *index) add(seq, hash uint64) *entry {
 	e := &entry{seq: seq, timer: -1, state: sending}
 	x.counts[sending]++
@@ -82,13 +83,14 @@ func (x *index) show(e *entry) {
 	x.settle(e.group)
 }
 
-// hide takes a ready message out, or prolongs the time of one in flight.
+// hide puts a ready message in flight, or extends the time of one in flight.
 func (x *index) hide(e *entry, until int64) {
 	x.enter(e, inFlight)
 	x.alarm(e, until)
 }
 
-// claim keeps a message that is being deleted or moved from being given out; it reports false when somebody else claimed it before.
+// claim keeps a message that is being deleted or moved from being received. It returns false if
+// another call has claimed it already.
 func (x *index) claim(e *entry) bool {
 	if e.leaving {
 		return false
@@ -103,13 +105,13 @@ func (x *index) claim(e *entry) bool {
 	return true
 }
 
-// unclaim takes a claim back: the message is visible again when its time has ended.
+// unclaim releases a claim: the message becomes visible when its visibility time ends.
 func (x *index) unclaim(e *entry) {
 	e.leaving = false
 	x.alarm(e, e.due)
 }
 
-// remove forgets a message in whatever state it is.
+// remove removes a message in any state.
 func (x *index) remove(e *entry) {
 	x.enter(e, states)
 	delete(x.received, e.seq)
@@ -119,7 +121,7 @@ func (x *index) remove(e *entry) {
 	}
 }
 
-// enter leaves the old state and counts the new one.
+// enter moves an entry to another state and updates the counts.
 func (x *index) enter(e *entry, to state) {
 	if e.timer >= 0 {
 		heap.Remove(&x.timers, int(e.timer))
@@ -146,7 +148,7 @@ func (x *index) alarm(e *entry, at int64) {
 	heap.Push(&x.timers, e)
 }
 
-// settle puts a group where it belongs after a change of its messages.
+// settle adds a group to the ready list or removes it, after a change of its messages.
 func (x *index) settle(g *group) {
 	head := g.entries.head
 	free := head != nil && head.state == ready && g.busy == 0
@@ -185,18 +187,19 @@ func (x *index) unlist(g *group) {
 	g.listed, g.prev, g.next = false, nil, nil
 }
 
-// hasReady reports whether take would find something.
+// hasReady reports whether take would return a message.
 func (x *index) hasReady() bool { return x.ready.head != nil || x.first != nil }
 
-// expire makes ready what was hidden until now or earlier.
+// expire makes all messages ready whose hidden time has ended.
 func (x *index) expire(now int64) {
 	for len(x.timers) > 0 && x.timers[0].due <= now {
 		x.show(x.timers[0])
 	}
 }
 
-// take hides up to limit messages: of the group that waited longest as many as there are, in order, then of the next one. An entry that has been
-// received maxReceives times (0 is for ever) comes in dead instead, claimed, and holds up its group until it is moved.
+// take hides and returns up to limit messages: all ready ones of the group that has waited longest,
+// in order, then those of the next group. A message that has been received maxReceives times (0
+// means no limit) is claimed and returned in dead instead; it blocks its group until it is moved.
 func (x *index) take(limit int, until int64, maxReceives uint32) (taken, dead []*entry) {
 	out := func(e *entry) bool {
 		x.hide(e, until)
@@ -225,7 +228,7 @@ func (x *index) take(limit int, until int64, maxReceives uint32) (taken, dead []
 	return taken, dead
 }
 
-// A list links entries.
+// A list is a linked list of entries.
 type list struct{ head, tail *entry }
 
 func (l *list) push(e *entry) {
@@ -252,7 +255,7 @@ func (l *list) remove(e *entry) {
 	e.prev, e.next = nil, nil
 }
 
-// timers is a heap of hidden entries, the one due first in front.
+// timers is a heap of hidden entries, ordered by due time.
 type timers []*entry
 
 func (t timers) Len() int { return len(t) }

@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// places lists the numbers of entries.
+// places returns the numbers of entries.
 func places(entries []*entry) (out []uint64) {
 	for _, e := range entries {
 		out = append(out, e.seq)
@@ -30,11 +30,11 @@ func wantPlaces(t *testing.T, got []*entry, want ...uint64) {
 	}
 }
 
-func TestAGroupThatGoesFromAmongOthersLeavesThemThere(t *testing.T) {
+func TestARemovedGroupLeavesTheOthersListed(t *testing.T) {
 	x := newIndex(true)
 	var all []*entry
 	for seq := range uint64(4) {
-		e := x.add(seq, seq) // each in a group of its own
+		e := x.add(seq, seq) // each in its own group
 		x.show(e)
 		all = append(all, e)
 	}
@@ -44,7 +44,7 @@ func TestAGroupThatGoesFromAmongOthersLeavesThemThere(t *testing.T) {
 	wantPlaces(t, taken, 0, 2)
 }
 
-func TestNothingIsGivenOutBehindAMessageOfItsGroupThatIsNotOnTheDisk(t *testing.T) {
+func TestNoMessageIsReceivedAfterAnUnwrittenOneOfItsGroup(t *testing.T) {
 	x := newIndex(true)
 	x.show(x.add(0, 7))
 	x.add(1, 7)
@@ -53,7 +53,7 @@ func TestNothingIsGivenOutBehindAMessageOfItsGroupThatIsNotOnTheDisk(t *testing.
 	wantPlaces(t, taken, 0)
 }
 
-func TestWhatIsHiddenForTheShortestTimeIsShownFirst(t *testing.T) {
+func TestShorterVisibilityEndsFirst(t *testing.T) {
 	x := newIndex(false)
 	for seq, until := range []int64{300, 100, 200, 100} {
 		e := x.add(uint64(seq), 0)
@@ -81,7 +81,7 @@ func TestAMessageThatFailedIsNotRemembered(t *testing.T) {
 	}
 }
 
-func TestWhoHasAMessageDoesNotWaitForAnother(t *testing.T) {
+func TestAReceiverWithAMessageDoesNotWaitForMore(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("", "a")) })
 	if d, err := q.Receive(t.Context(), 1, time.Minute, time.Minute); len(d) != 1 || err != nil {
@@ -96,10 +96,29 @@ func TestAWaiterThatIsWokenAtTheEndOfItsTimeLooksAgain(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
 	woken := q.waiters.join()
 	q.waiters.wake()
-	<-woken // so that the end of the time is all that it sees
+	<-woken // so that the timeout is the only reason to look
 	end := time.NewTimer(0)
 	defer end.Stop()
 	if again, err := q.pause(t.Context(), woken, end, false); !again || err != nil {
 		t.Errorf("looks again %t, %v: the message that it was woken for stays", again, err)
+	}
+}
+
+func TestAWaitThatEndsTwiceDoesNotBlock(t *testing.T) {
+	q := open(t, newDB(t), "q", Options{})
+	end := time.NewTimer(0)
+	defer end.Stop()
+	for range 2 { // woken at its end, it looks again, finds nothing, and waits again: for nothing more
+		woken := q.waiters.join()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = q.pause(t.Context(), woken, end, false)
+		}()
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("a receive waits after its time")
+		}
 	}
 }

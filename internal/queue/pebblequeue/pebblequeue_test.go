@@ -73,7 +73,7 @@ func (q *Queue) waiting() int {
 	return len(q.waiters.waiting)
 }
 
-func TestAWaitThatEndsInVainGivesNothing(t *testing.T) {
+func TestAWaitThatTimesOutReturnsNothing(t *testing.T) {
 	q := open(t, newDB(t), "q", Options{})
 	if got, err := q.Receive(t.Context(), 1, time.Minute, 10*time.Millisecond); err != nil || got != nil {
 		t.Errorf("%v, %v", got, err)
@@ -107,7 +107,7 @@ func TestCloseWakesWaitersAndEndsEveryMethod(t *testing.T) {
 	}
 }
 
-func TestOneReceiveTakesAllOfAGroupThatItMay(t *testing.T) {
+func TestOneReceiveReturnsSeveralOfAGroup(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
 	mustSend(t, func() []queue.SendResult {
 		return q.Send(t.Context(), append(inGroup("a", "1", "2", "3"), inGroup("b", "4", "5")...))
@@ -131,7 +131,7 @@ func TestAGroupThatJustFailedLetsOtherGroupsGoFirst(t *testing.T) {
 	}
 }
 
-func TestAMessageIsNotGivenOutBeforeAnEarlierOneOfItsGroupIsOnTheDisk(t *testing.T) {
+func TestAMessageIsNotReceivedBeforeAnEarlierOneOfItsGroupIsWritten(t *testing.T) {
 	x := newIndex(true)
 	first, second := x.add(1, 7), x.add(2, 7)
 	x.show(second)
@@ -166,7 +166,7 @@ func TestAFailedSendFreesItsPlace(t *testing.T) {
 	}
 }
 
-func TestStatsAndPeekShowWhatIsThere(t *testing.T) {
+func TestStatsAndPeekShowAllMessages(t *testing.T) {
 	c := newClock()
 	q := open(t, newDB(t), "q", Options{Now: c.Now})
 	mustSend(t, func() []queue.SendResult {
@@ -199,7 +199,7 @@ func TestOneCallMayRepeatADeduplicationID(t *testing.T) {
 	}
 }
 
-func TestDeadLettersOfOddOptionsAreRefused(t *testing.T) {
+func TestInvalidDeadLetterOptionsAreRefused(t *testing.T) {
 	db := newDB(t)
 	dead := open(t, db, "dead", Options{})
 	for name, c := range map[string]struct {
@@ -229,7 +229,7 @@ func TestAStandardQueueTakesAnOldReceipt(t *testing.T) {
 	}
 }
 
-func TestAMessageGivenBackWaitsForOthersOfItsGroupInFlight(t *testing.T) {
+func TestAVisibleMessageWaitsForOthersOfItsGroupInFlight(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
 	mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "1", "2", "3")) })
 	taken := receive(t, q, 2, time.Minute)
@@ -252,7 +252,7 @@ func TestDeadLettersKeepTheirGroups(t *testing.T) {
 	mustSend(t, func() []queue.SendResult {
 		return q.Send(t.Context(), append(inGroup("a", "1", "2"), inGroup("b", "3")...))
 	})
-	for range 3 { // the first sees all, the second buries 1 and 3
+	for range 3 { // the first receives all, the second dead-letters 1 and 3
 		receive(t, q, 10, 0)
 	}
 	if got := receive(t, dead, 1, time.Minute); bodies(got) != "1" {
@@ -274,7 +274,7 @@ func TestTheAlarmRingsForEveryHiddenMessage(t *testing.T) {
 	}
 }
 
-func TestWhatIsBeingRemovedIsNotGivenOut(t *testing.T) {
+func TestAMessageBeingRemovedIsNotReceived(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		x := newIndex(fifo)
 		e := x.add(1, 7)

@@ -14,17 +14,20 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// ErrClosed is what every method gives after Close.
+// ErrClosed is returned by every method after Close.
 var ErrClosed = errors.New("queue is closed")
 
-// Options of a queue. The zero value is a queue without dead letters and without deduplication.
+// Options configure a queue. The zero value is a queue without dead letters and without
+// deduplication.
 type Options struct {
-	// DeadLetter takes messages that were received MaxReceives times and not deleted. It is a queue in the same database, first-in-first-out if this
-	// one is. Nil keeps them here for ever.
+	// DeadLetter receives messages that were received MaxReceives times and not deleted. It is a
+	// queue in the same database, first-in-first-out if this queue is. If it is nil, such messages
+	// stay here for ever.
 	DeadLetter *Queue
 	// MaxReceives is required with DeadLetter.
 	MaxReceives int
-	// Deduplicate is for how long a second message with the same DedupID is taken for the first one. SQS does so for five minutes. 0 is never.
+	// Deduplicate is how long a second message with the same DedupID is treated as a duplicate of
+	// the first one. SQS does so for five minutes. 0 means never.
 	Deduplicate time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
@@ -61,7 +64,7 @@ type Queue struct {
 	seed        maphash.Seed
 	incarnation uint64
 
-	mu      sync.Mutex // never held while the disk is waited for
+	mu      sync.Mutex // never held during disk input or output
 	index   *index
 	counter uint64
 	window  window
@@ -72,7 +75,8 @@ type Queue struct {
 
 var _ queue.Queue = (*Queue)(nil)
 
-// Open opens or creates a queue and reads all its records. A corrupt record is an error that names its key.
+// Open opens or creates a queue and reads all its records. If a record is corrupt, the error names
+// its key.
 func Open(db *pebble.DB, name string, options Options) (*Queue, error) {
 	if err := options.validate(db, name); err != nil {
 		return nil, fmt.Errorf("open queue %s: %w", name, err)
@@ -139,7 +143,8 @@ func (q *Queue) loadMessages() error {
 	if err != nil {
 		return err
 	}
-	// Counts without a message: a delete overtook the count of a late receive.
+	// Delete receive counts without a message: the message's delete was written before a late
+	// count.
 	batch := q.db.NewBatch()
 	defer batch.Close()
 	for seq := range receives {
@@ -150,7 +155,7 @@ func (q *Queue) loadMessages() error {
 	return batch.Commit(pebble.NoSync)
 }
 
-// scan walks through the records of one kind, in order.
+// scan calls visit with the records of one kind, in order.
 func (q *Queue) scan(kind byte, visit func(key, data []byte) error) (err error) {
 	prefix := keyPrefix(q.name, kind)
 	it, err := q.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: append(prefix[:len(prefix)-1:len(prefix)-1], kind+1)})
@@ -170,10 +175,11 @@ func (q *Queue) scan(kind byte, visit func(key, data []byte) error) (err error) 
 	return it.Error()
 }
 
-// Name is the queue's name.
+// Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// Close wakes everybody who waits, and waits for calls that use the database. The database stays open.
+// Close wakes all waiting receivers, and waits for calls that use the database. The database stays
+// open.
 func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closed = true
@@ -183,7 +189,7 @@ func (q *Queue) Close() error {
 	return nil
 }
 
-// enter counts a call in; the caller calls q.busy.Done when it is through.
+// enter counts a call; the caller calls q.busy.Done at the end.
 func (q *Queue) enter() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,13 +207,13 @@ func (q *Queue) hash(group string) uint64 {
 	return maphash.String(q.seed, group)
 }
 
-// next gives the next sequence number. Its caller holds the lock.
+// next returns the next sequence number. The caller holds the lock.
 func (q *Queue) next() uint64 {
 	q.counter++
 	return q.incarnation<<counterBits | q.counter
 }
 
-// admit makes a message that is on the disk ready, or delayed until due. Its caller holds the lock.
+// admit makes a written message ready, or delayed until due. The caller holds the lock.
 func (q *Queue) admit(e *entry, due int64) {
 	if due > q.options.Now().UnixNano() {
 		q.index.delay(e, due)
@@ -216,7 +222,8 @@ func (q *Queue) admit(e *entry, due int64) {
 	q.index.show(e)
 }
 
-// stir hands what has become ready to somebody who waits, and sets the alarm. Its caller holds the lock, and has changed the index.
+// stir wakes a waiting receiver if a message is ready, and sets the alarm for the next hidden one.
+// The caller holds the lock, and has changed the index.
 func (q *Queue) stir() {
 	if len(q.waiters.waiting) == 0 {
 		return
@@ -240,7 +247,7 @@ func (q *Queue) ring() {
 
 // Stats counts messages.
 type Stats struct {
-	Ready    int // neither hidden nor delayed, those behind others of their group included
+	Ready    int // neither hidden nor delayed, including those blocked by their group
 	InFlight int // received, and hidden
 	Delayed  int
 }
@@ -254,7 +261,7 @@ func (q *Queue) Stats() Stats {
 	return Stats{Ready: q.index.counts[ready], InFlight: q.index.counts[inFlight], Delayed: q.index.counts[delayed]}
 }
 
-// Len is how many messages the queue holds.
+// Len returns how many messages the queue holds.
 func (q *Queue) Len() int {
 	s := q.Stats()
 	return s.Ready + s.InFlight + s.Delayed
@@ -262,7 +269,8 @@ func (q *Queue) Len() int {
 
 var errEnough = errors.New("enough")
 
-// Peek lists up to limit messages, the oldest first, in whatever state they are, and changes nothing. Receipts are empty.
+// Peek returns up to limit messages in any state, the oldest first, and changes nothing. Receipts
+// are empty.
 func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
 	if err := q.enter(); err != nil {
 		return nil, fmt.Errorf("peek: %w", err)
@@ -287,7 +295,7 @@ func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
 	return out, nil
 }
 
-// receives is how often a message was received, as far as this process knows.
+// receives returns how often this process has received a message.
 func (q *Queue) receives(seq uint64) uint32 {
 	q.mu.Lock()
 	defer q.mu.Unlock()

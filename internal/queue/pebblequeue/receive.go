@@ -11,8 +11,8 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Receive takes up to max messages, see [queue.Queue]. When some of the records can't be read or moved, it returns the other
-// messages, and the error when there are no others; what failed stays hidden for the visibility time.
+// Receive implements [queue.Queue]. If some records can't be read or moved, it returns the other
+// messages, or the error if there are none; the failed ones stay hidden for the visibility time.
 func (q *Queue) Receive(ctx context.Context, max int, visibility, wait time.Duration) ([]queue.Delivery, error) {
 	if max < 1 {
 		return nil, errors.New("receive messages: max must be at least 1")
@@ -45,13 +45,15 @@ func (q *Queue) Receive(ctx context.Context, max int, visibility, wait time.Dura
 	}
 }
 
-// A taking is an entry as it was given out; the entry itself may be given out again meanwhile.
+// A taking is an entry and its receive count at the time. The entry may be received again
+// meanwhile.
 type taking struct {
 	entry    *entry
 	receives uint32
 }
 
-// take hides messages; where there are none and wait is wished, it joins the waiters.
+// take hides and returns messages. If there are none and wait is true, it joins the waiting
+// receivers.
 func (q *Queue) take(max int, visibility time.Duration, wait bool) (taken []taking, dead []*entry, woken chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -71,7 +73,7 @@ func (q *Queue) take(max int, visibility time.Duration, wait bool) (taken []taki
 	return taken, dead, woken
 }
 
-// pause waits until there may be something to take, and tells whether to look again.
+// pause waits until there may be a message, and reports whether to look again.
 func (q *Queue) pause(ctx context.Context, woken chan struct{}, end *time.Timer, progress bool) (again bool, err error) {
 	if woken == nil {
 		q.mu.Lock()
@@ -94,14 +96,14 @@ func (q *Queue) pause(ctx context.Context, woken chan struct{}, end *time.Timer,
 	if q.waiters.leave(woken) {
 		return false, err
 	}
-	if err != nil { // the call that woke us meant somebody who takes
+	if err != nil { // the wake-up was meant for a receiver that takes the message
 		q.stir()
 		return false, err
 	}
 	return true, nil
 }
 
-// read fetches what was taken and notes the receive counts.
+// read reads the records of the taken messages and writes their receive counts.
 func (q *Queue) read(taken []taking) ([]queue.Delivery, error) {
 	out := make([]queue.Delivery, 0, len(taken))
 	batch := q.db.NewBatch()
@@ -151,8 +153,8 @@ func (q *Queue) record(seq uint64) (r messageRecord, err error) {
 	return r, nil
 }
 
-// bury moves messages to the dead-letter queue, in one write that is in front of every later one in the write-ahead log. If a crash loses it, the
-// messages are still here, and have been received too often still.
+// bury moves messages to the dead-letter queue in one write, which is in the write-ahead log before
+// every later one. If a crash loses it, the messages are still in this queue and over the limit.
 func (q *Queue) bury(dead []*entry) error {
 	to := q.options.DeadLetter
 	if err := to.enter(); err != nil {
@@ -202,7 +204,7 @@ func (q *Queue) move(dead []*entry, out []outgoing, batch *pebble.Batch) error {
 	return nil
 }
 
-// place gives messages that are moved here their numbers.
+// place assigns sequence numbers to messages that are moved to this queue.
 func (q *Queue) place(out []outgoing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

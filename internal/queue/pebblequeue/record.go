@@ -24,8 +24,9 @@ const (
 
 const recordVersion byte = 1
 
-// counterBits is how many low bits of a sequence number count messages; the bits above are the queue's incarnation, which grows with every Open. Numbers
-// are thus never used twice, also when the newest messages were deleted before a restart.
+// counterBits is how many low bits of a sequence number count messages. The high bits are the
+// queue's incarnation, which increases with every Open, so that no number is used twice, even if
+// the newest messages were deleted before a restart.
 const counterBits = 40
 
 type messageRecord struct {
@@ -58,7 +59,7 @@ func (r *messageRecord) message() queue.Message {
 }
 
 func (q *Queue) delivery(r *messageRecord, seq uint64, receives uint32) queue.Delivery {
-	d := queue.Delivery{Message: r.message(), ID: r.ID.String(), Receives: int(receives), Sent: time.Unix(0, r.Sent)}
+	d := queue.Delivery{Message: r.message(), Queue: q.name, ID: r.ID.String(), Receives: int(receives), Sent: time.Unix(0, r.Sent)}
 	if q.index.fifo {
 		d.SequenceNumber = sequenceNumber(seq)
 	}
@@ -67,7 +68,8 @@ func (q *Queue) delivery(r *messageRecord, seq uint64, receives uint32) queue.De
 
 func sequenceNumber(seq uint64) string { return fmt.Sprintf("%020d", seq) }
 
-// keyPrefix starts the keys of one kind of one queue. No name holds a zero byte, so no queue's keys lie among another's.
+// keyPrefix returns the prefix of the keys of one kind of one queue. Names hold no zero byte, so
+// the keys of two queues never overlap.
 func keyPrefix(name string, kind byte) []byte {
 	key := make([]byte, 0, len(name)+11)
 	key = append(key, pebbledb.Queues)

@@ -10,26 +10,26 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Send puts messages with one write, and returns when it is durable. On an error of the write, whether the messages are in the queue is unknown until it is
-// opened again; until then they are not.
+// Send puts messages with one write, and returns when it is durable. If the write fails, it is
+// unknown whether the queue has the messages when it is opened again; until then it has not.
 func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
 	return q.send(ctx, messages, pebble.Sync)
 }
 
-// SendOrdered puts messages and does not wait for the disk: they become durable no later than any write to the database that is made after it
-// returned. They may be received at once.
+// SendOrdered puts messages and does not wait for the disk: they become durable no later than any
+// write to the database that begins after it has returned. They may be received immediately.
 func (q *Queue) SendOrdered(ctx context.Context, messages []queue.Message) []queue.SendResult {
 	return q.send(ctx, messages, pebble.NoSync)
 }
 
-// An outgoing message on its way to the disk.
+// An outgoing message is one that is being sent.
 type outgoing struct {
-	place  int // in the call
+	place  int // index in the call
 	record messageRecord
 	data   []byte
 	hash   uint64
 	entry  *entry
-	dedup  *sent // where the queue deduplicates
+	dedup  *sent // if the queue deduplicates
 }
 
 func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble.WriteOptions) []queue.SendResult {
@@ -44,7 +44,8 @@ func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble
 	out := q.prepare(messages, results)
 	out, earlier, forgotten := q.line(out)
 	q.finish(out, results, q.write(out, forgotten, sync))
-	for place, s := range earlier { // after our own write, because a message may repeat another one of the same call
+	// after our own write, because a message may repeat one of the same call
+	for place, s := range earlier {
 		<-s.settled
 		results[place] = s.result
 	}
@@ -58,7 +59,7 @@ func failAll(results []queue.SendResult, err error) []queue.SendResult {
 	return results
 }
 
-// prepare does what needs no lock: it checks and encodes.
+// prepare checks and encodes messages, which needs no lock.
 func (q *Queue) prepare(messages []queue.Message, results []queue.SendResult) []outgoing {
 	now := q.options.Now()
 	out := make([]outgoing, 0, len(messages))
@@ -86,8 +87,9 @@ func (q *Queue) prepare(messages []queue.Message, results []queue.SendResult) []
 	return out
 }
 
-// line gives messages their numbers and places, all under the lock, so that the order of the numbers is the order of the groups. Repeated ones come
-// back, by place, as earlier; forgotten are the keys of what need not be remembered any longer.
+// line assigns sequence numbers and places to messages, all under the lock, so that the order of
+// numbers is the order within the groups. Repeated messages are returned in earlier, by their
+// index; forgotten are the keys of expired deduplication records.
 func (q *Queue) line(out []outgoing) (fresh []outgoing, earlier map[int]*sent, forgotten []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,7 +136,7 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 	return batch.Commit(sync)
 }
 
-// finish makes what was written ready to be received, or takes it back.
+// finish makes written messages ready, or removes them if the write failed.
 func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
 	if len(out) == 0 {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// A ledger checks what consumers see against what was sent: the first delivery of a group's messages in order, and nothing of a group while another
-// call has some of it.
+// A ledger checks the received messages against the sent ones: the first deliveries of a group's
+// messages are in order, and no message of a group is received while another call holds one.
 type ledger struct {
 	mu     sync.Mutex
 	seen   map[string]int  // the highest number delivered, by group
@@ -64,7 +64,8 @@ func (l *ledger) settle() {
 	}
 }
 
-// consume deletes some, and gives the rest of each group back from its first failure on.
+// consume deletes some messages, and makes the rest of each group visible from its first failure
+// on.
 func (l *ledger) consume(t *testing.T, q *Queue) {
 	for {
 		select {
@@ -78,7 +79,7 @@ func (l *ledger) consume(t *testing.T, q *Queue) {
 			return
 		}
 		l.take(batch)
-		l.release(batch) // before the queue may give any of it to others
+		l.release(batch) // before another receiver can get any of them
 		failed := map[string]bool{}
 		for _, d := range batch {
 			if failed[d.Group] = failed[d.Group] || rand.IntN(4) == 0; failed[d.Group] {

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// waiters are the receivers that wait for a message, the longest waiting one first, and the alarm for the next hidden message. Its user holds the queue's lock.
+// waiters are the waiting receivers, the longest waiting one first, and the alarm for the next
+// hidden message. The caller holds the queue's lock.
 type waiters struct {
 	waiting []chan struct{}
 	timer   *time.Timer
-	due     int64 // what the timer is set for, 0 when it is not set
+	due     int64 // the time for which the timer is set, or 0
 	ring    func()
 }
 
@@ -19,7 +20,8 @@ func (w *waiters) join() chan struct{} {
 	return c
 }
 
-// leave reports false when the waiter has been woken meanwhile: it then must take, or wake another.
+// leave removes a waiter. It returns false if the waiter has been woken meanwhile: then it must
+// receive, or wake another one.
 func (w *waiters) leave(c chan struct{}) bool {
 	i := slices.Index(w.waiting, c)
 	if i < 0 {
@@ -29,7 +31,8 @@ func (w *waiters) leave(c chan struct{}) bool {
 	return true
 }
 
-// wake wakes one; who finds more than it takes wakes the next, so that a single message does not wake everybody.
+// wake wakes one receiver. If there are more messages than it takes, it wakes the next one, so that
+// a single message does not wake all.
 func (w *waiters) wake() {
 	if len(w.waiting) == 0 {
 		return
@@ -38,13 +41,14 @@ func (w *waiters) wake() {
 	w.waiting = slices.Delete(w.waiting, 0, 1)
 }
 
-// alarm rings when due has come.
+// alarm calls ring when due has come.
 func (w *waiters) alarm(due, now int64) {
 	if w.due != 0 && w.due <= due {
 		return
 	}
 	w.due = due
 	// Never at once: a clock that stands still must not make the alarm spin.
+	// At least a millisecond, so that a clock that stands still does not make the alarm spin.
 	after := max(time.Duration(due-now), time.Millisecond)
 	if w.timer == nil {
 		w.timer = time.AfterFunc(after, w.ring)

@@ -91,7 +91,8 @@ func deleteTwice(b *bench) {
 	first := b.one(5 * b.Unit)
 	b.giveBack(first)
 	second := b.one(b.Unit)
-	b.queue.Delete(b.Context(), []string{first.Receipt}) // SQS answers this one with success or an error, by the kind of queue
+	// depending on the kind of queue, SQS returns success or an error
+	b.queue.Delete(b.Context(), []string{first.Receipt})
 	b.delete(second)
 	b.queue.Delete(b.Context(), []string{second.Receipt})
 	b.queue.Delete(b.Context(), []string{"never heard of"})
@@ -201,7 +202,7 @@ func deadLetter(b *bench) {
 		}
 		b.giveBack(d)
 	}
-	b.nothing() // the look that moves it
+	b.nothing() // the receive that moves it
 	b.queue = dead
 	got := b.one(b.Unit)
 	got.Sender = ""
@@ -264,7 +265,7 @@ func contextEnds(b *bench) {
 	})
 	b.send(b.message("g", "x"))
 	if !b.Exact {
-		b.pass(2) // a queue may still give the message to the receiver that is gone, and hide it
+		b.pass(2) // a queue may still send the message to the cancelled receiver, and hide it
 	}
 	b.want(b.collect(1, b.Unit), "x")
 }

@@ -19,7 +19,7 @@ func needsGroup(b *bench) {
 	b.nothing()
 }
 
-// drain receives and deletes until n messages have come, and gives the bodies of each group in their order.
+// drain receives and deletes n messages, and returns the bodies of each group in order.
 func (b *bench) drain(n int) map[string][]string {
 	b.Helper()
 	got := map[string][]string{}
@@ -203,7 +203,7 @@ func deduplicates(b *bench) {
 	got := b.collect(1, b.Unit)
 	b.want(got, "original")
 	b.delete(got...)
-	b.send(m) // deleted, and still remembered
+	b.send(m) // deleted, but still remembered
 	b.nothing()
 	b.Advance(b.T, 5*time.Minute+b.Unit)
 	b.send(m)

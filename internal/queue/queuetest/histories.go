@@ -11,25 +11,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/testkit/history"
 )
 
-// What one round of histories is: so many callers call one queue side by side, so often each in each of its phases, with messages that nobody has sent before.
+// The size of one round of histories: the number of concurrent callers, of phases, and of calls by
+// each caller in a phase, with new messages.
 const (
 	callers   = 4
 	phases    = 2
 	callsEach = 10
 	groups    = 4
-	lostOneIn = 40 // of each kind of fault
+	lostOneIn = 40 // for each kind of fault
 	hidden    = 10 * time.Minute
-	batch     = 10 // of messages, and receipts, at once
+	batch     = 10 // messages, and receipts, in one call
 )
 
-// Histories does at least so many operations on each kind of queue, from several goroutines at once, and checks that what was answered about each group, or on a standard queue each
-// message, is linearizable. A call on several of them is as many operations. In the end every message is received that was not deleted. On a queue that is Exact answers get lost,
-// contexts end, time passes, and the receipts of earlier deliveries are used; on others, where nobody can move the clock, only answers that no message waits for get lost. A standard
-// queue that is not Exact promises too little.
+// Histories makes at least a number of operations on each kind of queue, from several goroutines
+// concurrently, and checks that the results for each group, or on a standard queue each message,
+// are linearizable. A call on several messages counts as several operations. In the end every
+// message is received that was not deleted.
+//
+// On a queue that is Exact, replies are lost, contexts end, time passes, and receipts of earlier
+// deliveries are used. On others, whose clock can't be moved, only replies are lost that hide no
+// message. A standard queue that is not Exact guarantees too little to be tested.
 func Histories(t *testing.T, h Harness, operations int) {
 	t.Helper()
 	if h.Unit == 0 {
@@ -58,14 +63,15 @@ func histories(t *testing.T, h Harness, fifo bool, operations int) {
 			if n := broken.Add(1); n > 3 && 20*n > rounds.Load() {
 				t.Errorf("%d of %d rounds are left out: nothing is shown by the others", n, rounds.Load())
 			}
-			queues[lane] = h.New(t, Options{FIFO: fifo}) // the other one hides messages that nobody can give back
+			// the old one hides messages that can't be made visible
+			queues[lane] = h.New(t, Options{FIFO: fifo})
 			return &history.Log{}
 		}
 		return &r.log
 	})
 }
 
-// A round is the life of some messages.
+// A round is the history of some messages.
 type round struct {
 	*testing.T
 	Harness
@@ -74,7 +80,8 @@ type round struct {
 	name  string
 	model *history.Model
 	log   history.Log
-	// broken is why this round shows nothing: on a queue that is not Exact a message stays hidden when the answer to its receive gets lost, and nobody can wait for it.
+	// broken is why the results of this round are not checked: on a queue that is not Exact, a
+	// message stays hidden if the reply to its receive is lost, and the test can't wait that long.
 	broken atomic.Pointer[error]
 
 	mu       sync.Mutex
@@ -84,7 +91,7 @@ type round struct {
 	receipts map[string]handle // by receipt, for the model's small numbers
 }
 
-// A handle is what the model knows a delivery as.
+// A handle is the model's name of a delivery.
 type handle struct {
 	line   string
 	number int32
@@ -114,7 +121,7 @@ func (r *round) run() {
 	r.drain(all[0])
 }
 
-// pass makes visible again what was received and not deleted.
+// pass makes received messages visible again.
 func (r *round) pass(all []*caller) {
 	if !r.Exact {
 		for _, c := range all {
@@ -129,13 +136,13 @@ func (r *round) pass(all []*caller) {
 		r.log.Add(r.object(o), callers, call{do: "time passes"}, answer{}, began, ended)
 	}
 	for _, c := range all {
-		if !r.fifo { // a standard queue may take old receipts, or not
+		if !r.fifo { // a standard queue may accept old receipts or not
 			c.mine = nil
 		}
 	}
 }
 
-// drain deletes what is left.
+// drain deletes the remaining messages.
 func (r *round) drain(c *caller) {
 	for turn := 0; c.receive(batch, r.Patience, false) > 0; turn++ {
 		for len(c.mine) > 0 {
@@ -152,7 +159,8 @@ func (r *round) drain(c *caller) {
 	r.addSends()
 }
 
-// endOf is when a call about one of several things ended: never, where its error leaves open what it did. Any other error is wrong.
+// endOf returns when a call on one of several messages ended: never, if its error leaves open
+// whether it was applied. Any other error fails the test.
 func (c *caller) endOf(do string, err error, fault bool, ended int64) int64 {
 	switch {
 	case err == nil:
@@ -163,7 +171,7 @@ func (c *caller) endOf(do string, err error, fault bool, ended int64) int64 {
 	return history.Never
 }
 
-// breaks tells whether the round ends for an error.
+// breaks reports whether the round ends because of an error.
 func (r *round) breaks(err error) bool {
 	if err == nil || r.Lost == nil || !r.Lost(err) {
 		return false
@@ -174,7 +182,7 @@ func (r *round) breaks(err error) bool {
 
 func (r *round) object(line string) history.Object { return history.Object{Model: r.model, Name: line} }
 
-// A caller calls one after the other, and keeps the receipts that it got.
+// A caller makes one call after the other, and keeps the receipts that it received.
 type caller struct {
 	*round
 	number int
@@ -191,7 +199,7 @@ func (c *caller) call() {
 	case n < 12:
 		fault := c.Exact && c.oneIn(lostOneIn)
 		limit := 1
-		if !fault { // of a receive whose answer is lost the model knows the first message only
+		if !fault { // if the reply is lost, the model knows only the first message
 			limit += c.rnd.IntN(4)
 		}
 		c.receive(limit, 0, fault)
@@ -202,7 +210,8 @@ func (c *caller) call() {
 	}
 }
 
-// several draws how many a call is about, and whether its answer gets lost. Then it is one: each operation without an answer doubles what the check has to think of.
+// several returns a random number of messages for a call, and whether its reply is lost. Then the
+// number is 1, because each operation without a result doubles the number of orders to check.
 func (c *caller) several() (n int, fault bool) {
 	if c.oneIn(lostOneIn) {
 		return 1, true
@@ -210,7 +219,8 @@ func (c *caller) several() (n int, fault bool) {
 	return 1 + c.rnd.IntN(groups), false
 }
 
-// make makes a call, and tells when it began and ended. Of one that is at fault the answer is lost; where cancelling leaves nothing behind, the context may end.
+// make makes a call, and returns when it began and ended. If fault is true, the reply is lost; on
+// an Exact queue the context may end too.
 func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -223,7 +233,7 @@ func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64)
 			go cancel()
 		}
 	}
-	runtime.Gosched() // who else calls at the same time is what this is about
+	runtime.Gosched() // lets the other callers run
 	do(ctx)
 	runtime.Gosched()
 	if fault {
@@ -232,7 +242,8 @@ func (c *caller) make(fault bool, do func(context.Context)) (began, ended int64)
 	return began, c.log.Now()
 }
 
-// send sends one message of each of n lines: nothing is promised about those of one call together.
+// send sends one message of each of n lines. The contract promises nothing about the messages of
+// one call together.
 func (c *caller) send(n int, fault bool) {
 	var messages []queue.Message
 	var sends []sending
@@ -259,7 +270,8 @@ func (c *caller) send(n int, fault bool) {
 	c.sends = append(c.sends, sends...)
 }
 
-// place gives a line of messages and the number of the next one in it. On a standard queue each message is alone.
+// place returns a line of messages and the number of the next one in it. On a standard queue each
+// message has its own line.
 func (c *caller) place(group int) (string, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

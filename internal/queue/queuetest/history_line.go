@@ -8,45 +8,46 @@ import (
 	"strings"
 	"time"
 
-	"github.com/effectively-once/once/internal/history"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/testkit/history"
 )
 
 // longest is how many messages a line may have in a history.
 const longest = 24
 
-// A line is what is in a queue of one group, in order; on a standard queue, one message.
+// A line is the content of a queue in one group, in order; on a standard queue, one message.
 type line struct {
 	messages [longest]waiting
 	length   int
-	places   int32 // of messages that were sent and are received at some time
+	places   int32 // of messages that are sent and will be received
 }
 
 // waiting is a message that was not deleted.
 type waiting struct {
 	number   int32
-	receipt  int32 // that hides it; 0 of a visible one
+	receipt  int32 // the receipt that hides it; 0 if it is visible
 	receives int32
 }
 
 func (l line) String() string { return fmt.Sprint(l.messages[:l.length]) }
 
-// unknown is the receipt that somebody was given who never heard of it.
+// unknown is the receipt in a lost reply.
 const unknown = -1
 
 type call struct {
 	do      string
-	number  int32 // of the message that is sent
-	place   int32 // of the message that is sent; 0 where it is never received
+	number  int32 // of the sent message
+	place   int32 // of the sent message; 0 if it is never received
 	receipt int32
 }
 
 type answer struct {
-	got          []waiting // of a receive, this line's
+	got          []waiting // the messages of this line in a receive
 	lost, failed bool
 }
 
-// stepper is the contract of a queue, see [queue.Queue]; of a loose one, see [Harness].LooseBatches.
+// stepper is the contract of a queue, see [queue.Queue]; of a loose one, see
+// [Harness].LooseBatches.
 func stepper(loose bool) func(l line, in call, out answer) (line, bool) {
 	return func(l line, in call, out answer) (line, bool) {
 		if in.do == "receive" {
@@ -68,7 +69,7 @@ func (l line) step(in call, out answer) (line, bool) {
 		}
 		l.messages[l.length] = waiting{number: in.number}
 		l.length++
-	case "delete": // an unknown, expired or repeated receipt is fine
+	case "delete": // an unknown, expired or repeated receipt is ignored
 		if i >= 0 {
 			copy(l.messages[i:], l.messages[i+1:])
 			l.length--
@@ -89,7 +90,8 @@ func (l line) step(in call, out answer) (line, bool) {
 	return l, true
 }
 
-// receive hides messages from the first one on, where none is hidden; in a loose queue, where none of those is.
+// receive hides messages from the first one on, if none is hidden; in a loose queue, if none of the
+// received ones is.
 func (l line) receive(out answer, loose bool) (line, bool) {
 	matter := l.length
 	if loose {
@@ -116,7 +118,7 @@ func (l line) receive(out answer, loose bool) (line, bool) {
 	return l, true
 }
 
-// receive gives how many messages came.
+// receive receives, and returns how many messages came.
 func (c *caller) receive(limit int, wait time.Duration, fault bool) int {
 	var got []queue.Delivery
 	var err error
@@ -163,7 +165,7 @@ func (c *caller) arrive(byLine map[string][]waiting, ended int64) {
 	}
 }
 
-// note gives a number for a receipt.
+// note returns a small number for a receipt.
 func (c *caller) note(receipt, line string) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +177,8 @@ func (c *caller) note(receipt, line string) int32 {
 	return h.number
 }
 
-// receipt draws one of the caller's receipts, and takes it away from it; where old ones are ignored, not always.
+// receipt returns a random receipt of the caller and removes it from the list. If the queue ignores
+// old receipts, it sometimes stays, to be used again.
 func (c *caller) receipt() (string, handle, bool) {
 	if len(c.mine) == 0 {
 		return "", handle{}, false
@@ -190,7 +193,8 @@ func (c *caller) receipt() (string, handle, bool) {
 	return r, c.receipts[r], true
 }
 
-// delete deletes by some receipts at once, as many as n: nothing is promised about all of them together.
+// delete deletes up to n messages in one call. The contract promises nothing about all of them
+// together.
 func (c *caller) delete(n int, fault bool) {
 	var receipts []string
 	var handles []handle
@@ -210,7 +214,7 @@ func (c *caller) delete(n int, fault bool) {
 	}
 }
 
-// change gives a message back, or hides it longer.
+// change makes a message visible, or hides it longer.
 func (c *caller) change(fault bool) {
 	r, h, ok := c.receipt()
 	if !ok {
@@ -233,7 +237,7 @@ func (c *caller) changeTo(do, receipt string, h handle, visibility time.Duration
 	c.log.Add(c.object(h.line), c.number, call{do: do, receipt: h.number}, answer{failed: err != nil, lost: fault}, began, ended)
 }
 
-// giveBackAll leaves nothing hidden.
+// giveBackAll makes all messages visible.
 func (c *caller) giveBackAll() {
 	for len(c.mine) > 0 {
 		if r, h, ok := c.receipt(); ok {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A spot names a message: the number that it has in its line.
+// A spot identifies a message by its line and its number there.
 type spot struct {
 	line   string
 	number int32
@@ -19,15 +19,19 @@ type sending struct {
 	lost         bool
 }
 
-// An arrival is an answer that has a message.
+// An arrival is a reply that contains a message.
 type arrival struct {
 	spot
 	ended int64
 }
 
-// addSends tells the log of the sends. Each has its message's place in its line, because without it the check has to try all orders of those that went on at the same time. Places are
-// counted as messages were first received: of two answers about a line, the one that ended first was given first, as what it has is first in the line until somebody uses its receipts.
-// A send without an answer whose message never came had no effect, or has it after all else.
+// addSends adds the sends to the log. Each has its message's place in its line, because without it
+// the check has to try all orders of concurrent sends.
+//
+// Places are counted in the order in which messages were first received: of two replies with
+// messages of a line, the one that ended first was sent first, because its messages stay first in
+// the line until their receipts are used. If a send without a reply has a message that was never
+// received, it either had no effect or took effect after everything else.
 func (r *round) addSends() {
 	slices.SortStableFunc(r.arrivals, func(a, b arrival) int { return cmp.Compare(a.ended, b.ended) })
 	length, places := map[string]int32{}, map[spot]int32{}

@@ -12,8 +12,9 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Model makes any history of calls, one after the other, on each kind of queue and on a small one in memory, and compares what they give out. The queue has to be Exact: its
-// clock is moved, and both give the same messages in the same call.
+// Model makes a random history of calls, one after the other, on each kind of queue and on a small
+// model in memory, and compares the results. The queue has to be Exact: its clock is moved, and
+// both return the same messages in the same call.
 func Model(t *testing.T, h Harness) {
 	t.Helper()
 	if h.Unit == 0 {
@@ -37,7 +38,7 @@ func Model(t *testing.T, h Harness) {
 
 const maxReceives = 3
 
-// A model is a queue in memory, whose time is counted in units.
+// A model is a queue in memory; its time is counted in units.
 type model struct {
 	fifo     bool
 	now      int
@@ -46,7 +47,7 @@ type model struct {
 
 type kept struct {
 	body, group string
-	until       int // when it is visible
+	until       int // when it becomes visible
 	receives    int
 }
 
@@ -54,7 +55,8 @@ func (m *model) free(k *kept) bool {
 	return k.until <= m.now && !(m.fifo && slices.ContainsFunc(m.messages, func(o *kept) bool { return o.group == k.group && o.until > m.now }))
 }
 
-// receivable tells what a receive may give out: what is visible, and of a group that has nothing hidden, the first ones.
+// receivable returns the messages that a receive may return: the visible ones, and of each group
+// without a hidden message only the first ones.
 func (m *model) receivable() map[string]*kept {
 	out := map[string]*kept{}
 	for _, k := range m.messages {
@@ -65,7 +67,7 @@ func (m *model) receivable() map[string]*kept {
 	return out
 }
 
-// A delivered message, and its receipt: of its n-th delivery.
+// A delivered is a message and its receipt, for its n-th delivery.
 type delivered struct {
 	*kept
 	receipt string
@@ -108,7 +110,8 @@ func (m *machine) receive(rt *rapid.T) {
 	m.take(rt, limit, units)
 }
 
-// take receives, and compares. What has been received too often is moved meanwhile, in whatever order.
+// take receives, and compares. Messages that were received too often are moved meanwhile, in any
+// order.
 func (m *machine) take(rt *rapid.T, limit, units int) {
 	got, err := m.queue.Receive(m.t.Context(), limit, time.Duration(units)*m.harness.Unit, 0)
 	if err != nil {
@@ -128,7 +131,8 @@ func (m *machine) take(rt *rapid.T, limit, units int) {
 	}
 }
 
-// first reports whether all earlier messages of a group were taken just now, or are to be moved.
+// first reports whether all earlier messages of a group were received in this call, or are to be
+// moved.
 func (m *machine) first(k *kept) bool {
 	for _, o := range m.model.messages {
 		if o == k {
@@ -141,7 +145,7 @@ func (m *machine) first(k *kept) bool {
 	return false
 }
 
-// some draws one of the deliveries, perhaps an old one.
+// some returns one of the deliveries, perhaps an old one.
 func (m *machine) some(rt *rapid.T) delivered {
 	if len(m.mine) == 0 {
 		rt.Skip("nothing was received")
@@ -155,7 +159,7 @@ func (m *machine) delete(rt *rapid.T) {
 		rt.Skip("nobody knows whether it has been moved yet")
 	}
 	_ = m.queue.Delete(m.t.Context(), []string{d.receipt})
-	if !m.model.fifo || m.model.current(d) { // a standard queue takes old receipts too
+	if !m.model.fifo || m.model.current(d) { // a standard queue accepts old receipts too
 		m.model.messages = slices.DeleteFunc(m.model.messages, func(k *kept) bool { return k == d.kept })
 	}
 }
@@ -177,7 +181,8 @@ func (m *machine) pass(rt *rapid.T) {
 	m.model.now += units
 }
 
-// drain receives what is left until it is in the dead-letter queue, and compares that with what was sent and not deleted.
+// drain receives the remaining messages until they are in the dead-letter queue, and compares these
+// with the messages that were sent and not deleted.
 func (m *machine) drain(rt *rapid.T) {
 	want := map[string]bool{}
 	for _, k := range m.model.messages {
@@ -199,7 +204,8 @@ func (m *machine) drain(rt *rapid.T) {
 		}
 		for _, d := range ds {
 			got[d.Body] = true
-			m.dead.Delete(m.t.Context(), []string{d.Receipt}) // so that the next one of its group comes
+			// so that the next one of its group can be received
+			m.dead.Delete(m.t.Context(), []string{d.Receipt})
 		}
 	}
 	for body := range got {

@@ -1,4 +1,5 @@
-// Package queuetest is the conformance suite of the port in internal/queue: what every queue must do, local or SQS itself.
+// Package queuetest is the conformance suite of the port in internal/queue, for embedded queues and
+// SQS.
 package queuetest
 
 import (
@@ -13,45 +14,53 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// A Harness tells the suite how to make queues and how time passes.
+// A Harness makes queues, moves time, and declares the queue's deviations.
 type Harness struct {
-	// New makes an empty queue, and removes it when the test ends. Required.
+	// New returns an empty queue, which it removes when the test ends. Required.
 	New func(t *testing.T, o Options) queue.Queue
-	// Advance lets time pass: a local queue moves its clock, a real one sleeps. Required.
+	// Advance lets time pass: an embedded queue moves its clock, a real one sleeps. Required.
 	Advance func(t *testing.T, d time.Duration)
-	// Unit is a short time as the queue counts it, of whole seconds; visibility times and delays are small multiples of it. Defaults to a minute, which suits a
-	// clock that is moved; about three seconds suit one that is waited for.
+	// Unit is a short time in whole seconds; visibility times and delays are small multiples of it.
+	// It defaults to a minute, for a clock that is moved. For real time use about three seconds.
 	Unit time.Duration
-	// Patience is how long a receiver waits, in real time, before the suite believes that nothing comes. Defaults to 0.
+	// Patience is how long, in real time, the suite waits for a message before it decides that none
+	// will arrive. Defaults to 0.
 	Patience time.Duration
-	// Exact says that also a standard queue hides a received message from everybody; SQS promises that for first-in-first-out queues only.
+	// Exact says that a standard queue also hides a received message from all other receivers. SQS
+	// promises that for first-in-first-out queues only.
 	Exact bool
 	// NoDeduplication leaves out the case of a queue that deduplicates.
 	NoDeduplication bool
-	// NoSequenceNumbers says that the answer to a send leaves out the sequence number, as that of an emulator to a batch.
+	// NoSequenceNumbers says that the results of a send have no sequence numbers, as in an
+	// emulator's reply to a batch.
 	NoSequenceNumbers bool
-	// NewDedupIDs says that a dead letter gets another deduplication id, as with an emulator.
+	// NewDedupIDs says that a dead letter gets another deduplication id, as in an emulator.
 	NewDedupIDs bool
-	// LateReceipts says that a first-in-first-out queue takes receipts whose time has ended, as an emulator does: two cases are left out.
+	// LateReceipts says that a first-in-first-out queue accepts receipts whose time has ended, as
+	// an emulator does: two cases are left out.
 	LateReceipts bool
-	// LooseBatches says that a message that is given back comes again while later ones, which were received together with it, are hidden, as with an emulator.
+	// LooseBatches says that a message that is made visible is redelivered although later ones,
+	// received together with it, are still hidden, as in an emulator.
 	LooseBatches bool
-	// Lost says whether an error of a call leaves open what the call did, as that of a connection that broke; a client that repeats such calls by itself does not suit Histories,
-	// which would not know of the first one. Defaults to no error.
+	// Lost reports whether an error leaves open whether the call was applied, as after a broken
+	// connection. A client that retries such calls by itself can't be used in Histories, which
+	// would not know of the first try. Defaults to false for every error.
 	Lost func(error) bool
-	// Parallel runs the cases side by side, which suits a queue whose time is waited for.
+	// Parallel runs the cases concurrently, for a queue in real time.
 	Parallel bool
-	// Abreast is how many rounds of Histories go on at a time, each on a queue of its own: for a queue that is not Exact, behind a network. Defaults to 1.
+	// Abreast is how many rounds of Histories run concurrently, each on its own queue: for a queue
+	// that is not Exact, behind a network. Defaults to 1.
 	Abreast int
 }
 
-// Options of a queue that the suite asks for.
+// Options configure a queue for the suite.
 type Options struct {
 	FIFO bool
 	// DeadLetter and MaxReceives are set together; DeadLetter was made by the same harness.
 	DeadLetter  queue.Queue
 	MaxReceives int
-	// Deduplicate is the five minutes of SQS. Where it is not asked for, the queue may deduplicate all the same: the suite then sends distinct ids.
+	// Deduplicate is the five minutes of SQS. If it is not set, the queue may deduplicate anyway:
+	// the suite then sends distinct ids.
 	Deduplicate bool
 }
 
@@ -79,7 +88,7 @@ func Run(t *testing.T, h Harness) {
 		}
 	}
 	if !h.NoDeduplication {
-		t.Run("fifo/a second message with the same deduplication id within five minutes is taken for the first", func(t *testing.T) {
+		t.Run("fifo/a second message with the same deduplication id within five minutes is treated as the first", func(t *testing.T) {
 			deduplicates(&bench{T: t, Harness: h, fifo: true})
 		})
 	}
@@ -91,7 +100,7 @@ const (
 	both kinds = iota
 	standard
 	firstInFirstOut
-	firstInFirstOutOnTime // and only where receipts end
+	firstInFirstOutOnTime // and only if receipts expire
 )
 
 var cases = []struct {
@@ -100,32 +109,32 @@ var cases = []struct {
 	run  func(*bench)
 }{
 	{"a sent message is received, and gone when it is deleted", both, sendReceiveDelete},
-	{"an empty queue gives nothing and no error", both, empty},
-	{"a received message is hidden until its visibility ends, then comes again under the same id", both, hiddenThenAgain},
-	{"a visibility of zero gives a message back at once", both, givenBack},
-	{"a prolonged visibility hides a message longer", both, prolonged},
+	{"an empty queue returns nothing and no error", both, empty},
+	{"a received message is hidden until its visibility ends, then redelivered with the same id", both, hiddenThenAgain},
+	{"a visibility of zero makes a message visible immediately", both, givenBack},
+	{"an extended visibility hides a message longer", both, prolonged},
 	{"a receipt whose time has ended does not hide the message again", firstInFirstOutOnTime, lateProlong},
 	{"deleting twice, with an old or an unknown receipt, is harmless", both, deleteTwice},
 	{"an expired receipt does not delete", firstInFirstOutOnTime, expiredReceipt},
 	{"attributes, unicode included, come back as they were sent", both, attributes},
-	{"more than ten messages may be sent at once, each with its own id", both, manyAtOnce},
+	{"more than ten messages may be sent in one call, each with its own id", both, manyAtOnce},
 	{"a message that breaks a rule is refused and the others are sent", both, refused},
-	{"a delayed message comes after its delay", standard, delay},
+	{"a delayed message is received after its delay", standard, delay},
 	{"a message without a group is refused", firstInFirstOut, needsGroup},
-	{"messages of a group come in the order they were sent", firstInFirstOut, order},
+	{"messages of a group are received in the order they were sent", firstInFirstOut, order},
 	{"while one message of a group is in flight no other call gets one of the group", firstInFirstOut, oneInFlight},
 	{"one receive takes several of a group in order and the group is free when all are settled", firstInFirstOut, severalOfOneGroup},
-	{"a failed message comes again before the later ones of its group, and blocks no other group", firstInFirstOut, failedBlocksItsGroup},
-	{"groups are in flight side by side", firstInFirstOut, groupsInParallel},
+	{"a failed message is redelivered before the later ones of its group, and blocks no other group", firstInFirstOut, failedBlocksItsGroup},
+	{"messages of several groups are in flight concurrently", firstInFirstOut, groupsInParallel},
 	{"a message received too often moves to the dead-letter queue unchanged", both, deadLetter},
 	{"a dead-lettered message frees its group", firstInFirstOut, deadLetterFreesGroup},
 	{"a receiver that waits is woken by a send", both, wokenBySend},
 	{"a receiver that waits stops when its context ends", both, contextEnds},
-	{"concurrent receivers never get one message twice while it is hidden", both, concurrentReceivers},
+	{"concurrent receivers never receive a hidden message", both, concurrentReceivers},
 	{"concurrent senders lose nothing and keep the order of each", both, concurrentSenders},
 }
 
-// A bench is one case at work.
+// A bench runs one case.
 type bench struct {
 	*testing.T
 	Harness
@@ -141,7 +150,7 @@ func (b *bench) open(o Options) queue.Queue {
 	return b.queue
 }
 
-// message makes a message, in the group on a first-in-first-out queue.
+// message returns a message, with a group on a first-in-first-out queue.
 func (b *bench) message(group, body string) queue.Message {
 	b.nextID++
 	m := queue.Message{Body: body}
@@ -168,7 +177,7 @@ func (b *bench) send(messages ...queue.Message) []queue.SendResult {
 	return results
 }
 
-// receive receives once, and waits for something to come.
+// receive receives once, and waits for a message.
 func (b *bench) receive(limit int, visibility time.Duration) []queue.Delivery {
 	b.Helper()
 	out, err := b.queue.Receive(b.Context(), limit, visibility, b.Patience)
@@ -178,10 +187,15 @@ func (b *bench) receive(limit int, visibility time.Duration) []queue.Delivery {
 	if len(out) > limit {
 		b.Fatalf("%d messages, at most %d were asked for", len(out), limit)
 	}
+	for _, d := range out {
+		if d.Queue != b.queue.Name() {
+			b.Errorf("a delivery names the queue %q, want %q", d.Queue, b.queue.Name())
+		}
+	}
 	return out
 }
 
-// collect receives until there are n: a queue may give fewer than it is asked for.
+// collect receives until there are n messages, because a queue may return fewer than requested.
 func (b *bench) collect(n int, visibility time.Duration) []queue.Delivery {
 	b.Helper()
 	var out []queue.Delivery

@@ -16,12 +16,13 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
 
-// A picky client answers batches: bodies and receipts that start with "bad" fail, those that start with "lost" are left out, "down" fails the request.
+// A picky client answers batches. Bodies and receipts that start with "bad" fail, those that start
+// with "lost" are missing in the reply, "down" fails the request.
 type picky struct {
 	sqsqueue.Client
 	batches []int
 	entries []types.SendMessageBatchRequestEntry
-	strange []string // ids that are in each answer besides, once as a success and once as a failure
+	strange []string // additional ids in each reply, once as a success and once as a failure
 }
 
 func (p *picky) entryErrors() []types.BatchResultErrorEntry {
@@ -116,7 +117,8 @@ func TestABatchIsNoLargerThanARequestMayBe(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
 	half := queue.Message{Body: strings.Repeat("x", queue.MaxSize/2)}
-	full := queue.Message{Body: strings.Repeat("x", queue.MaxSize-2), Attributes: map[string]string{"a": "b"}} // with the attribute's type, it is more than a request may have
+	// with the attribute's type it is too large for a request
+	full := queue.Message{Body: strings.Repeat("x", queue.MaxSize-2), Attributes: map[string]string{"a": "b"}}
 	for i, r := range q.Send(t.Context(), []queue.Message{full, half, half, {Body: "small"}, half, {Body: strings.Repeat("x", queue.MaxSize)}}) {
 		if r.Err != nil {
 			t.Errorf("message %d: %v", i, r.Err)
@@ -127,7 +129,7 @@ func TestABatchIsNoLargerThanARequestMayBe(t *testing.T) {
 	}
 }
 
-func TestNothingIsAskedOfSQSWhereThereIsNothingToSend(t *testing.T) {
+func TestNothingIsSentIfEveryMessageIsInvalid(t *testing.T) {
 	p := &picky{}
 	if r := sqsqueue.New(p, "https://sqs.test/1/orders").Send(t.Context(), []queue.Message{{Body: ""}}); r[0].Err == nil || len(p.batches) > 0 {
 		t.Errorf("%v, batches of %v", r[0].Err, p.batches)
@@ -146,7 +148,7 @@ func TestEachReceiptHasItsOwnResult(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatNamesNoEntrySettlesNone(t *testing.T) {
+func TestAReplyThatListsNoEntrySettlesNone(t *testing.T) {
 	p := &picky{strange: []string{"", "x", "-1", "2", "10"}}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
 	for i, r := range q.Send(t.Context(), []queue.Message{{Body: "lost"}, {Body: "b"}}) {
@@ -161,7 +163,7 @@ func TestAnAnswerThatNamesNoEntrySettlesNone(t *testing.T) {
 	}
 }
 
-func TestOnlyAFirstInFirstOutQueueIsToldGroupsAndIdentities(t *testing.T) {
+func TestOnlyFIFOQueuesReceiveGroupsAndDeduplicationIDs(t *testing.T) {
 	m := queue.Message{Body: "b", Group: "g", DedupID: "d"}
 	for url, want := range map[string]types.SendMessageBatchRequestEntry{
 		"https://sqs.test/1/orders":      {},
@@ -176,7 +178,7 @@ func TestOnlyAFirstInFirstOutQueueIsToldGroupsAndIdentities(t *testing.T) {
 	}
 }
 
-func TestAMessageIsSentWithItsAttributesAndNoIdentityOfItsOwnMaking(t *testing.T) {
+func TestAMessageIsSentWithItsAttributesAndNoInventedDeduplicationID(t *testing.T) {
 	p := &picky{}
 	sqsqueue.New(p, "https://sqs.test/1/orders.fifo").Send(t.Context(), []queue.Message{{Body: "b", Group: "g", Attributes: map[string]string{"once-id": "1"}}})
 	e := p.entries[0]

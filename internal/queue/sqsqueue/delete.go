@@ -49,7 +49,8 @@ func (q *Queue) deleteBatch(ctx context.Context, receipts []string, errs []error
 	}
 }
 
-// stale reports whether SQS refused a receipt as none, or as one whose time has ended: then the message is gone, or somebody else's now.
+// stale reports whether SQS refused a receipt because it is invalid or its time has ended. Then the
+// message is gone, or belongs to another receiver.
 func stale(code string) bool {
 	switch code {
 	case "ReceiptHandleIsInvalid", "InvalidParameterValue":

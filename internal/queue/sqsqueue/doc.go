@@ -2,11 +2,13 @@
 //
 // # Errors
 //
-// A message that breaks a rule of SQS is a *queue.InvalidError, and is not sent. Any other error of Send leaves a message sent or not; the SDK has tried several
-// times by then, so that one call may send a message twice, which a first-in-first-out queue recognises by its deduplication id.
+// If a message breaks a rule of SQS, the error is a *queue.InvalidError, and the message is not
+// sent. After any other error of Send a message may have been sent. The SDK retries, so one call
+// may send a message twice, which a first-in-first-out queue detects by the deduplication id.
 //
 // # Limits
 //
-// A receive gives at most ten messages, and never more than SQS has at hand. Times are whole seconds, rounded up: a wait of at most 20, a visibility of 1 second to 12 hours. An
-// attribute that is binary is not given out.
+// Receive returns at most ten messages, and often fewer than are in the queue. Times are whole
+// seconds, rounded up: a wait of at most 20, a visibility of 1 second to 12 hours. Binary
+// attributes are not returned.
 package sqsqueue

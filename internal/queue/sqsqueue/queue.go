@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,15 +16,16 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Client is what a queue asks of SQS; *sqs.Client is one.
+// Client is the part of the SQS API that a queue uses; *sqs.Client implements it.
 type Client interface {
 	SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, options ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
 	ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, options ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput, options ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
+	ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, options ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
 	ChangeMessageVisibility(ctx context.Context, in *sqs.ChangeMessageVisibilityInput, options ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 }
 
-// batch is how many messages SQS takes and gives at once.
+// batch is how many messages SQS handles in one request.
 const batch = 10
 
 const (
@@ -40,7 +42,7 @@ type Queue struct {
 
 var _ queue.Queue = (*Queue)(nil)
 
-// New makes the port to the queue of a URL. It does no call.
+// New returns the port to the queue at a URL. It makes no call.
 func New(client Client, url string) *Queue {
 	return &Queue{client: client, url: url, name: path.Base(url)}
 }
@@ -63,12 +65,12 @@ func (q *Queue) Receive(ctx context.Context, limit int, visibility, wait time.Du
 	}
 	deliveries := make([]queue.Delivery, len(out.Messages))
 	for i := range out.Messages {
-		deliveries[i] = delivery(&out.Messages[i])
+		deliveries[i] = q.delivery(&out.Messages[i])
 	}
 	return deliveries, nil
 }
 
-func delivery(m *types.Message) queue.Delivery {
+func (q *Queue) delivery(m *types.Message) queue.Delivery {
 	system := func(name types.MessageSystemAttributeName) string { return m.Attributes[string(name)] }
 	receives, _ := strconv.Atoi(system(types.MessageSystemAttributeNameApproximateReceiveCount))
 	d := queue.Delivery{
@@ -76,14 +78,14 @@ func delivery(m *types.Message) queue.Delivery {
 			Body: aws.ToString(m.Body), Group: system(types.MessageSystemAttributeNameMessageGroupId),
 			DedupID: system(types.MessageSystemAttributeNameMessageDeduplicationId), Sender: system(types.MessageSystemAttributeNameSenderId),
 		},
-		ID: aws.ToString(m.MessageId), Receipt: aws.ToString(m.ReceiptHandle), SequenceNumber: system(types.MessageSystemAttributeNameSequenceNumber),
+		Queue: q.name, ID: aws.ToString(m.MessageId), Receipt: aws.ToString(m.ReceiptHandle), SequenceNumber: system(types.MessageSystemAttributeNameSequenceNumber),
 		Receives: max(receives, 1),
 	}
-	if ms, err := strconv.ParseInt(system(types.MessageSystemAttributeNameSentTimestamp), 10, 64); err == nil {
-		d.Sent = time.UnixMilli(ms).UTC()
-	}
+	d.Sent = Time(system(types.MessageSystemAttributeNameSentTimestamp))
+	d.FirstReceived = Time(system(types.MessageSystemAttributeNameApproximateFirstReceiveTimestamp))
 	for name, a := range m.MessageAttributes {
 		if a.StringValue == nil {
+			d.Binary = append(d.Binary, name)
 			continue
 		}
 		if d.Attributes == nil {
@@ -91,7 +93,18 @@ func delivery(m *types.Message) queue.Delivery {
 		}
 		d.Attributes[name] = *a.StringValue
 	}
+	slices.Sort(d.Binary)
 	return d
+}
+
+// Time parses a time that SQS wrote: milliseconds since 1970. It returns the zero time if the text
+// is no such number.
+func Time(text string) time.Time {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 || n > 1<<48 {
+		return time.Time{}
+	}
+	return time.UnixMilli(n).UTC()
 }
 
 // ChangeVisibility implements queue.Queue.
@@ -105,15 +118,15 @@ func (q *Queue) ChangeVisibility(ctx context.Context, receipt string, visibility
 	return nil
 }
 
-// seconds rounds up.
+// seconds returns whole seconds, rounded up.
 func seconds(d time.Duration) int32 {
 	return int32((max(d, 0) + time.Second - 1) / time.Second) //nolint:gosec // at most maxVisibility
 }
 
-// failure is the error of one entry of a batch.
+// failure returns the error of one entry of a batch.
 func failure(e *types.BatchResultErrorEntry) error {
 	return fmt.Errorf("%s: %s", aws.ToString(e.Code), aws.ToString(e.Message))
 }
 
-// errNoResult says that an answer does not name an entry.
+// errNoResult says that a response does not list an entry.
 var errNoResult = errors.New("no result for the entry")

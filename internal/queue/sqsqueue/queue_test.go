@@ -16,7 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
-	"github.com/effectively-once/once/internal/awsconfig"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -24,7 +24,8 @@ import (
 
 const endpoint = "AWS_ENDPOINT_URL_SQS"
 
-// TestMain lets all cases wait at the same time, unless the command line says how many: they take the time of visibility timeouts, not of a processor.
+// TestMain lets all cases wait concurrently, unless the command line sets the number: they take the
+// time of visibility timeouts, not of a processor.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	asked := false
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// connect gives a client of the endpoint in the environment.
+// connect returns a client of the endpoint in the environment.
 func connect(t *testing.T, options ...func(*sqs.Options)) *sqs.Client {
 	t.Helper()
 	if os.Getenv(endpoint) == "" {
@@ -50,7 +51,7 @@ func connect(t *testing.T, options ...func(*sqs.Options)) *sqs.Client {
 	return sqs.NewFromConfig(cfg, options...)
 }
 
-// again repeats a call whose connection broke, whatever its client does.
+// again repeats a call whose connection broke, regardless of the client's retries.
 func again(o *sqs.Options) { o.RetryMaxAttempts = retry.DefaultMaxAttempts }
 
 // create makes a queue and deletes it when the test ends.
@@ -88,7 +89,8 @@ func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	h, operations := harness(t, func(o *sqs.Options) { o.RetryMaxAttempts = 1 }), 2_000 // a history knows each call
+	// the history must know each try
+	h, operations := harness(t, func(o *sqs.Options) { o.RetryMaxAttempts = 1 }), 2_000
 	if *long {
 		h.Abreast, operations = 64, 1_000_000 // a round waits for a second at its end
 	}
@@ -108,15 +110,17 @@ func harness(t *testing.T, options ...func(*sqs.Options)) queuetest.Harness {
 			var answer smithy.APIError
 			return !errors.As(err, &answer)
 		},
-		Unit: 5 * time.Second, Patience: time.Second, Parallel: true, // units long enough for a busy machine
-		// It takes five minutes; the test below does what can be done without waiting.
-		NoDeduplication:   true,
-		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, LooseBatches: true, // as ElasticMQ has it
+		// units long enough for a busy machine
+		Unit: 5 * time.Second, Patience: time.Second, Parallel: true,
+		// That case takes five minutes; the test below covers it without waiting.
+		NoDeduplication: true,
+		// as ElasticMQ has it
+		NoSequenceNumbers: true, NewDedupIDs: true, LateReceipts: true, LooseBatches: true,
 		Abreast: 16,
 	}
 }
 
-// wait lets time pass where nobody can move the clock.
+// wait lets real time pass.
 func wait(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

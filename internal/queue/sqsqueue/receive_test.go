@@ -15,7 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
 
-// A giving client has messages, or an error.
+// A giving client returns messages, or an error.
 type giving struct {
 	sqsqueue.Client
 	messages []types.Message
@@ -26,11 +26,11 @@ func (g *giving) ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...fu
 	return &sqs.ReceiveMessageOutput{Messages: g.messages}, g.err
 }
 
-func TestWhatSQSTellsOfAMessageIsGivenOut(t *testing.T) {
+func TestAReceiveReturnsAllAttributesOfSQS(t *testing.T) {
 	g := &giving{messages: []types.Message{{}, {
 		MessageId: aws.String("m"), ReceiptHandle: aws.String("r"), Body: aws.String("b"),
 		Attributes: map[string]string{
-			"ApproximateReceiveCount": "3", "MessageGroupId": "g", "MessageDeduplicationId": "d", "SequenceNumber": "7", "SenderId": "s", "SentTimestamp": "1700000000123",
+			"ApproximateReceiveCount": "3", "MessageGroupId": "g", "MessageDeduplicationId": "d", "SequenceNumber": "7", "SenderId": "s", "SentTimestamp": "1700000000123", "ApproximateFirstReceiveTimestamp": "1700000000456",
 		},
 		MessageAttributes: map[string]types.MessageAttributeValue{
 			"bytes": {DataType: aws.String("Binary"), BinaryValue: []byte{1}}, "once-id": {DataType: aws.String("String"), StringValue: aws.String("1")},
@@ -41,16 +41,17 @@ func TestWhatSQSTellsOfAMessageIsGivenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []queue.Delivery{{Receives: 1}, {
+	want := []queue.Delivery{{Queue: "orders", Receives: 1}, {
 		Message: queue.Message{Body: "b", Group: "g", DedupID: "d", Sender: "s", Attributes: map[string]string{"once-id": "1", "once-stream": "orders"}},
-		ID:      "m", Receipt: "r", SequenceNumber: "7", Receives: 3, Sent: time.UnixMilli(1700000000123).UTC(),
+		Queue:   "orders", ID: "m", Receipt: "r", SequenceNumber: "7", Receives: 3, Sent: time.UnixMilli(1700000000123).UTC(),
+		FirstReceived: time.UnixMilli(1700000000456).UTC(), Binary: []string{"bytes"},
 	}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("deliveries (-want +got):\n%s", d)
 	}
 }
 
-func TestAReceiveThatIsCancelledSaysWhy(t *testing.T) {
+func TestAReceiveThatIsCancelledReturnsTheCause(t *testing.T) {
 	why, away := errors.New("the program ends"), errors.New("SQS is away")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	q := sqsqueue.New(&giving{err: away}, "https://sqs.test/1/orders")

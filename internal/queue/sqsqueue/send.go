@@ -12,7 +12,8 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Send implements queue.Queue: in batches of ten messages and as many bytes as SQS takes in one request, one batch after the other.
+// Send implements queue.Queue, in consecutive batches of at most ten messages and the size that SQS
+// allows in one request.
 func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
 	results := make([]queue.SendResult, len(messages))
 	var open []int // indexes of messages of the next batch
@@ -89,7 +90,7 @@ func (q *Queue) entry(id string, m *queue.Message) types.SendMessageBatchRequest
 	return e
 }
 
-// place reads the id of an entry, which is its place in the batch.
+// place parses the id of an entry, which is its index in the batch.
 func place(id *string, n int) (int, bool) {
 	j, err := strconv.Atoi(aws.ToString(id))
 	return j, err == nil && j >= 0 && j < n

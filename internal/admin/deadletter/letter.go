@@ -1,0 +1,97 @@
+package deadletter
+
+import (
+	"strings"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Letter is a received dead letter.
+type Letter struct {
+	queue.Delivery
+	// Queue is the name of the dead-letter queue.
+	Queue string
+	// Refused is the decodable part of the letter; the reason is always set.
+	Refused record.Refused
+	// Err is the decoding error; for a trigger, which can be redriven anyway, it is
+	// [wire.ErrTrigger].
+	Err error
+}
+
+// Read decodes a delivery from a dead-letter queue. The principal and the time of acceptance are
+// accepted from trusted senders only; see [wire.Defaults].
+func Read(queueName string, d queue.Delivery, trusted []string) Letter {
+	l := Letter{Delivery: d, Queue: queueName}
+	l.Refused, l.Err = wire.FromDeadLetter(&d, wire.Defaults{Trusted: trusted})
+	return l
+}
+
+// Reason returns why the letter was refused.
+func (l *Letter) Reason() string { return string(l.Refused.Reason) }
+
+// Matches reports whether the letter has the reason and the id. Empty ones match every letter. The
+// id is that of the message, source/epoch/sequence of a numbered message, that of the effect, or
+// the queue's id of the letter.
+func (l *Letter) Matches(reason, id string) bool {
+	if reason != "" && reason != l.Reason() {
+		return false
+	}
+	if id == "" || id == l.ID {
+		return true
+	}
+	if d := l.Refused.Delivery; d != nil {
+		return id == d.Identity
+	}
+	m := &l.Refused.Message
+	return id == m.ID || m.Source != "" && id == m.Number()
+}
+
+// Info returns the letter in the form for people and scripts. Names that are too long for any
+// message are cut.
+func (l *Letter) Info() admin.DeadLetter {
+	out := admin.DeadLetter{Queue: l.Queue, Reason: l.Reason(), Detail: l.Refused.Detail, Sent: l.Sent, MessageID: l.ID}
+	if l.Err != nil && out.Detail == "" {
+		out.Detail = l.Err.Error()
+	}
+	m := l.Refused.Message
+	out.Stream, out.ID, out.Group, out.Source, out.Epoch, out.Sequence = m.Stream, m.ID, m.Group, m.Source, m.Epoch, m.Sequence
+	if d := l.Refused.Delivery; d != nil {
+		out.Stream, out.ID, out.Group, out.Destination = d.Stream, d.Identity, d.Group, l.Refused.To
+	}
+	cut(&out.Stream, record.MaxStreamName)
+	for _, name := range []*string{&out.ID, &out.Group, &out.Source, &out.Destination, &out.Reason} {
+		cut(name, 2*record.MaxName) // the id of an effect contains a stream and a group
+	}
+	return out
+}
+
+// cut shortens a name from an attribute, which has no limit.
+func cut(name *string, most int) {
+	if len(*name) > most {
+		*name = strings.ToValidUTF8((*name)[:most], "") + "…"
+	}
+}
+
+// InfoWithContent returns Info with the headers and the first most bytes of the body; see
+// [admin.Content.SetBody]. If most is 0, it returns Info.
+func (l *Letter) InfoWithContent(most int) admin.DeadLetter {
+	out := l.Info()
+	if most == 0 {
+		return out
+	}
+	m := &l.Refused.Message
+	c := &admin.Content{ContentType: m.ContentType, Headers: m.Headers}
+	body := m.Body
+	switch d := l.Refused.Delivery; {
+	case d != nil:
+		c.ContentType, c.Headers, body = d.Effect.ContentType, d.Effect.Headers, d.Effect.Body
+	case m.Stream == "" && len(body) == 0: // a trigger, or an effect that can't be decoded
+		body = []byte(l.Body)
+	}
+	c.SetBody(body, most)
+	out.Content = c
+	return out
+}

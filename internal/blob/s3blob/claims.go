@@ -1,0 +1,71 @@
+package s3blob
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/effectively-once/once/internal/blob"
+)
+
+// ClaimPrefix begins the keys of claims.
+const ClaimPrefix = blob.Claims + "/"
+
+// Claims keeps in a bucket what is too large for a record, for a store that keeps the names (claim
+// checks). A name is used once. Claims do not expire: no lifecycle rule may delete them. The store, or
+// its sweep, deletes those that no record refers to. All errors leave the call applied or not; every
+// call may be repeated.
+type Claims struct{ bucket bucket }
+
+// NewClaims returns the claims of a bucket. It does no call.
+func NewClaims(client Client, name string) *Claims { return &Claims{bucket{client, name}} }
+
+// Put writes a claim.
+func (c *Claims) Put(ctx context.Context, name string, body []byte) error {
+	if err := c.bucket.put(ctx, ClaimPrefix+name, body); err != nil {
+		return fmt.Errorf("put claim: %w", err)
+	}
+	return nil
+}
+
+// Get returns a claim; ok is false if it does not exist.
+func (c *Claims) Get(ctx context.Context, name string) (body []byte, ok bool, err error) {
+	out, err := c.bucket.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket.name, Key: aws.String(ClaimPrefix + name)})
+	if missing(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get claim: %w", err)
+	}
+	body, err = io.ReadAll(out.Body)
+	if err := errors.Join(err, out.Body.Close()); err != nil {
+		return nil, false, fmt.Errorf("get claim: %w", err)
+	}
+	return body, true, nil
+}
+
+// Delete deletes claims; missing ones are no error.
+func (c *Claims) Delete(ctx context.Context, names []string) error {
+	keys := make([]string, len(names))
+	for i, name := range names {
+		keys[i] = ClaimPrefix + name
+	}
+	if err := c.bucket.delete(ctx, keys); err != nil {
+		return fmt.Errorf("delete claims: %w", err)
+	}
+	return nil
+}
+
+// List returns the names of the claims that were written before a time, by S3's clock.
+func (c *Claims) List(ctx context.Context, before time.Time) ([]string, error) {
+	names, err := c.bucket.list(ctx, ClaimPrefix, before)
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return names, nil
+}

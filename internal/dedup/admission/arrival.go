@@ -1,0 +1,91 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// An Arrival is a message with its identity in its stream. It caches hashes, so it is not for
+// concurrent use.
+type Arrival struct {
+	record.Message
+	// ByNumber says that the message is admitted by its sequence.
+	ByNumber bool
+
+	key   record.TokenKey
+	print record.Fingerprint
+}
+
+// Check validates the message and its stream, and sets ByNumber. It returns a
+// [*record.InvalidError], or an error that wraps [record.ErrNoStream].
+func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
+	s, ok := streams[a.Stream]
+	if !ok {
+		return s, fmt.Errorf("%w: %q", record.ErrNoStream, a.Stream)
+	}
+	if err := a.Validate(); err != nil {
+		return s, err
+	}
+	a.ByNumber = s.Admission == record.BySequence && a.Route == ""
+	if a.ByNumber && a.Source == "" {
+		return s, &record.InvalidError{Field: "source", Rule: "and sequence are required by this stream"}
+	}
+	return s, nil
+}
+
+// Name returns the message's identity within its stream and principal. For a message admitted by
+// sequence that is its number, even if it has an id too.
+func (a *Arrival) Name() string {
+	if a.ByNumber {
+		return a.Number()
+	}
+	return a.Identity()
+}
+
+// Token returns the key of the message's token. It computes the hash on first use, because most
+// numbered messages never need it.
+func (a *Arrival) Token() record.TokenKey {
+	if a.key == (record.TokenKey{}) {
+		if a.ByNumber {
+			a.key = record.NewNumberKey(a.Principal, a.GroupKey(), a.Number())
+		} else {
+			a.key = record.NewTokenKey(a.Principal, a.Stream, a.Identity())
+		}
+	}
+	return a.key
+}
+
+// Fingerprint returns the message's fingerprint, computed on first use.
+func (a *Arrival) Fingerprint() record.Fingerprint {
+	if a.print == (record.Fingerprint{}) {
+		a.print = a.Message.Fingerprint()
+	}
+	return a.print
+}
+
+// Entry returns the message's pending entry in the record of its group.
+func (a *Arrival) Entry(g *record.Group) (record.Pending, bool) {
+	for i := range g.Pending {
+		if g.Pending[i].Token == a.Token() {
+			return g.Pending[i], true
+		}
+	}
+	return record.Pending{}, false
+}
+
+// Failed returns the outcome of a message whose handler failed: rejected if the handler refused it,
+// or else to be retried.
+func (a *Arrival) Failed(log *slog.Logger, err error) record.Outcome {
+	if reject, ok := errors.AsType[*record.RejectError](err); ok {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
+	}
+	var failed *record.HandlerError
+	if !errors.As(err, &failed) {
+		failed = &record.HandlerError{Err: err}
+	}
+	log.Warn("handler failed", "stream", a.Stream, "token", a.Token().String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
+	return record.Outcome{Err: failed}
+}

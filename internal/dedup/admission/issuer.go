@@ -1,0 +1,170 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Config configures an issuer. All fields are required.
+type Config struct {
+	Streams record.Streams
+	Store   record.Store
+	Queues  record.Queues
+	Now     func() time.Time
+	// NewID makes unique names for the owners of tokens.
+	NewID func() string
+	// Recordless reports whether a message of a stream needs no group record.
+	Recordless func(record.Stream, *Arrival) bool
+	// LateDelay is the delay of a trigger for a commit that may still be in flight.
+	LateDelay time.Duration
+	Log       *slog.Logger
+}
+
+// An Issuer handles messages before and after the engine runs them: it issues their tokens, refuses
+// them, and reports their status. It keeps nothing in memory between calls, so any number of
+// issuers may share a store.
+type Issuer struct{ cfg Config }
+
+// New returns an issuer. It does no input or output.
+func New(cfg Config) *Issuer { return &Issuer{cfg} }
+
+// IssuedRetention is how long an issued token is kept for its message: longer than 14 days in a
+// queue and 14 in its dead-letter queue.
+const IssuedRetention = 30 * 24 * time.Hour
+
+// Issue writes the token of a message before the message is put on a queue. fresh reports whether
+// this call wrote it.
+//
+// Otherwise Issue returns the stored token. It is Done, or it is Issued: the first try may have
+// died before it could enqueue, or the message was refused, so the caller enqueues it again. A
+// request that is being deleted is reported as before the delete began.
+//
+// If the identity was used with other content, or names a deleted request, the error is a
+// [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
+func (i *Issuer) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
+	a := &Arrival{Message: m}
+	if _, err := a.Check(i.cfg.Streams); err != nil {
+		return record.Token{}, false, err
+	}
+	next := record.Token{
+		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: m.Stream, Group: m.GroupName(), Owner: i.cfg.NewID(),
+		Expires: i.cfg.Now().Add(IssuedRetention),
+	}
+	if m.Route != "" {
+		next.Request = &m
+	}
+	found, err := i.cfg.Store.SwapToken(ctx, record.Token{Key: a.Token()}, next)
+	switch {
+	case err == nil:
+		return found, true, nil
+	case !errors.Is(err, record.ErrConflict):
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
+	if found, err = i.renew(ctx, a, found); err != nil {
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
+	if found.State == record.Absent { // the token has expired since it was found
+		return record.Token{}, false, fmt.Errorf("issue token: %w", record.ErrConflict)
+	}
+	if fate, _ := Admit(record.Stream{}, a, found, i.cfg.Now()); fate.Kind == record.Rejected {
+		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
+	}
+	return found, false, nil
+}
+
+// renewAfter is the age at which an issued token is renewed when its message is enqueued again. An
+// issued token younger than this remains valid for longer than its message can be in flight.
+const renewAfter = 24 * time.Hour
+
+// renew extends the token of a message that is sent again to its full retention, and removes the
+// reason of an earlier refusal: a caller that waits for the message would otherwise be given the
+// old outcome in place of the new one. A conflict means that another worker has changed the token;
+// renew then returns the token as it is now.
+func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
+	expires := i.cfg.Now().Add(IssuedRetention)
+	fresh := found.Reason == "" && expires.Sub(found.Expires) <= renewAfter
+	if found.State != record.Issued || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
+		return found, nil
+	}
+	next := found
+	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), "", "", expires
+	stored, err := i.cfg.Store.SwapToken(ctx, found, next)
+	if errors.Is(err, record.ErrConflict) {
+		return stored, nil
+	}
+	return stored, err
+}
+
+// Refuse puts messages on the dead-letter queue. If a refusal is to be visible in the message's
+// status, it also writes the reason into the token.
+//
+// An earlier delivery of the message may still commit afterwards: its worker runs on past its
+// deadline, or has died while its write was in flight. Then no delivery is left that would publish
+// the effects, so Refuse sends a delayed trigger first.
+func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
+	if groups := i.groups(refused); len(groups) > 0 {
+		if err := i.cfg.Queues.Trigger(ctx, groups, i.cfg.LateDelay); err != nil {
+			return fmt.Errorf("trigger ahead of dead letters: %w", err)
+		}
+	}
+	if err := i.cfg.Queues.DeadLetter(ctx, refused); err != nil {
+		return fmt.Errorf("dead-letter messages: %w", err)
+	}
+	for _, r := range refused {
+		if r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
+			continue // the message has no token for this reason, or the token of another message
+		}
+		if err := i.note(ctx, r); err != nil {
+			i.cfg.Log.Warn("refusal not noted", "stream", r.Message.Stream, "reason", r.Reason, "error", err)
+		}
+	}
+	return nil
+}
+
+// groups returns the groups of the refused messages, each once. Effects and invalid messages have
+// no group, and neither have messages that need no group record.
+func (i *Issuer) groups(refused []record.Refused) []record.GroupKey {
+	var keys []record.GroupKey
+	for _, r := range refused {
+		a := &Arrival{Message: r.Message}
+		s, err := a.Check(i.cfg.Streams)
+		if err == nil && r.Delivery == nil && !i.cfg.Recordless(s, a) && !slices.Contains(keys, a.GroupKey()) {
+			keys = append(keys, a.GroupKey())
+		}
+	}
+	return keys
+}
+
+// note writes the reason into an issued token. A conflict means that another worker has changed the
+// token since; then the reason is obsolete.
+func (i *Issuer) note(ctx context.Context, r record.Refused) error {
+	a := &Arrival{Message: r.Message}
+	s, err := a.Check(i.cfg.Streams)
+	if err != nil || a.ByNumber {
+		return err
+	}
+	_, tokens, err := i.cfg.Store.Load(ctx, nil, []record.TokenKey{a.Token()})
+	if err != nil {
+		return err
+	}
+	old := tokens[0]
+	if _, fresh := Admit(s, a, old, i.cfg.Now()); !fresh {
+		return nil
+	}
+	next := old
+	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = a.Token(), record.Issued, a.Fingerprint(), a.Stream, a.GroupName()
+	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), r.Reason, "", i.cfg.Now().Add(IssuedRetention)
+	if r.Reason == record.ReasonHandler { // the detail of any other refusal is an internal error
+		next.Detail = record.RejectText(r.Detail)
+	}
+	if _, err := i.cfg.Store.SwapToken(ctx, old, next); err != nil && !errors.Is(err, record.ErrConflict) {
+		return err
+	}
+	return nil
+}

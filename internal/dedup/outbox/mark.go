@@ -1,0 +1,95 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// MarkDone marks the tokens of committed messages done.
+func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
+	if len(marks) == 0 {
+		return nil
+	}
+	var messages, requests []record.Token
+	for _, t := range lastOfEach(marks) {
+		if t.OfRequest() {
+			requests = append(requests, t)
+		} else {
+			messages = append(messages, t)
+		}
+	}
+	if len(messages) > 0 {
+		if err := p.cfg.Store.MarkDone(ctx, messages); err != nil {
+			return fmt.Errorf("mark tokens done: %w", err)
+		}
+	}
+	for _, t := range requests {
+		if err := p.markRequest(ctx, t); err != nil {
+			return fmt.Errorf("mark request done: %w", err)
+		}
+	}
+	return nil
+}
+
+// lastOfEach keeps only the last mark of each token, because a batch write must not contain a key
+// twice.
+func lastOfEach(marks []record.Token) []record.Token {
+	if len(marks) == 1 {
+		return marks
+	}
+	last := make(map[record.TokenKey]int, len(marks))
+	for i := range marks {
+		last[marks[i].Key] = i
+	}
+	if len(last) == len(marks) {
+		return marks
+	}
+	var out []record.Token
+	for i := range marks {
+		if last[marks[i].Key] == i {
+			out = append(out, marks[i])
+		}
+	}
+	return out
+}
+
+// markRequest marks a request's token done, unless it is done or deleted already.
+func (p *Publisher) markRequest(ctx context.Context, done record.Token) error {
+	_, found, err := p.cfg.Store.Load(ctx, nil, []record.TokenKey{done.Key})
+	if err != nil {
+		return err
+	}
+	for old := found[0]; old.State != record.Done; {
+		if old, err = p.cfg.Store.SwapToken(ctx, old, done); err != nil && !errors.Is(err, record.ErrConflict) {
+			return err
+		}
+	}
+	return nil
+}
+
+// MarkLeftovers makes sure that the tokens of entries without effects are done. If one is not,
+// because its worker died or because the done token has expired, it is marked again: a pending
+// entry proves that its message is committed.
+func (p *Publisher) MarkLeftovers(ctx context.Context, key record.GroupKey, left []record.Pending, now time.Time) error {
+	byToken := make(map[record.TokenKey]record.Pending, len(left))
+	for _, entry := range left {
+		byToken[entry.Token] = entry
+	}
+	tokens, err := record.TokenStates(ctx, p.cfg.Store, slices.Collect(maps.Keys(byToken)))
+	if err != nil {
+		return fmt.Errorf("load tokens of leftovers: %w", err)
+	}
+	var marks []record.Token
+	for _, t := range tokens {
+		if entry := byToken[t.Key]; t.State != record.Done {
+			marks = append(marks, entry.DoneToken(key, now))
+		}
+	}
+	return p.MarkDone(ctx, marks)
+}

@@ -1,0 +1,122 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// errNoDestination says that an effect names a destination that is not configured. The effect stays
+// pending until there is one.
+var errNoDestination = errors.New("no such destination")
+
+var errNoAnswer = errors.New("the destination did not answer for each delivery")
+
+// A Shipment is one delivery to one destination.
+type Shipment struct {
+	record.Delivery
+	To string
+	// Err is set by Ship: why the delivery is not settled, or nil if it was sent, or dead-lettered
+	// because the destination will never take it.
+	Err error
+
+	number uint64 // of the pending entry
+	effect int
+}
+
+func newShipment(g *record.Group, number uint64, i int, f record.Effect, to string) *Shipment {
+	n := number + uint64(i) //nolint:gosec // an index
+	return &Shipment{
+		To: to, number: number, effect: i,
+		Delivery: record.Delivery{
+			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation,
+			Sequence: f.Chain[to], Target: f.Target(g.Key), Effect: f,
+		},
+	}
+}
+
+// Feasible returns an error for effects that could never be published, and for a reply that is too
+// large for a token, before they are committed.
+func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error {
+	if size := reply.Size(); size > record.MaxReply {
+		return fmt.Errorf("reply of %d bytes, headers included: at most %d", size, record.MaxReply)
+	}
+	for _, f := range effects {
+		for _, to := range f.To {
+			if p.cfg.Senders[to] == nil {
+				return fmt.Errorf("send to %q: %w", to, errNoDestination)
+			}
+		}
+		if m := (record.Message{Body: f.Body, ContentType: f.ContentType, Headers: f.Headers}); m.Size() > record.MaxEffect {
+			return fmt.Errorf("send effect of %d bytes, headers included: at most %d", m.Size(), record.MaxEffect)
+		}
+		if f.Blob == nil {
+			continue
+		}
+		if p.cfg.Blobs == nil {
+			return errors.New("stage blob: no blob store is configured")
+		}
+		if err := p.cfg.Blobs.Check(f.Blob.Key); err != nil {
+			return fmt.Errorf("stage blob: %w", err)
+		}
+	}
+	return nil
+}
+
+// Ship sends to all destinations concurrently, in order to each, and sets each shipment's Err.
+func (p *Publisher) Ship(ctx context.Context, all []*Shipment) {
+	byDestination := map[string][]*Shipment{}
+	for _, s := range all {
+		byDestination[s.To] = append(byDestination[s.To], s)
+	}
+	var wg sync.WaitGroup
+	for to, list := range byDestination {
+		sender, ok := p.cfg.Senders[to]
+		if !ok {
+			for _, s := range list {
+				s.Err = fmt.Errorf("send to %s: %w", to, errNoDestination)
+			}
+			continue
+		}
+		if len(byDestination) == 1 {
+			p.shipTo(ctx, sender, list)
+			continue
+		}
+		wg.Go(func() { p.shipTo(ctx, sender, list) })
+	}
+	wg.Wait()
+}
+
+func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Shipment) {
+	deliveries := make([]record.Delivery, len(list))
+	for i, s := range list {
+		deliveries[i] = s.Delivery
+	}
+	errs := sender.Send(ctx, deliveries)
+	grace, cancel := WithGrace(ctx) // an unrecorded refusal would be sent again, and refused again
+	defer cancel()
+	for i := range list {
+		err := errNoAnswer
+		if len(errs) == len(list) {
+			err = errs[i]
+		}
+		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+			d := deliveries[i]
+			err = p.cfg.Queues.DeadLetter(grace, []record.Refused{{Delivery: &d, To: list[i].To, Reason: refused.Reason, Detail: refused.Detail}})
+		}
+		if err != nil {
+			list[i].Err = fmt.Errorf("send to %s: %w", list[i].To, err)
+		}
+	}
+}
+
+// Deliver sends one effect again that was refused before, under its old identity.
+func (p *Publisher) Deliver(ctx context.Context, to string, d record.Delivery) error {
+	s := &Shipment{Delivery: d, To: to}
+	p.Ship(ctx, []*Shipment{s})
+	return s.Err
+}

@@ -1,0 +1,233 @@
+// Package relay forwards messages that need no group record: their handlers keep no state, and
+// their streams neither keep an order nor number effects.
+//
+// The protocol is the engine's without the group: check the token, send effects under the message's
+// own identity, mark the token done. If a worker crashes, the redelivered message repeats the
+// missing steps, under the same identity.
+//
+// # Errors
+//
+// The fate of a message is a value, a [record.Outcome]; an error of a port becomes an outcome of
+// the kind [record.Retry].
+//
+// # Limits
+//
+// The package imports the standard library and its siblings only. It keeps neither state nor blobs,
+// and numbers nothing.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/dedup/outbox"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Config configures a relay. All fields but Sequenced are required.
+type Config struct {
+	Streams record.Streams
+	// Sequenced names the destinations whose deliveries are numbered without gaps for each group.
+	Sequenced map[string]bool
+	Store     record.Store
+	Publisher *outbox.Publisher
+	Now       func() time.Time
+	// NewID makes unique names for attempts.
+	NewID func() string
+	Log   *slog.Logger
+	// Observe is called with an event for each published message.
+	Observe func(record.Event)
+}
+
+// A Relay forwards messages. It keeps nothing in memory between calls, so any number of relays may
+// share a store.
+type Relay struct{ cfg Config }
+
+// New returns a relay. It does no input or output.
+func New(cfg Config) *Relay { return &Relay{cfg} }
+
+// Takes reports whether a checked message of a stream needs no group record. A one-time request
+// always has one, because DELETE and POST are serialised by its commits.
+func (r *Relay) Takes(s record.Stream, a *admission.Arrival) bool {
+	free := s.Stateless && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
+	return free && !r.chains(s)
+}
+
+// chains reports whether the stream sends to a destination that needs numbers without gaps, which
+// are kept in the group record.
+func (r *Relay) chains(s record.Stream) bool {
+	return slices.ContainsFunc(s.Events, func(to string) bool { return r.cfg.Sequenced[to] })
+}
+
+// A task is one message of a batch.
+type task struct {
+	*admission.Arrival
+	fate record.Outcome
+	list []*outbox.Shipment
+	done record.Token // to be written when all of list is sent
+}
+
+// Process runs a batch of messages and returns their outcomes, in the same order.
+func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []record.Outcome {
+	tasks := make([]*task, len(arrivals))
+	for i, a := range arrivals {
+		tasks[i] = &task{Arrival: a}
+	}
+	fates := make([]record.Outcome, len(tasks))
+	tokens, err := r.tokens(ctx, tasks)
+	switch {
+	// process each alone, so that one corrupt token does not block the others; nothing has run yet
+	case errors.Is(err, record.ErrCorrupt) && len(arrivals) > 1:
+		for i := range arrivals {
+			fates[i] = r.Process(ctx, arrivals[i:i+1])[0]
+		}
+		return fates
+	case err == nil:
+		err = r.process(ctx, tasks, tokens)
+	}
+	for i, t := range tasks {
+		if fates[i] = t.fate; err != nil {
+			fates[i] = record.Outcome{Kind: record.Retry, Err: err}
+		}
+	}
+	return fates
+}
+
+func (r *Relay) process(ctx context.Context, tasks []*task, tokens map[record.TokenKey]record.Token) error {
+	first := map[record.TokenKey]*task{} // the first message of each identity in this batch
+	var followers []*task
+	var all []*outbox.Shipment
+	for _, t := range tasks {
+		s := r.cfg.Streams[t.Stream]
+		fate, fresh := admission.Admit(s, t.Arrival, tokens[t.Token()], r.cfg.Now())
+		switch {
+		case !fresh:
+			t.fate = fate
+		case first[t.Token()] != nil:
+			followers = append(followers, t)
+		default:
+			first[t.Token()] = t
+			r.run(ctx, s, t)
+			all = append(all, t.list...)
+		}
+	}
+	r.cfg.Publisher.Ship(ctx, all)
+	var done []record.Token
+	for _, t := range tasks {
+		if t.settled() {
+			done = append(done, t.done)
+		}
+	}
+	grace, cancel := outbox.WithGrace(ctx)
+	defer cancel()
+	if err := r.cfg.Publisher.MarkDone(grace, done); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if t.fate.Kind == record.Processed && len(t.list) > 0 {
+			r.cfg.Observe(record.Event{Name: record.EventPublished, Stream: t.Stream, Count: 1})
+		}
+	}
+	for _, t := range followers {
+		t.follow(first[t.Token()])
+	}
+	return nil
+}
+
+func (r *Relay) tokens(ctx context.Context, tasks []*task) (map[record.TokenKey]record.Token, error) {
+	byKey := make(map[record.TokenKey]record.Token, len(tasks))
+	var keys []record.TokenKey
+	for _, t := range tasks {
+		if _, asked := byKey[t.Token()]; !asked {
+			byKey[t.Token()] = record.Token{}
+			keys = append(keys, t.Token())
+		}
+	}
+	_, tokens, err := r.cfg.Store.Load(ctx, nil, keys)
+	if err != nil {
+		return nil, fmt.Errorf("load tokens: %w", err)
+	}
+	for _, t := range tokens {
+		byKey[t.Key] = t
+	}
+	return byKey, nil
+}
+
+// settled reports whether the message is processed, now that its effects were sent. A follower has
+// no outcome yet.
+func (t *task) settled() bool {
+	for _, s := range t.list {
+		if s.Err != nil {
+			t.fate = record.Outcome{Err: s.Err}
+		}
+	}
+	return t.fate.Kind == record.Processed
+}
+
+// follow sets the outcome of another message with the same identity in the batch.
+func (t *task) follow(first *task) {
+	same := t.Fingerprint() == first.Fingerprint()
+	switch {
+	case first.fate.Kind == record.Processed && same:
+		t.fate = record.Outcome{Kind: record.Duplicate, Reply: first.fate.Reply}
+	case first.fate.Kind == record.Processed:
+		t.fate = admission.KeyReuse()
+	case first.fate.Kind == record.Rejected && same:
+		t.fate = first.fate
+	default:
+		t.fate = record.Outcome{Err: record.ErrBlocked} // it runs when it is redelivered
+	}
+}
+
+// run runs the handler for one new message. Its effects are not sent yet.
+func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
+	if err := context.Cause(ctx); err != nil {
+		t.fate = record.Outcome{Err: fmt.Errorf("run handler: %w", err)}
+		return
+	}
+	a := &record.Attempt{ID: r.cfg.NewID()}
+	err := s.Handler.Run(ctx, a, t.Message)
+	effects := a.Effects()
+	if err == nil {
+		err = r.cfg.Publisher.Feasible(effects, a.Answer())
+	}
+	if err == nil && (a.State != nil || slices.ContainsFunc(effects, func(f record.Effect) bool { return f.Blob != nil })) {
+		err = errors.New("a stateless handler can keep neither state nor blobs")
+	}
+	if err != nil {
+		t.fate = t.Failed(r.cfg.Log, err)
+		return
+	}
+	retention := s.RetentionOf(&t.Message)
+	for i, f := range effects {
+		for _, to := range f.To {
+			t.list = append(t.list, &outbox.Shipment{To: to, Delivery: record.Delivery{
+				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Target: f.Target(t.GroupKey()), Effect: f, Retention: retention,
+			}})
+		}
+	}
+	t.fate = record.Outcome{Kind: record.Processed, Reply: a.Answer()}
+	p := record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
+	t.done = p.DoneToken(t.GroupKey(), r.cfg.Now())
+}
+
+// identity returns stream/id for the first effect of a message without a group record. It escapes
+// slashes in the id, so that the result never looks like stream/group/number.
+func identity(a *admission.Arrival, i int) string {
+	escape := strings.NewReplacer("%", "%25", "/", "%2F", "@", "%40")
+	id := a.Stream + "/" + escape.Replace(a.Name())
+	if a.Principal != "" || i > 0 {
+		id += "@" + escape.Replace(a.Principal)
+	}
+	if i > 0 {
+		id += "@" + strconv.Itoa(i+1)
+	}
+	return id
+}

@@ -1,0 +1,176 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Engine lists the methods of the engine that the front door calls; *dedup.Engine is one.
+type Engine interface {
+	Stream(name string) (record.Stream, bool)
+	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
+	Call(ctx context.Context, m record.Message) record.Outcome
+	Forget(ctx context.Context, m record.Message) error
+	Status(ctx context.Context, m record.Message) (admission.State, error)
+}
+
+// Queue is the ingress queue.
+type Queue interface {
+	// Enqueue puts a message on the queue. If it returns nil, the message is durable, with every
+	// token that was issued before the call. If the error is [ErrBusy], the caller gets 429,
+	// otherwise 503; in both cases the message may be on the queue all the same. The message is not
+	// changed afterwards.
+	Enqueue(ctx context.Context, m record.Message) error
+}
+
+// ErrBusy reports that a queue takes no more for now: back pressure, not a fault.
+var ErrBusy = errors.New("queue is busy")
+
+// Options configure the handler. Zero fields take the defaults in their comments.
+type Options struct {
+	Engine Engine // required
+	Queue  Queue  // required
+	// Await returns when a message is done, rejected, deleted or known to have another content, or
+	// when the context ends. Defaults to [Poll] with the engine's Status.
+	Await func(ctx context.Context, m record.Message) (admission.State, error)
+	// Principal returns the authenticated sender of a request; never from a header that a caller
+	// could set. It scopes identities. If it returns an error, the answer is 403. Defaults to "":
+	// no authentication.
+	Principal func(*http.Request) (string, error)
+	// Limit returns the time for which a caller has to wait before the request is taken; 0 takes
+	// it. Defaults to taking all.
+	Limit func(*http.Request) time.Duration
+	// Streams lists the streams that a caller may know of, for the problem that names an unknown one.
+	// Defaults to none.
+	Streams func(*http.Request) []string
+	// Ready returns nil if requests can be served; if not, /healthz answers 503. Defaults to ready.
+	Ready func(context.Context) error
+	// RequestID names a request in problems and in the log. Defaults to a random UUID.
+	RequestID func(*http.Request) string
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Await == nil {
+		o.Await = Poll(o.Engine)
+	}
+	if o.Principal == nil {
+		o.Principal = func(*http.Request) (string, error) { return "", nil }
+	}
+	if o.Limit == nil {
+		o.Limit = func(*http.Request) time.Duration { return 0 }
+	}
+	if o.Streams == nil {
+		o.Streams = func(*http.Request) []string { return nil }
+	}
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
+	}
+	if o.RequestID == nil {
+		o.RequestID = randomID
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// server answers; it keeps nothing between requests.
+type server struct{ Options }
+
+// handler answers a request, or returns why it can't: a *problem.Problem, or an error of a port.
+type handler func(s *server, w http.ResponseWriter, r *http.Request) error
+
+type route struct {
+	method, path string
+	handle       handler
+}
+
+// routes lists all routes. An id may hold slashes, and is therefore last in its path: a proxy or
+// gateway in front of the handler may have decoded them already.
+func routes() []route {
+	return []route{
+		{http.MethodPost, "/v1/streams/{stream}/messages", (*server).postMessage},
+		{http.MethodGet, "/v1/streams/{stream}/messages/{id...}", (*server).getMessage},
+		{http.MethodPut, "/v1/streams/{stream}/requests/{id...}", (*server).putRequest},
+		{http.MethodPost, "/v1/streams/{stream}/requests/{id...}", (*server).postRequest},
+		{http.MethodDelete, "/v1/streams/{stream}/requests/{id...}", (*server).deleteRequest},
+		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
+		{http.MethodGet, "/healthz", (*server).health},
+		{http.MethodGet, "/openapi.json", (*server).openapi},
+	}
+}
+
+// New returns the handler. It panics if a required option is missing, which is a mistake of the
+// program.
+func New(o Options) http.Handler {
+	if o.Engine == nil || o.Queue == nil {
+		panic("api: Engine and Queue are required")
+	}
+	s := &server{o.withDefaults()}
+	mux := http.NewServeMux()
+	methods := map[string][]string{}
+	for _, rt := range routes() {
+		mux.Handle(rt.method+" "+rt.path, s.serve(rt.handle))
+		methods[rt.path] = append(methods[rt.path], rt.method)
+		if rt.method == http.MethodGet {
+			methods[rt.path] = append(methods[rt.path], http.MethodHead)
+		}
+	}
+	for path, allowed := range methods {
+		mux.Handle(path, s.serve(notAllowed(allowed)))
+	}
+	mux.Handle("/", s.serve(unknownRoute))
+	// Without this one the mux would redirect to the path with a slash at its end.
+	mux.Handle("/v1/streams/{stream}/requests", s.serve(unknownRoute))
+	return s.clean(mux)
+}
+
+func unknownRoute(*server, http.ResponseWriter, *http.Request) error {
+	return &problem.Problem{Type: problem.UnknownRoute}
+}
+
+func notAllowed(methods []string) handler {
+	slices.Sort(methods)
+	return func(*server, http.ResponseWriter, *http.Request) error {
+		return &problem.Problem{Type: problem.MethodNotAllowed, Allow: methods}
+	}
+}
+
+// clean refuses paths that the mux would redirect: the redirected path would name another id.
+func (s *server) clean(mux *http.ServeMux) http.Handler {
+	refuse := s.serve(unknownRoute)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if escaped := r.URL.EscapedPath(); unclean(escaped) {
+			refuse.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func unclean(escaped string) bool {
+	if !strings.HasPrefix(escaped, "/") {
+		return true
+	}
+	if !strings.Contains(escaped, "//") && !strings.Contains(escaped, "/.") {
+		return false
+	}
+	return path.Clean(escaped) != strings.TrimSuffix(escaped, "/")
+}

@@ -1,0 +1,48 @@
+package api_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// instant is an engine and a queue that take no time, so that only the API's own work is measured.
+type instant struct{ api.Engine }
+
+func (instant) Stream(name string) (record.Stream, bool) {
+	return record.Stream{Name: name, Admission: record.ByKey}, true
+}
+
+func (instant) Issue(context.Context, record.Message) (record.Token, bool, error) {
+	return record.Token{State: record.Issued}, true, nil
+}
+func (instant) Enqueue(context.Context, record.Message) error { return nil }
+
+// discard is a ResponseWriter that drops the answer.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+func BenchmarkAccept(b *testing.B) {
+	h := api.New(api.Options{Engine: instant{}, Queue: instant{}, Now: func() time.Time { return time.Time{} }})
+	body := strings.NewReader(strings.Repeat("x", 1024))
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/streams/orders/messages", io.NopCloser(body))
+	r.ContentLength = 1024
+	r.Header.Set("Content-Type", "application/json")
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		_, _ = body.Seek(0, io.SeekStart)
+		r.Header["Idempotency-Key"] = []string{strconv.Itoa(i)}
+		h.ServeHTTP(&discard{http.Header{}}, r)
+	}
+}

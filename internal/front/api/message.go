@@ -1,0 +1,154 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// stream returns the stream that the path names.
+func (s *server) stream(r *http.Request) (record.Stream, error) {
+	stream, known := s.Engine.Stream(r.PathValue("stream"))
+	if !known {
+		return record.Stream{}, problem.New(problem.UnknownStream, unknownStream(r.PathValue("stream"), s.Streams(r)))
+	}
+	return stream, nil
+}
+
+// maxStreamsNamed bounds the streams that one problem names.
+const maxStreamsNamed = 20
+
+// unknownStream names the stream that was asked for, and those that exist.
+func unknownStream(name string, known []string) string {
+	if len(name) > record.MaxStreamName {
+		name = strings.ToValidUTF8(name[:record.MaxStreamName], "") + "…"
+	}
+	detail := fmt.Sprintf("There is no stream %q here.", name)
+	switch n := len(known); {
+	case n == 0:
+		return detail
+	case n > maxStreamsNamed:
+		return fmt.Sprintf("%s The first %d of %d are: %s.", detail, maxStreamsNamed, n, strings.Join(known[:maxStreamsNamed], ", "))
+	default:
+		return detail + " There are: " + strings.Join(known, ", ") + "."
+	}
+}
+
+// caller returns the principal of the sender, and refuses it if it is not allowed or asks too
+// often.
+func (s *server) caller(r *http.Request) (string, error) {
+	principal, err := s.Principal(r)
+	// Principals with a tilde are the system's own: streams that send to streams.
+	if err != nil || strings.HasPrefix(principal, "~") {
+		return "", &problem.Problem{Type: problem.Forbidden}
+	}
+	if wait := s.Limit(r); wait > 0 {
+		return "", &problem.Problem{Type: problem.RateLimited, RetryAfter: wait}
+	}
+	return principal, nil
+}
+
+// addressed returns the identity that the path of a message or of a one-time request names.
+func (s *server) addressed(r *http.Request) (record.Message, error) {
+	principal, err := s.caller(r)
+	if err != nil {
+		return record.Message{}, err
+	}
+	stream, err := s.stream(r)
+	if err != nil {
+		return record.Message{}, err
+	}
+	m := record.Message{Principal: principal, Stream: stream.Name, ID: r.PathValue("id")}
+	if m.ID == "" {
+		return m, &problem.Problem{Type: problem.UnknownRoute}
+	}
+	return m, nil
+}
+
+// message reads a message from a request, and checks it.
+func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream, record.Message, error) {
+	var m record.Message
+	principal, err := s.caller(r)
+	if err != nil {
+		return record.Stream{}, m, err
+	}
+	stream, err := s.stream(r)
+	if err != nil {
+		return stream, m, err
+	}
+	if m.ID, err = idempotencyKey(r.Header); err != nil {
+		return stream, m, err
+	}
+	if err := readHeaders(r.Header, &m); err != nil {
+		return stream, m, err
+	}
+	m.Principal, m.Stream = principal, stream.Name
+	if err := admissible(stream, &m); err != nil {
+		return stream, m, err
+	}
+	return stream, m, s.complete(w, r, &m)
+}
+
+// admissible checks that a message carries the proof that its stream admits by.
+func admissible(stream record.Stream, m *record.Message) error {
+	if stream.Admission == record.BySequence {
+		if m.Source == "" || m.Sequence == 0 {
+			return problem.New(problem.InvalidMessage, "This stream is numbered: send Once-Source and Once-Sequence.")
+		}
+		return nil
+	}
+	// source, epoch and sequence name a message as well as a key does
+	if m.ID == "" && m.Source == "" {
+		return problem.New(problem.MissingKey, "Send an Idempotency-Key, the same one with every repetition of this message.")
+	}
+	return nil
+}
+
+// complete reads the body and sets the fields that the front door itself knows.
+func (s *server) complete(w http.ResponseWriter, r *http.Request, m *record.Message) error {
+	var err error
+	if m.Body, err = readBody(w, r); err != nil {
+		return err
+	}
+	m.Accepted = s.Now()
+	return invalid(m.Validate())
+}
+
+// invalid returns the problem for a broken rule: rules are public, so is their text.
+func invalid(err error) error {
+	if broken, ok := errors.AsType[*record.InvalidError](err); ok {
+		return problem.New(problem.InvalidMessage, broken.Error()+".")
+	}
+	return err
+}
+
+// readBody reads a body whole. If its length is known, it needs no second buffer, because it never
+// gets larger.
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+	switch {
+	case r.ContentLength > record.MaxBody:
+		return nil, tooLarge()
+	case r.ContentLength >= 0:
+		body = make([]byte, r.ContentLength)
+		_, err = io.ReadFull(r.Body, body)
+	default:
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, record.MaxBody))
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, tooLarge()
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return nil, problem.New(problem.MalformedRequest, "The body ended early or came too slowly.")
+	}
+	return body, nil
+}
+
+func tooLarge() error {
+	return problem.New(problem.TooLarge, "A body may have at most 262144 bytes.")
+}

@@ -1,0 +1,143 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// headerReply marks the handler's own reply. A reply may have any content, even that of a receipt
+// or a problem: without the header, clients could not distinguish it from these, or from the answer
+// of a proxy in between.
+const headerReply = "Once-Reply"
+
+// answer collects the parts of the answer to one message.
+type answer struct {
+	message  *record.Message
+	numbered bool // under sequence admission
+	replayed bool // not the first of its identity
+	wait     int  // seconds that the caller waits; 0 if it does not
+}
+
+// receipt is the body that acknowledges a message.
+type receipt struct {
+	ID     string           `json:"id"`
+	Stream string           `json:"stream"`
+	Group  string           `json:"group"`
+	Status admission.Status `json:"status"`
+}
+
+// accepted answers 202: the message is durable; its processing may be over or still to come.
+func (a *answer) accepted(w http.ResponseWriter) error {
+	w.Header()["Location"] = []string{a.location("messages")}
+	return a.receipt(w, http.StatusAccepted, admission.StatusAccepted)
+}
+
+// done answers with the handler's reply, or with a receipt if there is none.
+func (a *answer) done(w http.ResponseWriter, reply *record.Reply) error {
+	status := http.StatusOK
+	if reply != nil && reply.Status != 0 {
+		status = reply.Status
+	}
+	if status < 200 || status > 599 {
+		return &problem.Problem{Type: problem.Internal}
+	}
+	if !a.numbered { // if it is numbered, it is unknown whether it is a repetition
+		w.Header()[headerReplayed] = []string{strconv.FormatBool(a.replayed)}
+	}
+	if reply == nil {
+		return a.receipt(w, status, admission.StatusDone)
+	}
+	w.Header()[headerReply] = []string{"true"}
+	a.granted(w.Header())
+	writeReply(w, status, reply)
+	return nil
+}
+
+func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Status) error {
+	if a.replayed {
+		w.Header()[headerReplayed] = []string{"true"}
+	}
+	a.granted(w.Header())
+	return writeJSON(w, code, receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status})
+}
+
+// refused answers a caller who waited with a problem. It does not set Idempotent-Replayed: the
+// problem is the present state, not an earlier answer.
+func (a *answer) refused(w http.ResponseWriter, p *problem.Problem) error {
+	a.granted(w.Header())
+	return p
+}
+
+// granted sets the header with the time that the caller could wait.
+func (a *answer) granted(h http.Header) {
+	if a.wait > 0 {
+		h["Preference-Applied"] = []string{"wait=" + strconv.Itoa(a.wait)}
+	}
+}
+
+// location returns the path to look the message up at. A numbered message is looked up by its
+// number, in the group that the query names.
+func (a *answer) location(kind string) string {
+	m := a.message
+	at := "/v1/streams/" + m.Stream + "/" + kind + "/"
+	if !a.numbered {
+		return at + escapeID(m.Identity())
+	}
+	number := record.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
+	return at + escapeID(number.Identity()) + "?group=" + url.QueryEscape(m.GroupName())
+}
+
+// escapeID escapes an id for a path; if it consisted of dots only, it would be taken for a folder.
+func escapeID(id string) string {
+	if strings.Trim(id, ".") == "" {
+		return strings.Repeat("%2E", len(id))
+	}
+	return url.PathEscape(id)
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Cache-Control"] = []string{"no-store"}
+	w.WriteHeader(code)
+	// If writing fails, the caller is gone.
+	_, _ = w.Write(append(body, '\n'))
+	return nil
+}
+
+// writeReply answers with the handler's reply, byte for byte.
+func writeReply(w http.ResponseWriter, status int, reply *record.Reply) {
+	h := w.Header()
+	for name, values := range reply.Header {
+		if name = http.CanonicalHeaderKey(name); !ofConnection(name) {
+			h[name] = values
+		}
+	}
+	if _, has := h["Content-Type"]; !has {
+		h["Content-Type"] = nil // keeps net/http from guessing one
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(reply.Body)
+}
+
+// ofConnection reports whether a header belongs to one connection, or is set by this answer itself.
+func ofConnection(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Date",
+		headerReply, headerReplayed, "Preference-Applied":
+		return true
+	}
+	return false
+}

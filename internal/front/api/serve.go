@@ -1,0 +1,105 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// randomID returns a random id for a request: if it came from the caller, it might not be unique.
+func randomID(*http.Request) string { return uuid.NewString() }
+
+// serve turns errors and panics into problems.
+func (s *server) serve(handle handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.recovered(w, r)
+		if err := handle(s, w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	id := s.RequestID(r)
+	// The value of a panic may hold bodies and secrets; its type and the stack do not.
+	s.Log.ErrorContext(r.Context(), "request panicked", "request_id", id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+	(&problem.Problem{Type: problem.Internal}).Write(w, instance(id))
+}
+
+// fail answers an error. If it is not a problem, a port failed: it is logged here, once, and
+// answered without its text.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	id := s.RequestID(r)
+	var p *problem.Problem
+	if !errors.As(err, &p) {
+		p = &problem.Problem{Type: problem.Unavailable, Detail: "Repeat the request under the same key."}
+		s.logFault(r, id, err)
+	}
+	p.Write(w, instance(id))
+}
+
+// logFault logs an error, unless the caller has gone.
+func (s *server) logFault(r *http.Request, id string, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return
+	}
+	s.Log.LogAttrs(r.Context(), slog.LevelError, "request failed",
+		slog.String("request_id", id), slog.String("method", r.Method), slog.String("stream", r.PathValue("stream")), slog.Any("error", err))
+}
+
+// instance returns the URI of a request id, as RFC 9457 wants.
+func instance(id string) string {
+	if _, err := uuid.Parse(id); err == nil {
+		return "urn:uuid:" + id
+	}
+	return "urn:once:request:" + id
+}
+
+// refusal returns the problem for a refusal of the engine; other errors stay as they are.
+func refusal(err error) error {
+	var refused *record.RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return rejection(refused.Reason, refused.Detail)
+}
+
+// rejection returns the problem for a reason. Only a handler's own words are passed on as detail.
+func rejection(reason record.Reason, detail string) *problem.Problem {
+	switch reason {
+	case record.ReasonKeyReuse:
+		return problem.New(problem.KeyReuse, "This key came with another content before. Send new content under a new key.")
+	case record.ReasonDeleted:
+		return &problem.Problem{Type: problem.Deleted}
+	case record.ReasonUnknown:
+		return &problem.Problem{Type: problem.UnknownMessage}
+	case record.ReasonHandler:
+		if detail == "" {
+			detail = "The handler refused the message and gave no reason."
+		}
+		return problem.New(problem.Rejected, record.RejectText(detail))
+	default:
+		return problem.New(problem.Rejected, "The message was rejected: "+string(reason)+".")
+	}
+}
+
+// isType reports whether an error is a problem of a type.
+func isType(err error, t problem.Type) bool {
+	var p *problem.Problem
+	return errors.As(err, &p) && p.Type == t
+}

@@ -1,0 +1,168 @@
+// Package problem writes RFC 9457 problem details: the one form in which HTTP callers get errors.
+package problem
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Base begins every type URI; the type's name follows. Each is an anchor of the page that documents
+// the HTTP contract.
+const Base = "https://github.com/effectively-once/once/blob/main/docs/http.md#"
+
+// A Type names a kind of problem. Names are stable: callers may decide by them.
+type Type string
+
+// The types, with the status that each is answered with.
+const (
+	MissingKey           Type = "missing-key"            // 400
+	MalformedKey         Type = "malformed-key"          // 400
+	MalformedRequest     Type = "malformed-request"      // 400
+	InvalidMessage       Type = "invalid-message"        // 400
+	Rejected             Type = "rejected"               // 400
+	Forbidden            Type = "forbidden"              // 403
+	UnknownRoute         Type = "unknown-route"          // 404
+	UnknownStream        Type = "unknown-stream"         // 404
+	UnknownMessage       Type = "unknown-message"        // 404
+	MethodNotAllowed     Type = "method-not-allowed"     // 405, with Allow
+	Leased               Type = "leased"                 // 409, with Retry-After
+	Deleted              Type = "deleted"                // 410
+	TooLarge             Type = "too-large"              // 413
+	UnsupportedMediaType Type = "unsupported-media-type" // 415
+	KeyReuse             Type = "key-reuse"              // 422
+	RateLimited          Type = "rate-limited"           // 429, with Retry-After
+	Internal             Type = "internal"               // 500
+	Unavailable          Type = "unavailable"            // 503, with Retry-After
+)
+
+// Types lists every type.
+func Types() []Type {
+	return []Type{
+		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage,
+		MethodNotAllowed, Leased, Deleted, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
+	}
+}
+
+// URI returns the type's identifier, which is also the address of its documentation.
+func (t Type) URI() string { return Base + string(t) }
+
+// Status returns the HTTP status of the type; 500 if the name is not one of the types.
+func (t Type) Status() int {
+	status, _ := t.describe()
+	return status
+}
+
+// Title returns a short summary of the type, the same for every occurrence.
+func (t Type) Title() string {
+	_, title := t.describe()
+	return title
+}
+
+func (t Type) describe() (status int, title string) {
+	switch t {
+	case MissingKey:
+		return http.StatusBadRequest, "Idempotency-Key is missing"
+	case MalformedKey:
+		return http.StatusBadRequest, "Idempotency-Key is malformed"
+	case MalformedRequest:
+		return http.StatusBadRequest, "Request is malformed"
+	case InvalidMessage:
+		return http.StatusBadRequest, "Message breaks a rule"
+	case Rejected:
+		return http.StatusBadRequest, "Message was rejected"
+	case Forbidden:
+		return http.StatusForbidden, "Caller is not allowed to do this"
+	case UnknownRoute:
+		return http.StatusNotFound, "No such route"
+	case UnknownStream:
+		return http.StatusNotFound, "No such stream"
+	case UnknownMessage:
+		return http.StatusNotFound, "No such message"
+	case MethodNotAllowed:
+		return http.StatusMethodNotAllowed, "Method is not allowed here"
+	case Leased:
+		return http.StatusConflict, "Message is being processed elsewhere"
+	case Deleted:
+		return http.StatusGone, "Request was deleted"
+	case TooLarge:
+		return http.StatusRequestEntityTooLarge, "Body is too large"
+	case UnsupportedMediaType:
+		return http.StatusUnsupportedMediaType, "Content is not supported"
+	case KeyReuse:
+		return http.StatusUnprocessableEntity, "Key was used for another content"
+	case RateLimited:
+		return http.StatusTooManyRequests, "Too many requests"
+	case Unavailable:
+		return http.StatusServiceUnavailable, "Service is unavailable"
+	case Internal:
+	}
+	return http.StatusInternalServerError, "Internal error"
+}
+
+// A Problem is one occurrence. It is an error that holds the answer until it is written.
+type Problem struct {
+	Type Type
+	// Detail explains to people why this request was refused; it never holds the text of an
+	// internal error. May be empty.
+	Detail string
+	// RetryAfter is the time until the caller should try again, rounded up to seconds. If it is 0,
+	// the header is left out, except for Leased, RateLimited and Unavailable, which send 1 second.
+	RetryAfter time.Duration
+	// Allow lists the methods of MethodNotAllowed.
+	Allow []string
+}
+
+// New returns a problem with a detail.
+func New(t Type, detail string) *Problem { return &Problem{Type: t, Detail: detail} }
+
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return string(p.Type)
+	}
+	return string(p.Type) + ": " + p.Detail
+}
+
+// document is the JSON shape, members in the order of RFC 9457.
+type document struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail,omitempty"`
+	Instance string `json:"instance,omitempty"`
+}
+
+// Write answers with the problem. Instance identifies the occurrence, for support: a request id as
+// a URI. It may be empty.
+func (p *Problem) Write(w http.ResponseWriter, instance string) {
+	status, title := p.Type.describe()
+	// Strings and a number always encode.
+	body, _ := json.Marshal(document{p.Type.URI(), title, status, p.Detail, instance})
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if len(p.Allow) > 0 {
+		h.Set("Allow", strings.Join(p.Allow, ", "))
+	}
+	if seconds := p.retrySeconds(); seconds > 0 {
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.WriteHeader(status)
+	// If writing fails, the caller is gone.
+	_, _ = w.Write(append(body, '\n'))
+}
+
+// retrySeconds rounds up: if a caller came a fraction too early, it would be refused again.
+func (p *Problem) retrySeconds() int {
+	if p.RetryAfter > 0 {
+		return int(math.Ceil(p.RetryAfter.Seconds()))
+	}
+	if p.Type == Leased || p.Type == RateLimited || p.Type == Unavailable {
+		return 1
+	}
+	return 0
+}

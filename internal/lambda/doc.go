@@ -1,7 +1,0 @@
-// Package lambda wires the deployed system: the handlers of the three functions, on DynamoDB and SQS. They are the same handlers as in the embedded system; only the
-// ports differ. Opening does no call.
-//
-// # Limits
-//
-// Destinations that are files belong to the embedded system. Without a bucket a handler that makes a blob fails, and what is too large for a record is refused.
-package lambda

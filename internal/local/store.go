@@ -1,6 +1,0 @@
-package local
-
-import "github.com/effectively-once/once/internal/record"
-
-// store is the engine's store.
-type store = record.Store

@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Defaults configure the decoding of a queue's messages.
+type Defaults struct {
+	// Stream is the stream that the queue is bound to; it is empty if messages name their streams.
+	Stream string
+	// Trusted lists the SenderIds that may set principal, route and time of acceptance: the role
+	// ids of the system's own functions, each with all of its sessions, and [Sender] on embedded
+	// queues. By default there are none.
+	Trusted []string
+}
+
+// Trusts reports whether a message has a trusted sender. It compares the whole SenderId, and the
+// role id before the session's name.
+func (d Defaults) Trusts(received *queue.Delivery) bool {
+	role, _, _ := strings.Cut(received.Sender, ":")
+	return received.Sender != "" && (slices.Contains(d.Trusted, received.Sender) || slices.Contains(d.Trusted, role))
+}
+
+// Origin is the source of a message's identity.
+type Origin uint8
+
+// The origins.
+const (
+	// FromSender: once-id, or source and sequence.
+	FromSender Origin = iota
+	// FromDeduplicationID: the MessageDeduplicationId.
+	FromDeduplicationID
+	// FromMessageID: the queue's own id. It identifies one send: if the sender retries, the copy
+	// has another id. Worth a warning.
+	FromMessageID
+)
+
+// FromQueue decodes a message from an ingress queue. The error is a [*record.InvalidError]; the
+// parts that could be decoded are returned with it.
+func FromQueue(received *queue.Delivery, d Defaults) (record.Message, Origin, error) {
+	r := reader{received: received, trusted: d.Trusts(received)}
+	r.message.Accepted = accepted(received.Sent)
+	r.foreign()
+	own := r.meta()
+	r.names(d.Stream, own)
+	r.numbers()
+	origin := r.identity()
+	for name := range r.message.Headers {
+		if Reserved(name) {
+			r.fail(&record.InvalidError{Field: name, Rule: "was malformed when it was first received"})
+		}
+	}
+	if r.err == nil {
+		r.fail(r.message.Validate())
+	}
+	return r.message, origin, r.err
+}
+
+// A reader collects a message and the first error.
+type reader struct {
+	received *queue.Delivery
+	trusted  bool
+	message  record.Message
+	err      error
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil && err != nil {
+		r.err = err
+	}
+}
+
+// malformed records an attribute that can't be parsed, and keeps it as a header, so that the
+// message stays invalid and the attribute visible.
+func (r *reader) malformed(name, rule string) {
+	r.header(name, r.text(name))
+	r.fail(&record.InvalidError{Field: name, Rule: rule})
+}
+
+func (r *reader) header(name, value string) {
+	if r.message.Headers == nil {
+		r.message.Headers = map[string]string{}
+	}
+	r.message.Headers[name] = value
+}
+
+// text returns an attribute of the contract, or the empty string.
+func (r *reader) text(name string) string { return r.received.Attributes[name] }
+
+// foreign copies the attributes that are not in the contract. If a name is reserved but unknown, it
+// is malformed: a misspelt once-group would break an order silently.
+func (r *reader) foreign() {
+	names := slices.AppendSeq(slices.Clone(r.received.Binary), maps.Keys(r.received.Attributes))
+	slices.Sort(names)
+	for _, name := range names {
+		value, text := r.received.Attributes[name]
+		switch {
+		case Reserved(name) && !known(name):
+			r.malformed(name, "is not an attribute of this contract")
+		case Reserved(name) && !text:
+			r.malformed(name, "must be of the type String or Number")
+		case Reserved(name) || !text:
+		case strings.EqualFold(name, "content-type"):
+			r.message.ContentType = value
+		default:
+			r.header(name, value)
+		}
+	}
+}
+
+// meta parses once-meta and the body. It reports whether there was a valid once-meta: then the
+// message was made by ToQueue, or by a sender that writes the same.
+func (r *reader) meta() bool {
+	text := r.text(AttrMeta)
+	if text == "" {
+		r.message.Body = []byte(r.received.Body)
+		return false
+	}
+	var x meta
+	if err := json.Unmarshal([]byte(text), &x); err != nil {
+		r.message.Body = []byte(r.received.Body)
+		r.malformed(AttrMeta, "must be a JSON object as documented")
+		return false
+	}
+	for name, value := range x.Headers {
+		r.header(name, value)
+	}
+	if x.ContentType != "" {
+		r.message.ContentType = x.ContentType
+	}
+	r.message.ID, r.message.Group, r.message.Source = x.ID, x.Group, x.Source
+	body, err := decodeBody(r.received.Body, x.Encoding)
+	if r.message.Body = body; err != nil {
+		r.header(AttrMeta, text)
+		r.fail(err)
+	}
+	if r.trusted {
+		r.believe(x)
+	}
+	return true
+}
+
+// believe copies the fields that only a trusted sender may set.
+func (r *reader) believe(x meta) {
+	r.message.Principal, r.message.Route = x.Principal, x.Route
+	if x.Accepted != nil {
+		r.message.Accepted = *x.Accepted
+	}
+}
+
+func (r *reader) names(bound string, own bool) {
+	m := &r.message
+	for _, n := range []struct {
+		name string
+		to   *string
+	}{{AttrStream, &m.Stream}, {AttrID, &m.ID}, {AttrGroup, &m.Group}, {AttrSource, &m.Source}} {
+		if value := r.text(n.name); value != "" {
+			*n.to = value
+		}
+	}
+	if m.Stream == "" {
+		m.Stream = bound
+	}
+	// The message groups of ToQueue are scoped by stream, and repeat the attributes.
+	if m.Group == "" && !own {
+		m.Group = r.received.Group
+	}
+}
+
+func (r *reader) numbers() {
+	for _, n := range []struct {
+		name  string
+		to    *uint64
+		least uint64
+	}{{AttrEpoch, &r.message.Epoch, 0}, {AttrSequence, &r.message.Sequence, 1}} {
+		text := r.text(n.name)
+		if text == "" {
+			continue
+		}
+		value, ok := parseNumber(text)
+		if !ok || value < n.least {
+			r.malformed(n.name, "must be a decimal number of at least "+strconv.FormatUint(n.least, 10)+", without sign or leading zeros")
+			continue
+		}
+		*n.to = value
+	}
+	if text := r.text(AttrDependsOn); text != "" {
+		depends, err := ParseDependsOn([]string{text})
+		if err != nil {
+			r.malformed(AttrDependsOn, dependsRule)
+			return
+		}
+		r.message.DependsOn = depends
+	}
+}
+
+// parseNumber parses a decimal number without sign or leading zeros.
+func parseNumber(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == text
+}
+
+// identity sets the id of a message without one, and returns its origin.
+func (r *reader) identity() Origin {
+	m := &r.message
+	switch {
+	case m.ID != "" || m.Source != "":
+		return FromSender
+	case r.received.DedupID != "":
+		m.ID = r.received.DedupID
+		return FromDeduplicationID
+	default:
+		m.ID = r.received.ID
+		return FromMessageID
+	}
+}
+
+// accepted returns the time at which a queue accepted a message, in the precision of SQS.
+func accepted(sent time.Time) time.Time {
+	if sent.IsZero() {
+		return time.Time{}
+	}
+	return sent.UTC().Truncate(time.Millisecond)
+}

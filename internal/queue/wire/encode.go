@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Sender is the sender that the embedded queues report for messages of ToQueue, ToTrigger and
+// ToRedelivery: the trusted sender of an embedded system.
+const Sender = "once"
+
+// ToQueue returns a message for the ingress queue. Its FIFO group is the message's group within its
+// stream. Its deduplication id is random. If it were the message's identity, the queue would
+// silently drop a copy that is sent within five minutes for a good reason, such as a redriven dead
+// letter, or key reuse that must be reported.
+func ToQueue(m record.Message) queue.Message {
+	body, encoding := encodeBody(m.Body)
+	x := meta{
+		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
+		Principal: m.Principal, Route: m.Route,
+	}
+	// JSON has no other years
+	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {
+		x.Accepted = &accepted
+	}
+	attributes := map[string]string{}
+	put := func(name, value string, instead *string) {
+		switch {
+		case value == "":
+		case queue.ValidText(value):
+			attributes[name] = value
+		case instead != nil:
+			*instead = value
+		}
+	}
+	put(AttrStream, m.Stream, nil)
+	put(AttrID, m.ID, &x.ID)
+	put(AttrGroup, m.Group, &x.Group)
+	put(AttrSource, m.Source, &x.Source)
+	put(AttrEpoch, number(m.Epoch), nil)
+	put(AttrSequence, number(m.Sequence), nil)
+	put(AttrDependsOn, FormatDependsOn(m.DependsOn), nil)
+	attributes[AttrMeta] = encodeJSON(x)
+	return envelope(body, attributes, m.GroupKey())
+}
+
+func envelope(body string, attributes map[string]string, key record.GroupKey) queue.Message {
+	return queue.Message{Body: body, Attributes: attributes, Group: fifoGroup(key), DedupID: uuid.NewString(), Sender: Sender}
+}
+
+func number(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// fifoGroup returns the message group for a group of a stream: stream/group, or stream/~hash if SQS
+// does not accept that. Stream names contain no slash, so groups of two streams never collide.
+func fifoGroup(key record.GroupKey) string {
+	group := key.Stream + "/" + key.Group
+	if !strings.HasPrefix(key.Group, "~") && queue.ValidGroup(group) {
+		return group
+	}
+	sum := sha256.Sum256([]byte(key.Group))
+	group = key.Stream + "/~" + hex.EncodeToString(sum[:16])
+	if queue.ValidGroup(group) {
+		return group
+	}
+	// of an invalid message that goes to the dead-letter queue
+	sum = sha256.Sum256([]byte(key.Path()))
+	return "~" + hex.EncodeToString(sum[:16])
+}
+
+// ToTrigger returns a message for the publish queue: publish the pending effects of the group.
+func ToTrigger(key record.GroupKey) queue.Message {
+	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), form(formTrigger), key)
+}
+
+// ToRedelivery returns a message for the publish queue: send this effect, which its destination
+// refused before. In a first-in-first-out queue it follows the other effects of its group to the
+// same destination. An effect without a number has no order and follows none.
+func ToRedelivery(to string, d record.Delivery) queue.Message {
+	order := d.Group
+	if d.Number == 0 {
+		order = d.Identity
+	}
+	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), record.GroupKey{Stream: d.Stream, Group: order + "@" + to})
+}
+
+func form(name string) map[string]string {
+	return map[string]string{AttrMeta: encodeJSON(meta{Form: name})}
+}

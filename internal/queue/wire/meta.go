@@ -1,0 +1,116 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// The attributes of the contract.
+const (
+	AttrStream    = "once-stream"
+	AttrID        = "once-id"
+	AttrGroup     = "once-group"
+	AttrSource    = "once-source"
+	AttrEpoch     = "once-epoch"
+	AttrSequence  = "once-sequence"
+	AttrDependsOn = "once-depends-on"
+	AttrMeta      = "once-meta"
+	AttrReason    = "once-reason"
+)
+
+// known reports whether an attribute is listed in the contract.
+func known(name string) bool {
+	switch name {
+	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrMeta, AttrReason:
+		return true
+	}
+	return false
+}
+
+const prefix = "once-"
+
+// headerEvent is the header of messages that the system itself generates. It is not reserved,
+// because a stream may send such messages to another one.
+const headerEvent = "once-event"
+
+// Reserved reports whether an attribute's name is reserved for the contract: all names that start
+// with once-, in any case.
+func Reserved(name string) bool {
+	return name != headerEvent && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// The encodings of a body.
+const (
+	encodingBase64 = "base64"
+	encodingEmpty  = "empty" // SQS allows no empty body
+)
+
+// The forms of messages that belong to no stream.
+const (
+	formTrigger = "trigger"
+	formEffect  = "effect"
+)
+
+// meta is the once-meta attribute.
+type meta struct {
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Encoding    string            `json:"encoding,omitempty"`
+	// ID, Group and Source replace attributes if a name contains a character that SQS allows in no
+	// attribute.
+	ID     string `json:"id,omitempty"`
+	Group  string `json:"group,omitempty"`
+	Source string `json:"source,omitempty"`
+
+	// The following fields are accepted from trusted senders only.
+	Form      string     `json:"form,omitempty"`
+	Principal string     `json:"principal,omitempty"`
+	Route     string     `json:"route,omitempty"`
+	Accepted  *time.Time `json:"accepted,omitempty"`
+}
+
+// encodeJSON returns JSON that SQS accepts: U+FFFE and U+FFFF are not allowed in XML, so they are
+// escaped.
+func encodeJSON(v any) string {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	// only our own structs of strings, numbers and times within the years of RFC 3339
+	_ = encoder.Encode(v)
+	out := bytes.TrimRight(b.Bytes(), "\n")
+	out = bytes.ReplaceAll(out, []byte("\uFFFE"), []byte(`\ufffe`))
+	return string(bytes.ReplaceAll(out, []byte("\uFFFF"), []byte(`\uffff`)))
+}
+
+// encodeBody returns a body in a form that SQS accepts, and its encoding.
+func encodeBody(body []byte) (text, encoding string) {
+	switch s := string(body); {
+	case s == "":
+		return "-", encodingEmpty
+	case queue.ValidText(s):
+		return s, ""
+	default:
+		return base64.StdEncoding.EncodeToString(body), encodingBase64
+	}
+}
+
+func decodeBody(text, encoding string) ([]byte, error) {
+	switch encoding {
+	case "":
+		return []byte(text), nil
+	case encodingEmpty:
+		return nil, nil
+	case encodingBase64:
+		body, err := base64.StdEncoding.DecodeString(text)
+		if err == nil {
+			return body, nil
+		}
+	}
+	return []byte(text), &record.InvalidError{Field: "body", Rule: "must be encoded as " + AttrMeta + " says: base64, or not at all"}
+}

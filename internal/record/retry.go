@@ -1,0 +1,72 @@
+package record
+
+import (
+	"cmp"
+	"time"
+)
+
+// A RetryPolicy sets the pauses between tries, and when the tries end: of a message whose handler
+// returned an error, or of an effect that its destination did not take. Zero fields take the
+// defaults of a message or an effect, see [RetryPolicy.Or].
+type RetryPolicy struct {
+	// First and Max bound the pauses: the pause after try n is drawn between First/2 and
+	// First·2^(n-1), but at most Max.
+	First, Max time.Duration
+	// For is how long failed tries are repeated, from when the queue got the message or from the
+	// commit of the effect. What fails later becomes a dead letter.
+	For time.Duration
+}
+
+// MinTries is the minimum number of tries before a message becomes a dead letter, however old it is: after a long outage, a backlog is older than [RetryPolicy.For] when its first try begins.
+const MinTries = 5
+
+// MaxPause is the longest pause between two tries: no queue hides a message for longer.
+const MaxPause = 12 * time.Hour
+
+// LastChance is the age at which a failing message becomes a dead letter even if its failures were
+// seen by several processes: SQS deletes a message after 14 days without a word.
+const LastChance = 13 * 24 * time.Hour
+
+// MessageRetry returns the default policy for messages.
+func MessageRetry() RetryPolicy {
+	return RetryPolicy{First: time.Second, Max: 5 * time.Minute, For: 24 * time.Hour}
+}
+
+// EffectRetry returns the default policy for effects.
+func EffectRetry() RetryPolicy {
+	return RetryPolicy{First: time.Second, Max: 10 * time.Minute, For: 72 * time.Hour}
+}
+
+// Or returns the policy with its zero fields replaced by those of another one.
+func (r RetryPolicy) Or(other RetryPolicy) RetryPolicy {
+	longest := cmp.Or(r.Max, max(other.Max, r.First))
+	return RetryPolicy{First: cmp.Or(r.First, min(other.First, longest)), Max: longest, For: cmp.Or(r.For, other.For)}
+}
+
+// Pause returns the time between a failed try, counted from 1, and the next one: exponential, with
+// full jitter, so that messages that failed together are not retried together. It is never less
+// than half of First. random returns a number in [0, n); see [math/rand/v2.Int64N].
+func (r RetryPolicy) Pause(try int, random func(n int64) int64) time.Duration {
+	longest := min(r.Max, MaxPause)
+	most := min(r.First, longest)
+	for range max(try, 1) - 1 {
+		if most > longest/2 {
+			most = longest
+			break
+		}
+		most *= 2
+	}
+	least := min(r.First/2, most)
+	return least + time.Duration(random(int64(most-least)+1))
+}
+
+// Tries returns the limit of deliveries for a queue behind the policy. It is 3·For/Max + 64: the mean
+// pause is a little more than half of Max, so that For takes about 2·For/Max tries. It is at most 24
+// days divided by Max, about 12 days of pauses: SQS would delete an older message without a word.
+func (r RetryPolicy) Tries() int {
+	if r.Max <= 0 {
+		return MinTries
+	}
+	needed := int(3*(r.For/r.Max)) + 64 // 64 for the pauses before Max is reached
+	return max(MinTries, min(needed, int(24*24*time.Hour/r.Max)))
+}

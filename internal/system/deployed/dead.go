@@ -1,0 +1,69 @@
+package deployed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/deadletter"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+const (
+	// deadWait makes SQS ask all of its servers: a receive without a wait may miss messages.
+	deadWait = time.Second
+	// releaseTime bounds returning the received messages to the queue, also after an interrupt.
+	releaseTime = 15 * time.Second
+)
+
+// DeadLetters lists dead letters without removing them: it receives them, which hides them from
+// other receivers until the listing ends, two minutes at most.
+func (s *System) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
+	if o.Limit == 0 {
+		o.Limit = admin.DefaultLimit
+	}
+	queues, err := s.deadQueues(o.Queue)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := s.stack.trusted(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := []admin.DeadLetter{}
+	for _, q := range queues {
+		if out, err = list(ctx, q, trusted, o, out); err != nil {
+			return nil, Explain(err)
+		}
+	}
+	return out, nil
+}
+
+// list adds the dead letters of one queue, up to the limit.
+func list(ctx context.Context, q queue.Queue, trusted []string, o admin.DeadLettersOptions, out []admin.DeadLetter) ([]admin.DeadLetter, error) {
+	if len(out) >= o.Limit {
+		return out, nil
+	}
+	w := &deadletter.Walk{Queue: q, Trusted: trusted, Wait: deadWait}
+	defer w.Release(ctx, releaseTime)
+	_, err := w.Run(ctx, func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
+		if l.Matches(o.Reason, o.ID) {
+			out = append(out, l.InfoWithContent(o.Content))
+		}
+		return deadletter.Keep, len(out) < o.Limit
+	})
+	return out, err
+}
+
+func (s *System) deadQueues(name string) ([]queue.Queue, error) {
+	if name == "" {
+		return s.dead, nil
+	}
+	for _, q := range s.dead {
+		if q.Name() == name {
+			return []queue.Queue{q}, nil
+		}
+	}
+	return nil, fmt.Errorf("dead-letter queue %s: %w", name, admin.ErrNotFound)
+}

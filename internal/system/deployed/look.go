@@ -1,0 +1,148 @@
+package deployed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Stats counts the unfinished work. It reads both tables from end to end.
+func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
+	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
+	if err != nil {
+		return admin.Stats{}, Explain(err)
+	}
+	queues, err := s.queueStats(ctx)
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	stats := admin.Stats{Streams: streams, Queues: queues}
+	return stats.Total(), nil
+}
+
+// passedOver logs records that can't be read; the readable ones must not wait for them.
+func (s *System) passedOver(err error) { s.options.Log.Error("records passed over", "error", err) }
+
+func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
+	var out []admin.QueueStats
+	work, dead := s.stack.Outputs.work(), s.stack.Outputs.dead()
+	for i, p := range slices.Concat(work, dead) {
+		a, err := s.stack.queueAttributes(ctx, p.url)
+		if err != nil {
+			return nil, err
+		}
+		number := func(name types.QueueAttributeName) int {
+			n, _ := strconv.Atoi(a[string(name)]) // one that is missing counts as nothing
+			return n
+		}
+		out = append(out, admin.QueueStats{
+			Queue: p.name, DeadLetter: i >= len(work),
+			Visible:  number(types.QueueAttributeNameApproximateNumberOfMessages),
+			InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
+			Delayed:  number(types.QueueAttributeNameApproximateNumberOfMessagesDelayed),
+		})
+	}
+	return out, nil
+}
+
+func (s *Stack) queueAttributes(ctx context.Context, url string) (map[string]string, error) {
+	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+	if err != nil {
+		return nil, fmt.Errorf("read attributes of queue %s: %w", path.Base(url), Explain(err))
+	}
+	return out.Attributes, nil
+}
+
+// Groups lists groups of a stream, in DynamoDB's order. It reads the table from the group on, the
+// records of other streams included, until it has as many as asked for.
+func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
+	if _, ok := s.engine.Stream(o.Stream); !ok {
+		return nil, s.unknown(o.Stream)
+	}
+	if o.Limit == 0 {
+		o.Limit = admin.DefaultLimit
+	}
+	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		s.passedOver(err)
+	case err != nil:
+		return nil, Explain(err)
+	}
+	out := make([]admin.GroupInfo, len(groups))
+	for i := range groups {
+		out[i] = admin.InfoOf(&groups[i])
+	}
+	return out, nil
+}
+
+// unknown returns an error if the configuration has no such stream: most likely it differs from the
+// deployed one.
+func (s *System) unknown(stream string) error {
+	return fmt.Errorf("stream %s: %w in the configuration; name the one that was deployed with --config", stream, admin.ErrNotFound)
+}
+
+// Group gives one group, by one read.
+func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
+	if err != nil {
+		return admin.GroupInfo{}, Explain(err)
+	}
+	if groups[0].Version == 0 {
+		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
+	}
+	return admin.InfoOf(&groups[0]), nil
+}
+
+// Message returns the state of one message, by one or two reads for each principal that is tried.
+func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
+	principals, err := s.principals(ctx)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	for _, principal := range principals {
+		state, err := s.engine.Status(ctx, record.Message{Principal: principal, Stream: stream, ID: id})
+		switch {
+		case errors.Is(err, record.ErrNoStream):
+			return admin.MessageInfo{}, s.unknown(stream)
+		case err != nil:
+			return admin.MessageInfo{}, Explain(err)
+		case state.Status != admission.StatusUnknown:
+			return messageInfo(stream, id, state), nil
+		}
+	}
+	return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w under the principals %q; name another one with --principal", id, stream, admin.ErrNotFound, principals)
+}
+
+func (s *System) principals(ctx context.Context) ([]string, error) {
+	if s.options.Principal != nil {
+		return []string{*s.options.Principal}, nil
+	}
+	own, err := s.stack.Principal(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []string{own, ""}, nil
+}
+
+func messageInfo(stream, id string, state admission.State) admin.MessageInfo {
+	info := admin.MessageInfo{Stream: stream, ID: id, Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail}
+	if r := state.Reply; r != nil {
+		info.Reply = &admin.ReplyInfo{Status: r.Status, Header: r.Header}
+		info.Reply.SetBody(r.Body)
+	}
+	if !state.Token.Expires.IsZero() {
+		info.Expires = &state.Token.Expires
+	}
+	return info
+}

@@ -1,0 +1,111 @@
+package deployed_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/front/apigw"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/deployed"
+	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+)
+
+func numbered(n uint64) record.Message {
+	return record.Message{Stream: "chat", Group: "room", Source: "ann", Sequence: n, Body: []byte("hello")}
+}
+
+func TestShowReadsTheRecordsOfTheFunctions(t *testing.T) {
+	w := newWorld(t)
+	w.process(t, order("o-1", ann), numbered(3))
+	g, err := w.system.Group(t.Context(), "orders", "customer-7")
+	if err != nil || g.Version != 1 || len(g.Pending) != 1 || g.Pending[0].ID != "o-1" {
+		t.Errorf("group: %+v, %v", g, err)
+	}
+	g, err = w.system.Group(t.Context(), "chat", "room")
+	if err != nil || g.Held != 1 || len(g.Sources) != 1 || g.Sources[0].Source != "ann" || g.Sources[0].Principal != "" {
+		t.Errorf("held: %+v, %v", g, err)
+	}
+	groups, err := w.system.Groups(t.Context(), admin.GroupsOptions{Stream: "orders"})
+	if err != nil || len(groups) != 1 || groups[0].Group != "customer-7" {
+		t.Errorf("groups: %+v, %v", groups, err)
+	}
+	stats, err := w.system.Stats(t.Context())
+	if err != nil || stats.Pending != 1 || stats.Held != 1 || len(stats.Queues) != 8 || stats.Idle {
+		t.Errorf("stats: %+v, %v", stats, err)
+	}
+	w.publish(t)
+	m, err := w.system.Message(t.Context(), "orders", "o-1")
+	if err != nil || m.Status != "done" || m.Group != "customer-7" {
+		t.Errorf("message: %+v, %v", m, err)
+	}
+}
+
+func TestAMessageIsLookedUpUnderItsPrincipal(t *testing.T) {
+	w := newWorld(t)
+	w.process(t, order("by-ann", ann), order("by-bob", "iam:bob"), order("by-sqs", ""))
+	w.publish(t)
+	for id, found := range map[string]bool{"by-ann": true, "by-bob": false, "by-sqs": true} {
+		_, err := w.system.Message(t.Context(), "orders", id)
+		if found != (err == nil) || err != nil && !errors.Is(err, admin.ErrNotFound) {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	bob := "iam:bob"
+	system, err := w.stack.System(deployed.SystemOptions{Config: parsed(t), Principal: &bob})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := system.Message(t.Context(), "orders", "by-bob"); err != nil {
+		t.Error(err)
+	}
+	if _, err := system.Message(t.Context(), "nowhere", "x"); !errors.Is(err, admin.ErrNotFound) || !strings.Contains(err.Error(), "--config") {
+		t.Errorf("another configuration: %v", err)
+	}
+	if _, err := system.Groups(t.Context(), admin.GroupsOptions{Stream: "nowhere"}); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("another configuration: %v", err)
+	}
+	if _, err := system.Group(t.Context(), "orders", "nobody"); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("an unknown group: %v", err)
+	}
+}
+
+// TestTheCallersPrincipalIsTheFrontDoors compares principals with package apigw, which
+// authenticates the same ARNs.
+func TestTheCallersPrincipalIsTheFrontDoors(t *testing.T) {
+	for _, arn := range []string{
+		"arn:aws:iam::1:user/ann", "arn:aws:sts::1:assumed-role/Operator/ann", "arn:aws:iam::1:root", "arn:aws:iam::1:user/team/assumed-role/ann",
+		"arn:aws:iam::1:user/" + strings.Repeat("long/", 60) + "ann",
+	} {
+		aws := stacktest.Start(t)
+		aws.Outputs, aws.ARN = complete(), arn
+		s, err := deployed.Open(t.Context(), deployed.Options{Name: "Once"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Principal(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := frontDoorPrincipal(t, arn); got != want {
+			t.Errorf("%s: %s, the front door says %s", arn, got, want)
+		}
+	}
+}
+
+func frontDoorPrincipal(t *testing.T, arn string) (principal string) {
+	t.Helper()
+	handler := apigw.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { principal, _ = apigw.Principal(r) }))
+	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: "/"}
+	e.RequestContext.HTTP.Method = http.MethodGet
+	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{IAM: &events.APIGatewayV2HTTPRequestContextAuthorizerIAMDescription{UserARN: arn}}
+	if _, err := handler(context.Background(), encode(t, e)); err != nil {
+		t.Fatal(err)
+	}
+	return principal
+}

@@ -1,0 +1,130 @@
+package deployed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/admin"
+	system "github.com/effectively-once/once/internal/system/function"
+)
+
+// patience is the number of calls of a function in a row that may end before they are through and
+// without putting anything back: together they take less time than the dead letters that they have
+// received stay hidden, so that each receives others.
+const patience = 4
+
+// ErrTooMany reports that a redrive found no match among the dead letters, and that there are more
+// of them than it can look at.
+var ErrTooMany = errors.New("too many other dead letters stand before those that are to be put back: look for other reasons first")
+
+// Redrive has the functions put dead letters back under their identities: SQS records the functions
+// as senders, which are trusted as the front door is, so that a message keeps any principal. Each
+// function serves its own dead-letter queues, some dead letters by each call, until it has looked
+// at all that were there at the beginning. If a message is refused again meanwhile, it stays. If
+// Redrive fails in the middle, the letters put back so far stay put back, and repeating it goes on.
+func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
+	queues, err := s.deadQueues(o.Queue)
+	if err != nil {
+		return admin.RedriveInfo{}, err
+	}
+	there := s.depth(ctx, o)
+	r := &redrive{system: s, options: o}
+	for _, q := range queues {
+		if err := r.run(ctx, q.Name()); err != nil {
+			return r.info, err
+		}
+		if r.enough() {
+			break
+		}
+	}
+	r.info.Left = max(r.info.Left, there-r.info.Redriven-r.info.Failed)
+	return r.info, nil
+}
+
+// depth returns about how many dead letters there are if not all of them will be looked at. If the
+// caller may not read the number, it returns 0, and the letters that were not looked at are not
+// counted.
+func (s *System) depth(ctx context.Context, o admin.RedriveOptions) (n int) {
+	if o.Max == 0 {
+		return 0
+	}
+	stats, err := s.queueStats(ctx)
+	if err != nil {
+		return 0
+	}
+	for _, q := range stats {
+		if q.DeadLetter && (o.Queue == "" || o.Queue == q.Queue) {
+			n += q.Depth()
+		}
+	}
+	return n
+}
+
+// A redrive is one run of Redrive.
+type redrive struct {
+	system  *System
+	options admin.RedriveOptions
+	until   time.Time // of the first answer
+	info    admin.RedriveInfo
+}
+
+func (r *redrive) enough() bool { return r.options.Max > 0 && r.info.Redriven >= r.options.Max }
+
+// run calls the function of a dead-letter queue until it is done.
+func (r *redrive) run(ctx context.Context, queue string) error {
+	function, err := r.system.stack.functionOf(queue)
+	if err != nil {
+		return err
+	}
+	for idle := 0; idle < patience; idle++ {
+		out, err := r.call(ctx, function, queue)
+		if err != nil {
+			return err
+		}
+		r.add(queue, out)
+		if out.Done || r.enough() {
+			return nil
+		}
+		if out.Redriven > 0 {
+			idle = -1
+		}
+	}
+	return fmt.Errorf("redrive %s: %w", queue, ErrTooMany)
+}
+
+func (r *redrive) call(ctx context.Context, function, queue string) (out system.Redriven, err error) {
+	task := system.Task{Once: system.TaskRedrive, Queue: queue, Reason: r.options.Reason, ID: r.options.ID, Until: r.until}
+	if r.options.Max > 0 {
+		task.Max = r.options.Max - r.info.Redriven
+	}
+	err = r.system.stack.do(ctx, function, task, &out)
+	return out, err
+}
+
+func (r *redrive) add(queue string, out system.Redriven) {
+	r.until = out.Until
+	r.info.Redriven += out.Redriven
+	r.info.Left += out.Left
+	r.info.Failed += out.Failed
+	for _, f := range out.Failures {
+		r.info.Failures = append(r.info.Failures, f.Info(queue))
+	}
+	if n := out.Failed - len(out.Failures); n > 0 {
+		r.system.options.Log.Warn("more dead letters not redriven: the log of the function tells why", "queue", queue, "count", n)
+	}
+	r.system.options.Redriven(r.info)
+}
+
+// functionOf names the function that redrives a dead-letter queue.
+func (s *Stack) functionOf(queue string) (string, error) {
+	name, function := "ProcessFunction", s.Outputs.ProcessFunction
+	if queue == system.DeadPublish || queue == system.DeadPublishFIFO {
+		name, function = "PublishFunction", s.Outputs.PublishFunction
+	}
+	if function == "" {
+		return "", &SetupError{fmt.Sprintf("stack %s has no output %s", s.Name, name), "its functions can't put dead letters back yet: deploy it again", nil}
+	}
+	return function, nil
+}

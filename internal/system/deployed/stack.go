@@ -1,0 +1,164 @@
+package deployed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
+
+	"github.com/effectively-once/once/internal/aws/awsconfig"
+)
+
+// Options name a stack and the credentials to use. Zero fields take the defaults in their comments.
+type Options struct {
+	// Name is the stack's name or ARN. Required.
+	Name string
+	// Profile of the shared configuration. Defaults to the environment's.
+	Profile string
+	// Region defaults to that of the environment or the profile.
+	Region string
+}
+
+// A Stack is a deployed system. It may be used concurrently.
+type Stack struct {
+	Name    string
+	Region  string
+	Outputs Outputs
+
+	config         aws.Config
+	cloudformation *cloudformation.Client
+	dynamodb       *dynamodb.Client
+	sqs            *sqs.Client
+	lambda         *lambda.Client
+	events         *eventbridge.Client
+	sts            *sts.Client
+}
+
+// A SetupError reports a missing precondition before anything was done, and how to correct it.
+type SetupError struct {
+	Problem string
+	Advice  string
+	Err     error // the reason, if there is one
+}
+
+// Error returns problem, advice and reason.
+func (e *SetupError) Error() string {
+	text := e.Problem + ": " + e.Advice
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *SetupError) Unwrap() error { return e.Err }
+
+// A DeniedError reports that AWS refused a call, and how to correct it: trying again does not help.
+type DeniedError struct {
+	Advice string
+	Err    error
+}
+
+// Error returns the reason and the advice.
+func (e *DeniedError) Error() string { return e.Err.Error() + ": " + e.Advice }
+
+// Unwrap returns Err.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// Open finds a stack by one call, DescribeStacks. If the stack or an output is missing, it returns
+// a [*SetupError].
+func Open(ctx context.Context, o Options) (*Stack, error) {
+	cfg, err := settings(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stack{
+		Name: o.Name, Region: cfg.Region, config: cfg,
+		cloudformation: cloudformation.NewFromConfig(cfg),
+		dynamodb:       DynamoDB(cfg),
+		sqs:            sqs.NewFromConfig(cfg),
+		lambda:         lambda.NewFromConfig(cfg),
+		events:         eventbridge.NewFromConfig(cfg),
+		sts:            sts.NewFromConfig(cfg),
+	}
+	return s, s.find(ctx)
+}
+
+// DynamoDB returns a client. An emulator sends no checksum with an error, and each failed condition
+// would be logged.
+func DynamoDB(cfg aws.Config) *dynamodb.Client {
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		o.DisableValidateResponseChecksum = aws.ToString(o.BaseEndpoint) != ""
+	})
+}
+
+// settings reads the environment and the shared files as every AWS tool does.
+func settings(ctx context.Context, o Options) (aws.Config, error) {
+	// The SDK logs failed attempts to standard error: the error at the end reports them.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
+	if o.Profile != "" {
+		options = append(options, config.WithSharedConfigProfile(o.Profile))
+	}
+	if o.Region != "" {
+		options = append(options, config.WithRegion(o.Region))
+	}
+	cfg, err := awsconfig.Load(ctx, options...)
+	var missing config.SharedConfigProfileNotExistError
+	switch {
+	case errors.As(err, &missing):
+		return cfg, &SetupError{fmt.Sprintf("there is no AWS profile %q", missing.Profile), "aws configure list-profiles lists those that are there", nil}
+	case err != nil:
+		return cfg, fmt.Errorf("read AWS settings: %w", err)
+	case cfg.Region == "":
+		return cfg, &SetupError{"no AWS region is known", "name it with --region or AWS_REGION, or choose a --profile that has one", nil}
+	}
+	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
+		return cfg, &SetupError{"there are no AWS credentials", "sign in, with aws sso login or aws configure, or choose a --profile", err}
+	}
+	return cfg, nil
+}
+
+func (s *Stack) find(ctx context.Context) error {
+	out, err := s.cloudformation.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &s.Name})
+	var refused smithy.APIError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode() == "ValidationError" && strings.Contains(refused.ErrorMessage(), "does not exist"), err == nil && len(out.Stacks) == 0:
+		return &SetupError{fmt.Sprintf("there is no stack %s in %s", s.Name, s.Region), "is the name right? Choose another account with --profile, another region with --region", nil}
+	case err != nil:
+		return fmt.Errorf("find stack %s: %w", s.Name, Explain(err))
+	}
+	if missing := s.Outputs.read(out.Stacks[0].Outputs); len(missing) > 0 {
+		return &SetupError{
+			fmt.Sprintf("stack %s (%s) has no output %s", s.Name, out.Stacks[0].StackStatus, strings.Join(missing, ", ")),
+			"it is not a system of once, or was not deployed to the end: deploy it again, and see docs/cli.md for the outputs that a stack of your own needs", nil,
+		}
+	}
+	return nil
+}
+
+// Explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
+// errors stay as they are.
+func Explain(err error) error {
+	var refused smithy.APIError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	switch refused.ErrorCode() {
+	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":
+		return &DeniedError{"docs/cli.md has the permissions that each command needs", err}
+	case "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSignatureException", "SignatureDoesNotMatch":
+		return &DeniedError{"sign in again, or choose another --profile", err}
+	}
+	return err
+}

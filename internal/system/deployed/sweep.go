@@ -1,0 +1,109 @@
+package deployed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/record"
+	system "github.com/effectively-once/once/internal/system/function"
+)
+
+// Sweep looks at every group, which reads the whole table. If nothing of a group needs publishing,
+// it marks the group done; if something is pending, it asks the deployed functions to publish it.
+// It leaves groups that hold messages to the function that sweeps on a schedule, and has it sweep
+// now: handlers run there only, and only the functions are trusted senders. Expired records are
+// deleted by the tables' time-to-live, and blobs by the bucket's lifecycle.
+func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
+	var info admin.SweepInfo
+	waiting := 0
+	err := record.EachGroup(ctx, s.store, "", s.passedOver, func(g *record.Group) error {
+		info.Groups++
+		switch err := s.sweep(ctx, g); {
+		case errors.Is(err, errIdle):
+		case errors.Is(err, ErrElsewhere):
+			waiting++
+		case err == nil:
+			info.Finished++
+		default:
+			info.Failed++
+			s.notSwept(g.Key, err)
+		}
+		return ctx.Err()
+	})
+	if waiting == 0 || err != nil {
+		info.Failed += waiting
+		return info, Explain(err)
+	}
+	if err := s.stack.drain(ctx); err != nil {
+		info.Failed += waiting
+		s.options.Log.Warn("groups that hold messages not swept: the scheduled sweep tries again", "groups", waiting, "error", err)
+		return info, nil
+	}
+	info.Finished += waiting
+	return info, nil
+}
+
+// errIdle reports that a group needs no sweep.
+var errIdle = errors.New("nothing is left over")
+
+// sweep finishes the part of a group that needs no handler.
+func (s *System) sweep(ctx context.Context, g *record.Group) error {
+	switch {
+	case len(g.Pending) == 0 && !g.HasHeld() && !g.MissingExpiry():
+		return errIdle
+	case !g.HasHeld():
+		return s.engine.Sweep(ctx, g.Key)
+	case !g.HasEffects():
+		return ErrElsewhere
+	}
+	return cmp.Or(s.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), ErrElsewhere)
+}
+
+func (s *System) notSwept(key record.GroupKey, err error) {
+	if errors.Is(err, record.ErrNoStream) {
+		err = s.unknown(key.Stream)
+	}
+	s.options.Log.Warn("group not swept", "group", key.String(), "error", err)
+}
+
+// drain has the deployed sweep run the held messages that can run.
+func (s *Stack) drain(ctx context.Context) error {
+	sweeper, err := s.sweeper(ctx)
+	if err != nil {
+		return err
+	}
+	var swept system.Swept
+	if err := s.do(ctx, sweeper, system.Task{Once: system.TaskSweep}, &swept); err != nil {
+		return err
+	}
+	if swept.Failed > 0 {
+		return fmt.Errorf("function %s could not sweep %d of %d groups: its log tells why", sweeper, swept.Failed, swept.Groups)
+	}
+	if !swept.Done {
+		return fmt.Errorf("function %s had time for %d groups and not for all", sweeper, swept.Groups)
+	}
+	return nil
+}
+
+// sweeper returns the function that a rule sends tasks to: it has the handlers of every stream.
+func (s *Stack) sweeper(ctx context.Context) (string, error) {
+	functions, err := s.functions(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, f := range functions {
+		out, err := s.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &f.arn})
+		if err != nil {
+			return "", fmt.Errorf("find schedule of the sweep: %w", Explain(err))
+		}
+		if len(out.RuleNames) > 0 {
+			return f.name, nil
+		}
+	}
+	return "", fmt.Errorf("no schedule sends the sweep to a function of stack %s", s.Name)
+}

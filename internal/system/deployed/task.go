@@ -1,0 +1,32 @@
+package deployed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	system "github.com/effectively-once/once/internal/system/function"
+)
+
+// do has a function do a task, and decodes its answer. Callers may repeat any task, as the SDK does
+// after a lost answer.
+func (s *Stack) do(ctx context.Context, function string, task system.Task, told any) error {
+	payload, err := json.Marshal(task)
+	if err != nil {
+		return fmt.Errorf("encode task: %w", err)
+	}
+	out, err := s.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: payload})
+	if err != nil {
+		return fmt.Errorf("invoke function %s: %w", function, Explain(err))
+	}
+	if aws.ToString(out.FunctionError) != "" {
+		return fmt.Errorf("function %s failed: its log tells why", function)
+	}
+	if err := json.Unmarshal(out.Payload, told); err != nil {
+		return fmt.Errorf("read answer of function %s: %w", function, err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+var _ admin.Admin = (*System)(nil)
+
+// Stats counts the unfinished work. It walks through the whole store.
+func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
+	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	stats := admin.Stats{Streams: streams, Queues: s.queueStats()}
+	return stats.Total(), nil
+}
+
+func (s *System) queueStats() []admin.QueueStats {
+	var out []admin.QueueStats
+	for _, q := range s.queues.all() {
+		st := q.Stats()
+		out = append(out, admin.QueueStats{
+			Queue: q.Name(), Visible: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed, DeadLetter: strings.Contains(q.Name(), "-dead"),
+		})
+	}
+	return out
+}
+
+// Groups lists groups of a stream.
+func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
+	if _, ok := s.engine.Stream(o.Stream); !ok {
+		return nil, fmt.Errorf("stream %s: %w", o.Stream, admin.ErrNotFound)
+	}
+	if o.Limit == 0 {
+		o.Limit = admin.DefaultLimit
+	}
+	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		s.passedOver(err)
+	case err != nil:
+		return nil, err
+	}
+	out := make([]admin.GroupInfo, len(groups))
+	for i := range groups {
+		out[i] = admin.InfoOf(&groups[i])
+	}
+	return out, nil
+}
+
+// Group returns one group.
+func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
+	if err != nil {
+		return admin.GroupInfo{}, err
+	}
+	if groups[0].Version == 0 {
+		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
+	}
+	return admin.InfoOf(&groups[0]), nil
+}
+
+// Message returns the state of one message.
+func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
+	state, err := s.engine.Status(ctx, record.Message{Stream: stream, ID: id})
+	if errors.Is(err, record.ErrNoStream) || err == nil && state.Status == admission.StatusUnknown {
+		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
+	}
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	info := admin.MessageInfo{Stream: stream, ID: id, Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail}
+	if r := state.Reply; r != nil {
+		info.Reply = &admin.ReplyInfo{Status: r.Status, Header: r.Header}
+		info.Reply.SetBody(r.Body)
+	}
+	if !state.Token.Expires.IsZero() {
+		info.Expires = &state.Token.Expires
+	}
+	return info, nil
+}
+
+// Sweep looks at every group with unfinished work, publishes its pending effects, and deletes
+// expired records.
+func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
+	var info admin.SweepInfo
+	err := s.eachGroup(ctx, func(g *record.Group) error {
+		info.Groups++
+		if len(g.Pending) == 0 && !g.HasHeld() {
+			return nil
+		}
+		err := s.engine.Sweep(ctx, g.Key)
+		if err == nil {
+			err = s.engine.Publish(ctx, []record.GroupKey{g.Key})[0]
+		}
+		if err != nil {
+			info.Failed++
+			s.options.Log.Warn("group not swept", "stream", g.Key.Stream, "error", err)
+			return ctx.Err()
+		}
+		info.Finished++
+		return nil
+	})
+	if err != nil {
+		return info, err
+	}
+	info.Expired, info.Blobs, err = s.expire(ctx)
+	return info, err
+}

@@ -1,0 +1,65 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// durable is the engine for callers without a queue. Many writes do not wait for the disk: if a
+// crash loses them, a queue delivers the messages again. These callers get only answers that a
+// crash can't take back.
+type durable struct {
+	*dedup.Engine
+	system *System
+}
+
+func (d durable) sync() error {
+	if err := d.system.db.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync writes: %w", err)
+	}
+	return nil
+}
+
+// Process calls the engine's Process, and waits for the disk.
+func (d durable) Process(ctx context.Context, messages []record.Message) []record.Outcome {
+	outcomes := d.Engine.Process(ctx, messages)
+	if err := d.sync(); err != nil {
+		for i := range outcomes {
+			outcomes[i] = record.Outcome{Kind: record.Retry, Err: err}
+		}
+	}
+	return outcomes
+}
+
+// Call calls the engine's Call, and waits for the disk.
+func (d durable) Call(ctx context.Context, m record.Message) record.Outcome {
+	outcome := d.Engine.Call(ctx, m)
+	if err := d.sync(); err != nil {
+		return record.Outcome{Kind: record.Retry, Err: err}
+	}
+	return outcome
+}
+
+// Issue calls the engine's Issue. If it found a reply, the reply is durable.
+func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, bool, error) {
+	token, fresh, err := d.Engine.Issue(ctx, m)
+	if err == nil && token.Reply != nil {
+		err = d.sync()
+	}
+	return token, fresh, err
+}
+
+// Status calls the engine's Status. If it found a reply, the reply is durable.
+func (d durable) Status(ctx context.Context, m record.Message) (admission.State, error) {
+	state, err := d.Engine.Status(ctx, m)
+	if err == nil && state.Reply != nil {
+		err = d.sync()
+	}
+	return state, err
+}

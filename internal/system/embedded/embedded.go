@@ -1,0 +1,252 @@
+// Package embedded is the embedded default: the whole system in one process, on one Pebble
+// database. Its pollers and its listener feed the same handlers as the deployed functions; only the
+// ports differ.
+//
+// # Limits
+//
+// A data folder belongs to one process at a time. Destinations that need AWS are written to files
+// under the data folder instead, and the log says so.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/effectively-once/once/internal/blob/dirblob"
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/dedup/lease"
+	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/destination/file"
+	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/pipeline"
+)
+
+// Options of a system. Zero fields take the defaults in their comments.
+type Options struct {
+	// Config defaults to config.Default().
+	Config *config.Config
+	// DataDir defaults to ".once". If it does not exist, it is made.
+	DataDir string
+	// AcceptLoss opens a data folder even if a part of it was damaged or removed, and logs the
+	// loss. Without it, such a folder is an error.
+	AcceptLoss bool
+	// Inspect opens no destinations: nothing can be published, and no folder is made for them.
+	Inspect bool
+	// Listen is the address of the HTTP listener that Run opens; if it is empty, Run opens none.
+	Listen string
+	// Ready is called once by Run, with the address that it listens on, when it serves. Optional.
+	Ready func(address string)
+	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
+	// and the host of Listen. Requests to other names are refused with 403.
+	AllowHosts []string
+	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
+	Stdout io.Writer
+	// Watch observes the system. Optional.
+	Watch pipeline.Watch
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+
+	// fs is the file system of the database. Defaults to the disk. Tests cut its power.
+	fs vfs.FS
+}
+
+func (o Options) withDefaults() Options {
+	if o.Config == nil {
+		o.Config = config.Default()
+	}
+	if o.DataDir == "" {
+		o.DataDir = ".once"
+	}
+	if o.Ready == nil {
+		o.Ready = func(string) {}
+	}
+	if o.Stdout == nil {
+		o.Stdout = os.Stdout
+	}
+	if o.Watch == nil {
+		o.Watch = pipeline.Unwatched{}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// The folders in a data folder.
+const (
+	databaseFolder     = "db"
+	blobsFolder        = "blobs"
+	destinationsFolder = "destinations"
+)
+
+// ErrLocked reports that another process has the data folder open.
+var ErrLocked = errors.New("data folder is in use by another process")
+
+// A System is an open data folder. It implements [system.Backend].
+type System struct {
+	options Options
+	db      *pebble.DB
+	store   *pebblestore.Store
+	watch   *watch
+	queues  *queues
+	waiting *system.Waiting // what fails at the moment
+	blobs   *dirblob.Dir
+
+	pipeline *pipeline.Pipeline
+	engine   *dedup.Engine    // the pipeline's
+	door     *pipeline.Queues // for callers that must get no answer before the message is durable
+	files    []*file.Sender
+	stdout   *file.Stdout
+	handler  http.Handler
+
+	dirty atomic.Bool // something was written without waiting for the disk
+
+	mu       sync.Mutex
+	ready    bool
+	draining chan struct{}  // closed when Run begins to end
+	requests sync.WaitGroup // under way at the front door
+}
+
+var _ system.Backend = (*System)(nil)
+
+// Open opens a data folder. It starts nothing.
+func Open(options Options) (*System, error) {
+	options = options.withDefaults()
+	if err := makeFolders(options.DataDir); err != nil {
+		return nil, fmt.Errorf("open data folder: %w", err)
+	}
+	db, err := options.openDatabase()
+	if errors.Is(err, pebbledb.ErrLocked) {
+		return nil, fmt.Errorf("open data folder %s: %w", options.DataDir, ErrLocked)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &System{options: options, db: db, waiting: system.NewWaiting(), stdout: file.NewStdout(options.Stdout), draining: make(chan struct{})}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// makeFolders makes the data folder and the folders in it for its user only. If the data folder
+// exists already, it is left as it is: it may hold other things. The database is closed to others
+// in any case.
+func makeFolders(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{databaseFolder, blobsFolder} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	database := filepath.Join(dir, databaseFolder)
+	if info, err := os.Stat(database); err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(database, 0o700) //nolint:gosec // a folder
+}
+
+func (o Options) openDatabase() (*pebble.DB, error) {
+	var lost func(pebbledb.Damage)
+	if o.AcceptLoss {
+		lost = func(d pebbledb.Damage) {
+			o.Log.Error("loss accepted: a file of the database is not as it was synced", "path", d.Path, "damage", d.What)
+		}
+	}
+	return pebbledb.OpenAccepting(filepath.Join(o.DataDir, databaseFolder), &pebble.Options{FS: o.fs}, lost)
+}
+
+func (s *System) open() (err error) {
+	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now})
+	s.watch = newWatch(crashing(s.store), s.options.Now)
+	if s.queues, err = openQueues(s.db, s.options.Now); err != nil {
+		return err
+	}
+	s.blobs, err = dirblob.Open(filepath.Join(s.options.DataDir, blobsFolder))
+	return err
+}
+
+// Start makes the engine of the configured streams and those declared in code. See
+// [system.Backend].
+func (s *System) Start(declared []system.Stream) (system.Engine, error) {
+	if err := configured(s.options.Config, declared); err != nil {
+		return nil, err
+	}
+	p, err := pipeline.New(pipeline.Config{
+		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: s.blobs,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Now: s.options.Now, Log: s.options.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.pipeline, s.engine, s.door = p, p.Engine, p.Queues.Over(s.queues.durable())
+	if s.handler, err = s.frontDoor(); err != nil {
+		return nil, err
+	}
+	return durable{s.engine, s}, nil
+}
+
+// configured fails if the configuration has streams and code declares one that it does not have: the
+// name is most likely misspelt, and the messages would bypass the handler.
+func configured(c *config.Config, declared []system.Stream) error {
+	for _, d := range declared {
+		if _, ok := c.Streams[d.Name]; !ok && len(c.Streams) > 0 {
+			return fmt.Errorf("stream %s is declared in code and not in the configuration, which has: %s", d.Name, strings.Join(c.StreamNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// Handler serves HTTP and the sending part of the SQS JSON protocol.
+func (s *System) Handler() http.Handler { return s.handler }
+
+// Tokens returns the store of the tokens of decorators and middleware.
+func (s *System) Tokens() lease.Store { return s.store }
+
+// Close releases the data folder. Run must have returned.
+func (s *System) Close() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.Close())
+	}
+	if s.queues != nil {
+		errs = append(errs, s.queues.Close())
+	}
+	if s.blobs != nil {
+		errs = append(errs, s.blobs.Close())
+	}
+	return errors.Join(append(errs, s.db.Close())...)
+}
+
+// Ready returns nil if requests can be served.
+func (s *System) Ready(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ready {
+		return errors.New("not running, or about to end")
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/front/problem"
+)
+
+// guarded refuses what a page in a browser could send to a listener on this machine: requests from
+// another origin, and requests whose Host is a name that is not this server's. Such a name may
+// belong to somebody else, who points it at this machine (DNS rebinding). An address in the Host
+// can't be rebound, so it is always allowed.
+func guarded(next http.Handler, allowed []string) http.Handler {
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		problem.New(problem.Forbidden, "The request comes from a page of another origin.").Write(w, "")
+	}))
+	same := protection.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := hostName(r.Host); !ownName(name, allowed) {
+			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with: once dev --allow-host NAME", name)
+			problem.New(problem.Forbidden, detail).Write(w, "")
+			return
+		}
+		same.ServeHTTP(w, r)
+	})
+}
+
+// hostName returns a Host or a listen address without its port, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// ownName reports whether a host name is this server's. An empty one comes from HTTP/1.0, which no
+// browser speaks.
+func ownName(name string, allowed []string) bool {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(allowed, name)
+}
+
+// names returns the host names of the listener: the one it was given, and those that the operator allows.
+func (o *Options) names() []string {
+	names := []string{hostName(o.Listen)}
+	for _, name := range o.AllowHosts {
+		names = append(names, hostName(name))
+	}
+	return names
+}

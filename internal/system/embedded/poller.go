@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/effectively-once/once/internal/backoff"
+	"github.com/effectively-once/once/internal/queue"
+)
+
+// Settings of the pollers. In a deployment, the event source mappings and the queues have them.
+const (
+	pollBatch      = 100
+	pollVisibility = 60 * time.Second
+	// of one batch; shorter than the visibility, or two would work on it
+	pollTimeout = 30 * time.Second
+	pollWait    = 20 * time.Second
+	retryPause  = time.Second // if the function leaves it to the queue
+)
+
+// A poller feeds a function from a queue, as Lambda's event source mapping does.
+type poller struct {
+	queue  queue.Queue
+	handle queue.Handler
+	log    *slog.Logger
+	wrote  func() // called when something was written
+}
+
+// run polls until the context ends. If a batch is under way then, it is finished.
+func (p *poller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		batch, err := p.queue.Receive(ctx, pollBatch, pollVisibility, pollWait)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.log.Error("queue not readable", "queue", p.queue.Name(), "error", err)
+				_ = backoff.Sleep(ctx, time.Second) // the loop looks at ctx
+			}
+			continue
+		}
+		if len(batch) > 0 {
+			p.serve(context.WithoutCancel(ctx), batch)
+		}
+	}
+}
+
+// serve calls the function with a batch, acknowledges the settled deliveries, and returns the
+// others to the queue.
+func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
+	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	var settled []string
+	for i, disposition := range p.handle(ctx, batch) {
+		if disposition.Retry {
+			p.giveBack(ctx, &batch[i], disposition.Pause)
+			continue
+		}
+		settled = append(settled, batch[i].Receipt)
+	}
+	defer p.wrote()
+	crash("before-acknowledge")
+	errs := p.queue.Delete(ctx, settled)
+	crash("after-acknowledge")
+	for _, err := range errs {
+		if err != nil {
+			p.log.Error("message not acknowledged; it will come again", "queue", p.queue.Name(), "error", err)
+		}
+	}
+}
+
+// giveBack hides a message until its next delivery.
+func (p *poller) giveBack(ctx context.Context, d *queue.Delivery, pause time.Duration) {
+	if err := p.queue.ChangeVisibility(ctx, d.Receipt, cmp.Or(pause, retryPause)); err != nil {
+		p.log.Warn("message stays hidden for its visibility time", "queue", p.queue.Name(), "error", err)
+	}
+}

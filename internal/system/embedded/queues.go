@@ -1,0 +1,90 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/system/pipeline"
+)
+
+// queues are the queues of a deployment. They share the store's database and so its write-ahead
+// log, which is why most writes need not wait for the disk: if one is lost, everything that was
+// written after it is lost too.
+type queues struct {
+	ingress, ingressFIFO *pebblequeue.Queue
+	publish, publishFIFO *pebblequeue.Queue
+	dead, deadPublish    *pebblequeue.Queue
+}
+
+// openQueues opens them without a limit on receives: the functions refuse hopeless messages, with a
+// reason, and effects may wait for a destination as long as that takes.
+func openQueues(db *pebble.DB, now func() time.Time) (*queues, error) {
+	q := &queues{}
+	for name, at := range map[string]**pebblequeue.Queue{
+		"ingress": &q.ingress, "ingress.fifo": &q.ingressFIFO, "publish": &q.publish, "publish.fifo": &q.publishFIFO,
+		"ingress-dead": &q.dead, "publish-dead": &q.deadPublish,
+	} {
+		opened, err := pebblequeue.Open(db, name, pebblequeue.Options{Now: now})
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open queue %s: %w", name, err), q.Close())
+		}
+		*at = opened
+	}
+	return q, nil
+}
+
+// all lists the open queues, dead-letter queues last.
+func (q *queues) all() []*pebblequeue.Queue {
+	var open []*pebblequeue.Queue
+	for _, x := range append([]*pebblequeue.Queue{q.ingress, q.ingressFIFO, q.publish, q.publishFIFO}, q.deads()...) {
+		if x != nil {
+			open = append(open, x)
+		}
+	}
+	return open
+}
+
+func (q *queues) deads() []*pebblequeue.Queue {
+	return []*pebblequeue.Queue{q.dead, q.deadPublish}
+}
+
+// Close wakes all receivers that wait on a queue.
+func (q *queues) Close() error {
+	var errs []error
+	for _, x := range q.all() {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// behindWrites are the ports of the engine: its messages are durable no later than its later
+// writes, and nothing waits for the disk.
+func (q *queues) behindWrites() pipeline.Ports {
+	return pipeline.Ports{
+		Ingress: ordered{q.ingress}, IngressFIFO: ordered{q.ingressFIFO},
+		Publish: crossing("trigger", ordered{q.publish}), PublishFIFO: crossing("trigger", ordered{q.publishFIFO}),
+		Dead: ordered{q.dead}, DeadPublish: ordered{q.deadPublish},
+	}
+}
+
+// durable are the ports of the front door, which answers when a message is sent, and of the
+// redrive, which then removes the dead letter.
+func (q *queues) durable() pipeline.Ports {
+	return pipeline.Ports{
+		Ingress: crossing("enqueue", q.ingress), IngressFIFO: crossing("enqueue", q.ingressFIFO),
+		Publish: q.publish, PublishFIFO: q.publishFIFO, Dead: q.dead, DeadPublish: q.deadPublish,
+	}
+}
+
+// An ordered queue does not wait for the disk when it sends.
+type ordered struct{ *pebblequeue.Queue }
+
+func (q ordered) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	return q.SendOrdered(ctx, messages)
+}

@@ -1,0 +1,189 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/sqsapi"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// pollers is how many batches of each queue are worked on at once. More hide the disk's latency,
+// fewer make larger batches.
+const pollers = 4
+
+// drainTime is how long requests that are under way at the end may take.
+const drainTime = 10 * time.Second
+
+// frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
+func (s *System) frontDoor() (http.Handler, error) {
+	engine := durable{s.engine, s}
+	contract := s.options.Watch.HTTP(api.New(api.Options{
+		Engine: engine, Queue: s.door, Streams: func(*http.Request) []string { return s.engine.StreamNames() },
+		Await: s.untilDrained(api.Poll(engine)), Ready: s.Ready, Now: s.options.Now, Log: s.options.Log,
+	}))
+	sending, err := sqsapi.New(sqsapi.Config{
+		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
+		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
+		Counts: func(q queue.Queue) (visible, inFlight, delayed int) {
+			st := q.(*pebblequeue.Queue).Stats()
+			return st.Ready, st.InFlight, st.Delayed
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		defer s.requests.Done()
+		if sqsapi.Handles(r) {
+			sending.ServeHTTP(w, r)
+			return
+		}
+		contract.ServeHTTP(w, r)
+	}), nil
+}
+
+// untilDrained ends the waiting of callers when the system is about to end: their messages are
+// accepted, and they are told so.
+func (s *System) untilDrained(await awaiting) awaiting {
+	return func(ctx context.Context, m record.Message) (admission.State, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-s.draining:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		return await(ctx, m)
+	}
+}
+
+type awaiting = func(context.Context, record.Message) (admission.State, error)
+
+// Run serves, processes, publishes and sweeps until the context ends, and then finishes the calls
+// and batches under way.
+func (s *System) Run(ctx context.Context) error {
+	if s.engine == nil {
+		return errors.New("run system: not started")
+	}
+	if err := s.recall(ctx); err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	defer s.serveAdmin(ctx)()
+	// callers may wait for messages in process
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	for _, p := range s.pollers() {
+		wg.Go(func() { p.run(working) })
+	}
+	wg.Go(func() { s.sweepForever(working) })
+	err := s.serve(ctx)
+	stop()
+	wg.Wait()
+	s.requests.Wait()
+	s.flush()
+	return err
+}
+
+// pollers makes the event source mappings: the process function behind the ingress queues, the
+// publish function behind the publish queues.
+func (s *System) pollers() []*poller {
+	processing, publishing := s.pipeline.Process().Handle, s.pipeline.Publish().Handle
+	var out []*poller
+	for range pollers {
+		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
+			out = append(out, s.poller(q, processing))
+		}
+		for _, q := range []*pebblequeue.Queue{s.queues.publish, s.queues.publishFIFO} {
+			out = append(out, s.poller(q, publishing))
+		}
+	}
+	return out
+}
+
+func (s *System) poller(q *pebblequeue.Queue, handle queue.Handler) *poller {
+	return &poller{queue: q, handle: handle, log: s.options.Log, wrote: func() { s.dirty.Store(true) }}
+}
+
+// trusting decodes deliveries with the system's own parts as trusted senders. No front door lets a
+// client send under their name.
+func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
+
+// serve listens until the context ends.
+func (s *System) serve(ctx context.Context) error {
+	if s.options.Listen == "" {
+		s.up("")
+		<-ctx.Done()
+		s.down()
+		return nil
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", s.options.Listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := api.Server(s.options.Listen, guarded(s.handler, s.options.names()))
+	closeUnused(server)
+	s.up(listener.Addr().String())
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	s.down()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("drain requests: %w", err), server.Close())
+	}
+	return nil
+}
+
+func (s *System) up(address string) {
+	s.mu.Lock()
+	s.ready = true
+	s.mu.Unlock()
+	s.options.Ready(address)
+}
+
+// down says that the system is about to end.
+func (s *System) down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = false
+	close(s.draining)
+}
+
+// serveAdmin answers the command line through the socket in the data folder. Without the socket,
+// where its path is too long for example, everything else works.
+func (s *System) serveAdmin(ctx context.Context) (stop func()) {
+	listener, err := admin.Listen(ctx, s.options.DataDir)
+	if err != nil {
+		s.options.Log.Warn("the command line cannot ask this process", "error", err)
+		return func() {}
+	}
+	server := &http.Server{Handler: admin.Handler(s), ReadHeaderTimeout: 10 * time.Second}
+	closeUnused(server)
+	go func() { _ = server.Serve(listener) }() // ends with Shutdown, and says so
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		_ = server.Shutdown(ctx) // whoever still asks then gets no answer
+	}
+}

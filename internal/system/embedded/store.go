@@ -1,0 +1,6 @@
+package embedded
+
+import "github.com/effectively-once/once/internal/record"
+
+// store is the engine's store.
+type store = record.Store

@@ -1,0 +1,131 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+const (
+	sweepEvery  = time.Second
+	expireEvery = time.Minute
+	expireBatch = 1000
+	// lostAfter is the time without any change after which pending work counts as stranded. That is
+	// a precaution: its trigger is in the queue for as long as it fails, and work that a crash
+	// stranded is due at the next start.
+	lostAfter = time.Hour
+	// stagedAfter is the age at which a staged blob that no group knows is deleted. It is longer
+	// than any attempt runs.
+	stagedAfter = time.Hour
+)
+
+// recall finds the groups that had something under way when the last process ended. They are due at
+// once: their triggers may have been lost with the process.
+func (s *System) recall(ctx context.Context) error {
+	return s.eachGroup(ctx, func(g *record.Group) error {
+		if len(g.Pending) > 0 || g.HasHeld() {
+			s.watch.note(g, time.Time{})
+		}
+		return nil
+	})
+}
+
+func (s *System) eachGroup(ctx context.Context, do func(*record.Group) error) error {
+	return record.EachGroup(ctx, s.store, "", s.passedOver, do)
+}
+
+// passedOver logs records that can't be read; the readable ones must not wait for them.
+func (s *System) passedOver(err error) { s.options.Log.Error("records passed over", "error", err) }
+
+// sweepForever acts on gaps, finishes stranded work and deletes expired data, until the context
+// ends.
+func (s *System) sweepForever(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	expired := s.options.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.sweep(ctx)
+		s.flush()
+		if now := s.options.Now(); now.Sub(expired) >= expireEvery {
+			expired = now
+			if _, _, err := s.expire(ctx); err != nil && ctx.Err() == nil {
+				s.options.Log.Error("expired records not deleted", "error", err)
+			}
+		}
+	}
+}
+
+// flush makes the writes durable that did not wait for the disk, so that an idle process has
+// nothing to lose.
+func (s *System) flush() {
+	if !s.dirty.Swap(false) {
+		return
+	}
+	if err := s.db.LogData(nil, pebble.Sync); err != nil {
+		s.options.Log.Error("writes not synced", "error", err)
+	}
+}
+
+// sweep acts on gaps, and on groups without any change for a long time.
+func (s *System) sweep(ctx context.Context) {
+	for _, key := range s.watch.held() {
+		err := s.engine.CloseGaps(ctx, key)
+		if err == nil {
+			err = s.look(ctx, key)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.options.Log.Error("gaps not closed", "stream", key.Stream, "error", err)
+		}
+	}
+	for _, key := range s.watch.due(lostAfter) {
+		err := s.engine.Sweep(ctx, key)
+		if err == nil {
+			err = s.look(ctx, key)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.options.Log.Error("group not swept", "stream", key.Stream, "error", err)
+		}
+	}
+}
+
+// look notes a group as it is now: if a commit failed, the watch may expect too much, and if a
+// clear overtook the answer of its commit, the watch may have missed it. Without a look, such a
+// group would be due for ever.
+func (s *System) look(ctx context.Context, key record.GroupKey) error {
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return err
+	}
+	s.watch.note(&groups[0], s.options.Now())
+	return nil
+}
+
+// expire deletes expired data: records, marks of file destinations, stray blobs.
+func (s *System) expire(ctx context.Context) (records, blobs int, err error) {
+	for {
+		n, err := s.store.Expire(ctx, expireBatch)
+		records += n
+		if err != nil {
+			return records, 0, fmt.Errorf("delete expired records: %w", err)
+		}
+		if n < expireBatch {
+			break
+		}
+	}
+	for _, f := range s.files {
+		if _, err := f.Expire(ctx, expireBatch); err != nil {
+			return records, 0, fmt.Errorf("delete expired marks: %w", err)
+		}
+	}
+	blobs, err = s.engine.SweepBlobs(ctx, s.store, s.options.Now().Add(-stagedAfter))
+	return records, blobs, err
+}

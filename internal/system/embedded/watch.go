@@ -1,0 +1,155 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A watch is a store that notes which groups have something pending or held, so that sweeps need
+// not walk through all of them. It may note a group too many, until a sweep looks at it. It may
+// miss one only if a look overtakes a commit that is applied and whose answer is an error, until
+// the next commit or start.
+type watch struct {
+	record.Store
+	now func() time.Time
+
+	mu     sync.Mutex
+	active map[record.GroupKey]activity
+}
+
+// activity is the unfinished work of a group, as of one version of its record.
+type activity struct {
+	incarnation, version uint64
+	pending              []uint64  // numbers of the entries that are pending, or may be, in order
+	held                 bool      // messages are held
+	since                time.Time // when it was last committed to, or swept
+}
+
+func newWatch(store record.Store, now func() time.Time) *watch {
+	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
+}
+
+// Commit notes the expected work before it commits, because the answer may be lost, and the actual
+// work after it.
+func (w *watch) Commit(ctx context.Context, c record.Commit) error {
+	if len(c.Next.Pending) > 0 || c.Next.HasHeld() {
+		w.expect(&c)
+	}
+	if err := w.Store.Commit(ctx, c); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.active[c.Next.Key].pending
+	// if an entry was loaded and is not noted any more, it was cleared meanwhile
+	w.put(&c.Next, w.now(), func(n uint64) bool {
+		_, pending := slices.BinarySearch(known, n)
+		return pending || !hasEntry(&c.Loaded, n)
+	})
+	return nil
+}
+
+// Clear forgets the group when the last of its entries is cleared.
+func (w *watch) Clear(ctx context.Context, c record.Clear) error {
+	if err := w.Store.Clear(ctx, c); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	a, known := w.active[c.Group]
+	if !known || a.incarnation != c.Incarnation {
+		return nil
+	}
+	for _, n := range c.Numbers {
+		if i, pending := slices.BinarySearch(a.pending, n); pending {
+			a.pending = slices.Delete(a.pending, i, i+1)
+		}
+	}
+	w.active[c.Group] = a
+	if len(a.pending) == 0 && !a.held {
+		delete(w.active, c.Group)
+	}
+	return nil
+}
+
+// expect adds the entries that a commit may add to the noted ones.
+func (w *watch) expect(c *record.Commit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g := &c.Next
+	a := w.active[g.Key]
+	a.held = a.held || g.HasHeld()
+	for i := range g.Pending {
+		n := g.Pending[i].Number
+		if at, known := slices.BinarySearch(a.pending, n); !known && !hasEntry(&c.Loaded, n) {
+			a.pending = slices.Insert(a.pending, at, n)
+		}
+	}
+	a.since = w.now()
+	w.active[g.Key] = a
+}
+
+func hasEntry(g *record.Group, number uint64) bool {
+	_, found := slices.BinarySearchFunc(g.Pending, number, func(p record.Pending, n uint64) int { return cmp.Compare(p.Number, n) })
+	return found
+}
+
+// note notes a group as it is, with the time of its last change, if nothing newer is noted.
+func (w *watch) note(g *record.Group, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.put(g, since, func(uint64) bool { return true })
+}
+
+// put notes a group with its pending entries, if nothing newer is noted.
+func (w *watch) put(g *record.Group, since time.Time, pending func(number uint64) bool) {
+	a := w.active[g.Key]
+	if cmp.Or(cmp.Compare(a.incarnation, g.Incarnation), cmp.Compare(a.version, g.Version)) > 0 {
+		return
+	}
+	a = activity{incarnation: g.Incarnation, version: g.Version, held: g.HasHeld(), since: since}
+	for i := range g.Pending {
+		if n := g.Pending[i].Number; pending(n) {
+			a.pending = append(a.pending, n)
+		}
+	}
+	if len(a.pending) == 0 && !a.held {
+		delete(w.active, g.Key)
+		return
+	}
+	w.active[g.Key] = a
+}
+
+// due returns the groups without any change for so long; they are due again after as long.
+func (w *watch) due(patience time.Duration) []record.GroupKey {
+	now := w.now()
+	var keys []record.GroupKey
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, a := range w.active {
+		if now.Sub(a.since) >= patience {
+			a.since = now
+			w.active[key] = a
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// held lists the groups that have messages held.
+func (w *watch) held() []record.GroupKey {
+	var keys []record.GroupKey
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, a := range w.active {
+		if a.held {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

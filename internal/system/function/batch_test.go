@@ -1,0 +1,123 @@
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/localstack/lambda/host"
+)
+
+func TestAnEventFromAWSIsRead(t *testing.T) {
+	data, err := os.ReadFile("testdata/aws.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		Message record.Message
+		Body    string
+		Origin  wire.Origin
+		Err     string
+	}
+	var answers []answer
+	_, err = (&System{pauser: func(string) pauser { return nil }}).serveBatch(t.Context(), data, func(_ context.Context, batch []queue.Delivery) []queue.Disposition {
+		for i := range batch {
+			m, origin, err := wire.FromQueue(&batch[i], wire.Defaults{Stream: "orders", Trusted: []string{"AROAIWPX5BD2BHG722MW4"}})
+			a := answer{Message: m, Body: string(m.Body), Origin: origin}
+			if err != nil {
+				a.Err = err.Error()
+			}
+			a.Message.Body = nil
+			answers = append(answers, a)
+		}
+		return make([]queue.Disposition, len(batch))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.MarshalIndent(answers, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/aws.read.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.TrimSpace(string(want)), string(got)); d != "" {
+		t.Errorf("messages (-want +got):\n%s", d)
+	}
+}
+
+func TestADeliveryComesThroughAnEventUnchanged(t *testing.T) {
+	at := time.UnixMilli(1770000000123).UTC()
+	sent := []queue.Delivery{
+		{
+			Message: queue.Message{Body: "b", Attributes: map[string]string{"once-id": "1"}, Group: "g", DedupID: "d", Sender: "AROA:x"},
+			Queue:   "ingress.fifo", ID: "1", Receipt: "r", SequenceNumber: "7", Receives: 3, Sent: at, FirstReceived: at.Add(time.Second), Binary: []string{"a", "z"},
+		},
+		{Message: queue.Message{Attributes: map[string]string{}}, Queue: "ingress.fifo", ID: "2", Receives: 1, Sent: at, FirstReceived: at},
+	}
+	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress.fifo", sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&System{pauser: func(string) pauser { return nil }}).serveBatch(t.Context(), event, func(_ context.Context, got []queue.Delivery) []queue.Disposition {
+		if d := cmp.Diff(sent, got); d != "" {
+			t.Errorf("deliveries (-sent +got):\n%s", d)
+		}
+		return []queue.Disposition{{}, {Retry: true}}
+	})
+	answer, encodeErr := json.Marshal(response)
+	if err := errors.Join(err, encodeErr); err != nil || string(answer) != `{"batchItemFailures":[{"itemIdentifier":"2"}]}` {
+		t.Errorf("answered %s, %v", answer, err)
+	}
+}
+
+func TestAResponseWithoutFailuresHasAnEmptyList(t *testing.T) {
+	response, err := (&System{pauser: func(string) pauser { return nil }}).serveBatch(t.Context(), []byte(`{"Records":[]}`), func(context.Context, []queue.Delivery) []queue.Disposition { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := json.Marshal(response); err != nil || string(b) != `{"batchItemFailures":[]}` {
+		t.Errorf("answered %s, %v", b, err)
+	}
+}
+
+// recordedPauses is a queue that records how long it hides messages.
+type recordedPauses struct{ hidden map[string]time.Duration }
+
+func (r *recordedPauses) Hide(_ context.Context, receipts []string, pauses []time.Duration) []error {
+	for i, receipt := range receipts {
+		r.hidden[receipt] = pauses[i]
+	}
+	return make([]error, len(receipts))
+}
+
+func TestTheFunctionHidesFailedMessagesForTheirPauseAndReportsThem(t *testing.T) {
+	q := &recordedPauses{hidden: map[string]time.Duration{}}
+	s := &System{pauser: func(name string) pauser {
+		if name != "ingress.fifo" {
+			t.Errorf("asked for the queue %q", name)
+		}
+		return q
+	}}
+	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress.fifo", []queue.Delivery{{ID: "1", Receipt: "r1"}, {ID: "2", Receipt: "r2"}, {ID: "3", Receipt: "r3"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := s.serveBatch(t.Context(), event, func(context.Context, []queue.Delivery) []queue.Disposition {
+		return []queue.Disposition{{Retry: true, Pause: time.Minute}, {}, {Retry: true}}
+	})
+	if d := cmp.Diff(map[string]time.Duration{"r1": time.Minute}, q.hidden); d != "" || err != nil || len(response.BatchItemFailures) != 2 {
+		t.Errorf("hidden (-want +got):\n%s\n%v, %v", d, response, err)
+	}
+}

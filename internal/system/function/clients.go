@@ -1,0 +1,72 @@
+package function
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+
+	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/aws/secret"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/system/pipeline"
+)
+
+// Clients are the AWS clients of the system.
+type Clients struct {
+	DynamoDB       *dynamodb.Client
+	EventBridge    *eventbridge.Client
+	S3             *s3.Client
+	SecretsManager *secretsmanager.Client
+	SNS            *sns.Client
+	SQS            *sqs.Client
+	SSM            *ssm.Client
+	STS            *sts.Client
+}
+
+// NewClients returns the clients of the account and region of the environment. Endpoints come from
+// AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_service.
+func NewClients(ctx context.Context) (Clients, error) {
+	cfg, err := awsconfig.Load(ctx)
+	if err != nil {
+		return Clients{}, fmt.Errorf("read AWS settings: %w", err)
+	}
+	return Clients{
+		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+			// An emulator sends no checksum with an error, and each failed condition would be
+			// logged.
+			o.DisableValidateResponseChecksum = aws.ToString(o.BaseEndpoint) != ""
+		}),
+		EventBridge:    eventbridge.NewFromConfig(cfg),
+		S3:             s3.NewFromConfig(cfg),
+		SecretsManager: secretsmanager.NewFromConfig(cfg),
+		SNS:            sns.NewFromConfig(cfg),
+		SQS:            sqs.NewFromConfig(cfg),
+		SSM:            ssm.NewFromConfig(cfg),
+		STS:            sts.NewFromConfig(cfg),
+	}, nil
+}
+
+// secrets reads the secrets of destinations when they are needed, and keeps them for some minutes.
+func (c Clients) secrets() *secret.Reader {
+	return secret.New(secret.Options{SecretsManager: c.SecretsManager, Parameters: c.SSM})
+}
+
+// ports are the queues of a deployment. When SQS answers, the message is durable, so that every
+// order of calls is kept.
+func ports(client *sqs.Client, urls QueueURLs) pipeline.Ports {
+	port := func(url string) queue.Queue { return sqsqueue.New(client, url) }
+	return pipeline.Ports{
+		Ingress: port(urls.Ingress), IngressFIFO: port(urls.IngressFIFO), Publish: port(urls.Publish), PublishFIFO: port(urls.PublishFIFO),
+		Dead: port(urls.Dead), DeadPublish: port(urls.DeadPublish),
+	}
+}

@@ -1,0 +1,268 @@
+package function
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/localstack/lambda/host"
+)
+
+const deployedConfig = `
+streams:
+  orders:   {destinations: [shop, ahead]}
+  payments: {admission: sequence, destinations: [bank]}
+  tokens:   {admission: token, destinations: [shop]}
+destinations:
+  shop:  {webhook: %q}
+  bank:  {webhook: %q}
+  ahead: {stream: payments}
+`
+
+// visibility is the visibility timeout of the queues, after which a failed message is retried. It
+// is longer than an invocation; if an invocation exceeds it, on a busy machine, two functions
+// process the message, which changes nothing.
+const visibility = 4 * time.Second
+
+// TestMain runs deployments in parallel, because they mostly wait, unless the command line sets the
+// number. It removes the built functions.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	code := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // the system does so later
+	}
+	os.Exit(code)
+}
+
+// A deployment is the resources of a stack on emulators: tables, queues, the built functions and
+// their event source mappings.
+type deployment struct {
+	store   *dynamostore.Store
+	queues  map[string]*sqsqueue.Queue // by the name of their variable
+	url     string
+	webhook *hook
+	process string // the name of the program that is the process function
+	env     []string
+}
+
+// An invoker invokes a function.
+type invoker func(context.Context, []byte) ([]byte, error)
+
+// deploy starts a deployment; between wraps the invocations of functions by queues.
+func deploy(t *testing.T, between func(invoker) invoker) *deployment {
+	t.Helper()
+	return deployProcess(t, "process", between)
+}
+
+// deployProcess starts a deployment whose process function is another program.
+func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
+	t.Helper()
+	t.Parallel()
+	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
+		if os.Getenv(name) == "" {
+			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
+		}
+	}
+	clients, err := NewClients(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), process: process}
+	name := "test-" + rand.Text()
+	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
+	createTables(t, clients.DynamoDB, tables)
+	if d.store, err = dynamostore.New(clients.DynamoDB, tables, dynamostore.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	d.env = []string{
+		// as ElasticMQ calls all senders
+		EnvGroupsTable + "=" + tables.Groups, EnvTokensTable + "=" + tables.Tokens, EnvTrustedSenders + "=127.0.0.1",
+		EnvConfig + "=" + fmt.Sprintf(deployedConfig, d.webhook.url+"/shop", d.webhook.url+"/bank"), "AWS_LAMBDA_LOG_FORMAT=JSON",
+	}
+	for variable, suffix := range map[string]string{
+		EnvIngressQueue: "ingress", EnvIngressFIFOQueue: "ingress.fifo", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish.fifo",
+		EnvDeadQueue: "dead", EnvDeadPublishQueue: "dead-publish",
+	} {
+		url := createQueue(t, clients.SQS, name+"-"+suffix)
+		d.queues[variable] = sqsqueue.New(clients.SQS, url)
+		d.env = append(d.env, variable+"="+url)
+	}
+	d.run(t, between)
+	return d
+}
+
+// built is the folder of the functions: they are built once, for all tests.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// bootstrap returns the binary of a function, by the name of its package.
+func bootstrap(t *testing.T, function string) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "functions"); built.err != nil { //nolint:usetesting // it outlives the test that comes first
+			return
+		}
+		c := exec.Command("go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", built.dir, "./functions/...", "./examples/lambda")
+		c.Dir = "../../.."
+		if out, err := c.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("build functions: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, function)
+}
+
+func createTables(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables) {
+	t.Helper()
+	for _, in := range dynamostore.Schema(tables) {
+		if _, err := client.CreateTable(t.Context(), in); err != nil {
+			t.Fatalf("create table: %v", err)
+		}
+		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+			t.Fatalf("wait for table: %v", err)
+		}
+		t.Cleanup(func() {
+			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
+				t.Errorf("delete table: %v", err)
+			}
+		})
+	}
+}
+
+func createQueue(t *testing.T, client *sqs.Client, name string) string {
+	t.Helper()
+	attributes := map[string]string{}
+	if queue.FIFO(name) {
+		attributes["FifoQueue"] = "true"
+	}
+	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
+	if err != nil {
+		t.Fatalf("create queue: %v", err)
+	}
+	t.Cleanup(func() {
+		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
+			t.Errorf("delete queue: %v", err)
+		}
+	})
+	return aws.ToString(out.QueueUrl)
+}
+
+// run starts the front and the event source mappings, two of each queue, and stops them before the
+// test ends.
+func (d *deployment) run(t *testing.T, between func(invoker) invoker) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var pollers sync.WaitGroup
+	front := httptest.NewServer(host.Front(d.instance(t, "ingest").Invoke))
+	d.url = front.URL
+	for variable, function := range map[string]string{
+		EnvIngressQueue: "process", EnvIngressFIFOQueue: "process", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish",
+	} {
+		for range 2 {
+			source := host.Source{Queue: d.queues[variable], Visibility: visibility, Wait: time.Second}
+			invoke := between(d.instance(t, function).Invoke)
+			pollers.Go(func() { source.Poll(ctx, invoke) })
+		}
+	}
+	t.Cleanup(func() {
+		front.Close()
+		cancel()
+		pollers.Wait()
+	})
+}
+
+func (d *deployment) instance(t *testing.T, function string) *host.Instance {
+	t.Helper()
+	program := function
+	if function == "process" {
+		program = d.process
+	}
+	i := host.New(bootstrap(t, program), host.Options{Name: function, Env: d.env, Output: t.Output()})
+	t.Cleanup(func() {
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return i
+}
+
+// post sends a message and returns status and body of the answer.
+func (d *deployment) post(t *testing.T, stream, body string, header map[string]string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.url+"/v1/streams/"+stream+"/messages", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
+}
+
+func (d *deployment) accepted(t *testing.T, stream, body string, header map[string]string) {
+	t.Helper()
+	if status, answer := d.post(t, stream, body, header); status != http.StatusAccepted {
+		t.Errorf("message %s of %s: %d %s", body, stream, status, answer)
+	}
+}
+
+// settled waits until no group has pending effects or held messages.
+func (d *deployment) settled(t *testing.T) {
+	t.Helper()
+	for range 600 {
+		groups, err := d.store.Groups(t.Context(), "", record.GroupKey{}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(groups, func(g record.Group) bool { return len(g.Pending) > 0 || g.HasHeld() }) {
+			return
+		}
+		select {
+		case <-time.After(100 * time.Millisecond): // a table can only be polled
+		case <-t.Context().Done():
+		}
+	}
+	t.Error("something stays pending or held")
+}

@@ -1,0 +1,189 @@
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/effectively-once/once/internal/blob/s3blob"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/apigw"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/pipeline"
+	"github.com/effectively-once/once/internal/telemetry"
+)
+
+// A Function is one of the three functions of a deployment.
+type Function string
+
+// The functions.
+const (
+	Ingest  Function = "ingest"  // behind API Gateway, or behind a function URL
+	Process Function = "process" // behind the ingress queues
+	Publish Function = "publish" // behind the publish queues
+)
+
+// A System is the engine on its AWS ports, for one function.
+type System struct {
+	function Function
+	pipeline *pipeline.Pipeline
+	store    *dynamostore.Store
+	watch    *telemetry.Telemetry
+	bucket   bool // there is one, for blobs and claims
+	queues   QueueURLs
+	sqs      *sqs.Client
+	trusted  []string
+	pauser   func(queue string) pauser // nil if the functions do not know the queue
+	log      *slog.Logger
+	now      func() time.Time
+}
+
+// Open makes the system of one function, with the configured streams and the streams declared in
+// code. It makes no call. If log is nil, nothing is logged.
+func Open(function Function, settings Settings, clients Clients, log *slog.Logger, declared ...system.Stream) (*System, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	watch, err := newWatch(settings, declared, log)
+	if err != nil {
+		return nil, err
+	}
+	return open(function, settings, clients, watch, log, declared)
+}
+
+// open makes a system with existing clients and telemetry.
+func open(function Function, settings Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
+	store, err := newStore(function, settings, clients)
+	if err != nil {
+		return nil, err
+	}
+	cfg := pipeline.Config{
+		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Secret: clients.secrets().Source,
+		Trusted: settings.Trusted, Watch: watch, Log: log,
+	}
+	if settings.Bucket != "" {
+		cfg.Blobs = s3blob.New(clients.S3, settings.Bucket)
+	}
+	p, err := pipeline.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &System{
+		function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
+		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
+	}, nil
+}
+
+// newStore returns the store of a function. Behind a queue there is no caller that waits for a
+// reply: the replies of duplicates are not read there, which saves their cost.
+func newStore(function Function, settings Settings, clients Clients) (*dynamostore.Store, error) {
+	var o dynamostore.Options
+	if function == Process {
+		o.Replies = dynamostore.LeaveReplies
+	}
+	if settings.Bucket != "" {
+		o.Claims = s3blob.NewClaims(clients.S3, settings.Bucket)
+	}
+	return dynamostore.New(clients.DynamoDB, settings.Tables, o)
+}
+
+// answerMargin is the time before the function's deadline at which a request is answered, if
+// necessary with an error.
+const answerMargin = time.Second
+
+// A Handler serves the events of one function.
+type Handler func(ctx context.Context, event json.RawMessage) (any, error)
+
+// Handler returns the handler of the system's function. It reports at the end of each call. Tasks
+// may be sent to the functions behind queues: a sweep to process if a stream has a handler in code,
+// because a sweep runs handlers; a redrive to the function that serves the dead-letter queue.
+func (s *System) Handler() Handler { return telemetry.Invoke(s.watch, s.serve()) }
+
+func (s *System) serve() Handler {
+	switch s.function {
+	case Process:
+		return s.orTask(s.pipeline.Process().Handle)
+	case Publish:
+		return s.orTask(s.pipeline.Publish().Handle)
+	default:
+		return s.ingest()
+	}
+}
+
+func (s *System) ingest() Handler {
+	front := s.frontDoor()
+	return apigw.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		if deadline, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline.Add(-answerMargin))
+			defer cancel()
+		}
+		front.ServeHTTP(w, r.WithContext(ctx))
+	}))
+}
+
+func (s *System) frontDoor() http.Handler {
+	return s.watch.HTTP(api.New(api.Options{
+		Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
+	}))
+}
+
+// knownTo lists the streams for callers that the API authenticated, and none for others.
+func (s *System) knownTo(r *http.Request) []string {
+	if principal, err := apigw.Principal(r); err != nil || principal == "" {
+		return nil
+	}
+	return s.pipeline.Engine.StreamNames()
+}
+
+// orTask returns a handler of tasks, and of batches of messages.
+func (s *System) orTask(handle queue.Handler) Handler {
+	return func(ctx context.Context, event json.RawMessage) (any, error) {
+		var task Task
+		if err := json.Unmarshal(event, &task); err == nil && task.Once != "" {
+			return s.do(ctx, task)
+		}
+		return s.serveBatch(ctx, event, handle)
+	}
+}
+
+// Start opens the system of the environment and serves the events of one function, for ever. If it
+// can't start, it logs the error, and reports it to Lambda as the failure of the start.
+func Start(function Function) {
+	log := NewLog()
+	s, err := openFromEnvironment(context.Background(), function, log)
+	if err != nil {
+		log.Error("function does not start", "error", err)
+		os.Exit(1)
+	}
+	lambda.Start(s.Handler())
+}
+
+func openFromEnvironment(ctx context.Context, function Function, log *slog.Logger) (*System, error) {
+	settings, clients, err := readEnvironment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Open(function, settings, clients, log)
+	if err != nil {
+		return nil, fmt.Errorf("open system: %w", err)
+	}
+	return s, nil
+}
+
+func readEnvironment(ctx context.Context) (Settings, Clients, error) {
+	settings, settingsErr := ReadSettings(os.Getenv)
+	clients, err := NewClients(ctx)
+	return settings, clients, errors.Join(settingsErr, err)
+}

@@ -1,0 +1,98 @@
+package function
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
+)
+
+const webhookConfig = "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\"}\n"
+
+func environment(changes map[string]string) func(string) string {
+	env := map[string]string{
+		EnvConfig: webhookConfig, EnvGroupsTable: "groups", EnvTokensTable: "tokens",
+		EnvIngressQueue: "https://q/1/ingress", EnvIngressFIFOQueue: "https://q/1/ingress.fifo", EnvPublishQueue: "https://q/1/publish",
+		EnvPublishFIFOQueue: "https://q/1/publish.fifo", EnvDeadQueue: "https://q/1/dead", EnvDeadPublishQueue: "https://q/1/dead-publish",
+		EnvTrustedSenders: "AROA1, AROA2",
+	}
+	maps.Copy(env, changes)
+	return func(name string) string { return env[name] }
+}
+
+func TestSettingsComeFromTheEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.yaml")
+	if err := os.WriteFile(path, []byte(webhookConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []string{webhookConfig, path} {
+		s, err := ReadSettings(environment(map[string]string{EnvConfig: config}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if names := s.Config.StreamNames(); !cmp.Equal(names, []string{"orders"}) {
+			t.Errorf("streams %v", names)
+		}
+		s.Config = nil
+		want := Settings{
+			Tables: dynamostore.Tables{Groups: "groups", Tokens: "tokens"}, Trusted: []string{"AROA1", "AROA2"},
+			Queues: QueueURLs{
+				Ingress: "https://q/1/ingress", IngressFIFO: "https://q/1/ingress.fifo", Publish: "https://q/1/publish",
+				PublishFIFO: "https://q/1/publish.fifo", Dead: "https://q/1/dead", DeadPublish: "https://q/1/dead-publish",
+			},
+		}
+		if d := cmp.Diff(want, s); d != "" {
+			t.Errorf("settings (-want +got):\n%s", d)
+		}
+	}
+}
+
+func TestTheErrorNamesEachInvalidVariable(t *testing.T) {
+	_, err := ReadSettings(environment(map[string]string{EnvGroupsTable: "", EnvDeadQueue: "", EnvConfig: "streams: {}\n"}))
+	for _, part := range []string{EnvGroupsTable, EnvDeadQueue, EnvConfig} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got %v, which does not name %s", err, part)
+		}
+	}
+}
+
+func TestWithoutTrustedSendersNothingStarts(t *testing.T) {
+	for _, list := range []string{"", ",", "AROA1,", "AROA1, ,AROA2", " "} {
+		if _, err := ReadSettings(environment(map[string]string{EnvTrustedSenders: list})); err == nil || !strings.Contains(err.Error(), EnvTrustedSenders) {
+			t.Errorf("%q: got %v", list, err)
+		}
+	}
+}
+
+func TestADestinationThatTheFunctionsDoNotHaveIsAnErrorAtTheStart(t *testing.T) {
+	config := "streams:\n  orders: {destinations: [a, b, c, d, e]}\ndestinations:\n" +
+		"  a: {sqs: billing}\n  b: {sns: news}\n  c: {eventbridge: default}\n  d: {file: out.jsonl}\n  e: {webhook: \"https://shop.example/hook\"}\n"
+	settings, err := ReadSettings(environment(map[string]string{EnvConfig: config}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := NewClients(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(Process, settings, clients, nil)
+	if !errors.Is(err, ErrDestination) {
+		t.Fatalf("got %v, want %v", err, ErrDestination)
+	}
+	for _, name := range []string{"destination d", "out.jsonl"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%q does not name %s", err, name)
+		}
+	}
+	for _, name := range []string{"destination a", "destination b", "destination c", "destination e"} {
+		if strings.Contains(err.Error(), name) {
+			t.Errorf("%q names %s, which is served", err, name)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package function
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Swept counts the work of a sweep.
+type Swept struct {
+	// Groups were visited to the end; Failed groups returned errors.
+	Groups int `json:"groups"`
+	Failed int `json:"failed"`
+	// Strays are deleted objects: staged blobs and claims that no group knows.
+	Strays int `json:"strays"`
+	// Done is false if time ended the sweep. That is no error: each sweep begins elsewhere, so that
+	// several reach all.
+	Done bool `json:"done"`
+}
+
+const (
+	// strayAfter is the age at which an object that no group knows is deleted. It is longer than
+	// any attempt runs.
+	strayAfter = time.Hour
+	// sweepers is the number of groups that are swept at once.
+	sweepers = 8
+	listPage = 100
+	// strayShare is the part of a sweep's time that is kept for strays: one in so many.
+	strayShare = 4
+)
+
+// sweepAll finishes the work of crashed workers: in groups first, then in the bucket, even if
+// groups failed.
+func (s *System) sweepAll(ctx context.Context) (Swept, error) {
+	if !s.bucket {
+		return s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
+	}
+	most, cancel := s.keep(ctx, func(left time.Duration) time.Duration { return left / strayShare })
+	defer cancel()
+	swept, groupsErr := s.sweep(most, s.unfinished(most), s.pipeline.Engine.Sweep)
+	strays, through, straysErr := s.sweepStrays(ctx)
+	swept.Strays, swept.Done = strays, swept.Done && through
+	return swept, errors.Join(groupsErr, straysErr)
+}
+
+// late reports whether an error means only that the context's time is over.
+func late(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded)
+}
+
+// sweep visits groups, several at once. If a visit fails, it is logged, and the next sweep tries
+// the group again. If the groups can't be listed, that is an error, unless time was over after some
+// were listed.
+func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, error], visit func(context.Context, record.GroupKey) error) (Swept, error) {
+	var done, failed atomic.Int64
+	var visits errgroup.Group
+	visits.SetLimit(sweepers)
+	listing := s.each(ctx, groups, func(key record.GroupKey) {
+		visits.Go(func() error {
+			err := visit(ctx, key)
+			if late(ctx, err) {
+				return nil
+			}
+			done.Add(1)
+			if err != nil {
+				failed.Add(1)
+				s.log.Error("group not swept", "group", key.String(), "error", err)
+			}
+			return nil
+		})
+	})
+	_ = visits.Wait() // visits fail one by one
+	swept := Swept{Groups: int(done.Load()), Failed: int(failed.Load()), Done: listing == nil && ctx.Err() == nil}
+	if listing != nil {
+		return swept, fmt.Errorf("sweep: %w", listing)
+	}
+	if !swept.Done {
+		s.log.Info("sweep ended by its time", "groups", swept.Groups)
+	}
+	return swept, nil
+}
+
+// each calls f with the groups until time is over.
+func (s *System) each(ctx context.Context, groups iter.Seq2[record.GroupKey, error], f func(record.GroupKey)) error {
+	listed := false
+	for key, err := range groups {
+		listed = listed || err == nil
+		if err = cmp.Or(err, context.Cause(ctx)); listed && late(ctx, err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f(key)
+	}
+	return nil
+}
+
+// sweepStrays deletes the objects of attempts that never won, and reports whether there was time
+// for all. Claims go first: for blobs the whole table has to be read, and the bucket's lifecycle
+// deletes blobs too.
+func (s *System) sweepStrays(ctx context.Context) (strays int, through bool, err error) {
+	before := s.now().Add(-strayAfter)
+	claims, claimsErr := s.store.SweepClaims(ctx, before)
+	blobs, blobsErr := s.pipeline.Engine.SweepBlobs(ctx, s.store, before)
+	through = true
+	for _, one := range []error{claimsErr, blobsErr} {
+		if late(ctx, one) {
+			through = false
+			s.log.Info("sweep of strays ended by its time", "error", one)
+			continue
+		}
+		err = errors.Join(err, one)
+	}
+	if err != nil {
+		return claims + blobs, through, fmt.Errorf("sweep strays: %w", err)
+	}
+	return claims + blobs, through, nil
+}
+
+// unfinished yields the groups that have something pending or held, or that have no expiry. It
+// begins at a random key and goes around, so that a table that is too large for one sweep is swept
+// by several.
+func (s *System) unfinished(ctx context.Context) iter.Seq2[record.GroupKey, error] {
+	anywhere := record.GroupKey{Stream: "sweep", Group: rand.Text()}
+	return func(yield func(record.GroupKey, error) bool) {
+		first, more := s.list(ctx, anywhere, record.GroupKey{}, yield)
+		if more {
+			s.list(ctx, record.GroupKey{}, first, yield)
+		}
+	}
+}
+
+// list yields the unfinished groups after a key, up to another key or to the end. It returns the
+// first key that it read, and whether to go on.
+func (s *System) list(ctx context.Context, after, end record.GroupKey, yield func(record.GroupKey, error) bool) (first record.GroupKey, more bool) {
+	for {
+		groups, err := s.store.Glance(ctx, after, listPage)
+		switch {
+		case errors.Is(err, record.ErrCorrupt):
+			s.log.Error("records passed over", "error", err)
+		case late(ctx, err) && (first != record.GroupKey{} || end != record.GroupKey{}):
+			// some of the table was read, even if no group in it has to be swept
+			return first, false
+		case err != nil:
+			yield(record.GroupKey{}, err)
+			return first, false
+		}
+		if len(groups) == 0 {
+			return first, true
+		}
+		if first == (record.GroupKey{}) {
+			first = groups[0].Key
+		}
+		for i := range groups {
+			g := &groups[i]
+			if g.Key == end {
+				return first, true
+			}
+			if (len(g.Pending) > 0 || g.HasHeld() || g.MissingExpiry()) && !yield(g.Key, nil) {
+				return first, false
+			}
+		}
+		after = groups[len(groups)-1].Key
+	}
+}

@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/process"
+	"github.com/effectively-once/once/internal/system/publish"
+)
+
+// Config configures a pipeline. Zero fields take the defaults in their comments.
+type Config struct {
+	Config *config.Config // required
+	Store  record.Store   // required
+	Ports  Ports          // required
+	// Declared are the streams that code handles. See [system.Backend].
+	Declared []system.Stream
+	// Open opens a destination, by shared if it is a webhook or a stream: these are the same
+	// everywhere. If the sender is nil, the destination is left out. Required.
+	Open func(name string, d config.Destination, shared Open) (record.Sender, error)
+	// Secret returns a function that reads the secret of a place, such as env:NAME. If a secret is
+	// on this machine, it is read at once, too, so that mistakes are found early. Defaults to
+	// variables and files.
+	Secret func(place string) func() (string, error)
+	// Blobs may be nil if no handler makes blobs.
+	Blobs record.Blobs
+	// Trusted lists the trusted SenderIds on the ingress queues. See [wire.Defaults].
+	Trusted []string
+	// Waiting registers what fails. It may be nil.
+	Waiting *system.Waiting
+	// LogKeys writes the keys of messages to the log, beside their hashes.
+	LogKeys bool
+	// Watch defaults to [Unwatched].
+	Watch Watch
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+// Open opens a destination.
+type Open func() (record.Sender, error)
+
+// A Pipeline is an engine and the ways to and from its queues.
+type Pipeline struct {
+	Engine *dedup.Engine
+	Queues *Queues
+
+	cfg     Config
+	streams []record.Stream
+}
+
+// New makes the engine of the configured and the declared streams. It receives nothing. The error
+// names each destination that can't be opened.
+func New(cfg Config) (*Pipeline, error) {
+	if cfg.Config == nil || cfg.Open == nil || slices.Contains(cfg.Ports.all(), nil) {
+		return nil, errors.New("make pipeline: a configuration, all ports and a way to open destinations are required")
+	}
+	cfg = cfg.withDefaults()
+	streams, err := merge(cfg.Config, cfg.Declared)
+	if err != nil {
+		return nil, err
+	}
+	for i := range streams {
+		streams[i].Handler = cfg.Watch.Handler(streams[i].Handler)
+	}
+	p := &Pipeline{cfg: cfg, streams: streams, Queues: NewQueues(cfg.Ports, streams, cfg.Now)}
+	senders, err := p.senders()
+	if err != nil {
+		return nil, err
+	}
+	p.Engine, err = dedup.New(dedup.Config{
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
+		Now: cfg.Now, Log: cfg.Log, Observe: cfg.Watch.Observe,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Watch == nil {
+		c.Watch = Unwatched{}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Secret == nil {
+		c.Secret = func(place string) func() (string, error) { return config.Secret(place).Resolve }
+	}
+	return c
+}
+
+// Process makes the function behind the ingress queues.
+func (p *Pipeline) Process() *process.Handler {
+	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{
+		Retry: p.messageRetry, Waiting: p.cfg.Waiting, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
+	})
+}
+
+// Publish makes the function behind the publish queues.
+func (p *Pipeline) Publish() *publish.Handler {
+	return publish.New(p.Engine, publish.Options{
+		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, Now: p.cfg.Now, Log: p.cfg.Log,
+	})
+}
+
+// decode decodes a delivery of an ingress queue.
+func (p *Pipeline) decode(d *queue.Delivery) (record.Message, error) {
+	decoded, origin, err := wire.FromQueue(d, wire.Defaults{Trusted: p.cfg.Trusted})
+	if err == nil && origin == wire.FromMessageID {
+		p.cfg.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
+	}
+	return decoded, err
+}

@@ -1,0 +1,155 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// Ports are the queues of a system. All are required.
+//
+// When a send returns, the message is durable no later than any write that is made afterwards:
+// [record.Queues] requires it.
+type Ports struct {
+	Ingress     queue.Queue // standard
+	IngressFIFO queue.Queue // first-in-first-out
+	Publish     queue.Queue // standard: triggers with a delay
+	PublishFIFO queue.Queue // first-in-first-out: all other triggers, one publisher a group
+	Dead        queue.Queue // standard: refused messages
+	DeadPublish queue.Queue // standard: refused effects
+}
+
+func (p Ports) all() []queue.Queue {
+	return []queue.Queue{p.Ingress, p.IngressFIFO, p.Publish, p.PublishFIFO, p.Dead, p.DeadPublish}
+}
+
+// Queues send each message to the queue that it belongs on. They keep nothing between calls, and
+// may be used concurrently.
+type Queues struct {
+	ports    Ports
+	numbered map[string]bool // the streams that are ordered by numbers
+	now      func() time.Time
+}
+
+var _ record.Queues = (*Queues)(nil)
+
+// NewQueues returns the queues for the messages of streams.
+func NewQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queues {
+	q := &Queues{ports: ports, numbered: map[string]bool{}, now: now}
+	for _, s := range streams {
+		q.numbered[s.Name] = s.Admission == record.BySequence
+	}
+	return q
+}
+
+// Over returns the same queues on other ports, for callers that need another durability.
+func (q *Queues) Over(ports Ports) *Queues {
+	return &Queues{ports: ports, numbered: q.numbered, now: q.now}
+}
+
+// entrance returns the ingress queue for a message: first-in-first-out, except for numbered
+// messages, which would block their own predecessors in it.
+func (q *Queues) entrance(m *record.Message) queue.Queue {
+	if q.numbered[m.Stream] && m.Route == "" {
+		return q.ports.Ingress
+	}
+	return q.ports.IngressFIFO
+}
+
+// Enqueue puts a message on its ingress queue. See api.Queue.
+func (q *Queues) Enqueue(ctx context.Context, m record.Message) error {
+	return send(ctx, q.entrance(&m), wire.ToQueue(m))
+}
+
+// Trigger asks for publishing. See [record.Queues].
+func (q *Queues) Trigger(ctx context.Context, groups []record.GroupKey, delay time.Duration) error {
+	to := q.ports.PublishFIFO
+	if delay > 0 { // no first-in-first-out queue takes a delay for one message
+		to = q.ports.Publish
+	}
+	messages := make([]queue.Message, len(groups))
+	for i, key := range groups {
+		messages[i] = wire.ToTrigger(key)
+		messages[i].Delay = delay
+	}
+	return send(ctx, to, messages...)
+}
+
+// Return puts messages back on the ingress queue. See [record.Queues].
+func (q *Queues) Return(ctx context.Context, messages []record.Message) error {
+	return q.back(ctx, messages, func(*record.Message) time.Duration { return 0 })
+}
+
+// Defer puts messages back on the ingress queue for later; the older a message is, the longer. See
+// [process.Backoff].
+func (q *Queues) Defer(ctx context.Context, messages []record.Message) error {
+	now := q.now()
+	return q.back(ctx, messages, func(m *record.Message) time.Duration { return process.Backoff(m, now) })
+}
+
+// back uses the standard queue: in the other one a waiting message would block its own
+// predecessors.
+func (q *Queues) back(ctx context.Context, messages []record.Message, delay func(*record.Message) time.Duration) error {
+	out := make([]queue.Message, len(messages))
+	for i, m := range messages {
+		out[i] = wire.ToQueue(m)
+		out[i].Delay = delay(&m)
+	}
+	return send(ctx, q.ports.Ingress, out...)
+}
+
+// DeadLetter puts refused messages and effects on their dead-letter queues. See [record.Queues].
+func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error {
+	var messages, effects []queue.Message
+	for _, r := range refused {
+		if r.Delivery != nil {
+			effects = append(effects, wire.ToDeadLetter(r))
+			continue
+		}
+		messages = append(messages, wire.ToDeadLetter(r))
+	}
+	return errors.Join(send(ctx, q.ports.Dead, messages...), send(ctx, q.ports.DeadPublish, effects...))
+}
+
+// Redrive puts a refused message or effect back on the queue that it came from, under its identity.
+func (q *Queues) Redrive(ctx context.Context, r record.Refused) error {
+	if r.Delivery != nil { // one at a time of its group, in order
+		return send(ctx, q.ports.PublishFIFO, wire.ToRedelivery(r.To, *r.Delivery))
+	}
+	if r.Reason == record.ReasonExpired {
+		// it was not processed: by redriving it, the operator has decided so
+		r.Message.Accepted = q.now()
+	}
+	return q.Enqueue(ctx, r.Message)
+}
+
+func send(ctx context.Context, to queue.Queue, messages ...queue.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	var errs []error
+	results := sendEach(ctx, to, messages)
+	if len(results) != len(messages) {
+		return errNoAnswer
+	}
+	for _, r := range results {
+		errs = append(errs, r.Err)
+	}
+	return errors.Join(errs...)
+}
+
+// sendEach sends, and returns a result for each message. A standard queue has no use for message
+// groups and deduplication ids; they would only take space in it.
+func sendEach(ctx context.Context, to queue.Queue, messages []queue.Message) []queue.SendResult {
+	if !queue.FIFO(to.Name()) {
+		for i := range messages {
+			messages[i].Group, messages[i].DedupID = "", ""
+		}
+	}
+	return to.Send(ctx, messages)
+}

@@ -1,0 +1,77 @@
+package pipeline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// merge merges the configuration and the code of each stream, sorted by name; if both set a field,
+// the code's value counts. If a stream has no handler in code, it forwards to its destinations. It
+// returns an error if a destination is not configured.
+func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) {
+	byName := map[string]system.Stream{}
+	for name, s := range c.Streams {
+		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
+	}
+	for _, d := range declared {
+		byName[d.Name] = overlay(byName[d.Name], d)
+	}
+	out := make([]record.Stream, 0, len(byName))
+	for name, s := range byName {
+		for _, to := range s.Destinations {
+			if _, ok := c.Destinations[to]; !ok {
+				return nil, fmt.Errorf("stream %s: no destination is named %q", name, to)
+			}
+		}
+		s.Events = s.Destinations
+		if s.Handler == nil {
+			s.Handler, s.Stateless = dedup.ForwardTo(s.Destinations), true
+		}
+		out = append(out, s.Stream)
+	}
+	slices.SortFunc(out, func(a, b record.Stream) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// overlay completes a configured stream with its declaration in code.
+func overlay(s, d system.Stream) system.Stream {
+	s.Name, s.Handler, s.Stateless = d.Name, d.Handler, d.Stateless
+	if d.Admission != "" {
+		s.Admission = d.Admission
+	}
+	if d.Unordered || d.Ordered {
+		s.Unordered = d.Unordered
+	}
+	if d.Retention != 0 {
+		s.Retention = d.Retention
+	}
+	if d.GroupRetention != 0 {
+		s.GroupRetention = d.GroupRetention
+	}
+	s.Retry = d.Retry.Or(s.Retry)
+	if d.Gap != (record.Gap{}) {
+		s.Gap = d.Gap
+	}
+	s.Bounds = record.Bounds{
+		Count: cmp.Or(d.Bounds.Count, s.Bounds.Count), Bytes: cmp.Or(d.Bounds.Bytes, s.Bounds.Bytes), Distance: cmp.Or(d.Bounds.Distance, s.Bounds.Distance),
+	}
+	if d.Destinations != nil {
+		s.Destinations = d.Destinations
+	}
+	return s
+}
+
+// sequenced names the destinations that are streams of this system.
+func sequenced(c *config.Config) map[string]bool {
+	out := map[string]bool{}
+	for name, d := range c.Destinations {
+		out[name] = d.Kind() == config.KindStream
+	}
+	return out
+}

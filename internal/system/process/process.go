@@ -1,0 +1,228 @@
+// Package process is the function behind the ingress queues: it runs each batch through the engine
+// and returns for each delivery whether the queue deletes it or delivers it again.
+//
+//	process.go  the function
+//	tries.go    how often a message failed
+//	fate.go     the result of each delivery, and the order in which it is decided
+package process
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// DeadlineMargin is the time before the function's deadline at which its handlers are cancelled, so
+// that there is time left to dead-letter, to defer and to answer.
+const DeadlineMargin = 2 * time.Second
+
+// Engine lists the methods of the engine that the function calls.
+type Engine interface {
+	Process(ctx context.Context, messages []record.Message) []record.Outcome
+	Refuse(ctx context.Context, refused []record.Refused) error
+}
+
+// Decode decodes a delivery. If the error is a [*record.InvalidError], the decodable parts of the
+// message are returned with it.
+type Decode func(*queue.Delivery) (record.Message, error)
+
+// Defer puts a message back on a queue for later, under its identity and with its deliveries
+// counted anew.
+type Defer func(ctx context.Context, messages []record.Message) error
+
+// Options are the function's settings. Zero fields take the defaults in their comments.
+type Options struct {
+	// Retry returns the policy of a stream. Defaults to [record.MessageRetry] for every stream.
+	Retry func(stream string) record.RetryPolicy
+	// MinTries is how often a message is tried at least before it becomes a dead letter. Defaults
+	// to [record.MinTries].
+	MinTries int
+	// Random returns a number in [0, n). Defaults to [rand.Int64N].
+	Random func(n int64) int64
+	// Waiting registers the messages that fail. Defaults to nothing.
+	Waiting *system.Waiting
+	// LogKeys writes the identities and groups of messages to the log, beside their hashes.
+	LogKeys bool
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log defaults to discarding.
+	Log *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.Retry == nil {
+		o.Retry = func(string) record.RetryPolicy { return record.MessageRetry() }
+	}
+	if o.MinTries == 0 {
+		o.MinTries = record.MinTries
+	}
+	if o.Random == nil {
+		o.Random = rand.Int64N
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// A Handler serves the process function.
+type Handler struct {
+	engine  Engine
+	decode  Decode
+	deferal Defer
+	options Options
+	tries   tries
+}
+
+// New returns the function's handler.
+func New(engine Engine, decode Decode, deferal Defer, options Options) *Handler {
+	return &Handler{engine: engine, decode: decode, deferal: deferal, options: options.withDefaults()}
+}
+
+// Handle processes one batch; it is a [queue.Handler]. In a first-in-first-out group, the
+// deliveries after one that is to be retried are retried too.
+func (h *Handler) Handle(ctx context.Context, deliveries []queue.Delivery) []queue.Disposition {
+	b := h.read(deliveries)
+	h.run(ctx, b)
+	h.refuse(ctx, b)
+	h.postpone(ctx, b)
+	return h.report(b)
+}
+
+func (h *Handler) read(deliveries []queue.Delivery) *batch {
+	b := &batch{deliveries: deliveries, all: make([]delivery, len(deliveries))}
+	for i := range deliveries {
+		d := &b.all[i]
+		d.received = &deliveries[i]
+		var err error
+		if d.message, err = h.decode(d.received); err != nil {
+			d.outcome = unreadable(err)
+			continue
+		}
+		d.valid, d.message.Try = true, d.received.Receives
+	}
+	return b
+}
+
+// run processes the messages, until a margin before the deadline.
+func (h *Handler) run(ctx context.Context, b *batch) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-DeadlineMargin))
+		defer cancel()
+	}
+	var valid []*delivery
+	for i := range b.all {
+		if b.all[i].valid {
+			valid = append(valid, &b.all[i])
+		}
+	}
+	h.process(ctx, valid)
+	h.decide(b)
+}
+
+func (h *Handler) process(ctx context.Context, list []*delivery) {
+	if len(list) == 0 {
+		return
+	}
+	messages := make([]record.Message, len(list))
+	for i, d := range list {
+		messages[i] = d.message
+	}
+	for i, o := range h.engine.Process(ctx, messages) {
+		list[i].outcome = o
+	}
+}
+
+// refuse sends rejected messages, and messages whose handler failed too often, to the dead-letter
+// queue. If a message can't be sent there, it stays in its queue.
+func (h *Handler) refuse(ctx context.Context, b *batch) {
+	list := b.free(func(d *delivery) bool { return d.fate == refused })
+	if len(list) == 0 {
+		return
+	}
+	letters := make([]record.Refused, len(list))
+	for i, d := range list {
+		reason, detail := h.reason(d)
+		letters[i] = record.Refused{Message: d.message, Reason: reason, Detail: detail}
+		h.options.Log.LogAttrs(ctx, slog.LevelWarn, "message refused", append(d.message.LogAttrs(h.options.LogKeys),
+			slog.String("reason", string(reason)), slog.Int("try", d.received.Receives), slog.String("detail", detail))...)
+	}
+	err := h.engine.Refuse(ctx, letters)
+	if err != nil {
+		h.options.Log.Error("refused messages stay in the queue", "count", len(list), "error", err)
+	}
+	set(list, err)
+}
+
+// postpone moves messages that are too far ahead to the end of the queue, so that they do not block
+// their predecessors.
+func (h *Handler) postpone(ctx context.Context, b *batch) {
+	list := b.free(func(d *delivery) bool { return d.fate == ahead })
+	if len(list) == 0 {
+		return
+	}
+	messages := make([]record.Message, len(list))
+	for i, d := range list {
+		messages[i] = d.message
+	}
+	err := h.deferal(ctx, messages)
+	if err != nil {
+		h.options.Log.Error("messages too far ahead stay in the queue", "count", len(list), "error", err)
+	}
+	set(list, err)
+}
+
+// report returns the disposition of each delivery. In a first-in-first-out queue, the deliveries
+// behind a failed one are retried with it, after the same pause: with another one, they would block
+// the group for longer. Deliveries that were moved to another queue are not retried, because they
+// would then exist twice.
+func (h *Handler) report(b *batch) []queue.Disposition {
+	out := make([]queue.Disposition, len(b.all))
+	pauses := map[string]time.Duration{} // of first-in-first-out groups
+	for i, behind := range b.behind() {
+		d := &b.all[i]
+		switch {
+		case behind && d.fate != moved:
+			out[i] = queue.Disposition{Retry: true, Pause: pauses[d.received.Group]}
+		case !behind && d.fate == again:
+			out[i] = queue.Disposition{Retry: true, Pause: h.options.Retry(d.message.Stream).Pause(d.received.Receives, h.options.Random)}
+			pauses[d.received.Group] = out[i].Pause
+			h.failed(d, out[i].Pause)
+		case !behind:
+			h.settled(d)
+		}
+	}
+	return out
+}
+
+// failed logs and registers a failed try.
+func (h *Handler) failed(d *delivery, pause time.Duration) {
+	now, m := h.options.Now(), &d.message
+	h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(m.LogAttrs(h.options.LogKeys),
+		slog.Int("try", d.received.Receives), slog.Any("error", d.outcome.Err), slog.Duration("pause", pause))...)
+	if d.valid {
+		h.options.Waiting.Failed(system.Wait{
+			Group: m.GroupKey(), ID: m.Identity(), Try: d.received.Receives, Error: d.outcome.Err.Error(), Last: now, Next: now.Add(pause),
+		})
+	}
+}
+
+// settled removes a message from the register, and forgets its failures. They are kept if it moved to
+// another queue: if the acknowledgement is lost, it comes back, and its tries must not start again.
+func (h *Handler) settled(d *delivery) {
+	if d.fate != moved {
+		h.tries.forget(d.received.ID)
+	}
+	if d.valid && d.received.Receives > 1 {
+		h.options.Waiting.Settled(system.Wait{Group: d.message.GroupKey(), ID: d.message.Identity()})
+	}
+}

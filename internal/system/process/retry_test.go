@@ -1,0 +1,131 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// A trial is a handler with a clock, whose pauses are as long as its policy allows.
+type trial struct {
+	*stub
+	*Handler
+	now time.Time
+}
+
+func newTrial(outcomes map[string][]record.Outcome, waiting *system.Waiting) *trial {
+	w := &trial{stub: &stub{outcomes: outcomes}, now: noon}
+	w.Handler = New(w.stub, decode, w.later, Options{
+		Random: func(n int64) int64 { return n - 1 }, Now: func() time.Time { return w.now }, Waiting: waiting,
+	})
+	return w
+}
+
+// deliver returns the dispositions of one call.
+func (w *trial) deliver(t *testing.T, batch ...queue.Delivery) []queue.Disposition {
+	t.Helper()
+	return w.Handle(t.Context(), batch)
+}
+
+func sent(id, group, name string, receives int, at time.Time) queue.Delivery {
+	return queue.Delivery{Message: queue.Message{Group: group}, Queue: name, ID: id, Receives: receives, Sent: at}
+}
+
+func TestAMessageIsRetriedWithGrowingPausesUntilItsTimeIsOver(t *testing.T) {
+	for _, name := range []string{"ingress", "ingress.fifo"} {
+		w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+		tries := 0
+		for {
+			tries++
+			d := w.deliver(t, sent("a", "g", name, tries, noon))[0]
+			if !d.Retry {
+				break
+			}
+			if want := min(5*time.Minute, time.Second<<min(tries-1, 20)); d.Pause != want {
+				t.Fatalf("%s: pause %v after try %d, want %v", name, d.Pause, tries, want)
+			}
+			w.now = w.now.Add(d.Pause)
+		}
+		if age := w.now.Sub(noon); age < 24*time.Hour || age > 24*time.Hour+5*time.Minute {
+			t.Errorf("%s: refused after %v", name, age)
+		}
+		if last := w.calls[len(w.calls)-1]; last != "refuse a:attempts" {
+			t.Errorf("%s: %s", name, last)
+		}
+	}
+}
+
+func TestAnOutageOfFiveMinutesDeadLettersNothing(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+	for tries := 1; w.now.Sub(noon) < 5*time.Minute; tries++ {
+		d := w.deliver(t, sent("a", "g", "ingress.fifo", tries, noon))[0]
+		if !d.Retry {
+			t.Fatalf("refused after %v", w.now.Sub(noon))
+		}
+		w.now = w.now.Add(d.Pause)
+	}
+}
+
+func TestABacklogThatIsOlderThanItsTimeGetsItsTries(t *testing.T) {
+	// the message was behind a failing one
+	for name, first := range map[string]int{"ingress": 1, "ingress.fifo": 400} {
+		w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+		old := noon.Add(-100 * time.Hour)
+		for n := range record.MinTries {
+			d := w.deliver(t, sent("a", "g", name, first+n, old))[0]
+			if more := n+1 < record.MinTries; d.Retry != more || more && d.Pause < time.Second/2 {
+				t.Errorf("%s: after failure %d: %+v", name, n+1, d)
+			}
+		}
+	}
+}
+
+func TestOnlyAFailureOfTheHandlerUsesTriesUp(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{"a": {away}}, nil)
+	for n := range 20 {
+		if d := w.deliver(t, sent("a", "g", "ingress", n+1, noon.Add(-100*time.Hour)))[0]; !d.Retry {
+			t.Fatalf("refused after delivery %d", n+1)
+		}
+	}
+}
+
+func TestAFailingMessageDelaysItsGroupOnlyAndAllOfItByTheSamePause(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{"a": {failed}, "c": {away}}, nil)
+	got := w.deliver(t, sent("x", "other", "ingress.fifo", 1, noon), sent("a", "g", "ingress.fifo", 4, noon), sent("b", "g", "ingress.fifo", 1, noon),
+		sent("c", "g", "ingress.fifo", 9, noon), sent("y", "another", "ingress.fifo", 1, noon))
+	pause := queue.Disposition{Retry: true, Pause: 8 * time.Second}
+	if d := cmp.Diff([]queue.Disposition{{}, pause, pause, pause, {}}, got); d != "" {
+		t.Errorf("dispositions (-want +got):\n%s", d)
+	}
+}
+
+func TestAMessageKnowsItsTry(t *testing.T) {
+	w := newTrial(nil, nil)
+	b := w.read([]queue.Delivery{sent("a", "g", "ingress", 7, noon)})
+	if got := b.all[0].message.Try; got != 7 {
+		t.Errorf("try %d", got)
+	}
+}
+
+func TestAFailingMessageIsRegisteredUntilItIsSettled(t *testing.T) {
+	waiting := system.NewWaiting()
+	w := newTrial(map[string][]record.Outcome{"a": {{Err: &record.HandlerError{Err: errors.New("boom")}}, processed}}, waiting)
+	w.deliver(t, sent("a", "g", "ingress", 3, noon))
+	want := []system.Wait{{
+		Group: record.GroupKey{Stream: "orders", Group: "a"}, ID: "a", Try: 3, Error: "handle message: boom", Last: noon, Next: noon.Add(4 * time.Second),
+	}}
+	if d := cmp.Diff(want, waiting.All()); d != "" {
+		t.Errorf("waits (-want +got):\n%s", d)
+	}
+	w.deliver(t, sent("a", "g", "ingress", 4, noon))
+	if got := waiting.All(); len(got) != 0 {
+		t.Errorf("settled, and still registered: %s", fmt.Sprint(got))
+	}
+}

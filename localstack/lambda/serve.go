@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/localstack/lambda/host"
+)
+
+// pollWait is the wait of one receive on an empty queue. It is shorter than Lambda's, because an
+// emulator continues to send messages to a receiver that has disconnected.
+const pollWait = 2 * time.Second
+
+// poll starts the event source mappings.
+func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
+	for variable, function := range map[string]string{
+		function.EnvIngressQueue: process, function.EnvIngressFIFOQueue: process, function.EnvPublishQueue: publish, function.EnvPublishFIFOQueue: publish,
+	} {
+		source := host.Source{
+			Queue: sqsqueue.New(r.clients.SQS, r.urls[variable]), Visibility: r.visibility, Wait: pollWait, Again: r.culprit.again, Log: r.log,
+		}
+		for range r.pollers {
+			wg.Go(func() { source.Poll(ctx, r.pools[function].Invoke) })
+		}
+	}
+}
+
+// sweepEvent is the event that a deployment's schedule sends to the process function.
+const sweepEvent = `{"once":"` + function.TaskSweep + `"}`
+
+// sweep invokes the process function at intervals until the context ends.
+func (r *run) sweep(ctx context.Context) {
+	tick := time.NewTicker(r.sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if _, err := r.pools[process].Invoke(context.WithoutCancel(ctx), []byte(sweepEvent)); err != nil {
+			r.log.Error("sweep failed", "error", err)
+		}
+	}
+}
+
+// serve listens until the context ends, and then finishes the requests in progress.
+func (r *run) serve(ctx context.Context) error {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", r.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	server := api.Server(r.listen, r.handler())
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	r.ready(listener.Addr().String())
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	close(r.done)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("drain requests: %w", err), server.Close())
+	}
+	return nil
+}
+
+func (r *run) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-r.done:
+			http.Error(w, "about to end", http.StatusServiceUnavailable)
+		default:
+			w.WriteHeader(http.StatusOK)
+		}
+	})
+	mux.Handle("/", host.Front(r.pools[ingest].Invoke))
+	return mux
+}
