@@ -36,8 +36,10 @@ type declaration struct {
 	stateless bool
 }
 
-// New returns a system on a backend. It is for packages that open one.
-func New(b system.Backend) *System { return &System{backend: b, streams: map[string]*declaration{}} }
+//nolint:gochecknoinits // packages such as embedded open a system, and a constructor that takes an internal type is no public API
+func init() {
+	system.New = func(b system.Backend) any { return &System{backend: b, streams: map[string]*declaration{}} }
+}
 
 // Declare configures a stream in code. A declared stream without a handler forwards its messages to
 // its destinations. Declare panics if the name or the config is invalid, if the stream was declared
@@ -181,7 +183,7 @@ func (s *System) Handler() (http.Handler, error) {
 }
 
 // Tokens returns the tokens of the system's own store, for decorators and middleware.
-func (s *System) Tokens() *Tokens { return NewTokens(s.backend.Tokens()) }
+func (s *System) Tokens() *Tokens { return &Tokens{s.backend.Tokens()} }
 
 // Close closes the store. Call it once, after Run has returned.
 func (s *System) Close() error {

@@ -12,11 +12,8 @@ import (
 // concurrently.
 type Tokens struct{ store lease.Store }
 
-// NewTokens returns the tokens of a store. It is for packages that open one.
-func NewTokens(store lease.Store) *Tokens { return &Tokens{store} }
-
 // NewMemory returns tokens in memory. They end with the process and are not shared with other
 // processes: for tests and examples.
 func NewMemory() *Tokens {
-	return NewTokens(memstore.New(time.Now)) //nolint:forbidigo // the one default clock
+	return &Tokens{memstore.New(time.Now)} //nolint:forbidigo // the one default clock
 }

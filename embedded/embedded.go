@@ -15,6 +15,7 @@ import (
 
 	"github.com/effectively-once/once"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
@@ -56,7 +57,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}
-	return once.New(s), nil
+	return system.New(s).(*once.System), nil
 }
 
 func (o Options) config() (*config.Config, error) {

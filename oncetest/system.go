@@ -30,22 +30,22 @@ type System struct {
 
 // New opens a system with these destinations. It need not be closed.
 func New(destinations ...string) *System {
-	b := &backend{memory: &memory{
+	return open(&backend{memory: &memory{
 		store:        memstore.New(time.Now), //nolint:forbidigo // the one default clock
 		destinations: destinations,
 		sent:         map[string][]Effect{},
 		staged:       map[string][]byte{},
 		blobs:        map[string][]byte{},
-	}}
-	return &System{once.New(b), b}
+	}})
 }
 
 // Restart returns a system on the same memory, without its streams and handlers, as if another
 // version had been deployed.
 func (s *System) Restart() *System {
-	next := s.backend.restart()
-	return &System{once.New(next), next}
+	return open(&backend{memory: s.backend.memory})
 }
+
+func open(b *backend) *System { return &System{system.New(b).(*once.System), b} }
 
 // An Effect is a published message.
 type Effect struct {
@@ -101,8 +101,6 @@ type backend struct {
 	*memory
 	engine *dedup.Engine
 }
-
-func (b *backend) restart() *backend { return &backend{memory: b.memory} }
 
 // memory is the part that outlives a restart: the store, the queues, the published effects, the
 // blobs.

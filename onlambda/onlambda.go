@@ -37,21 +37,22 @@ import (
 	"log/slog"
 
 	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/function"
 )
 
 // A Function is one of the three functions of a deployment.
-type Function = function.Function
+type Function string
 
 // The functions.
 const (
 	// Process runs handlers for the ingress queues. A program with handlers usually replaces this
 	// function.
-	Process = function.Process
+	Process Function = "process"
 	// Ingest accepts messages and requests over HTTP. One-time requests run their handlers here.
-	Ingest = function.Ingest
+	Ingest Function = "ingest"
 	// Publish sends effects to their destinations.
-	Publish = function.Publish
+	Publish Function = "publish"
 )
 
 // Options configure a function. The zero value is Process.
@@ -74,9 +75,9 @@ func Open(ctx context.Context, o Options) (*once.System, error) {
 	if o.Log == nil {
 		o.Log = function.NewLog()
 	}
-	b, err := function.NewBackend(ctx, o.Function, o.Log)
+	b, err := function.NewBackend(ctx, function.Function(o.Function), o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open function: %w", err)
 	}
-	return once.New(b), nil
+	return system.New(b).(*once.System), nil
 }

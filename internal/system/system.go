@@ -10,6 +10,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// New returns the *once.System on a backend. Package once sets it, because this package can't import
+// once.
+var New func(Backend) any //nolint:gochecknoglobals // set before main, and never again
+
 // A Backend is a store with the queues, destinations and listeners around it.
 //
 // Start is called at most once, and before Run and Handler. Tokens and Close may be called at any
