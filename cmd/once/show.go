@@ -32,6 +32,10 @@ func (a *app) show() *cobra.Command {
 		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
 true when nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
 
+A group and a message are shown with what they wait for: a try that failed, with its error and the time of the next one; a destination that has not
+taken an effect; the number that is missing, and since when. Errors and times of tries are known to the server that makes them: of a folder without a
+server, and of a stack, it shows what the records say.
+
 With --stack it asks DynamoDB and SQS. A group and a message cost a read or two; totals and lists read the tables, a read unit for every 4 KB, whatever
 they show. Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and gives them back: for two minutes at most
 nobody else sees them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by who sent them: --principal names somebody else.`,

@@ -19,19 +19,17 @@ func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string
 	if o.json {
 		return printJSON(a.out, g)
 	}
-	err = lines(a.out, "group", g.Stream+"/"+g.Group, "version", fmt.Sprint(g.Version), "last number", fmt.Sprint(g.LastNumber),
-		"pending", fmt.Sprint(len(g.Pending)), "held", fmt.Sprint(g.Held), "expires", stamp(g.Expires), "state", shown(admin.Body{JSON: g.State, Base64: g.StateBase64}))
-	if err != nil {
+	pairs := []string{
+		"group", g.Stream + "/" + g.Group, "version", fmt.Sprint(g.Version), "last number", fmt.Sprint(g.LastNumber),
+		"pending", fmt.Sprint(len(g.Pending)), "held", fmt.Sprint(g.Held), "expires", stamp(g.Expires), "state", shown(admin.Body{JSON: g.State, Base64: g.StateBase64}),
+	}
+	if err := lines(a.out, append(pairs, waits(g.Waiting)...)...); err != nil {
 		return err
 	}
 	if len(g.Sources) > 0 {
 		rows := [][]string{{"", ""}, {"SOURCE", "EPOCH", "NEXT", "HELD", "SKIPPED", "GAP SINCE"}}
 		for _, x := range g.Sources {
-			name := x.Source
-			if x.Principal != "" {
-				name = x.Principal + " " + name
-			}
-			rows = append(rows, []string{name, fmt.Sprint(x.Epoch), fmt.Sprint(x.Next), ranges(x.Held), ranges(x.Skipped), dash(stamp(x.GapSince))})
+			rows = append(rows, []string{sourceName(x.Principal, x.Source), fmt.Sprint(x.Epoch), fmt.Sprint(x.Next), ranges(x.Held), ranges(x.Skipped), dash(stamp(x.GapSince))})
 		}
 		if err := table(a.out, rows); err != nil {
 			return err
@@ -59,7 +57,7 @@ func (a *app) showMessage(ctx context.Context, s admin.Admin, stream string, o s
 	if m.Reply != nil {
 		pairs = append(pairs, "reply", fmt.Sprint(m.Reply.Status), "reply body", shown(m.Reply.Body))
 	}
-	return lines(a.out, pairs...)
+	return lines(a.out, append(pairs, waits(m.Waiting)...)...)
 }
 
 // shown returns a body as text: JSON on one line.

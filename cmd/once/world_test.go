@@ -220,13 +220,19 @@ func (c *cannedFolder) group() admin.GroupInfo {
 		}},
 	}
 	g.SetState([]byte(`{"cents": 3}`))
+	g.Waiting = []admin.Wait{
+		{For: admin.WaitNumber, Source: "ann", Epoch: 1, Sequence: 4, Since: &since},
+		{For: admin.WaitDestination, ID: "m1", Destination: "shop", Number: 12, Tries: 2, Error: "field x missing", Status: 400, Last: &since, Next: &expires},
+	}
 	return g
 }
 
 func (c *cannedFolder) Groups(_ context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
 	switch o.Stream {
 	case "chat":
-		return []admin.GroupInfo{c.group()}[:min(1, o.Limit)], nil
+		g := c.group()
+		g.Waiting = nil
+		return []admin.GroupInfo{g}[:min(1, o.Limit)], nil
 	case "orders":
 		return nil, nil
 	}
@@ -241,7 +247,16 @@ func (c *cannedFolder) Group(_ context.Context, stream, group string) (admin.Gro
 }
 
 func (c *cannedFolder) Message(_ context.Context, stream, id string) (admin.MessageInfo, error) {
-	if id != "o-1" {
+	last, next := at(12), at(13)
+	switch id {
+	case "o-1":
+	case "o-2":
+		return admin.MessageInfo{Stream: stream, ID: id, Group: "customer-7", Status: "accepted", Waiting: []admin.Wait{
+			{For: admin.WaitRetry, ID: "o-2", Tries: 3, Error: "handle message: no\x1b[2J", Last: &last, Next: &next},
+		}}, nil
+	case "o-3":
+		return admin.MessageInfo{Stream: stream, ID: id, Status: "accepted", Waiting: []admin.Wait{{For: admin.WaitQueue, ID: "o-3", Queue: "ingress.fifo", Tries: 1}}}, nil
+	default:
 		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
 	}
 	reply := &admin.ReplyInfo{Status: 201}

@@ -96,10 +96,14 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 		Sources: []admin.SourceInfo{{Source: "s", Epoch: 1, Next: 4, Held: []admin.Range{{First: 5, Last: 7}}, Skipped: []admin.Range{}, GapSince: &since}},
 	}
 	group.SetState([]byte(`{"cents":3}`))
+	group.Waiting = []admin.Wait{{For: admin.WaitNumber, Source: "s", Epoch: 1, Sequence: 4, Since: &since}}
 	c := &canned{
-		stats:   admin.Stats{Streams: []admin.StreamStats{{Stream: "chat", Held: 3}}, Queues: []admin.QueueStats{{Queue: "dead", Visible: 2, DeadLetter: true}}}.Total(),
-		groups:  []admin.GroupInfo{group},
-		message: admin.MessageInfo{Stream: "chat", ID: "é", Status: "done", Reply: &admin.ReplyInfo{Status: 201}},
+		stats:  admin.Stats{Streams: []admin.StreamStats{{Stream: "chat", Held: 3}}, Queues: []admin.QueueStats{{Queue: "dead", Visible: 2, DeadLetter: true}}}.Total(),
+		groups: []admin.GroupInfo{group},
+		message: admin.MessageInfo{
+			Stream: "chat", ID: "é", Status: "committed", Reply: &admin.ReplyInfo{Status: 201},
+			Waiting: []admin.Wait{{For: admin.WaitDestination, ID: "m1", Destination: "shop", Number: 12, Tries: 2, Error: "no", Status: 400, Last: &since, Next: &since}},
+		},
 		letters: []admin.DeadLetter{{Queue: "dead", Reason: "unknown", Stream: "chat", ID: "x", Sent: since, MessageID: "m"}},
 	}
 	c.letters[0].Content = &admin.Content{Headers: map[string]string{"a": "b"}}

@@ -98,6 +98,8 @@ type GroupInfo struct {
 	State       json.RawMessage `json:"state,omitempty"`
 	StateBase64 []byte          `json:"state_base64,omitempty"`
 	Expires     *time.Time      `json:"expires,omitempty"`
+	// Waiting says for what the group waits. It is set for one group, not in a list of groups.
+	Waiting []Wait `json:"waiting,omitempty"`
 }
 
 // SetState stores a handler's state in State or StateBase64.
@@ -152,8 +154,11 @@ func (r *Range) UnmarshalJSON(data []byte) error {
 // MessageInfo describes one message.
 type MessageInfo struct {
 	Stream string `json:"stream"`
-	ID     string `json:"id"`
-	Group  string `json:"group,omitempty"`
+	// ID is empty if only the message's hash is known.
+	ID string `json:"id"`
+	// Hash is the message's name in the log, see [record.Message.Hash].
+	Hash  string `json:"hash,omitempty"`
+	Group string `json:"group,omitempty"`
 	// Status is accepted, held, committed, done, rejected or deleted.
 	Status string `json:"status"`
 	// Reason is why the message was rejected.
@@ -162,6 +167,9 @@ type MessageInfo struct {
 	Detail  string     `json:"detail,omitempty"`
 	Reply   *ReplyInfo `json:"reply,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
+	// Waiting says for what the message waits. It is empty if it is done or refused, or if nothing
+	// is known to keep it.
+	Waiting []Wait `json:"waiting,omitempty"`
 }
 
 // ReplyInfo is the reply that is stored with a message.

@@ -286,8 +286,9 @@ func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
 			return err
 		}
 		seq := binary.BigEndian.Uint64(key[len(key)-8:])
-		out = append(out, q.delivery(&r, seq, q.receives(seq)))
-		return nil
+		receives, err := q.receives(seq)
+		out = append(out, q.delivery(&r, seq, receives))
+		return err
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, fmt.Errorf("peek: %w", err)
@@ -295,12 +296,23 @@ func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
 	return out, nil
 }
 
-// receives returns how often this process has received a message.
-func (q *Queue) receives(seq uint64) uint32 {
+// receives returns how often a message was received, also by an earlier process.
+func (q *Queue) receives(seq uint64) (uint32, error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e := q.index.received[seq]; e != nil {
-		return e.receives
+	e := q.index.received[seq]
+	if e != nil {
+		defer q.mu.Unlock()
+		return e.receives, nil
 	}
-	return 0
+	q.mu.Unlock()
+	data, closer, err := q.db.Get(q.key(kindReceives, seq))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var r receivesRecord
+	err = decode(data, &r)
+	return r.Receives, errors.Join(err, closer.Close())
 }

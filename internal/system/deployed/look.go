@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
 )
 
 // Stats counts the unfinished work. It reads both tables from end to end.
@@ -101,24 +102,32 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 	if groups[0].Version == 0 {
 		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
 	}
-	return admin.InfoOf(&groups[0]), nil
+	info := admin.InfoOf(&groups[0])
+	info.Waiting = admin.Waits(&groups[0], nil)
+	return info, nil
 }
 
-// Message returns the state of one message, by one or two reads for each principal that is tried.
+// unregistered returns nothing, because the deployed functions do not keep what fails.
+func unregistered(record.GroupKey) []system.Wait { return nil }
+
+// Message returns the state of one message, by one to four reads for each principal that is tried.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
 	principals, err := s.principals(ctx)
 	if err != nil {
 		return admin.MessageInfo{}, err
 	}
 	for _, principal := range principals {
-		state, err := s.engine.Status(ctx, record.Message{Principal: principal, Stream: stream, ID: id})
+		m := record.Message{Principal: principal, Stream: stream, ID: id}
+		state, err := s.engine.Status(ctx, m)
 		switch {
 		case errors.Is(err, record.ErrNoStream):
 			return admin.MessageInfo{}, s.unknown(stream)
 		case err != nil:
 			return admin.MessageInfo{}, Explain(err)
 		case state.Status != admission.StatusUnknown:
-			return messageInfo(stream, id, state), nil
+			known, _ := s.engine.Stream(stream)
+			info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, unregistered)
+			return info, Explain(err)
 		}
 	}
 	return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w under the principals %q; name another one with --principal", id, stream, admin.ErrNotFound, principals)
@@ -133,16 +142,4 @@ func (s *System) principals(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return []string{own, ""}, nil
-}
-
-func messageInfo(stream, id string, state admission.State) admin.MessageInfo {
-	info := admin.MessageInfo{Stream: stream, ID: id, Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail}
-	if r := state.Reply; r != nil {
-		info.Reply = &admin.ReplyInfo{Status: r.Status, Header: r.Header}
-		info.Reply.SetBody(r.Body)
-	}
-	if !state.Token.Expires.IsZero() {
-		info.Expires = &state.Token.Expires
-	}
-	return info
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -54,38 +53,6 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 		out[i] = admin.InfoOf(&groups[i])
 	}
 	return out, nil
-}
-
-// Group returns one group.
-func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
-	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
-	if err != nil {
-		return admin.GroupInfo{}, err
-	}
-	if groups[0].Version == 0 {
-		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
-	}
-	return admin.InfoOf(&groups[0]), nil
-}
-
-// Message returns the state of one message.
-func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
-	state, err := s.engine.Status(ctx, record.Message{Stream: stream, ID: id})
-	if errors.Is(err, record.ErrNoStream) || err == nil && state.Status == admission.StatusUnknown {
-		return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
-	}
-	if err != nil {
-		return admin.MessageInfo{}, err
-	}
-	info := admin.MessageInfo{Stream: stream, ID: id, Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail}
-	if r := state.Reply; r != nil {
-		info.Reply = &admin.ReplyInfo{Status: r.Status, Header: r.Header}
-		info.Reply.SetBody(r.Body)
-	}
-	if !state.Token.Expires.IsZero() {
-		info.Expires = &state.Token.Expires
-	}
-	return info, nil
 }
 
 // Sweep looks at every group with unfinished work, publishes its pending effects, and deletes

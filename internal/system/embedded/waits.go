@@ -1,0 +1,83 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// maxSearched is how many messages of a queue are read to find one of them.
+const maxSearched = 10_000
+
+// Group returns one group, and for what it waits.
+func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
+	key := record.GroupKey{Stream: stream, Group: group}
+	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return admin.GroupInfo{}, err
+	}
+	failing := s.waiting.Of(key)
+	if groups[0].Version == 0 && len(failing) == 0 {
+		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
+	}
+	info := admin.InfoOf(&groups[0])
+	info.Waiting = admin.Waits(&groups[0], failing)
+	return info, nil
+}
+
+// Message returns the state of one message, and for what it waits.
+func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
+	m := record.Message{Stream: stream, ID: id}
+	known, ok := s.engine.Stream(stream)
+	if !ok {
+		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", stream, admin.ErrNotFound)
+	}
+	state, err := s.engine.Status(ctx, m)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	var queued *queue.Delivery
+	if state.Status == admission.StatusUnknown || state.Status == admission.StatusAccepted {
+		var decoded record.Message
+		if queued, decoded, err = s.queued(func(m *record.Message) bool { return m.Stream == stream && m.Identity() == id }); err != nil {
+			return admin.MessageInfo{}, err
+		}
+		switch {
+		case queued != nil: // a message that came by SQS has no token before it is processed
+			state.Status, state.Group = admission.StatusAccepted, decoded.GroupName()
+		case state.Status == admission.StatusUnknown:
+			return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
+		}
+	}
+	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, s.waiting.Of)
+	if err == nil && queued != nil && len(info.Waiting) == 0 {
+		info.Waiting = []admin.Wait{{For: admin.WaitQueue, ID: id, Queue: queued.Queue, Tries: queued.Receives}}
+	}
+	return info, err
+}
+
+// queued returns the first message in the ingress queues that matches, nil if there is none among
+// the oldest [maxSearched] of each.
+func (s *System) queued(match func(*record.Message) bool) (*queue.Delivery, record.Message, error) {
+	for _, q := range s.queues.all() {
+		if q != s.queues.ingress && q != s.queues.ingressFIFO {
+			continue
+		}
+		list, err := q.Peek(maxSearched)
+		if err != nil {
+			return nil, record.Message{}, err
+		}
+		for i := range list {
+			// a message that can't be decoded has no identity
+			if m, _, err := wire.FromQueue(&list[i], trusting()); err == nil && match(&m) {
+				return &list[i], m, nil
+			}
+		}
+	}
+	return nil, record.Message{}, nil
+}
