@@ -47,6 +47,10 @@ const (
 	ReasonDeleted    Reason = "deleted"     // the one-time request was deleted
 	ReasonGone       Reason = "gone"        // the destination answered 410 Gone
 	ReasonAttempts   Reason = "attempts"    // delivered too many times without success
+
+	// ReasonUndeliverable: the destination did not take the effect in the time of its retry policy,
+	// or an operator skipped it.
+	ReasonUndeliverable Reason = "undeliverable"
 )
 
 // An Outcome is the fate of one message of a batch.
@@ -63,14 +67,17 @@ const maxRejectText = 500
 
 // RejectText returns the detail of a refusal as callers may see it: at most 500 bytes, with control
 // characters escaped as in Go.
-func RejectText(detail string) string {
+func RejectText(detail string) string { return printable(detail, maxRejectText) }
+
+// printable returns a text of at most so many bytes, with control characters escaped as in Go.
+func printable(text string, most int) string {
 	var out strings.Builder
-	for _, r := range strings.ToValidUTF8(detail, "\uFFFD") {
+	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
 		text := string(r)
 		if unicode.IsControl(r) {
 			text = strings.Trim(strconv.QuoteRune(r), "'")
 		}
-		if out.Len()+len(text) > maxRejectText-len("…") {
+		if out.Len()+len(text) > most-len("…") {
 			out.WriteString("…")
 			break
 		}

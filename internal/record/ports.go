@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"log/slog"
 	"time"
 )
 
@@ -44,9 +45,7 @@ type Delivery struct {
 	Identity string
 	// Group is the group that sent the effect. Number is the effect's number there, or 0 for a
 	// message without a group record.
-	Stream string
-	// Group is the group that sent it; Number its number there, 0 for a message without a group
-	// record.
+	Stream      string
 	Group       string
 	Number      uint64
 	Incarnation uint64
@@ -58,7 +57,25 @@ type Delivery struct {
 	// Retention is how long the identity names this content if there is no group record. After that
 	// time the same id may be used for a different message.
 	Retention time.Duration
+	// Committed is about when the effect was committed, or redriven; zero if that is not known.
+	Committed time.Time
 	Effect    Effect
+}
+
+// LogAttrs returns what every log line about the delivery has: its stream, the hash of its group,
+// and its number there or, if it has none, the hash of its identity; and, if keys is true, the
+// identity itself.
+func (d *Delivery) LogAttrs(keys bool) []slog.Attr {
+	attrs := []slog.Attr{slog.String("stream", d.Stream), slog.String("group", GroupKey{d.Stream, d.Group}.String())}
+	if d.Number > 0 {
+		attrs = append(attrs, slog.Uint64("number", d.Number))
+	} else {
+		attrs = append(attrs, slog.String("hash", NewTokenKey("", d.Stream, d.Identity).Short()))
+	}
+	if keys {
+		attrs = append(attrs, slog.String("key", d.Identity))
+	}
+	return attrs
 }
 
 // A RefusedError says that a destination will never take a delivery.
@@ -68,6 +85,35 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string { return string(e.Reason) + ": " + e.Detail }
+
+// An AnswerError is the answer of a destination that did not take a delivery.
+type AnswerError struct {
+	// Status is that of HTTP.
+	Status int
+	// Text describes the status, such as "400 Bad Request".
+	Text string
+	// Body is the beginning of the answer's body, at most [MaxAnswer] bytes.
+	Body string
+}
+
+// MaxAnswer is how much of an answer's body is kept for people, in bytes.
+const MaxAnswer = 1 << 10
+
+// maxShown is how much of an answer's body errors show, in bytes: they are logged.
+const maxShown = 200
+
+// Error returns the status and up to 200 bytes of the body.
+func (e *AnswerError) Error() string { return "the answer is " + e.text(maxShown) }
+
+// Detail returns the status and the whole kept body.
+func (e *AnswerError) Detail() string { return e.text(MaxAnswer + len("…")) }
+
+func (e *AnswerError) text(most int) string {
+	if body := printable(e.Body, most); body != "" {
+		return e.Text + ": " + body
+	}
+	return e.Text
+}
 
 // Blobs keeps staged and published objects.
 type Blobs interface {

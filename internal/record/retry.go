@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"errors"
 	"time"
 )
 
@@ -69,4 +70,46 @@ func (r RetryPolicy) Tries() int {
 	}
 	needed := int(3*(r.For/r.Max)) + 64 // 64 for the pauses before Max is reached
 	return max(MinTries, min(needed, int(24*24*time.Hour/r.Max)))
+}
+
+// ErrUntried says that a sender did not try a delivery, for example because its destination was
+// failing a moment ago. It wraps the reason.
+var ErrUntried = errors.New("not tried")
+
+// A LaterError says that a delivery failed, and when it is to be tried next.
+type LaterError struct {
+	At  time.Time
+	Err error // of the last try
+}
+
+func (e *LaterError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the last try.
+func (e *LaterError) Unwrap() error { return e.Err }
+
+// NextTry returns the earliest time of the [LaterError]s that err wraps, or the zero time if there is
+// none. It reports whether err has no other reason: nothing but them, and deliveries behind them.
+func NextTry(err error) (at time.Time, only bool) {
+	only = true
+	var walk func(error)
+	walk = func(err error) {
+		if later, ok := err.(*LaterError); ok { //nolint:errorlint // walks the tree itself
+			if at.IsZero() || later.At.Before(at) {
+				at = later.At
+			}
+			return
+		}
+		switch x := err.(type) { //nolint:errorlint // walks the tree itself
+		case interface{ Unwrap() error }:
+			walk(x.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, err := range x.Unwrap() {
+				walk(err)
+			}
+		default:
+			only = only && err == ErrBlocked //nolint:errorlint // walks the tree itself
+		}
+	}
+	walk(err)
+	return at, only && !at.IsZero()
 }

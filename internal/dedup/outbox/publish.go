@@ -151,7 +151,10 @@ func (p *Publisher) published(pub *publication) []record.Token {
 	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(retention)}
 	for _, s := range pub.list {
 		if s.Err != nil {
-			pub.err = errors.Join(pub.err, s.Err)
+			// of many effects behind a failed one, one error is enough
+			if pub.err == nil || !errors.Is(s.Err, record.ErrBlocked) {
+				pub.err = errors.Join(pub.err, s.Err)
+			}
 			continue
 		}
 		c.Sent[s.number] = append(c.Sent[s.number], record.Sent{Effect: s.effect, To: s.To})

@@ -1,11 +1,13 @@
 package webhook
 
 import (
-	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A breaker is a circuit breaker: it rejects requests to a failing destination, so that a publisher
@@ -24,8 +26,8 @@ type breaker struct {
 
 // The errors of deliveries that were not sent.
 var (
-	errProbing = errors.New("destination is failing; another request is probing it")
-	errPausing = errors.New("destination is failing; it is left alone until the next probe")
+	errProbing = fmt.Errorf("%w: destination is failing; another request is probing it", record.ErrUntried)
+	errPausing = fmt.Errorf("%w: destination is failing; it is left alone until the next probe", record.ErrUntried)
 )
 
 // newPauses returns pauses of 0.5 s, then twice as long each time up to 30 s, plus or minus half.

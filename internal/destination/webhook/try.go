@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -88,7 +89,7 @@ func (t *turn) try(ctx context.Context, d *record.Delivery) error {
 	case probe && wait > 0, !probe && t.breaker.failing(): // the failure began during the wait
 		return backoff.Permanent(errPausing)
 	case wait > 0:
-		return later(errors.New("the destination asked to be left alone for now"), wait)
+		return later(fmt.Errorf("%w: the destination asked to be left alone for now", record.ErrUntried), wait)
 	}
 	if err = t.post(ctx, d); err != nil && probe {
 		return backoff.Permanent(err)
@@ -107,18 +108,19 @@ func (t *turn) post(ctx context.Context, d *record.Delivery) error {
 		return withoutURL(err)
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // to reuse the connection
-	return t.judge(response)
+	body, _ := io.ReadAll(io.LimitReader(response.Body, record.MaxAnswer)) // as much as arrives
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer-record.MaxAnswer) // to reuse the connection
+	return t.judge(response, body)
 }
 
 // judge returns nil if the response says that the delivery is done.
-func (t *turn) judge(response *http.Response) error {
+func (t *turn) judge(response *http.Response, body []byte) error {
 	code := response.StatusCode
 	if code >= 200 && code < 300 {
 		t.breaker.succeeded()
 		return nil
 	}
-	err := fmt.Errorf("the answer is %d %s", code, http.StatusText(code))
+	err := &record.AnswerError{Status: code, Text: strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code)), Body: string(body)}
 	switch {
 	case code == http.StatusGone:
 		return backoff.Permanent(t.refused())

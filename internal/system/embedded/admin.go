@@ -59,6 +59,7 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 // expired records.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
+	s.pipeline.Hasten()
 	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
 		if len(g.Pending) == 0 && !g.HasHeld() {

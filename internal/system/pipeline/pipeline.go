@@ -8,6 +8,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -56,6 +57,7 @@ type Pipeline struct {
 
 	cfg     Config
 	streams []record.Stream
+	patient []*retry.Sender // the destinations, by their retry policies
 }
 
 // New makes the engine of the configured and the declared streams. It receives nothing. The error

@@ -1,6 +1,15 @@
 package pipeline
 
-import "github.com/effectively-once/once/internal/record"
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/destination/retry"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
 
 // messageRetry returns the policy for messages of a stream.
 func (p *Pipeline) messageRetry(stream string) record.RetryPolicy {
@@ -32,4 +41,51 @@ func (p *Pipeline) effectRetry(stream, to string) record.RetryPolicy {
 		out.First, out.Max, out.For = min(out.First, x.First), min(out.Max, x.Max), max(out.For, x.For)
 	}
 	return out
+}
+
+// byPolicy returns a sender that sends by the retry policy of the destination. It logs and registers
+// each failed try.
+func (p *Pipeline) byPolicy(name string, d config.Destination, inner record.Sender) record.Sender {
+	s := retry.New(inner, retry.Options{
+		Policy:  d.Retry.Std(),
+		Failed:  func(t retry.Try) { p.failed(name, &t) },
+		Settled: func(d *record.Delivery) { p.cfg.Waiting.Settled(waitOf(name, d)) },
+		Now:     p.cfg.Now,
+	})
+	p.patient = append(p.patient, s)
+	return s
+}
+
+// Hasten ends the pauses of all failing effects: an operator asks for a try now.
+func (p *Pipeline) Hasten() {
+	for _, s := range p.patient {
+		s.Hasten()
+	}
+}
+
+func (p *Pipeline) failed(to string, t *retry.Try) {
+	d := t.Delivery
+	w := waitOf(to, d)
+	w.Try, w.Error, w.Status, w.Last, w.Next = t.Number, t.Err.Error(), t.Status(), t.At, t.Next
+	p.cfg.Waiting.Failed(w)
+	attrs := append(d.LogAttrs(p.cfg.LogKeys), slog.String("destination", to))
+	if status := t.Status(); status != 0 {
+		attrs = append(attrs, slog.Int("status", status))
+	}
+	attrs = append(attrs, slog.Any("error", t.Err), slog.Int("try", t.Number))
+	level, text := slog.LevelWarn, "effect to be sent again"
+	switch {
+	case t.Next.IsZero():
+		level, text = slog.LevelError, "effect undeliverable: it becomes a dead letter"
+	case errors.Is(t.Err, record.ErrUntried):
+		level = slog.LevelDebug
+		fallthrough
+	default:
+		attrs = append(attrs, slog.Time("next", t.Next))
+	}
+	p.cfg.Log.LogAttrs(context.Background(), level, text, attrs...)
+}
+
+func waitOf(to string, d *record.Delivery) system.Wait {
+	return system.Wait{Group: record.GroupKey{Stream: d.Stream, Group: d.Group}, ID: d.Identity, Destination: to, Number: d.Number}
 }

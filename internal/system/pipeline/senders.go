@@ -23,7 +23,7 @@ func (p *Pipeline) senders() (map[string]record.Sender, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("open destination %s: %w", name, err))
 		case sender != nil:
-			senders[name] = p.cfg.Watch.Sender(name, string(d.Kind()), sender)
+			senders[name] = p.byPolicy(name, d, p.cfg.Watch.Sender(name, string(d.Kind()), sender))
 		}
 	}
 	return senders, errors.Join(errs...)

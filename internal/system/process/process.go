@@ -194,7 +194,7 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 		case behind && d.fate != moved:
 			out[i] = queue.Disposition{Retry: true, Pause: pauses[d.received.Group]}
 		case !behind && d.fate == again:
-			out[i] = queue.Disposition{Retry: true, Pause: h.options.Retry(d.message.Stream).Pause(d.received.Receives, h.options.Random)}
+			out[i] = queue.Disposition{Retry: true, Pause: h.pause(d)}
 			pauses[d.received.Group] = out[i].Pause
 			h.failed(d, out[i].Pause)
 		case !behind:
@@ -204,11 +204,22 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 	return out
 }
 
+// pause returns the pause after a failed try. An effect that is sent with its message, and is to be
+// sent later, decides.
+func (h *Handler) pause(d *delivery) time.Duration {
+	if at, only := record.NextTry(d.outcome.Err); only {
+		return max(at.Sub(h.options.Now()), time.Millisecond)
+	}
+	return h.options.Retry(d.message.Stream).Pause(d.received.Receives, h.options.Random)
+}
+
 // failed logs and registers a failed try.
 func (h *Handler) failed(d *delivery, pause time.Duration) {
 	now, m := h.options.Now(), &d.message
-	h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(m.LogAttrs(h.options.LogKeys),
-		slog.Int("try", d.received.Receives), slog.Any("error", d.outcome.Err), slog.Duration("pause", pause))...)
+	if _, sending := record.NextTry(d.outcome.Err); !sending { // a failed send is logged by itself
+		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(m.LogAttrs(h.options.LogKeys),
+			slog.Int("try", d.received.Receives), slog.Any("error", d.outcome.Err), slog.Duration("pause", pause))...)
+	}
 	if d.valid {
 		h.options.Waiting.Failed(system.Wait{
 			Group: m.GroupKey(), ID: m.Identity(), Try: d.received.Receives, Error: d.outcome.Err.Error(), Last: now, Next: now.Add(pause),

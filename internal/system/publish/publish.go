@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -39,7 +40,8 @@ type Options struct {
 	// block. Defaults to nothing.
 	Observe func(record.Event)
 	// Retry returns the policy for effects of a stream to a destination; the destination is empty
-	// if pending effects of a group failed. Defaults to [record.EffectRetry].
+	// for a group. It sets the pause after a failure that is not a [record.LaterError], which has
+	// its own. Defaults to [record.EffectRetry].
 	Retry func(stream, to string) record.RetryPolicy
 	// Random returns a number in [0, n). Defaults to [rand.Int64N].
 	Random func(n int64) int64
@@ -126,6 +128,8 @@ func (h *Handler) deliver(ctx context.Context, all []work) {
 			w.err = fmt.Errorf("an earlier effect of the group failed: %w", before)
 			continue
 		}
+		d.Committed = w.received.Sent
+		ctx := retry.WithReceives(ctx, map[record.GroupKey]int{w.trigger.Group: w.received.Receives})
 		if w.err = h.engine.Deliver(ctx, w.trigger.To, *d); w.err != nil && d.Number > 0 {
 			failed[way] = w.err
 		}
@@ -151,7 +155,7 @@ func redriven(all []work) []*work {
 // publish publishes each group once, even if several triggers name it.
 func (h *Handler) publish(ctx context.Context, all []work) {
 	var groups []record.GroupKey
-	place := map[record.GroupKey]int{}
+	place, receives := map[record.GroupKey]int{}, map[record.GroupKey]int{}
 	for i := range all {
 		w := &all[i]
 		if w.err != nil || w.trigger.Delivery != nil {
@@ -161,11 +165,12 @@ func (h *Handler) publish(ctx context.Context, all []work) {
 			place[w.trigger.Group] = len(groups)
 			groups = append(groups, w.trigger.Group)
 		}
+		receives[w.trigger.Group] = max(receives[w.trigger.Group], w.received.Receives)
 	}
 	if len(groups) == 0 {
 		return
 	}
-	errs := h.engine.Publish(ctx, groups)
+	errs := h.engine.Publish(retry.WithReceives(ctx, receives), groups)
 	for i := range all {
 		if w := &all[i]; w.err == nil && w.trigger.Delivery == nil {
 			w.err = errs[place[w.trigger.Group]]
@@ -188,13 +193,28 @@ func (h *Handler) report(deliveries []queue.Delivery, all []work) []queue.Dispos
 		}
 		pause, known := pauses[w.received.Group]
 		if !behind || !known {
-			pause = h.options.Retry(w.trigger.Group.Stream, w.trigger.To).Pause(w.received.Receives, h.options.Random)
+			pause = h.pause(w)
 			pauses[w.received.Group] = pause
-			h.logFailure(w, pause)
 		}
 		out[i] = queue.Disposition{Retry: true, Pause: pause}
 	}
 	return out
+}
+
+// pause returns the pause after a failure, and logs it. If the failures are effects to be sent later,
+// the earliest of them decides, and each try is logged already.
+func (h *Handler) pause(w *work) time.Duration {
+	at, only := record.NextTry(w.err)
+	later := max(at.Sub(h.options.Now()), time.Millisecond)
+	if only {
+		return later
+	}
+	pause := h.options.Retry(w.trigger.Group.Stream, w.trigger.To).Pause(w.received.Receives, h.options.Random)
+	if !at.IsZero() {
+		pause = min(pause, later)
+	}
+	h.logFailure(w, pause)
+	return pause
 }
 
 // observe reports the age of a group's pending effects: the time since its trigger was sent, which

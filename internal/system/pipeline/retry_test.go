@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// A picky destination takes deliveries in order, up to one that it answers with 400.
+type picky struct {
+	ledger
+	bad string // a body
+}
+
+func (p *picky) Send(ctx context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	for i, d := range deliveries {
+		switch {
+		case i > 0 && errs[i-1] != nil:
+			errs[i] = errs[i-1]
+		case string(d.Effect.Body) == p.bad:
+			errs[i] = &record.AnswerError{Status: 400, Text: "400 Bad Request", Body: "field x missing"}
+		default:
+			p.ledger.Send(ctx, deliveries[i:i+1])
+		}
+	}
+	return errs
+}
+
+const picking = `
+streams:
+  orders: {destinations: [shop]}
+destinations:
+  shop: {file: shop.jsonl, retry: {first: 1s, max: 4s, for: 1m}}
+`
+
+// publishing is a pipeline with pending effects, and the publish queue's consumer.
+type publishing struct {
+	*world
+	*Pipeline
+	shop    *picky
+	waiting *system.Waiting
+	log     *bytes.Buffer
+}
+
+// newPublishing commits messages 1 to n of group g; the destination does not take message 1.
+func newPublishing(t *testing.T, n int) *publishing {
+	t.Helper()
+	x := &publishing{world: newWorld(t), shop: &picky{bad: "1"}, waiting: system.NewWaiting(), log: &bytes.Buffer{}}
+	p, err := New(Config{
+		Config: parsed(t, picking), Store: memstore.New(x.clock), Ports: x.ports(), Open: opener(x.shop), Trusted: []string{wire.Sender},
+		Waiting: x.waiting, Now: x.clock, Log: slog.New(slog.NewTextHandler(x.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Pipeline = p
+	for i := range n {
+		if out := p.Engine.Process(t.Context(), []record.Message{message("orders", "g", strconv.Itoa(i+1))}); out[0].Kind != record.Processed {
+			t.Fatal(out)
+		}
+	}
+	return x
+}
+
+// publish receives once, as an event source mapping does, and returns how many triggers are retried.
+func (x *publishing) publish() (retried int) {
+	x.t.Helper()
+	q := x.queues["publish.fifo"]
+	batch, err := q.Receive(x.t.Context(), 100, time.Minute, 0)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	for i, d := range x.Publish().Handle(x.t.Context(), batch) {
+		if d.Retry {
+			retried++
+			err = q.ChangeVisibility(x.t.Context(), batch[i].Receipt, d.Pause)
+		} else {
+			err = q.Delete(x.t.Context(), []string{batch[i].Receipt})[0]
+		}
+		if err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	return retried
+}
+
+func TestAFailingEffectIsRegisteredAndLoggedOnceATryHoweverManyWaitBehindIt(t *testing.T) {
+	x := newPublishing(t, 200)
+	for range 30 { // a receive each half second
+		x.publish()
+		x.now = x.now.Add(500 * time.Millisecond)
+	}
+	tries := 0
+	for line := range strings.Lines(x.log.String()) {
+		tries++
+		for _, part := range []string{"stream=orders", "group=orders#", "number=1 ", "destination=shop", "status=400", "field x missing", fmt.Sprintf("try=%d ", tries), "next="} {
+			if !strings.Contains(line, part) {
+				t.Errorf("no %s in %.300s", part, line)
+			}
+		}
+		if len(line) > 400 {
+			t.Errorf("a line of %d bytes", len(line))
+		}
+	}
+	if tries < 4 || tries > 13 {
+		t.Errorf("%d lines in 15 seconds, with pauses of 0.5 to 4 seconds", tries)
+	}
+	waits := x.waiting.All()
+	if len(waits) != 1 {
+		t.Fatalf("%d failures are registered", len(waits))
+	}
+	want := system.Wait{
+		Group: record.GroupKey{Stream: "orders", Group: "g"}, ID: "orders/g/1", Destination: "shop", Number: 1, Try: tries, Status: 400,
+		Error: "the answer is 400 Bad Request: field x missing", Last: waits[0].Last, Next: waits[0].Next,
+	}
+	if d := cmp.Diff(want, waits[0]); d != "" || !waits[0].Next.After(waits[0].Last) {
+		t.Errorf("registered (-want +got):\n%s", d)
+	}
+	x.shop.bad = ""
+	for range 20 {
+		x.publish()
+		x.now = x.now.Add(500 * time.Millisecond)
+	}
+	if waits := x.waiting.All(); len(x.shop.lines) != 200 || len(waits) > 0 {
+		t.Errorf("recovered: %d effects are sent, and registered: %v", len(x.shop.lines), waits)
+	}
+}
