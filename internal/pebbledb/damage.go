@@ -44,7 +44,7 @@ func (e *DamageError) Error() string {
 	return what + "; acknowledged messages would be missing: " + advice
 }
 
-const advice = "restore the data folder from a backup, or start with --accept-loss to go on with what is left"
+const advice = "restore the data folder from a backup, or start with --accept-loss (AcceptLoss in Go) to go on with what is left"
 
 // Unwrap implements the interface of package errors.
 func (e *DamageError) Unwrap() error { return pebble.ErrCorruption }
@@ -131,9 +131,9 @@ func withoutList(files vfs.FS, dir string, names []string, why error, readOnly b
 	case readOnly && !exists:
 		return nil, pebble.ErrDBDoesNotExist
 	case exists:
-		d := Damage{Path: files.PathJoin(dir, syncedName), name: syncedName, What: "was removed: without it, nobody knows whether the logs beside it are complete"}
+		d := Damage{Path: files.PathJoin(dir, syncedName), name: syncedName, What: "was removed: without it, it is unknown whether the logs beside it are complete"}
 		if errors.Is(why, errUnreadable) {
-			d.What = "is damaged: without it, nobody knows whether the logs beside it are complete"
+			d.What = "is damaged: without it, it is unknown whether the logs beside it are complete"
 		}
 		if lost == nil || readOnly {
 			return nil, &DamageError{Damage: []Damage{d}}
