@@ -204,10 +204,17 @@ func costPage(bills []bill) string {
 	var b strings.Builder
 	b.WriteString(`# What a message costs
 
-Counted by a test of the engine (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page), for each message of a batch, until its effects are
-published: calls to the store; requests, as DynamoDB counts them (a call that reads groups and tokens is two, a write of marks is one for 25); records written.
-Messages by HTTP on a stream that admits by key or token cost one call, one request and one write more, at the door. Held messages cost two writes more, and their
-commits are transactions. Another delivery of a held message costs a commit. Nobody else is at work: a lost race costs a load and a commit more.
+A new message costs two to five store calls and one to three writes, and less in a batch. A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
+A test of the engine counts (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page). No other worker is active: a lost race costs one load and one commit more.
+
+- **Store calls**: calls to the store.
+- **Requests**: requests as DynamoDB counts them. A call that reads groups and tokens is two requests; a call that marks tokens done is one request for each 25 tokens.
+- **Writes**: records written.
+
+Not in the table:
+
+- A message by HTTP, on a stream with the admission key or token, costs one call, one request and one write more, because the server issues its token first.
+- A held message costs two writes more, and its commits are transactions. Another delivery of a held message costs a commit.
 
 | admission | effects | batch | store calls | requests | writes |
 |---|---|---|---|---|---|
@@ -217,11 +224,11 @@ commits are transactions. Another delivery of a held message costs a commit. Nob
 		fmt.Fprintf(&b, "| %s | %s | %s | %.1f | %.1f | %.1f |\n", x.stream, x.effects, x.batch, float64(x.calls)/n, float64(x.requests)/n, float64(x.writes)/n)
 	}
 	b.WriteString(`
-"After another of its group", a message by key or token without effects looks up the token of the one before it, to take its entry out of the record: that is the fifth request.
+The fifth request in "after another of its group": a message by key or token without effects looks up the token of the previous message, to remove its entry from the record.
 
-On DynamoDB a record written is a unit for each KiB of its item, before or after, whichever is larger. The item of a group has its state, its senders and what is pending. Ten messages of one group with an
-effect of 30 bytes each fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)): a batch of them is a unit for the commit and a unit for the clear, 0.2 for each message, effects
-included. [Performance](performance.md#on-dynamodb) has the units of every case as DynamoDB reports them.
+On DynamoDB, a record written costs one unit for each KiB of its item, before or after the write, whichever is larger. The item of a group holds its state, its senders and what is pending.
+Ten messages of one group, with an effect of 30 bytes each, fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)). So a batch of them costs one unit for the commit and one for
+the clear: 0.2 for each message, with its effect. [Performance](performance.md#on-dynamodb) has the units of every case as DynamoDB reports them.
 `)
 	return b.String()
 }
