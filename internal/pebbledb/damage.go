@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // A Damage is a file of a database whose content differs from the synced content.
@@ -149,23 +150,80 @@ func (s *synced) accept(found []Damage, names []string, lost func(Damage)) error
 	if lost == nil || final {
 		return &DamageError{Damage: found, Final: final}
 	}
+	for i := range found {
+		if isMarker(found[i].name) { // it is empty: no data is lost with it
+			if err := s.restoreMarker(found[i].Path); err != nil {
+				return fmt.Errorf("restore %s: %w", found[i].Path, err)
+			}
+			found[i].What += ", and was restored: it is empty"
+		}
+	}
+	if err := s.keepFirstLogs(found, lost); err != nil {
+		return err
+	}
 	for _, d := range found {
-		if isMarker(d.name) { // it is empty: no data is lost with it
-			f, err := s.fs.Create(d.Path, vfs.WriteCategoryUnspecified)
-			if err == nil {
-				err = f.Close()
+		if !isMarker(d.name) {
+			if err := s.drop(d.name); err != nil {
+				return err
 			}
-			if err == nil {
-				err = syncFolder(s.fs, s.dir)
-			}
-			if err != nil {
-				return fmt.Errorf("restore %s: %w", d.Path, err)
-			}
-			d.What += ", and was restored: it is empty"
-		} else if err := s.drop(d.name); err != nil {
-			return err
 		}
 		lost(d)
+	}
+	return nil
+}
+
+func (s *synced) restoreMarker(path string) error {
+	f, err := s.fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return syncFolder(s.fs, s.dir)
+}
+
+// keepFirstLogs sets aside the logs after the first damaged one that is needed, and cuts that one
+// where it can't be read any more: the later records may depend on the lost ones.
+func (s *synced) keepFirstLogs(found []Damage, lost func(Damage)) error {
+	var names []string
+	for _, d := range found {
+		if isLog(d.name) {
+			names = append(names, d.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	replayed, some, err := s.firstReplayed(names)
+	if err != nil {
+		return err
+	}
+	first, damaged := wal.NumWAL(0), false
+	for i := range found {
+		number, _, ok := wal.ParseLogFilename(found[i].name)
+		switch {
+		case !ok:
+		case !some || number < replayed:
+			found[i].What += "; nothing is lost with it, because the tables contain its records"
+		case !damaged || number < first:
+			first, damaged = number, true
+		}
+	}
+	if !damaged {
+		return nil
+	}
+	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.dir})
+	if err != nil {
+		return err
+	}
+	if later := slices.IndexFunc(logs, func(log wal.LogicalLog) bool { return log.Num > first }); later >= 0 {
+		if err := s.leaveOut(logs[later:], lost); err != nil {
+			return err
+		}
+	}
+	if log, ok := logs.Get(first); ok {
+		return s.cutLog(log, lost)
 	}
 	return nil
 }

@@ -45,8 +45,8 @@ func (l *logs) openLocked(dir string, options *pebble.Options, lost func(Damage)
 		return nil, err
 	}
 	db, err := l.openPebble(dir, options)
-	if damaged(err) && lost != nil {
-		if err := salvage(l, dir, lost); err != nil {
+	if damaged(err) && lost != nil && !options.ReadOnly {
+		if err := list.salvage(lost); err != nil {
 			return nil, err
 		}
 		db, err = l.openPebble(dir, options)
