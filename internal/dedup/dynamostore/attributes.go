@@ -102,9 +102,9 @@ const stateKey = "STATE"
 // replyMark separates a token's key and the name of its reply.
 const replyMark = "#"
 
-// WaitingIndex is the index of the groups that hold messages: partition key held, sort key pk, keys
+// waitingIndex is the index of the groups that hold messages: partition key held, sort key pk, keys
 // only. It is sparse: a group without held messages is not in it, and costs nothing there.
-const WaitingIndex = "waiting"
+const waitingIndex = "waiting"
 
 // waitingShards spread the waiting groups over partitions, each of which is limited to 1,000 writes
 // a second.

@@ -15,7 +15,7 @@ func Schema(t Tables) []*dynamodb.CreateTableInput {
 	groups := schema(t.Groups, attrPK, attrSK)
 	groups.AttributeDefinitions = append(groups.AttributeDefinitions, types.AttributeDefinition{AttributeName: aws.String(attrHeld), AttributeType: types.ScalarAttributeTypeS})
 	groups.GlobalSecondaryIndexes = []types.GlobalSecondaryIndex{{
-		IndexName: aws.String(WaitingIndex), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
+		IndexName: aws.String(waitingIndex), Projection: &types.Projection{ProjectionType: types.ProjectionTypeKeysOnly},
 		KeySchema: []types.KeySchemaElement{
 			{AttributeName: aws.String(attrHeld), KeyType: types.KeyTypeHash},
 			{AttributeName: aws.String(attrPK), KeyType: types.KeyTypeRange},

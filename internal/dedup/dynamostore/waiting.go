@@ -30,7 +30,7 @@ func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 // waiting yields the groups of one shard, and reports whether to continue.
 func (s *Store) waiting(ctx context.Context, shard string, yield func(record.GroupKey, error) bool) bool {
 	in := &dynamodb.QueryInput{
-		TableName: &s.tables.Groups, IndexName: aws.String(WaitingIndex), KeyConditionExpression: aws.String("#held=:shard"),
+		TableName: &s.tables.Groups, IndexName: aws.String(waitingIndex), KeyConditionExpression: aws.String("#held=:shard"),
 		ExpressionAttributeNames: map[string]string{"#held": attrHeld}, ExpressionAttributeValues: item{":shard": str(shard)},
 	}
 	for {

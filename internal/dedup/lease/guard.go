@@ -19,7 +19,7 @@ type Store interface {
 
 // Defaults of [Config].
 const (
-	DefaultLease    = time.Minute
+	defaultLease    = time.Minute
 	DefaultMaxReply = 256 << 10
 )
 
@@ -28,7 +28,7 @@ type Config struct {
 	// Retention is how long the token of a done message, or of a crashed attempt, is kept. Defaults
 	// to [record.DefaultRetention].
 	Retention time.Duration
-	// Lease is how long a claim lasts without being extended. Defaults to [DefaultLease].
+	// Lease is how long a claim lasts without being extended. Defaults to 1 minute.
 	Lease time.Duration
 	// Heartbeat is the time between extensions, at most half a lease. Defaults to a third of it.
 	Heartbeat time.Duration
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 		c.Retention = record.DefaultRetention
 	}
 	if c.Lease <= 0 {
-		c.Lease = DefaultLease
+		c.Lease = defaultLease
 	}
 	if c.Heartbeat <= 0 || c.Heartbeat > c.Lease/2 {
 		c.Heartbeat = c.Lease / 3

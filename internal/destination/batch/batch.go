@@ -9,8 +9,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Entries is how many entries SQS, SNS and EventBridge accept in one request.
-const Entries = 10
+// maxEntries is how many entries SQS, SNS and EventBridge accept in one request.
+const maxEntries = 10
 
 // ErrBehind says that this delivery was not sent because an earlier one of its group failed.
 var ErrBehind = errors.New("an earlier delivery of the group failed")
@@ -31,7 +31,7 @@ type Service[E any] struct {
 	// Entry converts a delivery and returns the entry's size in bytes. An error settles the
 	// delivery, and stops its group unless it is a [*record.RefusedError].
 	Entry func(d *record.Delivery) (entry E, size int, err error)
-	// Put sends up to Entries entries in one request. It returns an error for each, or one for the
+	// Put sends up to maxEntries entries in one request. It returns an error for each, or one for the
 	// whole request.
 	Put func(ctx context.Context, entries []E) ([]error, error)
 	// Bytes limits the total size of a request's entries; a larger entry is sent alone.

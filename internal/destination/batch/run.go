@@ -48,7 +48,7 @@ func (r *run[E]) next() []int {
 			continue
 		}
 		full := len(indexes) > 0 && size+t.size > r.Bytes
-		if len(indexes) == Entries || full && !r.Ordered {
+		if len(indexes) == maxEntries || full && !r.Ordered {
 			break
 		}
 		busy[t.group] = busy[t.group] || r.Ordered && t.grouped

@@ -32,13 +32,13 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Principal is the principal of these messages. No external sender can have it, because front doors
+// ownPrincipal is the principal of these messages. No external sender can have it, because front doors
 // refuse principals that start with a tilde.
-const Principal = "~stream"
+const ownPrincipal = "~stream"
 
-// ErrUnnumbered says that a delivery without a number was sent to a stream with sequence admission.
+// errUnnumbered says that a delivery without a number was sent to a stream with sequence admission.
 // Streams that send to such a stream have to keep a group record.
-var ErrUnnumbered = errors.New("a stream with sequence admission takes no message without a number: its sender must keep a group record")
+var errUnnumbered = errors.New("a stream with sequence admission takes no message without a number: its sender must keep a group record")
 
 // A Queue accepts messages for the engine.
 type Queue interface {
@@ -108,13 +108,13 @@ type fate struct {
 // message converts a delivery.
 func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	m := record.Message{
-		Principal: Principal, Stream: s.target, ID: fit(s.id(d)), Group: d.Target,
+		Principal: ownPrincipal, Stream: s.target, ID: fit(s.id(d)), Group: d.Target,
 		ContentType: d.Effect.ContentType, Headers: d.Effect.Headers, Body: d.Effect.Body,
 	}
 	if d.Sequence > 0 {
 		m.Source, m.Epoch, m.Sequence = fit(d.Stream+"/"+d.Group), d.Incarnation, d.Sequence
 	} else if s.admission == record.BySequence {
-		return m, ErrUnnumbered
+		return m, errUnnumbered
 	}
 	if err := takes(&m); err != nil {
 		return m, &record.RefusedError{Reason: record.ReasonInvalid, Detail: err.Error()}

@@ -94,7 +94,7 @@ func TestADeliveryWithoutANumberGoesToStreamsThatNeedNone(t *testing.T) {
 	}
 	r = &recorder{}
 	errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d})
-	if !errors.Is(errs[0], ErrUnnumbered) || isRefused(errs[0]) || len(r.got) != 0 {
+	if !errors.Is(errs[0], errUnnumbered) || isRefused(errs[0]) || len(r.got) != 0 {
 		t.Errorf("%v, %+v", errs, r.got)
 	}
 }

@@ -108,7 +108,7 @@ func FuzzWhatIsSentArrives(f *testing.F) {
 		for _, admission := range []record.Admission{record.ByKey, record.BySequence, record.ByToken} {
 			r := &recorder{}
 			err := newSender(t, admission, r).Send(context.Background(), []record.Delivery{d})[0]
-			if errors.Is(err, ErrUnnumbered) && sequence == 0 {
+			if errors.Is(err, errUnnumbered) && sequence == 0 {
 				continue
 			}
 			if err != nil {

@@ -60,9 +60,9 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// New checks the URL, see [ValidURL]. It sends nothing.
+// New checks the URL, see validURL. It sends nothing.
 func New(target string, options Options) (*Sender, error) {
-	if err := ValidURL(target); err != nil {
+	if err := validURL(target); err != nil {
 		return nil, err
 	}
 	u, err := url.Parse(target)
@@ -99,9 +99,9 @@ func newTransport(concurrency int) http.RoundTripper {
 
 var errNoURL = errors.New("webhook URL must be absolute, with http or https and a host")
 
-// ValidURL checks that a text is an absolute http or https URL without user name, password or
+// validURL checks that a text is an absolute http or https URL without user name, password or
 // fragment. The error does not contain it.
-func ValidURL(text string) error {
+func validURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":

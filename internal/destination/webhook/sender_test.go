@@ -313,7 +313,7 @@ func TestOnlyAbsoluteHTTPURLsAreAccepted(t *testing.T) {
 		"https://shop.example/hook?x=1": true, "http://127.0.0.1:8080": true, "": false, "/hook": false, "shop.example/hook": false,
 		"ftp://shop.example": false, "https://": false, "https://:443/": false, "https://a:b@shop.example": false, "https://shop.example/#a": false, "http://%zz": false,
 	} {
-		if err := ValidURL(text); (err == nil) != ok {
+		if err := validURL(text); (err == nil) != ok {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

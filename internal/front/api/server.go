@@ -7,12 +7,12 @@ import (
 
 // Limits of [Server] on slow and on large callers.
 const (
-	ReadHeaderTimeout = 10 * time.Second // for the whole header
-	ReadTimeout       = 30 * time.Second // for header and body
-	IdleTimeout       = 2 * time.Minute  // between requests of one connection
-	// WriteTimeout runs from the end of the header: it is longer than reading, waiting ([MaxWait])
+	readHeaderTimeout = 10 * time.Second // for the whole header
+	readTimeout       = 30 * time.Second // for header and body
+	idleTimeout       = 2 * time.Minute  // between requests of one connection
+	// writeTimeout runs from the end of the header: it is longer than reading, waiting ([MaxWait])
 	// and answering take.
-	WriteTimeout   = ReadTimeout + MaxWait + 30*time.Second
+	writeTimeout   = readTimeout + MaxWait + 30*time.Second
 	MaxHeaderBytes = 32 << 10
 )
 
@@ -23,10 +23,10 @@ func Server(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
 		Handler:           h,
-		ReadHeaderTimeout: ReadHeaderTimeout,
-		ReadTimeout:       ReadTimeout,
-		WriteTimeout:      WriteTimeout,
-		IdleTimeout:       IdleTimeout,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// MaxKey is the longest key, in bytes.
-const MaxKey = 256
+// maxKey is the longest key, in bytes.
+const maxKey = 256
 
 // A MalformedError reports why a key is malformed, in words for the sender.
 type MalformedError struct{ Detail string }
@@ -46,8 +46,8 @@ func parse(value string) (string, error) {
 	switch {
 	case key == "":
 		return "", &MalformedError{"Idempotency-Key is empty."}
-	case len(key) > MaxKey:
-		return "", &MalformedError{fmt.Sprintf("Idempotency-Key is longer than %d bytes.", MaxKey)}
+	case len(key) > maxKey:
+		return "", &MalformedError{fmt.Sprintf("Idempotency-Key is longer than %d bytes.", maxKey)}
 	}
 	return key, nil
 }

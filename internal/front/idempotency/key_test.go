@@ -8,7 +8,7 @@ import (
 )
 
 func TestKey(t *testing.T) {
-	long := strings.Repeat("k", MaxKey)
+	long := strings.Repeat("k", maxKey)
 	for _, c := range []struct {
 		name   string
 		values []string
@@ -50,7 +50,7 @@ func FuzzKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		key, err := Key(http.Header{"Idempotency-Key": {value}})
-		if err == nil && (key == "" || len(key) > MaxKey) {
+		if err == nil && (key == "" || len(key) > maxKey) {
 			t.Errorf("%q gives the key %q", value, key)
 		}
 	})

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Base begins every type URI; the type's name follows. Each is an anchor of the page that documents
+// base begins every type URI; the type's name follows. Each is an anchor of the page that documents
 // the HTTP contract.
-const Base = "https://github.com/effectively-once/once/blob/main/docs/http.md#"
+const base = "https://github.com/effectively-once/once/blob/main/docs/http.md#"
 
 // A Type names a kind of problem. Names are stable: callers may decide by them.
 type Type string
@@ -48,7 +48,7 @@ func Types() []Type {
 }
 
 // URI returns the type's identifier, which is also the address of its documentation.
-func (t Type) URI() string { return Base + string(t) }
+func (t Type) URI() string { return base + string(t) }
 
 // Status returns the HTTP status of the type; 500 if the name is not one of the types.
 func (t Type) Status() int {

@@ -16,9 +16,9 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// Sender is the sender of every message that comes in here. Callers are not authenticated, so it
+// ownSender is the sender of every message that comes in here. Callers are not authenticated, so it
 // must never be a trusted sender.
-const Sender = "sqs-api"
+const ownSender = "sqs-api"
 
 // maxRequest bounds a request's bytes: a batch of the largest size whose every byte is escaped.
 const maxRequest = 7 << 20
@@ -38,7 +38,7 @@ type Config struct {
 	// Counts returns how many messages of a queue are visible, in flight and delayed. Defaults to
 	// returning 0.
 	Counts func(q queue.Queue) (visible, inFlight, delayed int)
-	// Trusted lists the trusted senders; New returns an error if Sender is among them.
+	// Trusted lists the trusted senders; New returns an error if ownSender is among them.
 	Trusted []string
 	// Log defaults to discarding.
 	Log *slog.Logger
@@ -60,8 +60,8 @@ func (c Config) validate() error {
 		return errors.New("both ingress queues and Stream are required")
 	case queue.FIFO(c.Ingress.Name()) || !queue.FIFO(c.IngressFIFO.Name()):
 		return errors.New("IngressFIFO must be first-in-first-out, and Ingress must not")
-	case slices.Contains(c.Trusted, Sender):
-		return fmt.Errorf("trusted senders must not include %q: anybody could take on another's identity", Sender)
+	case slices.Contains(c.Trusted, ownSender):
+		return fmt.Errorf("trusted senders must not include %q: anybody could take on another's identity", ownSender)
 	}
 	return nil
 }

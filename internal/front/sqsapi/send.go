@@ -181,7 +181,7 @@ func (e *entry) size() int {
 // message checks an entry against the rules of SQS and returns the message for the queue.
 func (e *entry) message(t target) (queue.Message, error) {
 	m := queue.Message{
-		Body: e.MessageBody, Group: e.MessageGroupID, DedupID: e.MessageDeduplicationID, Sender: Sender,
+		Body: e.MessageBody, Group: e.MessageGroupID, DedupID: e.MessageDeduplicationID, Sender: ownSender,
 		Delay: time.Duration(e.DelaySeconds) * time.Second, Attributes: map[string]string{},
 	}
 	switch {

@@ -118,7 +118,7 @@ func TestASentMessageArrivesAndTheAnswerIsWhatSDKsVerify(t *testing.T) {
 	out := s.ok("SendMessage", `{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/123/ingress","MessageBody":"hello","MessageAttributes":{
 		"once-stream":{"DataType":"String","StringValue":"orders"},"bin":{"DataType":"Binary","BinaryValue":"SGVsbG8="},"n":{"DataType":"Number.int","StringValue":"5"}}}`)
 	got := s.receive(s.standard)
-	if len(got) != 1 || got[0].ID != out["MessageId"] || got[0].Body != "hello" || got[0].Sender != Sender {
+	if len(got) != 1 || got[0].ID != out["MessageId"] || got[0].Body != "hello" || got[0].Sender != ownSender {
 		t.Fatalf("received %+v, answered %v", got, out)
 	}
 	if diff := cmp.Diff(map[string]string{"once-stream": "orders", "n": "5"}, got[0].Attributes); diff != "" {
@@ -174,7 +174,7 @@ func TestASenderCannotTakeOnAnIdentity(t *testing.T) {
 	if m, _, err := wire.FromQueue(&s.receive(s.standard)[0], wire.Defaults{Trusted: []string{wire.Sender}}); err != nil || m.Principal != "" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if _, err := New(Config{Ingress: s.standard, IngressFIFO: s.fifo, Stream: func(string) bool { return true }, Trusted: []string{Sender}}); err == nil {
+	if _, err := New(Config{Ingress: s.standard, IngressFIFO: s.fifo, Stream: func(string) bool { return true }, Trusted: []string{ownSender}}); err == nil {
 		t.Error("made a handler whose sender is trusted")
 	}
 }
@@ -373,7 +373,7 @@ func FuzzAnswer(f *testing.F) {
 				t.Fatal(err)
 			}
 			for _, d := range out {
-				if d.Sender != Sender {
+				if d.Sender != ownSender {
 					t.Fatalf("sent by %q", d.Sender)
 				}
 				q.Delete(t.Context(), []string{d.Receipt})

@@ -77,7 +77,7 @@ func cutBody(m *record.Message, over int) []string {
 }
 
 func cutDependencies(m *record.Message, _ int) []string {
-	size := len(FormatDependsOn(m.DependsOn))
+	size := len(formatDependsOn(m.DependsOn))
 	if m.DependsOn = nil; size == 0 {
 		return nil
 	}

@@ -57,9 +57,9 @@ func dependency(member httpsfv.Member) (uint64, bool) {
 	return 0, false
 }
 
-// FormatDependsOn is the inverse of ParseDependsOn, sorted by source. It leaves out the number 0,
+// formatDependsOn is the inverse of ParseDependsOn, sorted by source. It leaves out the number 0,
 // which is no dependency, and sources without a name.
-func FormatDependsOn(depends map[string]uint64) string {
+func formatDependsOn(depends map[string]uint64) string {
 	var b strings.Builder
 	for _, source := range slices.Sorted(maps.Keys(depends)) {
 		n := depends[source]

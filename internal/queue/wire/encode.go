@@ -46,7 +46,7 @@ func ToQueue(m record.Message) queue.Message {
 	put(AttrSource, m.Source, &x.Source)
 	put(AttrEpoch, number(m.Epoch), nil)
 	put(AttrSequence, number(m.Sequence), nil)
-	put(AttrDependsOn, FormatDependsOn(m.DependsOn), nil)
+	put(AttrDependsOn, formatDependsOn(m.DependsOn), nil)
 	attributes[AttrMeta] = encodeJSON(x)
 	return envelope(body, attributes, m.GroupKey())
 }

@@ -120,9 +120,9 @@ func FuzzParseDependsOn(f *testing.F) {
 			return
 		}
 		delete(depends, "")
-		again, err := ParseDependsOn([]string{FormatDependsOn(depends)})
+		again, err := ParseDependsOn([]string{formatDependsOn(depends)})
 		if err != nil {
-			t.Fatalf("%q: %v", FormatDependsOn(depends), err)
+			t.Fatalf("%q: %v", formatDependsOn(depends), err)
 		}
 		if diff := cmp.Diff(depends, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)

@@ -234,7 +234,7 @@ func TestDependenciesAreAStructuredFieldDictionary(t *testing.T) {
 }
 
 func TestADependencyWithoutASourceOrANumberIsLeftOut(t *testing.T) {
-	if got := FormatDependsOn(map[string]uint64{"": 1, "a": 2, "b": 0, "c": 3}); got != "a=2, c=3" {
+	if got := formatDependsOn(map[string]uint64{"": 1, "a": 2, "b": 0, "c": 3}); got != "a=2, c=3" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -17,7 +17,7 @@ type caller struct{ arn string }
 func (s *Stack) caller(ctx context.Context) (caller, error) {
 	out, err := s.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return caller{}, fmt.Errorf("ask who is calling: %w", Explain(err))
+		return caller{}, fmt.Errorf("ask who is calling: %w", explain(err))
 	}
 	return caller{arn: aws.ToString(out.Arn)}, nil
 }

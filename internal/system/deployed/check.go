@@ -80,7 +80,7 @@ func (s *Stack) checkTable(ctx context.Context, r *report, name string) {
 		r.expect(false, name, "table", "there is no such table")
 		return
 	case err != nil:
-		r.unknown(name, "table", Explain(err))
+		r.unknown(name, "table", explain(err))
 		return
 	}
 	r.expect(out.Table.TableStatus == types.TableStatusActive, name, "table", "is %s, not ACTIVE", out.Table.TableStatus)
@@ -123,7 +123,7 @@ func keys(schema []types.KeySchemaElement) []string {
 func (s *Stack) checkTTL(ctx context.Context, r *report, name string) {
 	out, err := s.dynamodb.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {
-		r.unknown(name, "time to live", Explain(err))
+		r.unknown(name, "time to live", explain(err))
 		return
 	}
 	d := out.TimeToLiveDescription
@@ -135,7 +135,7 @@ func (s *Stack) checkTTL(ctx context.Context, r *report, name string) {
 func (s *Stack) checkRecovery(ctx context.Context, r *report, name string) {
 	out, err := s.dynamodb.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
 	if err != nil {
-		r.unknown(name, "point-in-time recovery", Explain(err))
+		r.unknown(name, "point-in-time recovery", explain(err))
 		return
 	}
 	d := out.ContinuousBackupsDescription

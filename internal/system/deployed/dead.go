@@ -34,7 +34,7 @@ func (s *System) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([
 	out := []admin.DeadLetter{}
 	for _, q := range queues {
 		if out, err = list(ctx, q, trusted, o, out); err != nil {
-			return nil, Explain(err)
+			return nil, explain(err)
 		}
 	}
 	return out, nil

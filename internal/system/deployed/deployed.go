@@ -49,7 +49,7 @@ func (s *Stack) configurationOf(ctx context.Context, f function) ([]byte, error)
 	}
 	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &f.name})
 	if err != nil {
-		return nil, fmt.Errorf("find archive of function %s: %w", f.name, Explain(err))
+		return nil, fmt.Errorf("find archive of function %s: %w", f.name, explain(err))
 	}
 	if out.Code == nil || aws.ToString(out.Code.Location) == "" {
 		return nil, errors.New("the archive of the function can't be downloaded")

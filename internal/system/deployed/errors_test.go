@@ -113,7 +113,7 @@ func TestOnlyTriggersLeaveAClosedSystem(t *testing.T) {
 	p := ports{Ingress: name{q, "ingress"}, IngressFIFO: name{q, "ingress.fifo"}, Publish: q, PublishFIFO: q, Dead: name{q, "dead"}, DeadPublish: name{q, "dead-publish"}}.closed()
 	named["ingress"], named["ingress.fifo"], named["dead"], named["dead-publish"] = p.Ingress, p.IngressFIFO, p.Dead, p.DeadPublish
 	for name, q := range named {
-		if err := q.Send(t.Context(), []queue.Message{{Body: "x"}})[0].Err; !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), name) {
+		if err := q.Send(t.Context(), []queue.Message{{Body: "x"}})[0].Err; !errors.Is(err, errElsewhere) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s takes a message: %v", name, err)
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Stack) functions(ctx context.Context) ([]function, error) {
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list resources of stack %s: %w", s.Name, Explain(err))
+			return nil, fmt.Errorf("list resources of stack %s: %w", s.Name, explain(err))
 		}
 		for _, r := range page.StackResourceSummaries {
 			if aws.ToString(r.ResourceType) != "AWS::Lambda::Function" {
@@ -49,7 +49,7 @@ func (s *Stack) functions(ctx context.Context) ([]function, error) {
 func (s *Stack) function(ctx context.Context, name string) (function, error) {
 	c, err := s.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
 	if err != nil {
-		return function{}, fmt.Errorf("read configuration of function %s: %w", name, Explain(err))
+		return function{}, fmt.Errorf("read configuration of function %s: %w", name, explain(err))
 	}
 	f := function{name: name, arn: aws.ToString(c.FunctionArn), timeout: time.Duration(aws.ToInt32(c.Timeout)) * time.Second}
 	if c.Environment != nil {

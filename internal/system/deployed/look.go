@@ -21,7 +21,7 @@ import (
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
-		return admin.Stats{}, Explain(err)
+		return admin.Stats{}, explain(err)
 	}
 	queues, err := s.queueStats(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
 func (s *Stack) queueAttributes(ctx context.Context, url string) (map[string]string, error) {
 	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 	if err != nil {
-		return nil, fmt.Errorf("read attributes of queue %s: %w", path.Base(url), Explain(err))
+		return nil, fmt.Errorf("read attributes of queue %s: %w", path.Base(url), explain(err))
 	}
 	return out.Attributes, nil
 }
@@ -78,7 +78,7 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 	case errors.Is(err, record.ErrCorrupt):
 		s.passedOver(err)
 	case err != nil:
-		return nil, Explain(err)
+		return nil, explain(err)
 	}
 	out := make([]admin.GroupInfo, len(groups))
 	for i := range groups {
@@ -97,7 +97,7 @@ func (s *System) unknown(stream string) error {
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
 	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
 	if err != nil {
-		return admin.GroupInfo{}, Explain(err)
+		return admin.GroupInfo{}, explain(err)
 	}
 	if groups[0].Version == 0 {
 		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
@@ -123,11 +123,11 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 		case errors.Is(err, record.ErrNoStream):
 			return admin.MessageInfo{}, s.unknown(stream)
 		case err != nil:
-			return admin.MessageInfo{}, Explain(err)
+			return admin.MessageInfo{}, explain(err)
 		case state.Status != admission.StatusUnknown:
 			known, _ := s.engine.Stream(stream)
 			info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, unregistered)
-			return info, Explain(err)
+			return info, explain(err)
 		}
 	}
 	return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w under the principals %q; name another one with --principal", id, stream, admin.ErrNotFound, principals)

@@ -30,7 +30,7 @@ func (s *Stack) mappings(ctx context.Context, functions []function) ([]mapping, 
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("list event source mappings of function %s: %w", f.name, Explain(err))
+				return nil, fmt.Errorf("list event source mappings of function %s: %w", f.name, explain(err))
 			}
 			for _, m := range page.EventSourceMappings {
 				out = append(out, mapping{

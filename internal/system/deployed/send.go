@@ -123,7 +123,7 @@ func hopeless(err error) error {
 	switch {
 	case errors.As(err, &invalid):
 		return refusal(err)
-	case errors.As(Explain(err), &denied):
+	case errors.As(explain(err), &denied):
 		return denied
 	case errors.As(err, &gone):
 		return &DeniedError{"the ingress queue is gone: was the stack deleted or replaced?", err}

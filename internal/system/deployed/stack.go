@@ -136,7 +136,7 @@ func (s *Stack) find(ctx context.Context) error {
 	case errors.As(err, &refused) && refused.ErrorCode() == "ValidationError" && strings.Contains(refused.ErrorMessage(), "does not exist"), err == nil && len(out.Stacks) == 0:
 		return &SetupError{fmt.Sprintf("there is no stack %s in %s", s.Name, s.Region), "is the name right? Choose another account with --profile, another region with --region", nil}
 	case err != nil:
-		return fmt.Errorf("find stack %s: %w", s.Name, Explain(err))
+		return fmt.Errorf("find stack %s: %w", s.Name, explain(err))
 	}
 	if missing := s.Outputs.read(out.Stacks[0].Outputs); len(missing) > 0 {
 		return &SetupError{
@@ -147,9 +147,9 @@ func (s *Stack) find(ctx context.Context) error {
 	return nil
 }
 
-// Explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
+// explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
 // errors stay as they are.
-func Explain(err error) error {
+func explain(err error) error {
 	var refused smithy.APIError
 	if !errors.As(err, &refused) {
 		return err

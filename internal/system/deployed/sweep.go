@@ -25,7 +25,7 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 		info.Groups++
 		switch err := s.sweep(ctx, g); {
 		case errors.Is(err, errIdle):
-		case errors.Is(err, ErrElsewhere):
+		case errors.Is(err, errElsewhere):
 			waiting++
 		case err == nil:
 			info.Finished++
@@ -37,7 +37,7 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	})
 	if waiting == 0 || err != nil {
 		info.Failed += waiting
-		return info, Explain(err)
+		return info, explain(err)
 	}
 	if err := s.stack.drain(ctx); err != nil {
 		info.Failed += waiting
@@ -59,9 +59,9 @@ func (s *System) sweep(ctx context.Context, g *record.Group) error {
 	case !g.HasHeld():
 		return s.engine.Sweep(ctx, g.Key)
 	case !g.HasEffects():
-		return ErrElsewhere
+		return errElsewhere
 	}
-	return cmp.Or(s.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), ErrElsewhere)
+	return cmp.Or(s.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), errElsewhere)
 }
 
 func (s *System) notSwept(key record.GroupKey, err error) {
@@ -99,7 +99,7 @@ func (s *Stack) sweeper(ctx context.Context) (string, error) {
 	for _, f := range functions {
 		out, err := s.events.ListRuleNamesByTarget(ctx, &eventbridge.ListRuleNamesByTargetInput{TargetArn: &f.arn})
 		if err != nil {
-			return "", fmt.Errorf("find schedule of the sweep: %w", Explain(err))
+			return "", fmt.Errorf("find schedule of the sweep: %w", explain(err))
 		}
 		if len(out.RuleNames) > 0 {
 			return f.name, nil

@@ -118,14 +118,14 @@ type shut struct{ queue.Queue }
 func (s shut) Send(_ context.Context, messages []queue.Message) []queue.SendResult {
 	out := make([]queue.SendResult, len(messages))
 	for i := range out {
-		out[i].Err = fmt.Errorf("send to %s: %w", s.Name(), ErrElsewhere)
+		out[i].Err = fmt.Errorf("send to %s: %w", s.Name(), errElsewhere)
 	}
 	return out
 }
 
-// ErrElsewhere reports that a step is left to the deployed functions: they have the handlers, the
+// errElsewhere reports that a step is left to the deployed functions: they have the handlers, the
 // destinations and their secrets.
-var ErrElsewhere = errors.New("that is for the deployed functions to do")
+var errElsewhere = errors.New("that is for the deployed functions to do")
 
 // elsewhere declares every stream with a handler that does not run. The built-in one may differ
 // from the deployed one, and a message is processed one time only.
@@ -133,7 +133,7 @@ func (s *System) elsewhere() []system.Stream {
 	var out []system.Stream
 	for _, name := range s.options.Config.StreamNames() {
 		refuse := func(context.Context, *record.Attempt, record.Message) error {
-			return fmt.Errorf("run handler of stream %s: %w", name, ErrElsewhere)
+			return fmt.Errorf("run handler of stream %s: %w", name, errElsewhere)
 		}
 		out = append(out, system.Stream{Stream: record.Stream{Name: name, Handler: refuse}})
 	}
@@ -146,7 +146,7 @@ type nowhere struct{}
 func (nowhere) Send(_ context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
 	for i := range errs {
-		errs[i] = fmt.Errorf("send effect: %w", ErrElsewhere)
+		errs[i] = fmt.Errorf("send effect: %w", errElsewhere)
 	}
 	return errs
 }

@@ -20,7 +20,7 @@ func (s *Stack) do(ctx context.Context, function string, task system.Task, told 
 	}
 	out, err := s.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: payload})
 	if err != nil {
-		return fmt.Errorf("invoke function %s: %w", function, Explain(err))
+		return fmt.Errorf("invoke function %s: %w", function, explain(err))
 	}
 	if aws.ToString(out.FunctionError) != "" {
 		return fmt.Errorf("function %s failed: its log tells why", function)

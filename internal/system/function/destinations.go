@@ -12,8 +12,8 @@ import (
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
-// ErrDestination reports that the functions can't serve a kind of destination.
-var ErrDestination = errors.New("the functions have no such destination")
+// errDestination reports that the functions can't serve a kind of destination.
+var errDestination = errors.New("the functions have no such destination")
 
 // destination opens a destination, by shared if its kind is the same everywhere.
 func (c Clients) destination(_ string, d config.Destination, shared pipeline.Open) (record.Sender, error) {
@@ -27,6 +27,6 @@ func (c Clients) destination(_ string, d config.Destination, shared pipeline.Ope
 	case config.KindWebhook, config.KindStream:
 		return shared()
 	default:
-		return nil, fmt.Errorf("%w: %s %s belongs to a system that runs as one process", ErrDestination, d.Kind(), d.Target())
+		return nil, fmt.Errorf("%w: %s %s belongs to a system that runs as one process", errDestination, d.Kind(), d.Target())
 	}
 }

@@ -34,7 +34,7 @@ type Redriven struct {
 	Failures []deadletter.Failure `json:"failures,omitempty"`
 	// Until is for the next call: the beginning of the first one, by the clock of the functions.
 	Until time.Time `json:"until"`
-	// Done is false if time or [RedriveMost] ended the call. The dead letters that it received and
+	// Done is false if time or redriveMost ended the call. The dead letters that it received and
 	// left are then hidden for [deadletter.Visibility], so that the next call sees others.
 	Done bool `json:"done"`
 }
@@ -49,8 +49,8 @@ type Dropped struct {
 }
 
 const (
-	// RedriveMost is the largest number of dead letters that one call puts back or deletes.
-	RedriveMost = 1000
+	// redriveMost is the largest number of dead letters that one call puts back or deletes.
+	redriveMost = 1000
 	// deadWait makes SQS ask all of its servers: a receive without a wait may miss messages.
 	deadWait = time.Second
 	// releaseTime bounds returning the dead letters that stay. With the time for deleting, it is
@@ -72,7 +72,7 @@ func (s *System) deadQueues() map[string]string {
 }
 
 // redrive puts dead letters of one queue back, as this function, whose sender is trusted. It ends
-// with its context, at the task's Max, or at RedriveMost.
+// with its context, at the task's Max, or at redriveMost.
 func (s *System) redrive(ctx context.Context, task Task) (Redriven, error) {
 	w, options, err := s.walk(task)
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *System) walk(task Task) (*deadletter.Walk, deadletter.Options, error) {
 	if o.Until.IsZero() {
 		o.Until = s.now()
 	}
-	if task.Max <= 0 || task.Max > RedriveMost {
-		o.Max = RedriveMost
+	if task.Max <= 0 || task.Max > redriveMost {
+		o.Max = redriveMost
 	}
 	return &deadletter.Walk{Queue: q, Trusted: s.trusted, Wait: deadWait}, o, nil
 }

@@ -82,8 +82,8 @@ func TestADestinationThatTheFunctionsDoNotHaveIsAnErrorAtTheStart(t *testing.T) 
 		t.Fatal(err)
 	}
 	_, err = Open(Process, settings, clients, nil)
-	if !errors.Is(err, ErrDestination) {
-		t.Fatalf("got %v, want %v", err, ErrDestination)
+	if !errors.Is(err, errDestination) {
+		t.Fatalf("got %v, want %v", err, errDestination)
 	}
 	for _, name := range []string{"destination d", "out.jsonl"} {
 		if !strings.Contains(err.Error(), name) {

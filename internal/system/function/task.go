@@ -20,7 +20,7 @@ type Task struct {
 	// Reason and ID keep to dead letters that match. Default to all; a drop needs one of them.
 	Reason string `json:"reason,omitempty"`
 	ID     string `json:"id,omitempty"`
-	// Max is the largest number of dead letters to put back. Defaults to [RedriveMost], which is
+	// Max is the largest number of dead letters to put back. Defaults to 1000, which is
 	// also the most.
 	Max int `json:"max,omitempty"`
 	// Until keeps out messages that were sent later: the call before may have put them back, and

@@ -74,7 +74,7 @@ func New(cfg Config) (*Pipeline, error) {
 	for i := range streams {
 		streams[i].Handler = cfg.Watch.Handler(streams[i].Handler)
 	}
-	p := &Pipeline{cfg: cfg, streams: streams, Queues: NewQueues(cfg.Ports, streams, cfg.Now)}
+	p := &Pipeline{cfg: cfg, streams: streams, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
 	if err != nil {
 		return nil, err

@@ -38,8 +38,8 @@ type Queues struct {
 
 var _ record.Queues = (*Queues)(nil)
 
-// NewQueues returns the queues for the messages of streams.
-func NewQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queues {
+// newQueues returns the queues for the messages of streams.
+func newQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queues {
 	q := &Queues{ports: ports, numbered: map[string]bool{}, now: now}
 	for _, s := range streams {
 		q.numbered[s.Name] = s.Admission == record.BySequence

@@ -17,9 +17,9 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-// DeadlineMargin is the time before the function's deadline at which its handlers are cancelled, so
+// deadlineMargin is the time before the function's deadline at which its handlers are cancelled, so
 // that there is time left to dead-letter, to defer and to answer.
-const DeadlineMargin = 2 * time.Second
+const deadlineMargin = 2 * time.Second
 
 // Engine lists the methods of the engine that the function calls.
 type Engine interface {
@@ -116,7 +116,7 @@ func (h *Handler) read(deliveries []queue.Delivery) *batch {
 func (h *Handler) run(ctx context.Context, b *batch) {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-DeadlineMargin))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
 		defer cancel()
 	}
 	var valid []*delivery

@@ -145,7 +145,7 @@ func TestAHandlerThatHangsUntilTheDeadlineIsDeadLetteredWithItsReason(t *testing
 			t.Errorf("failed %q", got)
 		}
 		s.want(t, "process a b", "refuse a:attempts", "defer b")
-		want := map[string]time.Duration{"process": time.Minute - DeadlineMargin, "refuse": DeadlineMargin, "defer": DeadlineMargin}
+		want := map[string]time.Duration{"process": time.Minute - deadlineMargin, "refuse": deadlineMargin, "defer": deadlineMargin}
 		if diff := cmp.Diff(want, s.left); diff != "" {
 			t.Errorf("time left (-want +got):\n%s", diff)
 		}

@@ -19,9 +19,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// DeadlineMargin is the time before the function's deadline at which its work is cancelled, so that
+// deadlineMargin is the time before the function's deadline at which its work is cancelled, so that
 // sent effects can still be marked and the answer reaches the queue.
-const DeadlineMargin = 2 * time.Second
+const deadlineMargin = 2 * time.Second
 
 // Engine lists the methods of the engine that the function calls.
 type Engine interface {
@@ -96,7 +96,7 @@ type work struct {
 func (h *Handler) Handle(ctx context.Context, deliveries []queue.Delivery) []queue.Disposition {
 	if deadline, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-DeadlineMargin))
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
 		defer cancel()
 	}
 	trusted := wire.Defaults{Trusted: h.options.Trusted}

@@ -236,7 +236,7 @@ func TestWorkEndsAMarginBeforeTheDeadline(t *testing.T) {
 		defer cancel()
 		newHandler(s, nil).Handle(ctx, event(trigger("a")))
 		deadline, _ := s.ctx.Deadline()
-		if got := time.Until(deadline); got != time.Minute-DeadlineMargin {
+		if got := time.Until(deadline); got != time.Minute-deadlineMargin {
 			t.Errorf("%v left", got)
 		}
 	})

@@ -60,12 +60,12 @@ func Start(t *testing.T) *AWS {
 	for _, service := range []string{"CLOUDFORMATION", "LAMBDA", "STS", "EVENTBRIDGE"} {
 		t.Setenv("AWS_ENDPOINT_URL_"+service, server.URL)
 	}
-	Account(t)
+	credentials(t)
 	return a
 }
 
-// Account makes the environment that of somebody with credentials, whatever the machine has.
-func Account(t *testing.T) {
+// credentials makes the environment that of somebody with credentials, whatever the machine has.
+func credentials(t *testing.T) {
 	t.Helper()
 	for name, value := range map[string]string{ //nolint:gosec // nobody's credentials
 		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_SESSION_TOKEN": "", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "",

@@ -52,18 +52,18 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 	}
 	a.Functions["process"] = Function{
 		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("IngressQueueUrl", "IngressFifoQueueUrl"), Sweeps: true,
-		Invoke: Tasks(t, function.Process, environment, configuration),
+		Invoke: tasks(t, function.Process, environment, configuration),
 	}
 	a.Functions["publish"] = Function{
 		Timeout: 30, Environment: environment, Config: configuration, Queues: a.arns("PublishQueueUrl", "PublishFifoQueueUrl"),
-		Invoke: Tasks(t, function.Publish, environment, configuration),
+		Invoke: tasks(t, function.Publish, environment, configuration),
 	}
 	a.Functions["other"] = Function{Timeout: 900}
 	a.Outputs["ProcessFunction"], a.Outputs["PublishFunction"] = "process", "publish"
 }
 
-// Tasks is a function in this process, with an environment and the text of its configuration, that is opened for each invocation.
-func Tasks(t *testing.T, which function.Function, environment map[string]string, configuration string) func([]byte) any {
+// tasks is a function in this process, with an environment and the text of its configuration, that is opened for each invocation.
+func tasks(t *testing.T, which function.Function, environment map[string]string, configuration string) func([]byte) any {
 	t.Helper()
 	return func(payload []byte) any {
 		settings, err := function.ReadSettings(func(name string) string {
