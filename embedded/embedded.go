@@ -37,8 +37,8 @@ type Options struct {
 	Ready func(address string)
 	// Stdout receives the output of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
-	// AcceptLoss opens a folder even if a part of it was damaged or removed, and logs the loss.
-	// Without it, such a folder is an error.
+	// AcceptLoss opens a folder even if a part of it was damaged or removed, or if it is older than
+	// its output files, and logs the loss. Without it, such a folder is an error.
 	AcceptLoss bool
 	// Log defaults to discarding.
 	Log *slog.Logger

@@ -11,7 +11,7 @@ import (
 func damage(ctx context.Context, o options) error {
 	for _, run := range [][2]string{
 		{"./internal/pebbledb", "Damage|NoCrash"},
-		{"./internal/system/embedded", "OutlivesAny"},
+		{"./internal/system/embedded", "DamageOf|OutlivesAny"},
 	} {
 		cmd := exec.CommandContext(ctx, "go", "test", run[0], "-count=1", "-v", "-run", run[1], "-timeout=30m", "-long") //nolint:gosec // of this table
 		cmd.Dir, cmd.Stdout, cmd.Stderr = o.root, os.Stdout, os.Stderr

@@ -42,7 +42,7 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
-	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged or missing, and log what is lost")
+	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
 	level := levelFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -48,14 +48,20 @@
 // identity fail. If the database itself detects a damaged table, each round that reads there fails
 // with all its deliveries, because such a database may have lost other records too.
 //
+// # What is never cut off
+//
 // A file next to it, .NAME.owner, names the database that opened the file last, durably before its
-// first line. Any other database that knows the file refuses it.
+// first line, and has a length up to which that database was synced. Bytes after the committed
+// length are truncated only if this file shows that a crash of this database left them. If another
+// database wrote to the file, if this one is an older copy of itself, or if the file .NAME.owner is
+// missing or damaged, Open returns an [AheadError].
 //
 // # Limits
 //
-// The file belongs to one process and to one database; lines that others append are truncated. A
-// reader that follows the file may see lines that a crash undoes and that are written again, in
-// another order; the part before the committed length never changes. The marks identify a file by
-// its absolute path: if it is moved together with its database, it is a new file. The network file
-// system or disk must honour fsync.
+// The file belongs to one process and to one database; lines that others append while it is open are
+// truncated. A reader that follows the file may see lines that a crash undoes and that are written
+// again, in another order; the part before the committed length never changes. The marks identify a
+// file by its absolute path: if it is moved together with its database, it is a new file. The
+// network file system or disk must honour fsync. A copy of a database that was made while it was
+// open is recognised as older only if the length beside the file was written after it.
 package file

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -138,7 +139,7 @@ func (s *Sender) committed(f handle) (int64, error) {
 	case err != nil:
 		return 0, s.unreadable(err)
 	case known:
-		return length, s.own()
+		return s.own(f, length)
 	}
 	return s.adopt(f)
 }
@@ -208,8 +209,9 @@ func (s *Sender) adopt(f handle) (int64, error) {
 	if err := f.Sync(); err != nil {
 		return 0, err
 	}
-	// After a crash at this point the file is adopted again. If the length came first, it would be
-	// a known file with the signature of another folder, and be refused.
+	s.durable, s.noted = 0, time.Time{}
+	// After a crash at this point the file is adopted again. If the length came first, and the
+	// other folder wrote another line, this one would be refused.
 	if err := s.sign(); err != nil {
 		return 0, err
 	}

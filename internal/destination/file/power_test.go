@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -29,8 +30,9 @@ type machine struct {
 }
 
 type remains struct {
-	disk *vfs.MemFS
-	file []byte
+	disk  *vfs.MemFS
+	file  []byte
+	owner []byte // nil if it is not there
 }
 
 // step is a moment at which the power can fail.
@@ -50,7 +52,11 @@ func (m *machine) step() {
 		file = m.synced // the truncation may not have been written
 	}
 	clone := m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.random.IntN(101), RNG: m.random})
-	m.remains = &remains{clone, file}
+	owner, err := os.ReadFile(signatureOf(m.path))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	m.remains = &remains{clone, file, owner}
 }
 
 func (m *machine) read() []byte {
@@ -90,7 +96,9 @@ func (m *machine) run(numbers uint64) bool {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	s, err := Open(db, m.path, Options{open: m.open})
+	now := time.Now()
+	hastening := func() time.Time { now = now.Add(noteEvery / 3); return now }
+	s, err := Open(db, m.path, Options{open: m.open, Now: hastening})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -114,8 +122,12 @@ func (m *machine) run(numbers uint64) bool {
 
 // reboot restarts the machine with the remaining data.
 func (m *machine) reboot() {
+	err := os.RemoveAll(signatureOf(m.path))
+	if owner := m.remains.owner; owner != nil {
+		err = os.WriteFile(signatureOf(m.path), owner, 0o644)
+	}
 	m.disk, m.synced, m.remains = m.remains.disk, m.remains.file, nil
-	if err := os.WriteFile(m.path, m.synced, 0o644); err != nil {
+	if err = errors.Join(err, os.WriteFile(m.path, m.synced, 0o644)); err != nil {
 		m.t.Fatal(err)
 	}
 }

@@ -181,13 +181,20 @@ func (s *Sender) carryOut(p *plan) error {
 		key := s.marks.lengthKey()
 		err = p.batch.Set(key, lengthValue(key, s.length+int64(len(s.buf))), nil)
 	}
+	now := s.options.Now()
+	since := now.Sub(s.noted)
+	due := since >= noteEvery || since < 0 // a clock may be set back
 	if err == nil {
-		err = p.batch.Commit(pebble.NoSync)
+		err = p.batch.Commit(&pebble.WriteOptions{Sync: due})
 	}
 	if err != nil {
 		s.restore()
 		return err
 	}
 	s.length += int64(len(s.buf))
+	if due {
+		s.note()
+		s.noted = now
+	}
 	return nil
 }

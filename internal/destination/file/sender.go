@@ -29,6 +29,9 @@ type Options struct {
 	// Log receives warnings about files that disappeared, and corrupt marks. Defaults to discarding
 	// them.
 	Log *slog.Logger
+	// AcceptLoss keeps lines that this database does not know, in place of an [*AheadError], and
+	// appends after them.
+	AcceptLoss bool
 
 	// open replaces openFile in tests.
 	open func(path string, flag int) (handle, error)
@@ -66,17 +69,20 @@ type Sender struct {
 	stopped chan struct{} // closed when the writer has returned
 
 	// The following fields belong to the writer.
-	file   handle // nil before the next round has opened it
-	length int64  // committed; valid while file is open
-	buf    []byte // lines of a round, kept between rounds
+	file    handle    // nil before the next round has opened it
+	length  int64     // committed; valid while file is open
+	durable int64     // the length in the signature; the database is synced up to it
+	noted   time.Time // when it was written
+	buf     []byte    // lines of a round, kept between rounds
 }
 
 var _ record.Sender = (*Sender)(nil)
 
 // Open opens or creates the file and its folders, and truncates the part that a crash left after
 // the committed length. If the file is missing although lines were written to it, it begins anew;
-// if it is shorter than its committed length, Open returns a [*ShortError]. The database must stay
-// open until Close has returned.
+// if it is shorter than its committed length, Open returns a [*ShortError]; if it has lines that the
+// database has lost, or never knew, an [*AheadError]. The database must stay open until Close has
+// returned.
 func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -133,7 +139,13 @@ func (s *Sender) Close() error {
 	if s.file == nil {
 		return nil
 	}
-	err := s.file.Close()
+	var err error
+	if s.length > s.durable {
+		if err = s.db.LogData(nil, pebble.Sync); err == nil {
+			s.note()
+		}
+	}
+	err = errors.Join(err, s.file.Close())
 	s.file = nil
 	if err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("close file destination: %w", err)

@@ -43,8 +43,8 @@ type Options struct {
 	Config *config.Config
 	// DataDir defaults to ".once". If it does not exist, it is made.
 	DataDir string
-	// AcceptLoss opens a data folder even if a part of it was damaged or removed, and logs the
-	// loss. Without it, such a folder is an error.
+	// AcceptLoss opens a data folder even if a part of it was damaged or removed, or if it is older
+	// than its output files, and logs the loss. Without it, such a folder is an error.
 	AcceptLoss bool
 	// Inspect opens no destinations: nothing can be published, and no folder is made for them.
 	Inspect bool
