@@ -74,7 +74,7 @@ func TestIdentityIsPrincipalStreamAndID(t *testing.T) {
 	}
 }
 
-func TestADecoratedHandlerTellsKeyReuseAndInvalidMessages(t *testing.T) {
+func TestADecoratedHandlerReturnsErrorsForKeyReuseAndInvalidMessages(t *testing.T) {
 	for name, decorate := range decorators {
 		t.Run(name, func(t *testing.T) {
 			h := decorate(once.NewMemory(), func(context.Context, once.Message) (once.Reply, error) { return once.Reply{}, nil }, once.GuardConfig{})
@@ -93,7 +93,7 @@ func TestADecoratedHandlerTellsKeyReuseAndInvalidMessages(t *testing.T) {
 	}
 }
 
-func TestASecondAttemptIsToldWhenToComeAgain(t *testing.T) {
+func TestASecondAttemptGetsTheTimeToRetryAfter(t *testing.T) {
 	for _, name := range []string{"eager", "leased"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func ExampleLazy() {
 	// duplicate <p>hello</p> <nil>
 }
 
-// An eager handler holds a lease while it runs: a second attempt is told when to try again.
+// An eager handler holds a lease while it runs: a second attempt gets the time to retry after.
 func ExampleEager() {
 	tokens := once.NewMemory()
 	card := once.Message{Stream: "charges", ID: "order-1", Body: []byte("5 euros")}
@@ -117,8 +117,8 @@ func ExampleMiddleware_keyReuse() {
 	// 422 Unprocessable Entity
 }
 
-// Tokens keeps what decorators and middleware remember in the store of a system, so that it survives
-// a restart. Run the system, too: Run deletes what has expired.
+// Tokens keeps the tokens of decorators and middleware in the store of a system, so that they
+// survive a restart. Run the system, too: Run deletes expired tokens.
 func ExampleSystem_Tokens() {
 	dir, err := os.MkdirTemp("", "once")
 	if err != nil {
@@ -146,8 +146,8 @@ func ExampleSystem_Tokens() {
 	// duplicate <nil> <nil>
 }
 
-// Handler is the HTTP front door, for a server of your own: put your authentication around it. Run
-// processes what it accepts.
+// Handler serves the HTTP API in a server of your own: put your authentication around it. Run
+// processes the messages that it accepts.
 func ExampleSystem_Handler() {
 	dir, err := os.MkdirTemp("", "once")
 	if err != nil {

@@ -61,8 +61,8 @@ func ExampleSystem_Declare() {
 	// reading 3
 }
 
-// Send adds a message to a destination. It is sent after the commit, and keeps its identity however
-// often it has to be sent.
+// Send adds a message to a destination. It is sent after the commit, and has the same identity if
+// it has to be sent again.
 func ExampleAttempt_Send() {
 	sys := oncetest.New("shop")
 	once.Handle(sys.System, "orders", func(_ context.Context, a *once.Attempt[once.Stateless], m once.Message) error {
@@ -102,7 +102,7 @@ func ExampleAttempt_SendTo() {
 	// transfers/alice/1 to group bob
 }
 
-// Reply answers the caller who waits. A refusal can be a reply, too: it is remembered like any other.
+// Reply answers the waiting caller. A refusal can be a reply, too: it is remembered like any other.
 func ExampleAttempt_Reply() {
 	type Seats struct{ Left int }
 
@@ -150,7 +150,7 @@ func ExampleAttempt_Blob() {
 	// i-2 retry: ""
 }
 
-// Reject refuses a message for good: it goes to the dead-letter queue. Any other error means "retry".
+// Reject refuses a message for good: it becomes a dead letter. Any other error means "retry".
 func ExampleReject() {
 	sys := oncetest.New()
 	once.Handle(sys.System, "deposits", func(_ context.Context, _ *once.Attempt[once.Stateless], m once.Message) error {
@@ -170,7 +170,7 @@ func ExampleReject() {
 	// retry false
 }
 
-// Process takes a batch, as a queue delivers it. Acknowledge the deliveries whose outcome is settled.
+// Process takes a batch from a queue. Acknowledge the deliveries whose outcome is settled.
 func ExampleSystem_Process() {
 	sys := oncetest.New()
 	once.Handle(sys.System, "hits", func(_ context.Context, a *once.Attempt[int], _ once.Message) error {
@@ -189,7 +189,7 @@ func ExampleSystem_Process() {
 	// duplicate true 1
 }
 
-// Call processes one message for a caller who waits for the answer. Only the caller retries.
+// Call processes one message for a waiting caller. Only the caller retries.
 func ExampleSystem_Call() {
 	sys := oncetest.New()
 	tries := 0

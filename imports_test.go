@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestTheRootPackageBringsNoStore keeps Lambda binaries small and a user's go.mod short: what opens a store lives in packages of its own.
-func TestTheRootPackageBringsNoStore(t *testing.T) {
+// TestTheRootPackageImportsNoStore keeps Lambda binaries small and a user's go.mod short: stores are
+// opened in other packages.
+func TestTheRootPackageImportsNoStore(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -33,8 +34,9 @@ func TestTheRootPackageBringsNoStore(t *testing.T) {
 	}
 }
 
-// TestTheFunctionsBringWhatTheyUseOnly keeps the deployed binaries small: the embedded system and the command line are not in them.
-func TestTheFunctionsBringWhatTheyUseOnly(t *testing.T) {
+// TestTheFunctionsImportOnlyPackagesThatTheyUse keeps the deployed binaries small: the embedded
+// system and the command line are not in them.
+func TestTheFunctionsImportOnlyPackagesThatTheyUse(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./functions/...").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once"
 )
 
-// A slow world has a handler that takes ten seconds, in a bubble.
+// A slow world has a handler that takes ten seconds of the test's clock.
 type slow struct {
 	t    *testing.T
 	h    http.Handler
@@ -42,7 +42,7 @@ func (w *slow) start(ctx context.Context) <-chan *httptest.ResponseRecorder {
 
 func (w *slow) post() *httptest.ResponseRecorder { return serve(w.h, post("k", "")) }
 
-func TestTheSecondOfTwoConcurrentRequestsIsToldToRetryAfterASecond(t *testing.T) {
+func TestTheSecondOfTwoConcurrentRequestsGetsRetryAfterOneSecond(t *testing.T) {
 	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
 		first := w.start(w.t.Context())
 		busy := w.post()
@@ -56,7 +56,7 @@ func TestTheSecondOfTwoConcurrentRequestsIsToldToRetryAfterASecond(t *testing.T)
 	})
 }
 
-func TestTheSecondOfTwoAtOnceMayWait(t *testing.T) {
+func TestTheSecondOfTwoConcurrentRequestsMayWait(t *testing.T) {
 	slowly(t, once.MiddlewareConfig{Wait: 15 * time.Second}, func(w *slow) {
 		first := w.start(w.t.Context())
 		start := time.Now()
@@ -93,7 +93,7 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-func TestAClientThatGoesAwayFindsTheAnswerLater(t *testing.T) {
+func TestAClientThatDisconnectsGetsTheAnswerLater(t *testing.T) {
 	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
 		ctx, cancel := context.WithCancel(w.t.Context())
 		gone := w.start(ctx)
@@ -105,7 +105,7 @@ func TestAClientThatGoesAwayFindsTheAnswerLater(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatGaveUpHasNotAnswered(t *testing.T) {
+func TestAHandlerWhoseContextEndedHasNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
 		h := once.Middleware(once.NewMemory(), once.MiddlewareConfig{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

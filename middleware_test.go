@@ -214,7 +214,7 @@ func TestARequestThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAReplyThatIsTooLargeIsRunOnce(t *testing.T) {
+func TestAHandlerWhoseReplyIsTooLargeRunsOnce(t *testing.T) {
 	for name, large := range map[string]func(http.ResponseWriter){
 		"body": func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte("1234"))

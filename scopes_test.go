@@ -9,7 +9,8 @@ import (
 	"github.com/effectively-once/once/oncetest"
 )
 
-// A stream, a decorated handler and the middleware share one store here, and one identity: the stream's name and "1".
+// A stream, a decorated handler and the middleware share one store here, and one identity: the
+// stream's name and "1".
 func TestAStreamADecoratorAndTheMiddlewareDoNotShareTokens(t *testing.T) {
 	for name, decorate := range decorators {
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,7 @@ func TestEffectsAppearWithTheCommit(t *testing.T) {
 	}
 }
 
-func TestARejectedMessageTellsWhy(t *testing.T) {
+func TestARejectedMessageHasItsReason(t *testing.T) {
 	sys := oncetest.New()
 	cause := errors.New("cause")
 	once.Handle(sys.System, "hits", func(context.Context, *once.Attempt[once.Stateless], once.Message) error {
@@ -130,7 +130,7 @@ func TestARejectedMessageTellsWhy(t *testing.T) {
 	}
 }
 
-func TestAHandlerSeesIdentityAndGroupAsTheyAre(t *testing.T) {
+func TestAHandlerGetsIdentityAndGroupUnchanged(t *testing.T) {
 	sys := oncetest.New()
 	var got once.Message
 	sys.Declare("hits", once.StreamConfig{Admission: once.BySequence})
@@ -164,7 +164,7 @@ func TestASequencedMessageIsHeldForItsPredecessor(t *testing.T) {
 	}
 }
 
-// afterState runs a handler that leaves a state, and then another one on the same group.
+// afterState runs a handler that leaves a state, and then a second handler on the same group.
 func afterState[A, B any](t *testing.T, leave A, then once.Handler[B]) (first, second once.Outcome) {
 	t.Helper()
 	sys := oncetest.New()
@@ -246,7 +246,7 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 	}
 }
 
-func TestASystemDoesNotStartWithADestinationThatIsNotThere(t *testing.T) {
+func TestASystemDoesNotStartWithAnUnknownDestination(t *testing.T) {
 	sys := oncetest.New("out")
 	sys.Declare("hits", once.StreamConfig{Destinations: []string{"nowhere"}})
 	err := sys.Start()

@@ -53,7 +53,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-func TestARefusalIsNotRepeatedAndTellsItsType(t *testing.T) {
+func TestARefusalIsNotRetriedAndHasItsType(t *testing.T) {
 	for status, name := range map[int]client.ProblemType{
 		400: client.InvalidMessage, 403: client.Forbidden, 404: client.UnknownStream, 405: client.MethodNotAllowed, 410: client.Deleted,
 		413: client.TooLarge, 415: client.UnsupportedMediaType, 422: client.KeyReuse,
@@ -76,7 +76,7 @@ func TestARefusalIsNotRepeatedAndTellsItsType(t *testing.T) {
 	}
 }
 
-func TestARefusalAfterALostAnswerSaysThatTheMessageMayHaveBeenTaken(t *testing.T) {
+func TestARefusalAfterALostAnswerIsAmbiguous(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newClient(t, client.Options{}, cut, problem(403, "forbidden"))
 		_, err := c.Send(t.Context(), client.Message{Stream: "orders"})
@@ -87,7 +87,7 @@ func TestARefusalAfterALostAnswerSaysThatTheMessageMayHaveBeenTaken(t *testing.T
 	})
 }
 
-func TestACallThatEndsWithoutAnAnswerTellsTheKey(t *testing.T) {
+func TestTheErrorOfACallWithoutAnAnswerHasTheKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		options client.Options
 		limit   time.Duration
@@ -122,7 +122,7 @@ func TestACallThatEndsWithoutAnAnswerTellsTheKey(t *testing.T) {
 	}
 }
 
-func TestATryWithoutAnAnswerIsRepeated(t *testing.T) {
+func TestATryWithoutAnAnswerIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); panic(r.Context().Err()) }
 		var told []time.Duration
@@ -149,7 +149,7 @@ func TestADuplicateIsAReceiptWithAFlag(t *testing.T) {
 	}
 }
 
-func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
+func TestWaitReturnsTheHandlersReplyWithAnyStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{200, 201, 204, 409, 503} {
 			c, s := newClient(t, client.Options{}, cut, plain(status, "", "Once-Reply", "true", "Location", "/handlers/own", "Idempotent-Replayed", "true"))
@@ -176,8 +176,8 @@ func TestWaitGivesTheHandlersReplyWhateverItsStatus(t *testing.T) {
 	})
 }
 
-// A handler may pass on what another once server told it.
-func TestAHandlersReplyIsOneWhateverItLooksLike(t *testing.T) {
+// A handler may pass on the answer of another once server.
+func TestAHandlersReplyMayLookLikeAProblemOrAReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mark := []string{"Once-Reply", "true", "Preference-Applied", "wait=3"}
 		for name, step := range map[string]http.HandlerFunc{
@@ -198,9 +198,9 @@ func TestAHandlersReplyIsOneWhateverItLooksLike(t *testing.T) {
 	})
 }
 
-// The server says how long it waited also where the message is not done, and whether it had the
-// message before also where it can't be told what of it.
-func TestTheRestOfAReceiptIsNoReply(t *testing.T) {
+// The server says how long it waited, also if the message is not done. It says whether it had the
+// message before, also if the body of the answer is incomplete.
+func TestATruncatedReceiptIsNoReply(t *testing.T) {
 	for status, body := range map[int]string{202: `{"id":"k","stream":"orders","group":"g","status":"acc`, 200: `{"id":"k","stream":"orders","group":"g","status":"do`} {
 		c, _ := newClient(t, client.Options{}, plain(status, body, "Preference-Applied", "wait=3", "Idempotent-Replayed", "true"))
 		receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Wait: time.Second})
@@ -213,14 +213,14 @@ func TestTheRestOfAReceiptIsNoReply(t *testing.T) {
 	}
 }
 
-func TestAReplyThatNobodyAwaitedIsNone(t *testing.T) {
+func TestAReplyWithoutAWaitIsAnError(t *testing.T) {
 	c, _ := newClient(t, client.Options{}, plain(201, "ok", "Once-Reply", "true", "Idempotent-Replayed", "false"))
 	if receipt, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k"}); err == nil {
 		t.Errorf("got %+v", receipt)
 	}
 }
 
-func TestARetryAfterOfSomebodyElseIsBounded(t *testing.T) {
+func TestARetryAfterFromAnotherServerIsBounded(t *testing.T) {
 	for after, longest := range map[string]time.Duration{"5": 6 * time.Second, "86400": 66 * time.Second, "99999999999": 66 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
@@ -323,7 +323,7 @@ func TestStatusLooksAMessageUp(t *testing.T) {
 	}
 }
 
-func TestARealConnectionIsKeptAndCutOnesAreRepeated(t *testing.T) {
+func TestConnectionsAreReusedAndCutOnesRetried(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1) == 1 {

@@ -60,7 +60,7 @@ func ExampleClient_Send() {
 
 	order := client.Message{
 		Stream: "orders", Group: "customer-7", Key: "order-1", Body: []byte(`{"item": 7}`),
-		Wait: 10 * time.Second, // for the handler's reply; without it, the receipt comes at once
+		Wait: 10 * time.Second, // for the handler's reply; without it, the receipt comes immediately
 	}
 	for range 2 {
 		r, err := c.Send(context.Background(), order)
@@ -74,7 +74,7 @@ func ExampleClient_Send() {
 	// done 201 order number 1 true
 }
 
-// A refusal is a Problem, and its type says which. Compare it with errors.Is.
+// A refusal is a Problem. Compare its type with errors.Is.
 func ExampleProblem() {
 	url, stop := exampleServer()
 	defer stop()
@@ -118,7 +118,7 @@ func ExampleClient_Status() {
 }
 
 // A sequence numbers the messages of one sender, so that the server can restore their order and
-// drop what it has seen.
+// drop repeated ones.
 func ExampleClient_Sequence() {
 	url, stop := exampleServer()
 	defer stop()

@@ -15,7 +15,7 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// always answers every request so, and expects one of each call.
+// always answers every request with the same answer, and expects one request of each call.
 type always struct {
 	t      *testing.T
 	status int
@@ -33,8 +33,8 @@ func (a *always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: a.status, Header: a.header.Clone(), Body: io.NopCloser(bytes.NewReader(a.body)), Request: r}, nil
 }
 
-// FuzzAnswer sends a client any answer: only a whole receipt of its own message acknowledges it,
-// and everything else is a refusal or no acknowledgement.
+// FuzzAnswer sends a client any answer. Only a complete receipt of its own message acknowledges the
+// message; every other answer is a refusal or no acknowledgement.
 func FuzzAnswer(f *testing.F) {
 	const problem = "application/problem+json"
 	receipt := []byte(`{"id":"k","stream":"s","group":"g","status":"accepted"}`)
@@ -95,7 +95,7 @@ func (a *always) client(t *testing.T) (context.Context, *client.Client) {
 	return ctx, c
 }
 
-// send sends a message, one that waits for the reply where its key is even.
+// send sends a message. It waits for the reply if its key is even.
 func (a *always) send(t *testing.T, key string) (client.Receipt, bool) {
 	t.Helper()
 	m := client.Message{Stream: "s", Key: key, Group: "g"}
@@ -149,8 +149,8 @@ func (a *always) ask(t *testing.T) {
 	}
 }
 
-// told checks that an error says whether it is a refusal, and that only a once server refuses for
-// sure.
+// told checks that an error says whether it is a refusal, and that only the refusal of a once server
+// is unambiguous.
 func told(t *testing.T, err error) {
 	t.Helper()
 	p, refused := errors.AsType[*client.Problem](err)

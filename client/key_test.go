@@ -9,9 +9,9 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A caller that can't tell whether its message was taken sends it again, and must not send another
-// one.
-func TestAProblemTellsTheKeyThatTheMessageHad(t *testing.T) {
+// A caller that does not know whether its message was accepted sends it again. It needs the same key,
+// because with a new key it would send a second message.
+func TestAProblemHasTheKeyOfTheMessage(t *testing.T) {
 	for name, steps := range map[string][]http.HandlerFunc{
 		"somebody else's answer":           {plain(403, "<html>")},
 		"a login page":                     {plain(200, "<html>")},
@@ -44,7 +44,7 @@ func TestAProblemTellsTheKeyThatTheMessageHad(t *testing.T) {
 	}
 }
 
-func TestAProblemOfAOneTimeRequestTellsItsIDAndThatOfALookUpNothing(t *testing.T) {
+func TestAProblemOfAOneTimeRequestHasItsIDAsKeyAndOneOfALookUpHasNone(t *testing.T) {
 	c, _ := newClient(t, client.Options{}, plain(403, "<html>"))
 	_, put := c.Put(t.Context(), client.Request{Stream: "orders", ID: "r"})
 	_, run := c.Run(t.Context(), "orders", "r")

@@ -44,7 +44,7 @@ func TestAOneTimeRequestIsPutRunAndDeleted(t *testing.T) {
 	})
 }
 
-func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
+func TestRunDistinguishesAHandlersReplyFromAProxysAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, status := range []int{408, 409, 425, 429, 500, 503} {
 			for mark, want := range map[string]bool{"true": true, "false": false} {
@@ -55,7 +55,7 @@ func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
 				}
 			}
 		}
-		// A handler may pass on what another once server told it.
+		// A handler may pass on the answer of another once server.
 		c, _ := newClient(t, client.Options{MaxElapsed: time.Minute}, problem(409, "leased", "Once-Reply", "true", "Idempotent-Replayed", "false"))
 		if reply, err := c.Run(t.Context(), "payments", "p"); err != nil || reply.Status != http.StatusConflict {
 			t.Errorf("a problem as a reply: %+v, %v", reply, err)
@@ -85,7 +85,7 @@ func TestRunTellsAHandlersReplyFromWhatStandsBetween(t *testing.T) {
 	})
 }
 
-func TestASequenceNumbersWithoutGapsWhateverFails(t *testing.T) {
+func TestASequenceNumbersWithoutGapsWhenSendsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := client.Options{MaxElapsed: 1} // one try
 		c, s := newClient(t, o, accept, problem(413, "too-large"), accept, cut, problem(503, "unavailable"), accept, accept)
@@ -142,7 +142,7 @@ func TestASequenceNumbersWithoutGapsWhateverFails(t *testing.T) {
 	})
 }
 
-func TestASequenceContinuesWhereItIsTold(t *testing.T) {
+func TestASequenceContinuesAtTheGivenNumber(t *testing.T) {
 	c, s := newClient(t, client.Options{}, accept)
 	q, err := c.Sequence(client.SequenceOptions{Stream: "orders", Source: "till", Group: "g", Epoch: 3, Next: 41})
 	if err != nil {

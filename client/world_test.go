@@ -22,13 +22,13 @@ type try struct {
 	Method, Path, Key, Number, Body string
 }
 
-// script answers one request after the other; it is the transport of a client, so that time can
-// stand still around it.
+// script answers one request after the other. It is the transport of a client, because a real
+// connection can't be used under synctest.
 type script struct {
 	mu    sync.Mutex
 	steps []http.HandlerFunc
 	tries []try
-	// last is the whole last request.
+	// last is the last request with its body.
 	last *http.Request
 }
 

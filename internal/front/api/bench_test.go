@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// instant is an engine and a queue that take no time, so that only the API's own work is measured.
+// instant is an engine and a queue that return immediately, so that only the API is measured.
 type instant struct{ api.Engine }
 
 func (instant) Stream(name string) (record.Stream, bool) {

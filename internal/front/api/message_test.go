@@ -82,7 +82,7 @@ func TestAllFieldsOfTheSenderReachTheQueue(t *testing.T) {
 	}
 }
 
-func TestAHeaderOfTheMessagesOwnReplacesTheRequestHeaderOfThatName(t *testing.T) {
+func TestAMessagesOwnHeaderReplacesTheRequestHeaderOfThatName(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 { // the order in which a map is read is random
 		w.send("POST", orders, "", "Idempotency-Key: "+strconv.Itoa(i), "X-Event: of the proxy", "Once-Header-X-Event: of the message",

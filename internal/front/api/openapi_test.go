@@ -61,7 +61,7 @@ func (c *contract) check(r *http.Request, answer *http.Response, body []byte) er
 		return c.checkUnrouted(answer)
 	}
 	if r.Method == http.MethodHead {
-		return nil // it has the headers of a content without having the content
+		return nil // the headers of a content without the content
 	}
 	return openapi3filter.ValidateResponse(r.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{

@@ -17,7 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// wantProblem checks that an answer is a problem of a type, whole and without internal text.
+// wantProblem checks that an answer is a complete problem of a type, without internal text.
 func wantProblem(t *testing.T, got response, want problem.Type) {
 	t.Helper()
 	var p struct {
@@ -127,7 +127,7 @@ func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 	}
 }
 
-func TestAMethodThatIsNotAllowedIsAnsweredWithThoseThatAre(t *testing.T) {
+func TestAnUnsupportedMethodIsAnsweredWithTheAllowedMethods(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{
 		orders:                       "POST",
@@ -200,7 +200,7 @@ func TestAKeyWithAnotherContentIsReuse(t *testing.T) {
 	}
 }
 
-func TestTheFrontDoorFailsClosed(t *testing.T) {
+func TestNoMessageIsAcceptedWhileTheStoreFails(t *testing.T) {
 	w := newWorld(t)
 	w.send("PUT", "/v1/streams/orders/requests/r", "")
 	w.store.away.Store(true)
@@ -243,7 +243,7 @@ func TestAQueueThatFailsIsUnavailableAndARepetitionIsEnqueued(t *testing.T) {
 	}
 }
 
-// A late queue accepts a message only when the request's time is over, and then fails.
+// A late queue accepts a message only after the request's time is over, and returns an error.
 type late struct{ *ingress }
 
 func (late) Enqueue(ctx context.Context, _ record.Message) error {

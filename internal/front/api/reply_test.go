@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestWhatIsDoneSaysWhetherItIsAReplay(t *testing.T) {
+func TestADoneAnswerSaysWhetherItIsAReplay(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		body   string
@@ -86,7 +86,7 @@ func TestAReceiptOfAMessageThatIsNotDoneIsNotMarkedAsAReply(t *testing.T) {
 	}
 }
 
-// A caller who waited gets the present state, not the first answer.
+// A caller that waited gets the current state, not the first answer.
 func TestAProblemInPlaceOfAReplyIsNotMarkedAsAReplay(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {

@@ -100,7 +100,7 @@ func TestAWrongOneTimeRequestIsRefused(t *testing.T) {
 	}
 }
 
-func TestARejectedOneTimeRequestSaysTheHandlersReason(t *testing.T) {
+func TestARejectedOneTimeRequestHasTheHandlersReason(t *testing.T) {
 	w := newWorld(t)
 	w.send("PUT", request+"a", "refuse")
 	got := w.send("POST", request+"a", "")

@@ -92,7 +92,7 @@ func TestANumberedMessageIsNotAnsweredWithTheReplyOfOtherContent(t *testing.T) {
 			t.Errorf("%s, published: got %d %s", c.body, got.status, got.body)
 		}
 		again := w.send("POST", chat, "another", number...)
-		if c.body == "send" { // nothing remembers what was sent, and nothing of it is told
+		if c.body == "send" { // no record says whether it was sent, so the answer does not say so either
 			want(t, again, 200, `{"id":"bob/0/1","stream":"chat","group":"bob","status":"done"}`+"\n")
 			continue
 		}
@@ -170,7 +170,7 @@ func TestWaitingEndsBeforeTheRequestsDeadline(t *testing.T) {
 	}
 }
 
-// looks answers Status from a list, the last one for ever.
+// looks answers calls of Status from a list, and repeats the last answer.
 type looks struct {
 	api.Engine
 	states []admission.State
@@ -190,7 +190,7 @@ func (l *looks) Status(context.Context, record.Message) (admission.State, error)
 	return next, nil
 }
 
-func TestPollLooksLessAndLessOften(t *testing.T) {
+func TestPollPausesLongerEachTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &looks{start: time.Now(), states: []admission.State{{Status: admission.StatusAccepted}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

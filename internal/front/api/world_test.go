@@ -20,8 +20,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A world is the front door with the real engine behind it, over a real listener. Its queue
-// processes at once, unless it is told otherwise.
+// A world is the HTTP API with the real engine behind it, on a real listener. Its queue processes
+// messages immediately, unless the test stops it.
 type world struct {
 	t      *testing.T
 	engine *dedup.Engine
@@ -77,7 +77,7 @@ func (w *world) newEngine() *dedup.Engine {
 	return e
 }
 
-// handle does what the body says.
+// handle is the handler: the body selects its result.
 func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	w.runs.Add(1)
 	switch string(m.Body) {
@@ -94,7 +94,7 @@ func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) e
 		a.Reply(record.Reply{Status: 103})
 	case "sneaky":
 		a.Reply(record.Reply{Status: 200, Header: map[string][]string{"connection": {"close"}, "Transfer-Encoding": {"chunked"}, "Content-Length": {"1"}, "Date": {"never"}}, Body: []byte("whole")})
-	case "pass on": // what another server said of the same message
+	case "pass on": // the answer of another server about the same message
 		a.Reply(record.Reply{Status: 202, Header: map[string][]string{
 			"Content-Type": {"application/json"}, "Location": {"/v1/streams/orders/messages/1"}, "once-reply": {"no"}, "Idempotent-Replayed": {"no"},
 		}, Body: []byte(`{"id":"1","stream":"orders","group":"1","status":"accepted"}`)})
@@ -106,7 +106,7 @@ func (w *world) handle(_ context.Context, a *record.Attempt, m record.Message) e
 	return nil
 }
 
-// ingress is an ingress queue that processes what it gets in a goroutine of its own, and the other
+// ingress is an ingress queue that processes each message in a separate goroutine, and the other
 // queues around the engine.
 type ingress struct {
 	engine  *dedup.Engine
@@ -157,12 +157,12 @@ func (q *ingress) Trigger(context.Context, []record.GroupKey, time.Duration) err
 func (q *ingress) Return(context.Context, []record.Message) error                  { return nil }
 func (q *ingress) DeadLetter(context.Context, []record.Refused) error              { return nil }
 
-// sink is a destination that takes everything.
+// sink is a destination that accepts every effect.
 type sink struct{}
 
 func (sink) Send(_ context.Context, ds []record.Delivery) []error { return make([]error, len(ds)) }
 
-// faultyStore fails while it is told to.
+// faultyStore fails while the test makes it fail.
 type faultyStore struct {
 	record.Store
 	away       atomic.Bool
@@ -208,7 +208,7 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// A response is an answer, read whole, that the OpenAPI document allows.
+// A response is a complete answer that the OpenAPI document allows.
 type response struct {
 	status int
 	header http.Header
@@ -250,10 +250,10 @@ func (w *world) do(r *http.Request) response {
 	return response{answer.StatusCode, answer.Header, string(read)}
 }
 
-// settled waits until the queue has processed what it was given.
+// settled waits until the queue has processed all its messages.
 func (w *world) settled() { w.queue.working.Wait() }
 
-// applied counts the messages of a group that were committed. A handler may run more often, where
+// applied counts the messages of a group that were committed. A handler may run more often if
 // copies of a message are processed at the same time.
 func (w *world) applied(stream, group string) uint64 {
 	w.t.Helper()

@@ -23,7 +23,7 @@ func event(t *testing.T, name string) json.RawMessage {
 	return data
 }
 
-// serve answers an event and gives the answer as the gateway reads it.
+// serve answers an event and returns the answer as the gateway reads it.
 func serve(t *testing.T, name string, h http.HandlerFunc) map[string]any {
 	t.Helper()
 	answer, err := Handler(h)(t.Context(), event(t, name))
@@ -41,7 +41,7 @@ func serve(t *testing.T, name string, h http.HandlerFunc) map[string]any {
 	return decoded
 }
 
-// seen is what a handler sees of a request.
+// seen has the parts of a request that a handler reads.
 type seen struct {
 	Method, Target, Path, Host, From, Body, Principal, ID string
 	Length                                                int64
@@ -108,7 +108,7 @@ func TestAnEventIsTheRequestThatWasSent(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsGivenInTheFormatOfItsEvent(t *testing.T) {
+func TestAnAnswerHasTheFormatOfItsEvent(t *testing.T) {
 	reply := func(w http.ResponseWriter, _ *http.Request) {
 		h := w.Header()
 		h["Content-Type"] = nil
@@ -143,7 +143,7 @@ func TestABodyOfBytesIsEncoded(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfNothingIs200(t *testing.T) {
+func TestAnEmptyAnswerIs200(t *testing.T) {
 	if got := serve(t, "http_open", func(http.ResponseWriter, *http.Request) {}); got["statusCode"] != 200.0 || got["body"] != "" {
 		t.Errorf("got %v", got)
 	}

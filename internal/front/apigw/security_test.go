@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// request is what a handler is given for an event that was changed; change may be nil.
+// request returns the request that a handler gets for a changed event; change may be nil.
 func request(t *testing.T, name string, change func(event map[string]any)) *http.Request {
 	t.Helper()
 	var e map[string]any
@@ -41,7 +41,7 @@ func principalOf(t *testing.T, r *http.Request) string {
 func TestHeadersWhoseNamesDifferInCaseAreOneHeaderWithAllOfTheirValues(t *testing.T) {
 	want := []string{"one", "two", "three"}
 	several := map[string]any{"Idempotency-Key": []any{"one"}, "IDEMPOTENCY-KEY": []any{}, "idempotency-Key": []any{"two"}, "idempotency-key": []any{"three"}}
-	for range 20 { // the order of a map is another one each time
+	for range 20 { // the order of a map differs each time
 		got := request(t, "rest_iam", func(e map[string]any) { e["multiValueHeaders"] = several }).Header["Idempotency-Key"]
 		if d := cmp.Diff(want, got); d != "" {
 			t.Fatalf("REST API (-want +got):\n%s", d)

@@ -65,7 +65,7 @@ func open(t testing.TB, db *pebble.DB, name string) *pebblequeue.Queue {
 	return q
 }
 
-// call posts an action and gives the status, the answer, and the error code of the older protocol.
+// call posts an action and returns the status, the answer, and the error code of the older protocol.
 func (s *system) call(action, body string) (int, map[string]any, string) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+"/", strings.NewReader(body))
@@ -113,7 +113,7 @@ func (s *system) receive(q *pebblequeue.Queue) []queue.Delivery {
 	return out
 }
 
-func TestASentMessageArrivesAndTheAnswerIsWhatSDKsVerify(t *testing.T) {
+func TestASentMessageArrivesAndTheAnswerPassesTheChecksOfSDKs(t *testing.T) {
 	s := start(t)
 	out := s.ok("SendMessage", `{"QueueUrl":"https://sqs.eu-central-1.amazonaws.com/123/ingress","MessageBody":"hello","MessageAttributes":{
 		"once-stream":{"DataType":"String","StringValue":"orders"},"bin":{"DataType":"Binary","BinaryValue":"SGVsbG8="},"n":{"DataType":"Number.int","StringValue":"5"}}}`)
@@ -316,7 +316,7 @@ func TestQueueURLsLeadBackToTheirQueues(t *testing.T) {
 
 func TestAQueueURLHasTheSchemeOfItsRequest(t *testing.T) {
 	s := start(t)
-	// a request to an https URL comes with a TLS state
+	// a request to an https URL has a TLS state
 	for _, scheme := range []string{"http", "https"} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, scheme+"://queues.test/", strings.NewReader(`{"QueueName":"orders"}`))
 		r.Header.Set("X-Amz-Target", targetPrefix+"GetQueueUrl")

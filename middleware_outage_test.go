@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A gate is a store that can be away.
+// A gate is a store that can be unavailable.
 type gate struct {
 	*memstore.Store
 	away atomic.Bool
@@ -36,7 +36,7 @@ func (g *gate) SwapToken(ctx context.Context, old, next record.Token) (record.To
 	return g.Store.SwapToken(ctx, old, next)
 }
 
-func TestNothingRunsWhileTheStoreIsAway(t *testing.T) {
+func TestNoHandlerRunsWhileTheStoreIsUnavailable(t *testing.T) {
 	runs := 0
 	store := &gate{Store: memstore.New(time.Now)}
 	store.away.Store(true)
@@ -52,14 +52,14 @@ func TestNothingRunsWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-func TestAStoreThatGoesAwayDuringTheRequest(t *testing.T) {
+func TestAStoreThatFailsDuringTheRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		away   time.Duration
 		status int
 		runs   int
 	}{
-		"and comes back at once": {time.Second, http.StatusCreated, 1},
-		"and stays away":         {time.Hour, http.StatusServiceUnavailable, 2},
+		"and recovers a second later": {time.Second, http.StatusCreated, 1},
+		"and stays unavailable":       {time.Hour, http.StatusServiceUnavailable, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

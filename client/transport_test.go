@@ -14,8 +14,8 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// losing is a server that acknowledges the first request, takes the second one and ends the
-// connection, and refuses from then on.
+// losing is a server that acknowledges the first request, accepts the second one and ends the
+// connection without an answer, and refuses all later ones.
 func losing(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -36,9 +36,9 @@ func losing(t *testing.T) (url string, requests *atomic.Int64) {
 	return server.URL, requests
 }
 
-// The transport of net/http repeats a request by itself where it has a key and an old connection
-// ends in place of an answer.
-func TestARefusalAfterARepetitionOfTheTransportSaysThatTheMessageMayHaveBeenTaken(t *testing.T) {
+// The transport of net/http retries a request by itself if the request has an Idempotency-Key and a
+// reused connection ends before the answer.
+func TestARefusalAfterARetryByTheTransportIsAmbiguous(t *testing.T) {
 	for _, body := range []string{"", "two"} {
 		url, requests := losing(t)
 		c, err := client.New(url, client.Options{MinBackoff: time.Millisecond})
@@ -56,7 +56,7 @@ func TestARefusalAfterARepetitionOfTheTransportSaysThatTheMessageMayHaveBeenTake
 	}
 }
 
-func TestASequenceKeepsTheNumberThatARepetitionOfTheTransportMayHaveUsed(t *testing.T) {
+func TestASequenceKeepsTheNumberThatARetryByTheTransportMayHaveUsed(t *testing.T) {
 	url, _ := losing(t)
 	c, err := client.New(url, client.Options{MinBackoff: time.Millisecond})
 	if err != nil {

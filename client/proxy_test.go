@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// strangers answer in the place of a once server.
+// strangers are answers of other servers, such as proxies, in place of a once server's.
 var strangers = map[string]http.HandlerFunc{
 	"a login page":           plain(200, "<html>please log in"),
 	"JSON":                   plain(200, `{"ok":true}`),
@@ -29,8 +29,8 @@ var strangers = map[string]http.HandlerFunc{
 	"a reply nobody awaited": plain(201, `{"receipt":1}`, "Preference-Applied", "wait=3"),
 }
 
-// almost returns answers that differ from the server's own in one thing each, and those of all
-// strangers.
+// almost returns answers that each differ from a once server's in one detail, and the answers of
+// all strangers.
 func almost(status int, id, word string) map[string]http.HandlerFunc {
 	body := func(id, stream, word string) string {
 		return fmt.Sprintf(`{"id":%q,"stream":%q,"group":"g","status":%q}`, id, stream, word)
@@ -50,7 +50,7 @@ func almost(status int, id, word string) map[string]http.HandlerFunc {
 	return all
 }
 
-// byItsName are the ways to name a message, by its identity in a receipt.
+// byItsName has a message for each way to name one, by its identity in a receipt.
 var byItsName = map[string]client.Message{"k": {Stream: "orders", Key: "k"}, "till/0/1": {Stream: "orders", Source: "till", Sequence: 1}}
 
 func TestTheServersOwnAnswerIsAReceiptAndALookUp(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheServersOwnAnswerIsAReceiptAndALookUp(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomebodyElseIsNoReceipt(t *testing.T) {
+func TestAnAnswerFromAnotherServerIsNoReceipt(t *testing.T) {
 	for id, m := range byItsName {
 		for name, step := range almost(202, id, "accepted") {
 			for _, m.Wait = range []time.Duration{0, time.Second} {
@@ -83,9 +83,9 @@ func TestAnAnswerOfSomebodyElseIsNoReceipt(t *testing.T) {
 	}
 }
 
-// The first message may have been taken behind the stranger: the next one under its number would
-// then be dropped as its repetition.
-func TestASequenceKeepsTheNumberThatSomebodyElseAnsweredFor(t *testing.T) {
+// The server behind the proxy may have accepted the first message. A second message with its
+// number would then be dropped as a duplicate.
+func TestASequenceKeepsTheNumberThatAnotherServerAnswered(t *testing.T) {
 	for name, step := range almost(202, "till/0/1", "accepted") {
 		c, s := newClient(t, client.Options{}, step, accept)
 		q, err := c.Sequence(client.SequenceOptions{Stream: "orders", Source: "till"})
@@ -107,7 +107,7 @@ func TestASequenceKeepsTheNumberThatSomebodyElseAnsweredFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomebodyElseIsNotThatARequestIsStored(t *testing.T) {
+func TestAnAnswerFromAnotherServerDoesNotMeanThatARequestIsStored(t *testing.T) {
 	for name, step := range almost(201, "k", "accepted") {
 		c, s := newClient(t, client.Options{}, step)
 		_, err := c.Put(t.Context(), client.Request{Stream: "orders", ID: "k"})
@@ -118,7 +118,7 @@ func TestAnAnswerOfSomebodyElseIsNotThatARequestIsStored(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomebodyElseIsNoHandlersReply(t *testing.T) {
+func TestAnAnswerFromAnotherServerIsNoHandlersReply(t *testing.T) {
 	for name, step := range almost(200, "k", "done") {
 		c, s := newClient(t, client.Options{}, step)
 		reply, err := c.Run(t.Context(), "orders", "k")
@@ -132,7 +132,7 @@ func TestAnAnswerOfSomebodyElseIsNoHandlersReply(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfSomebodyElseIsNoLookUp(t *testing.T) {
+func TestAnAnswerFromAnotherServerIsNoLookUp(t *testing.T) {
 	for id := range byItsName {
 		answers := almost(200, id, "done")
 		answers["accepted, but by the code of another answer"] = plain(202, `{"id":"`+id+`","stream":"orders","group":"g","status":"accepted"}`)
