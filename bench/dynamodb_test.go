@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAMessageCostsAtMostItsTarget counts what the engine's own rows take, through the proxy of the
-// benchmark.
+// TestAMessageCostsAtMostItsTarget counts the units and requests of the engine's rows, through the
+// proxy of the benchmark.
 func TestAMessageCostsAtMostItsTarget(t *testing.T) {
 	endpoint := os.Getenv(endpointVariable)
 	if endpoint == "" {

@@ -146,7 +146,7 @@ func defaultText(v any) string {
 	if v == nil {
 		return ""
 	}
-	text, _ := json.Marshal(v) // what came out of JSON goes into it
+	text, _ := json.Marshal(v) // a value that was decoded from JSON can be encoded
 	return strings.Trim(string(text), `"`)
 }
 

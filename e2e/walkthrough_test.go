@@ -21,13 +21,14 @@ import (
 // The pages show commands in two kinds of fenced blocks:
 //
 //	console  is a session: "$ " begins a command, "> " continues it, and the lines below are its
-//	         output. The blocks of a page run here in one copy of the project, each command by a bash of
-//	         its own in the project's folder, and the outputs are compared. The command once is on the
-//	         path; go install puts binaries into a folder before it. A command that ends in "&" runs in
-//	         the background until the page ends; the next command starts when the output shown is there.
-//	         In an output "…" stands for anything within a line, and alone in a line for any lines.
-//	sh       are commands without output that .ci/run runs, by themselves or as targets of the Makefile:
-//	         a test looks for them there. Text after "  #" is a comment.
+//	         output. The blocks of a page run here in one copy of the project, each command by a
+//	         separate bash in the project's folder, and the outputs are compared. The command once
+//	         is on the path; go install puts binaries into a folder before it. A command that ends
+//	         in "&" runs in the background until the page ends; the next command starts when the
+//	         output on the page is there. In an output "…" stands for anything within a line, and
+//	         alone in a line for any lines.
+//	sh       are commands without output that .ci/run runs, by themselves or as targets of the
+//	         Makefile: a test looks for them there. Text after "  #" is a comment.
 
 var pages = []string{"../*.md", "../docs/*.md"}
 
@@ -81,7 +82,7 @@ func (b *block) steps() (steps []step, err error) {
 	return steps, nil
 }
 
-// pattern matches what the page promises; for a command that goes on, as far as that goes.
+// pattern matches the output on the page. For a command in the background it matches its beginning.
 func (s *step) pattern() *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString("^")
@@ -137,7 +138,7 @@ func (s *session) run(ctx context.Context, st step) error {
 	return st.compare(out)
 }
 
-// start runs a command in the background and waits until it has printed what the page shows.
+// start runs a command in the background and waits until it has printed the output on the page.
 func (s *session) start(ctx context.Context, st step) error {
 	log, err := os.CreateTemp(s.dir, "background*.log")
 	if err != nil {
@@ -268,7 +269,7 @@ func runsElsewhere(command, ci, makefile string) bool {
 	return len(recipe) > 0
 }
 
-// recipeOf gives the lines of a target's recipe, none where there is no such target.
+// recipeOf returns the lines of a target's recipe, or none if there is no such target.
 func recipeOf(target, makefile string) (lines []string) {
 	_, rest, _ := strings.Cut("\n"+makefile, "\n"+target+":")
 	for i, line := range strings.Split(rest, "\n") {

@@ -16,7 +16,7 @@ import (
 	"github.com/effectively-once/once/embedded"
 )
 
-// Open opens a system on a folder. Run serves until its context ends, and finishes what has begun.
+// Open opens a system on a folder. Run serves until its context ends, and finishes work in flight.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "once")
 	if err != nil {
@@ -88,7 +88,7 @@ destinations:
 		fmt.Println(sys.Call(ctx, order).Kind)
 	}
 	ended := make(chan error)
-	go func() { ended <- sys.Run(ctx) }() // publishes what was committed
+	go func() { ended <- sys.Run(ctx) }() // publishes the committed effects
 	line, err := bufio.NewReader(lines).ReadString('\n')
 	fmt.Print(line)
 	stop()

@@ -7,8 +7,10 @@ import (
 	"testing"
 )
 
-// TestTheFunctionsStartWithoutTheSchemasOfRareClients keeps starts short: newer clients of the SDK build the schemas of all their operations before main runs, which repays itself
-// in those that are called with each message only. docs/dependencies.md names those that are held back.
+// TestTheFunctionsStartWithoutTheSchemasOfRareClients keeps starts short: newer clients of the SDK
+// build the schemas of all their operations before main runs, which is worth its time only for
+// clients that are called for each message. docs/dependencies.md names the clients that are kept at
+// an older version.
 func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
 	if err != nil {
@@ -19,7 +21,8 @@ func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
 	if !slices.Contains(deps, services+"dynamodb/schemas") {
 		t.Fatal("go list does not name the schemas of DynamoDB")
 	}
-	worth := []string{"dynamodb", "sqs", "signin", "sso", "ssooidc"} // called with each message; and the credentials' own, which are small
+	// The first two are called for each message; the credentials' clients are small.
+	worth := []string{"dynamodb", "sqs", "signin", "sso", "ssooidc"}
 	for _, dep := range deps {
 		service, is := strings.CutPrefix(strings.TrimSuffix(dep, "/schemas"), services)
 		if is && strings.HasSuffix(dep, "/schemas") && !slices.Contains(worth, service) {

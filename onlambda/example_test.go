@@ -24,7 +24,7 @@ func ExampleOpen() {
 	log.Fatal(sys.Run(ctx)) // returns only if it can't start: Lambda ends the process
 }
 
-// A program that handles one-time requests takes the place of the function behind the API, too.
+// A program that handles one-time requests also replaces the function behind the API.
 func ExampleOptions() {
 	ctx := context.Background()
 	sys, err := onlambda.Open(ctx, onlambda.Options{Function: onlambda.Ingest})

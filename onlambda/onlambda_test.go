@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/onlambda"
 )
 
-func TestOpenNamesWhatTheEnvironmentLacks(t *testing.T) {
+func TestOpenNamesTheMissingVariables(t *testing.T) {
 	t.Setenv("AWS_REGION", "eu-central-1")
 	t.Setenv("ONCE_GROUPS_TABLE", "groups")
 	_, err := onlambda.Open(t.Context(), onlambda.Options{})
@@ -24,7 +24,7 @@ func TestOpenNamesWhatTheEnvironmentLacks(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesAFunctionThatIsNone(t *testing.T) {
+func TestOpenRefusesAnUnknownFunction(t *testing.T) {
 	_, err := onlambda.Open(t.Context(), onlambda.Options{Function: "consume"})
 	if err == nil || !strings.Contains(err.Error(), "ingest, process and publish") {
 		t.Errorf("error %v does not say which there are", err)

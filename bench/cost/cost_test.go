@@ -28,8 +28,8 @@ func connected(t *testing.T) *dynamodb.Client {
 	return dynamodb.NewFromConfig(cfg)
 }
 
-// TestMessagesCostAtMostTheDocumentedUnits holds the write units and requests that a message may cost at
-// most.
+// TestMessagesCostAtMostTheDocumentedUnits has the write units and requests that a message may cost
+// at most.
 func TestMessagesCostAtMostTheDocumentedUnits(t *testing.T) {
 	client := connected(t)
 	bills, err := Measure(t.Context(), client.Options(), Options{})
@@ -70,7 +70,7 @@ func TestMeasureDeletesItsTables(t *testing.T) {
 		t.Error("a body that no item takes was measured")
 	}
 	var left []string
-	for range 600 { // others may be measuring on the same endpoint: theirs go
+	for range 600 { // other runs on the same endpoint delete their tables too
 		if left = tablesOf(t, client); len(left) == 0 {
 			return
 		}

@@ -38,7 +38,7 @@ func TestUnderEveryFaultOnceLosesAndDoublesNothingAndASimplerConsumerDoes(t *tes
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := len(consumers) * len(faults()) // at once: they wait, mostly
+	all := len(consumers) * len(faults()) // concurrently: they mostly wait
 	results, err := conductAll(t.Context(), consumers, options{faults: few, parallel: all, kinds: faults()}, in)
 	if err != nil {
 		t.Fatal(err)

@@ -103,7 +103,7 @@ func TestMessagesOfOneGroupAreSentInTheOrderOfTheFile(t *testing.T) {
 	}
 }
 
-func TestAFileIsRepeatedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
+func TestAFileIsRetriedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -196,7 +196,7 @@ func TestAnInterruptReportsTheAcknowledgedMessages(t *testing.T) {
 	}
 }
 
-func TestAFileIsGivenUpWhenItIsToldTo(t *testing.T) {
+func TestSendingAFileEndsAfterRetryFor(t *testing.T) {
 	w := newWorld(t)
 	n := 0
 	w.front.before = func(rw http.ResponseWriter, _ *http.Request) bool {
@@ -265,7 +265,7 @@ func golden(t *testing.T, path, got string) {
 	}
 }
 
-func TestLookingAsksTheServerThatRunsOnTheFolder(t *testing.T) {
+func TestShowAsksTheServerThatRunsOnTheFolder(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	t.Chdir(dir)

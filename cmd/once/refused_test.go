@@ -18,7 +18,7 @@ func unused(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func TestARefusedConnectionIsToldAtOnceWithHowToStartTheServer(t *testing.T) {
+func TestTheErrorForARefusedConnectionIsImmediateAndSaysHowToStartTheServer(t *testing.T) {
 	w := newWorld(t)
 	address := unused(t)
 	begun := time.Now()
@@ -34,7 +34,7 @@ func TestARefusedConnectionIsToldAtOnceWithHowToStartTheServer(t *testing.T) {
 	}
 }
 
-func TestSendWaitsForAServerIfItIsTold(t *testing.T) {
+func TestSendWaitsForAServerWithTheFlag(t *testing.T) {
 	w := newWorld(t)
 	code := w.once(t.Context(), "", "send", "orders", "1", "--url", "http://"+unused(t), "--wait-for-server", "--retry-for", "300ms")
 	if code != exitAway || !strings.Contains(w.err.String(), "trying again") || strings.Contains(w.err.String(), "may have been taken") {
@@ -42,7 +42,7 @@ func TestSendWaitsForAServerIfItIsTold(t *testing.T) {
 	}
 }
 
-func TestTextsNameWhatToWriteInPlaceOfGoInternals(t *testing.T) {
+func TestUsageErrorsNameTheRemedyAndNoGoTypes(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ in, args, want string }{
 		{"", "send orders 1 --url 127.0.0.1:8196", "did you mean http://127.0.0.1:8196?"},

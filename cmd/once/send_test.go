@@ -35,7 +35,7 @@ func hiding(t *testing.T, answer func(http.ResponseWriter, int)) (w *world, over
 		}
 		n := int(n.Add(1))
 		if n == 1 {
-			w.front.take(&nobody{}, r)
+			w.front.take(&discard{}, r)
 		}
 		answer(rw, n)
 		return true
@@ -43,21 +43,21 @@ func hiding(t *testing.T, answer func(http.ResponseWriter, int)) (w *world, over
 	return w, over
 }
 
-// nobody is a ResponseWriter that drops the answer.
-type nobody struct{ header http.Header }
+// discard is a ResponseWriter that drops the answer.
+type discard struct{ header http.Header }
 
-func (n *nobody) Header() http.Header {
+func (n *discard) Header() http.Header {
 	if n.header == nil {
 		n.header = http.Header{}
 	}
 	return n.header
 }
-func (n *nobody) Write(p []byte) (int, error) { return len(p), nil }
-func (n *nobody) WriteHeader(int)             {}
+func (n *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (n *discard) WriteHeader(int)             {}
 
 var hint = regexp.MustCompile(`\nonce: it may have been taken; .* repeat the command with --key (\S+)\n$`)
 
-func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testing.T) {
+func TestAnAmbiguousSendPrintsTheKeyToRetryWith(t *testing.T) {
 	for name, answer := range unsure {
 		for _, more := range [][]string{nil, {"--json"}} {
 			w, over := hiding(t, answer)
@@ -78,7 +78,7 @@ func TestAMessageThatMayHaveBeenTakenIsRepeatedUnderTheKeyThatIsPrinted(t *testi
 	}
 }
 
-func TestAMessageThatIsKnownByItselfIsRepeatedByTheSameCommand(t *testing.T) {
+func TestAnAmbiguousSendWithAKeyOrANumberPrintsNoKey(t *testing.T) {
 	for _, own := range []string{"--key k", "--source till --sequence 1"} {
 		for name, answer := range unsure {
 			w, _ := hiding(t, answer)

@@ -69,7 +69,7 @@ func TestCommandsWorkOnADeployedStack(t *testing.T) {
 	}
 }
 
-func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
+func TestARedriveOfAStackShowsItsProgress(t *testing.T) {
 	aws, file := deployedStack(t)
 	w := newWorld(t)
 	w.terminal = true
@@ -113,7 +113,7 @@ func TestARedriveOfAStackShowsHowFarItHasCome(t *testing.T) {
 	run(exitIncomplete)
 }
 
-func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {
+func TestFlagsOfAStackAreCheckedBeforeAnyCall(t *testing.T) {
 	stacktest.Start(t).Stack = ""
 	w := newWorld(t)
 	for _, c := range []struct {
@@ -137,7 +137,7 @@ func TestFlagsOfAStackAreCheckedBeforeAnythingIsAsked(t *testing.T) {
 	}
 }
 
-func TestARefusalByAWSAndItsAbsenceHaveExitCodesOfTheirOwn(t *testing.T) {
+func TestARefusalByAWSAndAnUnreachableAWSHaveDifferentExitCodes(t *testing.T) {
 	aws := stacktest.Start(t)
 	w := newWorld(t)
 	aws.Denied = []string{"DescribeStacks"}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestErrorsNameTheMistakeOnTheCommandLine(t *testing.T) {
+func TestUsageErrorsNameTheMistake(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		args string
@@ -33,7 +33,7 @@ func TestErrorsNameTheMistakeOnTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestEndpointsThatAreNotThereOrNoneAreMistakesOfTheCommandLine(t *testing.T) {
+func TestInvalidEndpointsAreUsageErrors(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		args           string
@@ -70,7 +70,7 @@ func TestABodyThatCanNotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheReasonsAreThoseThatOperationsExplains(t *testing.T) {
+func TestOperationsExplainsEveryReason(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)

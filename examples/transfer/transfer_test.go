@@ -62,7 +62,7 @@ func TestATransferWithoutCoverIsADecision(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTransferIsRejected(t *testing.T) {
+func TestAMessageThatIsNoTransferIsRejected(t *testing.T) {
 	for _, body := range []string{"", "{", `{"From":"alice","Cents":-5}`, `{"From":"bob","To":"carol","Cents":5}`} {
 		o := bank().Call(t.Context(), once.Message{Stream: "transfers", ID: "t-1", Group: "alice", Body: []byte(body)})
 		if o.Kind != once.Rejected || o.Reason != "rejected" {

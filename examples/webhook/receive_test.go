@@ -88,13 +88,13 @@ func relay(t *testing.T, receiver string) string {
 	}
 }
 
-func TestADeliverySentThreeTimesIsReceivedOnceThoughItsAnswerIsLost(t *testing.T) {
+func TestADeliverySentThreeTimesIsReceivedOnceIfItsAnswerIsLost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "received.jsonl")
 	inner, requests := receiver(t, file), atomic.Int64{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner.ServeHTTP(w, r)
 		if requests.Add(1) == 1 {
-			panic(http.ErrAbortHandler) // received and kept, and nobody is told
+			panic(http.ErrAbortHandler) // received and kept, but without an answer
 		}
 	}))
 	defer server.Close()
@@ -128,7 +128,7 @@ func received(t *testing.T, file, want string) {
 	}
 }
 
-// post sends a signed request to the receiver and gives the status.
+// post sends a signed request to the receiver and returns the status.
 func post(t *testing.T, h http.Handler, key, id string, body []byte) int {
 	t.Helper()
 	signer, err := standardwebhooks.NewWebhook(key)
@@ -168,7 +168,7 @@ func TestARestartedReceiverRemembersAndCutsHalfALine(t *testing.T) {
 	received(t, file, oneLine+strings.Replace(oneLine, id, "next", 1))
 }
 
-func TestWhatIsNotSignedOrNoPushIsNotReceived(t *testing.T) {
+func TestAnUnsignedRequestOrAnotherEventIsNotReceived(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "received.jsonl")
 	h := receiver(t, file)
 	if code := post(t, h, "whsec_c29tZWJvZHkgZWxzZQ==", "1", push(t)); code != http.StatusUnauthorized {

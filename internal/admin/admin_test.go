@@ -191,7 +191,7 @@ func TestAnEmptyListIsAList(t *testing.T) {
 	}
 }
 
-func TestStatsAreIdleWhenNothingWaitsForTheSystem(t *testing.T) {
+func TestStatsAreIdleWhenNoWorkIsPending(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		stats admin.Stats

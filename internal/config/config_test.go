@@ -35,7 +35,7 @@ func TestEveryProblemIsReportedWithFileLineAndField(t *testing.T) {
 	})
 }
 
-func TestValidDocumentsGiveTheConfigurationAndSatisfyTheSchema(t *testing.T) {
+func TestValidDocumentsParseAndSatisfyTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	trace(t, "testdata/valid.txt", func(document string) string {
 		c, err := config.Parse("once.yaml", []byte(document))
@@ -50,7 +50,7 @@ func TestValidDocumentsGiveTheConfigurationAndSatisfyTheSchema(t *testing.T) {
 	})
 }
 
-// describe gives a line for each stream, destination and warning.
+// describe returns a line for each stream, destination and warning.
 func describe(t *testing.T, c *config.Config) string {
 	t.Helper()
 	var b strings.Builder
@@ -135,7 +135,7 @@ func TestTheExampleAtTheRootIsValidWithoutWarnings(t *testing.T) {
 	}
 }
 
-func TestLoadTellsAMissingFileFromABadOne(t *testing.T) {
+func TestLoadDistinguishesAMissingFileFromAnInvalidOne(t *testing.T) {
 	if _, err := config.Load(filepath.Join(t.TempDir(), "once.yaml")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing: %v", err)
 	}
@@ -191,7 +191,7 @@ func TestASecretIsResolvedLateAndNeverShown(t *testing.T) {
 	}
 }
 
-func TestDurationsAndSizesReadBackWhatTheyWrite(t *testing.T) {
+func TestDurationsAndSizesAreReadAsWritten(t *testing.T) {
 	for _, text := range []string{"15d", "1d12h", "30s", "24h30m", "90s", "250ms", "1h0m1s", "1d", "106751d"} {
 		d, err := config.ParseDuration(text)
 		if err != nil {

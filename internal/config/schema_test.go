@@ -17,9 +17,9 @@ import (
 
 const schemaFile = "../../schema/once.schema.json"
 
-// TestTheSchemaIsWhatTheTypesSay keeps schema/once.schema.json, which editors read, equal to the Go
+// TestTheSchemaIsGeneratedFromTheTypes keeps schema/once.schema.json, which editors read, equal to the Go
 // types; -update writes it.
-func TestTheSchemaIsWhatTheTypesSay(t *testing.T) {
+func TestTheSchemaIsGeneratedFromTheTypes(t *testing.T) {
 	data, err := json.MarshalIndent(generate(t), "", "  ")
 	if err != nil {
 		t.Fatal(err)

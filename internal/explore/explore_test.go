@@ -60,7 +60,7 @@ func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
 	}
 }
 
-// writeTrace writes a violation as steps to be played, without what they lead to.
+// writeTrace writes a violation as steps to be played, without their results.
 func writeTrace(t *testing.T, scenario string, v *explore.Violation) {
 	t.Helper()
 	if *counterexample == "" {

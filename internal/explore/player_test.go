@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/explore"
 )
 
-// The traces say what the real code does in orders of steps that once were, or could be, fatal.
+// The traces record what the real code does in orders of steps that were once, or could be, fatal.
 // "play" names the scenario, "step" takes one step, "rest" asks whether all is done and right.
 func TestEveryTraceIsPlayedAsItIsWritten(t *testing.T) {
 	datadriven.Walk(t, "testdata/traces", func(t *testing.T, path string) {

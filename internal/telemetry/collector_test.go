@@ -32,7 +32,7 @@ type collector struct {
 	answer   func(*http.Request) int // the status; 0 means 200
 }
 
-// collecting starts a collector, and tells the environment of it.
+// collecting starts a collector, and sets its address in the environment.
 func collecting(t *testing.T) *collector {
 	t.Helper()
 	c := &collector{answer: func(*http.Request) int { return 0 }}
@@ -92,7 +92,7 @@ func (c *collector) read(path string, body []byte) int {
 	return http.StatusOK
 }
 
-// note keeps the points of the last report by name, unit and stream; those of sums have a plus.
+// note keeps the points of the last report by name, unit and stream; the points of sums have a plus.
 func (c *collector) note(list []*metrics.Metric) {
 	for _, m := range list {
 		points, sign := m.GetGauge().GetDataPoints(), ""
@@ -119,7 +119,7 @@ func attributes(list []*common.KeyValue) map[string]string {
 	return out
 }
 
-// span gives the one span of a name.
+// span returns the only span with a name.
 func (c *collector) span(t *testing.T, name string) *trace.Span {
 	t.Helper()
 	c.mu.Lock()

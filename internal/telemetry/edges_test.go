@@ -19,7 +19,7 @@ type letters struct {
 
 func (l *letters) DeadLetter(context.Context, []record.Refused) error { return l.err }
 
-func TestWhatReachesADeadLetterQueueIsCountedOnce(t *testing.T) {
+func TestADeadLetterIsCountedOnce(t *testing.T) {
 	tm, out := opened(t, telemetry.Options{})
 	inner := &letters{err: errors.New("lost answer")}
 	queues := tm.Queues(inner)

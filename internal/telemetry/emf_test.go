@@ -90,7 +90,7 @@ func (d *document) metadata(t *testing.T) {
 	}
 }
 
-// values gives the metrics of a document.
+// values returns the metrics of a document.
 func (d *document) values() map[string]float64 {
 	out := map[string]float64{}
 	for name := range d.units {

@@ -19,7 +19,7 @@ func invocation(ctx context.Context, id string) context.Context {
 	return lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: id})
 }
 
-func TestAnInvocationReportsAtItsEndHoweverThatComes(t *testing.T) {
+func TestAnInvocationReportsAtItsEndAlsoAfterAnErrorOrAPanic(t *testing.T) {
 	for name, how := range map[string]func() (string, error){
 		"success": func() (string, error) { return "fine", nil },
 		"failure": func() (string, error) { return "", errors.New("failed") },

@@ -57,7 +57,7 @@ func TestMetricsGoToTheCollectorInPlaceOfTheLog(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentChoosesWhatIsReportedWhere(t *testing.T) {
+func TestTheEnvironmentChoosesTheExporters(t *testing.T) {
 	for name, c := range map[string]struct {
 		env           map[string]string
 		written, sent bool
@@ -93,7 +93,7 @@ func TestTheEnvironmentChoosesWhatIsReportedWhere(t *testing.T) {
 	}
 }
 
-func TestACollectorThatFailsIsLoggedAndLeftAloneForAWhile(t *testing.T) {
+func TestAFailingCollectorIsLoggedAndNotCalledForAWhile(t *testing.T) {
 	c := collecting(t)
 	c.answer = func(*http.Request) int { return http.StatusServiceUnavailable }
 	now := moment()
@@ -149,7 +149,7 @@ func TestACollectorThatHangsCostsASecondAndNeverTheInvocation(t *testing.T) {
 	}
 }
 
-func TestAProcessThatLivesOnReportsEverySoOftenAndAtItsEnd(t *testing.T) {
+func TestALongRunningProcessReportsPeriodicallyAndAtItsEnd(t *testing.T) {
 	c := collecting(t)
 	reported := make(chan struct{}, 100)
 	c.answer = func(*http.Request) int { reported <- struct{}{}; return 0 }

@@ -23,7 +23,7 @@ const (
 	parent  = "00-" + traceID + "-b7ad6b7169203331-01"
 )
 
-// secret must be in nothing that leaves.
+// secret must not be in anything that is exported.
 const secret = "very-secret"
 
 func message() record.Message {
@@ -123,7 +123,7 @@ func TestEffectsOfAHandlerInheritTheTraceOfItsMessage(t *testing.T) {
 			if spanOf(t, got[0].Headers) == "" || got[0].Headers["tracestate"] != "v=1" {
 				t.Errorf("headers %v", got[0].Headers)
 			}
-			got[0].Headers = nil // what else there is is as it was made
+			got[0].Headers = nil // all other fields are unchanged
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("effects (-want +got):\n%s", diff)
 			}
@@ -162,7 +162,7 @@ func TestWithoutACollectorATraceIsPassedOnAsItIs(t *testing.T) {
 	}
 }
 
-func TestANewTraceTakesNothingOverFromABrokenOne(t *testing.T) {
+func TestANewTraceInheritsNothingFromABrokenOne(t *testing.T) {
 	c := collecting(t)
 	tm := exporting(t, telemetry.Options{})
 	m := message()
@@ -207,7 +207,7 @@ func TestFailuresAreMarkedWithoutTheirText(t *testing.T) {
 	}
 }
 
-func TestEachDeliveryHasASpanAndAFateOfItsOwn(t *testing.T) {
+func TestEachDeliveryHasItsOwnSpanAndResult(t *testing.T) {
 	c := collecting(t)
 	tm := exporting(t, telemetry.Options{})
 	refusal := &record.RefusedError{Reason: record.ReasonGone, Detail: secret}

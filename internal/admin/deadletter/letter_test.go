@@ -46,7 +46,7 @@ func TestALetterOfAMessageOrAnEffectMatchesItsOwnNamesOnly(t *testing.T) {
 	}
 }
 
-func TestALetterIsShownWithAsMuchOfItsContentAsAskedFor(t *testing.T) {
+func TestALetterIsShownWithTheRequestedLengthOfContent(t *testing.T) {
 	headers := map[string]string{"X-A": "1"}
 	message := record.Message{Stream: "s", ID: "1", ContentType: "text/plain", Headers: headers, Body: []byte("hello")}
 	effect := &record.Delivery{Identity: "s/g/1", Stream: "s", Group: "g", Effect: record.Effect{ContentType: "text/plain", Headers: headers, Body: []byte("hello")}}

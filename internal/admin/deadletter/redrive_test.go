@@ -135,7 +135,7 @@ func TestAnInterruptedLetterIsNotCountedAsFailedAndStays(t *testing.T) {
 	}
 }
 
-func TestALetterThatWasPutBackIsDeletedThoughTheContextEnds(t *testing.T) {
+func TestALetterThatWasPutBackIsDeletedEvenIfTheContextEnds(t *testing.T) {
 	q := letters(t, nil, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	back := &recorder{before: func(string) error {

@@ -47,7 +47,7 @@ func (v *vault) GetParameter(_ context.Context, in *ssm.GetParameterInput, _ ...
 	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Value: aws.String(*in.Name + " " + value)}}, err
 }
 
-func TestASecretIsAskedForOnceInSomeMinutes(t *testing.T) {
+func TestASecretIsCachedForSomeMinutes(t *testing.T) {
 	for _, kind := range []string{"secretsmanager", "ssm"} {
 		synctest.Test(t, func(t *testing.T) {
 			v := &vault{value: "one"}
@@ -76,7 +76,7 @@ func TestASecretIsAskedForOnceInSomeMinutes(t *testing.T) {
 	}
 }
 
-func TestASecretOutlivesItsServiceForAWhile(t *testing.T) {
+func TestACachedSecretIsUsedWhileItsServiceFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vault{value: "one"}
 		r := secret.New(secret.Options{SecretsManager: v})
@@ -95,7 +95,7 @@ func TestASecretOutlivesItsServiceForAWhile(t *testing.T) {
 	})
 }
 
-func TestWhoeverCannotWaitGoesAndTheOthersGetTheAnswer(t *testing.T) {
+func TestACancelledCallerReturnsAndTheOthersGetTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &vault{value: "one"}
 		r := secret.New(secret.Options{Parameters: v})
@@ -146,7 +146,7 @@ func TestAnEmptyPlaceIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheServicesAreAskedAsTheyWantIt(t *testing.T) {
+func TestSecretsAreReadFromBothServices(t *testing.T) {
 	if os.Getenv("AWS_ENDPOINT_URL_SECRETS_MANAGER") == "" || os.Getenv("AWS_ENDPOINT_URL_SSM") == "" {
 		t.Skip("AWS_ENDPOINT_URL_SECRETS_MANAGER or AWS_ENDPOINT_URL_SSM is not set: localstack/ministack.sh up starts both services")
 	}

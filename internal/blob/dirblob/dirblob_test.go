@@ -88,7 +88,7 @@ func TestPublishingAgainIsHarmless(t *testing.T) {
 	want(t, dir, map[string]string{"k": "two"})
 }
 
-func TestPublishersAtOnceDoNotFail(t *testing.T) {
+func TestConcurrentPublishersDoNotFail(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	stage(t, d, "s", "one")
@@ -104,7 +104,7 @@ func TestPublishersAtOnceDoNotFail(t *testing.T) {
 	want(t, dir, map[string]string{"a/b": "one"})
 }
 
-func TestDiscardDeletesWhatIsStagedAndNothingElse(t *testing.T) {
+func TestDiscardDeletesOnlyStagedObjects(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	stage(t, d, "lost", "one")
@@ -119,7 +119,7 @@ func TestDiscardDeletesWhatIsStagedAndNothingElse(t *testing.T) {
 	want(t, dir, map[string]string{"k": "three", ".staged/kept": "two"})
 }
 
-func TestASweepFindsWhatACrashLeft(t *testing.T) {
+func TestASweepFindsObjectsLeftByACrash(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	past := time.Now().Add(-time.Hour)
@@ -176,7 +176,7 @@ func TestPathTricksAreRefused(t *testing.T) {
 	want(t, dir, map[string]string{".staged/s": "one"})
 }
 
-func TestASymbolicLinkDoesNotLeadOut(t *testing.T) {
+func TestASymbolicLinkDoesNotLeaveTheFolder(t *testing.T) {
 	outside, dir := t.TempDir(), t.TempDir()
 	d := open(t, dir)
 	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
@@ -189,7 +189,7 @@ func TestASymbolicLinkDoesNotLeadOut(t *testing.T) {
 	want(t, outside, map[string]string{})
 }
 
-func TestAKeyThatIsInTheWayOfAnObjectIsRefusedBeforeItIsStaged(t *testing.T) {
+func TestAKeyThatConflictsWithAnObjectIsRefusedBeforeItIsStaged(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, key := range []string{"a", "x/y/z", "again"} {
 		stage(t, d, "s", "one")
@@ -207,7 +207,7 @@ func TestAKeyThatIsInTheWayOfAnObjectIsRefusedBeforeItIsStaged(t *testing.T) {
 	}
 }
 
-func TestAnObjectInTheWayOfOneThatIsStagedWaitsUntilItIsMovedAway(t *testing.T) {
+func TestAStagedObjectIsPublishedAfterAConflictingOneIsMovedAway(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
 	stage(t, d, "first", "one")

@@ -17,12 +17,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// An answering client gives what it was told to.
+// An answering client returns the answers of its fields.
 type answering struct {
 	s3blob.Client
 	copied  error
 	deleted int
-	more    *bool // what the only page of the listing says of more
+	more    *bool // IsTruncated of the only page of the listing
 	next    *string
 }
 
@@ -46,7 +46,7 @@ func (a *answering) ListObjectsV2(_ context.Context, in *s3.ListObjectsV2Input, 
 	return out, nil
 }
 
-func TestOnlyAnObjectThatIsNotThereWasPublishedBefore(t *testing.T) {
+func TestOnlyAMissingObjectCountsAsPublished(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		err       error
@@ -68,7 +68,7 @@ func TestOnlyAnObjectThatIsNotThereWasPublishedBefore(t *testing.T) {
 	}
 }
 
-func TestASweepEndsAndPassesOverWhatIsNoStagedName(t *testing.T) {
+func TestASweepEndsAndSkipsOtherNames(t *testing.T) {
 	for name, a := range map[string]*answering{"no more": {more: aws.Bool(false), next: aws.String("1")}, "no way to more": {more: aws.Bool(true)}} {
 		names, err := s3blob.New(a, "bucket").Staged(t.Context(), time.Unix(2, 0))
 		if err != nil || strings.Join(names, " ") != "a/1 b" {

@@ -18,15 +18,15 @@ import (
 	"github.com/effectively-once/once/internal/blob/s3blob"
 )
 
-// An claimAnswers client gives what it was told to.
+// A claimAnswers client returns the answers of its fields.
 type claimAnswers struct {
 	s3blob.Client
 	get     func() (*s3.GetObjectOutput, error)
 	failed  []types.Error
 	deleted []int
 	listErr error
-	listed  []string // tokens that were asked with
-	more    *bool    // what the last page says of more pages
+	listed  []string // continuation tokens of the requests
+	more    *bool    // IsTruncated of the last page
 	next    *string
 }
 
@@ -58,7 +58,7 @@ func (a *claimAnswers) ListObjectsV2(_ context.Context, in *s3.ListObjectsV2Inpu
 	return out, nil
 }
 
-func TestOnlyAnObjectThatIsNotThereIsAMissingClaim(t *testing.T) {
+func TestOnlyAMissingObjectIsAMissingClaim(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		get     func() (*s3.GetObjectOutput, error)
@@ -84,7 +84,7 @@ func refusing(code string) func() (*s3.GetObjectOutput, error) {
 	return func() (*s3.GetObjectOutput, error) { return nil, &smithy.GenericAPIError{Code: code} }
 }
 
-func TestAClaimThatWasNotDeletedIsToldEvenWhenOthersWere(t *testing.T) {
+func TestAClaimThatWasNotDeletedIsReportedEvenIfOthersWere(t *testing.T) {
 	a := &claimAnswers{}
 	names := make([]string, 2500)
 	if err := s3blob.NewClaims(a, "bucket").Delete(t.Context(), names); err != nil || len(a.deleted) != 3 {

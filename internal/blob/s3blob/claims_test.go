@@ -51,7 +51,7 @@ func newBucket(t *testing.T) (*s3blob.Claims, *s3.Client) {
 	return b, client
 }
 
-func TestAClaimIsThereUntilItIsDeleted(t *testing.T) {
+func TestAClaimExistsUntilItIsDeleted(t *testing.T) {
 	b, _ := newBucket(t)
 	body := bytes.Repeat([]byte{0, 0xff}, 300<<10)
 	const name = "b3JkZXJzI2E/0123/s"

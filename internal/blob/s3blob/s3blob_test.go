@@ -189,7 +189,7 @@ func TestAMissingBucketIsNoPublishedObject(t *testing.T) {
 	}
 }
 
-func TestDiscardDeletesWhatIsStagedAndNothingElse(t *testing.T) {
+func TestDiscardDeletesOnlyStagedObjects(t *testing.T) {
 	w := newWorld(t)
 	w.stage(t, "k", "published")
 	w.publish(t, "k", "k")
@@ -206,7 +206,7 @@ func TestDiscardDeletesWhatIsStagedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestASweepFindsWhatIsStaged(t *testing.T) {
+func TestASweepFindsStagedObjects(t *testing.T) {
 	w := newWorld(t)
 	w.stage(t, "published", "x")
 	w.publish(t, "k", "published")

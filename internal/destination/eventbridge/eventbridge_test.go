@@ -196,7 +196,7 @@ func TestWithoutADetailTypeTheStreamIsIt(t *testing.T) {
 	}
 }
 
-func TestEachEntryHasItsOwnFate(t *testing.T) {
+func TestEachEntryHasItsOwnResult(t *testing.T) {
 	calls := 0
 	client := serve(t, func(w http.ResponseWriter, in request) {
 		if calls++; calls == 1 {

@@ -87,8 +87,8 @@ func FuzzLinesAreReadBackAsTheyWere(f *testing.F) {
 	})
 }
 
-// bodyOf returns the body that a line holds. A line's JSON has no white space: the body stands for the
-// original if compacting that makes the same.
+// bodyOf returns the body of a line. A line's JSON has no white space, so the result equals the
+// original only after the original was compacted.
 func bodyOf(t *testing.T, raw json.RawMessage, binary []byte, contentType, original string) string {
 	t.Helper()
 	var compact bytes.Buffer

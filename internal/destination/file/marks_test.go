@@ -134,7 +134,7 @@ func TestACorruptLengthCutsNothingOff(t *testing.T) {
 	b.send(s, named("a/1"))
 	b.close(s)
 	length := b.get(s.marks.lengthKey())
-	length[len(length)-5] = 0 // the lowest byte of the number, or of what is sealed
+	length[len(length)-5] = 0 // the lowest byte of the number, or of the sealed content
 	b.set(s.marks.lengthKey(), length)
 	if _, err := Open(b.db, b.path, Options{}); !errors.Is(err, record.ErrCorrupt) {
 		t.Error(err)
@@ -277,8 +277,8 @@ func FuzzARecordIsReadAsItWasWrittenOrNotAtAll(f *testing.F) {
 	})
 }
 
-// TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept delivers under an identity whose mark
-// has expired, in the round in which the expired mark is deleted.
+// TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept delivers under an identity whose
+// mark has expired, in the round in which the expired mark is deleted.
 func TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept(t *testing.T) {
 	b := newBench(t)
 	now := time.Now()

@@ -132,7 +132,7 @@ func TestANewIncarnationOfAGroupIsNumberedFromOne(t *testing.T) {
 	b.want("a/1", "a/1")
 }
 
-func TestNamesDoNotRunIntoEachOther(t *testing.T) {
+func TestDifferentNamesNeverMakeTheSameKey(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	one, other := named("bc/1"), named("c/1")
@@ -159,7 +159,7 @@ func TestBytesBehindTheCommittedLengthAreCutOff(t *testing.T) {
 	b.want("a/1", "a/2", "a/3")
 }
 
-func TestAFileThatWasHereBeforeIsKept(t *testing.T) {
+func TestAnExistingFileIsKept(t *testing.T) {
 	b := newBench(t)
 	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
 		t.Fatal(err)

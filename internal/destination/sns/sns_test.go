@@ -50,7 +50,7 @@ func newWorld(t *testing.T, suffix string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// of all three: a topic reaches queues of its own emulator only
+	// the endpoint of all three clients: a topic reaches queues of its own emulator only
 	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS"))
 	w := &world{
 		sns:  sns.NewFromConfig(cfg),
@@ -100,7 +100,7 @@ func (w *world) createTopic(t *testing.T, fifo bool) {
 	}
 }
 
-// drain takes n messages off the queue, and what more is there.
+// drain receives and deletes at least n messages, and all others that are there.
 func (w *world) drain(t *testing.T, n int) []types.Message {
 	t.Helper()
 	var out []types.Message
@@ -139,7 +139,7 @@ func TestAFIFOTopicGetsEachDeliveryOnceAndInOrder(t *testing.T) {
 			want[group] = append(want[group], d.Identity+" "+string(d.Effect.Body))
 		}
 	}
-	for _, target := range []string{w.name, w.topic} { // what is sent again is dropped by the topic
+	for _, target := range []string{w.name, w.topic} { // the topic drops repeated messages
 		for i, err := range open(t, w.sns, w.sts, target).Send(t.Context(), deliveries) {
 			if err != nil {
 				t.Fatalf("%s, delivery %d: %v", target, i, err)
@@ -163,7 +163,7 @@ func TestAStandardTopicPassesTheAttributesOn(t *testing.T) {
 	}
 	got := map[string]string{}
 	messages := w.drain(t, 1)
-	if len(messages) == 0 { // a standard topic may deliver one twice
+	if len(messages) == 0 { // a standard topic may deliver a message twice
 		t.Fatalf("%d messages", len(messages))
 	}
 	for name, a := range messages[0].MessageAttributes {
@@ -193,7 +193,7 @@ func open(t *testing.T, client snsdest.Client, identity snsdest.Identity, target
 
 const topic = "arn:aws:sns:eu-west-1:123456789012:news.fifo"
 
-// serve makes a stock client of a service that answers as it is told.
+// serve returns a stock client of a service that answers by a function.
 func serve(t *testing.T, answer http.HandlerFunc) *sns.Client {
 	t.Helper()
 	server := httptest.NewServer(answer)
@@ -207,7 +207,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *sns.Client {
 	})
 }
 
-// batchAnswer writes the fate of entries: an error code for each, empty for success.
+// batchAnswer writes the results of entries: an error code for each, empty for success.
 func batchAnswer(w http.ResponseWriter, sender bool, codes ...string) {
 	var ok, failed strings.Builder
 	for i, code := range codes {
@@ -221,7 +221,7 @@ func batchAnswer(w http.ResponseWriter, sender bool, codes ...string) {
 		`</PublishBatchResult></PublishBatchResponse>`, &ok, &failed)
 }
 
-func TestEachEntryHasItsOwnFate(t *testing.T) {
+func TestEachEntryHasItsOwnResult(t *testing.T) {
 	calls := 0
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil || r.Form.Get("TopicArn") != topic {
@@ -230,7 +230,7 @@ func TestEachEntryHasItsOwnFate(t *testing.T) {
 		switch calls++; calls {
 		case 1: // a/1, b/1, c/1
 			batchAnswer(w, true, "", "InvalidParameter", "AuthorizationError")
-		default: // a/2, b/2: what is behind c/1 is not sent
+		default: // a/2, b/2: messages behind c/1 are not sent
 			batchAnswer(w, false, "", "InternalError")
 		}
 	})
@@ -248,7 +248,7 @@ func TestEachEntryHasItsOwnFate(t *testing.T) {
 	}
 }
 
-func TestARequestThatIsTooLongIsTakenApart(t *testing.T) {
+func TestATooLargeRequestIsSplit(t *testing.T) {
 	client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = r.ParseForm()
 		if strings.Contains(r.Form.Encode(), "large") {
@@ -264,7 +264,7 @@ func TestARequestThatIsTooLongIsTakenApart(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsLostIsNoRefusal(t *testing.T) {
+func TestALostAnswerIsNoRefusal(t *testing.T) {
 	client := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if hijacked, _, err := w.(http.Hijacker).Hijack(); err == nil {
 			_ = hijacked.Close()
@@ -276,7 +276,7 @@ func TestAnAnswerThatIsLostIsNoRefusal(t *testing.T) {
 	}
 }
 
-// caller is who asks.
+// caller is the identity of the caller.
 type caller struct{ arn string }
 
 func (c caller) GetCallerIdentity(context.Context, *sts.GetCallerIdentityInput, ...func(*sts.Options)) (*sts.GetCallerIdentityOutput, error) {
@@ -309,7 +309,7 @@ func TestATargetIsANameOrAnARN(t *testing.T) {
 	}
 }
 
-func TestContentThatSNSCallsInvalidIsRefused(t *testing.T) {
+func TestContentThatIsInvalidForSNSIsRefused(t *testing.T) {
 	for code, refusal := range map[string]bool{"InvalidParameter": true, "InvalidParameterValue": true, "KMSAccessDenied": false} {
 		client := serve(t, func(w http.ResponseWriter, _ *http.Request) { batchAnswer(w, true, code) })
 		errs := open(t, client, nil, topic).Send(t.Context(), []record.Delivery{delivery("a", 1, "x")})

@@ -22,7 +22,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// connect gives a client of the endpoint in the environment.
+// connect returns a client of the endpoint in the environment.
 func connect(t *testing.T) *sqs.Client {
 	t.Helper()
 	if os.Getenv("AWS_ENDPOINT_URL_SQS") == "" {
@@ -35,7 +35,7 @@ func connect(t *testing.T) *sqs.Client {
 	return sqs.NewFromConfig(cfg)
 }
 
-// create makes a queue and deletes it when the test ends; it gives the URL.
+// create makes a queue, deletes it when the test ends, and returns its URL.
 func create(t *testing.T, client *sqs.Client, name string, attributes map[string]string) string {
 	t.Helper()
 	if attributes == nil {
@@ -72,7 +72,7 @@ func delivery(group string, number uint64, body string) record.Delivery {
 	}
 }
 
-// drain takes everything off a queue, as "group: identity body".
+// drain receives and deletes all messages of a queue, as "group: identity body".
 func drain(t *testing.T, client *sqs.Client, url string) []string {
 	t.Helper()
 	q := sqsqueue.New(client, url)
@@ -109,7 +109,7 @@ func TestAFIFOQueueGetsEachDeliveryOnceAndInOrder(t *testing.T) {
 			want[group] = append(want[group], group+": "+d.Identity+" "+string(d.Effect.Body))
 		}
 	}
-	// what is sent again is dropped by the queue
+	// the queue drops repeated messages
 	for _, target := range []string{name, url, "arn:aws:sqs:us-east-1:000000000000:" + name} {
 		for i, err := range open(t, client, target).Send(t.Context(), deliveries) {
 			if err != nil {
@@ -161,7 +161,7 @@ func TestAMissingQueueIsNoRefusalAndIsFoundLater(t *testing.T) {
 	}
 }
 
-// scripted answers as it is told, without a service.
+// scripted returns scripted answers, without a service.
 type scripted struct {
 	sqsdest.Client
 	answer  func(in *sqs.SendMessageBatchInput) (*sqs.SendMessageBatchOutput, error)
@@ -184,7 +184,7 @@ func (s *scripted) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchI
 	return s.answer(in)
 }
 
-func TestEachEntryHasItsOwnFate(t *testing.T) {
+func TestEachEntryHasItsOwnResult(t *testing.T) {
 	fail := func(e types.SendMessageBatchRequestEntry, code string, sender bool) *sqs.SendMessageBatchOutput {
 		return &sqs.SendMessageBatchOutput{Failed: []types.BatchResultErrorEntry{{Id: e.Id, Code: &code, Message: aws.String("told so"), SenderFault: sender}}}
 	}
@@ -254,7 +254,7 @@ func TestARequestToAFIFOQueueHoldsOneOfAGroupAndNamesIt(t *testing.T) {
 	}
 }
 
-func TestAQueueOfAnotherRegionIsAskedThere(t *testing.T) {
+func TestAQueueOfAnotherRegionIsCalledInThatRegion(t *testing.T) {
 	for target, want := range map[string]string{
 		"https://sqs.eu-west-1.amazonaws.com/123456789012/q": "eu-west-1", "https://sqs.cn-north-1.amazonaws.com.cn/123456789012/q": "cn-north-1",
 		"http://127.0.0.1:9324/000000000000/q": "home",
@@ -275,7 +275,7 @@ func TestATargetIsANameAURLOrAnARN(t *testing.T) {
 	}
 }
 
-func TestAQueueOfAnotherAccountIsLookedUpThere(t *testing.T) {
+func TestAQueueOfAnotherAccountIsLookedUpInThatAccount(t *testing.T) {
 	for target, owner := range map[string]string{"q": "", "arn:aws:sqs:eu-west-1:123456789012:q": "123456789012"} {
 		client := &scripted{answer: func(*sqs.SendMessageBatchInput) (*sqs.SendMessageBatchOutput, error) { return nil, errors.New("away") }}
 		open(t, client, target).Send(t.Context(), []record.Delivery{delivery("a", 1, "x")})

@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A recorder is a queue and an issuer that keep what they got, in order, and fail as they are told.
+// A recorder is a queue and an issuer. It records the messages in order, and fails for chosen ones.
 type recorder struct {
 	mu     sync.Mutex
 	steps  []string

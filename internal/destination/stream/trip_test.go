@@ -29,9 +29,9 @@ func arrive(t *testing.T, m record.Message) (record.Message, error) {
 	return got, err
 }
 
-// differ tells what is not as it was sent. The time is the queue's.
+// differ returns the differences from the sent message. The time is the queue's.
 func differ(sent, got record.Message) string {
-	if bytes.Equal(sent.Body, got.Body) { // cmp takes long over large ones
+	if bytes.Equal(sent.Body, got.Body) { // cmp is slow for large bodies
 		sent.Body, got.Body = nil, nil
 	}
 	return cmp.Diff(sent, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(record.Message{}, "Accepted"))
@@ -68,7 +68,7 @@ func TestTheSystemsOwnEventsGoToAnotherStream(t *testing.T) {
 func TestAContentTypeThatIsNotTextIsRefusedWhenItIsSent(t *testing.T) {
 	r := &recorder{}
 	d := numbered("eve", 1)
-	// the target would find it longer
+	// it would be too long for the target
 	d.Effect.ContentType = strings.Repeat("\xff", record.MaxHeaders/2)
 	errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d})
 	if refused, ok := errors.AsType[*record.RefusedError](errs[0]); !ok || refused.Reason != record.ReasonInvalid {
@@ -76,7 +76,7 @@ func TestAContentTypeThatIsNotTextIsRefusedWhenItIsSent(t *testing.T) {
 	}
 }
 
-// The largest of everything, in the characters that take the most space on a queue.
+// Every field has its largest size, in the characters that take the most space on a queue.
 func TestTheLargestPossibleMessageArrives(t *testing.T) {
 	r := &recorder{}
 	d := numbered(strings.Repeat("\uFFFE", record.MaxName/3), 1<<64-1)
@@ -93,9 +93,9 @@ func TestTheLargestPossibleMessageArrives(t *testing.T) {
 	}
 }
 
-// FuzzWhatIsSentArrives sends any effect: the sender refuses it, or it arrives at the target as it
-// was sent.
-func FuzzWhatIsSentArrives(f *testing.F) {
+// FuzzASentMessageArrives sends any effect: the sender refuses it, or it arrives at the target
+// unchanged.
+func FuzzASentMessageArrives(f *testing.F) {
 	f.Add("eve", "account", uint64(7), uint64(3), uint64(9), "text/plain", "h", "v", []byte("b"))
 	f.Add("eve", "", uint64(0), uint64(0), uint64(0), "", "once-id", "v", []byte{})
 	f.Add("\uFFFE", "a\x00", uint64(1), uint64(0), uint64(0), "\xff", "Once-Event", "gap", []byte("\xff"))

@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A host hangs, until it is well. It counts the requests and how many of them hang at once.
+// A host hangs until it recovers. It counts the requests and how many of them hang concurrently.
 type host struct {
 	mu         sync.Mutex
 	well       bool
@@ -37,7 +37,7 @@ func (h *host) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// recover makes the host well, and gives how many requests it got.
+// recover ends the hanging, and returns the number of requests so far.
 func (h *host) recover() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -171,7 +171,7 @@ func TestAProbeWaitsForWhatRetryAfterNames(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatFailsWhileOthersSucceedIsNotADestinationThatFails(t *testing.T) {
+func TestADeliveryThatFailsWhileOthersSucceedDoesNotMarkTheDestinationAsFailing(t *testing.T) {
 	begun := make(chan struct{})
 	begin := sync.OnceFunc(func() { close(begun) })
 	rc := newReceiver(t, func(_ int, w http.ResponseWriter, r *http.Request) {
@@ -189,7 +189,7 @@ func TestADeliveryThatFailsWhileOthersSucceedIsNotADestinationThatFails(t *testi
 	}
 }
 
-func TestAnAnswerThatWillNotChangeIsNotAFailingDestination(t *testing.T) {
+func TestAPermanentErrorDoesNotMarkTheDestinationAsFailing(t *testing.T) {
 	play(t, Options{}, []step{{code: 404}}, func(t *testing.T, s *Sender, transport *script) {
 		for range 3 {
 			_ = send(t, s, single("x"))

@@ -15,8 +15,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A script answers with one status after the other, and repeats the last one for ever; "429 7" has
-// a Retry-After; a status of 0 is a broken connection.
+// A script answers with one status after the other, and then repeats the last one. "429 7" has a
+// Retry-After; a status of 0 is a broken connection.
 type script struct {
 	start time.Time
 	steps []step
@@ -96,7 +96,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-func TestARetryAfterBeyondTheBudgetKeepsLaterSendsAway(t *testing.T) {
+func TestARetryAfterBeyondTheBudgetDelaysLaterSends(t *testing.T) {
 	play(t, Options{}, []step{{503, "60"}, {code: 200}}, func(t *testing.T, s *Sender, transport *script) {
 		for range 2 {
 			if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] == nil {

@@ -142,7 +142,7 @@ func TestAnIdentityThatHeadersCannotCarryIsEscapedAndStillVerifies(t *testing.T)
 	}
 }
 
-func TestABadSecretFailsWithoutARequestAndIsNotRepeated(t *testing.T) {
+func TestABadSecretFailsWithoutARequestAndIsNotInTheError(t *testing.T) {
 	rc := newReceiver(t, nil)
 	for _, secret := range []string{"not base64!", "", "whsec_"} {
 		s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return secret, nil }})
@@ -281,7 +281,7 @@ func TestARedirectIsAFailureAndIsNotFollowed(t *testing.T) {
 	}
 }
 
-func TestAnErrorDoesNotRepeatTheURL(t *testing.T) {
+func TestAnErrorDoesNotContainTheURL(t *testing.T) {
 	rc := newReceiver(t, nil)
 	rc.Close()
 	s := newSender(t, rc.URL+"/hook?token=hidden", Options{Budget: time.Nanosecond})

@@ -22,29 +22,29 @@ var (
 	listed      = flag.String("list", "conditions.yaml", "the list of packages in testdata")
 )
 
-// A guarded package is one whose conditional writes are tested by taking their conditions out, one
-// at a time.
+// A guarded package is a package with conditional writes. Their conditions are removed one at a
+// time, and its tests have to notice.
 type guarded struct {
-	// Package is whose source is changed, as a folder of the module.
+	// Package is the package whose source is changed, as a folder of the module.
 	Package string `yaml:"package"`
-	// Tests are the folders whose tests have to fail; of the package itself where there are none.
-	// Run, where given, picks among them.
+	// Tests are the folders whose tests have to fail; by default the package itself. Run, if it is
+	// given, selects tests.
 	Tests []string `yaml:"tests"`
 	Run   string   `yaml:"run"`
-	// Last are slow tests: they run where the others find nothing.
+	// Last are slow tests: they run if the others find nothing.
 	Last string `yaml:"last"`
-	// Functions are those whose conditions are removed, by file; of a file with no functions named,
-	// all.
+	// Functions are the functions whose conditions are removed, by file; for a file without names,
+	// all of its functions.
 	Functions map[string][]string `yaml:"functions"`
 	// Calls are methods that add a condition to an expression.
 	Calls []string `yaml:"calls"`
 	// Terms are conditions inside texts.
 	Terms []term `yaml:"terms"`
-	// Add is source that the changed package needs besides.
+	// Add is additional source of the changed package.
 	Add string `yaml:"add"`
 	// Needs is the environment variable without which the tests test nothing.
 	Needs string `yaml:"needs"`
-	// Survivors are removals that no test finds, and why that is right.
+	// Survivors are removals that no test finds, with the reason why none has to.
 	Survivors map[string]string `yaml:"survivors"`
 }
 
@@ -57,14 +57,14 @@ type term struct {
 // atOnce is how many conditions of a package are removed at a time: tests wait more than they work.
 const atOnce = 4
 
-// outOfTime is what a test binary says that took too long.
+// outOfTime is in the output of a test binary that exceeds its time limit.
 const outOfTime = "panic: test timed out"
 
-// patience is how many times longer than with all conditions tests may take without one: some go on
-// for ever then.
+// patience is how many times longer tests may take without a condition than with all of them.
+// Without some conditions they never end.
 const patience = 5
 
-// longest is how long they may take with all of them.
+// longest is the time limit of tests with all conditions.
 const longest = 10 * time.Minute
 
 func TestEveryConditionOfAConditionalWriteIsTested(t *testing.T) {
@@ -105,8 +105,8 @@ func (g *guarded) check(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// What the tests need may have gone away meanwhile, an emulator for one; then all that failed
-	// shows nothing.
+	// If a service that the tests need, such as an emulator, has ended meanwhile, the failures show
+	// nothing.
 	if by, err := g.failed(t, root, tests, longest, 0); by != "" || err != nil {
 		t.Fatalf("the tests fail with all conditions there, after they did not at the beginning: %s, %v", by, err)
 	}
@@ -115,7 +115,7 @@ func (g *guarded) check(t *testing.T) {
 		by := killers[i]
 		reason, expected := g.Survivors[r.name]
 		switch {
-		case expected: // what chance finds now and then is not found
+		case expected: // a test that finds it only sometimes does not count
 			known++
 			if by != "" {
 				reason += "; this time it was found, by " + by
@@ -140,7 +140,7 @@ func (g *guarded) check(t *testing.T) {
 		len(found), killed, ended, known, len(found)-killed-known)
 }
 
-// removeEach runs the tests without each condition, some at a time, and names what fails.
+// removeEach runs the tests without each condition, some concurrently, and names the failed tests.
 func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, limit time.Duration) (killers []string, errs []error) {
 	killers, errs = make([]string, n), make([]error, n)
 	next := make(chan int)
@@ -160,9 +160,9 @@ func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, l
 	return killers, errs
 }
 
-// killer names what fails without a condition; empty where nothing does. Where tests come to the
-// end of their time it may be the machine that is slow: with all conditions there they have to be
-// faster by far at that very time.
+// killer returns the name of a test that fails without a condition, or "" if none does. If the tests
+// exceed their time limit, the machine may be slow. So they also run with all conditions at that
+// moment, and have to be much faster.
 func (g *guarded) killer(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
 	for {
 		by, err := g.failed(t, root, tests, limit, number)
@@ -181,7 +181,7 @@ func (g *guarded) killer(t *testing.T, root string, tests []string, limit time.D
 	}
 }
 
-// build gives the removals and the binaries of the tests.
+// build returns the removals and the binaries of the tests.
 func (g *guarded) build(t *testing.T, root string) (found []removal, tests []string) {
 	folder, into := filepath.Join(root, g.Package), t.TempDir()
 	found, name, err := g.find(folder)
@@ -252,7 +252,7 @@ func (x *term) removal(folder string, number int) (removal, error) {
 	if n := strings.Count(string(text), x.Old); n != 1 {
 		return removal{}, fmt.Errorf("%s has the text %d times, not once: %q", x.File, n, x.Old)
 	}
-	// What is new goes in front, and the old text behind it is made a comment.
+	// The new text is inserted before the old text, which becomes a comment.
 	at := strings.Index(string(text), x.Old)
 	call := fmt.Sprintf("%s(%d)", switchedOff, number)
 	return removal{x.File + " " + x.Name, []edit{
@@ -260,7 +260,7 @@ func (x *term) removal(folder string, number int) (removal, error) {
 	}}, nil
 }
 
-// failed runs tests without a condition, and names the first that fails; empty where none does.
+// failed runs tests without a condition, and returns the name of the first that fails, or "".
 func (g *guarded) failed(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
 	picks := [][]string{{"-test.run", g.Run, "-test.skip", g.Last}}
 	if g.Last != "" {
@@ -278,7 +278,7 @@ func (g *guarded) failed(t *testing.T, root string, tests []string, limit time.D
 
 func failure(t *testing.T, folder, binary string, pick []string, limit time.Duration, number int) (string, error) {
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.failfast", "-test.timeout", limit.String()}, pick...)...)
-	// The tests are short and many run: memory is cheaper than its collection.
+	// Many short tests run: garbage collection would cost more than the memory.
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOGC=400", fmt.Sprint("ONCE_REMOVED_CONDITION=", number))
 	out, err := cmd.CombinedOutput()
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 
 const root = "../../.."
 
-// That each is caught takes minutes and a compiler: go run ./prove -only mistakes.
+// Whether each is caught takes minutes and a compiler to find out: go run ./prove -only mistakes.
 func TestEveryMistakeCanStillBeMade(t *testing.T) {
 	list, err := mistakes.Load(os.DirFS("testdata"), "mistakes.yaml")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A removal takes one condition out of the source while its number is set in the environment of the
-// tests: all of a package are compiled in one go.
+// A removal disables one condition while its number is set in the environment of the tests. So all
+// removals of a package are compiled together.
 type removal struct {
 	name string
 	edit []edit
@@ -29,7 +29,7 @@ type edit struct {
 // switchedOff is the name of the function that the added file declares.
 const switchedOff = "conditionRemoved"
 
-// added is the file that a package gets: it says which condition is removed.
+// added is a file that is added to a package: it reads which condition is removed.
 const added = `package %s
 
 import (
@@ -48,14 +48,14 @@ type source struct {
 	text  []byte
 	files *token.FileSet
 	calls []string
-	in    string            // the function that is looked at
-	seen  map[ast.Expr]bool // conditions that are dealt with
+	in    string            // the current function
+	seen  map[ast.Expr]bool // conditions that have a removal
 	found []removal
 	names map[string]int
 	next  *int // the number of the next removal
 }
 
-// removals finds the conditions of functions of a file, all where none are named.
+// removals finds the conditions in functions of a file, or in all functions if none are named.
 func removals(folder, name string, functions []string, calls []string, next *int) ([]removal, string, error) {
 	text, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
@@ -82,8 +82,8 @@ func removals(folder, name string, functions []string, calls []string, next *int
 	return s.found, file.Name.Name, nil
 }
 
-// body finds the conditions of a function: where one decides which way to go, and where one is a
-// value, to be returned, kept or passed on.
+// body finds the conditions of a function: those that choose a branch, and values that are returned,
+// stored or passed on.
 func (s *source) body(of *ast.FuncType, b *ast.BlockStmt) {
 	ast.Inspect(b, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -114,7 +114,7 @@ func (s *source) body(of *ast.FuncType, b *ast.BlockStmt) {
 	})
 }
 
-// cases are conditions where the switch has no tag.
+// cases are conditions if the switch has no tag.
 func (s *source) cases(n *ast.SwitchStmt) {
 	if n.Tag != nil {
 		return
@@ -126,7 +126,7 @@ func (s *source) cases(n *ast.SwitchStmt) {
 	}
 }
 
-// answers are conditions where a function gives a bool that it has not worked out before.
+// answers are conditions if a function returns a bool expression that is not a variable.
 func (s *source) answers(of *ast.FuncType, n *ast.ReturnStmt) {
 	if of.Results == nil {
 		return
@@ -145,7 +145,7 @@ func (s *source) answers(of *ast.FuncType, n *ast.ReturnStmt) {
 	}
 }
 
-// value finds a condition that stands where any value may.
+// value finds a condition that is used as a value.
 func (s *source) value(x ast.Expr) {
 	switch n := x.(type) {
 	case *ast.BinaryExpr:
@@ -169,7 +169,7 @@ func isComparison(op token.Token) bool {
 	return slices.Contains([]token.Token{token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ}, op)
 }
 
-// operand removes a term: of a conjunction it is true, of a disjunction false.
+// operand removes a term: in a conjunction it becomes true, in a disjunction false.
 func (s *source) operand(of token.Token, x ast.Expr) {
 	x = ast.Unparen(x)
 	s.seen[x] = true
@@ -183,8 +183,8 @@ func (s *source) operand(of token.Token, x ast.Expr) {
 	}
 }
 
-// whole makes a condition never hold, and always. Without a term, a conjunction holds more often
-// and a disjunction less, so each is only made to do the other.
+// whole makes a condition never hold, and always hold. A conjunction without a term holds more often,
+// so it is only made to never hold; a disjunction only to always hold.
 func (s *source) whole(x ast.Expr) {
 	x = ast.Unparen(x)
 	if x == nil || s.seen[x] || isError(x) {
@@ -200,7 +200,7 @@ func (s *source) whole(x ast.Expr) {
 	}
 }
 
-// isError tells whether something went wrong: that is no condition on what is stored.
+// isError reports whether an expression checks for an error, which is no condition on stored data.
 func isError(x ast.Expr) bool {
 	b, ok := x.(*ast.BinaryExpr)
 	if !ok {
@@ -220,7 +220,7 @@ func (s *source) add(x ast.Node, how, format string) {
 	s.keep(string(s.text[from:to])+how, edit{s.name, from, "("}, edit{s.name, to, fmt.Sprintf(format, call) + ")"})
 }
 
-// keep names a removal, and counts those of one name.
+// keep names a removal, and numbers removals with the same name.
 func (s *source) keep(what string, edits ...edit) {
 	*s.next++
 	name := fmt.Sprintf("%s %s: %s", s.name, s.in, strings.Join(strings.Fields(what), " "))
@@ -230,7 +230,7 @@ func (s *source) keep(what string, edits ...edit) {
 	s.found = append(s.found, removal{name, edits})
 }
 
-// call replaces a call that adds a condition by one that adds what always holds.
+// call replaces a call that adds a condition by one that adds a condition that always holds.
 func (s *source) call(n *ast.ExprStmt) {
 	call, ok := n.X.(*ast.CallExpr)
 	if !ok {
@@ -244,16 +244,15 @@ func (s *source) call(n *ast.ExprStmt) {
 	s.keep(string(s.text[from:to]), edit{s.name, from, fmt.Sprintf("if %s(%d) { x.always() } else { ", switchedOff, *s.next)}, edit{s.name, to, " }"})
 }
 
-// write makes the changed copies of a package's files, and gives the overlay that puts them in
-// place.
+// write makes the changed copies of a package's files, and returns the overlay that replaces them.
 func write(folder, into, name, more string, found []removal) (map[string]string, error) {
 	texts := map[string]string{}
 	var all []edit
 	for _, r := range found {
 		all = append(all, r.edit...)
 	}
-	// From the end to the beginning, so that places stay; of what begins at one place, a
-	// condition's parts lie within it.
+	// From the end to the beginning, so that earlier positions stay valid. Of conditions that begin
+	// at one position, the outer one contains the others.
 	slices.SortStableFunc(all, func(a, b edit) int { return cmp.Compare(b.at, a.at) })
 	for _, e := range all {
 		if texts[e.file] == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/internal/explore/mistakes"
 )
 
-// That the code is right with each is shown by go run ./prove -only explore.
+// go run ./prove -only explore shows that the code is right with each.
 func TestEverySmallNumberIsStillInTheSource(t *testing.T) {
 	list, err := mistakes.LoadSmall(os.DirFS("../testdata"), "small.yaml")
 	if err != nil {

@@ -127,7 +127,7 @@ func TestRepeatedMessagesGetTheFirstResult(t *testing.T) {
 	c := newClock()
 	q := open(t, newDB(t), "q.fifo", Options{Deduplicate: time.Minute, Now: c.Now})
 	if r := q.Send(t.Context(), []queue.Message{{Body: "no group"}}); r[0].Err == nil {
-		t.Error("a message that is not valid is taken") // and nothing is remembered so far
+		t.Error("an invalid message is accepted") // and its deduplication id must not be remembered
 	}
 	all := mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("g", "a", "b", "a", "b")) })
 	if all[0].ID != all[2].ID || all[1].ID != all[3].ID || all[0].ID == all[1].ID {

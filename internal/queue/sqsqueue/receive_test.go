@@ -15,7 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
 
-// A giving client returns messages, or an error.
+// A giving client returns its messages, or its error.
 type giving struct {
 	sqsqueue.Client
 	messages []types.Message

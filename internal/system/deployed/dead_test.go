@@ -206,7 +206,7 @@ func TestRedriveTakesOnlyTheRequestedLetters(t *testing.T) {
 	}
 }
 
-func TestSystemNeedsToKnowWhomTheFunctionsTrust(t *testing.T) {
+func TestAStackNeedsTheTrustedSendersOfTheFunctions(t *testing.T) {
 	w := newWorld(t)
 	w.aws.Denied = []string{"GetFunctionConfiguration"}
 	var denied *deployed.DeniedError

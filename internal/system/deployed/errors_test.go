@@ -85,7 +85,7 @@ func TestAMessageThatIsNotAcknowledgedHasTheReasonOfTheLastTryAndOfTheEnd(t *tes
 	}
 }
 
-func TestAnArchiveThatDoesNotComeWholeIsAnError(t *testing.T) {
+func TestATruncatedArchiveIsAnError(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/gone":
@@ -107,7 +107,7 @@ func TestAnArchiveThatDoesNotComeWholeIsAnError(t *testing.T) {
 	}
 }
 
-func TestOnlyTriggersLeaveAClosedSystem(t *testing.T) {
+func TestAStackSendsTriggersOnly(t *testing.T) {
 	q := failing{err: func(context.Context) error { return nil }}
 	named := map[string]queue.Queue{}
 	p := ports{Ingress: name{q, "ingress"}, IngressFIFO: name{q, "ingress.fifo"}, Publish: q, PublishFIFO: q, Dead: name{q, "dead"}, DeadPublish: name{q, "dead-publish"}}.closed()

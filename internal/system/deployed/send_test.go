@@ -62,7 +62,7 @@ func TestAQueueThatDoesNotAnswerLeavesTheMessageUnacknowledged(t *testing.T) {
 	}
 }
 
-func TestAMessageIsNotSentToAQueueThatIsGone(t *testing.T) {
+func TestAMessageToAMissingQueueIsNotSent(t *testing.T) {
 	w := newWorld(t)
 	w.aws.Outputs["IngressFifoQueueUrl"] += "-gone.fifo"
 	w.open(t)

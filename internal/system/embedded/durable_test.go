@@ -93,9 +93,9 @@ func TestACalledMessageOutlivesAPowerFailure(t *testing.T) {
 	})
 }
 
-// TestAReplyThatWasFoundOutlivesAPowerFailure reads replies that a queue's worker wrote without
+// TestAReturnedReplyOutlivesAPowerFailure reads replies that a queue's worker wrote without
 // waiting for the disk.
-func TestAReplyThatWasFoundOutlivesAPowerFailure(t *testing.T) {
+func TestAReturnedReplyOutlivesAPowerFailure(t *testing.T) {
 	find := map[string]func(durable) *record.Reply{
 		"by status": func(d durable) *record.Reply {
 			state, err := d.Status(t.Context(), message("x"))

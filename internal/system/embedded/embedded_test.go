@@ -118,7 +118,7 @@ destinations:
 	}
 }
 
-func TestAGapIsSkippedInTimeAndSaidAloud(t *testing.T) {
+func TestAGapIsSkippedInTimeAndTheDestinationIsInformed(t *testing.T) {
 	t.Parallel()
 	p := &place{t: t, dir: t.TempDir(), config: `
 streams:
@@ -152,7 +152,7 @@ destinations:
 	}
 }
 
-func TestAWebhookThatComesBackGetsEachEffectInOrder(t *testing.T) {
+func TestAWebhookThatRecoversGetsEachEffectInOrder(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
 	var got []string

@@ -11,8 +11,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// TestNothingInADataFolderThatOthersMayEnterCanBeReadByThem opens an existing folder.
-func TestNothingInADataFolderThatOthersMayEnterCanBeReadByThem(t *testing.T) {
+// TestOthersCanNotReadADataFolderThatTheyMayEnter opens an existing folder.
+func TestOthersCanNotReadADataFolderThatTheyMayEnter(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, name := range []string{dir, filepath.Join(dir, "db")} {
 		if err := os.Mkdir(name, 0o755); err != nil {

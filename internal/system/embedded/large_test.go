@@ -36,7 +36,7 @@ func (r *running) sendSQS(t *testing.T, id, group, attribute string) {
 	}
 }
 
-func TestAMessageWhoseDeadLetterWouldBeTooLargeDoesNotHoldUpItsGroup(t *testing.T) {
+func TestAMessageWhoseDeadLetterWouldBeTooLargeDoesNotBlockItsGroup(t *testing.T) {
 	t.Parallel()
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	r := p.start()

@@ -203,9 +203,9 @@ func waiting(t *testing.T, s *System) map[string]bool {
 	return bodies
 }
 
-// TestWhatAClientWasToldOutlivesAnyPowerFailure sends over HTTP to the whole system, and cuts its
+// TestEveryAnswerToAClientOutlivesAnyPowerFailure sends over HTTP to the whole system, and cuts its
 // power at any operation on the disk: during the start, under load, while tables are written.
-func TestWhatAClientWasToldOutlivesAnyPowerFailure(t *testing.T) {
+func TestEveryAnswerToAClientOutlivesAnyPowerFailure(t *testing.T) {
 	lives := 12
 	if *long {
 		lives = 100

@@ -106,7 +106,7 @@ func (*stray) List(context.Context, time.Time) ([]string, error) {
 
 func (s *stray) Delete(_ context.Context, names []string) error { s.deleted += len(names); return nil }
 
-func TestStraysGoThoughThereIsNoTimeForAllGroups(t *testing.T) {
+func TestStraysAreDeletedWithoutTimeForAllGroups(t *testing.T) {
 	settings, clients := emulated(t, sweptConfig)
 	s, err := Open(Process, settings, clients, nil)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestAMessageThatAQueueDoesNotAcceptIsAnError(t *testing.T) {
 	}
 }
 
-func TestNothingToSendIsNoCall(t *testing.T) {
+func TestAnEmptySendCallsNoQueue(t *testing.T) {
 	w := newWorld(t)
 	q := w.ways()
 	if err := errors.Join(q.Trigger(t.Context(), nil, 0), q.Return(t.Context(), nil), q.Defer(t.Context(), nil), q.DeadLetter(t.Context(), nil)); err != nil {

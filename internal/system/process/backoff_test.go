@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-func TestAMessageIsPutOffLongerTheOlderItIs(t *testing.T) {
+func TestAnOlderMessageIsDeferredLonger(t *testing.T) {
 	now := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for age, want := range map[time.Duration]time.Duration{
 		-time.Hour: time.Second, 0: time.Second, 4 * time.Second: time.Second, 10 * time.Second: 2 * time.Second, time.Minute: 15 * time.Second,

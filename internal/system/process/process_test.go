@@ -201,7 +201,7 @@ func TestAMalformedMessageIsDeadLetteredAndAnyOtherDecodeErrorIsRetried(t *testi
 	s.want(t, "refuse a:invalid")
 }
 
-func TestAMessageThatTheEngineDidNotGetToIsRetried(t *testing.T) {
+func TestAMessageThatTheEngineDidNotReachIsRetried(t *testing.T) {
 	s := &stub{outcomes: map[string][]record.Outcome{"b": {{}}}}
 	if got := s.handle(t, deliveries("ingress", "a - 1", "b - 1")); got != "b" {
 		t.Errorf("retried %q", got)

@@ -87,7 +87,7 @@ func TestABacklogThatIsOlderThanItsTimeGetsItsTries(t *testing.T) {
 	}
 }
 
-func TestOnlyAFailureOfTheHandlerUsesTriesUp(t *testing.T) {
+func TestOnlyAFailureOfTheHandlerCountsAsATry(t *testing.T) {
 	w := newTrial(map[string][]record.Outcome{"a": {away}}, nil)
 	for n := range 20 {
 		if d := w.deliver(t, sent("a", "g", "ingress", n+1, noon.Add(-100*time.Hour)))[0]; !d.Retry {

@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// wrong lists what is not as it should be, once everything is quiet.
+// wrong returns the differences from the expected state, after all work has ended.
 func (w *world) wrong(ctx context.Context) (problems []string) {
 	note := func(format string, values ...any) { problems = append(problems, fmt.Sprintf(format, values...)) }
 	for _, key := range w.groups() {
@@ -41,8 +41,8 @@ func (w *world) groups() []record.GroupKey {
 	return out
 }
 
-// wrongGroup compares a group's record with what was asked for: each message counted once, numbered
-// ones in order, nothing left over.
+// wrongGroup compares a group's record with the sent messages: each is counted once, numbered ones
+// in order, and no work is left.
 func (w *world) wrongGroup(ctx context.Context, g *record.Group, note func(string, ...any)) {
 	var want []string
 	for _, m := range w.messages {
@@ -52,7 +52,7 @@ func (w *world) wrongGroup(ctx context.Context, g *record.Group, note func(strin
 	}
 	got := strings.FieldsFunc(string(g.State), func(r rune) bool { return r == ',' })
 	ordered := slices.DeleteFunc(slices.Clone(got), func(id string) bool { return !strings.HasPrefix(id, w.name+"p/") })
-	if !slices.IsSorted(ordered) { // single digits: as their numbers
+	if !slices.IsSorted(ordered) { // numbers of one digit sort as text
 		note("%s: processed in the order %v", g.Key, ordered)
 	}
 	slices.Sort(got)
@@ -71,8 +71,8 @@ func (w *world) wrongGroup(ctx context.Context, g *record.Group, note func(strin
 	}
 }
 
-// wrongTokens checks that every message is remembered as done, with its reply. Numbered ones
-// without a reply are remembered by their group alone.
+// wrongTokens checks that every message has a done token with its reply. A numbered message without
+// a reply has no token: only its group remembers it.
 func (w *world) wrongTokens(ctx context.Context, note func(string, ...any)) {
 	for _, m := range w.messages {
 		arrival := admission.Arrival{Message: m, ByNumber: m.Stream == "numbered"}

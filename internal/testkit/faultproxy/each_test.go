@@ -27,7 +27,7 @@ func part(all []variant, n int) []variant {
 	return all[:(len(all)+n-1)/n]
 }
 
-// A scenario is work that must come out the same whatever happens to its calls.
+// A scenario is work that must have the same result whichever of its calls fail.
 type scenario struct {
 	name string
 	play func(ctx context.Context, w *world) error
@@ -41,7 +41,7 @@ func scenarios() []scenario {
 		}},
 		{"token", func(ctx context.Context, w *world) error {
 			m := w.message("issued", "g", 1)
-			for range 2 { // the second time after the first has been done
+			for range 2 { // the second time when the first is done
 				if err := w.accept(ctx, m); err != nil {
 					return err
 				}
@@ -83,8 +83,7 @@ func (w *world) steps(ctx context.Context, batches ...[]record.Message) error {
 	return nil
 }
 
-// through plays a scenario with a plan, made for its world, to its end, and tells which calls it
-// made.
+// through plays a scenario with a plan made for its world, to its end, and returns its calls.
 func (s scenario) through(ctx context.Context, on *service, attempts int, plan planner) (calls []faultproxy.Call, err error) {
 	w, err := on.open(attempts)
 	if err != nil {
@@ -94,7 +93,7 @@ func (s scenario) through(ctx context.Context, on *service, attempts int, plan p
 	defer cancel()
 	w.plan = plan(ctx, w)
 	if err = s.play(ctx, w); err == nil {
-		err = w.serve(ctx) // what the last call has left
+		err = w.serve(ctx) // finishes the work that the last call left
 	}
 	w.close()
 	calls = w.proxy.Calls()
@@ -107,7 +106,7 @@ func (s scenario) through(ctx context.Context, on *service, attempts int, plan p
 	return calls, nil
 }
 
-// A planner makes the plan of one play, whose time the context limits.
+// A planner makes the plan of one play. The context limits the time of the play.
 type planner func(context.Context, *world) faultproxy.Plan
 
 // A variant is one way to play a scenario.
@@ -131,7 +130,7 @@ func single(calls []faultproxy.Call) []variant {
 	return out
 }
 
-// double is two faults at any two calls, of the kinds that differ most.
+// double is two faults at any two calls, of the three kinds that differ most.
 func double(calls []faultproxy.Call) []variant {
 	var out []variant
 	kinds := []faultproxy.Fault{faultproxy.Refused, faultproxy.Dropped, faultproxy.Late}
@@ -147,8 +146,8 @@ func double(calls []faultproxy.Call) []variant {
 	return out
 }
 
-// overtaken is a fault at one call, or none, and another worker that is faster than the next call:
-// where a call is repeated, between the two tries.
+// overtaken is a fault at one call, or none, and another worker that runs before the next call. If
+// the call is retried, the other worker runs between the two tries.
 func overtaken(calls []faultproxy.Call) []variant {
 	var out []variant
 	for _, c := range calls {
@@ -171,26 +170,26 @@ func overtaken(calls []faultproxy.Call) []variant {
 	return out
 }
 
-// atOnce is how many plays run side by side.
+// atOnce is the number of concurrent plays.
 const atOnce = 6
 
-// playLimit is far more than a play takes on a busy machine. Whatever waits ends with it: what goes
-// on after twice that time hangs.
+// playLimit is far longer than a play takes on a busy machine. The context of a play ends with it, so
+// a play that continues for twice that time hangs.
 const playLimit = time.Minute
 
-// watched tells what every goroutine is doing, and ends the tests, where a play hangs.
+// watched prints the stacks of all goroutines and ends the tests if a play hangs.
 func watched(play func(ctx context.Context, i int) error) func(ctx context.Context, i int) error {
 	return func(ctx context.Context, i int) error {
 		defer time.AfterFunc(2*playLimit, func() {
-			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // the panic says the rest
+			_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2) // the panic follows in any case
 			panic(fmt.Sprintf("play %d hangs", i))
 		}).Stop()
 		return play(ctx, i)
 	}
 }
 
-// together does n plays, some at once, and stops at the first that fails: the others would only
-// take longer to say the same.
+// together makes n plays, some of them concurrently, and stops at the first failure, because the
+// others would mostly fail in the same way.
 func together(ctx context.Context, n int, play func(ctx context.Context, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(atOnce)
@@ -239,15 +238,15 @@ func each(t *testing.T, variants func([]faultproxy.Call) []variant) {
 	}
 }
 
-func TestWhateverHappensToOneCallNothingIsLostDoubledOrStuck(t *testing.T) {
+func TestNoFaultOfOneCallLosesDoublesOrBlocksAMessage(t *testing.T) {
 	each(t, func(calls []faultproxy.Call) []variant { return part(single(calls), 1) })
 }
 
-func TestAnotherWorkerBetweenTwoTriesLosesDoublesAndSticksNothing(t *testing.T) {
+func TestAnotherWorkerBetweenTwoTriesLosesDoublesOrBlocksNoMessage(t *testing.T) {
 	each(t, func(calls []faultproxy.Call) []variant { return part(overtaken(calls), 1) })
 }
 
-func TestWhateverHappensToTwoCallsNothingIsLostDoubledOrStuck(t *testing.T) {
+func TestNoFaultsOfTwoCallsLoseDoubleOrBlockAMessage(t *testing.T) {
 	each(t, func(calls []faultproxy.Call) []variant {
 		if *long {
 			return double(calls)

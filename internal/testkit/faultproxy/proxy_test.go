@@ -14,7 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/testkit/faultproxy"
 )
 
-// A desk is a service that notes the bodies that it gets, and answers them.
+// A desk is a service that records the bodies of its requests, and answers them.
 type desk struct {
 	mu  sync.Mutex
 	got []string
@@ -34,7 +34,7 @@ func (d *desk) list() string {
 	return strings.Join(d.got, " ")
 }
 
-// ask makes one call and gives the status, or the error.
+// ask makes one call and returns the status, or the error.
 func ask(t *testing.T, client faultproxy.Doer, url, body string) (int, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -50,13 +50,13 @@ func ask(t *testing.T, client faultproxy.Doer, url, body string) (int, error) {
 	return response.StatusCode, err
 }
 
-func TestAFaultHappensAsItsNameSays(t *testing.T) {
+func TestEachFaultDoesWhatItsNameSays(t *testing.T) {
 	for _, c := range []struct {
 		fault  faultproxy.Fault
 		status int
 		err    error
-		after  string // what is applied when the call has ended
-		end    string // and when the next one has, and everything is drained
+		after  string // the applied bodies when the call has ended
+		end    string // and after the next call, when all work has ended
 	}{
 		{faultproxy.None, 200, nil, "first", "first second"},
 		{faultproxy.Refused, 500, nil, "", "second"},

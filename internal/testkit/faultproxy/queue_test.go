@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
-// A line is a queue in memory. What was received comes again when its receiver gives it back.
+// A line is a queue in memory. A received message is redelivered when its receiver releases it.
 type line struct {
 	name string
 
@@ -39,8 +39,8 @@ func (l *line) Send(_ context.Context, messages []queue.Message) []queue.SendRes
 	return make([]queue.SendResult, len(messages))
 }
 
-// Receive gives out what is ready; a group of a FIFO line one message at a time. It waits for
-// nothing.
+// Receive returns the messages that are ready; of a group of a FIFO line one at a time. It does not
+// wait.
 func (l *line) Receive(_ context.Context, limit int, _, _ time.Duration) ([]queue.Delivery, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +77,8 @@ func (l *line) ChangeVisibility(_ context.Context, receipt string, _ time.Durati
 	return nil
 }
 
-// again gives out one more copy of what others have at the moment, as a queue does whose visibility
-// timeout is over.
+// again returns a second copy of each message in flight, as a queue does after the visibility
+// timeout.
 func (l *line) again(limit int) []queue.Delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *line) again(limit int) []queue.Delivery {
 	return out
 }
 
-// pass lets the time go by that everything was delayed for.
+// pass makes all delayed messages ready.
 func (l *line) pass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	rounds  = 500
 )
 
-// ask brings messages of all three admissions in, most of them twice and numbered ones out of
-// order, by the queues and straight through.
+// ask sends messages of all three admissions, most of them twice and numbered ones out of order,
+// through the queues and by Call.
 func (w *world) ask(ctx context.Context, rnd *rand.Rand) error {
 	var queued, issued, called []record.Message
 	for n := range uint64(3) {
@@ -45,8 +45,8 @@ func (w *world) ask(ctx context.Context, rnd *rand.Rand) error {
 	return all.Wait()
 }
 
-// work lets several workers serve the queues side by side until they are empty; now and then two
-// have the same messages.
+// work lets several workers serve the queues concurrently until the queues are empty. Sometimes two
+// workers have the same messages.
 func (w *world) work(ctx context.Context, rnd *rand.Rand) error {
 	for range rounds {
 		var all sync.WaitGroup
@@ -95,7 +95,7 @@ func simulate(ctx context.Context, on *service, seed uint64) (int, error) {
 	return calls, nil
 }
 
-func TestUnderFaultsAtRandomNothingIsLostDoubledOrStuck(t *testing.T) {
+func TestRandomFaultsLoseDoubleOrBlockNoMessage(t *testing.T) {
 	on := newService(t)
 	seeds := 24
 	switch {

@@ -46,7 +46,7 @@ func newService(t *testing.T) *service {
 	if os.Getenv(endpoint) == "" {
 		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
 	}
-	// a service that hangs would hold up each test for all the tries of each call
+	// if the service hung, each test would wait for all tries of each call
 	ctx, cancel := context.WithTimeout(t.Context(), faultproxy.Limit)
 	defer cancel()
 	cfg, err := awsconfig.Load(ctx)
@@ -76,14 +76,14 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// quiet leaves out checksums, which DynamoDB Local sends none of with an error, and says nothing of
-// answers that are cut off: that is what this is about. A service that hangs fails the test.
+// quiet does not check checksums, because the errors of DynamoDB Local have none, and does not log
+// truncated answers, because the tests make them. A service that hangs fails the test.
 func quiet(o *dynamodb.Options) {
 	o.DisableValidateResponseChecksum, o.Logger = true, logging.Nop{}
 	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(faultproxy.Limit)
 }
 
-// tries tells the SDK to try as often, without a wait in between.
+// tries makes the SDK try each call n times, without pauses.
 func tries(n int) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.RateLimiter = n, ratelimit.None
@@ -92,12 +92,12 @@ func tries(n int) aws.Retryer {
 }
 
 // A world is a pipeline whose store is behind a faulty proxy, with queues that work, and a
-// destination that notes what it gets.
+// destination that records its deliveries.
 type world struct {
 	*service
 	*pipeline.Pipeline
 	beside *pipeline.Pipeline // of another worker, whose calls always work
-	name   string             // unique: what groups and messages of the world begin with
+	name   string             // the unique prefix of the world's groups and messages
 	plan   faultproxy.Plan
 	proxy  *faultproxy.Proxy
 	server *httptest.Server
@@ -107,11 +107,11 @@ type world struct {
 
 	mu       sync.Mutex
 	sent     []record.Delivery
-	messages []record.Message // everything that was asked for
+	messages []record.Message // all sent messages
 }
 
-// open makes a world; the SDK tries each call a number of times. The plan may be set until the
-// first call.
+// open makes a world. The SDK tries each call the given number of times. The plan may be set until
+// the first call.
 func (s *service) open(attempts int) (*world, error) {
 	w := &world{service: s, name: rand.Text()[:8], plan: faultproxy.Healthy}
 	w.proxy = faultproxy.New(os.Getenv(endpoint), func(c faultproxy.Call) faultproxy.Fault { return w.plan(c) })
@@ -147,8 +147,8 @@ func (w *world) pipeline(store record.Store) (*pipeline.Pipeline, error) {
 	})
 }
 
-// handle counts the message in the state; it sends and answers the identity where the body asks for
-// it.
+// handle counts the message in the state. If the body asks for it, handle sends the identity, or
+// replies with it.
 func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 	a.State = append(a.State, m.Identity()+","...)
 	if sends(&m) {
@@ -162,7 +162,7 @@ func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 
 func sends(m *record.Message) bool { return strings.Contains(string(m.Body), "send") }
 
-// reply is what a message is answered, if anything.
+// reply returns the expected reply to a message, or "".
 func reply(m *record.Message) string {
 	if strings.Contains(string(m.Body), "reply") {
 		return m.Identity()
@@ -185,12 +185,12 @@ func (w *world) Send(_ context.Context, deliveries []record.Delivery) []error {
 	return make([]error, len(deliveries))
 }
 
-// rivals is the number of messages that another worker processes at a bad moment; numbered ones
-// have a source of their own.
+// rivals is the number of messages that another worker processes between two calls. Numbered ones
+// have a separate source.
 const rivals = 9
 
-// message makes a message of the world, and expects it to be processed. By its number it asks for
-// an effect, a reply, or both.
+// message makes a message of the world, and expects it to be processed. Its number decides whether
+// it asks for an effect, a reply, or both.
 func (w *world) message(stream, group string, number uint64) record.Message {
 	m := record.Message{Stream: stream, Group: w.name + group, Body: []byte([]string{"", "send reply", "send", "reply send"}[number%4]), Accepted: time.Now()}
 	switch {
@@ -213,7 +213,7 @@ const turns = 50
 
 var errStuck = errors.New("it does not end")
 
-// accept issues the token of a message and enqueues the message, as often as it takes.
+// accept issues the token of a message and enqueues the message, and retries until both succeed.
 func (w *world) accept(ctx context.Context, m record.Message) error {
 	for range turns {
 		if _, _, err := w.Engine.Issue(ctx, m); err != nil {
@@ -224,7 +224,7 @@ func (w *world) accept(ctx context.Context, m record.Message) error {
 	return fmt.Errorf("accept: %w", errStuck)
 }
 
-// call processes a message straight through, as often as it takes.
+// call processes a message by Call, and retries until it succeeds.
 func (w *world) call(ctx context.Context, m record.Message) error {
 	for range turns {
 		if o := w.Engine.Call(ctx, m); o.Settled() {
@@ -237,7 +237,7 @@ func (w *world) call(ctx context.Context, m record.Message) error {
 	return fmt.Errorf("call: %w", errStuck)
 }
 
-// deliver hands deliveries to a function once, and does with each what the function returns.
+// deliver passes deliveries to a function once, and settles each by its disposition.
 func (w *world) deliver(ctx context.Context, q *line, batch []queue.Delivery, serve queue.Handler) {
 	for i, disposition := range serve(ctx, batch) {
 		if disposition.Retry {
@@ -248,7 +248,7 @@ func (w *world) deliver(ctx context.Context, q *line, batch []queue.Delivery, se
 	}
 }
 
-// serve empties the queues: everything is processed and published, whatever is delayed too.
+// serve empties the queues: it processes and publishes all messages, also the delayed ones.
 func (w *world) serve(ctx context.Context) error {
 	for range turns {
 		for _, feed := range w.feeds(w.Pipeline) {
@@ -276,8 +276,8 @@ func (w *world) feeds(of *pipeline.Pipeline) []feed {
 	return []feed{{w.ingressFIFO, process}, {w.ingress, process}, {w.publishFIFO, publish}, {w.publish, publish}}
 }
 
-// twin lets the other worker do all there is to do, with copies of what this one has at the moment
-// too. What it acknowledges is gone for both.
+// twin lets the other worker do all work that is left, including copies of the messages that this
+// worker has in flight. A message that it acknowledges is gone for both.
 func (w *world) twin(ctx context.Context) {
 	for _, feed := range w.feeds(w.beside) {
 		batch := feed.from.again(10)
@@ -288,17 +288,17 @@ func (w *world) twin(ctx context.Context) {
 	}
 }
 
-// rival lets the other worker process one more message of each group. What does not settle comes by
-// the queue.
+// rival lets the other worker process one more message of each group. A message that it does not
+// settle is enqueued.
 func (w *world) rival(ctx context.Context) {
 	for _, key := range w.groups() {
 		m := w.message(key.Stream, strings.TrimPrefix(key.Group, w.name), rivals)
 		if key.Stream == "issued" {
-			// otherwise it would be dead-lettered, which is found
+			// otherwise it would be a dead letter, which the test finds
 			_, _, _ = w.beside.Engine.Issue(ctx, m)
 		}
 		if o := w.beside.Engine.Call(ctx, m); !o.Settled() {
-			_ = w.beside.Queues.Enqueue(ctx, m) // this queue takes everything
+			_ = w.beside.Queues.Enqueue(ctx, m) // this queue never fails
 		}
 	}
 }

@@ -19,7 +19,7 @@ func register() *history.Model {
 	})
 }
 
-func TestAHistoryThatOneOrderExplainsIsRight(t *testing.T) {
+func TestAHistoryIsRightIfOneOrderExplainsIt(t *testing.T) {
 	var l history.Log
 	o := history.Object{Model: register(), Name: "register"}
 	a, b := l.Now(), l.Now()

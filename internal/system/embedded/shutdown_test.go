@@ -21,7 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
-func TestAPortThatIsTakenIsAnErrorAtOnce(t *testing.T) {
+func TestAPortInUseIsAnErrorAtTheStart(t *testing.T) {
 	t.Parallel()
 	taken := httptest.NewServer(http.NotFoundHandler())
 	defer taken.Close()
@@ -117,7 +117,7 @@ func callAndDie(dir string) {
 	select {}
 }
 
-func TestWhatACallerWasToldIsDoneSurvivesAKill(t *testing.T) {
+func TestAMessageAnsweredAsDoneSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	if dir := os.Getenv("ONCE_TEST_CALL_AND_DIE"); dir != "" {
 		callAndDie(dir)

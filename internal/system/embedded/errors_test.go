@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-func TestACallerReadsWhyTheHandlerRefusedAndNotTheErrorBehindIt(t *testing.T) {
+func TestACallerGetsTheReasonOfARejectionAndNotItsError(t *testing.T) {
 	t.Parallel()
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	handler := func(_ context.Context, _ *record.Attempt, _ record.Message) error {
@@ -44,7 +44,7 @@ func lookUp(t *testing.T, r *running, id string) client.Status {
 	return status
 }
 
-func TestAnUnknownStreamIsNamedWithThoseThatExist(t *testing.T) {
+func TestTheErrorForAnUnknownStreamNamesTheExistingOnes(t *testing.T) {
 	t.Parallel()
 	p := &place{t: t, dir: t.TempDir(), config: strings.Replace(forwarding, "orders:", "pay: {}\n  orders:", 1)}
 	r := p.start()
