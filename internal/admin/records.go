@@ -1,13 +1,17 @@
 package admin
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
 )
 
 // Tally returns the counts of the named streams and all others in the store, sorted by name. It
@@ -67,8 +71,40 @@ func (st *StreamStats) addToken(t *record.Token, now time.Time) {
 	}
 }
 
-// InfoOf describes a group's record.
-func InfoOf(g *record.Group) GroupInfo {
+// ListGroups lists groups of a stream, in the store's order. If records are corrupt, it returns the
+// others and calls passed with the error.
+func ListGroups(ctx context.Context, l record.Lister, o GroupsOptions, passed func(error)) ([]GroupInfo, error) {
+	groups, err := l.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, cmp.Or(o.Limit, DefaultLimit))
+	switch {
+	case errors.Is(err, record.ErrCorrupt):
+		passed(err)
+	case err != nil:
+		return nil, err
+	}
+	out := make([]GroupInfo, len(groups))
+	for i := range groups {
+		out[i] = infoOf(&groups[i])
+	}
+	return out, nil
+}
+
+// ReadGroup returns one group, and for what it waits, or [ErrNotFound]. failing is what the process
+// that runs the system has registered for the group, nil if there is none.
+func ReadGroup(ctx context.Context, store record.Store, key record.GroupKey, failing []system.Wait) (GroupInfo, error) {
+	groups, _, err := store.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return GroupInfo{}, err
+	}
+	if groups[0].Version == 0 && len(failing) == 0 {
+		return GroupInfo{}, fmt.Errorf("group %s/%s: %w", key.Stream, key.Group, ErrNotFound)
+	}
+	info := infoOf(&groups[0])
+	info.Waiting = waits(&groups[0], failing)
+	return info, nil
+}
+
+// infoOf describes a group's record.
+func infoOf(g *record.Group) GroupInfo {
 	info := GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []Pending{}, Sources: []SourceInfo{}}
 	for _, p := range g.Pending {
 		info.Pending = append(info.Pending, Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})

@@ -21,7 +21,7 @@ type list struct {
 }
 
 func (l *list) Groups(_ context.Context, _ string, after record.GroupKey, _ int) ([]record.Group, error) {
-	if after != (record.GroupKey{}) {
+	if after.Group != "" {
 		return nil, l.groupsFail
 	}
 	return l.groups, l.groupsFail
@@ -85,7 +85,8 @@ func TestTheInfoOfAGroupNamesIt(t *testing.T) {
 		Stream: "orders", Group: "a", Version: 7, LastNumber: 9, Expires: &expires, Sources: []admin.SourceInfo{},
 		Pending: []admin.Pending{{Number: 9, ID: "1", Attempt: "x", Effects: 2, Sent: 1}},
 	}
-	if d := cmp.Diff(want, admin.InfoOf(&g)); d != "" {
-		t.Error(d)
+	got, err := admin.ListGroups(t.Context(), &list{groups: []record.Group{g}}, admin.GroupsOptions{Stream: "orders"}, nil)
+	if d := cmp.Diff([]admin.GroupInfo{want}, got); d != "" || err != nil {
+		t.Error(d, err)
 	}
 }

@@ -66,10 +66,10 @@ func (w Wait) tried(x *system.Wait) Wait {
 	return w
 }
 
-// Waits returns for what a group waits: missing numbers, handlers that failed, and for each
+// waits returns for what a group waits: missing numbers, handlers that failed, and for each
 // destination the first effect that was not sent. failing is what the process that runs the system
 // has registered, nil if there is none.
-func Waits(g *record.Group, failing []system.Wait) []Wait {
+func waits(g *record.Group, failing []system.Wait) []Wait {
 	var out []Wait
 	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
 		if w, missing := waitForNumber(key, g.Sources[key]); missing {

@@ -75,7 +75,7 @@ func text(v any) string {
 func principal(arn, issuer, subject, custom, key string) string {
 	switch {
 	case arn != "":
-		return short("iam:" + withoutSession(arn))
+		return IAMPrincipal(arn)
 	case subject != "":
 		return short("jwt:" + issuer + "#" + subject)
 	case custom != "":
@@ -85,6 +85,9 @@ func principal(arn, issuer, subject, custom, key string) string {
 	}
 	return ""
 }
+
+// IAMPrincipal returns the principal of the owner of IAM credentials, by the ARN of the user or role.
+func IAMPrincipal(arn string) string { return short("iam:" + withoutSession(arn)) }
 
 func cognito(identity string) string { return short("cognito:" + identity) }
 

@@ -70,21 +70,8 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 	if _, ok := s.engine.Stream(o.Stream); !ok {
 		return nil, s.unknown(o.Stream)
 	}
-	if o.Limit == 0 {
-		o.Limit = admin.DefaultLimit
-	}
-	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
-	switch {
-	case errors.Is(err, record.ErrCorrupt):
-		s.passedOver(err)
-	case err != nil:
-		return nil, explain(err)
-	}
-	out := make([]admin.GroupInfo, len(groups))
-	for i := range groups {
-		out[i] = admin.InfoOf(&groups[i])
-	}
-	return out, nil
+	groups, err := admin.ListGroups(ctx, s.store, o, s.passedOver)
+	return groups, explain(err)
 }
 
 // unknown returns an error if the configuration has no such stream: most likely it differs from the
@@ -93,22 +80,11 @@ func (s *System) unknown(stream string) error {
 	return fmt.Errorf("stream %s: %w in the configuration; name the one that was deployed with --config", stream, admin.ErrNotFound)
 }
 
-// Group gives one group, by one read.
+// Group returns one group, by one read.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
-	groups, _, err := s.store.Load(ctx, []record.GroupKey{{Stream: stream, Group: group}}, nil)
-	if err != nil {
-		return admin.GroupInfo{}, explain(err)
-	}
-	if groups[0].Version == 0 {
-		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
-	}
-	info := admin.InfoOf(&groups[0])
-	info.Waiting = admin.Waits(&groups[0], nil)
-	return info, nil
+	info, err := admin.ReadGroup(ctx, s.store, record.GroupKey{Stream: stream, Group: group}, nil)
+	return info, explain(err)
 }
-
-// unregistered returns nothing, because the deployed functions do not keep what fails.
-func unregistered(record.GroupKey) []system.Wait { return nil }
 
 // Message returns the state of one message, by one to four reads for each principal that is tried.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
@@ -126,7 +102,8 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 			return admin.MessageInfo{}, explain(err)
 		case state.Status != admission.StatusUnknown:
 			known, _ := s.engine.Stream(stream)
-			info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, unregistered)
+			var failing *system.Waiting // empty, because the deployed functions register no failures
+			info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, failing.Of)
 			return info, explain(err)
 		}
 	}

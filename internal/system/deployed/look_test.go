@@ -1,16 +1,11 @@
 package deployed_test
 
 import (
-	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
-
 	"github.com/effectively-once/once/internal/admin"
-	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
@@ -75,37 +70,14 @@ func TestAMessageIsLookedUpUnderItsPrincipal(t *testing.T) {
 	}
 }
 
-// TestTheCallersPrincipalIsTheFrontDoors compares principals with package apigw, which
-// authenticates the same ARNs.
-func TestTheCallersPrincipalIsTheFrontDoors(t *testing.T) {
-	for _, arn := range []string{
-		"arn:aws:iam::1:user/ann", "arn:aws:sts::1:assumed-role/Operator/ann", "arn:aws:iam::1:root", "arn:aws:iam::1:user/team/assumed-role/ann",
-		"arn:aws:iam::1:user/" + strings.Repeat("long/", 60) + "ann",
-	} {
-		aws := stacktest.Start(t)
-		aws.Outputs, aws.ARN = complete(), arn
-		s, err := deployed.Open(t.Context(), deployed.Options{Name: "Once"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := s.Principal(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := frontDoorPrincipal(t, arn); got != want {
-			t.Errorf("%s: %s, the front door says %s", arn, got, want)
-		}
-	}
-}
-
-func frontDoorPrincipal(t *testing.T, arn string) (principal string) {
-	t.Helper()
-	handler := apigw.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { principal, _ = apigw.Principal(r) }))
-	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: "/"}
-	e.RequestContext.HTTP.Method = http.MethodGet
-	e.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{IAM: &events.APIGatewayV2HTTPRequestContextAuthorizerIAMDescription{UserARN: arn}}
-	if _, err := handler(context.Background(), encode(t, e)); err != nil {
+func TestTheCallersPrincipalIsThatOfTheAPI(t *testing.T) {
+	aws := stacktest.Start(t)
+	aws.Outputs, aws.ARN = complete(), "arn:aws:sts::1:assumed-role/Operator/ann"
+	s, err := deployed.Open(t.Context(), deployed.Options{Name: "Once"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return principal
+	if got, err := s.Principal(t.Context()); got != "iam:arn:aws:sts::1:assumed-role/Operator" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
 }

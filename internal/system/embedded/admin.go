@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -38,21 +37,7 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 	if _, ok := s.engine.Stream(o.Stream); !ok {
 		return nil, fmt.Errorf("stream %s: %w", o.Stream, admin.ErrNotFound)
 	}
-	if o.Limit == 0 {
-		o.Limit = admin.DefaultLimit
-	}
-	groups, err := s.store.Groups(ctx, o.Stream, record.GroupKey{Stream: o.Stream, Group: o.After}, o.Limit)
-	switch {
-	case errors.Is(err, record.ErrCorrupt):
-		s.passedOver(err)
-	case err != nil:
-		return nil, err
-	}
-	out := make([]admin.GroupInfo, len(groups))
-	for i := range groups {
-		out[i] = admin.InfoOf(&groups[i])
-	}
-	return out, nil
+	return admin.ListGroups(ctx, s.store, o, s.passedOver)
 }
 
 // Sweep looks at every group with unfinished work, publishes its pending effects, and deletes

@@ -17,17 +17,7 @@ const maxSearched = 10_000
 // Group returns one group, and for what it waits.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
 	key := record.GroupKey{Stream: stream, Group: group}
-	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
-	if err != nil {
-		return admin.GroupInfo{}, err
-	}
-	failing := s.waiting.Of(key)
-	if groups[0].Version == 0 && len(failing) == 0 {
-		return admin.GroupInfo{}, fmt.Errorf("group %s/%s: %w", stream, group, admin.ErrNotFound)
-	}
-	info := admin.InfoOf(&groups[0])
-	info.Waiting = admin.Waits(&groups[0], failing)
-	return info, nil
+	return admin.ReadGroup(ctx, s.store, key, s.waiting.Of(key))
 }
 
 // Message returns the state of one message, and for what it waits.
