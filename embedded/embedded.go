@@ -40,8 +40,11 @@ type Options struct {
 	// AcceptLoss opens a folder even if a part of it was damaged or removed, or if it is older than
 	// its output files, and logs the loss. Without it, such a folder is an error.
 	AcceptLoss bool
-	// Log defaults to discarding.
+	// Log gets a line for each failed try, and with level Debug for each message. A line names its
+	// message by hashes, which "once show --hash" finds. Defaults to discarding.
 	Log *slog.Logger
+	// LogKeys adds the keys and groups of messages to the lines of Log. They may be personal data.
+	LogKeys bool
 }
 
 // ErrLocked says that another process has the folder open.
@@ -53,7 +56,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, AcceptLoss: o.AcceptLoss})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

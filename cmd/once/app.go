@@ -41,6 +41,8 @@ type serverOptions struct {
 	AllowHosts []string
 	Stdout     io.Writer
 	Log        *slog.Logger
+	// LogKeys adds keys and groups to lines of the log.
+	LogKeys bool
 	// AcceptLoss opens a data folder with lost data.
 	AcceptLoss bool
 }

@@ -45,6 +45,7 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
 	level := levelFlag(cmd)
+	keys := cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkListen(*listen); err != nil {
 			return usageError(cmd, err)
@@ -57,7 +58,7 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
 		log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level}))
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: log, AcceptLoss: *acceptLoss}, c.source())
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: log, LogKeys: *keys, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }

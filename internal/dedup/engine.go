@@ -44,6 +44,8 @@ type Config struct {
 	LateDelay time.Duration
 	// Log defaults to discarding.
 	Log *slog.Logger
+	// LogKeys writes the keys of messages to the log, beside their hashes.
+	LogKeys bool
 	// Observe is called with each event; by default events are dropped. It must not block.
 	Observe func(record.Event)
 }
@@ -72,10 +74,10 @@ func New(cfg Config) (*Engine, error) {
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
-		Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Log: cfg.Log, Observe: cfg.Observe,
+		Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
 	})
 	issuer := admission.New(admission.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
 	})
 	return &Engine{cfg: cfg, streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
 }

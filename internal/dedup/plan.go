@@ -154,11 +154,11 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		a.ID += record.RequestAttempt
 	}
 	if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
-		return it.Failed(pl.cfg.Log, err), nil
+		return admission.Failed(err), nil
 	}
 	effects := a.Effects()
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
-		return it.Failed(pl.cfg.Log, err), nil
+		return admission.Failed(err), nil
 	}
 	// the source's next number proves that the message is committed
 	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -131,20 +130,4 @@ func appendTokenText(b []byte, principal, stream, id string) []byte {
 	b = strconv.AppendQuote(append(b, "once token principal="...), principal)
 	b = strconv.AppendQuote(append(b, " stream="...), stream)
 	return strconv.AppendQuote(append(b, " id="...), id)
-}
-
-// Hash returns the short form of the message's identity for logs: the first 12 hexadecimal digits
-// of the SHA-256 over stream, principal and identity. People can compute it from a key, and nobody
-// can compute the key from it.
-func (m *Message) Hash() string { return NewTokenKey(m.Principal, m.Stream, m.Identity()).Short() }
-
-// LogAttrs returns what every log line about the message has: its stream and the hashes of its
-// group and identity, and, if keys is true, the group and the identity themselves.
-func (m *Message) LogAttrs(keys bool) []slog.Attr {
-	group := m.GroupKey()
-	attrs := []slog.Attr{slog.String("stream", m.Stream), slog.String("group", group.String()), slog.String("hash", m.Hash())}
-	if keys {
-		attrs = append(attrs, slog.String("group_key", group.Group), slog.String("key", m.Identity()))
-	}
-	return attrs
 }

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"log/slog"
 	"time"
 )
 
@@ -49,6 +48,8 @@ type Delivery struct {
 	Group       string
 	Number      uint64
 	Incarnation uint64
+	// Hash is the [Message.Hash] of the message that made the effect. It is for logs.
+	Hash string
 	// Sequence is the delivery's number among those from this group to Target, without gaps; 0 if
 	// the destination is not sequenced.
 	Sequence uint64
@@ -60,22 +61,6 @@ type Delivery struct {
 	// Committed is about when the effect was committed, or redriven; zero if that is not known.
 	Committed time.Time
 	Effect    Effect
-}
-
-// LogAttrs returns what every log line about the delivery has: its stream, the hash of its group,
-// and its number there or, if it has none, the hash of its identity; and, if keys is true, the
-// identity itself.
-func (d *Delivery) LogAttrs(keys bool) []slog.Attr {
-	attrs := []slog.Attr{slog.String("stream", d.Stream), slog.String("group", GroupKey{d.Stream, d.Group}.String())}
-	if d.Number > 0 {
-		attrs = append(attrs, slog.Uint64("number", d.Number))
-	} else {
-		attrs = append(attrs, slog.String("hash", NewTokenKey("", d.Stream, d.Identity).Short()))
-	}
-	if keys {
-		attrs = append(attrs, slog.String("key", d.Identity))
-	}
-	return attrs
 }
 
 // A RefusedError says that a destination will never take a delivery.

@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -77,8 +76,8 @@ func (a *Arrival) Entry(g *record.Group) (record.Pending, bool) {
 }
 
 // Failed returns the outcome of a message whose handler failed: rejected if the handler refused it,
-// or else to be retried.
-func (a *Arrival) Failed(log *slog.Logger, err error) record.Outcome {
+// or else to be retried. Whoever called the engine logs the failure.
+func Failed(err error) record.Outcome {
 	if reject, ok := errors.AsType[*record.RejectError](err); ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler, Detail: reject.Detail}
 	}
@@ -86,6 +85,5 @@ func (a *Arrival) Failed(log *slog.Logger, err error) record.Outcome {
 	if !errors.As(err, &failed) {
 		failed = &record.HandlerError{Err: err}
 	}
-	log.Warn("handler failed", "stream", a.Stream, "token", a.Token().String(), "error", failed.Err.Error(), "stack", string(failed.Stack))
 	return record.Outcome{Err: failed}
 }

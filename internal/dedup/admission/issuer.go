@@ -24,6 +24,7 @@ type Config struct {
 	// LateDelay is the delay of a trigger for a commit that may still be in flight.
 	LateDelay time.Duration
 	Log       *slog.Logger
+	LogKeys   bool
 }
 
 // An Issuer handles messages before and after the engine runs them: it issues their tokens, refuses
@@ -121,7 +122,8 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 			continue // the message has no token for this reason, or the token of another message
 		}
 		if err := i.note(ctx, r); err != nil {
-			i.cfg.Log.Warn("refusal not noted", "stream", r.Message.Stream, "reason", r.Reason, "error", err)
+			i.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "refusal not noted", append(r.Message.LogAttrs(i.cfg.LogKeys),
+				slog.String("reason", string(r.Reason)), slog.Any("error", err))...)
 		}
 	}
 	return nil

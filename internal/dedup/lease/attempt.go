@@ -124,7 +124,7 @@ func (a *attempt) mayComplete(stored record.Token) bool {
 
 // discarded returns the result of an attempt that lost to the stored token.
 func (a *attempt) discarded(stored record.Token) (Result, error) {
-	a.Log.Warn("result of a late attempt discarded", "token", a.id.Key.String(), "stored", stored.State.String())
+	a.Log.Warn("result of a late attempt discarded", "hash", a.id.Key.Short(), "stored", stored.State.String())
 	if v := judge(stored, a.id, a.Now()); stored.State == record.Done {
 		return v.result, v.err
 	}
@@ -148,7 +148,7 @@ func (a *attempt) release(ctx context.Context) {
 			a.held = stored
 		}
 		if n == maxTries || a.Pause(ctx, backoff.Full(n, firstPause, maxPause)) != nil {
-			a.Log.Warn("lease not released", "token", a.id.Key.String(), "error", err.Error())
+			a.Log.Warn("lease not released", "hash", a.id.Key.Short(), "error", err)
 			return
 		}
 	}

@@ -28,12 +28,13 @@ type Shipment struct {
 	effect int
 }
 
-func newShipment(g *record.Group, number uint64, i int, f record.Effect, to string) *Shipment {
-	n := number + uint64(i) //nolint:gosec // an index
+func newShipment(g *record.Group, entry *record.Pending, i int, f record.Effect, to string) *Shipment {
+	n := entry.Number + uint64(i) //nolint:gosec // an index
+	m := record.Message{Principal: entry.Principal, Stream: g.Key.Stream, ID: entry.Identity}
 	return &Shipment{
-		To: to, number: number, effect: i,
+		To: to, number: entry.Number, effect: i,
 		Delivery: record.Delivery{
-			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation,
+			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation, Hash: m.Hash(),
 			Sequence: f.Chain[to], Target: f.Target(g.Key), Effect: f,
 		},
 	}

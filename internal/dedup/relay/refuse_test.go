@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -20,7 +19,7 @@ func (b *bench) over(store record.Store, blobs record.Blobs) *relay.Relay {
 	observe := func(record.Event) {}
 	senders := map[string]record.Sender{"out": sender{b, "out"}, "side": sender{b, "side"}}
 	return relay.New(relay.Config{
-		Streams: b.streams, Store: store, Now: now, NewID: func() string { return "a" }, Observe: observe, Log: slog.New(slog.DiscardHandler),
+		Streams: b.streams, Store: store, Now: now, NewID: func() string { return "a" }, Observe: observe,
 		Publisher: outbox.New(outbox.Config{Streams: b.streams, Store: store, Queues: b, Senders: senders, Blobs: blobs, Now: now, Observe: observe}),
 	})
 }

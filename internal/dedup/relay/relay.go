@@ -20,7 +20,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +40,6 @@ type Config struct {
 	Now       func() time.Time
 	// NewID makes unique names for attempts.
 	NewID func() string
-	Log   *slog.Logger
 	// Observe is called with an event for each published message.
 	Observe func(record.Event)
 }
@@ -202,14 +200,14 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 		err = errors.New("a stateless handler can keep neither state nor blobs")
 	}
 	if err != nil {
-		t.fate = t.Failed(r.cfg.Log, err)
+		t.fate = admission.Failed(err)
 		return
 	}
 	retention := s.RetentionOf(&t.Message)
 	for i, f := range effects {
 		for _, to := range f.To {
 			t.list = append(t.list, &outbox.Shipment{To: to, Delivery: record.Delivery{
-				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Target: f.Target(t.GroupKey()), Effect: f, Retention: retention,
+				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Hash(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention,
 			}})
 		}
 	}

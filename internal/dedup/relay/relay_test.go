@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func newBench(t *testing.T, change func(s *record.Stream)) *bench {
 	senders := map[string]record.Sender{"out": sender{b, "out"}, "side": sender{b, "side"}, "next": sender{b, "next"}}
 	names := 0
 	b.Relay = relay.New(relay.Config{
-		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler),
+		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Now: func() time.Time { return noon },
 		Publisher: outbox.New(outbox.Config{Streams: b.streams, Store: b, Queues: b, Senders: senders, Now: func() time.Time { return noon }, Observe: func(record.Event) {}}),
 		NewID:     func() string { names++; return fmt.Sprint("a", names) },
 		Observe:   func(e record.Event) { b.calls = append(b.calls, string(e.Name)) },

@@ -61,6 +61,8 @@ type Options struct {
 	Now func() time.Time
 	// Log defaults to discarding.
 	Log *slog.Logger
+	// LogKeys writes the keys of messages to the log, beside their hashes.
+	LogKeys bool
 }
 
 func (o Options) withDefaults() Options {

@@ -48,7 +48,7 @@ func (s *server) await(r *http.Request, a *answer) admission.State {
 		return state
 	}
 	if ctx.Err() == nil {
-		s.Log.LogAttrs(ctx, slog.LevelWarn, "wait for message ended early", slog.String("stream", a.message.Stream), slog.Any("error", err))
+		s.Log.LogAttrs(ctx, slog.LevelWarn, "wait for message ended early", append(a.message.LogAttrs(s.LogKeys), slog.Any("error", err))...)
 	}
 	return admission.State{}
 }

@@ -218,7 +218,7 @@ func TestNoMessageIsAcceptedWhileTheStoreFails(t *testing.T) {
 			t.Errorf("%s %s: logged %d times, want once", c[0], c[1], lines)
 		}
 	}
-	if log := w.log.String(); strings.Contains(log, "secretkey") || !strings.Contains(log, "request_id=") {
+	if log := w.log.String(); strings.Contains(log, "secretkey") || !strings.Contains(log, "instance=urn:uuid:") {
 		t.Errorf("log: %s", log)
 	}
 	if n := w.queue.taken.Load(); n != 0 {

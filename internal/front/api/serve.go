@@ -37,7 +37,8 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	}
 	id := s.RequestID(r)
 	// The value of a panic may hold bodies and secrets; its type and the stack do not.
-	s.Log.ErrorContext(r.Context(), "request panicked", "request_id", id, "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+	s.Log.LogAttrs(r.Context(), slog.LevelError, "request panicked",
+		append(named(r, id), slog.String("panic", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))...)
 	(&problem.Problem{Type: problem.Internal}).Write(w, instance(id))
 }
 
@@ -49,6 +50,8 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if !errors.As(err, &p) {
 		p = &problem.Problem{Type: problem.Unavailable, Detail: "Repeat the request under the same key."}
 		s.logFault(r, id, err)
+	} else if s.Log.Enabled(r.Context(), slog.LevelDebug) {
+		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "request refused", append(s.about(r, id), slog.String("problem", string(p.Type)), slog.String("detail", p.Detail))...)
 	}
 	p.Write(w, instance(id))
 }
@@ -58,8 +61,26 @@ func (s *server) logFault(r *http.Request, id string, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return
 	}
-	s.Log.LogAttrs(r.Context(), slog.LevelError, "request failed",
-		slog.String("request_id", id), slog.String("method", r.Method), slog.String("stream", r.PathValue("stream")), slog.Any("error", err))
+	s.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", append(s.about(r, id), record.FailureAttrs(0, err)...)...)
+}
+
+// about returns what every line of the log about a request has: its instance, as its problem names
+// it, and its message, as far as its path and its headers name one.
+func (s *server) about(r *http.Request, id string) []slog.Attr {
+	attrs := named(r, id)
+	m := record.Message{Stream: r.PathValue("stream"), ID: r.PathValue("id")}
+	var err error
+	if m.Principal, err = s.Principal(r); err == nil && m.ID == "" {
+		m.ID, err = idempotencyKey(r.Header)
+	}
+	if err != nil || readHeaders(r.Header, &m) != nil || m.Validate() != nil {
+		return append(attrs, slog.String("stream", m.Stream))
+	}
+	return append(attrs, m.LogAttrs(s.LogKeys)...)
+}
+
+func named(r *http.Request, id string) []slog.Attr {
+	return []slog.Attr{slog.String("instance", instance(id)), slog.String("method", r.Method)}
 }
 
 // instance returns the URI of a request id, as RFC 9457 wants.

@@ -32,6 +32,7 @@ type deliveryJSON struct {
 	Group       string     `json:"group,omitempty"`
 	Number      uint64     `json:"number,omitempty"`
 	Incarnation uint64     `json:"incarnation,omitempty"`
+	Hash        string     `json:"hash,omitempty"`
 	Sequence    uint64     `json:"sequence,omitempty"`
 	Target      string     `json:"target,omitempty"`
 	Retention   duration   `json:"retention,omitempty"`
@@ -69,7 +70,7 @@ type effectJSON struct {
 func toDeliveryJSON(d record.Delivery) deliveryJSON {
 	e := d.Effect
 	out := deliveryJSON{
-		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation, Sequence: d.Sequence, Target: d.Target,
+		Identity: d.Identity, Stream: d.Stream, Group: d.Group, Number: d.Number, Incarnation: d.Incarnation, Hash: d.Hash, Sequence: d.Sequence, Target: d.Target,
 		Retention: duration(d.Retention),
 		Effect: effectJSON{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
@@ -85,7 +86,7 @@ func toDeliveryJSON(d record.Delivery) deliveryJSON {
 func (j deliveryJSON) delivery() record.Delivery {
 	e := j.Effect
 	d := record.Delivery{
-		Identity: j.Identity, Stream: j.Stream, Group: j.Group, Number: j.Number, Incarnation: j.Incarnation, Sequence: j.Sequence, Target: j.Target,
+		Identity: j.Identity, Stream: j.Stream, Group: j.Group, Number: j.Number, Incarnation: j.Incarnation, Hash: j.Hash, Sequence: j.Sequence, Target: j.Target,
 		Retention: time.Duration(j.Retention),
 		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,

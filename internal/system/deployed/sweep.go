@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
@@ -68,7 +69,7 @@ func (s *System) notSwept(key record.GroupKey, err error) {
 	if errors.Is(err, record.ErrNoStream) {
 		err = s.unknown(key.Stream)
 	}
-	s.options.Log.Warn("group not swept", "group", key.String(), "error", err)
+	s.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "group not swept", append(key.LogAttrs(false), slog.Any("error", err))...)
 }
 
 // drain has the deployed sweep run the held messages that can run.

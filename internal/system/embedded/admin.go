@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -56,7 +57,7 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 		}
 		if err != nil {
 			info.Failed++
-			s.options.Log.Warn("group not swept", "stream", g.Key.Stream, "error", err)
+			s.logGroup(ctx, slog.LevelWarn, "group not swept", g.Key, err)
 			return ctx.Err()
 		}
 		info.Finished++

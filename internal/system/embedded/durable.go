@@ -2,7 +2,9 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -44,6 +46,33 @@ func (d durable) Call(ctx context.Context, m record.Message) record.Outcome {
 		return record.Outcome{Kind: record.Retry, Err: err}
 	}
 	return outcome
+}
+
+// A logged engine is for callers outside of the system. Nobody else logs the failures of handlers
+// that they run, and the stacks of panics.
+type logged struct{ durable }
+
+// Process calls the engine's Process, and logs failures.
+func (l logged) Process(ctx context.Context, messages []record.Message) []record.Outcome {
+	outcomes := l.durable.Process(ctx, messages)
+	for i := range outcomes {
+		l.log(ctx, &messages[i], outcomes[i].Err)
+	}
+	return outcomes
+}
+
+// Call calls the engine's Call, and logs a failure.
+func (l logged) Call(ctx context.Context, m record.Message) record.Outcome {
+	outcome := l.durable.Call(ctx, m)
+	l.log(ctx, &m, outcome.Err)
+	return outcome
+}
+
+func (l logged) log(ctx context.Context, m *record.Message, err error) {
+	o := l.system.options
+	if err != nil && !errors.Is(err, record.ErrBlocked) { // one line for each failure, not for those behind it
+		o.Log.LogAttrs(ctx, slog.LevelWarn, "message to be retried", append(m.LogAttrs(o.LogKeys), record.FailureAttrs(m.Try, err)...)...)
+	}
 }
 
 // Issue calls the engine's Issue. If it found a reply, the reply is durable.

@@ -63,6 +63,8 @@ type Options struct {
 	Now func() time.Time
 	// Log defaults to discarding.
 	Log *slog.Logger
+	// LogKeys writes the keys and groups of messages to the log, beside their hashes.
+	LogKeys bool
 
 	// fs is the file system of the database. Defaults to the disk. Tests cut its power.
 	fs vfs.FS
@@ -197,7 +199,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: s.blobs,
-		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Now: s.options.Now, Log: s.options.Log,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err
@@ -206,7 +208,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
-	return durable{s.engine, s}, nil
+	return logged{durable{s.engine, s}}, nil
 }
 
 // configured fails if the configuration has streams and code declares one that it does not have: the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +23,7 @@ type place struct {
 	t      *testing.T
 	dir    string
 	config string
+	log    *slog.Logger
 }
 
 // A running system.
@@ -39,7 +41,7 @@ func (p *place) start(streams ...system.Stream) *running {
 		p.t.Fatal(err)
 	}
 	address := make(chan string, 1)
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Log: p.log, Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
 	if err != nil {
 		p.t.Fatal(err)
 	}

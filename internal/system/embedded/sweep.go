@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -83,7 +84,7 @@ func (s *System) sweep(ctx context.Context) {
 			err = s.look(ctx, key)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.options.Log.Error("gaps not closed", "stream", key.Stream, "error", err)
+			s.logGroup(ctx, slog.LevelError, "gaps not closed", key, err)
 		}
 	}
 	for _, key := range s.watch.due(lostAfter) {
@@ -92,9 +93,13 @@ func (s *System) sweep(ctx context.Context) {
 			err = s.look(ctx, key)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.options.Log.Error("group not swept", "stream", key.Stream, "error", err)
+			s.logGroup(ctx, slog.LevelError, "group not swept", key, err)
 		}
 	}
+}
+
+func (s *System) logGroup(ctx context.Context, level slog.Level, text string, key record.GroupKey, err error) {
+	s.options.Log.LogAttrs(ctx, level, text, append(key.LogAttrs(s.options.LogKeys), record.FailureAttrs(0, err)...)...)
 }
 
 // look notes a group as it is now: if a commit failed, the watch may expect too much, and if a

@@ -1,13 +1,17 @@
 package embedded_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,7 +99,8 @@ func TestShowSaysWhichDestinationDoesNotTakeAnEffectAlsoToTheMessagesBehindIt(t 
 		posted <- true
 	}))
 	defer receiver.Close()
-	p := &place{t: t, dir: t.TempDir(), config: `
+	var log lines
+	p := &place{t: t, dir: t.TempDir(), log: slog.New(slog.NewJSONHandler(&log, nil)), config: `
 streams:
   orders: {destinations: [shop]}
 destinations:
@@ -125,8 +130,52 @@ destinations:
 		}
 	}
 	check("running", r.System)
+	until(t, "a failed try", func() bool {
+		m, err := r.Message(t.Context(), "orders", "o-2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := m.Waiting[0]
+		return w.Tries > 0 && w.Status == http.StatusBadRequest && w.Next != nil && strings.Contains(w.Error, "field x missing")
+	})
 	r.stop()
 	check("stopped", p.inspected(t))
+	first := record.Message{Stream: "orders", ID: "o-1"}
+	for i, l := range log.all(t) {
+		if l["hash"] != first.Hash() || l["try"] != float64(i+1) || l["status"] != float64(400) || l["destination"] != "shop" || l["number"] != float64(1) || l["effect"] != nil {
+			t.Errorf("line %d of the log: %v", i+1, l)
+		}
+	}
+}
+
+// lines is a log in JSON.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// all returns the lines of level WARN and above.
+func (l *lines) all(t *testing.T) []map[string]any {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []map[string]any
+	for line := range strings.Lines(l.text.String()) {
+		var x map[string]any
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			t.Fatal(err)
+		}
+		if x["level"] != "INFO" {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 func TestShowSaysWhichNumberIsMissingAndSinceWhen(t *testing.T) {

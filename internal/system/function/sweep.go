@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -73,7 +74,7 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 			done.Add(1)
 			if err != nil {
 				failed.Add(1)
-				s.log.Error("group not swept", "group", key.String(), "error", err)
+				s.log.LogAttrs(ctx, slog.LevelError, "group not swept", append(key.LogAttrs(false), slog.Any("error", err))...)
 			}
 			return nil
 		})

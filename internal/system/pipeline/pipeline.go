@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -81,7 +82,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
-		Now: cfg.Now, Log: cfg.Log, Observe: cfg.Watch.Observe,
+		Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 	})
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (p *Pipeline) Process() *process.Handler {
 // Publish makes the function behind the publish queues.
 func (p *Pipeline) Publish() *publish.Handler {
 	return publish.New(p.Engine, publish.Options{
-		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, Now: p.cfg.Now, Log: p.cfg.Log,
+		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
 }
 
@@ -123,7 +124,7 @@ func (p *Pipeline) Publish() *publish.Handler {
 func (p *Pipeline) decode(d *queue.Delivery) (record.Message, error) {
 	decoded, origin, err := wire.FromQueue(d, wire.Defaults{Trusted: p.cfg.Trusted})
 	if err == nil && origin == wire.FromMessageID {
-		p.cfg.Log.Warn("message without an identity of its own: a redrive would make it a new one; send once-id", "stream", decoded.Stream)
+		p.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "message without an identity of its own: a redrive would make it a new one; send once-id", decoded.LogAttrs(p.cfg.LogKeys)...)
 	}
 	return decoded, err
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"cmp"
 	"errors"
+	"time"
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
@@ -109,6 +110,7 @@ func set(list []*delivery, err error) {
 type batch struct {
 	deliveries []queue.Delivery
 	all        []delivery
+	begun      time.Time
 }
 
 func (b *batch) behind() []bool {

@@ -3,6 +3,7 @@ package process_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"strings"
@@ -124,7 +125,7 @@ func TestTheLogHasNoKeysAndNoBodies(t *testing.T) {
 func run(t *testing.T, store record.Store) string {
 	t.Helper()
 	var text bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&text, nil))
+	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	engine, err := dedup.New(dedup.Config{
 		Store: store, Queues: nowhere{}, Senders: map[string]record.Sender{"out": nowhere{}}, Log: log,
 		Pause: func(context.Context, int) error { return errors.New("no second round") },
@@ -165,4 +166,64 @@ func run(t *testing.T, store record.Store) string {
 		publishing.Handle(ctx, []queue.Delivery{d})
 	}
 	return text.String()
+}
+
+// A line is one line of a log in JSON.
+type logLine map[string]any
+
+func linesOf(t *testing.T, text string) []logLine {
+	t.Helper()
+	var out []logLine
+	for line := range strings.Lines(text) {
+		var l logLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+func TestEachTryOfAMessageIsOneLineThatNamesItsHashAndAPanicHasItsStackOnce(t *testing.T) {
+	for _, keys := range []bool{false, true} {
+		var text bytes.Buffer
+		log := slog.New(slog.NewJSONHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		panics := func(_ context.Context, _ *record.Attempt, m record.Message) error {
+			if m.Try < 3 {
+				panic("no such shelf")
+			}
+			return nil
+		}
+		engine, err := dedup.New(dedup.Config{
+			Store: memstore.New(time.Now), Queues: nowhere{}, Log: log, LogKeys: keys, Streams: []record.Stream{{Name: "orders", Handler: panics}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := process.New(engine, func(d *queue.Delivery) (record.Message, error) {
+			m, _, err := wire.FromQueue(d, wire.Defaults{})
+			return m, err
+		}, nil, process.Options{Log: log, LogKeys: keys})
+		m := record.Message{Stream: "orders", ID: secretKey, Group: "shelf-1", Body: []byte(secretBody)}
+		for try := 1; try <= 3; try++ {
+			h.Handle(t.Context(), []queue.Delivery{{Message: wire.ToQueue(m), Queue: "ingress", ID: "1", Receives: try}})
+		}
+		lines := linesOf(t, text.String())
+		if len(lines) != 3 {
+			t.Fatalf("%d lines, want one for each try:\n%s", len(lines), text.String())
+		}
+		group := m.GroupKey()
+		for i, l := range lines {
+			if l["stream"] != "orders" || l["group"] != group.String() || l["hash"] != m.Hash() || l["try"] != float64(i+1) {
+				t.Errorf("line %d is about something else: %v", i+1, l)
+			}
+			if (l["key"] == secretKey) != keys || (l["group_key"] == "shelf-1") != keys {
+				t.Errorf("line %d with keys %v: %v", i+1, keys, l)
+			}
+			stack, _ := l["stack"].(string)
+			if failed := i < 2; failed != strings.Contains(stack, "log_test.go") || failed != (l["error"] == "handle message: panic: no such shelf") || failed == (l["outcome"] == "processed") {
+				t.Errorf("line %d: %v", i+1, l)
+			}
+		}
+	}
 }

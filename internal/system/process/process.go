@@ -91,6 +91,7 @@ func New(engine Engine, decode Decode, deferal Defer, options Options) *Handler 
 // deliveries after one that is to be retried are retried too.
 func (h *Handler) Handle(ctx context.Context, deliveries []queue.Delivery) []queue.Disposition {
 	b := h.read(deliveries)
+	b.begun = h.options.Now()
 	h.run(ctx, b)
 	h.refuse(ctx, b)
 	h.postpone(ctx, b)
@@ -199,9 +200,21 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 			h.failed(d, out[i].Pause)
 		case !behind:
 			h.settled(d)
+			h.logSettled(d, b.begun)
 		}
 	}
 	return out
+}
+
+// logSettled logs a message that is done, was done before, or is held. A refused one is logged
+// already.
+func (h *Handler) logSettled(d *delivery, begun time.Time) {
+	ctx := context.Background()
+	if d.fate != settled || !h.options.Log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	h.options.Log.LogAttrs(ctx, slog.LevelDebug, "message settled", append(d.message.LogAttrs(h.options.LogKeys),
+		slog.String("outcome", d.outcome.Kind.String()), slog.Int("try", d.received.Receives), slog.Duration("took", h.options.Now().Sub(begun)))...)
 }
 
 // pause returns the pause after a failed try. An effect that is sent with its message, and is to be
@@ -217,8 +230,8 @@ func (h *Handler) pause(d *delivery) time.Duration {
 func (h *Handler) failed(d *delivery, pause time.Duration) {
 	now, m := h.options.Now(), &d.message
 	if _, sending := record.NextTry(d.outcome.Err); !sending { // a failed send is logged by itself
-		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(m.LogAttrs(h.options.LogKeys),
-			slog.Int("try", d.received.Receives), slog.Any("error", d.outcome.Err), slog.Duration("pause", pause))...)
+		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(
+			append(m.LogAttrs(h.options.LogKeys), record.FailureAttrs(d.received.Receives, d.outcome.Err)...), slog.Duration("pause", pause))...)
 	}
 	if d.valid {
 		h.options.Waiting.Failed(system.Wait{

@@ -45,6 +45,8 @@ type Options struct {
 	Retry func(stream, to string) record.RetryPolicy
 	// Random returns a number in [0, n). Defaults to [rand.Int64N].
 	Random func(n int64) int64
+	// LogKeys writes the groups and identities of effects to the log, beside their hashes.
+	LogKeys bool
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -239,14 +241,14 @@ func (h *Handler) observe(w *work, failed bool) {
 
 func (h *Handler) logFailure(w *work, pause time.Duration) {
 	invalid, _ := errors.AsType[*record.InvalidError](w.err)
-	attrs := []slog.Attr{slog.String("stream", w.trigger.Group.Stream), slog.String("group", w.trigger.Group.String())}
-	tried := []slog.Attr{slog.Int("try", w.received.Receives), slog.Any("error", w.err), slog.Duration("pause", pause)}
+	attrs := w.trigger.Group.LogAttrs(h.options.LogKeys)
+	tried := append(record.FailureAttrs(w.received.Receives, w.err), slog.Duration("pause", pause))
 	ctx, log := context.Background(), h.options.Log
 	switch {
 	case invalid != nil && w.trigger == wire.Trigger{}:
 		log.LogAttrs(ctx, slog.LevelError, "message is not a trigger", append(tried, slog.String("message_id", w.received.ID))...)
 	case w.trigger.Delivery != nil:
-		attrs = append(attrs, slog.String("destination", w.trigger.To), slog.Uint64("number", w.trigger.Delivery.Number))
+		attrs = append(w.trigger.Delivery.LogAttrs(h.options.LogKeys), slog.String("destination", w.trigger.To))
 		log.LogAttrs(ctx, slog.LevelWarn, "effect to be sent again", append(attrs, tried...)...)
 	default:
 		log.LogAttrs(ctx, slog.LevelWarn, "group to be published again", append(attrs, tried...)...)
