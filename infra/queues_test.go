@@ -13,8 +13,8 @@ var queues = []struct {
 	fifo     bool
 	receives int
 }{
-	{"QueuesIngress", "QueuesIngressDead", false, 928},
-	{"QueuesIngressFifo", "QueuesIngressFifoDead", true, 928},
+	{"QueuesIngress", "QueuesIngressDead", false, 1000},
+	{"QueuesIngressFifo", "QueuesIngressFifoDead", true, 1000},
 	{"QueuesPublish", "QueuesPublishDead", false, 1000},
 	{"QueuesPublishFifo", "QueuesPublishFifoDead", true, 1000},
 }

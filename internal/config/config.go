@@ -69,7 +69,8 @@ func (r Retry) Std() record.RetryPolicy {
 }
 
 // MaxTries returns how many deliveries the queues of messages and those of effects allow, so that
-// no policy of the configuration reaches the limit in its time.
+// no policy of the configuration reaches the limit in its time. An effect of a message without a
+// group record is retried with its message.
 func (c *Config) MaxTries() (messages, effects int) {
 	messages, effects = record.MessageRetry().Tries(), record.EffectRetry().Tries()
 	for _, s := range c.Streams {
@@ -78,7 +79,7 @@ func (c *Config) MaxTries() (messages, effects int) {
 	for _, d := range c.Destinations {
 		effects = max(effects, d.Retry.Std().Or(record.EffectRetry()).Tries())
 	}
-	return messages, effects
+	return max(messages, effects), effects
 }
 
 // Gap is a gap policy.

@@ -194,6 +194,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
 	pl.next.State, entry.Number = a.State, pl.next.Last+1
+	if len(entry.Effects) > 0 {
+		entry.Committed = pl.now.Truncate(time.Second).UTC()
+	}
 	for i := range entry.Effects {
 		pl.next.Chain(&entry.Effects[i], pl.cfg.Sequenced)
 	}

@@ -26,6 +26,9 @@ type Pending struct {
 	Marks bool
 	// Retention is how long the done token is to be kept.
 	Retention time.Duration
+	// Committed is the time of the commit, in whole seconds, of an entry with effects. Their
+	// retries end by it.
+	Committed time.Time
 }
 
 // Sent names one effect of a pending entry and one destination of it.

@@ -25,8 +25,9 @@ type common struct {
 	identity    string
 	ahead       int64 // the sequence minus the entry's number
 	retention   time.Duration
-	to          []string // of the first effect, like contentType
+	to          []string // of the first effect, like contentType; committed if there is one
 	contentType string
+	committed   time.Time
 }
 
 // commonOf returns the common part of an entry; a field that the entry does not determine is as
@@ -42,7 +43,7 @@ func commonOf(p *record.Pending, before common) common {
 		}
 	}
 	if len(p.Effects) > 0 {
-		c.to, c.contentType = p.Effects[0].To, p.Effects[0].ContentType
+		c.to, c.contentType, c.committed = p.Effects[0].To, p.Effects[0].ContentType, p.Committed
 	}
 	return c
 }
@@ -82,7 +83,7 @@ func encodeCommons(pending []record.Pending, attempt string) []byte {
 
 func (c common) equal(other common) bool {
 	return c.attempt == other.attempt && c.principal == other.principal && c.identity == other.identity && c.ahead == other.ahead && c.retention == other.retention &&
-		slices.Equal(c.to, other.to) && c.contentType == other.contentType
+		slices.Equal(c.to, other.to) && c.contentType == other.contentType && c.committed.Equal(other.committed)
 }
 
 // writeChange writes the fields that differ from before, even if they are zero now.
@@ -111,6 +112,10 @@ func writeChange(e *encoding.Encoder, from uint64, before, now common) {
 		e.Field(at, 8)
 		e.Int(now.ahead)
 	}
+	if !before.committed.Equal(now.committed) {
+		e.Field(at, 9)
+		e.Int(encoding.Seconds(now.committed))
+	}
 }
 
 func readChange(d *encoding.Decoder, c *change) {
@@ -132,6 +137,8 @@ func readChange(d *encoding.Decoder, c *change) {
 			c.contentType = d.Text()
 		case 8:
 			c.ahead = d.Int()
+		case 9:
+			c.committed = encoding.FromSeconds(d.Int())
 		default:
 			return false
 		}

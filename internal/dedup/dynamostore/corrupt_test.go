@@ -23,7 +23,7 @@ func TestADamagedItemIsCorruptAndNeverAbsent(t *testing.T) {
 		"nothing in common":  func(it item) { delete(it, attrCommon) },
 		"common to others":   func(it item) { it[attrCommon] = binary([]byte{0x81, 0xa1, 1, 2}) },
 		"common backwards":   func(it item) { it[attrCommon] = binary([]byte{0x82, 0xa1, 1, 1, 0xa1, 1, 0}) },
-		"new in common":      func(it item) { it[attrCommon] = binary([]byte{0x81, 0xa2, 1, 1, 9, 1}) },
+		"new in common":      func(it item) { it[attrCommon] = binary([]byte{0x81, 0xa2, 1, 1, 10, 1}) },
 		"a third of a hash":  func(it item) { entries(it, attrPending)["1"] = binary([]byte{0xa1, 2, 0x41, 1}) },
 		"sources of no kind": func(it item) { it[attrSources] = binary([]byte{1}) },
 		"endless expiry":     func(it item) { it[attrExpires] = &types.AttributeValueMemberN{Value: "1e99"} },

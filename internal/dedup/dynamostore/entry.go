@@ -61,7 +61,7 @@ func readEntry(d *encoding.Decoder, key record.GroupKey, number uint64, c common
 		return true
 	})
 	if len(p.Effects) > 0 {
-		p.Effects[0].To, p.Effects[0].ContentType = slices.Clone(c.to), c.contentType
+		p.Effects[0].To, p.Effects[0].ContentType, p.Committed = slices.Clone(c.to), c.contentType, c.committed
 	}
 	if named {
 		name(&p)

@@ -23,6 +23,7 @@ func WritePending(e *Encoder, p *record.Pending) {
 	}
 	e.BoolField(at, 10, p.Marks)
 	e.IntField(at, 11, int64(p.Retention))
+	e.IntField(at, 12, Seconds(p.Committed))
 }
 
 // ReadPending reads an entry written by WritePending.
@@ -51,6 +52,8 @@ func ReadPending(d *Decoder, p *record.Pending) {
 			p.Marks = d.Bool()
 		case 11:
 			p.Retention = time.Duration(d.Int())
+		case 12:
+			p.Committed = FromSeconds(d.Int())
 		default:
 			return false
 		}

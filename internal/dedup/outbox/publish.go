@@ -102,7 +102,7 @@ func (p *Publisher) prepare(ctx context.Context, pub *publication) {
 			}
 			for _, to := range f.To {
 				if !slices.Contains(entry.Sent, record.Sent{Effect: i, To: to}) {
-					pub.list = append(pub.list, newShipment(&pub.group, &entry, i, f, to))
+					pub.list = append(pub.list, newShipment(&pub.group, &entry, i, to))
 				}
 			}
 		}

@@ -28,14 +28,14 @@ type Shipment struct {
 	effect int
 }
 
-func newShipment(g *record.Group, entry *record.Pending, i int, f record.Effect, to string) *Shipment {
-	n := entry.Number + uint64(i) //nolint:gosec // an index
+func newShipment(g *record.Group, entry *record.Pending, i int, to string) *Shipment {
+	n, f := entry.Number+uint64(i), entry.Effects[i] //nolint:gosec // an index
 	m := record.Message{Principal: entry.Principal, Stream: g.Key.Stream, ID: entry.Identity}
 	return &Shipment{
 		To: to, number: entry.Number, effect: i,
 		Delivery: record.Delivery{
 			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation, Hash: m.Hash(),
-			Sequence: f.Chain[to], Target: f.Target(g.Key), Effect: f,
+			Sequence: f.Chain[to], Target: f.Target(g.Key), Committed: entry.Committed, Effect: f,
 		},
 	}
 }

@@ -207,7 +207,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 	for i, f := range effects {
 		for _, to := range f.To {
 			t.list = append(t.list, &outbox.Shipment{To: to, Delivery: record.Delivery{
-				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Hash(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention,
+				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Hash(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention, Committed: t.Accepted,
 			}})
 		}
 	}

@@ -86,6 +86,9 @@ func fill(v reflect.Value, n *int) {
 		if m, ok := reflect.TypeAssert[*record.Message](v.Addr()); ok {
 			m.Try = 0 // it belongs to a delivery, and no store keeps it
 		}
+		if p, ok := reflect.TypeAssert[*record.Pending](v.Addr()); ok {
+			p.Committed = p.Committed.Truncate(time.Second)
+		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem(), n)

@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxReason limits the once-reason attribute, in bytes.
-	maxReason = 1024
+	maxReason = 2048
 	// maxLetter limits a dead letter without its reason. SQS also counts the types of attributes,
 	// which are String.
 	maxLetter = queue.MaxSize - len(AttrReason) - maxReason - queue.MaxAttributes*len("String")

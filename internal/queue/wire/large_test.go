@@ -87,9 +87,9 @@ func TestATooLargeDeadLetterListsTheOmittedPartsInItsReason(t *testing.T) {
 		"headers":               {"hello", map[string]string{"a": strings.Repeat(`"`, 700<<10)}, []string{"headers (716801 bytes)"}, true, 5, false},
 		"content type":          {"hello", map[string]string{"Content-Type": strings.Repeat("\u2028", 300<<10)}, []string{"headers (921600 bytes)"}, true, 5, false},
 		"malformed attribute":   {"hello", map[string]string{"once-gruop": strings.Repeat(`\`, 700<<10)}, []string{"headers (716810 bytes)"}, true, 5, false},
-		"body":                  {strings.Repeat("é", most/2), nil, []string{"the body behind its first ", " of 1048476 bytes"}, false, most - 2048, false},
-		"body and header":       {strings.Repeat("b", most-100), map[string]string{"a": "x"}, []string{"headers (2 bytes)", "the body behind its first ", " of 1048376 bytes"}, true, most - 2048, false},
-		"encoded body":          {strings.Repeat("AAEC", most/4-10), map[string]string{AttrMeta: `{"encoding":"base64"}`}, []string{"the body behind its first ", " of 786327 bytes"}, false, most/4*3 - 2048, false},
+		"body":                  {strings.Repeat("é", most/2), nil, []string{"the body behind its first ", " of 1048476 bytes"}, false, most - 3072, false},
+		"body and header":       {strings.Repeat("b", most-100), map[string]string{"a": "x"}, []string{"headers (2 bytes)", "the body behind its first ", " of 1048376 bytes"}, true, most - 3072, false},
+		"encoded body":          {strings.Repeat("AAEC", most/4-10), map[string]string{AttrMeta: `{"encoding":"base64"}`}, []string{"the body behind its first ", " of 786327 bytes"}, false, most/4*3 - 3072, false},
 		"dependencies":          {"hello", map[string]string{AttrDependsOn: depends(most - 100)}, []string{"the body behind its first 0 of 5 bytes", "dependencies ("}, false, 0, true},
 		"dependencies and body": {strings.Repeat("b", 400<<10), map[string]string{AttrDependsOn: depends(600 << 10)}, []string{"the body behind its first "}, false, 200 << 10, false},
 	} {

@@ -68,15 +68,17 @@ func newPublishing(t *testing.T, n int) *publishing {
 	}
 	x.Pipeline = p
 	for i := range n {
-		if out := p.Engine.Process(t.Context(), []record.Message{message("orders", "g", strconv.Itoa(i+1))}); out[0].Kind != record.Processed {
+		m := message("orders", "g", strconv.Itoa(i+1))
+		m.Headers = map[string]string{"kind": "test"}
+		if out := p.Engine.Process(t.Context(), []record.Message{m}); out[0].Kind != record.Processed {
 			t.Fatal(out)
 		}
 	}
 	return x
 }
 
-// publish receives once, as an event source mapping does, and returns how many triggers are retried.
-func (x *publishing) publish() (retried int) {
+// publish receives once, as an event source mapping does, and returns how many triggers are left.
+func (x *publishing) publish() int {
 	x.t.Helper()
 	q := x.queues["publish.fifo"]
 	batch, err := q.Receive(x.t.Context(), 100, time.Minute, 0)
@@ -85,7 +87,6 @@ func (x *publishing) publish() (retried int) {
 	}
 	for i, d := range x.Publish().Handle(x.t.Context(), batch) {
 		if d.Retry {
-			retried++
 			err = q.ChangeVisibility(x.t.Context(), batch[i].Receipt, d.Pause)
 		} else {
 			err = q.Delete(x.t.Context(), []string{batch[i].Receipt})[0]
@@ -94,7 +95,7 @@ func (x *publishing) publish() (retried int) {
 			x.t.Fatal(err)
 		}
 	}
-	return retried
+	return len(x.peek("publish.fifo"))
 }
 
 func TestAFailingEffectIsRegisteredAndLoggedOnceATryHoweverManyWaitBehindIt(t *testing.T) {
@@ -136,5 +137,52 @@ func TestAFailingEffectIsRegisteredAndLoggedOnceATryHoweverManyWaitBehindIt(t *t
 	}
 	if waits := x.waiting.All(); len(x.shop.lines) != 200 || len(waits) > 0 {
 		t.Errorf("recovered: %d effects are sent, and registered: %v", len(x.shop.lines), waits)
+	}
+}
+
+func TestAnEffectThatFailsForTheTimeOfItsPolicyIsADeadLetterAndItsGroupGoesOn(t *testing.T) {
+	x := newPublishing(t, 3)
+	for x.publish() > 0 {
+		x.now = x.now.Add(500 * time.Millisecond)
+	}
+	if age := x.now.Sub(noon); age < time.Minute || age > 70*time.Second {
+		t.Errorf("it is a dead letter after %v", age)
+	}
+	if d := cmp.Diff([]string{"orders/g/2 2", "orders/g/3 3"}, x.shop.lines); d != "" {
+		t.Errorf("sent (-want +got):\n%s", d)
+	}
+	letters := x.peek("dead-publish")
+	if len(letters) != 1 {
+		t.Fatalf("%d dead letters", len(letters))
+	}
+	r, err := wire.FromDeadLetter(&letters[0], trusting())
+	if err != nil || r.Reason != record.ReasonUndeliverable || r.Detail != "400 Bad Request: field x missing" || r.To != "shop" {
+		t.Errorf("the dead letter is %+v, %v", r, err)
+	}
+	if d := r.Delivery; d == nil || d.Identity != "orders/g/1" || string(d.Effect.Body) != "1" || d.Effect.Headers["kind"] != "test" {
+		t.Errorf("its effect is %+v", d)
+	}
+	if waits := x.waiting.All(); len(waits) > 0 {
+		t.Errorf("registered as failing: %v", waits)
+	}
+	if !strings.Contains(x.log.String(), "becomes a dead letter") {
+		t.Errorf("the log does not say so: %s", x.log)
+	}
+	x.redrivenEffectsHaveTheTimeOfThePolicyAgain(r)
+}
+
+// redrivenEffectsHaveTheTimeOfThePolicyAgain redrives a dead letter that the destination still does
+// not take.
+func (x *publishing) redrivenEffectsHaveTheTimeOfThePolicyAgain(r record.Refused) {
+	x.t.Helper()
+	if err := x.Queues.Redrive(x.t.Context(), r); err != nil {
+		x.t.Fatal(err)
+	}
+	from := x.now
+	for x.publish() > 0 {
+		x.now = x.now.Add(500 * time.Millisecond)
+	}
+	if age := x.now.Sub(from); age < time.Minute || len(x.peek("dead-publish")) != 2 {
+		x.t.Errorf("after %v there are %d dead letters", age, len(x.peek("dead-publish")))
 	}
 }
