@@ -3,24 +3,23 @@ package pebblestore
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/dedup/encoding"
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A stored record is
+// A stored record is sealed by package pebbledb. Before the seal, it is
 //
-//	format(1) expires(8) body checksum(4)
+//	format(1) expires(8) body
 //
 // The expiry is in microseconds of Unix time, 0 for never; a sweep can read it without decoding the
 // record. The body of a group begins with incarnation(8) version(8), which conditions compare; the
-// rest is one CBOR object. The checksum is CRC-32C of the key and everything before the checksum,
-// so a record under the wrong key is detected too.
+// rest is one CBOR object.
 //
 // A change of the meaning of a record needs a new format number. For that reason a field that this
 // program does not know is corruption: the next commit would drop it.
@@ -29,7 +28,6 @@ const (
 
 	headerSize   = 9
 	identitySize = 16
-	checksumSize = 4
 )
 
 // A checked value is a stored value with a valid checksum. It shares the value's memory.
@@ -40,17 +38,14 @@ type checked struct {
 
 // open checks a stored value.
 func open(key, value []byte) (checked, error) {
-	if len(value) < headerSize+checksumSize {
-		return checked{}, fmt.Errorf("%w: %d bytes are too few", record.ErrCorrupt, len(value))
+	content, err := pebbledb.Unseal(format, key, value)
+	if err == nil && len(content) < headerSize-1 {
+		err = fmt.Errorf("%w: %d bytes are too few", record.ErrCorrupt, len(value))
 	}
-	if value[0] != format {
-		return checked{}, fmt.Errorf("%w: format %d, where this program knows %d", record.ErrCorrupt, value[0], format)
+	if err != nil {
+		return checked{}, err
 	}
-	end := len(value) - checksumSize
-	if checksum(key, value[:end]) != binary.BigEndian.Uint32(value[end:]) {
-		return checked{}, fmt.Errorf("%w: wrong checksum", record.ErrCorrupt)
-	}
-	return checked{expires: expiry(value), body: value[headerSize:end]}, nil
+	return checked{expires: expiry(value), body: content[headerSize-1:]}, nil
 }
 
 // peek reads the expiry of a stored value without checking it.
@@ -63,11 +58,6 @@ func peek(value []byte) (checked, bool) {
 
 func expiry(value []byte) int64 {
 	return int64(binary.BigEndian.Uint64(value[1:])) //nolint:gosec // written from an int64
-}
-
-func checksum(key, content []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	return crc32.Update(crc32.Checksum(key, table), table, content)
 }
 
 // expired reports whether a record with that expiry reads as absent.
@@ -106,18 +96,13 @@ func (p *buffers) put(batch *pebble.Batch, key []byte, write func(e *encoding.En
 	}()
 	e.B = e.B[:0]
 	write(e)
-	return batch.Set(key, seal(key, e.B), nil)
+	return batch.Set(key, pebbledb.Seal(key, e.B), nil)
 }
 
 // begin starts a record.
 func begin(e *encoding.Encoder, expires time.Time) {
 	e.B = append(e.B, format)
 	e.B = binary.BigEndian.AppendUint64(e.B, uint64(encoding.Micros(expires))) //nolint:gosec // read back as an int64
-}
-
-// seal ends a record.
-func seal(key, content []byte) []byte {
-	return binary.BigEndian.AppendUint32(content, checksum(key, content))
 }
 
 func encodeGroup(e *encoding.Encoder, g *record.Group) {

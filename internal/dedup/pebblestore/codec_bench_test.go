@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/effectively-once/once/internal/dedup/encoding"
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -26,7 +27,7 @@ func BenchmarkEncode(b *testing.B) {
 	for b.Loop() {
 		e.B = e.B[:0]
 		encodeGroup(e, &g)
-		e.B = seal(key, e.B)
+		e.B = pebbledb.Seal(key, e.B)
 	}
 }
 
@@ -35,7 +36,7 @@ func BenchmarkDecode(b *testing.B) {
 	key := groupKey(g.Key)
 	e := &encoding.Encoder{}
 	encodeGroup(e, &g)
-	value := seal(key, e.B)
+	value := pebbledb.Seal(key, e.B)
 	b.ReportAllocs()
 	for b.Loop() {
 		r, err := open(key, value)

@@ -96,6 +96,13 @@ func (m *marks) length() (n int64, known bool, err error) {
 	return n, err == nil, err
 }
 
+// format is the format of the records.
+const format byte = 1
+
+func seal(key, content []byte) []byte { return pebbledb.Seal(key, append([]byte{format}, content...)) }
+
+func open(key, value []byte) ([]byte, error) { return pebbledb.Unseal(format, key, value) }
+
 func lengthValue(key []byte, n int64) []byte {
 	return seal(key, binary.BigEndian.AppendUint64(nil, uint64(n))) //nolint:gosec // a length is not negative
 }

@@ -1,13 +1,13 @@
 package pebblequeue
 
 import (
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func TestAReceiverThatWaitsForALateMessageGetsAnEarlierOneInTime(t *testing.T) {
@@ -41,9 +41,9 @@ func TestAReceiverThatWaitsForALateMessageGetsAnEarlierOneInTime(t *testing.T) {
 }
 
 func TestARecordWithARightChecksumAndAWrongContentIsAnError(t *testing.T) {
-	body := []byte{recordVersion, 0xff} // the end of a list that did not begin
-	data := binary.LittleEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))
-	if err := decode(data, &messageRecord{}); err == nil || errors.Is(err, errChecksum) {
+	key := []byte("key")
+	data := pebbledb.Seal(key, []byte{format, 0xff}) // the end of a list that did not begin
+	if err := decode(key, data, &messageRecord{}); err == nil || errors.Is(err, record.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -74,7 +74,7 @@ func (w *window) settle(s *sent, r queue.SendResult) {
 func (q *Queue) loadWindow() error {
 	return q.scan(kindDedup, func(key, data []byte) error {
 		var r dedupRecord
-		if err := decode(data, &r); err != nil {
+		if err := decode(key, data, &r); err != nil {
 			return err
 		}
 		s := &sent{dedupID: r.DedupID, id: r.ID, seq: keySeq(key), expires: r.Expires, settled: make(chan struct{})}

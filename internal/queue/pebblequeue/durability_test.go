@@ -1,6 +1,8 @@
 package pebblequeue
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // crash returns the database as it would be after a power loss: without unsynced writes.
@@ -188,6 +191,24 @@ func TestACorruptRecordFailsOpenAndNamesItsKey(t *testing.T) {
 	}
 }
 
+func TestARecordUnderTheKeyOfAnotherFailsOpen(t *testing.T) {
+	for _, kind := range []byte{kindMessage, kindReceives, kindDedup} {
+		t.Run(string(kind), func(t *testing.T) {
+			db := newDB(t)
+			o := Options{Deduplicate: time.Minute}
+			q := open(t, db, "q", o)
+			mustSend(t, func() []queue.SendResult { return q.Send(t.Context(), inGroup("", "precious")) })
+			receive(t, q, 1, time.Minute)
+			_ = closed(t, q)
+			key, data := first(t, db, keyPrefix("q", kind))
+			set(t, db, q.key(kind, keySeq(key)+1), data)
+			if _, err := Open(db, "q", o); !errors.Is(err, record.ErrCorrupt) {
+				t.Errorf("got %v, want %v", err, record.ErrCorrupt)
+			}
+		})
+	}
+}
+
 func flip(data []byte, i int) []byte {
 	out := append([]byte(nil), data...)
 	out[i] ^= 1
@@ -201,8 +222,8 @@ func first(t *testing.T, db *pebble.DB, prefix []byte) (key, data []byte) {
 		t.Fatal(err)
 	}
 	defer it.Close()
-	if !it.First() {
-		t.Fatal("no record")
+	if !it.First() || !bytes.HasPrefix(it.Key(), prefix) {
+		t.Fatalf("no record under %q", prefix)
 	}
 	return append([]byte(nil), it.Key()...), append([]byte(nil), it.Value()...)
 }

@@ -103,25 +103,21 @@ func (q *Queue) begin() error {
 	}
 	var r incarnationRecord
 	if err == nil {
-		err = decode(data, &r)
+		err = decode(key, data, &r)
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return fmt.Errorf("decode record %q: %w", key, err)
 		}
 	}
 	r.Incarnation++
 	q.incarnation, q.counter = r.Incarnation, 0
-	data, err = encode(r)
-	if err != nil {
-		return err
-	}
-	return q.db.Set(key, data, pebble.Sync)
+	return put(q.db, key, r, pebble.Sync)
 }
 
 func (q *Queue) loadMessages() error {
 	receives := map[uint64]uint32{}
 	err := q.scan(kindReceives, func(key, data []byte) error {
 		var r receivesRecord
-		err := decode(data, &r)
+		err := decode(key, data, &r)
 		receives[keySeq(key)] = r.Receives
 		return err
 	})
@@ -130,7 +126,7 @@ func (q *Queue) loadMessages() error {
 	}
 	err = q.scan(kindMessage, func(key, data []byte) error {
 		var r messageRecord
-		if err := decode(data, &r); err != nil {
+		if err := decode(key, data, &r); err != nil {
 			return err
 		}
 		seq := keySeq(key)
@@ -282,7 +278,7 @@ func (q *Queue) Peek(limit int) ([]queue.Delivery, error) {
 			return errEnough
 		}
 		var r messageRecord
-		if err := decode(data, &r); err != nil {
+		if err := decode(key, data, &r); err != nil {
 			return err
 		}
 		seq := binary.BigEndian.Uint64(key[len(key)-8:])
@@ -305,7 +301,8 @@ func (q *Queue) receives(seq uint64) (uint32, error) {
 		return e.receives, nil
 	}
 	q.mu.Unlock()
-	data, closer, err := q.db.Get(q.key(kindReceives, seq))
+	key := q.key(kindReceives, seq)
+	data, closer, err := q.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
 	}
@@ -313,6 +310,6 @@ func (q *Queue) receives(seq uint64) (uint32, error) {
 		return 0, err
 	}
 	var r receivesRecord
-	err = decode(data, &r)
+	err = decode(key, data, &r)
 	return r.Receives, errors.Join(err, closer.Close())
 }

@@ -121,11 +121,7 @@ func (q *Queue) read(taken []taking) ([]queue.Delivery, error) {
 		d := q.delivery(&r, t.entry.seq, t.receives)
 		d.Receipt = receipt{q.incarnation, t.entry.seq, t.receives}.String()
 		out = append(out, d)
-		data, err := encode(receivesRecord{t.receives})
-		if err == nil {
-			err = batch.Set(q.key(kindReceives, t.entry.seq), data, nil)
-		}
-		if err != nil {
+		if err := put(batch, q.key(kindReceives, t.entry.seq), receivesRecord{t.receives}, nil); err != nil {
 			failed = err
 		}
 	}
@@ -147,7 +143,7 @@ func (q *Queue) record(seq uint64) (r messageRecord, err error) {
 	if err != nil {
 		return r, fmt.Errorf("read record %q: %w", key, err)
 	}
-	if err := errors.Join(decode(data, &r), closer.Close()); err != nil {
+	if err := errors.Join(decode(key, data, &r), closer.Close()); err != nil {
 		return r, fmt.Errorf("decode record %q: %w", key, err)
 	}
 	return r, nil
@@ -185,11 +181,7 @@ func (q *Queue) move(dead []*entry, out []outgoing, batch *pebble.Batch) error {
 	to.place(out)
 	err := func() error {
 		for i := range out {
-			data, err := encode(&out[i].record)
-			if err != nil {
-				return err
-			}
-			if err := batch.Set(to.key(kindMessage, out[i].entry.seq), data, nil); err != nil {
+			if err := put(batch, to.key(kindMessage, out[i].entry.seq), &out[i].record, nil); err != nil {
 				return err
 			}
 		}

@@ -2,11 +2,10 @@ package pebblequeue
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/fxamacker/cbor/v2"
 	"github.com/google/uuid"
 
@@ -22,7 +21,8 @@ const (
 	kindReceives    byte = 'r'
 )
 
-const recordVersion byte = 1
+// format is the format of all records of a queue.
+const format byte = 2
 
 // counterBits is how many low bits of a sequence number count messages. The high bits are the
 // queue's incarnation, which increases with every Open, so that no number is used twice, even if
@@ -88,32 +88,28 @@ func keySeq(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key[len(key)-8:])
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a table
-
-// encode frames a record: version, CBOR, checksum of both.
+// encode returns a record that is not sealed.
 func encode(record any) ([]byte, error) {
 	body, err := cbor.Marshal(record)
 	if err != nil {
 		return nil, fmt.Errorf("encode record: %w", err)
 	}
-	out := make([]byte, 0, len(body)+5)
-	out = append(out, recordVersion)
-	out = append(out, body...)
-	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli)), nil
+	return append(append(make([]byte, 0, len(body)+5), format), body...), nil
 }
 
-var errChecksum = errors.New("checksum does not match")
+// put writes a record.
+func put(w pebble.Writer, key []byte, record any, o *pebble.WriteOptions) error {
+	data, err := encode(record)
+	if err != nil {
+		return err
+	}
+	return w.Set(key, pebbledb.Seal(key, data), o)
+}
 
-func decode(data []byte, record any) error {
-	if len(data) < 5 {
-		return errChecksum
+func decode(key, data []byte, record any) error {
+	body, err := pebbledb.Unseal(format, key, data)
+	if err != nil {
+		return err
 	}
-	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
-	if crc32.Checksum(body, castagnoli) != sum {
-		return errChecksum
-	}
-	if body[0] != recordVersion {
-		return fmt.Errorf("unknown record version %d", body[0])
-	}
-	return cbor.Unmarshal(body[1:], record)
+	return cbor.Unmarshal(body, record)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/uuid"
 
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
 )
 
@@ -114,17 +115,14 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 	batch := q.db.NewBatch()
 	defer batch.Close()
 	for i := range out {
-		if err := batch.Set(q.key(kindMessage, out[i].entry.seq), out[i].data, nil); err != nil {
+		key := q.key(kindMessage, out[i].entry.seq)
+		if err := batch.Set(key, pebbledb.Seal(key, out[i].data), nil); err != nil {
 			return err
 		}
 		if out[i].dedup == nil {
 			continue
 		}
-		data, err := encode(out[i].dedup.record())
-		if err != nil {
-			return err
-		}
-		if err := batch.Set(q.key(kindDedup, out[i].entry.seq), data, nil); err != nil {
+		if err := put(batch, q.key(kindDedup, out[i].entry.seq), out[i].dedup.record(), nil); err != nil {
 			return err
 		}
 	}

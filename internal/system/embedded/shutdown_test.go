@@ -123,7 +123,7 @@ func TestAMessageAnsweredAsDoneSurvivesAKill(t *testing.T) {
 		callAndDie(dir)
 	}
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWhatACallerWasTold")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), "ONCE_TEST_CALL_AND_DIE="+p.dir)
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Fatalf("the child: %v\n%s", err, out)
