@@ -16,6 +16,7 @@ import (
 // showing holds the arguments of show.
 type showing struct {
 	id          string
+	hash        string
 	deadLetters admin.DeadLettersOptions
 	dead, full  bool
 	after       string
@@ -27,7 +28,7 @@ type showing struct {
 func (a *app) show() *cobra.Command {
 	var o showing
 	cmd := &cobra.Command{
-		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID]",
+		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID | --hash HASH]",
 		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
 		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
 true when nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
@@ -35,6 +36,10 @@ true when nothing is pending, held, leased, queued or delayed (delayed triggers 
 A group and a message are shown with what they wait for: a try that failed, with its error and the time of the next one; a destination that has not
 taken an effect; the number that is missing, and since when. Errors and times of tries are known to the server that makes them: of a folder without a
 server, and of a stack, it shows what the records say.
+
+--hash finds the message of a line of the log. It searches failing messages, the beginnings of the queues and the dead letters, and then the whole store;
+with --stack only the tables. A message that is done is shown without its id, because only a hash of the id is kept. A numbered message without a reply
+leaves no record when it is done.
 
 With --stack it asks DynamoDB and SQS. A group and a message cost a read or two; totals and lists read the tables, a read unit for every 4 KB, whatever
 they show. Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and gives them back: for two minutes at most
@@ -44,6 +49,7 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
   once show orders                  # groups of a stream
   once show orders/customer-7       # one group: its state, what is pending and held
   once show orders --id o-1         # one message: its status and its reply
+  once show --hash 2f1a9c0b7d44     # the message of a line of the log
   once show --dead-letters          # what was refused, and why
   once show --dead-letters --id o-1 # one of them, with its headers and its body
   once show orders --id o-1 --stack Once --profile prod`,
@@ -55,6 +61,7 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
 	f := cmd.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	f.StringVar(&o.id, "id", "", "show the message, or with --dead-letters the dead letter, with this id")
+	f.StringVar(&o.hash, "hash", "", "show the message with this hash, as a line of the log has it")
 	f.BoolVar(&o.dead, "dead-letters", false, "show dead letters")
 	f.BoolVar(&o.full, "full", false, "show the headers and the whole body of every dead letter")
 	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Reason, nil)
@@ -103,8 +110,13 @@ func (a *app) question(args []string, o showing) (func(context.Context, admin.Ad
 	if o.full && !o.dead {
 		return nil, errors.New("--full needs --dead-letters")
 	}
+	if o.hash != "" && (o.id != "" || o.dead) {
+		return nil, errors.New("--hash excludes --id and --dead-letters")
+	}
 	if len(args) == 0 {
 		switch {
+		case o.hash != "":
+			return a.byHash("", o)
 		case o.id != "" && !o.dead:
 			return nil, errors.New("--id needs the message's stream, or --dead-letters")
 		case o.dead:
@@ -117,10 +129,12 @@ func (a *app) question(args []string, o showing) (func(context.Context, admin.Ad
 	switch {
 	case o.dead:
 		return nil, errors.New("--dead-letters takes no stream")
-	case one && o.id != "":
-		return nil, errors.New("--id takes a stream, not a group")
+	case one && o.id+o.hash != "":
+		return nil, errors.New("--id and --hash take a stream, not a group")
 	case one:
 		return func(ctx context.Context, s admin.Admin) error { return a.showGroup(ctx, s, stream, group, o) }, nil
+	case o.hash != "":
+		return a.byHash(stream, o)
 	case o.id != "":
 		return func(ctx context.Context, s admin.Admin) error { return a.showMessage(ctx, s, stream, o) }, nil
 	}

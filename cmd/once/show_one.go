@@ -50,10 +50,29 @@ func (a *app) showMessage(ctx context.Context, s admin.Admin, stream string, o s
 	if err != nil {
 		return err
 	}
+	return a.printMessage(m, o)
+}
+
+// byHash returns the function that shows a message by its hash.
+func (a *app) byHash(stream string, o showing) (func(context.Context, admin.Admin) error, error) {
+	options := admin.HashOptions{Stream: stream, Hash: o.hash}
+	if err := options.Validate(); err != nil {
+		return nil, fmt.Errorf("--hash %w", err)
+	}
+	return func(ctx context.Context, s admin.Admin) error {
+		m, err := s.ByHash(ctx, options)
+		if err != nil {
+			return err
+		}
+		return a.printMessage(m, o)
+	}, nil
+}
+
+func (a *app) printMessage(m admin.MessageInfo, o showing) error {
 	if o.json {
 		return printJSON(a.out, m)
 	}
-	pairs := []string{"message", m.ID, "stream", m.Stream, "group", m.Group, "status", m.Status, "reason", m.Reason, "detail", m.Detail, "expires", stamp(m.Expires)}
+	pairs := []string{"message", m.ID, "hash", m.Hash, "stream", m.Stream, "group", m.Group, "status", m.Status, "reason", m.Reason, "detail", m.Detail, "expires", stamp(m.Expires)}
 	if m.Reply != nil {
 		pairs = append(pairs, "reply", fmt.Sprint(m.Reply.Status), "reply body", shown(m.Reply.Body))
 	}

@@ -265,6 +265,15 @@ func (c *cannedFolder) Message(_ context.Context, stream, id string) (admin.Mess
 	return admin.MessageInfo{Stream: stream, ID: id, Group: "customer-7", Status: "done", Reply: reply, Expires: &expires}, nil
 }
 
+func (c *cannedFolder) ByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
+	if o.Hash != "00c0ffee0001" {
+		return admin.MessageInfo{}, o.NotFound()
+	}
+	m, err := c.Message(ctx, "orders", "o-2")
+	m.Hash = o.Hash
+	return m, err
+}
+
 func (c *cannedFolder) Sweep(context.Context) (admin.SweepInfo, error) {
 	return admin.SweepInfo{Groups: 3, Finished: 1, Failed: c.failed, Expired: 2, Blobs: 1}, nil
 }

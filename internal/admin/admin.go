@@ -46,6 +46,9 @@ type Admin interface {
 	Group(ctx context.Context, stream, group string) (GroupInfo, error)
 	// Message returns one message by its id, or [ErrNotFound] if it is unknown.
 	Message(ctx context.Context, stream, id string) (MessageInfo, error)
+	// ByHash returns one message by its hash in the log, or [ErrNotFound]. It may read the whole
+	// store; see [Search].
+	ByHash(ctx context.Context, options HashOptions) (MessageInfo, error)
 	// Sweep finishes the work that crashed workers left. Repeating it is harmless.
 	Sweep(ctx context.Context) (SweepInfo, error)
 	// DeadLetters lists dead letters without changing them.

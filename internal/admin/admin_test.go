@@ -47,6 +47,11 @@ func (c *canned) Message(_ context.Context, stream, id string) (admin.MessageInf
 	return c.message, c.err
 }
 
+func (c *canned) ByHash(_ context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
+	c.asked = o
+	return c.message, c.err
+}
+
 func (c *canned) Sweep(context.Context) (admin.SweepInfo, error) {
 	return admin.SweepInfo{Groups: 3, Finished: 1}, c.err
 }
@@ -130,6 +135,8 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 	same(c.asked, [2]string{"chat", "a/b ?&"}, one, group, err)
 	message, err := client.Message(ctx, "chat", "é")
 	same(c.asked, [2]string{"chat", "é"}, message, c.message, err)
+	byHash, err := client.ByHash(ctx, admin.HashOptions{Stream: "chat", Hash: "0123456789ab"})
+	same(c.asked, admin.HashOptions{Stream: "chat", Hash: "0123456789ab"}, byHash, c.message, err)
 	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1})
 	same(c.asked, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1}, letters, c.letters, err)
 	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Reason: "gone", ID: "ü", Max: 4})

@@ -59,6 +59,11 @@ func (c *Client) Message(ctx context.Context, stream, id string) (MessageInfo, e
 	return ask[MessageInfo](ctx, c, http.MethodGet, "/message", url.Values{"stream": {stream}, "id": {id}})
 }
 
+// ByHash implements [Admin].
+func (c *Client) ByHash(ctx context.Context, o HashOptions) (MessageInfo, error) {
+	return ask[MessageInfo](ctx, c, http.MethodGet, "/by-hash", url.Values{"stream": {o.Stream}, "hash": {o.Hash}})
+}
+
 // Sweep implements [Admin].
 func (c *Client) Sweep(ctx context.Context) (SweepInfo, error) {
 	return ask[SweepInfo](ctx, c, http.MethodPost, "/sweep", nil)

@@ -28,6 +28,13 @@ func Handler(a Admin) http.Handler {
 	mux.Handle("GET /message", answer(func(r *http.Request) (any, error) {
 		return a.Message(r.Context(), r.FormValue("stream"), r.FormValue("id"))
 	}))
+	mux.Handle("GET /by-hash", answer(func(r *http.Request) (any, error) {
+		o := HashOptions{Stream: r.FormValue("stream"), Hash: r.FormValue("hash")}
+		if err := o.Validate(); err != nil {
+			return nil, badRequest{err}
+		}
+		return a.ByHash(r.Context(), o)
+	}))
 	mux.Handle("GET /dead-letters", answer(func(r *http.Request) (any, error) {
 		limit, err := number(r, "limit")
 		if err != nil {

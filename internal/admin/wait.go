@@ -136,16 +136,7 @@ func waitsForDestinations(g *record.Group, failing []system.Wait, until uint64) 
 // says that the stream processes the messages of a group one after the other, and failing is what
 // the process that runs the system has registered for a group.
 func MessageOf(ctx context.Context, store record.Store, m record.Message, state admission.State, ordered bool, failing func(record.GroupKey) []system.Wait) (MessageInfo, error) {
-	info := MessageInfo{
-		Stream: m.Stream, ID: m.ID, Hash: m.Hash(), Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail,
-	}
-	if r := state.Reply; r != nil {
-		info.Reply = &ReplyInfo{Status: r.Status, Header: r.Header}
-		info.Reply.SetBody(r.Body)
-	}
-	if !state.Token.Expires.IsZero() {
-		info.Expires = &state.Token.Expires
-	}
+	info := describe(m, state)
 	w := waiter{message: m, ordered: ordered}
 	key := record.GroupKey{Stream: m.Stream, Group: state.Group}
 	switch state.Status {
@@ -168,6 +159,21 @@ func MessageOf(ctx context.Context, store record.Store, m record.Message, state 
 	default: // it waits for nothing
 	}
 	return info, nil
+}
+
+// describe returns the information that needs no further record.
+func describe(m record.Message, state admission.State) MessageInfo {
+	info := MessageInfo{
+		Stream: m.Stream, ID: m.ID, Hash: m.Hash(), Group: state.Group, Status: string(state.Status), Reason: string(state.Reason), Detail: state.Detail,
+	}
+	if r := state.Reply; r != nil {
+		info.Reply = &ReplyInfo{Status: r.Status, Header: r.Header}
+		info.Reply.SetBody(r.Body)
+	}
+	if !state.Token.Expires.IsZero() {
+		info.Expires = &state.Token.Expires
+	}
+	return info
 }
 
 // A waiter finds for what one message waits.

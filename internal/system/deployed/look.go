@@ -93,21 +93,48 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 		return admin.MessageInfo{}, err
 	}
 	for _, principal := range principals {
-		m := record.Message{Principal: principal, Stream: stream, ID: id}
-		state, err := s.engine.Status(ctx, m)
-		switch {
-		case errors.Is(err, record.ErrNoStream):
-			return admin.MessageInfo{}, s.unknown(stream)
-		case err != nil:
-			return admin.MessageInfo{}, explain(err)
-		case state.Status != admission.StatusUnknown:
-			known, _ := s.engine.Stream(stream)
-			var failing *system.Waiting // empty, because the deployed functions register no failures
-			info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, failing.Of)
-			return info, explain(err)
+		info, err := s.message(ctx, record.Message{Principal: principal, Stream: stream, ID: id})
+		if !errors.Is(err, errUnknown) {
+			return info, err
 		}
 	}
 	return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w under the principals %q; name another one with --principal", id, stream, admin.ErrNotFound, principals)
+}
+
+// errUnknown is returned for a message of which there is no record.
+var errUnknown = errors.New("no record of the message")
+
+func (s *System) message(ctx context.Context, m record.Message) (admin.MessageInfo, error) {
+	state, err := s.engine.Status(ctx, m)
+	switch {
+	case errors.Is(err, record.ErrNoStream):
+		return admin.MessageInfo{}, s.unknown(m.Stream)
+	case err != nil:
+		return admin.MessageInfo{}, explain(err)
+	case state.Status == admission.StatusUnknown:
+		return admin.MessageInfo{}, errUnknown
+	}
+	known, _ := s.engine.Stream(m.Stream)
+	var failing *system.Waiting // empty, because the deployed functions register no failures
+	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, failing.Of)
+	return info, explain(err)
+}
+
+// ByHash returns one message by its hash in the log. It reads the tables from their beginning until it
+// finds the message; messages that are only in a queue are not found.
+func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
+	found, err := admin.Search(ctx, s.store, o, s.passedOver)
+	if err != nil {
+		return admin.MessageInfo{}, explain(err)
+	}
+	if found.Message.ID == "" {
+		return found.Info(), nil
+	}
+	info, err := s.message(ctx, record.Message{Principal: found.Message.Principal, Stream: found.Message.Stream, ID: found.Message.ID})
+	if errors.Is(err, errUnknown) {
+		return info, o.NotFound()
+	}
+	return info, err
 }
 
 func (s *System) principals(ctx context.Context) ([]string, error) {

@@ -2,9 +2,11 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
@@ -70,4 +72,43 @@ func (s *System) queued(match func(*record.Message) bool) (*queue.Delivery, reco
 		}
 	}
 	return nil, record.Message{}, nil
+}
+
+// ByHash returns one message by its hash in the log. It looks among the messages that fail, in the
+// ingress queues and the dead letters, the oldest [maxSearched] of each, and then in the store.
+func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
+	for _, w := range s.waiting.All() {
+		if m := (record.Message{Stream: w.Group.Stream, ID: w.ID}); w.Destination == "" && o.Matches(&m) {
+			return s.Message(ctx, m.Stream, m.ID)
+		}
+	}
+	queued, m, err := s.queued(o.Matches)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	if queued != nil {
+		return s.Message(ctx, m.Stream, m.Identity())
+	}
+	letters, err := s.queues.dead.Peek(maxSearched)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	for i := range letters {
+		if letter := deadletter.Read(s.queues.dead.Name(), letters[i], trusting().Trusted); o.Matches(&letter.Refused.Message) {
+			info, err := s.Message(ctx, letter.Refused.Message.Stream, letter.Refused.Message.Identity())
+			if errors.Is(err, admin.ErrNotFound) { // its stream keeps no token of it
+				d := letter.Info()
+				info, err = admin.MessageInfo{Stream: d.Stream, ID: d.Name(), Hash: letter.Refused.Message.Hash(), Group: d.Group, Status: "rejected", Reason: d.Reason, Detail: d.Detail}, nil
+			}
+			return info, err
+		}
+	}
+	found, err := admin.Search(ctx, s.store, o, s.passedOver)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	if found.Message.ID == "" {
+		return found.Info(), nil
+	}
+	return s.Message(ctx, found.Message.Stream, found.Message.ID)
 }

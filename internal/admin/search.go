@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// HashOptions name a message by its hash, as lines of the log do.
+type HashOptions struct {
+	// Stream is the message's stream; empty searches all.
+	Stream string `json:"stream,omitempty"`
+	// Hash is the hash of a line, or the first [MinHash] or more hexadecimal digits of the key of
+	// its token.
+	Hash string `json:"hash"`
+}
+
+// MinHash is the least number of digits of a hash to search for.
+const MinHash = 6
+
+// Validate returns an error if the hash is none.
+func (o HashOptions) Validate() error {
+	if len(o.Hash) < MinHash || len(o.Hash) > 64 || strings.Trim(o.Hash, "0123456789abcdef") != "" {
+		return fmt.Errorf("%q must be the hash of a line of the log: %d to 64 hexadecimal digits in lower case", o.Hash, MinHash)
+	}
+	return nil
+}
+
+// Matches reports whether a message has the hash.
+func (o HashOptions) Matches(m *record.Message) bool {
+	return (o.Stream == "" || o.Stream == m.Stream) && strings.HasPrefix(record.NewTokenKey(m.Principal, m.Stream, m.Identity()).String(), o.Hash)
+}
+
+// NotFound returns the error for a hash that was not found.
+func (o HashOptions) NotFound() error {
+	return fmt.Errorf("message with the hash %s: %w", o.Hash, ErrNotFound)
+}
+
+// Found is a message that was found by its hash. If only its token was found, the id is not known,
+// because a token contains the hash of the id alone.
+type Found struct {
+	Message record.Message // its principal, stream and id
+	Token   record.Token
+}
+
+// maxWalked is how many records a search reads of each kind.
+const maxWalked = 1_000_000
+
+var errEnough = errors.New("enough")
+
+// Search looks for a message by its hash among the pending and held messages of groups and among
+// the tokens. It reads the whole store, but at most a million groups and a million tokens. A
+// numbered message that is done left neither, so it is not found.
+func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (Found, error) {
+	var found Found
+	n := 0
+	err := record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) error {
+		if m, ok := o.inGroup(g); ok {
+			found.Message = m
+			return errEnough
+		}
+		if n++; n > maxWalked {
+			return fmt.Errorf("%w among the first %d groups", o.NotFound(), maxWalked)
+		}
+		return nil
+	})
+	if err == nil {
+		n = 0
+		err = record.EachToken(ctx, l, passed, func(t *record.Token) error {
+			if (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash) {
+				found.Message.Stream, found.Message.Group, found.Token = t.Stream, t.Group, *t
+				if t.Request != nil {
+					found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
+				}
+				return errEnough
+			}
+			if n++; n > maxWalked {
+				return fmt.Errorf("%w among the first %d tokens", o.NotFound(), maxWalked)
+			}
+			return nil
+		})
+	}
+	switch {
+	case errors.Is(err, errEnough):
+		return found, nil
+	case err == nil:
+		err = o.NotFound()
+	}
+	return Found{}, err
+}
+
+// inGroup looks for a message that is pending or held.
+func (o HashOptions) inGroup(g *record.Group) (record.Message, bool) {
+	for _, p := range g.Pending {
+		m := record.Message{Principal: p.Principal, Stream: g.Key.Stream, Group: g.Key.Group, ID: p.Identity}
+		if o.Matches(&m) {
+			return m, true
+		}
+	}
+	for key, src := range g.Sources {
+		info := sourceInfo(key, src)
+		for _, r := range src.Held {
+			for n := r.First; n <= r.Last; n++ {
+				m := record.Message{Principal: info.Principal, Stream: g.Key.Stream, Group: g.Key.Group, Source: info.Source, Epoch: src.Epoch, Sequence: n}
+				if o.Matches(&m) {
+					m.ID = m.Number()
+					return m, true
+				}
+			}
+		}
+	}
+	return record.Message{}, false
+}
+
+// Info describes a message of which only the token is known.
+func (f *Found) Info() MessageInfo {
+	t := &f.Token
+	state := admission.State{Status: admission.StatusAccepted, Group: t.Group, Reply: t.Reply, Token: *t}
+	switch {
+	case t.Deleted():
+		state.Status = admission.StatusDeleted
+	case t.State == record.Done:
+		state.Status = admission.StatusDone
+	case t.Reason != "" && !t.Deleting():
+		state.Status, state.Reason, state.Detail = admission.StatusRejected, t.Reason, t.Detail
+	}
+	info := describe(record.Message{Stream: t.Stream}, state)
+	info.Hash = t.Key.Short()
+	return info
+}
