@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/user"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 const (
 	// dropListed is how many dead letters are listed before the question whether to drop them.
 	dropListed = 20
-	// dropCounted limits the count in that question.
+	// dropCounted limits the dead letters that are dropped after one question.
 	dropCounted = 1000
 )
 
@@ -32,20 +33,24 @@ func (a *app) drop() *cobra.Command {
 		Short: "Delete dead letters for ever",
 		Long: `Drop deletes dead letters, for those that can never be put back. It lists them and asks before it deletes; --yes does not ask, and is needed where
 nobody can answer. A message that is dropped is lost: look at it first with once show --dead-letters --id, and prefer once redrive.
-What arrives while it asks stays.
+What arrives while it asks stays. Different streams may have the same id: --stream names one. Each dead letter that was dropped is logged with the name
+of the user: by the server, by the function, or on standard error.
 
 With --stack the deployed functions delete them, as for once redrive. To list them before the question, it receives them.`,
-		Example: `  once drop --id order-1
+		Example: `  once drop --id order-1 --stream orders
   once drop --reason key-reuse --queue ingress-dead
   once drop --reason invalid --yes --json
   once drop --id order-1 --stack Once --profile prod`,
 		Args: arguments(cobra.NoArgs),
 	}
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
-	queueFlags(cmd, &o.Queue, &o.Reason, &o.ID)
+	queueFlags(cmd, &o.Queue, &o.Stream, &o.Reason, &o.ID)
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o.json = *asJSON
+		if on.stack.Name == "" {
+			o.By = operator()
+		}
 		if err := errors.Join(o.Validate(), checkReason(o.Reason)); err != nil {
 			return usageError(cmd, err)
 		}
@@ -69,31 +74,38 @@ func (a *app) dropFrom(ctx context.Context, s admin.Admin, o dropping) error {
 		return err
 	}
 	if err == nil && info.Dropped == 0 && o.ID != "" {
-		return noLetter(o.ID)
+		return noLetter(s, o.ID)
 	}
 	return errors.Join(a.printDropped(info, o), err)
 }
 
-// confirm lists the dead letters that o selects and asks whether to drop them. Those that are sent
-// later are spared.
+// operator returns the name of the user who runs the command, for the log.
+func operator() string {
+	u, err := user.Current()
+	if err != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// confirm lists the dead letters that o selects and asks whether to drop them. Afterwards o selects
+// these only.
 func (a *app) confirm(ctx context.Context, s admin.Admin, o *dropping) (bool, error) {
-	letters, err := s.DeadLetters(ctx, admin.DeadLettersOptions{Queue: o.Queue, Reason: o.Reason, ID: o.ID, Limit: dropCounted})
+	letters, err := s.DeadLetters(ctx, admin.DeadLettersOptions{Queue: o.Queue, Stream: o.Stream, Reason: o.Reason, ID: o.ID, Limit: dropCounted})
 	switch {
 	case err != nil:
 		return false, err
 	case len(letters) == 0 && o.ID != "":
-		return false, noLetter(o.ID)
+		return false, noLetter(s, o.ID)
 	case len(letters) == 0:
 		return false, a.printDropped(admin.DropInfo{Letters: []admin.DeadLetter{}}, *o)
 	}
 	count := plural(len(letters), "dead letter")
 	if len(letters) == dropCounted {
-		count = fmt.Sprintf("%d or more dead letters", dropCounted)
+		count = fmt.Sprintf("the first %d dead letters", dropCounted)
 	}
 	for i := range letters {
-		if letters[i].Sent.After(o.Until) {
-			o.Until = letters[i].Sent
-		}
+		o.MessageIDs = append(o.MessageIDs, letters[i].MessageID)
 	}
 	if err := table(a.err, letterRows(letters[:min(len(letters), dropListed)])); err != nil {
 		return false, err

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
 // contentShown is how many bytes of a body are shown without --full.
@@ -26,7 +27,7 @@ func (a *app) showDeadLetters(ctx context.Context, s admin.Admin, o showing) err
 		return err
 	}
 	if len(letters) == 0 && o.deadLetters.ID != "" {
-		return noLetter(o.deadLetters.ID)
+		return noLetter(s, o.deadLetters.ID)
 	}
 	if o.json {
 		return printJSON(a.out, append([]admin.DeadLetter{}, letters...))
@@ -50,7 +51,13 @@ func (a *app) showDeadLetters(ctx context.Context, s admin.Admin, o showing) err
 }
 
 // noLetter returns the error for an id that no dead letter has.
-func noLetter(id string) error { return fmt.Errorf("dead letter %q: %w", id, admin.ErrNotFound) }
+func noLetter(s admin.Admin, id string) error {
+	err := fmt.Errorf("dead letter %q: %w", id, admin.ErrNotFound)
+	if _, onStack := s.(*deployed.System); onStack {
+		return fmt.Errorf("%w; of each group in a .fifo queue only the first ten dead letters can be received: if others may stand before it, put them back or drop them first", err)
+	}
+	return err
+}
 
 func letterRows(letters []admin.DeadLetter) [][]string {
 	rows := [][]string{{"QUEUE", "REASON", "STREAM", "ID", "GROUP", "DESTINATION", "SENT", "DETAIL"}}

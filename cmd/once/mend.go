@@ -70,7 +70,7 @@ sqs:GetQueueAttributes, --max tells how many are left. --config must name the co
 	}
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	var o admin.RedriveOptions
-	queueFlags(cmd, &o.Queue, &o.Reason, &o.ID)
+	queueFlags(cmd, &o.Queue, &o.Stream, &o.Reason, &o.ID)
 	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Max < 0 {
@@ -88,7 +88,7 @@ sqs:GetQueueAttributes, --max tells how many are left. --config must name the co
 			case err != nil && nothing && info.Left == 0:
 				return err
 			case err == nil && nothing && o.ID != "":
-				return noLetter(o.ID)
+				return noLetter(s, o.ID)
 			}
 			return unfinished(errors.Join(a.printRedriven(info, *asJSON), err), info.Failed)
 		})
@@ -122,10 +122,13 @@ func (a *app) printRedriven(info admin.RedriveInfo, asJSON bool) error {
 }
 
 // queueFlags adds the flags that select dead letters, with completion.
-func queueFlags(cmd *cobra.Command, queue, reason, id *string) {
+func queueFlags(cmd *cobra.Command, queue, stream, reason, id *string) {
 	f := cmd.Flags()
 	f.StringVar(queue, "queue", "", "only this dead-letter queue")
 	f.StringVar(reason, "reason", "", "only dead letters with this reason, as key-reuse, unknown or rejected")
+	if stream != nil {
+		f.StringVar(stream, "stream", "", "only dead letters of this stream")
+	}
 	if id != nil {
 		f.StringVar(id, "id", "", "only dead letters with this id: of a message, an effect, or a queue's message")
 	}

@@ -64,7 +64,7 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
 	f.StringVar(&o.hash, "hash", "", "show the message with this hash, as a line of the log has it")
 	f.BoolVar(&o.dead, "dead-letters", false, "show dead letters")
 	f.BoolVar(&o.full, "full", false, "show the headers and the whole body of every dead letter")
-	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Reason, nil)
+	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Stream, &o.deadLetters.Reason, nil)
 	f.StringVar(&o.after, "after", "", "show groups after this one")
 	f.IntVar(&o.limit, "limit", admin.DefaultLimit, "show at most that many")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,8 @@ func inspectFolder(_ context.Context, dir string, c *config.Config) (folder, err
 }
 
 func editFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true})
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // it has each dead letter that is dropped
+	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true, Log: log})
 }
 
 func repairFolder(_ context.Context, dir string, c *config.Config) (folder, error) {

@@ -72,6 +72,8 @@ type GroupsOptions struct {
 type DeadLettersOptions struct {
 	// Queue names one dead-letter queue; empty means all.
 	Queue string `json:"queue,omitempty"`
+	// Stream keeps those of that stream; empty means all.
+	Stream string `json:"stream,omitempty"`
 	// Reason keeps those with that reason; empty means all.
 	Reason string `json:"reason,omitempty"`
 	// ID keeps those with that id: of the message, of the effect, or of the queue's message.
@@ -87,6 +89,8 @@ type DeadLettersOptions struct {
 type RedriveOptions struct {
 	// Queue names one dead-letter queue; empty means all.
 	Queue string `json:"queue,omitempty"`
+	// Stream selects letters of that stream; empty means all.
+	Stream string `json:"stream,omitempty"`
 	// Reason selects letters with that reason; empty means all.
 	Reason string `json:"reason,omitempty"`
 	// ID selects letters with that id, as in [DeadLettersOptions].
@@ -100,12 +104,20 @@ type RedriveOptions struct {
 type DropOptions struct {
 	// Queue names one dead-letter queue; empty means all.
 	Queue string `json:"queue,omitempty"`
+	// Stream selects letters of that stream; empty means any. It is not enough by itself.
+	Stream string `json:"stream,omitempty"`
 	// Reason selects letters with that reason; empty means any.
 	Reason string `json:"reason,omitempty"`
 	// ID selects letters with that id, as in [DeadLettersOptions]; empty means any.
 	ID string `json:"id,omitempty"`
 	// Until spares dead letters that were sent later. Zero means now.
 	Until time.Time `json:"until,omitzero"`
+	// MessageIDs selects among these letters those with one of these ids, which the queues gave
+	// them; empty means any.
+	MessageIDs []string `json:"message_ids,omitempty"`
+	// By names the operator in the log. On a stack it defaults to the
+	// caller's principal.
+	By string `json:"by,omitempty"`
 }
 
 // ErrDropAll is the error of a Drop that selects nothing.

@@ -137,11 +137,13 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 	same(c.asked, [2]string{"chat", "é"}, message, c.message, err)
 	byHash, err := client.ByHash(ctx, admin.HashOptions{Stream: "chat", Hash: "0123456789ab"})
 	same(c.asked, admin.HashOptions{Stream: "chat", Hash: "0123456789ab"}, byHash, c.message, err)
-	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1})
-	same(c.asked, admin.DeadLettersOptions{Queue: "q", Reason: "unknown", ID: "a/b?", Content: -1}, letters, c.letters, err)
-	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Reason: "gone", ID: "ü", Max: 4})
-	same(c.asked, admin.RedriveOptions{Queue: "q", Reason: "gone", ID: "ü", Max: 4}, redriven, c.redriven(), err)
-	drop := admin.DropOptions{Queue: "q", Reason: "gone", ID: "ü", Until: since.Add(time.Nanosecond)}
+	letters, err := client.DeadLetters(ctx, admin.DeadLettersOptions{Queue: "q", Stream: "s", Reason: "unknown", ID: "a/b?", Content: -1})
+	same(c.asked, admin.DeadLettersOptions{Queue: "q", Stream: "s", Reason: "unknown", ID: "a/b?", Content: -1}, letters, c.letters, err)
+	redriven, err := client.Redrive(ctx, admin.RedriveOptions{Queue: "q", Stream: "s", Reason: "gone", ID: "ü", Max: 4})
+	same(c.asked, admin.RedriveOptions{Queue: "q", Stream: "s", Reason: "gone", ID: "ü", Max: 4}, redriven, c.redriven(), err)
+	drop := admin.DropOptions{
+		Queue: "q", Stream: "s", Reason: "gone", ID: "ü", Until: since.Add(time.Nanosecond), MessageIDs: []string{"1", "2"}, By: "ann",
+	}
 	dropped, err := client.Drop(ctx, drop)
 	same(c.asked, drop, dropped, admin.DropInfo{Dropped: 1, Letters: c.letters}, err)
 	swept, err := client.Sweep(ctx)

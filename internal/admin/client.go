@@ -72,18 +72,20 @@ func (c *Client) Sweep(ctx context.Context) (SweepInfo, error) {
 // DeadLetters implements [Admin].
 func (c *Client) DeadLetters(ctx context.Context, o DeadLettersOptions) ([]DeadLetter, error) {
 	return ask[[]DeadLetter](ctx, c, http.MethodGet, "/dead-letters",
-		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}, "limit": {strconv.Itoa(o.Limit)}, "content": {strconv.Itoa(o.Content)}})
+		url.Values{"queue": {o.Queue}, "stream": {o.Stream}, "reason": {o.Reason}, "id": {o.ID}, "limit": {strconv.Itoa(o.Limit)}, "content": {strconv.Itoa(o.Content)}})
 }
 
 // Redrive implements [Admin].
 func (c *Client) Redrive(ctx context.Context, o RedriveOptions) (RedriveInfo, error) {
 	return ask[RedriveInfo](ctx, c, http.MethodPost, "/redrive",
-		url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}, "max": {strconv.Itoa(o.Max)}})
+		url.Values{"queue": {o.Queue}, "stream": {o.Stream}, "reason": {o.Reason}, "id": {o.ID}, "max": {strconv.Itoa(o.Max)}})
 }
 
 // Drop implements [Admin].
 func (c *Client) Drop(ctx context.Context, o DropOptions) (DropInfo, error) {
-	values := url.Values{"queue": {o.Queue}, "reason": {o.Reason}, "id": {o.ID}}
+	values := url.Values{
+		"queue": {o.Queue}, "stream": {o.Stream}, "reason": {o.Reason}, "id": {o.ID}, "message_id": o.MessageIDs, "by": {o.By},
+	}
 	if !o.Until.IsZero() {
 		values.Set("until", o.Until.UTC().Format(time.RFC3339Nano))
 	}

@@ -44,7 +44,9 @@ func Handler(a Admin) http.Handler {
 		if err != nil {
 			return nil, badRequest{errors.New("content must be a whole number")}
 		}
-		o := DeadLettersOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Limit: limit, Content: content}
+		o := DeadLettersOptions{
+			Queue: r.FormValue("queue"), Stream: r.FormValue("stream"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Limit: limit, Content: content,
+		}
 		return listed(a.DeadLetters(r.Context(), o))
 	}))
 	mux.Handle("POST /sweep", answer(func(r *http.Request) (any, error) { return a.Sweep(r.Context()) }))
@@ -53,14 +55,16 @@ func Handler(a Admin) http.Handler {
 		if err != nil {
 			return nil, err
 		}
-		return a.Redrive(r.Context(), RedriveOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Max: limit})
+		o := RedriveOptions{Queue: r.FormValue("queue"), Stream: r.FormValue("stream"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), Max: limit}
+		return a.Redrive(r.Context(), o)
 	}))
 	mux.Handle("POST /drop", answer(func(r *http.Request) (any, error) { return drop(a, r) }))
 	return mux
 }
 
 func drop(a Admin, r *http.Request) (any, error) {
-	o := DropOptions{Queue: r.FormValue("queue"), Reason: r.FormValue("reason"), ID: r.FormValue("id")}
+	o := DropOptions{Queue: r.FormValue("queue"), Stream: r.FormValue("stream"), Reason: r.FormValue("reason"), ID: r.FormValue("id"), By: r.FormValue("by")}
+	o.MessageIDs = r.Form["message_id"] // FormValue has parsed it
 	if text := r.FormValue("until"); text != "" {
 		until, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {

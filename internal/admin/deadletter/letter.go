@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
@@ -32,21 +33,41 @@ func Read(queueName string, d queue.Delivery, trusted []string) Letter {
 // Reason returns why the letter was refused.
 func (l *Letter) Reason() string { return string(l.Refused.Reason) }
 
-// Matches reports whether the letter has the reason and the id. Empty ones match every letter. The
-// id is that of the message, source/epoch/sequence of a numbered message, that of the effect, or
-// the queue's id of the letter.
-func (l *Letter) Matches(reason, id string) bool {
-	if reason != "" && reason != l.Reason() {
+// A Filter selects letters. An empty field matches every letter.
+type Filter struct {
+	// Stream and Reason are those of the letter.
+	Stream string `json:"stream,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// ID is that of the message, source/epoch/sequence of a numbered message, that of the effect,
+	// or the queue's id of the letter.
+	ID string `json:"id,omitempty"`
+	// MessageIDs contains the queue's id of the letter.
+	MessageIDs []string `json:"message_ids,omitempty"`
+}
+
+// Equal reports whether two filters select the same letters.
+func (f Filter) Equal(g Filter) bool {
+	return f.Stream == g.Stream && f.Reason == g.Reason && f.ID == g.ID && slices.Equal(f.MessageIDs, g.MessageIDs)
+}
+
+// Matches reports whether the letter has all that the filter asks for.
+func (l *Letter) Matches(f Filter) bool {
+	m, d := &l.Refused.Message, l.Refused.Delivery
+	stream := m.Stream
+	if d != nil {
+		stream = d.Stream
+	}
+	switch {
+	case f.Stream != "" && f.Stream != stream, f.Reason != "" && f.Reason != l.Reason():
 		return false
-	}
-	if id == "" || id == l.ID {
+	case len(f.MessageIDs) > 0 && !slices.Contains(f.MessageIDs, l.ID):
+		return false
+	case f.ID == "" || f.ID == l.ID:
 		return true
+	case d != nil:
+		return f.ID == d.Identity
 	}
-	if d := l.Refused.Delivery; d != nil {
-		return id == d.Identity
-	}
-	m := &l.Refused.Message
-	return id == m.ID || m.Source != "" && id == m.Number()
+	return f.ID == m.ID || m.Source != "" && f.ID == m.Number()
 }
 
 // Info returns the letter in the form for people and scripts. Names that are too long for any

@@ -22,26 +22,30 @@ func TestALetterOfAMessageOrAnEffectMatchesItsOwnNamesOnly(t *testing.T) {
 	}
 	keyed := deadletter.Letter{Refused: record.Refused{Message: record.Message{Stream: "s", ID: "key"}}}
 	for _, c := range []struct {
-		letter     deadletter.Letter
-		reason, id string
-		want       bool
+		letter             deadletter.Letter
+		stream, reason, id string
+		want               bool
 	}{
-		{message, "", "", true},
-		{message, string(record.ReasonGap), "", true},
-		{message, string(record.ReasonGone), "", false},
-		{message, "", "of-the-queue", true},
-		{message, "", "key", true},
-		{message, "", "till/1/7", true},
-		{message, "", "other", false},
-		{message, string(record.ReasonGone), "key", false},
-		{effect, "", "s/g/1", true},
-		{effect, "", "s/g/2", false},
-		{effect, "", "of-the-queue", true},
-		{effect, string(record.ReasonGone), "s/g/1", true},
-		{keyed, "", "/0/0", false},
+		{message, "", "", "", true},
+		{message, "", string(record.ReasonGap), "", true},
+		{message, "", string(record.ReasonGone), "", false},
+		{message, "", "", "of-the-queue", true},
+		{message, "", "", "key", true},
+		{message, "", "", "till/1/7", true},
+		{message, "", "", "other", false},
+		{message, "", string(record.ReasonGone), "key", false},
+		{effect, "", "", "s/g/1", true},
+		{effect, "", "", "s/g/2", false},
+		{effect, "", "", "of-the-queue", true},
+		{effect, "", string(record.ReasonGone), "s/g/1", true},
+		{keyed, "", "", "/0/0", false},
+		{keyed, "s", "", "key", true},
+		{keyed, "other", "", "key", false},
+		{effect, "s", "", "", true},
+		{effect, "other", "", "s/g/1", false},
 	} {
-		if got := c.letter.Matches(c.reason, c.id); got != c.want {
-			t.Errorf("%q matches reason %q and id %q: %v", c.letter.Refused.Message.ID, c.reason, c.id, got)
+		if got := c.letter.Matches(deadletter.Filter{Stream: c.stream, Reason: c.reason, ID: c.id}); got != c.want {
+			t.Errorf("%q matches stream %q, reason %q and id %q: %v", c.letter.Refused.Message.ID, c.stream, c.reason, c.id, got)
 		}
 	}
 }

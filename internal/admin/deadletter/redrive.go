@@ -23,13 +23,14 @@ type Back interface {
 
 // Options select the letters to redrive. Zero fields take the defaults in their comments.
 type Options struct {
-	// Reason and ID select letters; see [Letter.Matches]. Default to all.
-	Reason, ID string
+	Filter
 	// Max is the largest number of letters to redrive. Defaults to all.
 	Max int
 	// Until leaves out letters that were sent later, because they may have been redriven already,
 	// and refused again. Required.
 	Until time.Time
+	// By names the operator in the log.
+	By string
 	// Log defaults to discarding.
 	Log *slog.Logger
 }
@@ -85,7 +86,7 @@ type redrive struct {
 }
 
 func (r *redrive) visit(ctx context.Context, l *Letter) (v Verdict, more bool) {
-	if !l.Matches(r.Reason, r.ID) || l.Sent.After(r.Until) {
+	if !l.Matches(r.Filter) || l.Sent.After(r.Until) {
 		r.Left++
 		return Keep, true
 	}

@@ -1,10 +1,13 @@
 package deadletter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,5 +151,36 @@ func TestALetterThatWasPutBackIsDeletedEvenIfTheContextEnds(t *testing.T) {
 	}
 	if left := waiting(t, q); !cmp.Equal([]string{"2"}, left) {
 		t.Errorf("put back %q, and the next walk sees %q", back.ids, left)
+	}
+}
+
+// A locked queue can't delete one letter.
+type locked struct {
+	*pebblequeue.Queue
+	err error
+}
+
+func (l *locked) Delete(ctx context.Context, receipts []string) []error {
+	return append(l.Queue.Delete(ctx, receipts[:len(receipts)-1]), l.err)
+}
+
+func TestADropCountsWhatWasDeletedAndLogsWhoDroppedWhich(t *testing.T) {
+	q := &locked{letters(t, nil, 3), errors.New("disk on fire")}
+	var text bytes.Buffer
+	o := deadletter.Options{Until: time.Now(), By: "ann", Log: slog.New(slog.NewTextHandler(&text, nil))}
+	got, err := deadletter.Drop(t.Context(), &deadletter.Walk{Queue: q}, o)
+	if !errors.Is(err, q.err) || got.Dropped != 2 || len(got.Letters) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	if len(lines) != 3 || !strings.Contains(lines[2], "not dropped") || !strings.Contains(lines[2], "disk on fire") {
+		t.Errorf("logged %q", lines)
+	}
+	for i, l := range got.Letters {
+		for _, want := range []string{"dead letter dropped", "by=ann", "queue=ingress-dead", "message_id=" + l.MessageID, "stream=orders", "sent=", "hash="} {
+			if !strings.Contains(lines[i], want) {
+				t.Errorf("no %s in %q", want, lines[i])
+			}
+		}
 	}
 }

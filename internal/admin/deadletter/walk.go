@@ -39,6 +39,8 @@ type Walk struct {
 	// Wait is how long to wait for a letter. SQS asks all of its servers only if Wait is not zero;
 	// otherwise it may miss letters. Defaults to none.
 	Wait time.Duration
+	// Removed is called after the deletion of each removed letter, with its error. Optional.
+	Removed func(*Letter, error)
 
 	seen map[string]bool
 	left []string // receipts of the letters that stay
@@ -89,10 +91,11 @@ func (w *Walk) Run(ctx context.Context, visit Visit) (through bool, err error) {
 // to the end.
 func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (more bool, err error) {
 	more = true
-	var gone, unseen []string
+	var gone []*Letter
+	var unseen []string
 	for i := range batch {
 		d := &batch[i]
-		v := Keep
+		v, l := Keep, (*Letter)(nil)
 		switch {
 		case w.seen[d.ID]:
 		case !more || ctx.Err() != nil:
@@ -100,12 +103,13 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 			continue
 		default:
 			w.seen[d.ID] = true
-			l := Read(w.Queue.Name(), *d, w.Trusted)
-			v, more = visit(ctx, &l)
+			read := Read(w.Queue.Name(), *d, w.Trusted)
+			l = &read
+			v, more = visit(ctx, l)
 		}
 		switch {
 		case v == Remove:
-			gone = append(gone, d.Receipt)
+			gone = append(gone, l)
 		case ctx.Err() != nil: // perhaps interrupted during the visit
 			unseen = append(unseen, d.Receipt)
 		default:
@@ -117,7 +121,7 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 
 // end ends a batch, also after an interrupt: it deletes the redriven letters, and releases those
 // that were not visited.
-func (w *Walk) end(ctx context.Context, gone, unseen []string) error {
+func (w *Walk) end(ctx context.Context, gone []*Letter, unseen []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	err := w.remove(ctx, gone)
@@ -125,13 +129,23 @@ func (w *Walk) end(ctx context.Context, gone, unseen []string) error {
 	return err
 }
 
-// remove deletes letters whose copies are in their queues. If that fails, there are two copies for
-// a while, under one identity.
-func (w *Walk) remove(ctx context.Context, gone []string) error {
+// remove deletes letters. If that fails for a redriven one, there are two copies for a while, under
+// one identity.
+func (w *Walk) remove(ctx context.Context, gone []*Letter) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	if err := errors.Join(w.Queue.Delete(ctx, gone)...); err != nil {
+	hidden := make([]string, len(gone))
+	for i, l := range gone {
+		hidden[i] = l.Receipt
+	}
+	errs := w.Queue.Delete(ctx, hidden)
+	if w.Removed != nil {
+		for i, l := range gone {
+			w.Removed(l, errs[i])
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("delete dead letters: %w", err)
 	}
 	return nil

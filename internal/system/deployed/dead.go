@@ -48,7 +48,7 @@ func list(ctx context.Context, q queue.Queue, trusted []string, o admin.DeadLett
 	w := &deadletter.Walk{Queue: q, Trusted: trusted, Wait: deadWait}
 	defer w.Release(ctx, releaseTime)
 	_, err := w.Run(ctx, func(_ context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
-		if l.Matches(o.Reason, o.ID) {
+		if l.Matches(deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}) {
 			out = append(out, l.InfoWithContent(o.Content))
 		}
 		return deadletter.Keep, len(out) < o.Limit

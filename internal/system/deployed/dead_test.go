@@ -139,7 +139,9 @@ func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
 			t.Error(err)
 		}
 		asked = append(asked, task)
-		return answers[len(asked)-1]
+		answer := answers[len(asked)-1]
+		answer.Filter = task.Filter
+		return answer
 	})
 	var told []int
 	system, err := w.stack.System(deployed.SystemOptions{Config: parsed(t), Redriven: func(info admin.RedriveInfo) { told = append(told, info.Redriven) }})
@@ -151,7 +153,7 @@ func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
 	if err != nil || !cmp.Equal(admin.RedriveInfo{Redriven: 7, Left: 1, Failed: 2, Failures: failures}, info) {
 		t.Errorf("got %+v, %v", info, err)
 	}
-	task := function.Task{Once: "redrive", Queue: "ingress-dead", Reason: "rejected", Max: 9}
+	task := function.Task{Once: "redrive", Queue: "ingress-dead", Filter: deadletter.Filter{Reason: "rejected"}, Max: 9}
 	then, last := task, task
 	then.Max, then.Until = 4, until
 	last.Max, last.Until = 4, until
@@ -168,7 +170,7 @@ func TestARedriveThatFindsNothingAmongTooManyEnds(t *testing.T) {
 	calls := 0
 	w.invoke("process", func([]byte) any {
 		calls++
-		return function.Redriven{Redriven: max(0, 2-calls), Left: 1000}
+		return function.Redriven{Redriven: max(0, 2-calls), Left: 1000, Filter: deadletter.Filter{Reason: "gone"}}
 	})
 	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Reason: "gone"})
 	if !errors.Is(err, deployed.ErrTooMany) || info.Redriven != 1 || calls != 5 {
@@ -267,17 +269,37 @@ func TestADropCallsTheFunctionsUntilTheyAreDoneAndSparesLaterLetters(t *testing.
 			return err
 		}
 		asked = append(asked, task)
-		return function.Dropped{Dropped: 3, Until: task.Until, Done: len(asked) == 2}
+		return function.Dropped{Dropped: 3, Filter: task.Filter, Until: task.Until, Done: len(asked) == 2}
 	})
-	info, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead", Reason: "invalid", Until: until})
+	info, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead", Stream: "orders", Reason: "invalid", ID: "o-1", MessageIDs: []string{"m-1"}, Until: until})
 	if err != nil || info.Dropped != 6 {
 		t.Fatalf("%+v, %v", info, err)
 	}
-	want := function.Task{Once: function.TaskDrop, Queue: "ingress-dead", Reason: "invalid", Until: until}
+	asks := deadletter.Filter{Stream: "orders", Reason: "invalid", ID: "o-1", MessageIDs: []string{"m-1"}}
+	want := function.Task{Once: function.TaskDrop, Queue: "ingress-dead", Filter: asks, Until: until, By: "iam:arn:aws:sts::000000000000:assumed-role/Operator"}
 	if d := cmp.Diff([]function.Task{want, want}, asked); d != "" {
 		t.Errorf("(-want +got)\n%s", d)
 	}
 	if _, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead"}); !errors.Is(err, admin.ErrDropAll) || len(asked) != 2 {
 		t.Errorf("a drop of everything: %v", err)
+	}
+}
+
+func TestAnAnswerThatDoesNotConfirmWhichLettersWereAskedForIsAnError(t *testing.T) {
+	w := newWorld(t)
+	w.invoke("process", func([]byte) any { // as a version that knows no id
+		return struct {
+			function.Redriven
+			Dropped int `json:"dropped"`
+		}{function.Redriven{Redriven: 7, Done: true}, 7}
+	})
+	var setup *deployed.SetupError
+	info, err := w.system.Redrive(t.Context(), admin.RedriveOptions{Queue: "ingress-dead", ID: "o-1"})
+	if !errors.As(err, &setup) || info.Redriven != 7 {
+		t.Errorf("redrive: %+v, %v", info, err)
+	}
+	dropped, err := w.system.Drop(t.Context(), admin.DropOptions{Queue: "ingress-dead", ID: "o-1"})
+	if !errors.As(err, &setup) || dropped.Dropped != 7 {
+		t.Errorf("drop: %+v, %v", dropped, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/deadletter"
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
@@ -18,6 +19,9 @@ func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo,
 	queues, err := s.deadQueues(o.Queue)
 	if err != nil {
 		return info, err
+	}
+	if o.By == "" {
+		o.By, _ = s.stack.Principal(ctx) // a drop does not need the permission
 	}
 	for _, q := range queues {
 		if err := s.dropFrom(ctx, q.Name(), &o, &info); err != nil {
@@ -34,7 +38,8 @@ func (s *System) dropFrom(ctx context.Context, queue string, o *admin.DropOption
 		return err
 	}
 	for idle := 0; idle < patience; idle++ {
-		task := system.Task{Once: system.TaskDrop, Queue: queue, Reason: o.Reason, ID: o.ID, Until: o.Until}
+		filter := deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID, MessageIDs: o.MessageIDs}
+		task := system.Task{Once: system.TaskDrop, Queue: queue, Filter: filter, Until: o.Until, By: o.By}
 		var out system.Dropped
 		if err := s.stack.do(ctx, function, task, &out); err != nil {
 			return err
@@ -42,6 +47,9 @@ func (s *System) dropFrom(ctx context.Context, queue string, o *admin.DropOption
 		o.Until = out.Until
 		info.Dropped += out.Dropped
 		info.Letters = append(info.Letters, out.Letters...)
+		if err := heeded(function, filter, out.Filter); err != nil {
+			return err
+		}
 		if out.Done {
 			return nil
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/deadletter"
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
@@ -80,10 +81,10 @@ func (r *redrive) run(ctx context.Context, queue string) error {
 	}
 	for idle := 0; idle < patience; idle++ {
 		out, err := r.call(ctx, function, queue)
+		r.add(queue, out)
 		if err != nil {
 			return err
 		}
-		r.add(queue, out)
 		if out.Done || r.enough() {
 			return nil
 		}
@@ -95,11 +96,15 @@ func (r *redrive) run(ctx context.Context, queue string) error {
 }
 
 func (r *redrive) call(ctx context.Context, function, queue string) (out system.Redriven, err error) {
-	task := system.Task{Once: system.TaskRedrive, Queue: queue, Reason: r.options.Reason, ID: r.options.ID, Until: r.until}
+	filter := deadletter.Filter{Stream: r.options.Stream, Reason: r.options.Reason, ID: r.options.ID}
+	task := system.Task{Once: system.TaskRedrive, Queue: queue, Filter: filter, Until: r.until}
 	if r.options.Max > 0 {
 		task.Max = r.options.Max - r.info.Redriven
 	}
 	err = r.system.stack.do(ctx, function, task, &out)
+	if err == nil {
+		err = heeded(function, filter, out.Filter)
+	}
 	return out, err
 }
 
@@ -115,6 +120,18 @@ func (r *redrive) add(queue string, out system.Redriven) {
 		r.system.options.Log.Warn("more dead letters not redriven: the log of the function tells why", "queue", queue, "count", n)
 	}
 	r.system.options.Redriven(r.info)
+}
+
+// heeded returns an error if a function did not answer with the filter of its task: one that does
+// not know a field of a filter takes more letters than it should.
+func heeded(function string, asked, answered deadletter.Filter) error {
+	if asked.Equal(answered) {
+		return nil
+	}
+	return &SetupError{
+		fmt.Sprintf("function %s did not confirm which dead letters were asked for, and may have taken others", function),
+		"its version is another one than this command's: deploy the stack again with this version", nil,
+	}
 }
 
 // functionOf names the function that redrives a dead-letter queue.

@@ -27,7 +27,7 @@ func (s *System) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]a
 		}
 		for _, d := range letters {
 			letter := deadletter.Read(q.Name(), d, trusting().Trusted)
-			if len(out) < o.Limit && letter.Matches(o.Reason, o.ID) {
+			if len(out) < o.Limit && letter.Matches(deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}) {
 				out = append(out, letter.InfoWithContent(o.Content))
 			}
 		}
@@ -58,7 +58,9 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 	if err != nil {
 		return info, err
 	}
-	options := deadletter.Options{Reason: o.Reason, ID: o.ID, Until: s.options.Now(), Log: s.options.Log}
+	options := deadletter.Options{
+		Filter: deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID}, Until: s.options.Now(), Log: s.options.Log,
+	}
 	for _, q := range queues {
 		if options.Max = max(0, o.Max-info.Redriven); o.Max > 0 && options.Max == 0 {
 			info.Left += q.Len()
@@ -97,7 +99,9 @@ func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo,
 	if err != nil {
 		return info, err
 	}
-	options := deadletter.Options{Reason: o.Reason, ID: o.ID, Until: o.Until, Log: s.options.Log}
+	options := deadletter.Options{
+		Filter: deadletter.Filter{Stream: o.Stream, Reason: o.Reason, ID: o.ID, MessageIDs: o.MessageIDs}, Until: o.Until, By: o.By, Log: s.options.Log,
+	}
 	if options.Until.IsZero() {
 		options.Until = s.options.Now()
 	}

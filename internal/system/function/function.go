@@ -150,8 +150,11 @@ func (s *System) knownTo(r *http.Request) []string {
 // orTask returns a handler of tasks, and of batches of messages.
 func (s *System) orTask(handle queue.Handler) Handler {
 	return func(ctx context.Context, event json.RawMessage) (any, error) {
-		var task Task
-		if err := json.Unmarshal(event, &task); err == nil && task.Once != "" {
+		task, ok, err := readTask(event)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
 			return s.do(ctx, task)
 		}
 		return s.serveBatch(ctx, event, handle)

@@ -32,6 +32,8 @@ type Redriven struct {
 	Failed   int `json:"failed"`
 	// Failures hold the reasons of the first failures.
 	Failures []deadletter.Failure `json:"failures,omitempty"`
+	// Filter is that of the task. A caller checks it.
+	Filter deadletter.Filter `json:"filter,omitzero"`
 	// Until is for the next call: the beginning of the first one, by the clock of the functions.
 	Until time.Time `json:"until"`
 	// Done is false if time or redriveMost ended the call. The dead letters that it received and
@@ -43,9 +45,11 @@ type Redriven struct {
 type Dropped struct {
 	Dropped int                `json:"dropped"`
 	Letters []admin.DeadLetter `json:"letters,omitempty"`
-	// Until is for the next call, and Done ends the calls, as in [Redriven].
-	Until time.Time `json:"until"`
-	Done  bool      `json:"done"`
+	// Filter is that of the task, Until is for the next call, and Done ends the calls, as in
+	// [Redriven].
+	Filter deadletter.Filter `json:"filter,omitzero"`
+	Until  time.Time         `json:"until"`
+	Done   bool              `json:"done"`
 }
 
 const (
@@ -80,7 +84,7 @@ func (s *System) redrive(ctx context.Context, task Task) (Redriven, error) {
 	}
 	r, err := deadletter.Redrive(ctx, w, s.pipeline.Queues, options)
 	err = interrupted(ctx, task, err)
-	out := Redriven{Redriven: r.Redriven, Left: r.Left, Failed: r.Failed, Failures: r.Failures, Until: options.Until}
+	out := Redriven{Redriven: r.Redriven, Left: r.Left, Failed: r.Failed, Failures: r.Failures, Filter: task.Filter, Until: options.Until}
 	if out.Done = r.Through || r.Redriven == task.Max && task.Max > 0; out.Done || err != nil {
 		w.Release(ctx, releaseTime)
 	}
@@ -98,7 +102,7 @@ func (s *System) drop(ctx context.Context, task Task) (Dropped, error) {
 	}
 	r, err := deadletter.Drop(ctx, w, options)
 	err = interrupted(ctx, task, err)
-	out := Dropped{Dropped: r.Dropped, Letters: r.Letters, Until: options.Until}
+	out := Dropped{Dropped: r.Dropped, Letters: r.Letters, Filter: task.Filter, Until: options.Until}
 	if out.Done = r.Through; out.Done || err != nil {
 		w.Release(ctx, releaseTime)
 	}
@@ -111,7 +115,7 @@ func (s *System) walk(task Task) (*deadletter.Walk, deadletter.Options, error) {
 	if err != nil {
 		return nil, deadletter.Options{}, err
 	}
-	o := deadletter.Options{Reason: task.Reason, ID: task.ID, Max: task.Max, Until: task.Until, Log: s.log}
+	o := deadletter.Options{Filter: task.Filter, Max: task.Max, Until: task.Until, By: task.By, Log: s.log}
 	if o.Until.IsZero() {
 		o.Until = s.now()
 	}

@@ -117,7 +117,7 @@ func (m *mended) refusal(id string, reason record.Reason) record.Refused {
 	return record.Refused{Message: m.order(id), Reason: reason, Detail: "as it says"}
 }
 
-func ignoringUntil() cmp.Option { return cmpopts.IgnoreFields(Redriven{}, "Until") }
+func ignoringUntil() cmp.Option { return cmpopts.IgnoreFields(Redriven{}, "Until", "Filter") }
 
 func TestARedriveKeepsPrincipalAndAcceptance(t *testing.T) {
 	m := openMended(t, Process)
@@ -290,5 +290,44 @@ func TestAKillBetweenPuttingBackAndDeletingIsHarmless(t *testing.T) {
 	}
 	if d := cmp.Diff([]record.Kind{record.Processed, record.Duplicate}, kinds); d != "" {
 		t.Errorf("outcomes (-want +got)\n%s", d)
+	}
+}
+
+func TestATaskWithAFieldThatTheFunctionDoesNotKnowIsRefused(t *testing.T) {
+	m := openMended(t, Process)
+	m.refuse(t, m.refusal("1", record.ReasonHandler))
+	if _, err := m.Handler()(t.Context(), json.RawMessage(`{"once":"redrive","queue":"ingress-dead","color":"red"}`)); err == nil || !strings.Contains(err.Error(), "color") {
+		t.Errorf("got %v", err)
+	}
+	if got := m.messages(t); len(got) != 0 {
+		t.Errorf("put back: %+v", got)
+	}
+}
+
+func TestADropDeletesTheLettersOfOneStreamAndOfTheGivenMessageIDs(t *testing.T) {
+	m := openMended(t, Process)
+	m.refuse(t, m.refusal("1", record.ReasonHandler), m.refusal("1", record.ReasonHandler))
+	q := sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)
+	both, err := q.Receive(t.Context(), 10, time.Minute, 0)
+	if err != nil || len(both) != 2 {
+		t.Fatalf("%v, %v", both, err)
+	}
+	for _, d := range both {
+		if err := q.ChangeVisibility(t.Context(), d.Receipt, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		filter string
+		want   int
+	}{{`"stream":"others"`, 0}, {`"stream":"orders","message_ids":["` + both[1].ID + `"]`, 1}, {`"stream":"orders"`, 1}} {
+		answer, err := m.Handler()(t.Context(), json.RawMessage(`{"once":"drop","queue":"ingress-dead","id":"1",`+c.filter+`}`))
+		got, _ := answer.(Dropped)
+		if err != nil || got.Dropped != c.want {
+			t.Errorf("%s: %+v, %v", c.filter, answer, err)
+		}
+		if c.want == 1 && strings.Contains(c.filter, "message_ids") && got.Letters[0].MessageID != both[1].ID {
+			t.Errorf("dropped %+v", got.Letters)
+		}
 	}
 }

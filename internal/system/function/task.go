@@ -1,9 +1,13 @@
 package function
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/effectively-once/once/internal/admin/deadletter"
 )
 
 // A Task is a request to a function outside its queues: {"once": "sweep"} acts on gaps in the
@@ -17,15 +21,31 @@ type Task struct {
 	// The other fields belong to a redrive and to a drop. Queue is the dead-letter queue: one of
 	// [DeadIngress] and the others that the function serves. Required.
 	Queue string `json:"queue,omitempty"`
-	// Reason and ID keep to dead letters that match. Default to all; a drop needs one of them.
-	Reason string `json:"reason,omitempty"`
-	ID     string `json:"id,omitempty"`
+	// Filter selects dead letters. Defaults to all; a drop needs an id or a reason.
+	deadletter.Filter
 	// Max is the largest number of dead letters to put back. Defaults to 1000, which is
 	// also the most.
 	Max int `json:"max,omitempty"`
 	// Until keeps out messages that were sent later: the call before may have put them back, and
 	// they were refused again. Defaults to now.
 	Until time.Time `json:"until,omitzero"`
+	// By names the operator of a drop in the log.
+	By string `json:"by,omitempty"`
+}
+
+// readTask returns the task in an event, and false if the event has none. A task with a field that
+// this version does not know is refused: the field may spare dead letters.
+func readTask(event json.RawMessage) (task Task, ok bool, err error) {
+	var named struct{ Once string }
+	if err := json.Unmarshal(event, &named); err != nil || named.Once == "" {
+		return Task{}, false, nil //nolint:nilerr // an event of SQS, or no event at all
+	}
+	d := json.NewDecoder(bytes.NewReader(event))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&task); err != nil {
+		return Task{}, true, fmt.Errorf("read task %s: %w; the function and the caller must have the same version", named.Once, err)
+	}
+	return task, true, nil
 }
 
 // The tasks.
