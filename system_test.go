@@ -244,6 +244,13 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 	} {
 		wantPanic(t, field, func() { sys.Declare("bad", c) })
 	}
+	for _, c := range []once.StreamConfig{
+		{GroupRetention: -1}, {GapAfter: -1}, {Retry: once.RetryPolicy{First: -1}}, {Retry: once.RetryPolicy{Max: -1}}, {Retry: once.RetryPolicy{For: -1}}, {HeldBytes: -1},
+	} {
+		wantPanic(t, "must not be negative", func() { sys.Declare("bad", c) })
+	}
+	wantPanic(t, "at most Max", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 2, Max: 1}}) })
+	sys.Declare("even", once.StreamConfig{Retry: once.RetryPolicy{First: 1, Max: 1}})
 }
 
 func TestASystemDoesNotStartWithAnUnknownDestination(t *testing.T) {

@@ -153,7 +153,7 @@ func TestWithoutACollectorATraceIsPassedOnAsItIs(t *testing.T) {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 	untraced := message()
-	untraced.Headers = map[string]string{"X-Kind": "push"}
+	untraced.Headers = map[string]string{"X-Kind": "push", "tracestate": "v=1"}
 	if a, err = run(t, tm.Handler(dedup.ForwardTo([]string{"shop"})), untraced); err != nil {
 		t.Fatal(err)
 	}

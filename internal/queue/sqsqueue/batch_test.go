@@ -3,9 +3,11 @@ package sqsqueue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -78,6 +80,22 @@ func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatch
 	return out, nil
 }
 
+func (p *picky) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, _ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
+	same := &sqs.DeleteMessageBatchInput{}
+	for _, e := range in.Entries {
+		same.Entries = append(same.Entries, types.DeleteMessageBatchRequestEntry{Id: e.Id, ReceiptHandle: e.ReceiptHandle})
+	}
+	answer, err := p.DeleteMessageBatch(ctx, same)
+	if err != nil {
+		return nil, err
+	}
+	out := &sqs.ChangeMessageVisibilityBatchOutput{Failed: answer.Failed}
+	for _, e := range answer.Successful {
+		out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+	}
+	return out, nil
+}
+
 func TestEachMessageOfABatchHasItsOwnResult(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
@@ -140,10 +158,15 @@ func TestEachReceiptHasItsOwnResult(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
 	receipts := []string{"a", "stale", "bad", "lost", "expired", "f", "g", "h", "i", "j", "down", "l"}
-	for i, err := range q.Delete(t.Context(), receipts) {
-		failed := receipts[i] == "bad" || receipts[i] == "lost" || i >= 10
-		if failed != (err != nil) || (i >= 10) != errors.Is(err, errDown) {
-			t.Errorf("receipt %s: %v", receipts[i], err)
+	for name, results := range map[string][]error{"delete": q.Delete(t.Context(), receipts), "hide": q.Hide(t.Context(), receipts, make([]time.Duration, len(receipts)))} {
+		for i, err := range results {
+			failed := receipts[i] == "bad" || receipts[i] == "lost" || i >= 10
+			if failed != (err != nil) || (i >= 10) != errors.Is(err, errDown) {
+				t.Errorf("%s: receipt %s: %v", name, receipts[i], err)
+			}
+			if receipts[i] == "bad" && !strings.Contains(fmt.Sprint(err), "InternalError") {
+				t.Errorf("%s: what SQS says of a receipt is not in the error: %v", name, err)
+			}
 		}
 	}
 }
@@ -156,9 +179,12 @@ func TestAReplyThatListsNoEntrySettlesNone(t *testing.T) {
 			t.Errorf("message %d: %+v", i, r)
 		}
 	}
-	for i, err := range q.Delete(t.Context(), []string{"lost", "b"}) {
-		if lost := i == 0; lost != (err != nil) {
-			t.Errorf("receipt %d: %v", i, err)
+	receipts := []string{"lost", "b"}
+	for name, results := range map[string][]error{"delete": q.Delete(t.Context(), receipts), "hide": q.Hide(t.Context(), receipts, make([]time.Duration, len(receipts)))} {
+		for i, err := range results {
+			if lost := i == 0; lost != (err != nil) {
+				t.Errorf("%s: receipt %d: %v", name, i, err)
+			}
 		}
 	}
 }

@@ -81,6 +81,14 @@ func TestGroupsOfTwoStreamsNeverShareAMessageGroup(t *testing.T) {
 	}
 }
 
+func TestAGroupThatAQueueAcceptsCanBeReadInItsMessageGroup(t *testing.T) {
+	for group, readable := range map[string]bool{"customer-17": true, "": true, "~x": false, "ü": false} {
+		if got := fifoGroup(record.GroupKey{Stream: "orders", Group: group}); (got == "orders/"+group) != readable {
+			t.Errorf("group %q of orders is %q", group, got)
+		}
+	}
+}
+
 func TestARedrivenEffectFollowsOnlyThoseOfItsGroupToItsDestination(t *testing.T) {
 	numbered := record.Delivery{Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1}
 	later := record.Delivery{Identity: "orders/g/2", Stream: "orders", Group: "g", Number: 2}

@@ -105,6 +105,9 @@ func TestATruncatedArchiveIsAnError(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	if _, err := s.download(t.Context(), "http://host:port/"); err == nil {
+		t.Error("an invalid address is no error")
+	}
 }
 
 func TestAStackSendsTriggersOnly(t *testing.T) {

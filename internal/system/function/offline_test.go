@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
@@ -233,6 +234,35 @@ func TestASweepThatCanNotListClaimsIsAnError(t *testing.T) {
 		t.Errorf("through %v, %v", through, err)
 	}
 }
+
+func TestASweepOfEverythingListsTheBucketIfThereIsOne(t *testing.T) {
+	for bucket, lists := range map[string]bool{"": false, "objects": true} {
+		o := &offline{tables: map[string]map[string]json.RawMessage{"groups": {}, "tokens": {}}}
+		settings, err := ReadSettings(environment(map[string]string{EnvBucket: bucket}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settings.Config, err = config.Parse("once.yaml", []byte(webhookConfig)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(Process, settings, Clients{
+			DynamoDB: o.dynamodb(), S3: s3.New(s3.Options{Region: "eu-central-1", Credentials: anyKeys(), HTTPClient: nowhere{}, RetryMaxAttempts: 1}),
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.do(t.Context(), Task{Once: TaskSweepAll}); errors.Is(err, errNowhere) != lists {
+			t.Errorf("bucket %q: %v", bucket, err)
+		}
+	}
+}
+
+// nowhere is a service that can't be reached.
+type nowhere struct{}
+
+var errNowhere = errors.New("nowhere")
+
+func (nowhere) Do(*http.Request) (*http.Response, error) { return nil, errNowhere }
 
 func TestARedriveWhoseQueueDoesNotAnswerIsAnError(t *testing.T) {
 	s, o := openOffline(t, Process)

@@ -255,6 +255,10 @@ func TestUnusableSettingsAreErrorsAtTheStart(t *testing.T) {
 		"a webhook's secret": {func(c *Config) {
 			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_NOT_SET\"}\n")
 		}, []string{"shop", "env:ONCE_TEST_NOT_SET"}},
+		"a webhook's invalid secret": {func(c *Config) {
+			t.Setenv("ONCE_TEST_SECRET", "whsec_!")
+			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_SECRET\"}\n")
+		}, []string{"shop", "base64"}},
 		"a port": {func(c *Config) { c.Ports.Dead = nil }, []string{"ports"}},
 	} {
 		cfg := base

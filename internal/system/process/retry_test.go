@@ -87,6 +87,23 @@ func TestABacklogThatIsOlderThanItsTimeGetsItsTries(t *testing.T) {
 	}
 }
 
+// TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried delivers each copy to a new
+// process, which has seen no failure before.
+func TestAtTheLastChanceTheDeliveriesCountWhichOtherProcessesMayHaveTried(t *testing.T) {
+	for age, want := range map[time.Duration]int{record.LastChance: record.MinTries, record.LastChance - time.Second: 0} {
+		refused := 0
+		for n := 1; refused == 0 && n < 10; n++ {
+			w := newTrial(map[string][]record.Outcome{"a": {failed}}, nil)
+			if d := w.deliver(t, sent("a", "g", "ingress", n, noon.Add(-age)))[0]; !d.Retry {
+				refused = n
+			}
+		}
+		if refused != want {
+			t.Errorf("sent %v ago: refused at delivery %d, want %d", age, refused, want)
+		}
+	}
+}
+
 func TestOnlyAFailureOfTheHandlerCountsAsATry(t *testing.T) {
 	w := newTrial(map[string][]record.Outcome{"a": {away}}, nil)
 	for n := range 20 {

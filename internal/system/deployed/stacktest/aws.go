@@ -158,6 +158,9 @@ func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string
 	case !ok:
 		w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
 		w.WriteHeader(http.StatusNotFound)
+	case what == "" && slices.Contains(a.Denied, "GetFunction"):
+		w.Header().Set("X-Amzn-Errortype", "AccessDeniedException")
+		w.WriteHeader(http.StatusForbidden)
 	case what == "configuration":
 		answerJSON(w, map[string]any{
 			"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
