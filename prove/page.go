@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -23,8 +24,25 @@ func (o options) documented(name, table string) error {
 	case strings.TrimSpace(was) == strings.TrimSpace(table):
 		return nil
 	case !o.update:
-		return fmt.Errorf("the table of %s in %s differs from the result: update it with -update\n%s", name, path, table)
+		return fmt.Errorf("the table of %s in %s differs from the result: update it with -update\n%s", name, path, differing(was, table))
 	}
 	text := before + "<!-- " + name + " -->\n\n" + table + "\n<!-- end of " + name + " -->\n" + after
 	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // as all pages
+}
+
+// differing returns the lines of one table only: those of the page after a minus, those of the result
+// after a plus.
+func differing(page, result string) string {
+	var b strings.Builder
+	only := func(sign, of, other string) {
+		known := strings.Split(other, "\n")
+		for _, line := range strings.Split(of, "\n") {
+			if line != "" && !slices.Contains(known, line) {
+				b.WriteString(sign + line + "\n")
+			}
+		}
+	}
+	only("-", page, result)
+	only("+", result, page)
+	return b.String()
 }
