@@ -71,7 +71,7 @@ func (a *Attempt[S]) sendable(destination string, body Body) error {
 func (a *Attempt[S]) Reply(status int, body Body) {
 	err := body.check()
 	if status < 200 || status > 599 {
-		err = errors.New("status is not of 200 to 599")
+		err = errors.New("status must be from 200 to 599")
 	}
 	if err != nil {
 		a.fail(fmt.Errorf("reply %d: %w", status, err))
@@ -95,7 +95,7 @@ func (b Body) header() http.Header {
 // staged before the commit, and deleted if another attempt wins.
 func (a *Attempt[S]) Blob(key string, data []byte) {
 	if key == "" {
-		a.fail(errors.New("blob without a key"))
+		a.fail(errors.New("blob key must not be empty"))
 		return
 	}
 	a.inner.Blob(key, bytes.Clone(data))

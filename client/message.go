@@ -127,7 +127,7 @@ func (m *Message) numbers(h http.Header) error {
 	case m.Source == "":
 		return nil
 	case m.Sequence == 0:
-		return errors.New("sequence must be at least 1 where a source is given")
+		return errors.New("sequence must be at least 1 if a source is given")
 	}
 	h.Set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
 	if m.Epoch != 0 {
@@ -152,7 +152,7 @@ func (m *Message) numbers(h http.Header) error {
 func (m *Message) own(h http.Header) error {
 	for name, value := range m.Headers {
 		if !isToken(name) || strings.HasPrefix(strings.ToLower(name), "once-") {
-			return fmt.Errorf("header %q must have a name that HTTP takes and that does not start with once-", name)
+			return fmt.Errorf("header %q must have a name that is valid in HTTP and does not start with once-", name)
 		}
 		h.Set("Once-Header-"+name, value)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrPending says that the previous message is not acknowledged: call [Sequence.Resume] first.
-var ErrPending = errors.New("the message before is not acknowledged")
+var ErrPending = errors.New("the previous message is not acknowledged")
 
 // Sequence numbers the messages of one source in one group: 1, 2, 3 … without gaps, one at a time.
 // It may be used concurrently; the order is then that of the calls.

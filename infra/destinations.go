@@ -60,7 +60,7 @@ func permissions(c *config.Config, environment map[string]string) ([]permission,
 func permissionsOf(d config.Destination, environment map[string]string) ([]permission, error) {
 	switch d.Kind() {
 	case config.KindFile:
-		return nil, fmt.Errorf("a file, %s, belongs to a system that runs as one process", d.Target())
+		return nil, fmt.Errorf("a file, %s, works only in the embedded system", d.Target())
 	case config.KindWebhook:
 		return secretPermissions(d.Secret.Place(), environment)
 	case config.KindSQS:

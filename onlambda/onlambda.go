@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (*once.System, error) {
 		o.Function = Process
 	case Ingest, Process, Publish:
 	default:
-		return nil, fmt.Errorf("open function: there is no function %q: ingest, process and publish are", o.Function)
+		return nil, fmt.Errorf("open function: unknown function %q: it must be ingest, process or publish", o.Function)
 	}
 	if o.Log == nil {
 		o.Log = function.NewLog()

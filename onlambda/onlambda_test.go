@@ -26,7 +26,7 @@ func TestOpenNamesTheMissingVariables(t *testing.T) {
 
 func TestOpenRefusesAnUnknownFunction(t *testing.T) {
 	_, err := onlambda.Open(t.Context(), onlambda.Options{Function: "consume"})
-	if err == nil || !strings.Contains(err.Error(), "ingest, process and publish") {
+	if err == nil || !strings.Contains(err.Error(), "ingest, process or publish") {
 		t.Errorf("error %v does not say which there are", err)
 	}
 }

@@ -55,7 +55,7 @@ With --stack the deployed functions delete them, as for once redrive. To list th
 			return usageError(cmd, err)
 		}
 		if !o.yes && !a.typed {
-			return usageError(cmd, errors.New("nobody can be asked here: --yes drops without asking"))
+			return usageError(cmd, errors.New("no terminal to confirm on: --yes drops without asking"))
 		}
 		return a.look(cmd, on, a.editFolder, func(ctx context.Context, s admin.Admin) error { return a.dropFrom(ctx, s, o) })
 	}

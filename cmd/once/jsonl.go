@@ -112,7 +112,7 @@ func parseLine(text []byte) (client.Message, error) {
 		return client.Message{}, fmt.Errorf("not a message: %w", plainly(err))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return client.Message{}, errors.New("there is something after the message")
+		return client.Message{}, errors.New("text after the JSON object: write one object a line")
 	}
 	m := client.Message{
 		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Headers: r.Headers, ContentType: r.ContentType,
@@ -157,7 +157,7 @@ func (r *jsonLine) body(m *client.Message) error {
 	}
 	var text string
 	if err := json.Unmarshal(r.Body, &text); err != nil {
-		return fmt.Errorf("body must be a JSON string where the content_type is %s", m.ContentType)
+		return fmt.Errorf("body must be a JSON string if the content_type is %s", m.ContentType)
 	}
 	m.Body = []byte(text)
 	return nil

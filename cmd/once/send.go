@@ -45,7 +45,7 @@ const sendLong = `Send sends one message, or a file of them, and tries again und
 
 BODY is the body itself; - or nothing reads it from standard input. A body that is JSON is sent as application/json, other text as text/plain.
 Without --key a new key is made: the message counts once however often it has to be tried, but running the command again sends another message.
-Where it may have been taken without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
+If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
 --file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
@@ -245,7 +245,7 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 		return err
 	}
 	if len(body) == 0 && len(args) == 1 {
-		return &exitError{exitUsage, errors.New("read body: there is none: name one, or '' to send an empty one")}
+		return &exitError{exitUsage, errors.New("read body: there is none: give BODY, or '' for an empty one")}
 	}
 	m := o.message
 	m.Body = body
@@ -294,7 +294,7 @@ func repeatable(err error) error {
 	if key == "" {
 		return err // refused, not sent, or identified by its number
 	}
-	return fmt.Errorf("%w\nit may have been taken; to send the same message again and not another one, repeat the command with --key %s", err, key)
+	return fmt.Errorf("%w\nit may have been accepted; to retry without sending a second message, repeat the command with --key %s", err, key)
 }
 
 // body returns the argument, or the content of standard input.

@@ -55,7 +55,7 @@ func (n *discard) Header() http.Header {
 func (n *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (n *discard) WriteHeader(int)             {}
 
-var hint = regexp.MustCompile(`\nonce: it may have been taken; .* repeat the command with --key (\S+)\n$`)
+var hint = regexp.MustCompile(`\nonce: it may have been accepted; .* repeat the command with --key (\S+)\n$`)
 
 func TestAnAmbiguousSendPrintsTheKeyToRetryWith(t *testing.T) {
 	for name, answer := range unsure {

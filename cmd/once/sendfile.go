@@ -69,7 +69,7 @@ func (a *app) checkLines(ctx context.Context, file io.Reader, o *sending) (count
 		case errors.As(err, &broken):
 			return 0, sum, badLines(append(bad, err))
 		case err != nil && len(bad) == maxShown:
-			return 0, sum, badLines(append(bad, errors.New("there may be more")))
+			return 0, sum, badLines(append(bad, errors.New("there may be more mistakes")))
 		case err != nil:
 			bad = append(bad, err)
 		default:

@@ -103,7 +103,7 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 func loadDeployed(cmd *cobra.Command, path string) (configured, error) {
 	c, err := load(cmd, path)
 	if err == nil && c.file == "" {
-		return c, &exitError{exitUsage, fmt.Errorf("there is no %s here: name the configuration that was deployed with --config", defaultConfig)}
+		return c, &exitError{exitUsage, fmt.Errorf("no %s in this folder: name the deployed configuration with --config", defaultConfig)}
 	}
 	return c, err
 }
@@ -149,7 +149,7 @@ func (s signed) Send(ctx context.Context, m client.Message) (client.Receipt, err
 	receipt, err := s.sender.Send(ctx, m)
 	var p *client.Problem
 	if errors.As(err, &p) && p.Type == "" && (p.Status == http.StatusForbidden || p.Status == http.StatusUnauthorized) {
-		err = fmt.Errorf("%w: the API takes requests that are signed by a caller with the permission execute-api:Invoke; one with another authorization is passed by with --queue", err)
+		err = fmt.Errorf("%w: the API accepts requests signed by a caller with the permission execute-api:Invoke; if it uses another authorization, send to the queue with --queue", err)
 	}
 	return receipt, err
 }

@@ -122,7 +122,7 @@ func TestFlagsOfAStackAreCheckedBeforeAnyCall(t *testing.T) {
 	}{
 		{"show --profile prod", "--profile needs --stack"},
 		{"sweep --stack Once --data .once", "--stack and --data exclude each other"},
-		{"redrive --stack Once", "name the configuration that was deployed with --config"},
+		{"redrive --stack Once", "name the deployed configuration with --config"},
 		{"show --stack Once --config testdata/files/shop.yaml", "there is no stack Once in us-east-1"},
 		{"show orders --id o-1 --principal iam:x", "--principal needs --stack"},
 		{"send orders 1 --queue fifo", "--queue needs --stack"},

@@ -50,7 +50,7 @@ func receive(secret string, j *journal, log *slog.Logger) (http.Handler, error) 
 		}
 		fresh, err := j.add(e)
 		if err != nil {
-			log.Error("delivery not kept; it comes again", "error", err)
+			log.Error("delivery not stored; the sender retries", "error", err)
 			http.Error(w, "not kept", http.StatusInternalServerError)
 			return
 		}

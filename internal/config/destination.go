@@ -81,10 +81,10 @@ type Secret string
 func secretPlaces() []string { return []string{"env", "file", "secretsmanager", "ssm"} }
 
 // ErrNoSecret says that the location of a secret is empty.
-var ErrNoSecret = errors.New("no secret there")
+var ErrNoSecret = errors.New("is missing or empty")
 
 // ErrRemoteSecret says that a secret is stored in a service. Resolve calls no service.
-var ErrRemoteSecret = errors.New("the secret is at a service of AWS")
+var ErrRemoteSecret = errors.New("is stored in a service of AWS")
 
 // Resolve reads a secret from a variable or a file; white space around it is dropped. The error
 // names the location; for a secret in a service it is [ErrRemoteSecret].

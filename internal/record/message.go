@@ -82,7 +82,7 @@ func (m *Message) Validate() error {
 	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0):
 		return &InvalidError{"source", "must be given with a sequence or an epoch"}
 	case m.Source != "" && m.Sequence == 0:
-		return &InvalidError{"sequence", "must be at least 1 where a source is given"}
+		return &InvalidError{"sequence", "must be at least 1 if a source is given"}
 	case len(m.Body) > MaxBody:
 		return &InvalidError{"body", fmt.Sprintf("must be at most %d bytes", MaxBody)}
 	}

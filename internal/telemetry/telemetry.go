@@ -116,7 +116,7 @@ func collects(signal string) (bool, error) {
 		return false, nil
 	}
 	if p := cmp.Or(os.Getenv(own+"PROTOCOL"), os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
-		return false, fmt.Errorf("read environment: OTEL_EXPORTER_OTLP_PROTOCOL is %q; only http/protobuf is spoken", p)
+		return false, fmt.Errorf("read environment: OTEL_EXPORTER_OTLP_PROTOCOL is %q; only http/protobuf is supported", p)
 	}
 	return true, nil
 }

@@ -36,7 +36,7 @@ import (
 )
 
 // ErrNone says that the location of a secret is empty.
-var ErrNone = errors.New("no secret there")
+var ErrNone = errors.New("is missing or empty")
 
 // SecretsManager is the part of the Secrets Manager API that the package uses;
 // *secretsmanager.Client implements it.
@@ -122,7 +122,7 @@ func (r *Reader) read(ctx context.Context, place string) (string, error) {
 	case "secretsmanager", "ssm":
 		return r.remember(ctx, place, kind, name)
 	default:
-		return "", errors.New("a secret is at env:NAME, file:PATH, secretsmanager:NAME or ssm:NAME")
+		return "", errors.New("must be env:NAME, file:PATH, secretsmanager:NAME or ssm:NAME")
 	}
 }
 
@@ -172,7 +172,7 @@ func (r *Reader) fetch(ctx context.Context, kind, name string) (string, error) {
 		return r.parameter(ctx, name)
 	}
 	if r.options.SecretsManager == nil {
-		return "", errors.New("there is no Secrets Manager here")
+		return "", errors.New("no client of Secrets Manager is configured")
 	}
 	out, err := r.options.SecretsManager.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &name})
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *Reader) fetch(ctx context.Context, kind, name string) (string, error) {
 
 func (r *Reader) parameter(ctx context.Context, name string) (string, error) {
 	if r.options.Parameters == nil {
-		return "", errors.New("there is no parameter store here")
+		return "", errors.New("no client of the parameter store is configured")
 	}
 	out, err := r.options.Parameters.GetParameter(ctx, &ssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
 	if err != nil || out.Parameter == nil {

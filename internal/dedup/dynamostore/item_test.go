@@ -159,7 +159,7 @@ func TestAnItemOfANewerFormatIsNamedAsSuchAlsoWhenItHasExpired(t *testing.T) {
 	it[attrFormat] = number(format + 1)
 	_, tokenErr := decodeToken(record.TokenKey{}, it, itemTime)
 	for _, err := range []error{groupErr, tokenErr} {
-		if want := "corrupt record: attribute f is 2, where this program knows 1"; err == nil || err.Error() != want {
+		if want := "corrupt record: attribute f is 2, and this program reads 1"; err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

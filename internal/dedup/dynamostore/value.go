@@ -64,7 +64,7 @@ func (r *reader) fail(name, what string) {
 // checkFormat refuses items of an unknown format.
 func (r *reader) checkFormat() {
 	if f := r.number(attrFormat); r.err == nil && f != format {
-		r.fail(attrFormat, fmt.Sprintf("is %d, where this program knows %d", f, format))
+		r.fail(attrFormat, fmt.Sprintf("is %d, and this program reads %d", f, format))
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *Sender) reachable(size int64) error {
 		return &replacedError{s.path}
 	}
 	if err == nil && there.Size() != size {
-		return fmt.Errorf("somebody else writes to it: %d bytes where %d are expected", there.Size(), size)
+		return fmt.Errorf("another program writes to it: it has %d bytes, and %d are expected", there.Size(), size)
 	}
 	return err
 }
@@ -150,7 +150,7 @@ func (s *Sender) unreadable(err error) error {
 	if !errors.Is(err, record.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w: nothing tells which lines of %s were committed; move the file away to begin a new one, "+
+	return fmt.Errorf("%w: it is unknown which lines of %s were committed; move the file away to begin a new one, "+
 		"in which the last lines of the old one may come again, and no others", err, s.path)
 }
 

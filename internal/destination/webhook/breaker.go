@@ -27,7 +27,7 @@ type breaker struct {
 // The errors of deliveries that were not sent.
 var (
 	errProbing = fmt.Errorf("%w: destination is failing; another request is probing it", record.ErrUntried)
-	errPausing = fmt.Errorf("%w: destination is failing; it is left alone until the next probe", record.ErrUntried)
+	errPausing = fmt.Errorf("%w: destination is failing; no request is sent until the next probe", record.ErrUntried)
 )
 
 // newPauses returns pauses of 0.5 s, then twice as long each time up to 30 s, plus or minus half.

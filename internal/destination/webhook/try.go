@@ -89,7 +89,7 @@ func (t *turn) try(ctx context.Context, d *record.Delivery) error {
 	case probe && wait > 0, !probe && t.breaker.failing(): // the failure began during the wait
 		return backoff.Permanent(errPausing)
 	case wait > 0:
-		return later(fmt.Errorf("%w: the destination asked to be left alone for now", record.ErrUntried), wait)
+		return later(fmt.Errorf("%w: the destination asked to wait, by Retry-After", record.ErrUntried), wait)
 	}
 	if err = t.post(ctx, d); err != nil && probe {
 		return backoff.Permanent(err)

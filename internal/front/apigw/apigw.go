@@ -35,7 +35,7 @@ func Handler(h http.Handler) func(ctx context.Context, event json.RawMessage) (a
 		case kind.HTTPMethod != "":
 			return serveV1(ctx, h, event, kind.Version == "1.0")
 		default:
-			return nil, fmt.Errorf("read event: not one of API Gateway")
+			return nil, fmt.Errorf("read event: not an event of API Gateway")
 		}
 	}
 }

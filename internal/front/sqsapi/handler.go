@@ -61,7 +61,7 @@ func (c Config) validate() error {
 	case queue.FIFO(c.Ingress.Name()) || !queue.FIFO(c.IngressFIFO.Name()):
 		return errors.New("IngressFIFO must be first-in-first-out, and Ingress must not")
 	case slices.Contains(c.Trusted, ownSender):
-		return fmt.Errorf("trusted senders must not include %q: anybody could take on another's identity", ownSender)
+		return fmt.Errorf("trusted senders must not include %q: otherwise every sender could claim another's identity", ownSender)
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (s *Stack) checkQueues(ctx context.Context, r *report, timeouts map[string]
 			continue
 		}
 		if a["MessageRetentionPeriod"] == "" {
-			r.unknown(name, "retention", errors.New("the queue does not tell how long it keeps messages"))
+			r.unknown(name, "retention", errors.New("SQS did not return how long the queue keeps messages"))
 			continue
 		}
 		retention := seconds(a["MessageRetentionPeriod"])
@@ -179,7 +179,7 @@ func checkWork(r *report, name string, a map[string]string, dead string, timeout
 	_ = json.Unmarshal([]byte(a["RedrivePolicy"]), &policy) // if there is none, there is no target
 	r.expect(lastOf(policy.Target) == dead, name, "redrive", "goes to %q, not to %s: messages that fail would be lost", lastOf(policy.Target), dead)
 	if timeout == 0 {
-		r.unknown(name, "visibility", errors.New("no timeout of a function behind the queue is known"))
+		r.unknown(name, "visibility", errors.New("the timeout of the function behind the queue is unknown"))
 		return
 	}
 	visibility := seconds(a["VisibilityTimeout"])

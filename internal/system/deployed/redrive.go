@@ -18,7 +18,7 @@ const patience = 4
 
 // ErrTooMany reports that a redrive found no match among the dead letters, and that there are more
 // of them than it can look at.
-var ErrTooMany = errors.New("too many other dead letters stand before those that are to be put back: look for other reasons first")
+var ErrTooMany = errors.New("too many other dead letters come before the selected ones: redrive or drop the others first")
 
 // Redrive has the functions put dead letters back under their identities: SQS records the functions
 // as senders, which are trusted as the front door is, so that a message keeps any principal. Each
@@ -117,7 +117,7 @@ func (r *redrive) add(queue string, out system.Redriven) {
 		r.info.Failures = append(r.info.Failures, f.Info(queue))
 	}
 	if n := out.Failed - len(out.Failures); n > 0 {
-		r.system.options.Log.Warn("more dead letters not redriven: the log of the function tells why", "queue", queue, "count", n)
+		r.system.options.Log.Warn("more dead letters not redriven: see the log of the function", "queue", queue, "count", n)
 	}
 	r.system.options.Redriven(r.info)
 }

@@ -83,10 +83,10 @@ func (s *Stack) drain(ctx context.Context) error {
 		return err
 	}
 	if swept.Failed > 0 {
-		return fmt.Errorf("function %s could not sweep %d of %d groups: its log tells why", sweeper, swept.Failed, swept.Groups)
+		return fmt.Errorf("function %s could not sweep %d of %d groups: see its log", sweeper, swept.Failed, swept.Groups)
 	}
 	if !swept.Done {
-		return fmt.Errorf("function %s had time for %d groups and not for all", sweeper, swept.Groups)
+		return fmt.Errorf("function %s had time for only %d groups: sweep again to reach the others", sweeper, swept.Groups)
 	}
 	return nil
 }

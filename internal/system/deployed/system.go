@@ -125,7 +125,7 @@ func (s shut) Send(_ context.Context, messages []queue.Message) []queue.SendResu
 
 // errElsewhere reports that a step is left to the deployed functions: they have the handlers, the
 // destinations and their secrets.
-var errElsewhere = errors.New("that is for the deployed functions to do")
+var errElsewhere = errors.New("only the deployed functions do this")
 
 // elsewhere declares every stream with a handler that does not run. The built-in one may differ
 // from the deployed one, and a message is processed one time only.

@@ -23,7 +23,7 @@ func (s *Stack) do(ctx context.Context, function string, task system.Task, told 
 		return fmt.Errorf("invoke function %s: %w", function, explain(err))
 	}
 	if aws.ToString(out.FunctionError) != "" {
-		return fmt.Errorf("function %s failed: its log tells why", function)
+		return fmt.Errorf("function %s failed: see its log", function)
 	}
 	if err := json.Unmarshal(out.Payload, told); err != nil {
 		return fmt.Errorf("read answer of function %s: %w", function, err)

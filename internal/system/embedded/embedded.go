@@ -248,7 +248,7 @@ func (s *System) Ready(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ready {
-		return errors.New("not running, or about to end")
+		return errors.New("not running, or shutting down")
 	}
 	return nil
 }

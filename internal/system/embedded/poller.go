@@ -64,7 +64,7 @@ func (p *poller) serve(ctx context.Context, batch []queue.Delivery) {
 	crash("after-acknowledge")
 	for _, err := range errs {
 		if err != nil {
-			p.log.Error("message not acknowledged; it will come again", "queue", p.queue.Name(), "error", err)
+			p.log.Error("message not acknowledged; it will be redelivered", "queue", p.queue.Name(), "error", err)
 		}
 	}
 }

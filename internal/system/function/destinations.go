@@ -27,6 +27,6 @@ func (c Clients) destination(_ string, d config.Destination, shared pipeline.Ope
 	case config.KindWebhook, config.KindStream:
 		return shared()
 	default:
-		return nil, fmt.Errorf("%w: %s %s belongs to a system that runs as one process", errDestination, d.Kind(), d.Target())
+		return nil, fmt.Errorf("%w: %s %s works only in the embedded system", errDestination, d.Kind(), d.Target())
 	}
 }

@@ -85,7 +85,7 @@ func (s *System) sweep(ctx context.Context, groups iter.Seq2[record.GroupKey, er
 		return swept, fmt.Errorf("sweep: %w", listing)
 	}
 	if !swept.Done {
-		s.log.Info("sweep ended by its time", "groups", swept.Groups)
+		s.log.Info("sweep ran out of time", "groups", swept.Groups)
 	}
 	return swept, nil
 }
@@ -117,7 +117,7 @@ func (s *System) sweepStrays(ctx context.Context) (strays int, through bool, err
 	for _, one := range []error{claimsErr, blobsErr} {
 		if late(ctx, one) {
 			through = false
-			s.log.Info("sweep of strays ended by its time", "error", one)
+			s.log.Info("sweep of strays ran out of time", "error", one)
 			continue
 		}
 		err = errors.Join(err, one)

@@ -74,7 +74,7 @@ func (s *System) do(ctx context.Context, task Task) (any, error) {
 	case TaskDrop:
 		return s.drop(ctx, task)
 	default:
-		return nil, fmt.Errorf("there is no task %q: %s, %s, %s and %s are served", task.Once, TaskSweep, TaskSweepAll, TaskRedrive, TaskDrop)
+		return nil, fmt.Errorf("unknown task %q: it must be %s, %s, %s or %s", task.Once, TaskSweep, TaskSweepAll, TaskRedrive, TaskDrop)
 	}
 }
 

@@ -29,11 +29,11 @@ func Configured(c *config.Config, declared []system.Stream) error {
 	for _, d := range declared {
 		f, ok := file[d.Name]
 		if !ok {
-			errs = append(errs, fmt.Errorf("stream %s is declared in code only: put it into once.yaml, which is all that the other functions know", d.Name))
+			errs = append(errs, fmt.Errorf("stream %s is declared in code only: add it to once.yaml, because the other functions read only that file", d.Name))
 			continue
 		}
 		if differ := differing(f, code[d.Name]); len(differ) > 0 {
-			errs = append(errs, fmt.Errorf("stream %s: the code says another %s than once.yaml, which is all that the other functions know: put it there",
+			errs = append(errs, fmt.Errorf("stream %s: %s differs between the code and once.yaml: change once.yaml, because the other functions read only that file",
 				d.Name, strings.Join(differ, ", ")))
 		}
 	}

@@ -40,19 +40,19 @@ func TestTheCodeMayRepeatTheConfiguration(t *testing.T) {
 func TestSettingsThatDifferFromTheConfigurationAreNamed(t *testing.T) {
 	for setting, d := range map[string]system.Stream{
 		"declared in code only": {Stream: record.Stream{Name: "mine"}},
-		"another admission":     {Stream: record.Stream{Name: "plain", Admission: record.ByToken}},
-		"another order":         {Stream: record.Stream{Name: "plain", Unordered: true}},
-		"another retention":     {Stream: record.Stream{Name: "plain", Retention: time.Hour}},
-		"another gap":           {Stream: record.Stream{Name: "plain", Gap: record.Gap{Policy: record.GapFail, After: time.Hour}}},
-		"another held":          {Stream: record.Stream{Name: "plain", Bounds: record.Bounds{Bytes: 1}}},
+		"admission differs":     {Stream: record.Stream{Name: "plain", Admission: record.ByToken}},
+		"order differs":         {Stream: record.Stream{Name: "plain", Unordered: true}},
+		"retention differs":     {Stream: record.Stream{Name: "plain", Retention: time.Hour}},
+		"gap differs":           {Stream: record.Stream{Name: "plain", Gap: record.Gap{Policy: record.GapFail, After: time.Hour}}},
+		"held differs":          {Stream: record.Stream{Name: "plain", Bounds: record.Bounds{Bytes: 1}}},
 	} {
 		err := Configured(parsed(t, agreed), []system.Stream{d})
-		if err == nil || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "stream "+d.Name) || !strings.Contains(err.Error(), "put it") {
+		if err == nil || !strings.Contains(err.Error(), setting) || !strings.Contains(err.Error(), "stream "+d.Name) || !strings.Contains(err.Error(), "read only that file") {
 			t.Errorf("%s of %s: %v", setting, d.Name, err)
 		}
 	}
 	err := Configured(parsed(t, agreed), []system.Stream{{Stream: record.Stream{Name: "mixed", Admission: record.ByToken}, Ordered: true}})
-	if err == nil || !strings.Contains(err.Error(), "another admission, order than") {
+	if err == nil || !strings.Contains(err.Error(), "admission, order differs between the code and once.yaml") {
 		t.Errorf("two settings of one stream: %v", err)
 	}
 }

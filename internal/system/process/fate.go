@@ -43,7 +43,7 @@ func unreadable(err error) record.Outcome {
 
 // errUndecided is the error of a message to which the engine did not get, for example because the
 // time of its batch was over before the turn of its group.
-var errUndecided = errors.New("the worker did not get to the message")
+var errUndecided = errors.New("the batch ended before the message was processed")
 
 // failure returns the error of the delivery's handler, nil if the handler did not fail.
 func failure(d *delivery) *record.HandlerError {
