@@ -20,6 +20,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	terminal bool // err is a terminal: progress may be drawn there
+	watched  bool // out is a terminal: a person reads there
 	typed    bool // in is a terminal: a person types
 	env      func(string) string
 

@@ -32,8 +32,11 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in this process",
-		Long: `Dev runs the front door, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM
-and ctrl-C drain: what has been started is finished. A kill loses nothing that was acknowledged: the next start goes on.
+		Long: `Dev runs the front door, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
+SIGHUP and ctrl-C drain: what has been started is finished. A kill loses nothing that was acknowledged: the next start goes on.
+
+On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. Everything else is logged to
+standard error, and without a terminal failures are logged there too.
 
 Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.`,
 		Example: `  once dev
@@ -45,6 +48,7 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
 	level := levelFlag(cmd)
+	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
 	keys := cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkListen(*listen); err != nil {
@@ -57,8 +61,12 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 		for _, w := range c.Warnings() {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
-		log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level}))
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: log, LogKeys: *keys, AcceptLoss: *acceptLoss}, c.source())
+		var handler slog.Handler = slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level})
+		watch := a.watched && !*quiet
+		if watch {
+			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
+		}
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }

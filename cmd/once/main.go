@@ -11,12 +11,17 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
 	// The first signal requests an orderly end; a second one kills the process.
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		terminal:      term.IsTerminal(int(os.Stderr.Fd())),
+		watched:       term.IsTerminal(int(os.Stdout.Fd())),
 		typed:         term.IsTerminal(int(os.Stdin.Fd())),
 		env:           os.Getenv,
 		openServer:    openServer,

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -105,6 +106,9 @@ type world struct {
 	out, err bytes.Buffer
 	terminal bool // err is one
 	typed    bool // in is one
+	watched  bool // out is one
+	keys     bool
+	log      *slog.Logger // of the server that was opened
 }
 
 func newWorld(t *testing.T) *world {
@@ -120,9 +124,10 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 	w.out.Reset()
 	w.err.Reset()
 	a := &app{
-		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal, typed: w.typed,
+		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal, typed: w.typed, watched: w.watched,
 		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
-		openServer: func(serverOptions) (server, error) {
+		openServer: func(o serverOptions) (server, error) {
+			w.log, w.keys = o.Log, o.LogKeys
 			return w.server, w.openErr
 		},
 		inspectFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },

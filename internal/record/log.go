@@ -15,6 +15,18 @@ import (
 //	try, error, stack     a failed try; stack only of a panic
 //	pause, next           how long until the next try, or when it is
 
+// The texts of lines about messages, effects and the end of a system. The command line shows them in
+// another form on a terminal.
+const (
+	LogSettled       = "message settled"
+	LogRetried       = "message to be retried"
+	LogRefused       = "message refused"
+	LogEffectRetried = "effect to be sent again"
+	LogUndeliverable = "effect undeliverable: it becomes a dead letter"
+	LogDraining      = "draining"
+	LogStopped       = "stopped"
+)
+
 // Hash returns the short form of the message's identity for logs: the first 12 hexadecimal digits
 // of the SHA-256 over stream, principal and identity. People can compute it from a key, and nobody
 // can compute the key from it.

@@ -71,7 +71,7 @@ func (l logged) Call(ctx context.Context, m record.Message) record.Outcome {
 func (l logged) log(ctx context.Context, m *record.Message, err error) {
 	o := l.system.options
 	if err != nil && !errors.Is(err, record.ErrBlocked) { // one line for each failure, not for those behind it
-		o.Log.LogAttrs(ctx, slog.LevelWarn, "message to be retried", append(m.LogAttrs(o.LogKeys), record.FailureAttrs(m.Try, err)...)...)
+		o.Log.LogAttrs(ctx, slog.LevelWarn, record.LogRetried, append(m.LogAttrs(o.LogKeys), record.FailureAttrs(m.Try, err)...)...)
 	}
 }
 

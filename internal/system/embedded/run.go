@@ -96,6 +96,9 @@ func (s *System) Run(ctx context.Context) error {
 	wg.Wait()
 	s.requests.Wait()
 	s.flush()
+	if err == nil {
+		s.options.Log.Info(record.LogStopped)
+	}
 	return err
 }
 
@@ -168,6 +171,7 @@ func (s *System) down() {
 	defer s.mu.Unlock()
 	s.ready = false
 	close(s.draining)
+	s.options.Log.Info(record.LogDraining)
 }
 
 // serveAdmin answers the command line through the socket in the data folder. Without the socket,

@@ -73,10 +73,10 @@ func (p *Pipeline) failed(to string, t *retry.Try) {
 		attrs = append(attrs, slog.Int("status", status))
 	}
 	attrs = append(attrs, slog.Any("error", t.Err), slog.Int("try", t.Number))
-	level, text := slog.LevelWarn, "effect to be sent again"
+	level, text := slog.LevelWarn, record.LogEffectRetried
 	switch {
 	case t.Next.IsZero():
-		level, text = slog.LevelError, "effect undeliverable: it becomes a dead letter"
+		level, text = slog.LevelError, record.LogUndeliverable
 	case errors.Is(t.Err, record.ErrUntried):
 		level = slog.LevelDebug
 		fallthrough

@@ -154,7 +154,7 @@ func (h *Handler) refuse(ctx context.Context, b *batch) {
 	for i, d := range list {
 		reason, detail := h.reason(d)
 		letters[i] = record.Refused{Message: d.message, Reason: reason, Detail: detail}
-		h.options.Log.LogAttrs(ctx, slog.LevelWarn, "message refused", append(d.message.LogAttrs(h.options.LogKeys),
+		h.options.Log.LogAttrs(ctx, slog.LevelWarn, record.LogRefused, append(d.message.LogAttrs(h.options.LogKeys),
 			slog.String("reason", string(reason)), slog.Int("try", d.received.Receives), slog.String("detail", detail))...)
 	}
 	err := h.engine.Refuse(ctx, letters)
@@ -213,7 +213,7 @@ func (h *Handler) logSettled(d *delivery, begun time.Time) {
 	if d.fate != settled || !h.options.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	h.options.Log.LogAttrs(ctx, slog.LevelDebug, "message settled", append(d.message.LogAttrs(h.options.LogKeys),
+	h.options.Log.LogAttrs(ctx, slog.LevelDebug, record.LogSettled, append(d.message.LogAttrs(h.options.LogKeys),
 		slog.String("outcome", d.outcome.Kind.String()), slog.Int("try", d.received.Receives), slog.Duration("took", h.options.Now().Sub(begun)))...)
 }
 
@@ -230,7 +230,7 @@ func (h *Handler) pause(d *delivery) time.Duration {
 func (h *Handler) failed(d *delivery, pause time.Duration) {
 	now, m := h.options.Now(), &d.message
 	if _, sending := record.NextTry(d.outcome.Err); !sending { // a failed send is logged by itself
-		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, "message to be retried", append(
+		h.options.Log.LogAttrs(context.Background(), slog.LevelWarn, record.LogRetried, append(
 			append(m.LogAttrs(h.options.LogKeys), record.FailureAttrs(d.received.Receives, d.outcome.Err)...), slog.Duration("pause", pause))...)
 	}
 	if d.valid {

@@ -249,7 +249,7 @@ func (h *Handler) logFailure(w *work, pause time.Duration) {
 		log.LogAttrs(ctx, slog.LevelError, "message is not a trigger", append(tried, slog.String("message_id", w.received.ID))...)
 	case w.trigger.Delivery != nil:
 		attrs = append(w.trigger.Delivery.LogAttrs(h.options.LogKeys), slog.String("destination", w.trigger.To))
-		log.LogAttrs(ctx, slog.LevelWarn, "effect to be sent again", append(attrs, tried...)...)
+		log.LogAttrs(ctx, slog.LevelWarn, record.LogEffectRetried, append(attrs, tried...)...)
 	default:
 		log.LogAttrs(ctx, slog.LevelWarn, "group to be published again", append(attrs, tried...)...)
 	}
