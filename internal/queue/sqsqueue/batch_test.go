@@ -19,11 +19,13 @@ import (
 )
 
 // A picky client answers batches. Bodies and receipts that start with "bad" fail, those that start
-// with "lost" are missing in the reply, "down" fails the request.
+// with "lost" are missing in the reply, "down" fails the request, "busy" fails once.
 type picky struct {
 	sqsqueue.Client
 	batches []int
 	entries []types.SendMessageBatchRequestEntry
+	hidden  []int32  // the times of the entries that were hidden
+	busy    bool     // has answered
 	strange []string // additional ids in each reply, once as a success and once as a failure
 }
 
@@ -67,7 +69,8 @@ func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatch
 		switch receipt := aws.ToString(e.ReceiptHandle); {
 		case receipt == "down":
 			return nil, errDown
-		case receipt == "bad":
+		case receipt == "bad", receipt == "busy" && !p.busy:
+			p.busy = p.busy || receipt == "busy"
 			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("InternalError")})
 		case receipt == "stale":
 			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String("ReceiptHandleIsInvalid"), SenderFault: true})
@@ -80,20 +83,66 @@ func (p *picky) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatch
 	return out, nil
 }
 
-func (p *picky) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, _ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
-	same := &sqs.DeleteMessageBatchInput{}
-	for _, e := range in.Entries {
-		same.Entries = append(same.Entries, types.DeleteMessageBatchRequestEntry{Id: e.Id, ReceiptHandle: e.ReceiptHandle})
+func (p *picky) ChangeMessageVisibilityBatch(_ context.Context, in *sqs.ChangeMessageVisibilityBatchInput, _ ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error) {
+	p.batches = append(p.batches, len(in.Entries))
+	out := &sqs.ChangeMessageVisibilityBatchOutput{Failed: p.entryErrors()}
+	fail := func(e *types.ChangeMessageVisibilityBatchRequestEntry, code, message string, sender bool) {
+		out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: aws.String(code), Message: aws.String(message), SenderFault: sender})
 	}
-	answer, err := p.DeleteMessageBatch(ctx, same)
-	if err != nil {
-		return nil, err
-	}
-	out := &sqs.ChangeMessageVisibilityBatchOutput{Failed: answer.Failed}
-	for _, e := range answer.Successful {
-		out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+	for i := range in.Entries {
+		e := &in.Entries[i]
+		p.hidden = append(p.hidden, e.VisibilityTimeout)
+		switch receipt := aws.ToString(e.ReceiptHandle); {
+		case receipt == "down":
+			return nil, errDown
+		case receipt == "bad", receipt == "busy" && !p.busy:
+			p.busy = p.busy || receipt == "busy"
+			fail(e, "InternalError", "try again", false)
+		case receipt == "stale":
+			fail(e, "ReceiptHandleIsInvalid", "", true)
+		case receipt == "visible":
+			fail(e, "AWS.SimpleQueueService.MessageNotInflight", "", true)
+		case receipt == "expired":
+			fail(e, "InvalidParameterValue", "Value expired for parameter ReceiptHandle is invalid. Reason: The receipt handle has expired.", true)
+		case receipt == "long":
+			fail(e, "InvalidParameterValue", "Value 43200 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds].", true)
+		case receipt != "lost":
+			out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+		}
 	}
 	return out, nil
+}
+
+func TestAMessageIsHiddenUnlessItsReceiptIsStale(t *testing.T) {
+	p := &picky{strange: []string{"", "x", "-1", "10"}}
+	q := sqsqueue.New(p, "https://sqs.test/1/orders")
+	receipts := []string{"a", "visible", "bad", "lost", "expired", "long", "busy", "h", "i", "j", "down", "l"}
+	for i, err := range q.Hide(t.Context(), receipts, make([]time.Duration, len(receipts))) {
+		failed := receipts[i] == "bad" || receipts[i] == "lost" || receipts[i] == "long" || i >= 10
+		if failed != (err != nil) || (i >= 10) != errors.Is(err, errDown) {
+			t.Errorf("receipt %s: %v", receipts[i], err)
+		}
+	}
+	if d := cmp.Diff([]int{10, 2, 3, 2}, p.batches); d != "" { // with those that SQS could not serve
+		t.Errorf("batches (-want +got):\n%s", d)
+	}
+}
+
+func TestAMessageIsHiddenForLessThanTheTimeSinceItsReceiptAllows(t *testing.T) {
+	p := &picky{}
+	sqsqueue.New(p, "https://sqs.test/1/orders").Hide(t.Context(), []string{"a", "b"}, []time.Duration{time.Minute, 20 * time.Hour})
+	if d := cmp.Diff([]int32{60, 11*3600 + 1800}, p.hidden); d != "" {
+		t.Errorf("seconds (-want +got):\n%s", d)
+	}
+}
+
+func TestEntriesAreNotSentAgainWhenTheTimeIsOver(t *testing.T) {
+	p := &picky{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if errs := sqsqueue.New(p, "https://sqs.test/1/orders").Delete(ctx, []string{"bad"}); errs[0] == nil || len(p.batches) != 1 {
+		t.Errorf("%v after %d requests", errs[0], len(p.batches))
+	}
 }
 
 func TestEachMessageOfABatchHasItsOwnResult(t *testing.T) {
@@ -157,7 +206,7 @@ func TestNothingIsSentIfEveryMessageIsInvalid(t *testing.T) {
 func TestEachReceiptHasItsOwnResult(t *testing.T) {
 	p := &picky{}
 	q := sqsqueue.New(p, "https://sqs.test/1/orders")
-	receipts := []string{"a", "stale", "bad", "lost", "expired", "f", "g", "h", "i", "j", "down", "l"}
+	receipts := []string{"a", "stale", "bad", "lost", "expired", "busy", "g", "h", "i", "j", "down", "l"}
 	for name, results := range map[string][]error{"delete": q.Delete(t.Context(), receipts), "hide": q.Hide(t.Context(), receipts, make([]time.Duration, len(receipts)))} {
 		for i, err := range results {
 			failed := receipts[i] == "bad" || receipts[i] == "lost" || i >= 10
