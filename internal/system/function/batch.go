@@ -34,7 +34,12 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 	// The documented response has an empty list, not null.
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	hidden := map[string]*hiding{}
-	for i, disposition := range handle(ctx, batch) {
+	dispositions := handle(ctx, batch)
+	for i := range batch {
+		disposition := queue.Disposition{Retry: true} // Lambda deletes each message that is not reported
+		if i < len(dispositions) {
+			disposition = dispositions[i]
+		}
 		if !disposition.Retry {
 			continue
 		}
@@ -48,11 +53,17 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 			h.receipts, h.pauses = append(h.receipts, batch[i].Receipt), append(h.pauses, disposition.Pause)
 		}
 	}
+	ctx, cancel := s.keep(ctx, func(time.Duration) time.Duration { return hideMargin })
+	defer cancel()
 	for name, h := range hidden {
 		s.hide(ctx, name, h)
 	}
 	return out, nil
 }
+
+// hideMargin is the time before the function's deadline at which hiding ends: if the function did
+// not answer, all messages of the batch would be delivered again.
+const hideMargin = 500 * time.Millisecond
 
 // hiding lists the messages to hide of one queue, and the pauses.
 type hiding struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue"
@@ -119,5 +120,46 @@ func TestTheFunctionHidesFailedMessagesForTheirPauseAndReportsThem(t *testing.T)
 	})
 	if d := cmp.Diff(map[string]time.Duration{"r1": time.Minute}, q.hidden); d != "" || err != nil || len(response.BatchItemFailures) != 2 {
 		t.Errorf("hidden (-want +got):\n%s\n%v, %v", d, response, err)
+	}
+}
+
+// A silent queue does not answer before the context ends.
+type silent struct{ ended error }
+
+func (s *silent) Hide(ctx context.Context, receipts []string, _ []time.Duration) []error {
+	<-ctx.Done()
+	s.ended = ctx.Err()
+	return make([]error, len(receipts))
+}
+
+func TestTheFunctionAnswersBeforeItsDeadlineThoughHidingDoesNotEnd(t *testing.T) {
+	q := &silent{}
+	s := &System{pauser: func(string) pauser { return q }, now: time.Now}
+	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress.fifo", []queue.Delivery{{ID: "1", Receipt: "r1"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), hideMargin+50*time.Millisecond)
+	defer cancel()
+	response, err := s.serveBatch(ctx, event, func(context.Context, []queue.Delivery) []queue.Disposition {
+		return []queue.Disposition{{Retry: true, Pause: time.Minute}}
+	})
+	if err != nil || len(response.BatchItemFailures) != 1 || q.ended == nil || ctx.Err() != nil {
+		t.Errorf("%+v, %v; hiding ended with %v, the function with %v", response, err, q.ended, ctx.Err())
+	}
+}
+
+func TestAMessageWithoutADispositionIsReportedAsFailed(t *testing.T) {
+	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress.fifo", []queue.Delivery{{ID: "1"}, {ID: "2"}, {ID: "3"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &System{pauser: func(string) pauser { return nil }}
+	response, err := s.serveBatch(t.Context(), event, func(context.Context, []queue.Delivery) []queue.Disposition {
+		return []queue.Disposition{{}, {Retry: true}}
+	})
+	want := []events.SQSBatchItemFailure{{ItemIdentifier: "2"}, {ItemIdentifier: "3"}}
+	if d := cmp.Diff(want, response.BatchItemFailures); d != "" || err != nil {
+		t.Errorf("failed (-want +got):\n%s\n%v", d, err)
 	}
 }

@@ -194,6 +194,7 @@ func (h *Handler) report(b *batch) []queue.Disposition {
 		switch {
 		case behind && d.fate != moved:
 			out[i] = queue.Disposition{Retry: true, Pause: pauses[d.received.Group]}
+			h.tries.behind(d.received.ID)
 		case !behind && d.fate == again:
 			out[i] = queue.Disposition{Retry: true, Pause: h.pause(d)}
 			pauses[d.received.Group] = out[i].Pause
@@ -218,12 +219,12 @@ func (h *Handler) logSettled(d *delivery, begun time.Time) {
 }
 
 // pause returns the pause after a failed try. An effect that is sent with its message, and is to be
-// sent later, decides.
+// sent later, decides. Deliveries behind a failed message of the group do not count as tries.
 func (h *Handler) pause(d *delivery) time.Duration {
 	if at, only := record.NextTry(d.outcome.Err); only {
 		return max(at.Sub(h.options.Now()), time.Millisecond)
 	}
-	return h.options.Retry(d.message.Stream).Pause(d.received.Receives, h.options.Random)
+	return h.options.Retry(d.message.Stream).Pause(h.tries.own(d.received.ID, d.received.Receives), h.options.Random)
 }
 
 // failed logs and registers a failed try.

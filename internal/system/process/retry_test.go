@@ -146,3 +146,19 @@ func TestAFailingMessageIsRegisteredUntilItIsSettled(t *testing.T) {
 		t.Errorf("settled, and still registered: %s", fmt.Sprint(got))
 	}
 }
+
+// TestDeliveriesBehindAFailedMessageDoNotLengthenThePause lets b wait behind a, which fails six
+// times. Then b fails for the first time.
+func TestDeliveriesBehindAFailedMessageDoNotLengthenThePause(t *testing.T) {
+	outcomes := []record.Outcome{failed, failed, failed, failed, failed, failed, processed}
+	w := newTrial(map[string][]record.Outcome{"a": outcomes, "b": {failed}}, nil)
+	for try := range len(outcomes) {
+		got := w.deliver(t, sent("a", "g", "ingress.fifo", try+1, noon), sent("b", "g", "ingress.fifo", try+1, noon))
+		if last := try == len(outcomes)-1; last && got[1].Pause != time.Second {
+			t.Errorf("paused for %v after the first failure", got[1].Pause)
+		}
+	}
+	if got := w.deliver(t, sent("b", "g", "ingress.fifo", 8, noon)); got[0].Pause != 2*time.Second {
+		t.Errorf("paused for %v after the second failure", got[0].Pause)
+	}
+}

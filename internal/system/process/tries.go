@@ -6,22 +6,46 @@ import "sync"
 // messages get more tries.
 const maxTracked = 100_000
 
-// tries counts the failures of messages that this process has seen, by the queue's ids. A message
+// tries counts the deliveries of messages that this process has seen, by the queue's ids. A message
 // whose tries are spread over several processes gets more tries, until [record.LastChance].
 type tries struct {
 	mu    sync.Mutex
-	count map[string]int
+	count map[string]tried
+}
+
+// A tried counts the deliveries of one message.
+type tried struct {
+	failed int // its handler failed
+	behind int // it was not run, because an earlier message of its group failed
 }
 
 // failed counts a failure and returns how many there were.
 func (t *tries) failed(id string) int {
+	return t.add(id, tried{failed: 1}).failed
+}
+
+// behind counts a delivery behind a failed message.
+func (t *tries) behind(id string) { t.add(id, tried{behind: 1}) }
+
+// own returns how many of a number of deliveries were tries of the message itself, at least one.
+func (t *tries) own(id string, deliveries int) int {
+	return max(deliveries-t.add(id, tried{}).behind, 1)
+}
+
+func (t *tries) add(id string, n tried) tried {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.count[id]; t.count == nil || !known && len(t.count) >= maxTracked {
-		t.count = map[string]int{}
+	was, known := t.count[id]
+	was.failed += n.failed
+	was.behind += n.behind
+	if was == (tried{}) {
+		return was
 	}
-	t.count[id]++
-	return t.count[id]
+	if t.count == nil || !known && len(t.count) >= maxTracked {
+		t.count = map[string]tried{}
+	}
+	t.count[id] = was
+	return was
 }
 
 func (t *tries) forget(id string) {
