@@ -100,9 +100,6 @@ func injected(ctx context.Context, h map[string]string) map[string]string {
 	maps.Copy(out, h)
 	fresh := headers{}
 	propagation.TraceContext{}.Inject(ctx, fresh)
-	if len(fresh) == 0 {
-		return h
-	}
 	out.drop(tracestate) // it belongs to the old parent
 	for name, value := range fresh {
 		out.Set(name, value)

@@ -47,6 +47,20 @@ const (
 	chat     = "/v1/streams/chat/messages"
 )
 
+func TestAnUnknownStreamIsNamedInFullUnlessItsNameIsTooLong(t *testing.T) {
+	w := newWorld(t)
+	longest := strings.Repeat("s", record.MaxStreamName)
+	for name, want := range map[string]string{longest: `"` + longest + `"`, longest + "s": `"` + longest + `…"`} {
+		var p struct{ Detail string }
+		if err := json.Unmarshal([]byte(w.send("POST", "/v1/streams/"+name+"/messages", "", "Idempotency-Key: a").body), &p); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(p.Detail, want) {
+			t.Errorf("a name of %d bytes: %s", len(name), p.Detail)
+		}
+	}
+}
+
 func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat("k", record.MaxName+1)

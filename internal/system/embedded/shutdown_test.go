@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -66,6 +67,29 @@ destinations:
 	}
 	r.stop()
 	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADataFolderThatAnotherProcessHasOpenIsLocked(t *testing.T) {
+	t.Parallel()
+	if dir := os.Getenv("ONCE_TEST_LOCKED_FOLDER"); dir != "" {
+		if _, err := embedded.Open(embedded.Options{DataDir: dir}); !errors.Is(err, embedded.ErrLocked) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("open: %v", err)
+		}
+		return
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := embedded.Open(embedded.Options{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestADataFolderThatAnother")
+	child.Env = append(os.Environ(), "ONCE_TEST_LOCKED_FOLDER="+dir)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Errorf("in the other process: %v\n%s", err, out)
+	}
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
