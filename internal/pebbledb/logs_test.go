@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"github.com/effectively-once/once/internal/pebbledb"
 )
@@ -108,5 +109,21 @@ func TestAnErrorAtALogEndsTheProcessWithAMessage(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestAnErrorAtALogWhileTheDatabaseIsOpenedIsReturned(t *testing.T) {
+	broken := errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".log") {
+			return syscall.EIO
+		}
+		return nil
+	})
+	options := small(errorfs.Wrap(vfs.NewMem(), broken))
+	if _, err := pebbledb.Open("db", options); !errors.Is(err, syscall.EIO) {
+		t.Errorf("open: %v", err)
+	}
+	if text := options.Logger.(*survivor).last.Load(); text != nil {
+		t.Errorf("the process ends: %s", *text)
 	}
 }

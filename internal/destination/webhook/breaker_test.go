@@ -199,3 +199,28 @@ func TestAPermanentErrorDoesNotMarkTheDestinationAsFailing(t *testing.T) {
 		}
 	})
 }
+
+// A slowHost answers after three seconds, and asks to be left alone for two.
+type slowHost struct{}
+
+func (slowHost) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(3 * time.Second)
+	return &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"2"}}, Body: http.NoBody}, nil
+}
+
+// TestAProbeThatWaitedForASlotIsNotSentAfterARetryAfter holds the only slot by a request that began
+// before the destination was failing.
+func TestAProbeThatWaitedForASlotIsNotSentAfterARetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, s := time.Now(), newSender(t, "http://shop.example", Options{Transport: slowHost{}, Concurrency: 1, Budget: 5 * time.Second})
+		var slow sync.WaitGroup
+		slow.Go(func() { _ = s.Send(t.Context(), []record.Delivery{single("slow")}) })
+		time.Sleep(time.Second)
+		s.breaker.failed(time.Now())
+		time.Sleep(time.Second)
+		if err := send(t, s, single("probe")); !errors.Is(err, errPausing) || time.Since(start) != 3*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		slow.Wait()
+	})
+}

@@ -186,3 +186,29 @@ func (x *publishing) redrivenEffectsHaveTheTimeOfThePolicyAgain(r record.Refused
 		x.t.Errorf("after %v there are %d dead letters", age, len(x.peek("dead-publish")))
 	}
 }
+
+// TestAnEffectToADestinationThatIsGoneIsTriedByThePoliciesOfItsStream asks for the pauses of an
+// effect that was redriven after its destination left the configuration.
+func TestAnEffectToADestinationThatIsGoneIsTriedByThePoliciesOfItsStream(t *testing.T) {
+	w := newWorld(t)
+	p, err := New(Config{
+		Config: parsed(t, `
+streams:
+  orders: {destinations: [shop, slow]}
+  alone: {}
+destinations:
+  shop: {file: shop.jsonl, retry: {first: 1s, max: 4s, for: 1m}}
+  slow: {file: slow.jsonl, retry: {first: 2s, max: 3s, for: 2m}}
+`), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(&picky{}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for stream, want := range map[string]record.RetryPolicy{
+		"orders": {First: time.Second, Max: 3 * time.Second, For: 2 * time.Minute}, "alone": record.EffectRetry(), "gone": record.EffectRetry(),
+	} {
+		if got := p.effectRetry(stream, "gone"); got != want {
+			t.Errorf("%s: got %+v, want %+v", stream, got, want)
+		}
+	}
+}
