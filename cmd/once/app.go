@@ -84,7 +84,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "once",
-		Short: "Make at-least-once delivery behave as if it were exactly once",
+		Short: "Make at-least-once delivery effectively once",
 		Long: `once takes messages in over HTTP or SQS, drops duplicates, keeps messages in order, and forwards each to its destinations
 under a stable identity: effectively once.
 

@@ -24,11 +24,11 @@ func (a *app) check() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check the configuration, or a deployed system",
-		Long: `Check reads the configuration and lists everything that is wrong with it, each with file, line and field. For a valid one it prints a
-summary, and on standard error what is allowed but probably not meant. Warnings do not change the exit code.
+		Long: `Check reads the configuration and lists every mistake in it, with file, line and field. For a valid configuration it prints a summary, and on
+standard error warnings about settings that are allowed but probably not intended. Warnings do not change the exit code.
 
-With --stack it looks at a deployed system as well: its tables and their time-to-live and recovery, its queues and what delivers from them, and whether
-its functions run with this very configuration. It only reads. It exits with 1 when something is wrong, and with 5 when something could not be looked at.`,
+With --stack it also checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
+its functions run with this configuration. It only reads. It exits with 1 if a check failed, and with 5 if a check could not be made.`,
 		Example: `  once check
   once check --config other.yaml --json | jq .problems
   once check --stack Once --json | jq '.findings[] | select(.verdict != "ok")'`,

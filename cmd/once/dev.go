@@ -32,10 +32,10 @@ func (a *app) dev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run the whole system in this process",
-		Long: `Dev runs the front door, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
-SIGHUP and ctrl-C drain: what has been started is finished. A kill loses nothing that was acknowledged: the next start goes on.
+		Long: `Dev runs the HTTP server, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
+SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next start continues.
 
-On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. Everything else is logged to
+On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.
 
 Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.`,

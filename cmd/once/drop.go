@@ -31,9 +31,9 @@ func (a *app) drop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drop --id ID | --reason REASON",
 		Short: "Delete dead letters for ever",
-		Long: `Drop deletes dead letters, for those that can never be put back. It lists them and asks before it deletes; --yes does not ask, and is needed where
-nobody can answer. A message that is dropped is lost: look at it first with once show --dead-letters --id, and prefer once redrive.
-What arrives while it asks stays. Different streams may have the same id: --stream names one. Each dead letter that was dropped is logged with the name
+		Long: `Drop deletes dead letters that can never be put back. It lists them and asks before it deletes; --yes does not ask, and is needed without a
+terminal. A message that is dropped is lost: look at it first with once show --dead-letters --id, and prefer once redrive.
+Dead letters that arrive while it asks stay. Different streams may have the same id: --stream names one. Each dead letter that was dropped is logged with the name
 of the user: by the server, by the function, or on standard error.
 
 With --stack the deployed functions delete them, as for once redrive. To list them before the question, it receives them.`,

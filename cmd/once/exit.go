@@ -27,18 +27,18 @@ const (
 
 const exitText = `once exits with
 
-  0  everything that was asked for is done
-  1  something else went wrong: the text on standard error tells what
+  0  done
+  1  any other error: see the text on standard error
   2  the command line, the configuration or the input is wrong; nothing was done
-  3  the server refused (a rejected message, a key that was used for another content, an unknown stream), or AWS did (a missing permission): trying again
-     does not help before that is mended
-  4  no acknowledgement: the server or AWS was not reachable or not ready, something else answered in its place, with whatever status (a login page, a
-     firewall, the API's check of who calls), or the server refused after a try that had no answer. What was sent may have been taken: trying again under
-     the same keys is right, once what the text on standard error tells is mended
-  5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive left something over,
-     or the command was interrupted. Running the same command again goes on where it stopped
+  3  the server refused (a rejected message, a key that was used for other content, an unknown stream), or AWS did (a missing permission): fix the
+     cause first, retrying does not help before
+  4  no acknowledgement: the server or AWS was not reachable or not ready, another server answered in its place (a login page, a firewall, the API's
+     authorizer), or the server refused after a try without an answer. The message may have been accepted: fix the cause that the text on standard
+     error names, and retry under the same keys
+  5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive was incomplete, or the command was
+     interrupted. The same command continues where it stopped
 
-Sending again is always safe under the same keys: what the server has already is acknowledged again and not processed again.`
+Retrying under the same keys is always safe: a message that the server has already is acknowledged again and not processed again.`
 
 func exitCodes() *cobra.Command {
 	return &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitText}

@@ -19,12 +19,12 @@ func (a *app) sweep() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sweep",
 		Short: "Finish what crashed workers left behind",
-		Long: `Sweep looks at every group: it publishes what is pending, drains what can run, acts on gaps, and deletes records that have expired. A running
-server does this by itself from time to time. Repeating it is harmless. It exits with 5 when a group could not be finished.
+		Long: `Sweep visits every group: it publishes pending effects, runs held messages whose predecessors are there, acts on gaps, and deletes expired records. A
+running server does this by itself from time to time. Repeating it is harmless. It exits with 5 if a group could not be finished.
 
-With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, asks the deployed functions to publish what is pending, and
-has the function of the scheduled sweep process held messages that can run, because handlers run in the functions only. Expired records are the tables'
-to delete. --config must name the configuration that was deployed.`,
+With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, and asks the deployed functions to publish pending effects. It
+invokes the function of the scheduled sweep to process held messages, because handlers run only in the functions. The tables delete expired records
+themselves. --config must name the configuration that was deployed.`,
 		Example: `  once sweep
   once sweep --data /var/lib/once --json
   once sweep --stack Once`,
@@ -53,15 +53,14 @@ func (a *app) redrive() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive",
 		Short: "Put dead letters back under their identities",
-		Long: `Redrive takes messages and effects off the dead-letter queues and puts them back where they came from, under the identities that they had: what was
-processed before is recognised. Mend the cause first: what is refused again comes back to the dead-letter queue. To see what is there:
-once show --dead-letters. It exits with 5 when something could not be put back, and names each of those dead letters with the error; once drop deletes
-those that can never be put back.
+		Long: `Redrive puts messages and effects from the dead-letter queues back into the queues that they came from, under their old identities: a message that
+was processed before is recognised. Fix the cause first: a message that is refused again becomes a dead letter again. once show --dead-letters lists
+them. If a dead letter could not be put back, redrive names it with the error and exits with 5; once drop deletes those that can never be put back.
 
-With --stack the deployed functions do it, each for its own dead-letter queues: what they send is believed, so that a message keeps its principal. They are
-called until all that was there at the beginning has been looked at; ctrl-C ends it in the middle, and repeating it goes on. A dead letter is deleted only
-when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and nothing of the queues; with the permission
-sqs:GetQueueAttributes, --max tells how many are left. --config must name the configuration that was deployed.`,
+With --stack the deployed functions redrive, each its own dead-letter queues, because only they are trusted to say who sent a message. They are called
+until all dead letters that were there at the beginning are done; ctrl-C stops it, and the same command continues. A dead letter is deleted only
+when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and no permissions on the queues; with the permission
+sqs:GetQueueAttributes, --max prints how many are left. --config must name the configuration that was deployed.`,
 		Example: `  once redrive --reason rejected
   once redrive --id order-1
   once redrive --queue ingress-dead.fifo --max 10 --json
@@ -71,7 +70,7 @@ sqs:GetQueueAttributes, --max tells how many are left. --config must name the co
 	on, asJSON := targetFlags(cmd), jsonFlag(cmd)
 	var o admin.RedriveOptions
 	queueFlags(cmd, &o.Queue, &o.Stream, &o.Reason, &o.ID)
-	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most that many; 0 is all")
+	cmd.Flags().IntVar(&o.Max, "max", 0, "put back at most this many; 0 is all")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if o.Max < 0 {
 			return usageError(cmd, errors.New("--max must be at least 0"))
@@ -159,7 +158,7 @@ func reasonNames() []string {
 func reasons() []record.Reason {
 	return []record.Reason{
 		record.ReasonKeyReuse, record.ReasonUnknown, record.ReasonExpired, record.ReasonStaleEpoch, record.ReasonSkipped, record.ReasonGap,
-		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonDeleted, record.ReasonGone, record.ReasonLimit,
+		record.ReasonInvalid, record.ReasonHandler, record.ReasonAttempts, record.ReasonDeleted, record.ReasonUndeliverable, record.ReasonGone, record.ReasonLimit,
 	}
 }
 

@@ -41,25 +41,25 @@ type sending struct {
 	json        bool
 }
 
-const sendLong = `Send sends one message, or a file of them, and tries again under the same key until the server acknowledges it.
+const sendLong = `Send sends one message, or a file of messages, and retries each under the same key until the server acknowledges it.
 
-BODY is the body itself; - or nothing reads it from standard input. A body that is JSON is sent as application/json, other text as text/plain.
-Without --key a new key is made: the message counts once however often it has to be tried, but running the command again sends another message.
+BODY is the body itself; - or no BODY reads it from standard input. A body that is JSON is sent as application/json, other text as text/plain.
+Without --key a new key is made: retries count once, but running the command again sends a second message.
 If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
 --file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
-Messages of one group, or of one source, are sent one after the other in the order of the file; everything else side by side.
-A line without an id and a source gets a key made of the content of the whole file and the line's number: sending the same file again repeats the same
-messages, and a changed file is another file. The whole file is checked before anything is sent.
---file - reads standard input and sends while it reads; lines without an id get new keys there, so that a second run sends them again.
+Messages of one group, or of one source, are sent one after the other in the order of the file; all others concurrently.
+A line without an id and a source gets a key made of the content of the whole file and the line's number. So sending the same file again repeats the same
+messages, and a changed file has new ones. The whole file is checked before the first message is sent.
+--file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
 
-A single message is given up after 1m, a file never; --retry-for changes both. If nothing listens at the address, a single message is given up at once
-(exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
+Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, a single message fails
+immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
 
-With --stack it is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue messages go
-straight to an ingress queue: fifo keeps the order of each group; standard is right for numbered messages, which bring their order with them. A queue
-acknowledges duplicates like all others, and the functions drop them; messages that came by SQS have identities of their own, apart from the API's.`
+With --stack the server is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue
+messages are sent to an ingress queue directly: fifo keeps the order of each group; standard suits numbered messages, because their numbers keep the order.
+A queue acknowledges duplicates too, and the functions drop them. A message by SQS never has the identity of one by the API.`
 
 func (a *app) send() *cobra.Command {
 	var o sending
@@ -83,16 +83,16 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.message.Source, "source", "", "numbered sender")
 	f.Uint64Var(&o.message.Sequence, "sequence", 0, "number of the message: 1, 2, 3 ...; needs --source")
 	f.Uint64Var(&o.message.Epoch, "epoch", 0, "incarnation of the source")
-	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE that travels with the message; may be repeated")
+	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE of the message; may be repeated")
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
 	o.stack = stackFlags(cmd)
 	f.StringVar(&o.queue, "queue", "", "send to this ingress queue, fifo or standard, not to the API; needs --stack")
-	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("how many messages of a file are under way at once, at most %d", maxConcurrency))
-	f.StringVar(&o.wait, "wait", "", "wait that long for the handler's reply, at most 60s")
-	f.BoolVar(&o.await, "wait-for-server", false, "try again while nothing listens at the server's address; --retry-for and --file do too")
-	f.StringVar(&o.retryFor, "retry-for", "", "give up a message after that long; 0s is never")
+	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("number of messages of a file in flight, at most %d", maxConcurrency))
+	f.StringVar(&o.wait, "wait", "", "wait this long for the handler's reply, at most 60s")
+	f.BoolVar(&o.await, "wait-for-server", false, "retry while nothing listens at the server's address; --retry-for and --file do this too")
+	f.StringVar(&o.retryFor, "retry-for", "", "stop retrying a message after this time; 0s is never")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // fails only for an unknown flag
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -30,8 +30,8 @@ func (a *app) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [STREAM | STREAM/GROUP | STREAM --id ID | --hash HASH]",
 		Short: "Show what a system knows: totals, groups, one group, one message, dead letters",
-		Long: `Show looks into the data folder, or asks the server that runs on it. Without arguments it prints how much is under way; in JSON the field idle is
-true when nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
+		Long: `Show reads the data folder, or asks the server that runs on it. Without arguments it prints how much work is in flight; in JSON the field idle is
+true if nothing is pending, held, leased, queued or delayed (delayed triggers do not count).
 
 A group and a message are shown with what they wait for: a try that failed, with its error and the time of the next one; a destination that has not
 taken an effect; the number that is missing, and since when. Errors and times of tries are known to the server that makes them: of a folder without a
@@ -41,9 +41,9 @@ server, and of a stack, it shows what the records say.
 with --stack only the tables. A message that is done is shown without its id, because only a hash of the id is kept. A numbered message without a reply
 leaves no record when it is done.
 
-With --stack it asks DynamoDB and SQS. A group and a message cost a read or two; totals and lists read the tables, a read unit for every 4 KB, whatever
-they show. Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and gives them back: for two minutes at most
-nobody else sees them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by who sent them: --principal names somebody else.`,
+With --stack it asks DynamoDB and SQS. A group or a message costs one or two reads; totals and lists read the whole tables, a read unit for every 4 KB.
+Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and releases them: for up to two minutes other receivers
+do not get them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by their sender: --principal names another sender.`,
 		Example: `  once show                         # totals
   once show --json | jq .idle       # is everything done?
   once show orders                  # groups of a stream
@@ -66,7 +66,7 @@ nobody else sees them, and of a first-in-first-out queue it shows up to ten of a
 	f.BoolVar(&o.full, "full", false, "show the headers and the whole body of every dead letter")
 	queueFlags(cmd, &o.deadLetters.Queue, &o.deadLetters.Stream, &o.deadLetters.Reason, nil)
 	f.StringVar(&o.after, "after", "", "show groups after this one")
-	f.IntVar(&o.limit, "limit", admin.DefaultLimit, "show at most that many")
+	f.IntVar(&o.limit, "limit", admin.DefaultLimit, "show at most this many")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.repeat = repeated(cmd)
 		ask, err := a.question(args, o)

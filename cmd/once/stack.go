@@ -35,7 +35,7 @@ func stackFlags(cmd *cobra.Command) *stackOptions {
 
 // principalFlag adds --principal to a command that looks messages up.
 func principalFlag(cmd *cobra.Command, o *stackOptions) {
-	cmd.Flags().StringVar(&o.principal, "principal", "", "whose message, as iam:ARN; '' is one that came by SQS; default your own, then ''; needs --stack")
+	cmd.Flags().StringVar(&o.principal, "principal", "", "sender of the message, as iam:ARN; '' for a message by SQS; default yourself, then ''; needs --stack")
 }
 
 // check refuses flags that need a stack if there is none, and flags that exclude one.
