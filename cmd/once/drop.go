@@ -113,11 +113,11 @@ func (a *app) confirm(ctx context.Context, s admin.Admin, o *dropping) (bool, er
 	if more := len(letters) - dropListed; more > 0 {
 		_, _ = fmt.Fprintf(a.err, "… and %d more\n", more)
 	}
-	return a.ask("drop " + count + " for ever?")
+	return a.ask("drop "+count+" for ever?", "nothing was dropped")
 }
 
-// ask asks a question that only y or yes answers with yes.
-func (a *app) ask(question string) (bool, error) {
+// ask asks a question that only y or yes answers with yes. Any other answer is the error no.
+func (a *app) ask(question, no string) (bool, error) {
 	if err := a.note(question + " [y/N] "); err != nil {
 		return false, err
 	}
@@ -126,7 +126,7 @@ func (a *app) ask(question string) (bool, error) {
 	case "y", "yes":
 		return true, nil
 	}
-	return false, &exitError{exitIncomplete, errors.New("nothing was dropped")}
+	return false, &exitError{exitIncomplete, errors.New(no)}
 }
 
 func (a *app) printDropped(info admin.DropInfo, o dropping) error {

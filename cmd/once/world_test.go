@@ -199,6 +199,7 @@ type cannedFolder struct {
 	failed  int
 	closed  bool
 	dropped bool
+	skipped *admin.SkipOptions
 	asked   admin.DropOptions
 }
 
@@ -325,4 +326,12 @@ func (c *cannedFolder) Drop(_ context.Context, o admin.DropOptions) (admin.DropI
 	letters := c.letter(admin.DeadLettersOptions{ID: o.ID})
 	c.dropped = true
 	return admin.DropInfo{Dropped: len(letters), Letters: append([]admin.DeadLetter{}, letters...)}, nil
+}
+
+func (c *cannedFolder) Skip(_ context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
+	if o.Number != 12 && o.Number != 13 {
+		return admin.SkipInfo{}, o.NotPending()
+	}
+	c.skipped = &o
+	return admin.SkipInfo{Destinations: []string{"shop"}}, nil
 }

@@ -18,6 +18,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 )
@@ -57,6 +58,10 @@ type Admin interface {
 	Redrive(ctx context.Context, options RedriveOptions) (RedriveInfo, error)
 	// Drop deletes dead letters for ever. It needs an ID or a Reason: see [DropOptions].
 	Drop(ctx context.Context, options DropOptions) (DropInfo, error)
+	// Skip makes a pending effect a dead letter, so that the later effects of its group are sent. If
+	// the effect is not pending, it returns [ErrNotFound]. After another error the effect may be a
+	// dead letter already; repeating Skip is safe.
+	Skip(ctx context.Context, options SkipOptions) (SkipInfo, error)
 }
 
 // GroupsOptions select groups.
@@ -97,6 +102,18 @@ type RedriveOptions struct {
 	ID string `json:"id,omitempty"`
 	// Max is the largest number that is put back; 0 means all that exist now.
 	Max int `json:"max,omitempty"`
+}
+
+// SkipOptions name the effect to skip.
+type SkipOptions struct {
+	Stream string `json:"stream"`
+	Group  string `json:"group"`
+	Number uint64 `json:"number"`
+}
+
+// NotPending returns the error for an effect that is not pending: [ErrNotFound] with its name.
+func (o SkipOptions) NotPending() error {
+	return fmt.Errorf("pending effect %d of %s/%s: %w", o.Number, o.Stream, o.Group, ErrNotFound)
 }
 
 // DropOptions select the dead letters that are deleted. ID or Reason must be set, so that no

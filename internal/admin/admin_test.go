@@ -75,6 +75,11 @@ func (c *canned) Drop(_ context.Context, o admin.DropOptions) (admin.DropInfo, e
 	return admin.DropInfo{Dropped: 1, Letters: c.letters}, c.err
 }
 
+func (c *canned) Skip(_ context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
+	c.asked = o
+	return admin.SkipInfo{Destinations: []string{"shop"}}, c.err
+}
+
 func serve(t *testing.T, a admin.Admin) *admin.Client {
 	t.Helper()
 	t.Chdir(t.TempDir()) // the path of the temporary folder may be too long for a socket
@@ -146,6 +151,9 @@ func TestEveryAnswerComesThroughTheSocketUnchanged(t *testing.T) {
 	}
 	dropped, err := client.Drop(ctx, drop)
 	same(c.asked, drop, dropped, admin.DropInfo{Dropped: 1, Letters: c.letters}, err)
+	skip := admin.SkipOptions{Stream: "chat", Group: "a/b ?&", Number: 1<<64 - 1}
+	skipped, err := client.Skip(ctx, skip)
+	same(c.asked, skip, skipped, admin.SkipInfo{Destinations: []string{"shop"}}, err)
 	swept, err := client.Sweep(ctx)
 	same(nil, nil, swept, admin.SweepInfo{Groups: 3, Finished: 1}, err)
 }

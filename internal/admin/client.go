@@ -92,6 +92,12 @@ func (c *Client) Drop(ctx context.Context, o DropOptions) (DropInfo, error) {
 	return ask[DropInfo](ctx, c, http.MethodPost, "/drop", values)
 }
 
+// Skip implements [Admin].
+func (c *Client) Skip(ctx context.Context, o SkipOptions) (SkipInfo, error) {
+	return ask[SkipInfo](ctx, c, http.MethodPost, "/skip",
+		url.Values{"stream": {o.Stream}, "group": {o.Group}, "number": {strconv.FormatUint(o.Number, 10)}})
+}
+
 func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {
 	var result T
 	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path+"?"+query.Encode(), nil)

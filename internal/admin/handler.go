@@ -59,6 +59,13 @@ func Handler(a Admin) http.Handler {
 		return a.Redrive(r.Context(), o)
 	}))
 	mux.Handle("POST /drop", answer(func(r *http.Request) (any, error) { return drop(a, r) }))
+	mux.Handle("POST /skip", answer(func(r *http.Request) (any, error) {
+		number, err := strconv.ParseUint(r.FormValue("number"), 10, 64)
+		if err != nil {
+			return nil, badRequest{errors.New("number must be a whole number, at least 0")}
+		}
+		return a.Skip(r.Context(), SkipOptions{Stream: r.FormValue("stream"), Group: r.FormValue("group"), Number: number})
+	}))
 	return mux
 }
 

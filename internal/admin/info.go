@@ -288,6 +288,11 @@ type RedriveFailure struct {
 	Error     string `json:"error"`
 }
 
+// SkipInfo says which destinations will not get a skipped effect.
+type SkipInfo struct {
+	Destinations []string `json:"destinations"`
+}
+
 // DropInfo counts the dead letters that were deleted.
 type DropInfo struct {
 	Dropped int `json:"dropped"`

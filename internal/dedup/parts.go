@@ -21,6 +21,11 @@ func (e *Engine) Deliver(ctx context.Context, to string, d record.Delivery) erro
 	return e.publisher.Deliver(ctx, to, d)
 }
 
+// Skip makes a pending effect a dead letter. See [outbox.Publisher.Skip].
+func (e *Engine) Skip(ctx context.Context, key record.GroupKey, number uint64) (to []string, err error) {
+	return e.publisher.Skip(ctx, key, number)
+}
+
 // SweepBlobs deletes staged objects that belong to no committed attempt. See
 // [outbox.Publisher.SweepBlobs].
 func (e *Engine) SweepBlobs(ctx context.Context, lister record.Lister, before time.Time) (int, error) {

@@ -112,6 +112,8 @@ type wait struct {
 	next   time.Time
 	err    error
 	busy   bool // being tried now
+
+	delivery *record.Delivery
 }
 
 var _ record.Sender = (*Sender)(nil)
@@ -268,7 +270,7 @@ func (s *Sender) note(d *record.Delivery, receives int, err error) Try {
 				break
 			}
 		}
-		w = &wait{since: now}
+		w = &wait{since: now, delivery: d}
 		s.waits[nameOf(d)] = w
 	}
 	w.pauses++
@@ -310,6 +312,22 @@ func (s *Sender) settle(d *record.Delivery) {
 	delete(s.waits, nameOf(d))
 	s.mu.Unlock()
 	if failed {
+		s.options.Settled(d)
+	}
+}
+
+// Forget forgets a failed delivery, as if it had been sent.
+func (s *Sender) Forget(identity string) {
+	s.mu.Lock()
+	var d *record.Delivery
+	for n, w := range s.waits {
+		if n.identity == identity {
+			d = w.delivery
+			delete(s.waits, n)
+		}
+	}
+	s.mu.Unlock()
+	if d != nil {
 		s.options.Settled(d)
 	}
 }

@@ -303,3 +303,30 @@ func TestAnAnswerThatDoesNotConfirmWhichLettersWereAskedForIsAnError(t *testing.
 		t.Errorf("drop: %+v, %v", dropped, err)
 	}
 }
+
+func TestASkipIsATaskOfThePublishFunction(t *testing.T) {
+	w := newWorld(t)
+	var asked []function.Task
+	w.invoke("publish", func(payload []byte) any {
+		var task function.Task
+		if err := json.Unmarshal(payload, &task); err != nil {
+			return err
+		}
+		asked = append(asked, task)
+		if task.Number == 3 {
+			return function.Skipped{Destinations: []string{"shop"}}
+		}
+		return function.Skipped{Destinations: []string{}}
+	})
+	info, err := w.system.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g/1", Number: 3})
+	if err != nil || !cmp.Equal(info.Destinations, []string{"shop"}) {
+		t.Errorf("%+v, %v", info, err)
+	}
+	want := function.Task{Once: function.TaskSkip, Filter: deadletter.Filter{Stream: "orders"}, Group: "g/1", Number: 3}
+	if d := cmp.Diff([]function.Task{want}, asked); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if _, err := w.system.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g/1", Number: 4}); !errors.Is(err, admin.ErrNotFound) {
+		t.Errorf("an effect that is not pending: %v", err)
+	}
+}

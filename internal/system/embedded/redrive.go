@@ -117,3 +117,14 @@ func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo,
 	}
 	return info, nil
 }
+
+// Skip makes a pending effect a dead letter, which is on the disk when Skip returns.
+func (s *System) Skip(ctx context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
+	info, err := s.pipeline.Skip(ctx, o)
+	if err != nil {
+		return info, err
+	}
+	s.dirty.Store(true)
+	s.flush()
+	return info, nil
+}

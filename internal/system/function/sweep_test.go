@@ -215,7 +215,7 @@ func lose(t *testing.T, q *sqsqueue.Queue) {
 func TestAnUnknownTaskIsAnError(t *testing.T) {
 	s := &System{}
 	_, err := s.orTask(nil)(t.Context(), json.RawMessage(`{"once":"swep"}`))
-	want := `unknown task "swep": it must be sweep, sweep-all, redrive or drop`
+	want := `unknown task "swep": it must be sweep, sweep-all, redrive, drop or skip`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, not %s", err, want)
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 )
 
@@ -14,11 +16,12 @@ import (
 // groups that have messages held, which an index names; {"once": "sweep-all"} reads the table of
 // groups, as far as time allows, and finishes the work of crashed workers; {"once": "redrive",
 // "queue": "ingress-dead"} puts dead letters back; {"once": "drop", "queue": "ingress-dead", "id":
-// "order-1"} deletes them. The schedule asks for sweeps, an operator for a redrive or a drop.
+// "order-1"} deletes them; {"once": "skip", "stream": "orders", "group": "customer-7", "number": 3}
+// makes a pending effect a dead letter. The schedule asks for sweeps, an operator for the others.
 type Task struct {
 	Once string `json:"once"`
 
-	// The other fields belong to a redrive and to a drop. Queue is the dead-letter queue: one of
+	// The next fields belong to a redrive and to a drop. Queue is the dead-letter queue: one of
 	// [DeadIngress] and the others that the function serves. Required.
 	Queue string `json:"queue,omitempty"`
 	// Filter selects dead letters. Defaults to all; a drop needs an id or a reason.
@@ -31,6 +34,15 @@ type Task struct {
 	Until time.Time `json:"until,omitzero"`
 	// By names the operator of a drop in the log.
 	By string `json:"by,omitempty"`
+
+	// Group and Number name the effect of a skip, with the Stream of the filter.
+	Group  string `json:"group,omitempty"`
+	Number uint64 `json:"number,omitempty"`
+}
+
+// Skipped is the answer to a skip. If there are no destinations, the effect is not pending.
+type Skipped struct {
+	Destinations []string `json:"destinations"`
 }
 
 // readTask returns the task in an event, and false if the event has none. A task with a field that
@@ -54,13 +66,14 @@ const (
 	TaskSweepAll = "sweep-all"
 	TaskRedrive  = "redrive"
 	TaskDrop     = "drop"
+	TaskSkip     = "skip"
 )
 
 // taskMargin is the time before the function's deadline at which a task ends, finished or not; the
 // next one goes on, or begins elsewhere. If a function has little time, it keeps half of it.
 const taskMargin = 5 * time.Second
 
-// do does a task, and returns its answer: Swept, Redriven or Dropped.
+// do does a task, and returns its answer: Swept, Redriven, Dropped or Skipped.
 func (s *System) do(ctx context.Context, task Task) (any, error) {
 	ctx, cancel := s.keep(ctx, margin)
 	defer cancel()
@@ -73,9 +86,27 @@ func (s *System) do(ctx context.Context, task Task) (any, error) {
 		return s.redrive(ctx, task)
 	case TaskDrop:
 		return s.drop(ctx, task)
+	case TaskSkip:
+		return s.skip(ctx, task)
 	default:
-		return nil, fmt.Errorf("unknown task %q: it must be %s, %s, %s or %s", task.Once, TaskSweep, TaskSweepAll, TaskRedrive, TaskDrop)
+		return nil, fmt.Errorf("unknown task %q: it must be %s, %s, %s, %s or %s", task.Once, TaskSweep, TaskSweepAll, TaskRedrive, TaskDrop, TaskSkip)
 	}
+}
+
+// skip makes a pending effect a dead letter. The publish function does it, as it dead-letters all
+// other effects.
+func (s *System) skip(ctx context.Context, task Task) (Skipped, error) {
+	if s.function != Publish {
+		return Skipped{}, fmt.Errorf("skip: function %s does not publish; ask %s", s.function, Publish)
+	}
+	info, err := s.pipeline.Skip(ctx, admin.SkipOptions{Stream: task.Stream, Group: task.Group, Number: task.Number})
+	if errors.Is(err, admin.ErrNotFound) {
+		return Skipped{Destinations: []string{}}, nil
+	}
+	if err != nil {
+		return Skipped{}, fmt.Errorf("skip: %w", err)
+	}
+	return Skipped(info), nil
 }
 
 func margin(left time.Duration) time.Duration { return min(taskMargin, left/2) }

@@ -58,7 +58,7 @@ type Pipeline struct {
 
 	cfg     Config
 	streams []record.Stream
-	patient []*retry.Sender // the destinations, by their retry policies
+	patient map[string]*retry.Sender // the destinations, by name
 }
 
 // New makes the engine of the configured and the declared streams. It receives nothing. The error
@@ -75,7 +75,7 @@ func New(cfg Config) (*Pipeline, error) {
 	for i := range streams {
 		streams[i].Handler = cfg.Watch.Handler(streams[i].Handler)
 	}
-	p := &Pipeline{cfg: cfg, streams: streams, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
+	p := &Pipeline{cfg: cfg, streams: streams, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
 	if err != nil {
 		return nil, err

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/dedup/outbox"
 	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -52,7 +55,7 @@ func (p *Pipeline) byPolicy(name string, d config.Destination, inner record.Send
 		Settled: func(d *record.Delivery) { p.cfg.Waiting.Settled(waitOf(name, d)) },
 		Now:     p.cfg.Now,
 	})
-	p.patient = append(p.patient, s)
+	p.patient[name] = s
 	return s
 }
 
@@ -61,6 +64,26 @@ func (p *Pipeline) Hasten() {
 	for _, s := range p.patient {
 		s.Hasten()
 	}
+}
+
+// Skip makes a pending effect a dead letter. See [outbox.Publisher.Skip].
+func (p *Pipeline) Skip(ctx context.Context, o admin.SkipOptions) (admin.SkipInfo, error) {
+	key := record.GroupKey{Stream: o.Stream, Group: o.Group}
+	to, err := p.Engine.Skip(ctx, key, o.Number)
+	if errors.Is(err, outbox.ErrNotPending) {
+		return admin.SkipInfo{}, o.NotPending()
+	}
+	if err != nil {
+		return admin.SkipInfo{}, err
+	}
+	for _, name := range to {
+		if s := p.patient[name]; s != nil {
+			s.Forget(key.Path() + "/" + strconv.FormatUint(o.Number, 10))
+		}
+	}
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "effect skipped by an operator: it is a dead letter",
+		append(key.LogAttrs(p.cfg.LogKeys), slog.Uint64("number", o.Number), slog.Any("destinations", to))...)
+	return admin.SkipInfo{Destinations: to}, nil
 }
 
 func (p *Pipeline) failed(to string, t *retry.Try) {

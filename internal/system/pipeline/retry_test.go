@@ -3,8 +3,10 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -21,7 +25,8 @@ import (
 // A picky destination takes deliveries in order, up to one that it answers with 400.
 type picky struct {
 	ledger
-	bad string // a body
+	bad   string // a body
+	every bool   // is bad
 }
 
 func (p *picky) Send(ctx context.Context, deliveries []record.Delivery) []error {
@@ -30,7 +35,7 @@ func (p *picky) Send(ctx context.Context, deliveries []record.Delivery) []error 
 		switch {
 		case i > 0 && errs[i-1] != nil:
 			errs[i] = errs[i-1]
-		case string(d.Effect.Body) == p.bad:
+		case p.every || string(d.Effect.Body) == p.bad:
 			errs[i] = &record.AnswerError{Status: 400, Text: "400 Bad Request", Body: "field x missing"}
 		default:
 			p.ledger.Send(ctx, deliveries[i:i+1])
@@ -80,12 +85,18 @@ func newPublishing(t *testing.T, n int) *publishing {
 // publish receives once, as an event source mapping does, and returns how many triggers are left.
 func (x *publishing) publish() int {
 	x.t.Helper()
-	q := x.queues["publish.fifo"]
+	return x.receive("publish.fifo", x.Publish().Handle)
+}
+
+// receive receives once, as an event source mapping does, and returns how many messages are left.
+func (x *world) receive(name string, handle queue.Handler) int {
+	x.t.Helper()
+	q := x.queues[name]
 	batch, err := q.Receive(x.t.Context(), 100, time.Minute, 0)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	for i, d := range x.Publish().Handle(x.t.Context(), batch) {
+	for i, d := range handle(x.t.Context(), batch) {
 		if d.Retry {
 			err = q.ChangeVisibility(x.t.Context(), batch[i].Receipt, d.Pause)
 		} else {
@@ -95,7 +106,7 @@ func (x *publishing) publish() int {
 			x.t.Fatal(err)
 		}
 	}
-	return len(x.peek("publish.fifo"))
+	return len(x.peek(name))
 }
 
 func TestAFailingEffectIsRegisteredAndLoggedOnceATryHoweverManyWaitBehindIt(t *testing.T) {
@@ -184,6 +195,94 @@ func (x *publishing) redrivenEffectsHaveTheTimeOfThePolicyAgain(r record.Refused
 	}
 	if age := x.now.Sub(from); age < time.Minute || len(x.peek("dead-publish")) != 2 {
 		x.t.Errorf("after %v there are %d dead letters", age, len(x.peek("dead-publish")))
+	}
+}
+
+func TestTheEffectsBehindASkippedOneDoNotWaitForTheNextTryOfTheOldTrigger(t *testing.T) {
+	x := newPublishing(t, 3)
+	for range 10 { // so that the pause is long
+		x.publish()
+		x.now = x.now.Add(4 * time.Second)
+	}
+	x.publish()
+	info, err := x.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g", Number: 1})
+	if err != nil || len(info.Destinations) != 1 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if waits := x.waiting.All(); len(waits) > 0 {
+		t.Errorf("registered as failing: %v", waits)
+	}
+	x.now = x.now.Add(time.Second)
+	if left := x.receive("publish", x.Publish().Handle); left > 0 || len(x.shop.lines) != 2 || len(x.peek("dead-publish")) != 1 {
+		t.Errorf("%d triggers are left, sent: %v, %d dead letters", left, x.shop.lines, len(x.peek("dead-publish")))
+	}
+	x.now = x.now.Add(time.Minute)
+	if left := x.publish(); left > 0 || len(x.shop.lines) != 2 {
+		t.Errorf("the old trigger: %d are left, sent: %v", left, x.shop.lines)
+	}
+}
+
+const outage = `
+streams:
+  orders: {destinations: [shop]}
+destinations:
+  shop: {file: shop.jsonl}
+`
+
+func TestAnOutageOfFiveMinutesOfADependencyOrADestinationMakesNoDeadLetter(t *testing.T) {
+	w, shop := newWorld(t), &picky{}
+	end := noon.Add(5 * time.Minute)
+	handler := func(_ context.Context, a *record.Attempt, m record.Message) error {
+		if w.now.Before(end) {
+			return errors.New("the database is away")
+		}
+		a.Send(record.Effect{To: []string{"shop"}, Body: m.Body})
+		return nil
+	}
+	p, err := New(Config{
+		Config: parsed(t, outage), Declared: []system.Stream{{Stream: record.Stream{Name: "orders", Handler: handler}}},
+		Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(shop), Trusted: []string{wire.Sender}, Now: w.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 30 { // in three groups
+		body := strconv.Itoa(i)
+		want = append(want, body)
+		if err := p.Queues.Enqueue(t.Context(), message("orders", "g"+strconv.Itoa(i%3), body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for left := 1; left > 0 && w.now.Sub(noon) < time.Hour; w.now = w.now.Add(time.Second) {
+		if w.now.Equal(end) { // when the handlers work again, the destination fails for as long
+			shop.every = true
+		}
+		if w.now.Equal(end.Add(5 * time.Minute)) {
+			shop.every = false
+		}
+		left = w.receive("ingress.fifo", p.Process().Handle) + w.receive("publish.fifo", p.Publish().Handle)
+	}
+	var got []string
+	for _, line := range shop.lines {
+		_, body, _ := strings.Cut(line, " ")
+		got = append(got, body)
+	}
+	last := map[int]int{} // by group
+	for _, body := range got {
+		n, err := strconv.Atoi(body)
+		if err != nil || n < last[n%3] {
+			t.Errorf("%d was sent after %d: %v", n, last[n%3], err)
+		}
+		last[n%3] = n
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || len(w.peek("dead"))+len(w.peek("dead-publish")) > 0 {
+		t.Errorf("sent %v; %d dead messages, %d dead effects", got, len(w.peek("dead")), len(w.peek("dead-publish")))
+	}
+	if took := w.now.Sub(noon); took < 10*time.Minute || took > 25*time.Minute {
+		t.Errorf("it took %v", took)
 	}
 }
 
