@@ -27,7 +27,8 @@ func (s *Store) Waiting(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	}
 }
 
-// waiting yields the groups of one shard, and reports whether to continue.
+// waiting yields the groups with held messages in one shard of the index, and reports whether to
+// continue with the next shard.
 func (s *Store) waiting(ctx context.Context, shard string, yield func(record.GroupKey, error) bool) bool {
 	in := &dynamodb.QueryInput{
 		TableName: &s.tables.Groups, IndexName: aws.String(waitingIndex), KeyConditionExpression: aws.String("#held=:shard"),

@@ -26,7 +26,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// maxTracked is how many failing deliveries a sender keeps. Beyond them, others are forgotten.
+// maxTracked is the number of failing deliveries that a sender keeps. Beyond it, each new one
+// replaces any other, which then counts as never tried.
 const maxTracked = 100_000
 
 // Options configure a sender. Zero fields take the defaults in their comments.

@@ -37,8 +37,9 @@ func newPauses() *backoff.ExponentialBackOff {
 	}
 }
 
-// admit lets every request pass; if the destination is failing, only a probe, after which
-// [breaker.probed] must be called. silence is how long the destination asked not to be called.
+// admit returns an error if a request must not be sent. While the destination is failing, it admits
+// one probe at a time; after a probe the caller must call [breaker.probed]. silence is how long the
+// destination asked for no requests, by Retry-After.
 func (b *breaker) admit(silence time.Duration) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +55,7 @@ func (b *breaker) admit(silence time.Duration) (probe bool, err error) {
 	return true, nil
 }
 
-// failing reports whether only probes pass.
+// failing reports whether only probes are admitted.
 func (b *breaker) failing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -159,8 +159,8 @@ func (r *round) drain(c *caller) {
 	r.addSends()
 }
 
-// endOf returns when a call on one of several messages ended: never, if its error leaves open
-// whether it was applied. Any other error fails the test.
+// endOf returns the time at which the call for one of several messages ended. If it is unknown
+// whether a failed call was applied, endOf returns history.Never. Any other error fails the test.
 func (c *caller) endOf(do string, err error, fault bool, ended int64) int64 {
 	switch {
 	case err == nil:

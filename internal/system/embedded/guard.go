@@ -40,8 +40,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// ownName reports whether a host name is this server's. An empty one comes from HTTP/1.0, which no
-// browser speaks.
+// ownName reports whether a host name is this server's. An empty name is allowed: only HTTP/1.0
+// requests have none, and browsers do not send those.
 func ownName(name string, allowed []string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
@@ -49,7 +49,8 @@ func ownName(name string, allowed []string) bool {
 	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(allowed, name)
 }
 
-// names returns the host names of the listener: the one it was given, and those that the operator allows.
+// names returns the host names of the listener: the host of the listen address, and the names that
+// the operator allows.
 func (o *Options) names() []string {
 	names := []string{hostName(o.Listen)}
 	for _, name := range o.AllowHosts {

@@ -10,10 +10,10 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A watch is a store that notes which groups have something pending or held, so that sweeps need
-// not walk through all of them. It may note a group too many, until a sweep looks at it. It may
-// miss one only if a look overtakes a commit that is applied and whose answer is an error, until
-// the next commit or start.
+// A watch is a store that keeps the set of groups with pending entries or held messages, so that
+// sweeps need not visit all groups. The set may contain idle groups until the next sweep. It misses
+// a group only if a sweep reads the group before a commit that is applied but returns an error; the
+// next commit or start adds it.
 type watch struct {
 	record.Store
 	now func() time.Time
@@ -34,7 +34,7 @@ func newWatch(store record.Store, now func() time.Time) *watch {
 	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
 }
 
-// Commit notes the expected work before it commits, because the answer may be lost, and the actual
+// Commit records the expected work before the commit, because the answer may be lost, and the actual
 // work after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	if len(c.Next.Pending) > 0 || c.Next.HasHeld() {
@@ -46,7 +46,7 @@ func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.active[c.Next.Key].pending
-	// if an entry was loaded and is not noted any more, it was cleared meanwhile
+	// if an entry was loaded and is no longer recorded, it was cleared meanwhile
 	w.put(&c.Next, w.now(), func(n uint64) bool {
 		_, pending := slices.BinarySearch(known, n)
 		return pending || !hasEntry(&c.Loaded, n)
@@ -77,7 +77,7 @@ func (w *watch) Clear(ctx context.Context, c record.Clear) error {
 	return nil
 }
 
-// expect adds the entries that a commit may add to the noted ones.
+// expect records the entries of a commit as pending before the commit is made.
 func (w *watch) expect(c *record.Commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,14 +99,16 @@ func hasEntry(g *record.Group, number uint64) bool {
 	return found
 }
 
-// note notes a group as it is, with the time of its last change, if nothing newer is noted.
+// note records a group as it was read, with the time of its last change, unless a newer version of
+// the group is recorded.
 func (w *watch) note(g *record.Group, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.put(g, since, func(uint64) bool { return true })
 }
 
-// put notes a group with its pending entries, if nothing newer is noted.
+// put records a group, with those of its entries for which pending is true, unless a newer version
+// of the group is recorded.
 func (w *watch) put(g *record.Group, since time.Time, pending func(number uint64) bool) {
 	a := w.active[g.Key]
 	if cmp.Or(cmp.Compare(a.incarnation, g.Incarnation), cmp.Compare(a.version, g.Version)) > 0 {
@@ -125,7 +127,7 @@ func (w *watch) put(g *record.Group, since time.Time, pending func(number uint64
 	w.active[g.Key] = a
 }
 
-// due returns the groups without any change for so long; they are due again after as long.
+// due returns the groups without any change for the given time. They are due again after that time.
 func (w *watch) due(patience time.Duration) []record.GroupKey {
 	now := w.now()
 	var keys []record.GroupKey
@@ -141,7 +143,7 @@ func (w *watch) due(patience time.Duration) []record.GroupKey {
 	return keys
 }
 
-// held lists the groups that have messages held.
+// held returns the groups with held messages.
 func (w *watch) held() []record.GroupKey {
 	var keys []record.GroupKey
 	w.mu.Lock()

@@ -1,4 +1,5 @@
-// Package stacktest stands in for the parts of AWS that tell of a deployed stack: CloudFormation, Lambda's configuration, STS. Tables and queues are real ones, of an endpoint
+// Package stacktest replaces the parts of AWS that describe a deployed stack: CloudFormation,
+// Lambda's configuration, EventBridge's rules, STS. Tables and queues are real ones, at an endpoint
 // in the environment.
 package stacktest
 
@@ -18,36 +19,37 @@ import (
 	"testing"
 )
 
-// A Function is one of the stack's. Functions are found by their names.
+// A Function is a function of the stack. Functions are found by their names.
 type Function struct {
 	Timeout     int // seconds
 	Environment map[string]string
 	// Config is the text of once.yaml in its archive.
 	Config string
-	// Queues are the ARNs of what delivers to it; Whole are those that can't report single messages.
+	// Queues are the ARNs of the queues whose event source mappings invoke the function; Whole are
+	// those of them whose mapping does not accept partial batch responses.
 	Queues []string
 	Whole  []string
-	// Sweeps is true where a schedule sends it tasks.
+	// Sweeps is true if a schedule sends tasks to the function.
 	Sweeps bool
-	// Invoke answers an invocation; nil fails it, as an error does.
+	// Invoke answers an invocation. If it is nil or returns an error, the invocation fails.
 	Invoke func(payload []byte) any
 }
 
 // An AWS has one stack at most. Its fields may be changed between calls.
 type AWS struct {
 	mu sync.Mutex
-	// Stack is the name of the stack; empty where there is none.
+	// Stack is the name of the stack, or empty if there is none.
 	Stack     string
 	Outputs   map[string]string
 	Functions map[string]Function
-	// ARN, UserID and Account are who calls.
+	// ARN, UserID and Account are the caller's identity.
 	ARN, UserID, Account string
 	// Denied are the operations that are not permitted.
 	Denied []string
 	url    string
 }
 
-// Start serves until the test ends, and makes the environment point at it.
+// Start serves until the test ends, and sets the endpoints in the environment to its address.
 func Start(t *testing.T) *AWS {
 	t.Helper()
 	a := &AWS{
@@ -64,7 +66,7 @@ func Start(t *testing.T) *AWS {
 	return a
 }
 
-// credentials makes the environment that of somebody with credentials, whatever the machine has.
+// credentials sets credentials in the environment, and hides those of the machine.
 func credentials(t *testing.T) {
 	t.Helper()
 	for name, value := range map[string]string{ //nolint:gosec // nobody's credentials
@@ -75,7 +77,8 @@ func credentials(t *testing.T) {
 	}
 }
 
-// ServeHTTP answers CloudFormation, STS, EventBridge and Lambda, which have their operations in different places.
+// ServeHTTP answers CloudFormation, STS, EventBridge and Lambda. Each of them has the operation in
+// another part of the request.
 func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,7 +121,7 @@ func (a *AWS) query(w http.ResponseWriter, operation string) {
 
 func escape(text string) string {
 	var b bytes.Buffer
-	_ = xml.EscapeText(&b, []byte(text)) // a buffer takes everything
+	_ = xml.EscapeText(&b, []byte(text)) // writing to a buffer can't fail
 	return b.String()
 }
 
@@ -174,7 +177,7 @@ func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string
 
 func (f Function) invoke(w http.ResponseWriter, r *http.Request) {
 	var payload bytes.Buffer
-	_, _ = payload.ReadFrom(r.Body) // a payload that breaks off is none that the function knows
+	_, _ = payload.ReadFrom(r.Body) // the function refuses a truncated payload
 	var answer any = errors.New("out of order")
 	if f.Invoke != nil {
 		answer = f.Invoke(payload.Bytes())
@@ -214,10 +217,10 @@ func (a *AWS) archive(w http.ResponseWriter, name string) {
 	}
 }
 
-// rules answers EventBridge: which rules send to a function.
+// rules answers EventBridge: it lists the rules that invoke a function.
 func (a *AWS) rules(w http.ResponseWriter, r *http.Request) {
 	var in struct{ TargetArn string }
-	_ = json.NewDecoder(r.Body).Decode(&in) // if it is no JSON, it names no target
+	_ = json.NewDecoder(r.Body).Decode(&in) // invalid JSON names no target
 	names := []string{}
 	for name, f := range a.Functions {
 		if f.Sweeps && arnOf(name) == in.TargetArn {
@@ -230,5 +233,5 @@ func (a *AWS) rules(w http.ResponseWriter, r *http.Request) {
 
 func answerJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // an error means that the asker has gone away
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has disconnected
 }

@@ -23,8 +23,9 @@ import (
 // Sender is the sender of every message in ElasticMQ; the functions trust it.
 const Sender = "127.0.0.1"
 
-// Deploy makes the tables and queues of the endpoints in the environment, and functions that a stack of once has: process and publish, with a configuration, which do the
-// tasks that they are asked for. They are gone when the test ends. Without endpoints it skips the test.
+// Deploy makes tables and queues at the endpoints in the environment, and the process and publish
+// functions of a stack, with a configuration. The functions do the tasks that they are sent. All of
+// them are deleted when the test ends. Without endpoints it skips the test.
 func (a *AWS) Deploy(t *testing.T, configuration string) {
 	t.Helper()
 	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
@@ -62,13 +63,14 @@ func (a *AWS) Deploy(t *testing.T, configuration string) {
 	a.Outputs["ProcessFunction"], a.Outputs["PublishFunction"] = "process", "publish"
 }
 
-// tasks is a function in this process, with an environment and the text of its configuration, that is opened for each invocation.
+// tasks is a function in this process, with an environment and the text of its configuration. It is
+// opened for each invocation.
 func tasks(t *testing.T, which function.Function, environment map[string]string, configuration string) func([]byte) any {
 	t.Helper()
 	return func(payload []byte) any {
 		settings, err := function.ReadSettings(func(name string) string {
 			if name == function.EnvConfig {
-				return configuration + "\n\n" // more than a line is no path
+				return configuration + "\n\n" // text of several lines is not a path
 			}
 			return environment[name]
 		})
