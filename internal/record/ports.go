@@ -7,7 +7,8 @@ import (
 
 // Queues are the queues that the engine writes to. A nil error means that the queue holds the
 // message durably, or will no later than any write that the caller makes afterwards. After any
-// other error the message may or may not be in the queue, so the caller repeats the call.
+// other error the message may or may not be in the queue, so the caller repeats the call. If the
+// error wraps an [EachError], the messages without an error in it are in the queue.
 type Queues interface {
 	// Trigger asks for Publish of groups, after a delay.
 	Trigger(ctx context.Context, groups []GroupKey, delay time.Duration) error

@@ -14,17 +14,18 @@ type countedQueues struct {
 	telemetry *Telemetry
 }
 
-// DeadLetter counts letters after they are accepted. A failed call is repeated, and counted then.
+// DeadLetter counts letters after they are accepted. A failed one is repeated, and counted then.
 func (q countedQueues) DeadLetter(ctx context.Context, refused []record.Refused) error {
-	if err := q.Queues.DeadLetter(ctx, refused); err != nil {
-		return err
-	}
-	for i := range refused {
+	err := q.Queues.DeadLetter(ctx, refused)
+	for i, failed := range record.ErrorsOf(err, len(refused)) {
+		if failed != nil {
+			continue
+		}
 		stream := refused[i].Message.Stream
 		if d := refused[i].Delivery; d != nil {
 			stream = d.Stream
 		}
 		q.telemetry.Observe(record.Event{Name: eventDeadLettered, Stream: stream, Count: 1})
 	}
-	return nil
+	return err
 }

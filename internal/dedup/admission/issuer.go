@@ -108,23 +108,27 @@ func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (rec
 // An earlier delivery of the message may still commit afterwards: its worker runs on past its
 // deadline, or has died while its write was in flight. Then no delivery is left that would publish
 // the effects, so Refuse sends a delayed trigger first.
+//
+// If only some of the messages are on the dead-letter queue, the error wraps a [record.EachError].
 func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	if groups := i.groups(refused); len(groups) > 0 {
 		if err := i.cfg.Queues.Trigger(ctx, groups, i.cfg.LateDelay); err != nil {
 			return fmt.Errorf("trigger ahead of dead letters: %w", err)
 		}
 	}
-	if err := i.cfg.Queues.DeadLetter(ctx, refused); err != nil {
-		return fmt.Errorf("dead-letter messages: %w", err)
-	}
-	for _, r := range refused {
-		if r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
+	err := i.cfg.Queues.DeadLetter(ctx, refused)
+	for n, failed := range record.ErrorsOf(err, len(refused)) {
+		r := refused[n]
+		if failed != nil || r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
 			continue // the message has no token for this reason, or the token of another message
 		}
 		if err := i.note(ctx, r); err != nil {
 			i.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "refusal not noted", append(r.Message.LogAttrs(i.cfg.LogKeys),
 				slog.String("reason", string(r.Reason)), slog.Any("error", err))...)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("dead-letter messages: %w", err)
 	}
 	return nil
 }

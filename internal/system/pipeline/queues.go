@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/effectively-once/once/internal/queue"
@@ -105,15 +104,24 @@ func (q *Queues) back(ctx context.Context, messages []record.Message, delay func
 
 // DeadLetter puts refused messages and effects on their dead-letter queues. See [record.Queues].
 func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error {
-	var messages, effects []queue.Message
-	for _, r := range refused {
-		if r.Delivery != nil {
-			effects = append(effects, wire.ToDeadLetter(r))
-			continue
+	errs := make([]error, len(refused))
+	for _, effects := range []bool{false, true} {
+		to := q.ports.Dead
+		if effects {
+			to = q.ports.DeadPublish
 		}
-		messages = append(messages, wire.ToDeadLetter(r))
+		var letters []queue.Message
+		var places []int
+		for i, r := range refused {
+			if effects == (r.Delivery != nil) {
+				letters, places = append(letters, wire.ToDeadLetter(r)), append(places, i)
+			}
+		}
+		for i, err := range record.ErrorsOf(send(ctx, to, letters...), len(places)) {
+			errs[places[i]] = err
+		}
 	}
-	return errors.Join(send(ctx, q.ports.Dead, messages...), send(ctx, q.ports.DeadPublish, effects...))
+	return record.Each(errs)
 }
 
 // Redrive puts a refused message or effect back on the queue that it came from, under its identity.
@@ -140,7 +148,7 @@ func send(ctx context.Context, to queue.Queue, messages ...queue.Message) error 
 	for _, r := range results {
 		errs = append(errs, r.Err)
 	}
-	return errors.Join(errs...)
+	return record.Each(errs)
 }
 
 // sendEach sends, and returns a result for each message. A standard queue has no use for message

@@ -183,3 +183,25 @@ func TestOverRoutesToOtherPorts(t *testing.T) {
 	one.want(map[string][]string{})
 	other.want(map[string][]string{"ingress": {"number"}})
 }
+
+// A partly is a queue that does not accept its second message.
+type partly struct{ queue.Queue }
+
+func (p partly) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
+	results := p.Queue.Send(ctx, append(messages[:1:1], messages[2:]...))
+	return append(append(results[:1:1], queue.SendResult{Err: errors.New("queue is full")}), results[1:]...)
+}
+
+func TestEachDeadLetterHasItsOwnResult(t *testing.T) {
+	w := newWorld(t)
+	ports := w.ports()
+	ports.Dead = partly{ports.Dead}
+	effect := record.Refused{Delivery: &record.Delivery{Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1}, To: "shop", Reason: record.ReasonInvalid}
+	err := w.ways().Over(ports).DeadLetter(t.Context(), []record.Refused{{Message: message("orders", "g", "a")}, effect, {Message: message("orders", "g", "b")}, {Message: message("orders", "g", "c")}})
+	for i, err := range record.ErrorsOf(err, 4) {
+		if (err != nil) != (i == 2) {
+			t.Errorf("letter %d: %v", i, err)
+		}
+	}
+	w.want(map[string][]string{"dead": {"a", "c"}, "dead-publish": {"effect"}})
+}

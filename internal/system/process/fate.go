@@ -93,9 +93,10 @@ func (h *Handler) reason(d *delivery) (record.Reason, string) {
 	return d.outcome.Reason, d.outcome.Detail
 }
 
-// set sets deliveries to moved, or leaves them to be retried if they could not be moved.
+// set sets deliveries to moved, and leaves those to be retried that could not be moved.
 func set(list []*delivery, err error) {
-	for _, d := range list {
+	for i, err := range record.ErrorsOf(err, len(list)) {
+		d := list[i]
 		d.fate = moved
 		if err != nil {
 			d.fate = again

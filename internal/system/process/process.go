@@ -159,7 +159,7 @@ func (h *Handler) refuse(ctx context.Context, b *batch) {
 	}
 	err := h.engine.Refuse(ctx, letters)
 	if err != nil {
-		h.options.Log.Error("refused messages stay in the queue", "count", len(list), "error", err)
+		h.options.Log.Error("refused messages stay in the queue", "count", failures(err, len(list)), "error", err)
 	}
 	set(list, err)
 }
@@ -177,9 +177,19 @@ func (h *Handler) postpone(ctx context.Context, b *batch) {
 	}
 	err := h.deferal(ctx, messages)
 	if err != nil {
-		h.options.Log.Error("messages too far ahead stay in the queue", "count", len(list), "error", err)
+		h.options.Log.Error("messages too far ahead stay in the queue", "count", failures(err, len(list)), "error", err)
 	}
 	set(list, err)
+}
+
+// failures returns how many of n messages have an error.
+func failures(err error, n int) (failed int) {
+	for _, err := range record.ErrorsOf(err, n) {
+		if err != nil {
+			failed++
+		}
+	}
+	return failed
 }
 
 // report returns the disposition of each delivery. In a first-in-first-out queue, the deliveries

@@ -207,3 +207,12 @@ func TestAMessageThatTheEngineDidNotReachIsRetried(t *testing.T) {
 		t.Errorf("retried %q", got)
 	}
 }
+
+func TestOnlyTheMessagesThatCouldNotBeMovedAreRetried(t *testing.T) {
+	rejected := record.Outcome{Kind: record.Rejected, Reason: record.ReasonKeyReuse}
+	s := &stub{outcomes: map[string][]record.Outcome{"a": {rejected}, "b": {rejected}, "c": {rejected}}}
+	s.refuseErr = fmt.Errorf("dead-letter messages: %w", record.EachError{nil, errors.New("queue is full"), nil})
+	if got := s.handle(t, deliveries("ingress", "a g 1", "b g 1", "c g 1")); got != "b" {
+		t.Errorf("retried %q", got)
+	}
+}
