@@ -1,8 +1,10 @@
-// Command simple is the two consumers that everybody writes first, around the handler that all
-// consumers have: it counts the message in its own item, and sends the count on.
+// Command simple has the two deduplicating consumers that are most often written by hand. Both use
+// the handler of all consumers in this comparison: it counts the message in an item of its own, and
+// sends the count.
 //
-//	FAULTS_ORDER=handle-store  looks the message up in a table of processed ones, handles it, and stores it there
-//	FAULTS_ORDER=store-handle  stores it, if it is not there, and handles it
+//	FAULTS_ORDER=handle-store  looks up the message in a table of processed messages, handles it,
+//	                           and stores it there
+//	FAULTS_ORDER=store-handle  stores the message, if it is not there yet, and handles it
 package main
 
 import (
@@ -22,7 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A consumer has its tables and its receiver from the environment.
+// A consumer reads the names of its tables and the address of its receiver from the environment.
 type consumer struct {
 	db                            *dynamodb.Client
 	counters, processed, receiver string

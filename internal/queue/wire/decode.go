@@ -175,6 +175,7 @@ func (r *reader) names(bound string, own bool) {
 	}
 }
 
+// numbers reads the epoch and the sequence.
 func (r *reader) numbers() {
 	for _, n := range []struct {
 		name  string
