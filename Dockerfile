@@ -3,8 +3,9 @@
 #   docker build -t once .
 #   docker run --rm -p 127.0.0.1:8080:8080 -v once-data:/data -v "$PWD/once.yaml:/etc/once.yaml:ro" once
 #
-# File destinations count from /data, the working directory. The server authenticates nobody: publish
-# its port to 127.0.0.1, or put an authenticating proxy before it.
+# Relative paths of file destinations are below /data, the working directory. The server does not
+# authenticate: publish its port to 127.0.0.1 only, or put an authenticating proxy in front of it.
+# Clients that use another host name than localhost or an IP address need --allow-host.
 
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
