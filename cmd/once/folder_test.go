@@ -1,15 +1,27 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
@@ -83,5 +95,124 @@ func TestTheBuiltInConfigurationWritesToTheDataFolder(t *testing.T) {
 	c, err := load(cmd, defaultConfig)
 	if want := filepath.Join("other", "messages.jsonl"); err != nil || c.Destinations["file"].File != want {
 		t.Errorf("%+v, %v, want %s", c.Destinations, err, want)
+	}
+}
+
+// folderWith makes a data folder with one message that no server has processed yet.
+func folderWith(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	c := config.Default()
+	c.Destinations["file"] = config.Destination{File: filepath.Join(dir, "messages.jsonl")}
+	s, err := openServer(serverOptions{Config: c, DataDir: dir, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/streams/messages/messages", strings.NewReader("1"))
+	r.Header.Set("Idempotency-Key", `"m-1"`)
+	w := httptest.NewRecorder()
+	s.(*embeddedServer).Handler().ServeHTTP(w, r)
+	if w.Code != http.StatusAccepted {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// contents describes every file of a folder.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		out[path] = info.Mode().String()
+		if d.Name() != "LOCK" { // empty, and opened by each process
+			out[path] += " " + info.ModTime().String()
+		}
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			out[path] += fmt.Sprintf(" %d %x", len(data), sha256.Sum256(data))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// onFolders returns the command line on real folders.
+func onFolders() (a *app, out, errs *bytes.Buffer) {
+	out, errs = &bytes.Buffer{}, &bytes.Buffer{}
+	return &app{
+		in: strings.NewReader(""), out: out, err: errs, env: func(string) string { return "" },
+		openServer: openServer, inspectFolder: inspectFolder, editFolder: editFolder, repairFolder: repairFolder,
+	}, out, errs
+}
+
+func TestShowLeavesEveryFileOfADataFolderAsItIs(t *testing.T) {
+	dir := folderWith(t)
+	t.Chdir(t.TempDir())
+	before := contents(t, dir)
+	hash := (&record.Message{Stream: "messages", ID: "m-1"}).Hash()
+	for args, want := range map[string]string{
+		"": "ingress.fifo  1", "messages": "", "messages --id m-1": "queue ingress.fifo", "--hash " + hash: "queue ingress.fifo", "--dead-letters": "no dead letters",
+	} {
+		a, out, errs := onFolders()
+		if code := a.run(t.Context(), append(append([]string{"show"}, strings.Fields(args)...), "--data", dir)); code != exitOK || !strings.Contains(out.String(), want) {
+			t.Errorf("show %s: exit %d: %s%s", args, code, out, errs)
+		}
+		if d := cmp.Diff(before, contents(t, dir)); d != "" {
+			t.Fatalf("show %s changed the folder (-before +after):\n%s", args, d)
+		}
+	}
+}
+
+func TestShowListsNoStreamOfAnotherProgramAndNoRowWithoutAName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := embedded.Open(embedded.Options{Config: &config.Config{}, DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := func(_ context.Context, a *record.Attempt, _ record.Message) error { a.State = []byte(`1`); return nil }
+	engine, err := s.Start([]system.Stream{{Stream: record.Stream{Name: "stock", Handler: handle}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := engine.Call(t.Context(), record.Message{Stream: "stock", ID: "s-1"}); o.Kind != record.Processed {
+		t.Fatalf("%+v", o)
+	}
+	claim := record.Token{Key: record.NewTokenKey("", "", "charge-1"), State: record.Done, Expires: time.Now().Add(time.Hour)}
+	if _, err := s.Tokens().SwapToken(t.Context(), record.Token{Key: claim.Key}, claim); err != nil {
+		t.Fatal(err)
+	}
+	own, err := s.Stats(t.Context())
+	if err != nil || len(own.Streams) != 1 || own.Streams[0].Stream != "stock" {
+		t.Errorf("the program itself: %+v, %v", own.Streams, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	a, out, errs := onFolders()
+	code := a.run(t.Context(), []string{"show", "--data", dir})
+	head, _, _ := strings.Cut(out.String(), "\n\n")
+	var names []string
+	for line := range strings.Lines(head) {
+		names = append(names, strings.Fields(line)[0])
+	}
+	if d := cmp.Diff([]string{"STREAM", "stock", "(decorators)"}, names); code != exitOK || d != "" {
+		t.Errorf("exit %d: %s%s\n%s", code, out, errs, d)
 	}
 }

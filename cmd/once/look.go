@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/config"
 )
 
 // target is the system for a command: a data folder, or a stack.
@@ -59,5 +60,30 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
+	if c.file == "" {
+		return f(ctx, unconfigured{opened, c.Config})
+	}
 	return f(ctx, opened)
+}
+
+// unconfigured is a folder whose configuration is not here: the built-in one stands in for it.
+type unconfigured struct {
+	folder
+	builtIn *config.Config
+}
+
+// Stats leaves out the streams of the built-in configuration if nothing of them is in the folder, but
+// something else is: another program made the folder.
+func (u unconfigured) Stats(ctx context.Context) (admin.Stats, error) {
+	stats, err := u.folder.Stats(ctx)
+	var used []admin.StreamStats
+	for _, x := range stats.Streams {
+		if _, builtIn := u.builtIn.Streams[x.Stream]; !builtIn || x != (admin.StreamStats{Stream: x.Stream}) {
+			used = append(used, x)
+		}
+	}
+	if len(used) > 0 || stats.Decorators != nil {
+		stats.Streams = used
+	}
+	return stats, err
 }

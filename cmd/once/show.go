@@ -153,6 +153,9 @@ func (a *app) showStats(ctx context.Context, s admin.Admin, o showing) error {
 	for _, x := range stats.Streams {
 		rows = append(rows, append([]string{x.Stream}, numbers(x.Groups, x.Pending, x.Held, x.Issued, x.Leased, x.Done)...))
 	}
+	if d := stats.Decorators; d != nil {
+		rows = append(rows, append([]string{"(decorators)", "", "", ""}, numbers(d.Issued, d.Leased, d.Done)...))
+	}
 	if err := table(a.out, rows); err != nil {
 		return err
 	}

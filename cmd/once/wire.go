@@ -53,7 +53,7 @@ func (e *embeddedServer) Run(ctx context.Context, ready func(address string)) er
 }
 
 func inspectFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true})
+	return openExisting(embedded.Options{Config: c, DataDir: dir, ReadOnly: true})
 }
 
 func editFolder(_ context.Context, dir string, c *config.Config) (folder, error) {

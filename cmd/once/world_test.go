@@ -209,8 +209,9 @@ func (c *cannedFolder) Close() error { c.closed = true; return nil }
 
 func (c *cannedFolder) Stats(context.Context) (admin.Stats, error) {
 	return admin.Stats{
-		Streams: []admin.StreamStats{{Stream: "chat", Groups: 2, Pending: 1, Held: 3}, {Stream: "orders", Groups: 1, Done: 12}},
-		Queues:  []admin.QueueStats{{Queue: "ingress.fifo", Visible: 4, InFlight: 1}, {Queue: "ingress-dead.fifo", Visible: 2, DeadLetter: true}},
+		Streams:    []admin.StreamStats{{Stream: "chat", Groups: 2, Pending: 1, Held: 3}, {Stream: "orders", Groups: 1, TokenStats: admin.TokenStats{Done: 12}}},
+		Decorators: &admin.TokenStats{Leased: 1, Done: 20},
+		Queues:     []admin.QueueStats{{Queue: "ingress.fifo", Visible: 4, InFlight: 1}, {Queue: "ingress-dead.fifo", Visible: 2, DeadLetter: true}},
 	}.Total(), nil
 }
 

@@ -216,10 +216,11 @@ func TestStatsAreIdleWhenNoWorkIsPending(t *testing.T) {
 	}{
 		{"empty", admin.Stats{}, true},
 		{"dead letters wait for people", admin.Stats{Queues: []admin.QueueStats{{Visible: 3, DeadLetter: true}}}, true},
-		{"issued tokens wait for their sender", admin.Stats{Streams: []admin.StreamStats{{Issued: 1, Done: 5}}}, true},
+		{"issued tokens wait for their sender", admin.Stats{Streams: []admin.StreamStats{{TokenStats: admin.TokenStats{Issued: 1, Done: 5}}}}, true},
 		{"pending", admin.Stats{Streams: []admin.StreamStats{{Pending: 1}}}, false},
 		{"held", admin.Stats{Streams: []admin.StreamStats{{Held: 1}}}, false},
-		{"leased", admin.Stats{Streams: []admin.StreamStats{{Leased: 1}}}, false},
+		{"leased", admin.Stats{Streams: []admin.StreamStats{{TokenStats: admin.TokenStats{Leased: 1}}}}, false},
+		{"leased by a decorator", admin.Stats{Decorators: &admin.TokenStats{Leased: 1}}, false},
 		{"on a queue", admin.Stats{Queues: []admin.QueueStats{{Visible: 1}}}, false},
 		{"in flight", admin.Stats{Queues: []admin.QueueStats{{InFlight: 1}}}, false},
 		{"delayed triggers find nothing left", admin.Stats{Queues: []admin.QueueStats{{Queue: "publish", Delayed: 1}}}, true},

@@ -11,8 +11,11 @@ import (
 // Stats counts the work in a system.
 type Stats struct {
 	Streams []StreamStats `json:"streams"`
-	Queues  []QueueStats  `json:"queues"`
-	// Pending, Held, Issued and Leased are the sums over the streams.
+	// Decorators counts the tokens of decorators and middleware, which belong to no stream. It is
+	// nil if there are none.
+	Decorators *TokenStats  `json:"decorators,omitempty"`
+	Queues     []QueueStats `json:"queues"`
+	// Pending, Held, Issued and Leased are the sums over the streams and the decorators.
 	Pending int `json:"pending"`
 	Held    int `json:"held"`
 	Issued  int `json:"issued"`
@@ -37,7 +40,11 @@ type StreamStats struct {
 	// Pending counts committed messages that are not yet published and cleared.
 	Pending int `json:"pending"`
 	Held    int `json:"held"`
-	// Issued, Leased and Done count tokens by their state.
+	TokenStats
+}
+
+// TokenStats counts tokens by their state.
+type TokenStats struct {
 	Issued int `json:"issued"`
 	Leased int `json:"leased"`
 	Done   int `json:"done"`
@@ -69,6 +76,10 @@ func (s Stats) Total() Stats {
 		s.Held += x.Held
 		s.Issued += x.Issued
 		s.Leased += x.Leased
+	}
+	if s.Decorators != nil {
+		s.Issued += s.Decorators.Issued
+		s.Leased += s.Decorators.Leased
 	}
 	for _, q := range s.Queues {
 		if q.DeadLetter {

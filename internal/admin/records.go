@@ -14,9 +14,11 @@ import (
 	"github.com/effectively-once/once/internal/system"
 )
 
-// Tally returns the counts of the named streams and all others in the store, sorted by name. It
-// reads the whole store. It leaves out corrupt records and calls passed with their errors.
-func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time, passed func(error)) ([]StreamStats, error) {
+// Tally returns the counts of the named streams and all others in the store, sorted by name, and of
+// decorators. It reads the whole store. It leaves out corrupt records and calls passed with their
+// errors.
+func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time, passed func(error)) (Stats, error) {
+	var stats Stats
 	byStream := map[string]*StreamStats{}
 	of := func(name string) *StreamStats {
 		if byStream[name] == nil {
@@ -33,18 +35,24 @@ func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time
 	})
 	if err == nil {
 		err = record.EachToken(ctx, l, passed, func(t *record.Token) error {
-			of(t.Stream).addToken(t, now)
+			if t.Stream == "" {
+				if stats.Decorators == nil {
+					stats.Decorators = &TokenStats{}
+				}
+				stats.Decorators.add(t, now)
+				return nil
+			}
+			of(t.Stream).add(t, now)
 			return nil
 		})
 	}
 	if err != nil {
-		return nil, err
+		return Stats{}, err
 	}
-	var out []StreamStats
 	for _, name := range slices.Sorted(maps.Keys(byStream)) {
-		out = append(out, *byStream[name])
+		stats.Streams = append(stats.Streams, *byStream[name])
 	}
-	return out, nil
+	return stats, nil
 }
 
 func (st *StreamStats) addGroup(g *record.Group) {
@@ -57,7 +65,7 @@ func (st *StreamStats) addGroup(g *record.Group) {
 	}
 }
 
-func (st *StreamStats) addToken(t *record.Token, now time.Time) {
+func (st *TokenStats) add(t *record.Token, now time.Time) {
 	switch t.State {
 	case record.Issued:
 		st.Issued++

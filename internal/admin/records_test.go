@@ -52,13 +52,17 @@ func TestATallyCountsTheWorkInFlightOfEachStream(t *testing.T) {
 		tokens: []record.Token{
 			token("1", "orders", record.Issued, time.Time{}), token("2", "orders", record.Leased, now.Add(time.Second)),
 			token("3", "orders", record.Leased, now), token("4", "orders", record.Done, time.Time{}), token("5", "old", record.Done, time.Time{}),
+			token("6", "", record.Done, time.Time{}), token("7", "", record.Leased, now.Add(time.Second)),
 		},
 	}
 	got, err := admin.Tally(t.Context(), l, []string{"orders", "empty"}, now, func(error) {})
-	want := []admin.StreamStats{
-		{Stream: "empty"},
-		{Stream: "old", Groups: 1, Done: 1},
-		{Stream: "orders", Groups: 2, Pending: 1, Held: 3, Issued: 1, Leased: 1, Done: 1},
+	want := admin.Stats{
+		Streams: []admin.StreamStats{
+			{Stream: "empty"},
+			{Stream: "old", Groups: 1, TokenStats: admin.TokenStats{Done: 1}},
+			{Stream: "orders", Groups: 2, Pending: 1, Held: 3, TokenStats: admin.TokenStats{Issued: 1, Leased: 1, Done: 1}},
+		},
+		Decorators: &admin.TokenStats{Leased: 1, Done: 1},
 	}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
@@ -69,7 +73,7 @@ func TestATallyThatCanNotReadEverythingIsAnError(t *testing.T) {
 	away := errors.New("away")
 	for name, l := range map[string]*list{"groups": {groupsFail: away}, "tokens": {tokensFail: away}} {
 		got, err := admin.Tally(t.Context(), l, nil, time.Now(), func(error) {})
-		if !errors.Is(err, away) || got != nil || name == "groups" && l.tokensRead {
+		if !errors.Is(err, away) || got.Streams != nil || name == "groups" && l.tokensRead {
 			t.Errorf("%s: %v, %v; tokens read: %v", name, got, err, l.tokensRead)
 		}
 	}

@@ -29,6 +29,9 @@ type Options struct {
 	// Deduplicate is how long a second message with the same DedupID is treated as a duplicate of
 	// the first one. SQS does so for five minutes. 0 means never.
 	Deduplicate time.Duration
+	// ReadOnly opens the queue of a database that was opened to be read only. Only Name, Peek, Stats,
+	// Len and Close may be called then.
+	ReadOnly bool
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -94,7 +97,7 @@ func Open(db *pebble.DB, name string, options Options) (*Queue, error) {
 	return q, nil
 }
 
-// begin starts a new incarnation, durably.
+// begin starts a new incarnation, durably, unless the queue is only read.
 func (q *Queue) begin() error {
 	key := keyPrefix(q.name, kindIncarnation)
 	data, closer, err := q.db.Get(key)
@@ -107,6 +110,9 @@ func (q *Queue) begin() error {
 		if err = errors.Join(err, closer.Close()); err != nil {
 			return fmt.Errorf("decode record %q: %w", key, err)
 		}
+	}
+	if q.options.ReadOnly {
+		return nil
 	}
 	r.Incarnation++
 	q.incarnation, q.counter = r.Incarnation, 0
@@ -138,6 +144,9 @@ func (q *Queue) loadMessages() error {
 	})
 	if err != nil {
 		return err
+	}
+	if q.options.ReadOnly {
+		return nil
 	}
 	// Delete receive counts without a message: the message's delete was written before a late
 	// count.

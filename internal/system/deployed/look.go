@@ -19,15 +19,13 @@ import (
 
 // Stats counts the unfinished work. It reads both tables from end to end.
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
-	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
+	stats, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
 		return admin.Stats{}, explain(err)
 	}
-	queues, err := s.queueStats(ctx)
-	if err != nil {
+	if stats.Queues, err = s.queueStats(ctx); err != nil {
 		return admin.Stats{}, err
 	}
-	stats := admin.Stats{Streams: streams, Queues: queues}
 	return stats.Total(), nil
 }
 

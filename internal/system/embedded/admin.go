@@ -14,11 +14,11 @@ var _ admin.Admin = (*System)(nil)
 
 // Stats counts the unfinished work. It walks through the whole store.
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
-	streams, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
+	stats, err := admin.Tally(ctx, s.store, s.engine.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
 		return admin.Stats{}, err
 	}
-	stats := admin.Stats{Streams: streams, Queues: s.queueStats()}
+	stats.Queues = s.queueStats()
 	return stats.Total(), nil
 }
 

@@ -102,7 +102,7 @@ func TestACorruptRecordDoesNotHideTheOthers(t *testing.T) {
 	}
 
 	stats, err := s.Stats(t.Context())
-	want := []admin.StreamStats{{Stream: "messages", Groups: 2, Issued: 1}}
+	want := []admin.StreamStats{{Stream: "messages", Groups: 2, TokenStats: admin.TokenStats{Issued: 1}}}
 	if d := cmp.Diff(want, stats.Streams); d != "" || err != nil {
 		t.Errorf("%v\n%s", err, d)
 	}

@@ -33,6 +33,8 @@ import (
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/destination/file"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
@@ -48,6 +50,9 @@ type Options struct {
 	AcceptLoss bool
 	// Inspect opens no destinations: nothing can be published, and no folder is made for them.
 	Inspect bool
+	// ReadOnly opens a data folder that exists, and writes nothing to it. It implies Inspect, and Run
+	// is an error.
+	ReadOnly bool
 	// Listen is the address of the HTTP listener that Run opens; if it is empty, Run opens none.
 	Listen string
 	// Ready is called once by Run, with the address that it listens on, when it serves. Optional.
@@ -77,6 +82,7 @@ func (o Options) withDefaults() Options {
 	if o.DataDir == "" {
 		o.DataDir = ".once"
 	}
+	o.Inspect = o.Inspect || o.ReadOnly
 	if o.Ready == nil {
 		o.Ready = func(string) {}
 	}
@@ -135,8 +141,10 @@ var _ system.Backend = (*System)(nil)
 // Open opens a data folder. It starts nothing.
 func Open(options Options) (*System, error) {
 	options = options.withDefaults()
-	if err := makeFolders(options.DataDir); err != nil {
-		return nil, fmt.Errorf("open data folder: %w", err)
+	if !options.ReadOnly {
+		if err := makeFolders(options.DataDir); err != nil {
+			return nil, fmt.Errorf("open data folder: %w", err)
+		}
 	}
 	db, err := options.openDatabase()
 	if errors.Is(err, pebbledb.ErrLocked) {
@@ -178,13 +186,13 @@ func (o Options) openDatabase() (*pebble.DB, error) {
 			o.Log.Error("loss accepted: a file of the database is not as it was synced", "path", d.Path, "damage", d.What)
 		}
 	}
-	return pebbledb.OpenAccepting(filepath.Join(o.DataDir, databaseFolder), &pebble.Options{FS: o.fs}, lost)
+	return pebbledb.OpenAccepting(filepath.Join(o.DataDir, databaseFolder), &pebble.Options{FS: o.fs, ReadOnly: o.ReadOnly}, lost)
 }
 
 func (s *System) open() (err error) {
 	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
-	if s.queues, err = openQueues(s.db, s.options.Now); err != nil {
+	if s.queues, err = openQueues(s.db, pebblequeue.Options{Now: s.options.Now, ReadOnly: s.options.ReadOnly}); err != nil || s.options.ReadOnly {
 		return err
 	}
 	s.blobs, err = dirblob.Open(filepath.Join(s.options.DataDir, blobsFolder))
@@ -197,8 +205,12 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if err := configured(s.options.Config, declared); err != nil {
 		return nil, err
 	}
+	var blobs record.Blobs
+	if s.blobs != nil {
+		blobs = s.blobs
+	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: s.blobs,
+		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: blobs,
 		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {

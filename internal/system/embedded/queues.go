@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -24,13 +23,13 @@ type queues struct {
 
 // openQueues opens them without a limit on receives: the functions refuse hopeless messages, with a
 // reason, and effects may wait for a destination as long as that takes.
-func openQueues(db *pebble.DB, now func() time.Time) (*queues, error) {
+func openQueues(db *pebble.DB, options pebblequeue.Options) (*queues, error) {
 	q := &queues{}
 	for name, at := range map[string]**pebblequeue.Queue{
 		"ingress": &q.ingress, "ingress.fifo": &q.ingressFIFO, "publish": &q.publish, "publish.fifo": &q.publishFIFO,
 		"ingress-dead": &q.dead, "publish-dead": &q.deadPublish,
 	} {
-		opened, err := pebblequeue.Open(db, name, pebblequeue.Options{Now: now})
+		opened, err := pebblequeue.Open(db, name, options)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open queue %s: %w", name, err), q.Close())
 		}

@@ -77,8 +77,8 @@ type awaiting = func(context.Context, record.Message) (admission.State, error)
 // Run serves, processes, publishes and sweeps until the context ends, and then finishes the calls
 // and batches under way.
 func (s *System) Run(ctx context.Context) error {
-	if s.engine == nil {
-		return errors.New("run system: not started")
+	if s.engine == nil || s.options.ReadOnly {
+		return errors.New("run system: not started, or opened to be read only")
 	}
 	if err := s.recall(ctx); err != nil {
 		return fmt.Errorf("run system: %w", err)
