@@ -30,6 +30,17 @@ type Queue interface {
 	ChangeVisibility(ctx context.Context, receipt string, visibility time.Duration) error
 }
 
+// Named returns a queue under another name: the one that people use, not the one that
+// CloudFormation made up.
+func Named(q Queue, name string) Queue { return named{q, name} }
+
+type named struct {
+	Queue
+	name string
+}
+
+func (n named) Name() string { return n.name }
+
 // A Message is a message to be put on a queue.
 type Message struct {
 	Body       string

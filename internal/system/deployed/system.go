@@ -74,21 +74,13 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 	}
 	system.engine, system.queues = p.Engine, p.Queues.Over(pipeline.Ports(s.ports()))
 	for _, p := range s.Outputs.dead() {
-		system.dead = append(system.dead, named{sqsqueue.New(s.sqs, p.url), p.name})
+		system.dead = append(system.dead, queue.Named(sqsqueue.New(s.sqs, p.url), p.name))
 	}
 	return system, nil
 }
 
 // Close implements the command line's interface of a folder. It does nothing.
 func (s *System) Close() error { return nil }
-
-// A named queue has another name than the one that CloudFormation made up.
-type named struct {
-	queue.Queue
-	name string
-}
-
-func (n named) Name() string { return n.name }
 
 // ports are the queues of a stack.
 type ports pipeline.Ports

@@ -142,13 +142,5 @@ func (s *System) deadQueue(name string) (queue.Queue, error) {
 	case url == "":
 		return nil, fmt.Errorf("redrive: the environment names no queue %s", name)
 	}
-	return deadQueue{sqsqueue.New(s.sqs, url), name}, nil
+	return queue.Named(sqsqueue.New(s.sqs, url), name), nil
 }
-
-// A deadQueue has the name that people use, not the one that CloudFormation made up.
-type deadQueue struct {
-	queue.Queue
-	name string
-}
-
-func (d deadQueue) Name() string { return d.name }
