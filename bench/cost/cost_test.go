@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,26 +11,14 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
-
-func connected(t *testing.T) *dynamodb.Client {
-	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") == "" {
-		t.Skip("AWS_ENDPOINT_URL_DYNAMODB is not set: localstack/dynamodb-local.sh up starts a DynamoDB to measure on")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dynamodb.NewFromConfig(cfg)
-}
 
 // TestMessagesCostAtMostTheDocumentedUnits has the write units and requests that a message may cost
 // at most.
 func TestMessagesCostAtMostTheDocumentedUnits(t *testing.T) {
-	client := connected(t)
+	client := dynamodb.NewFromConfig(awstest.Config(t, "DYNAMODB"))
 	bills, err := Measure(t.Context(), client.Options(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +52,7 @@ func TestMessagesCostAtMostTheDocumentedUnits(t *testing.T) {
 }
 
 func TestMeasureDeletesItsTables(t *testing.T) {
-	client := connected(t)
+	client := dynamodb.NewFromConfig(awstest.Config(t, "DYNAMODB"))
 	if _, err := Measure(t.Context(), client.Options(), Options{Body: 500_000}); err == nil {
 		t.Error("a body that no item takes was measured")
 	}
@@ -99,7 +86,7 @@ func TestAPriceIsThatOfAMillionMessages(t *testing.T) {
 }
 
 func TestRunPrintsAPriceForEachCase(t *testing.T) {
-	connected(t)
+	dynamodb.NewFromConfig(awstest.Config(t, "DYNAMODB"))
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"-json", "-write-price", "1", "-read-price", "0"}, &out); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func TestParseReportsUnusableOptions(t *testing.T) {
@@ -110,11 +111,7 @@ func TestFaultsAreInjectedAtTheirRateAndCounted(t *testing.T) {
 // endpoints skips a test if there is no emulator to run it on.
 func endpoints(t *testing.T) function.Clients {
 	t.Helper()
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
-		if os.Getenv(name) == "" {
-			t.Skipf("%s is not set: localstack/aws.sh run starts what a run needs", name)
-		}
-	}
+	awstest.Need(t, "DYNAMODB", "SQS")
 	clients, err := function.NewClients(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/aws/secret"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 var errAway = errors.New("away")
@@ -147,13 +147,7 @@ func TestAnEmptyPlaceIsAnError(t *testing.T) {
 }
 
 func TestSecretsAreReadFromBothServices(t *testing.T) {
-	if os.Getenv("AWS_ENDPOINT_URL_SECRETS_MANAGER") == "" || os.Getenv("AWS_ENDPOINT_URL_SSM") == "" {
-		t.Skip("AWS_ENDPOINT_URL_SECRETS_MANAGER or AWS_ENDPOINT_URL_SSM is not set: localstack/ministack.sh up starts both services")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := awstest.Config(t, "SECRETS_MANAGER", "SSM")
 	manager, parameters, name := secretsmanager.NewFromConfig(cfg), ssm.NewFromConfig(cfg), rand.Text()
 	made, err := manager.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: &name, SecretString: aws.String("of the manager")})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +13,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 var _ dynamostore.Claims = (*s3blob.Claims)(nil)
 
 func newBucket(t *testing.T) (*s3blob.Claims, *s3.Client) {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL_S3") == "" {
-		t.Skip("AWS_ENDPOINT_URL_S3 is not set: localstack/ministack.sh up starts an S3 to test against")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := awstest.Config(t, "S3")
 	client, name := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true }), "test-"+strings.ToLower(rand.Text())
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +20,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/blob"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // lossy loses the answer of the next request that it matches, after the request was applied.
@@ -55,13 +54,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL_S3") == "" {
-		t.Skip("AWS_ENDPOINT_URL_S3 is not set: localstack/ministack.sh up starts an S3 to test against")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := awstest.Config(t, "S3")
 	w := &world{net: &lossy{inner: awshttp.NewBuildableClient()}, name: "test-" + strings.ToLower(rand.Text())}
 	w.client = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle, o.HTTPClient = true, w.net })
 	w.Bucket = s3blob.New(w.client, w.name)

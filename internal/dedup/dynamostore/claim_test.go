@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // shelf keeps claims in memory.
@@ -90,7 +91,7 @@ func TestStoreThatClaimsEverything(t *testing.T) {
 		RecognisesCommit: true, KeepsApart: true,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
-			store, err := dynamostore.New(client, createTables(t, client), dynamostore.Options{Now: now, Claims: newShelf(), ClaimAbove: 1})
+			store, err := dynamostore.New(client, awstest.Tables(t, client), dynamostore.Options{Now: now, Claims: newShelf(), ClaimAbove: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +112,7 @@ type claimWorld struct {
 func newClaimWorld(t *testing.T) *claimWorld {
 	t.Helper()
 	client := connect(t)
-	w := &claimWorld{shelf: newShelf(), net: newLossy(), client: client, tables: createTables(t, client)}
+	w := &claimWorld{shelf: newShelf(), net: newLossy(), client: client, tables: awstest.Tables(t, client)}
 	options := client.Options()
 	options.HTTPClient = w.net
 	store, err := dynamostore.New(dynamodb.New(options), w.tables, dynamostore.Options{Claims: w.shelf, ClaimAbove: 1000})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // This test has one of two destinations down while many entries are pending: effects that the other
@@ -19,7 +20,7 @@ import (
 func TestMarksOfManyEntriesAreWritten(t *testing.T) {
 	t.Parallel()
 	client := connect(t)
-	store := open(t, client, createTables(t, client), time.Now)
+	store := open(t, client, awstest.Tables(t, client), time.Now)
 	key := record.GroupKey{Stream: "orders", Group: "g"}
 	const entries = 180
 	next := record.Group{Key: key, Incarnation: 1, Version: 1, Last: entries}

@@ -12,6 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // sink accepts everything, and records the groups to publish.
@@ -90,7 +91,7 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 					{Name: "numbered-effects", Admission: record.BySequence, Handler: handler("sink")},
 					{Name: "numbered-forwards", Admission: record.BySequence, Handler: dedup.ForwardTo([]string{"sink"})},
 				},
-				Store: open(t, client, createTables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
+				Store: open(t, client, awstest.Tables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -1,9 +1,6 @@
 package dynamostore_test
 
 import (
-	"context"
-	"crypto/rand"
-	"os"
 	"testing"
 	"time"
 
@@ -11,48 +8,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
-
-const endpoint = "AWS_ENDPOINT_URL_DYNAMODB"
 
 // connect returns a client of the endpoint in the environment.
 func connect(t *testing.T) *dynamodb.Client {
 	t.Helper()
-	if os.Getenv(endpoint) == "" {
-		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to test against", endpoint)
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	// DynamoDB Local sends no checksum with an error, and the client would log each failed
 	// condition.
-	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
-}
-
-// createTables makes empty tables and drops them when the test ends.
-func createTables(t *testing.T, client *dynamodb.Client) dynamostore.Tables {
-	t.Helper()
-	name := "test-" + rand.Text()
-	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
-	for _, in := range dynamostore.Schema(tables) {
-		if _, err := client.CreateTable(t.Context(), in); err != nil {
-			t.Fatalf("create table: %v", err)
-		}
-		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
-			t.Fatalf("wait for table: %v", err)
-		}
-		t.Cleanup(func() {
-			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
-				t.Errorf("delete table: %v", err)
-			}
-		})
-	}
-	return tables
+	return dynamodb.NewFromConfig(awstest.Config(t, "DYNAMODB"), func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
 }
 
 func open(t *testing.T, client dynamostore.Client, tables dynamostore.Tables, now func() time.Time) *dynamostore.Store {
@@ -72,7 +39,7 @@ func TestStore(t *testing.T) {
 		RecognisesCommit: true, MaxRecord: dynamostore.MaxItem,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
-			its := createTables(t, client)
+			its := awstest.Tables(t, client)
 			s := open(t, client, its, now)
 			tables[s] = its
 			return s

@@ -18,6 +18,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 var key = record.GroupKey{Stream: "orders", Group: "a"}
@@ -61,7 +62,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	client := connect(t)
-	tables := createTables(t, client)
+	tables := awstest.Tables(t, client)
 	l := newLossy()
 	options := client.Options()
 	options.HTTPClient = l
@@ -298,7 +299,7 @@ func (l lazy) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInp
 
 func TestUnprocessedItemsAreRetried(t *testing.T) {
 	client := connect(t)
-	tables := createTables(t, client)
+	tables := awstest.Tables(t, client)
 	pauses := 0
 	store, err := dynamostore.New(lazy{client}, tables, dynamostore.Options{Pause: func(context.Context, int) error { pauses++; return nil }})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 var long = flag.Bool("long", false, "make histories of a million operations; it takes six minutes and more: give it -timeout 1h")
@@ -62,7 +63,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		RecognisesCommit: true, Abreast: 8,
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			t.Helper()
-			return open(t, hasty(client), createTables(t, client), now)
+			return open(t, hasty(client), awstest.Tables(t, client), now)
 		},
 	}, operations)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func done(i int, owner, reply string) record.Token {
@@ -82,7 +83,7 @@ type replyWorld struct {
 func newReplyWorld(t *testing.T) *replyWorld {
 	t.Helper()
 	client := connect(t)
-	w := &replyWorld{spy: &spy{Client: client}, client: client, tables: createTables(t, client)}
+	w := &replyWorld{spy: &spy{Client: client}, client: client, tables: awstest.Tables(t, client)}
 	w.Store = open(t, w.spy, w.tables, time.Now)
 	return w
 }
@@ -152,7 +153,7 @@ func TestWithoutRepliesADuplicateCostsOneSmallRead(t *testing.T) {
 	options := connect(t).Options()
 	meter.Attach(&options)
 	client := dynamodb.New(options)
-	tables := createTables(t, client)
+	tables := awstest.Tables(t, client)
 	token := done(0, "a", large)
 	if err := open(t, client, tables, time.Now).MarkDone(t.Context(), []record.Token{token}); err != nil {
 		t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func TestGroupsThatHoldMessagesAreFoundWithoutAScan(t *testing.T) {
 	client := connect(t)
-	store := open(t, client, createTables(t, client), time.Now)
+	store := open(t, client, awstest.Tables(t, client), time.Now)
 	var want []record.GroupKey
 	for name := range strings.FieldsSeq("a b c d e f g h i j k") {
 		key := record.GroupKey{Stream: "orders", Group: name}

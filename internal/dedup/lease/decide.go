@@ -63,21 +63,8 @@ func (g *Guard) done(old record.Token, id Identity, owner string, reply *record.
 		Reply:       reply,
 		Expires:     g.Now().Add(g.Retention),
 	}
-	if replySize(reply) > g.MaxReply {
+	if reply.Size() > g.MaxReply {
 		t.Reply, t.Reason = nil, tooLarge
 	}
 	return t
-}
-
-func replySize(r *record.Reply) int {
-	if r == nil {
-		return 0
-	}
-	n := len(r.Body)
-	for name, values := range r.Header {
-		for _, v := range values {
-			n += len(name) + len(v)
-		}
-	}
-	return n
 }

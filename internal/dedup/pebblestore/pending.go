@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/effectively-once/once/internal/record"
@@ -30,15 +31,7 @@ func carry(c *record.Commit, stored []record.Pending) []record.Pending {
 
 // index returns the index of an entry, or -1. Entries are sorted by number.
 func index(pending []record.Pending, number uint64) int {
-	i, ok := slices.BinarySearchFunc(pending, number, func(p record.Pending, n uint64) int {
-		switch {
-		case p.Number < n:
-			return -1
-		case p.Number > n:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(pending, number, func(p record.Pending, n uint64) int { return cmp.Compare(p.Number, n) })
 	if !ok {
 		return -1
 	}

@@ -19,10 +19,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/destination/batch"
 	eventdest "github.com/effectively-once/once/internal/destination/eventbridge"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func delivery(number uint64, contentType, body string) record.Delivery {
@@ -42,13 +42,7 @@ func open(t *testing.T, client eventdest.Client, bus string) *eventdest.Sender {
 }
 
 func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
-	if os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE") == "" {
-		t.Skip("AWS_ENDPOINT_URL_EVENTBRIDGE is not set: localstack/ministack.sh up starts an EventBridge to test against")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := awstest.Config(t, "EVENTBRIDGE")
 	client, name := eventbridge.NewFromConfig(cfg), rand.Text()
 	queues := sqs.NewFromConfig(cfg, func(o *sqs.Options) { o.BaseEndpoint = aws.String(os.Getenv("AWS_ENDPOINT_URL_EVENTBRIDGE")) })
 	url := listen(t, client, queues, name)
@@ -81,10 +75,7 @@ func TestARuleMatchesTheBodyAndATargetFindsTheIdentity(t *testing.T) {
 // listen makes a bus, and a queue that receives paid orders; it returns the queue's URL.
 func listen(t *testing.T, client *eventbridge.Client, queues *sqs.Client, name string) string {
 	t.Helper()
-	queue, err := queues.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	queue := awstest.Queue(t, queues, name, nil)
 	bus, err := client.CreateEventBus(t.Context(), &eventbridge.CreateEventBusInput{Name: &name})
 	if err != nil {
 		t.Fatal(err)
@@ -106,12 +97,11 @@ func listen(t *testing.T, client *eventbridge.Client, queues *sqs.Client, name s
 		_, err1 := client.RemoveTargets(ctx, &eventbridge.RemoveTargetsInput{Rule: &name, EventBusName: &name, Ids: []string{"queue"}})
 		_, err2 := client.DeleteRule(ctx, &eventbridge.DeleteRuleInput{Name: &name, EventBusName: &name})
 		_, err3 := client.DeleteEventBus(ctx, &eventbridge.DeleteEventBusInput{Name: &name})
-		_, err4 := queues.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: queue.QueueUrl})
-		if err := errors.Join(err1, err2, err3, err4); err != nil {
+		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Error(err)
 		}
 	})
-	return aws.ToString(queue.QueueUrl)
+	return queue
 }
 
 // request is the body of a request to a bus.

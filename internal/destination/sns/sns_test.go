@@ -19,9 +19,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	snsdest "github.com/effectively-once/once/internal/destination/sns"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func delivery(group string, number uint64, body string) record.Delivery {
@@ -43,13 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T, suffix string) *world {
 	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL_SNS") == "" {
-		t.Skip("AWS_ENDPOINT_URL_SNS is not set: localstack/ministack.sh up starts an SNS to test against")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := awstest.Config(t, "SNS")
 	// the endpoint of all three clients: a topic reaches queues of its own emulator only
 	endpoint := aws.String(os.Getenv("AWS_ENDPOINT_URL_SNS"))
 	w := &world{
@@ -58,20 +52,7 @@ func newWorld(t *testing.T, suffix string) *world {
 		sts:  sts.NewFromConfig(cfg, func(o *sts.Options) { o.BaseEndpoint = endpoint }),
 		name: rand.Text() + suffix,
 	}
-	attributes := map[string]string{}
-	if suffix != "" {
-		attributes["FifoQueue"] = "true"
-	}
-	queue, err := w.sqs.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &w.name, Attributes: attributes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.queue = aws.ToString(queue.QueueUrl)
-	t.Cleanup(func() {
-		if _, err := w.sqs.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: &w.queue}); err != nil {
-			t.Error(err)
-		}
-	})
+	w.queue = awstest.Queue(t, w.sqs, w.name, nil)
 	w.createTopic(t, suffix != "")
 	return w
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,46 +14,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	sqsdest "github.com/effectively-once/once/internal/destination/sqs"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
-
-// connect returns a client of the endpoint in the environment.
-func connect(t *testing.T) *sqs.Client {
-	t.Helper()
-	if os.Getenv("AWS_ENDPOINT_URL_SQS") == "" {
-		t.Skip("AWS_ENDPOINT_URL_SQS is not set: localstack/elasticmq.sh up starts an SQS to test against")
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sqs.NewFromConfig(cfg)
-}
-
-// create makes a queue, deletes it when the test ends, and returns its URL.
-func create(t *testing.T, client *sqs.Client, name string, attributes map[string]string) string {
-	t.Helper()
-	if attributes == nil {
-		attributes = map[string]string{}
-	}
-	if queue.FIFO(name) {
-		attributes["FifoQueue"] = "true"
-	}
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
-	if err != nil {
-		t.Fatalf("create queue: %v", err)
-	}
-	t.Cleanup(func() {
-		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
-			t.Errorf("delete queue: %v", err)
-		}
-	})
-	return aws.ToString(out.QueueUrl)
-}
 
 func open(t *testing.T, client sqsdest.Client, target string) *sqsdest.Sender {
 	t.Helper()
@@ -97,9 +62,9 @@ func drain(t *testing.T, client *sqs.Client, url string) []string {
 }
 
 func TestAFIFOQueueGetsEachDeliveryOnceAndInOrder(t *testing.T) {
-	client := connect(t)
+	client := sqs.NewFromConfig(awstest.Config(t, "SQS"))
 	name := rand.Text() + ".fifo"
-	url := create(t, client, name, nil)
+	url := awstest.Queue(t, client, name, nil)
 	var deliveries []record.Delivery
 	want := map[string][]string{}
 	for n := range uint64(12) {
@@ -128,9 +93,9 @@ func TestAFIFOQueueGetsEachDeliveryOnceAndInOrder(t *testing.T) {
 }
 
 func TestAStandardQueueGetsTheAttributes(t *testing.T) {
-	client := connect(t)
+	client := sqs.NewFromConfig(awstest.Config(t, "SQS"))
 	name := rand.Text()
-	url := create(t, client, name, nil)
+	url := awstest.Queue(t, client, name, nil)
 	if errs := open(t, client, name).Send(t.Context(), []record.Delivery{delivery("a", 1, "body")}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
@@ -145,14 +110,14 @@ func TestAStandardQueueGetsTheAttributes(t *testing.T) {
 }
 
 func TestAMissingQueueIsNoRefusalAndIsFoundLater(t *testing.T) {
-	client := connect(t)
+	client := sqs.NewFromConfig(awstest.Config(t, "SQS"))
 	name := rand.Text()
 	s := open(t, client, name)
 	err := s.Send(t.Context(), []record.Delivery{delivery("a", 1, "body")})[0]
 	if missing, ok := errors.AsType[*types.QueueDoesNotExist](err); !ok {
 		t.Errorf("got %v, %v", err, missing)
 	}
-	url := create(t, client, name, nil)
+	url := awstest.Queue(t, client, name, nil)
 	if err := s.Send(t.Context(), []record.Delivery{delivery("a", 1, "body")})[0]; err != nil {
 		t.Error(err)
 	}

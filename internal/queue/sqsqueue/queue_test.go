@@ -1,7 +1,6 @@
 package sqsqueue_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -11,18 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
-
-const endpoint = "AWS_ENDPOINT_URL_SQS"
 
 // TestMain lets all cases wait concurrently, unless the command line sets the number: they take the
 // time of visibility timeouts, not of a processor.
@@ -38,19 +34,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// connect returns a client of the endpoint in the environment.
-func connect(t *testing.T, options ...func(*sqs.Options)) *sqs.Client {
-	t.Helper()
-	if os.Getenv(endpoint) == "" {
-		t.Skipf("%s is not set: localstack/elasticmq.sh up starts an SQS to test against", endpoint)
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sqs.NewFromConfig(cfg, options...)
-}
-
 // again repeats a call whose connection broke, regardless of the client's retries.
 func again(o *sqs.Options) { o.RetryMaxAttempts = retry.DefaultMaxAttempts }
 
@@ -60,7 +43,6 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 	name, attributes := rand.Text(), map[string]string{}
 	if o.FIFO {
 		name += ".fifo"
-		attributes["FifoQueue"] = "true"
 	}
 	if o.DeadLetter != nil {
 		policy, err := json.Marshal(map[string]string{
@@ -71,16 +53,7 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 		}
 		attributes["RedrivePolicy"] = string(policy)
 	}
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes}, again)
-	if err != nil {
-		t.Fatalf("create queue: %v", err)
-	}
-	t.Cleanup(func() {
-		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}, again); err != nil {
-			t.Errorf("delete queue: %v", err)
-		}
-	})
-	return sqsqueue.New(client, aws.ToString(out.QueueUrl))
+	return sqsqueue.New(client, awstest.Queue(t, client, name, attributes, again))
 }
 
 var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 6h")
@@ -99,7 +72,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 
 func harness(t *testing.T, options ...func(*sqs.Options)) queuetest.Harness {
 	t.Helper()
-	client := connect(t, options...)
+	client := sqs.NewFromConfig(awstest.Config(t, "SQS"), options...)
 	return queuetest.Harness{
 		New: func(t *testing.T, o queuetest.Options) queue.Queue {
 			t.Helper()
@@ -130,7 +103,7 @@ func wait(t *testing.T, d time.Duration) {
 }
 
 func TestARepeatedSendIsRecognisedByItsDeduplicationID(t *testing.T) {
-	client := connect(t)
+	client := sqs.NewFromConfig(awstest.Config(t, "SQS"))
 	q := create(t, client, queuetest.Options{FIFO: true})
 	m := queue.Message{Body: "original", Group: "g", DedupID: "1"}
 	first := q.Send(t.Context(), []queue.Message{m})[0]

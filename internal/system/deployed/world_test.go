@@ -21,6 +21,7 @@ import (
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
 	"github.com/effectively-once/once/internal/system/pipeline"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 const configuration = `streams:
@@ -107,23 +108,7 @@ func (w *world) invoke(function string, answer func([]byte) any) {
 // take receives and deletes all messages of a queue.
 func (w *world) take(t *testing.T, kind string) []queue.Delivery {
 	t.Helper()
-	q := w.queue(kind)
-	var out []queue.Delivery
-	for {
-		batch, err := q.Receive(t.Context(), 10, time.Minute, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(batch) == 0 {
-			return out
-		}
-		for _, d := range batch {
-			out = append(out, d)
-			if err := q.Delete(t.Context(), []string{d.Receipt})[0]; err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	return awstest.Take(t, w.queue(kind))
 }
 
 // messages decodes the deliveries of take like the process function.

@@ -18,14 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
 
@@ -87,19 +83,13 @@ func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
 	t.Helper()
 	t.Parallel()
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
-		if os.Getenv(name) == "" {
-			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
-		}
-	}
+	awstest.Need(t, "DYNAMODB", "SQS")
 	clients, err := NewClients(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), process: process}
-	name := "test-" + rand.Text()
-	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
-	createTables(t, clients.DynamoDB, tables)
+	name, tables := "test-"+rand.Text(), awstest.Tables(t, clients.DynamoDB)
 	if d.store, err = dynamostore.New(clients.DynamoDB, tables, dynamostore.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +102,7 @@ func deployProcess(t *testing.T, process string, between func(invoker) invoker) 
 		EnvIngressQueue: "ingress", EnvIngressFIFOQueue: "ingress.fifo", EnvPublishQueue: "publish", EnvPublishFIFOQueue: "publish.fifo",
 		EnvDeadQueue: "dead", EnvDeadPublishQueue: "dead-publish",
 	} {
-		url := createQueue(t, clients.SQS, name+"-"+suffix)
+		url := awstest.Queue(t, clients.SQS, name+"-"+suffix, nil)
 		d.queues[variable] = sqsqueue.New(clients.SQS, url)
 		d.env = append(d.env, variable+"="+url)
 	}
@@ -144,41 +134,6 @@ func bootstrap(t *testing.T, function string) string {
 		t.Fatal(built.err)
 	}
 	return filepath.Join(built.dir, function)
-}
-
-func createTables(t *testing.T, client *dynamodb.Client, tables dynamostore.Tables) {
-	t.Helper()
-	for _, in := range dynamostore.Schema(tables) {
-		if _, err := client.CreateTable(t.Context(), in); err != nil {
-			t.Fatalf("create table: %v", err)
-		}
-		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
-			t.Fatalf("wait for table: %v", err)
-		}
-		t.Cleanup(func() {
-			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
-				t.Errorf("delete table: %v", err)
-			}
-		})
-	}
-}
-
-func createQueue(t *testing.T, client *sqs.Client, name string) string {
-	t.Helper()
-	attributes := map[string]string{}
-	if queue.FIFO(name) {
-		attributes["FifoQueue"] = "true"
-	}
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
-	if err != nil {
-		t.Fatalf("create queue: %v", err)
-	}
-	t.Cleanup(func() {
-		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
-			t.Errorf("delete queue: %v", err)
-		}
-	})
-	return aws.ToString(out.QueueUrl)
 }
 
 // run starts the front and the event source mappings, two of each queue, and stops them before the

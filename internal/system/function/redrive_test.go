@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // A mended system has dead letters that a redrive can process.
@@ -54,28 +54,6 @@ func (m *mended) redrive(t *testing.T, task string) Redriven {
 	return out
 }
 
-// takeAll receives and deletes all messages of a queue.
-func takeAll(t *testing.T, client *sqs.Client, url string) []queue.Delivery {
-	t.Helper()
-	q := sqsqueue.New(client, url)
-	var out []queue.Delivery
-	for {
-		batch, err := q.Receive(t.Context(), 10, time.Minute, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(batch) == 0 {
-			return out
-		}
-		for _, d := range batch {
-			out = append(out, d)
-			if err := q.Delete(t.Context(), []string{d.Receipt})[0]; err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
 func (m *mended) refuse(t *testing.T, refused ...record.Refused) {
 	t.Helper()
 	if err := m.pipeline.Queues.DeadLetter(t.Context(), refused); err != nil {
@@ -95,7 +73,7 @@ func (m *mended) put(t *testing.T, url string, x queue.Message) {
 func (m *mended) messages(t *testing.T) []record.Message {
 	t.Helper()
 	var out []record.Message
-	for _, x := range takeAll(t, m.clients.SQS, m.settings.Queues.IngressFIFO) {
+	for _, x := range awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.IngressFIFO)) {
 		// as ElasticMQ calls all senders
 		message, _, err := wire.FromQueue(&x, wire.Defaults{Trusted: []string{"127.0.0.1"}})
 		if err != nil {
@@ -133,7 +111,7 @@ func TestARedriveKeepsPrincipalAndAcceptance(t *testing.T) {
 	if d := cmp.Diff([]record.Message{m.order("1"), m.order("2")}, m.messages(t)); d != "" {
 		t.Errorf("put back (-want +got)\n%s", d)
 	}
-	if left := append(takeAll(t, m.clients.SQS, m.settings.Queues.Dead), takeAll(t, m.clients.SQS, m.settings.Queues.DeadFIFO)...); len(left) > 0 {
+	if left := append(awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)), awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.DeadFIFO))...); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 }
@@ -162,7 +140,7 @@ func TestPublishRedrivesEffectsAndTriggers(t *testing.T) {
 	m.redrive(t, `{"once":"redrive","queue":"publish-dead"}`)
 	m.redrive(t, `{"once":"redrive","queue":"publish-dead.fifo"}`)
 	var got []wire.Trigger
-	for _, x := range takeAll(t, m.clients.SQS, m.settings.Queues.PublishFIFO) {
+	for _, x := range awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.PublishFIFO)) {
 		trigger, err := wire.FromTrigger(&x)
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +172,7 @@ func TestARedriveTakesTheRequestedLettersAndReleasesTheOthers(t *testing.T) {
 	if third.Redriven != 3 || third.Failed != 1 || !third.Done || len(third.Failures) != 1 || !strings.Contains(third.Failures[0].Error, "once-sequence") {
 		t.Errorf("all: %+v", third)
 	}
-	if left := takeAll(t, m.clients.SQS, m.settings.Queues.Dead); len(left) != 1 {
+	if left := awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)); len(left) != 1 {
 		t.Errorf("%d left", len(left))
 	}
 }
@@ -229,7 +207,7 @@ func TestADeadLetterStaysUntilItsQueueHasAcknowledgedIt(t *testing.T) {
 	if got := m.redrive(t, `{"once":"redrive","queue":"ingress-dead"}`); got.Failed != 1 || !got.Done {
 		t.Errorf("got %+v", got)
 	}
-	if left := takeAll(t, m.clients.SQS, m.settings.Queues.Dead); len(left) != 1 {
+	if left := awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead)); len(left) != 1 {
 		t.Errorf("%d left", len(left))
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -14,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config"
-	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 const sweptConfig = `
@@ -40,25 +39,20 @@ func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 // emulated makes tables and queues on emulators, for a system with a configuration.
 func emulated(t *testing.T, text string) (Settings, Clients) {
 	t.Helper()
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
-		if os.Getenv(name) == "" {
-			t.Skipf("%s is not set: localstack/aws.sh run starts what the functions need", name)
-		}
-	}
+	awstest.Need(t, "DYNAMODB", "SQS")
 	clients, err := NewClients(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := "test-" + rand.Text()
 	// as ElasticMQ calls all senders
-	settings := Settings{Tables: dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}, Trusted: []string{"127.0.0.1"}}
-	createTables(t, clients.DynamoDB, settings.Tables)
+	settings := Settings{Tables: awstest.Tables(t, clients.DynamoDB), Trusted: []string{"127.0.0.1"}}
 	queues := &settings.Queues
 	for suffix, url := range map[string]*string{
 		"ingress": &queues.Ingress, "ingress.fifo": &queues.IngressFIFO, "publish": &queues.Publish, "publish.fifo": &queues.PublishFIFO,
 		"dead": &queues.Dead, "dead-publish": &queues.DeadPublish, "dead.fifo": &queues.DeadFIFO, "dead-publish.fifo": &queues.DeadPublishFIFO,
 	} {
-		*url = createQueue(t, clients.SQS, name+"-"+suffix)
+		*url = awstest.Queue(t, clients.SQS, name+"-"+suffix, nil)
 	}
 	if settings.Config, err = config.Parse("once.yaml", []byte(text)); err != nil {
 		t.Fatal(err)

@@ -1,23 +1,19 @@
 package stacktest
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
-	"os"
 	"path"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // Sender is the sender of every message in ElasticMQ; the functions trust it.
@@ -28,17 +24,8 @@ const Sender = "127.0.0.1"
 // them are deleted when the test ends. Without endpoints it skips the test.
 func (a *AWS) Deploy(t *testing.T, configuration string) {
 	t.Helper()
-	for _, name := range []string{"AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL_SQS"} {
-		if os.Getenv(name) == "" {
-			t.Skipf("%s is not set: localstack/aws.sh run starts the tables and queues of a stack", name)
-		}
-	}
-	cfg, err := awsconfig.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := "stack-" + rand.Text()
-	a.tables(t, dynamodb.NewFromConfig(cfg), name)
+	cfg := awstest.Config(t, "DYNAMODB", "SQS")
+	name := a.tables(t, dynamodb.NewFromConfig(cfg))
 	a.queues(t, sqs.NewFromConfig(cfg), name)
 	a.Outputs["ApiUrl"], a.Outputs["Bucket"] = "https://api.example", name
 	environment := map[string]string{function.EnvConfig: "once.yaml", function.EnvTrustedSenders: "AROAPROCESS,AROAPUBLISH," + Sender + "," + a.Account}
@@ -101,29 +88,20 @@ func (a *AWS) arns(outputs ...string) []string {
 	return list
 }
 
-func (a *AWS) tables(t *testing.T, client *dynamodb.Client, name string) {
+// tables makes the tables and returns the prefix of their names.
+func (a *AWS) tables(t *testing.T, client *dynamodb.Client) string {
 	t.Helper()
-	tables := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
+	tables := awstest.Tables(t, client)
 	a.Outputs["GroupsTable"], a.Outputs["TokensTable"] = tables.Groups, tables.Tokens
-	for _, in := range dynamostore.Schema(tables) {
-		if _, err := client.CreateTable(t.Context(), in); err != nil {
-			t.Fatalf("create table: %v", err)
-		}
-		t.Cleanup(func() {
-			if _, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: in.TableName}); err != nil {
-				t.Errorf("delete table: %v", err)
-			}
-		})
-		if err := dynamodb.NewTableExistsWaiter(client).Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
-			t.Fatalf("wait for table: %v", err)
-		}
+	for _, name := range []string{tables.Groups, tables.Tokens} {
 		_, err := client.UpdateTimeToLive(t.Context(), &dynamodb.UpdateTimeToLiveInput{
-			TableName: in.TableName, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(dynamostore.TTLAttribute), Enabled: aws.Bool(true)},
+			TableName: &name, TimeToLiveSpecification: &types.TimeToLiveSpecification{AttributeName: aws.String(dynamostore.TTLAttribute), Enabled: aws.Bool(true)},
 		})
 		if err != nil {
 			t.Fatalf("set time to live: %v", err)
 		}
 	}
+	return strings.TrimSuffix(tables.Groups, "-groups")
 }
 
 func (a *AWS) queues(t *testing.T, client *sqs.Client, name string) {
@@ -143,17 +121,8 @@ func (a *AWS) queue(t *testing.T, client *sqs.Client, name, kind string, attribu
 	name += "-" + kind
 	if strings.HasSuffix(kind, "Fifo") {
 		name += ".fifo"
-		attributes["FifoQueue"] = "true"
 	}
-	out, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name, Attributes: attributes})
-	if err != nil {
-		t.Fatalf("create queue: %v", err)
-	}
-	t.Cleanup(func() {
-		if _, err := client.DeleteQueue(context.WithoutCancel(t.Context()), &sqs.DeleteQueueInput{QueueUrl: out.QueueUrl}); err != nil {
-			t.Errorf("delete queue: %v", err)
-		}
-	})
-	a.Outputs[kind+"QueueUrl"] = aws.ToString(out.QueueUrl)
-	return aws.ToString(out.QueueUrl)
+	url := awstest.Queue(t, client, name, attributes)
+	a.Outputs[kind+"QueueUrl"] = url
+	return url
 }
