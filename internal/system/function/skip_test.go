@@ -7,8 +7,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func TestTheSkipTaskMakesAPendingEffectADeadLetterAndTriggersItsGroup(t *testing.T) {
@@ -18,7 +20,7 @@ func TestTheSkipTaskMakesAPendingEffectADeadLetterAndTriggersItsGroup(t *testing
 			t.Fatalf("%+v", out)
 		}
 	}
-	takeAll(t, m.clients.SQS, m.settings.Queues.PublishFIFO) // the triggers, which may be hidden for long
+	awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.PublishFIFO)) // the triggers, which may be hidden for long
 	o := m.order("o-2")
 	skip := func(number string) Skipped {
 		task := `{"once": "skip", "stream": "` + o.Stream + `", "group": "` + o.GroupName() + `", "number": ` + number + `}`
@@ -36,7 +38,7 @@ func TestTheSkipTaskMakesAPendingEffectADeadLetterAndTriggersItsGroup(t *testing
 			t.Errorf("%s is not pending (-want +got)\n%s", number, d)
 		}
 	}
-	letters := takeAll(t, m.clients.SQS, m.settings.Queues.DeadPublish)
+	letters := awstest.Take(t, sqsqueue.New(m.clients.SQS, m.settings.Queues.DeadPublish))
 	if len(letters) != 1 {
 		t.Fatalf("%d dead letters", len(letters))
 	}
