@@ -34,7 +34,7 @@ type AheadError struct {
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and this data folder committed %d: %s. The lines after that may have been delivered, so they stay. "+
 		"If the data folder is an older copy, put the newest one back; if two data folders have this file, give each a file of its own. Otherwise move the file away to begin "+
-		"a new one, or start with --accept-loss to append after its lines", e.Path, e.Size, e.Committed, e.Why)
+		"a new one, or start with --accept-loss (AcceptLoss in Go) to append after its lines", e.Path, e.Size, e.Committed, e.Why)
 }
 
 // owners is the kind of the record that holds this database's name as a file's owner; the same name

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -38,6 +40,9 @@ func newDelivered(t *testing.T) *delivered {
 		t.Fatal(err)
 	}
 	d.send(t, s, engine)
+	if err := s.db.LogData(nil, pebble.Sync); err != nil { // as when it is idle
+		t.Fatal(err)
+	}
 	if err := s.blobs.Stage(t.Context(), "stray", []byte("of an attempt that a kill ended")); err != nil {
 		t.Fatal(err)
 	}
