@@ -55,7 +55,9 @@ type StreamConfig struct {
 	// GroupRetention is how long a group's state outlives its last message. Defaults to 30 days.
 	GroupRetention time.Duration
 	// Retry is the policy for messages whose handler fails: the pauses between tries, and how long
-	// tries are repeated until the message becomes a dead letter with the reason "attempts".
+	// tries are repeated until the message becomes a dead letter with the reason "attempts". On AWS
+	// the ingress queues get their limit of deliveries from the configuration file: a policy with
+	// more tries than those of the file needs the prop MaxReceives of the construct too.
 	Retry RetryPolicy
 	// Gap is the policy for missing numbers, and GapAfter the time after which it acts. Defaults to
 	// GapWait, which needs no time.
@@ -76,13 +78,14 @@ type StreamConfig struct {
 
 // A RetryPolicy is a policy for what fails. The pause after try n is drawn between First/2 and
 // First·2^(n-1), but at most Max. Zero fields take the values of the configuration file, or else
-// the defaults: First 1 s, Max 5 minutes, For 24 hours.
+// the defaults: First 1 s, Max 5 minutes, For 24 hours. First and Max are at most 11 hours, For at
+// most 13 days.
 //
 // A message is tried at least five times, however old it is.
 type RetryPolicy struct {
 	First, Max time.Duration
-	// For is how long failed tries are repeated, from when the queue got the message; a redrive
-	// begins anew.
+	// For is how long failed tries are repeated, from when the queue got the message; after a
+	// redrive, the time starts again.
 	For time.Duration
 }
 
@@ -121,6 +124,10 @@ func (c StreamConfig) validate() error {
 		return invalid("Retry", "must not be negative")
 	case c.Retry.Max > 0 && c.Retry.First > c.Retry.Max:
 		return invalid("Retry.First", "must be at most Max")
+	case max(c.Retry.First, c.Retry.Max) > record.MaxPause:
+		return invalid("Retry.First and Retry.Max", "must be at most "+record.MaxPause.String()+", because SQS hides a message for at most 12h")
+	case c.Retry.For > record.MaxRetry:
+		return invalid("Retry.For", "must be at most "+record.MaxRetry.String()+", because a queue keeps a message for 14 days")
 	case c.HeldCount < 0 || c.HeldBytes < 0:
 		return invalid("HeldCount and HeldBytes", "must not be negative")
 	}

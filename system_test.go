@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -250,6 +251,9 @@ func TestMistakesInRegistrationPanic(t *testing.T) {
 		wantPanic(t, "must not be negative", func() { sys.Declare("bad", c) })
 	}
 	wantPanic(t, "at most Max", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 2, Max: 1}}) })
+	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{Max: 12 * time.Hour}}) })
+	wantPanic(t, "at most 11h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{First: 12 * time.Hour}}) })
+	wantPanic(t, "at most 312h", func() { sys.Declare("bad", once.StreamConfig{Retry: once.RetryPolicy{For: 14 * 24 * time.Hour}}) })
 	sys.Declare("even", once.StreamConfig{Retry: once.RetryPolicy{First: 1, Max: 1}})
 }
 

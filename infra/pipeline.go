@@ -143,8 +143,8 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	for _, key := range props.KMSKeys {
 		destinations = append(destinations, permission{"kms:Decrypt", arn{whole: key}}, permission{"kms:GenerateDataKey", arn{whole: key}})
 	}
-	if messages, _ := parsed.MaxTries(); props.MaxReceives == 0 {
-		props.MaxReceives = min(messages, maxReceives)
+	if props.MaxReceives == 0 {
+		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
 	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
 	if p.Tables == nil {

@@ -52,6 +52,9 @@ its functions run with this configuration. It only reads. It exits with 1 if a c
 			return a.checkStack(cmd, *path, on, *asJSON)
 		}
 		warnings := append([]string{}, c.Warnings()...)
+		for _, w := range c.MissingSecrets() {
+			warnings = append(warnings, w+": once dev does not start without it")
+		}
 		if *asJSON {
 			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, warnings, []config.Problem{}})
 		}

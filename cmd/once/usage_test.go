@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -97,5 +98,21 @@ func TestTheVersionIsAFlagToo(t *testing.T) {
 	want := w.out.String()
 	if code := w.once(t.Context(), "", "--version"); code != exitOK || w.out.String() != want {
 		t.Errorf("exit %d: %q, want %q", code, w.out.String(), want)
+	}
+}
+
+func TestAMissingSecretIsAWarningOfCheckAndTheErrorOfDevOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "once.yaml")
+	text := "streams:\n  a: {destinations: [shop]}\ndestinations:\n  shop: {webhook: https://shop.example/hook, secret: env:ONCE_TEST_NO_SECRET}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.openErr = errors.New("destinations.shop.secret: it is missing")
+	if code := w.once(t.Context(), "", "check", "--config", path); code != exitOK || strings.Count(w.err.String(), "secret: ") != 1 || !strings.Contains(w.err.String(), "once dev does not start without it") {
+		t.Errorf("check: exit %d: %s", code, w.err.String())
+	}
+	if code := w.once(t.Context(), "", "dev", "--config", path); code == exitOK || strings.Count(w.err.String(), "secret: ") != 1 {
+		t.Errorf("dev: exit %d: %s", code, w.err.String())
 	}
 }

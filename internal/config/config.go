@@ -68,18 +68,18 @@ func (r Retry) Std() record.RetryPolicy {
 	return record.RetryPolicy{First: r.First.Std(), Max: r.Max.Std(), For: r.For.Std()}
 }
 
-// MaxTries returns how many deliveries the queues of messages and those of effects allow, so that
-// no policy of the configuration reaches the limit in its time. An effect of a message without a
-// group record is retried with its message.
-func (c *Config) MaxTries() (messages, effects int) {
-	messages, effects = record.MessageRetry().Tries(), record.EffectRetry().Tries()
+// MaxTries returns how many deliveries the ingress queues allow, so that no policy of the
+// configuration reaches the limit in its time. An effect of a message without a group record is
+// retried with its message.
+func (c *Config) MaxTries() int {
+	tries := max(record.MessageRetry().Tries(), record.EffectRetry().Tries())
 	for _, s := range c.Streams {
-		messages = max(messages, s.Retry.Std().Or(record.MessageRetry()).Tries())
+		tries = max(tries, s.Retry.Std().Or(record.MessageRetry()).Tries())
 	}
 	for _, d := range c.Destinations {
-		effects = max(effects, d.Retry.Std().Or(record.EffectRetry()).Tries())
+		tries = max(tries, d.Retry.Std().Or(record.EffectRetry()).Tries())
 	}
-	return max(messages, effects), effects
+	return tries
 }
 
 // Gap is a gap policy.

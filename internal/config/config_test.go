@@ -68,6 +68,9 @@ func describe(t *testing.T, c *config.Config) string {
 	for _, w := range c.Warnings() {
 		fmt.Fprintf(&b, "warning %s\n", w)
 	}
+	for _, m := range c.MissingSecrets() {
+		fmt.Fprintf(&b, "missing %s\n", m)
+	}
 	return b.String()
 }
 

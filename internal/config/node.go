@@ -15,9 +15,10 @@ type node struct {
 	path  string
 }
 
-// field is a value of a mapping, and its key.
+// field is a value of a mapping, its key, and the line of the key.
 type field struct {
 	key string
+	at  int
 	node
 }
 
@@ -47,7 +48,7 @@ func (p *problems) fields(n node) []field {
 			p.add(line, path, "stands twice, first on line %d", lines[key])
 		default:
 			lines[key] = line
-			out = append(out, field{key, node{pair.Value, lineOf(pair.Value, line), path}})
+			out = append(out, field{key, line, node{pair.Value, lineOf(pair.Value, line), path}})
 		}
 	}
 	return out
@@ -87,7 +88,7 @@ func (p *problems) only(n node, allowed ...string) map[string]node {
 	out := map[string]node{}
 	for _, f := range fields {
 		if !slices.Contains(allowed, f.key) {
-			p.add(f.line, f.path, "unknown field; allowed are %s", strings.Join(allowed, ", "))
+			p.add(f.at, f.path, "unknown field; allowed are %s", strings.Join(allowed, ", "))
 			continue
 		}
 		out[f.key] = f.node

@@ -97,7 +97,7 @@ func (p *reader) named(n node) []field {
 	return slices.DeleteFunc(fields, func(f field) bool {
 		var invalid *record.InvalidError
 		if err := record.ValidStream(f.key); errors.As(err, &invalid) {
-			p.add(f.line, f.path, "is not a name: it %s", invalid.Rule)
+			p.add(f.at, f.path, "is not a name: it %s", invalid.Rule)
 			return true
 		}
 		return false
@@ -130,13 +130,6 @@ func (p *reader) stream(n node) Stream {
 	return s
 }
 
-// Limits of a retry policy: SQS hides a message for at most 12 hours from when it was received, and
-// keeps it for 14 days.
-const (
-	maxPause = 11 * time.Hour
-	maxRetry = 13 * day
-)
-
 func (p *reader) retry(of map[string]node) Retry {
 	n, ok := of["retry"]
 	if !ok {
@@ -148,13 +141,13 @@ func (p *reader) retry(of map[string]node) Retry {
 		p.add(f["first"].line, f["first"].path, "must be at most max, which is %v", r.Max)
 	}
 	for _, key := range []string{"first", "max"} {
-		if field, given := f[key]; given && max(r.First, r.Max).Std() > maxPause {
-			p.add(field.line, field.path, "must be at most %v, because SQS hides a message for at most 12h", Duration(maxPause))
+		if field, given := f[key]; given && max(r.First, r.Max).Std() > record.MaxPause {
+			p.add(field.line, field.path, "must be at most %v, because SQS hides a message for at most 12h", Duration(record.MaxPause))
 			break
 		}
 	}
-	if field, given := f["for"]; given && r.For.Std() > maxRetry {
-		p.add(field.line, field.path, "must be at most %v, because a queue keeps a message for 14d", Duration(maxRetry))
+	if field, given := f["for"]; given && r.For.Std() > record.MaxRetry {
+		p.add(field.line, field.path, "must be at most %v, because a queue keeps a message for 14d", Duration(record.MaxRetry))
 	}
 	return r
 }

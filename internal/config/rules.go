@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -99,6 +100,41 @@ func (p *reader) cycles(c *Config) {
 // queueLife is how long a message can stay in an SQS queue.
 const queueLife = 14 * day
 
+// retryWarnings returns the warnings about a retry policy.
+func retryWarnings(path string, r record.RetryPolicy) []string {
+	if n := int(2 * r.For / r.Max); n > record.MaxTries { // the mean pause is half of Max
+		return []string{fmt.Sprintf("%s.retry: needs about %d tries, and a queue of SQS allows %d: raise max, or lower for", path, n, record.MaxTries)}
+	}
+	return nil
+}
+
+// gapWarnings returns a warning if a number counts as missing while its message is still retried. A
+// stream without a retry policy and with destinations has no handler, as far as the file tells.
+func gapWarnings(path string, s Stream) []string {
+	after, retry := s.Gap.After.Std(), s.Retry.Std().Or(record.MessageRetry())
+	if after == 0 || after >= retry.For || s.Retry == (Retry{}) && len(s.Destinations) > 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s.gap.after: %v is shorter than retry.for, which is %v: a message whose handler fails counts as missing while it is still retried",
+		path, s.Gap.After, Duration(retry.For))}
+}
+
+// MissingSecrets returns the destinations whose secrets are not there, in a stable order. A system
+// on this machine does not start without them.
+func (c *Config) MissingSecrets() []string {
+	var out []string
+	for _, name := range c.DestinationNames() {
+		d := c.Destinations[name]
+		if d.Secret == "" {
+			continue
+		}
+		if _, err := d.Secret.Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
+			out = append(out, join("destinations", name)+".secret: "+err.Error())
+		}
+	}
+	return out
+}
+
 // Warnings returns settings that are valid but probably mistakes, in a stable order.
 func (c *Config) Warnings() []string {
 	var out []string
@@ -115,6 +151,8 @@ func (c *Config) Warnings() []string {
 			out = append(out, path+".retention: "+s.Retention.String()+" is shorter than the 14d that a message can wait in an SQS queue: "+
 				"a copy that comes later runs again")
 		}
+		out = append(out, gapWarnings(path, s)...)
+		out = append(out, retryWarnings(path, s.Retry.Std().Or(record.MessageRetry()))...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Destinations)) {
 		d, path := c.Destinations[name], join("destinations", name)
@@ -124,11 +162,7 @@ func (c *Config) Warnings() []string {
 		if d.Webhook != "" && d.Secret == "" {
 			out = append(out, path+": has no secret: its requests are not signed")
 		}
-		if d.Secret != "" {
-			if _, err := d.Secret.Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
-				out = append(out, path+".secret: "+err.Error())
-			}
-		}
+		out = append(out, retryWarnings(path, d.Retry.Std().Or(record.EffectRetry()))...)
 	}
 	return out
 }

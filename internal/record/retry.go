@@ -18,15 +18,24 @@ type RetryPolicy struct {
 	For time.Duration
 }
 
-// MinTries is the minimum number of tries before a message becomes a dead letter, however old it is: after a long outage, a backlog is older than [RetryPolicy.For] when its first try begins.
+// MinTries is the minimum number of tries before a message becomes a dead letter, however old it
+// is: after a long outage, a backlog is older than [RetryPolicy.For] when its first try begins.
 const MinTries = 5
 
-// MaxPause is the longest pause between two tries: no queue hides a message for longer.
-const MaxPause = 12 * time.Hour
+// MaxPause is the longest pause between two tries: SQS hides a message for at most 12 hours from
+// when it was received.
+const MaxPause = 11 * time.Hour
+
+// MaxRetry is the longest time for which tries are repeated: SQS keeps a message for 14 days.
+const MaxRetry = 13 * 24 * time.Hour
+
+// MaxTries is the largest number of deliveries that a queue of SQS can allow before it moves a
+// message to its dead-letter queue.
+const MaxTries = 1000
 
 // LastChance is the age at which a failing message becomes a dead letter even if its failures were
 // seen by several processes: SQS deletes a message after 14 days without a word.
-const LastChance = 13 * 24 * time.Hour
+const LastChance = MaxRetry
 
 // MessageRetry returns the default policy for messages.
 func MessageRetry() RetryPolicy {

@@ -31,8 +31,8 @@ type Engine interface {
 // message are returned with it.
 type Decode func(*queue.Delivery) (record.Message, error)
 
-// Defer puts a message back on a queue for later, under its identity and with its deliveries
-// counted anew.
+// Defer puts messages back on a queue for later, under their identities. The queue counts their
+// deliveries from 1 again.
 type Defer func(ctx context.Context, messages []record.Message) error
 
 // Options are the function's settings. Zero fields take the defaults in their comments.
