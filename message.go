@@ -40,7 +40,7 @@ type Message struct {
 	// Body is at most [MaxBody] bytes. A handler must not change it.
 	Body []byte
 
-	// Accepted is when the front door or the queue accepted the message. Try is how often the queue
+	// Accepted is when the HTTP API or the queue accepted the message. Try is how often the queue
 	// has delivered it, 1 for the first time; it may be higher than the number of runs, because a
 	// message behind a failing one of its group is delivered with it and does not run. Both are set
 	// for handlers, and ignored in a message that is sent.

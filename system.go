@@ -173,7 +173,7 @@ func (s *System) Run(ctx context.Context) error {
 	return nil
 }
 
-// Handler returns the system's HTTP front door. Messages that it accepts are processed by
+// Handler returns the system's HTTP API. Messages that it accepts are processed by
 // [System.Run].
 func (s *System) Handler() (http.Handler, error) {
 	if _, err := s.start(); err != nil {

@@ -127,7 +127,7 @@ func rows(python, node []string, binary string) []client {
 	return append(out, ours(binary)...)
 }
 
-// ours returns the rows of the engine. Rows with effects, and with tokens issued by the front door,
+// ours returns the rows of the engine. Rows with effects, and with tokens issued by the HTTP API,
 // do more than the peers do, and have no aim.
 func ours(binary string) []client {
 	alone, batched, tenth := new(1.0), new(0.2), new(0.1)

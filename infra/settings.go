@@ -85,7 +85,7 @@ func checkReserved(reserved, perQueue int) error {
 	return nil
 }
 
-// APISettings configure the front door.
+// APISettings configure the HTTP API.
 type APISettings struct {
 	// Kind defaults to HTTP.
 	Kind APIKind

@@ -171,7 +171,7 @@ func (m *meter) measure(ctx context.Context, c Case, stream string) (Bill, error
 	}
 	messages := m.messages(c, stream)
 	if c.Admission == record.ByToken {
-		for _, message := range messages { // done by the front door, and not counted here
+		for _, message := range messages { // done by the HTTP API, and not counted here
 			if _, _, err := engine.Issue(ctx, message); err != nil {
 				return Bill{}, fmt.Errorf("issue token: %w", err)
 			}

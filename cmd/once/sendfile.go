@@ -133,7 +133,7 @@ func (a *app) progress(count int) *progressbar.ProgressBar {
 		progressbar.OptionSetWriter(a.err), progressbar.OptionSetVisibility(a.terminal), progressbar.OptionSetDescription("sending"),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
-		// with an interval, it would continue to draw for ever if the number is unknown
+		// with an interval, it would continue to draw forever if the number is unknown
 		progressbar.OptionSetSpinnerChangeInterval(0))
 }
 

@@ -56,7 +56,7 @@ type Admin interface {
 	DeadLetters(ctx context.Context, options DeadLettersOptions) ([]DeadLetter, error)
 	// Redrive puts dead letters back under their identities.
 	Redrive(ctx context.Context, options RedriveOptions) (RedriveInfo, error)
-	// Drop deletes dead letters for ever. It needs an ID or a Reason: see [DropOptions].
+	// Drop deletes dead letters forever. It needs an ID or a Reason: see [DropOptions].
 	Drop(ctx context.Context, options DropOptions) (DropInfo, error)
 	// Skip makes a pending effect a dead letter, so that the later effects of its group are sent. If
 	// the effect is not pending, it returns [ErrNotFound]. After another error the effect may be a

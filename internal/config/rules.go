@@ -70,7 +70,7 @@ func known(names []string) string {
 }
 
 // cycles reports each stream destination that closes a cycle, in which a message would be forwarded
-// for ever.
+// forever.
 func (p *reader) cycles(c *Config) {
 	done := map[string]bool{}
 	var walk func(stream string, way []string)

@@ -104,7 +104,7 @@ func TestAnAcknowledgementWaitsForTheReplyOfAMessageThatWasHeld(t *testing.T) {
 
 func TestHoldingIsAConditionalWrite(t *testing.T) {
 	// While 2 is about to be held, its predecessor is processed. Without the condition, 2 would be
-	// held for ever.
+	// held forever.
 	l := newLab(t)
 	w := l.worker(bySequence)
 	w.at = between("commit", func() { l.worker(bySequence).process(numbered("1")...) })

@@ -1,4 +1,4 @@
-// Package explore runs the real engine, functions and front door through every order of their
+// Package explore runs the real engine, functions and HTTP API through every order of their
 // steps, and every failure of each step, of small scenarios.
 //
 // The next step of a worker depends only on its input and on the answers to its calls. So a worker

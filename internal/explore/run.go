@@ -23,7 +23,7 @@ type kind uint8
 const (
 	processes kind = iota // the process function
 	publishes             // the publish function
-	serves                // the front door
+	serves                // the HTTP API
 	sweeps                // a sweep of a group
 	closes                // a sweep of its gaps
 	collects              // a sweep of staged objects
@@ -198,7 +198,7 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	return out
 }
 
-// serve handles a request with the real front door.
+// serve handles a request with the real HTTP API.
 func (w *world) serve(a *host, name string) *end {
 	r := w.scenario.Requests[name]
 	method, path, _ := strings.Cut(r.Do, " ")

@@ -115,7 +115,7 @@ type Message struct {
 	Rejected bool `yaml:"rejected"`
 	Refused  bool `yaml:"refused"`
 	Large    bool `yaml:"large"`
-	// Accepted says that the front door recorded the time of acceptance: the start.
+	// Accepted says that the HTTP API recorded the time of acceptance: the start.
 	Accepted bool `yaml:"accepted"`
 }
 

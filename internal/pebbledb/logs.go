@@ -16,7 +16,7 @@ import (
 //
 // An error at the write-ahead log, or in the background, ends the process with a message. Pebble
 // does so for most writes by itself. But it panics if it can't end a log or begin the next one, on
-// a full disk for example, and then a lock remains held for ever. While the database is being
+// a full disk for example, and then a lock remains held forever. While the database is being
 // opened, errors are returned.
 //
 // It also keeps the list of synced files up to date, see [syncedName].

@@ -10,7 +10,7 @@ import (
 type Group struct {
 	Key GroupKey
 	// Incarnation is set when the record is created, to Unix milliseconds. Incarnation and Version
-	// together identify one content of the record for ever, even if the record expires and its
+	// together identify one content of the record forever, even if the record expires and its
 	// versions start again. Incarnation is also the epoch under which downstream streams number the
 	// group's effects.
 	Incarnation uint64

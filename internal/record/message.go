@@ -23,8 +23,8 @@ const (
 
 // A Message is one logical message; it may be delivered many times.
 type Message struct {
-	// Principal is the sender, as authenticated by the front door. It scopes the identity. It is
-	// empty if the front door does not authenticate.
+	// Principal is the sender, as authenticated by the HTTP API. It scopes the identity. It is
+	// empty if the HTTP API does not authenticate.
 	Principal string
 	Stream    string
 	// ID is the sender's name for the message. If it is empty, which sequence admission allows, the
@@ -49,7 +49,7 @@ type Message struct {
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
 	Route string
-	// Accepted is when the front door accepted the message, or zero if that is unknown.
+	// Accepted is when the HTTP API accepted the message, or zero if that is unknown.
 	Accepted time.Time
 	// Try is how often the queue has delivered the message, this time included; 0 if no queue did.
 	// It is no part of the message: it is neither stored nor part of the fingerprint.
@@ -57,8 +57,8 @@ type Message struct {
 }
 
 // DefaultRetention is how long a done token is kept if the stream does not set a retention. It is
-// longer than the 14 days that a message can stay in a queue. It is the same for every front door,
-// because a copy sent through another one may still be in flight.
+// longer than the 14 days that a message can stay in a queue. It is the same for messages by HTTP
+// and by SQS, because a copy sent the other way may still be in flight.
 const DefaultRetention = 15 * 24 * time.Hour
 
 // An InvalidError names the field of a message that is wrong, and the rule for it.

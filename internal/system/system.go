@@ -26,7 +26,7 @@ type Backend interface {
 	// Run receives, processes, publishes and sweeps until the context ends, drains, and returns
 	// nil; if it can't go on, it returns another error.
 	Run(ctx context.Context) error
-	// Handler serves the HTTP front door.
+	// Handler serves the HTTP API.
 	Handler() http.Handler
 	// Tokens returns the store of the tokens of decorators and middleware.
 	Tokens() lease.Store

@@ -6,7 +6,7 @@
 //	emf.go       reports in CloudWatch's embedded metric format, as lines of the log
 //	meter.go     reports to an OpenTelemetry collector
 //	tracing.go   spans, and trace context in headers
-//	edges.go     decorators of handlers, destinations, queues and the front door
+//	edges.go     decorators of handlers, destinations, queues and the HTTP API
 //	invoke.go    the wrapper of each call of a function, which reports at the end in any case
 //	log.go       the log of a function
 //

@@ -15,7 +15,7 @@ import (
 // the request.
 const ownHeader = "Once-Header-"
 
-// HTTP makes a span for each request to the front door, and adds it to the headers of the request,
+// HTTP makes a span for each request to the HTTP API, and adds it to the headers of the request,
 // from which the message inherits it. A request without a trace begins one.
 //
 // The span has the route, but neither the path nor the query, because they contain keys.

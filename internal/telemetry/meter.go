@@ -79,7 +79,7 @@ func (m *meter) observe(e *record.Event) {
 	}
 }
 
-// tellAges reports the greatest ages and resets them, so that an old age is not reported for ever.
+// tellAges reports the greatest ages and resets them, so that an old age is not reported forever.
 func (m *meter) tellAges(name string, o metric.Float64Observer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,7 +16,7 @@
 //
 // To alone and one-group may be added -effects, for a handler that sends a message of some 30
 // bytes, which is published after each batch; and before that to alone -issued, for tokens that are
-// written ahead of their messages, as the front door does.
+// written ahead of their messages, as the HTTP API does.
 package main
 
 import (

@@ -26,7 +26,7 @@ const (
 )
 
 // inlineReply is how large a reply in its token's item may be, in encoded bytes. A larger one has
-// its own item. A failed condition on the token, as every duplicate at the front door causes, then
+// its own item. A failed condition on the token, as every duplicate at the HTTP API causes, then
 // costs only the size of the token's item.
 const inlineReply = 1 << 10
 

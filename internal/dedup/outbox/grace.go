@@ -15,7 +15,7 @@ const (
 
 // WithGrace returns a context that outlives ctx by 1.5 s, for writing down the results of sends. A
 // send that is not recorded is repeated; if sending takes longer than ctx lasts, it would be
-// repeated for ever.
+// repeated forever.
 func WithGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	switch {

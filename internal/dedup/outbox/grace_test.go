@@ -41,7 +41,7 @@ func TestWithGraceOutlivesItsParent(t *testing.T) {
 		cancel()
 		for name, c := range map[string]struct {
 			ctx  context.Context
-			more time.Duration // 0: for ever
+			more time.Duration // 0: forever
 		}{
 			"one that ends in a second": {ending, 2500 * time.Millisecond}, "one that is over for long": {over, 100 * time.Millisecond}, "one that does not end": {live, 0},
 			"one that was cancelled": {cancelled, 1500 * time.Millisecond}, "one that nobody ends": {context.Background(), 0},

@@ -15,7 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Engine lists the methods of the engine that the front door calls; *dedup.Engine is one.
+// Engine lists the methods of the engine that the HTTP API calls; *dedup.Engine is one.
 type Engine interface {
 	Stream(name string) (record.Stream, bool)
 	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)

@@ -109,7 +109,7 @@ func admissible(stream record.Stream, m *record.Message) error {
 	return nil
 }
 
-// complete reads the body and sets the fields that the front door itself knows.
+// complete reads the body and sets the fields that the HTTP API itself knows.
 func (s *server) complete(w http.ResponseWriter, r *http.Request, m *record.Message) error {
 	var err error
 	if m.Body, err = readBody(w, r); err != nil {

@@ -68,7 +68,7 @@ func headerV1(e events.APIGatewayProxyRequest) http.Header {
 }
 
 // canonical returns headers as net/http does. If names differ in case only, they are one header,
-// and all of their values count: otherwise the order of a map would choose one; the front door
+// and all of their values count: otherwise the order of a map would choose one; the HTTP API
 // refuses a header with two values if it allows only one.
 func canonical(sent map[string][]string) http.Header {
 	header := make(http.Header, len(sent)+1)

@@ -22,7 +22,7 @@ var ErrClosed = errors.New("queue is closed")
 type Options struct {
 	// DeadLetter receives messages that were received MaxReceives times and not deleted. It is a
 	// queue in the same database, first-in-first-out if this queue is. If it is nil, such messages
-	// stay here for ever.
+	// stay here forever.
 	DeadLetter *Queue
 	// MaxReceives is required with DeadLetter.
 	MaxReceives int

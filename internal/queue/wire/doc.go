@@ -22,7 +22,7 @@
 //
 // # Trust
 //
-// Every sender may set the attributes that describe its own message. The facts that the front door
+// Every sender may set the attributes that describe its own message. The facts that the HTTP API
 // establishes (principal, route, acceptance) are accepted only from a trusted SenderId, which SQS
 // authenticates: otherwise any sender with access to the queue could use another principal's
 // identity.

@@ -9,7 +9,7 @@ import (
 	system "github.com/effectively-once/once/internal/system/function"
 )
 
-// Drop has the functions delete dead letters for ever, each those of its own dead-letter queues, as
+// Drop has the functions delete dead letters forever, each those of its own dead-letter queues, as
 // Redrive has them put dead letters back. After an error, repeating it goes on.
 func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo, error) {
 	info := admin.DropInfo{Letters: []admin.DeadLetter{}}

@@ -71,6 +71,6 @@ func (s *Stack) trusted(ctx context.Context) ([]string, error) {
 	}
 	return nil, &SetupError{
 		fmt.Sprintf("no function of stack %s has %s", s.Name, system.EnvTrustedSenders),
-		"without it nobody can tell what a dead letter says of itself from what the front door found out: deploy the stack again", nil,
+		"without it, claims in a dead letter can't be distinguished from facts that the API recorded: deploy the stack again", nil,
 	}
 }

@@ -21,7 +21,7 @@ const patience = 4
 var ErrTooMany = errors.New("too many other dead letters come before the selected ones: redrive or drop the others first")
 
 // Redrive has the functions put dead letters back under their identities: SQS records the functions
-// as senders, which are trusted as the front door is, so that a message keeps any principal. Each
+// as senders, which are trusted as the HTTP API is, so that a message keeps any principal. Each
 // function serves its own dead-letter queues, some dead letters by each call, until it has looked
 // at all that were there at the beginning. If a message is refused again meanwhile, it stays. If
 // Redrive fails in the middle, the letters put back so far stay put back, and repeating it goes on.

@@ -30,7 +30,7 @@ const (
 	Standard QueueKind = "standard"
 )
 
-// A QueueSender puts messages on an ingress queue, without the front door: a duplicate is
+// A QueueSender puts messages on an ingress queue, without the HTTP API: a duplicate is
 // recognized only behind the queue. It may be used concurrently.
 type QueueSender struct {
 	queue   queue.Queue

@@ -133,7 +133,7 @@ type System struct {
 	mu       sync.Mutex
 	ready    bool
 	draining chan struct{}  // closed when Run begins to end
-	requests sync.WaitGroup // under way at the front door
+	requests sync.WaitGroup // under way at the HTTP API
 }
 
 var _ system.Backend = (*System)(nil)

@@ -72,7 +72,7 @@ func (q *queues) behindWrites() pipeline.Ports {
 	}
 }
 
-// durable are the ports of the front door, which answers when a message is sent, and of the
+// durable are the ports of the HTTP API, which answers when a message is sent, and of the
 // redrive, which then removes the dead letter.
 func (q *queues) durable() pipeline.Ports {
 	return pipeline.Ports{

@@ -89,7 +89,7 @@ func (s *System) redriveQueue(ctx context.Context, q *pebblequeue.Queue, o deadl
 	return err
 }
 
-// Drop deletes dead letters for ever.
+// Drop deletes dead letters forever.
 func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo, error) {
 	info := admin.DropInfo{Letters: []admin.DeadLetter{}}
 	if err := o.Validate(); err != nil {

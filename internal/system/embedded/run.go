@@ -122,8 +122,8 @@ func (s *System) poller(q *pebblequeue.Queue, handle queue.Handler) *poller {
 	return &poller{queue: q, handle: handle, log: s.options.Log, wrote: func() { s.dirty.Store(true) }}
 }
 
-// trusting decodes deliveries with the system's own parts as trusted senders. No front door lets a
-// client send under their name.
+// trusting decodes deliveries with the system's own parts as trusted senders. Neither the HTTP API
+// nor the SQS endpoint lets a client send under their name.
 func trusting() wire.Defaults { return wire.Defaults{Trusted: []string{wire.Sender}} }
 
 // serve listens until the context ends.

@@ -104,7 +104,7 @@ func (s *System) logGroup(ctx context.Context, level slog.Level, text string, ke
 
 // look notes a group as it is now: if a commit failed, the watch may expect too much, and if a
 // clear overtook the answer of its commit, the watch may have missed it. Without a look, such a
-// group would be due for ever.
+// group would be due forever.
 func (s *System) look(ctx context.Context, key record.GroupKey) error {
 	groups, _, err := s.store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {

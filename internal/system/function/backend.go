@@ -72,7 +72,7 @@ func (b *Backend) Run(ctx context.Context) error {
 	return errors.New("serve function: the Lambda runtime has ended")
 }
 
-// Handler serves the HTTP front door. See [system.Backend].
+// Handler serves the HTTP API. See [system.Backend].
 func (b *Backend) Handler() http.Handler { return b.front.frontDoor() }
 
 // Tokens returns the store of the tokens of decorators and middleware.

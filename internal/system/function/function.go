@@ -161,7 +161,7 @@ func (s *System) orTask(handle queue.Handler) Handler {
 	}
 }
 
-// Start opens the system of the environment and serves the events of one function, for ever. If it
+// Start opens the system of the environment and serves the events of one function, forever. If it
 // can't start, it logs the error, and reports it to Lambda as the failure of the start.
 func Start(function Function) {
 	log := NewLog()

@@ -63,7 +63,7 @@ const (
 )
 
 // deadQueues returns the dead-letter queues that a function redrives. The queues of messages belong
-// to the function whose role the ingress queues trust, as they trust the front door's.
+// to the function whose role the ingress queues trust, as they trust the HTTP API's.
 func (s *System) deadQueues() map[string]string {
 	switch s.function {
 	case Process:

@@ -14,7 +14,7 @@ type Watch interface {
 	Queues(record.Queues) record.Queues
 	Handler(record.Handler) record.Handler
 	Sender(name, kind string, s record.Sender) record.Sender
-	// HTTP wraps the front door.
+	// HTTP wraps the HTTP API.
 	HTTP(http.Handler) http.Handler
 }
 
