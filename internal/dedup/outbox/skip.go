@@ -13,8 +13,8 @@ import (
 // ErrNotPending says that no effect with a number is pending: it was sent, or there never was one.
 var ErrNotPending = errors.New("no such effect is pending")
 
-// ErrSkipBlob says that an effect can't be skipped because it is a blob.
-var ErrSkipBlob = errors.New("a blob can't be skipped: it has no destination")
+// errSkipBlob says that an effect can't be skipped because it is a blob.
+var errSkipBlob = errors.New("a blob can't be skipped: it has no destination")
 
 // skipTime is the delay of the trigger after a skip. With a delay, the trigger does not wait behind
 // the one that failed, which may be hidden for long.
@@ -22,7 +22,7 @@ const skipTime = time.Second
 
 // Skip makes a pending effect of a group a dead letter for each destination that it was not sent to
 // yet, and asks for publishing of the effects behind it. It returns these destinations, or
-// [ErrNotPending] or [ErrSkipBlob].
+// [ErrNotPending]. A blob can't be skipped.
 //
 // A publisher may send the effect at the same time: then it is sent and a dead letter. After an error
 // the effect may be a dead letter and pending; Skip may be repeated, which may make a second letter.
@@ -37,7 +37,7 @@ func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64
 		return nil, ErrNotPending
 	}
 	if entry.Effects[i].Blob != nil {
-		return nil, ErrSkipBlob
+		return nil, errSkipBlob
 	}
 	pub := &publication{group: g}
 	var letters []record.Refused

@@ -54,7 +54,7 @@
 // first line, and has a length up to which that database was synced. Bytes after the committed
 // length are truncated only if this file shows that a crash of this database left them. If another
 // database wrote to the file, if this one is an older copy of itself, or if the file .NAME.owner is
-// missing or damaged, Open returns an [AheadError].
+// missing or damaged, Open returns an error that says what to do.
 //
 // # Limits
 //

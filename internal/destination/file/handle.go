@@ -36,14 +36,14 @@ func openFile(path string, flag int) (handle, error) {
 	return f, nil
 }
 
-// A ShortError says that a file lost committed lines. Only a person can decide what to do.
-type ShortError struct {
+// A shortError says that a file lost committed lines. Only a person can decide what to do.
+type shortError struct {
 	Path      string
 	Size      int64 // in bytes
 	Committed int64 // in bytes
 }
 
-func (e *ShortError) Error() string {
+func (e *shortError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, but %d were committed: somebody cut it; put the lost lines back, "+
 		"or move the file away to begin a new one", e.Path, e.Size, e.Committed)
 }
@@ -227,7 +227,7 @@ func (s *Sender) cut(f handle) error {
 	case !info.Mode().IsRegular():
 		return s.irregular()
 	case info.Size() < s.length:
-		return &ShortError{Path: s.path, Size: info.Size(), Committed: s.length}
+		return &shortError{Path: s.path, Size: info.Size(), Committed: s.length}
 	case info.Size() > s.length:
 		return f.Truncate(s.length)
 	}

@@ -18,12 +18,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// ErrInUse says that another process has the file open as a destination.
-var ErrInUse = errors.New("file is in use by another process")
+// errInUse says that another process has the file open as a destination.
+var errInUse = errors.New("file is in use by another process")
 
-// An AheadError says that a file has bytes beyond the committed length that this database did not
+// An aheadError says that a file has bytes beyond the committed length that this database did not
 // leave there by a crash. They may be delivered lines, so they are not cut off.
-type AheadError struct {
+type aheadError struct {
 	Path      string
 	Size      int64 // in bytes
 	Committed int64 // in bytes
@@ -31,7 +31,7 @@ type AheadError struct {
 	Why string
 }
 
-func (e *AheadError) Error() string {
+func (e *aheadError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and this data folder committed %d: %s. The lines after that may have been delivered, so they stay. "+
 		"If the data folder is an older copy, put the newest one back; if two data folders have this file, give each a file of its own. Otherwise move the file away to begin "+
 		"a new one, or start with --accept-loss (AcceptLoss in Go) to append after its lines", e.Path, e.Size, e.Committed, e.Why)
@@ -72,7 +72,7 @@ func (s *Sender) own(f handle, length int64) (int64, error) {
 	case size <= length:
 		return length, s.sign()
 	case !s.options.AcceptLoss:
-		return 0, &AheadError{Path: s.path, Size: size, Committed: length, Why: why}
+		return 0, &aheadError{Path: s.path, Size: size, Committed: length, Why: why}
 	default:
 		s.options.Log.Error("loss accepted: a file keeps lines that its data folder does not know",
 			slog.String("path", s.path), slog.Int64("bytes", size), slog.Int64("committed_bytes", length), slog.String("why", why))

@@ -53,7 +53,7 @@ func TestLinesOfAnotherDataFolderAreNotCutOff(t *testing.T) {
 	if err := errors.Join(first.run(path, Options{}, "a"), first.run(path, Options{}, "b"), second.run(path, Options{}, "c")); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.run(path, Options{}, "d"); !errors.As(err, new(*AheadError)) {
+	if err := first.run(path, Options{}, "d"); !errors.As(err, new(*aheadError)) {
 		t.Errorf("the first folder again: %v", err)
 	}
 	content, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func TestAFileHasOneWriterAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close() //nolint:errcheck // nothing to lose
-	if _, err := Open(db, b.path, Options{}); !errors.Is(err, ErrInUse) {
+	if _, err := Open(db, b.path, Options{}); !errors.Is(err, errInUse) {
 		t.Errorf("open: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestASignatureThatIsMissingOrDamagedIsWrittenAgainIfThereIsNothingToCutOff(
 		if err := second.run(path, Options{}, "c"); err != nil {
 			t.Fatal(err)
 		}
-		if err := first.run(path, Options{}); !errors.As(err, new(*AheadError)) {
+		if err := first.run(path, Options{}); !errors.As(err, new(*aheadError)) {
 			t.Errorf("the signature was not written again: %v", err)
 		}
 		content, err := os.ReadFile(path)
@@ -126,7 +126,7 @@ func TestDeliveredLinesAreNotCutOffByAnOlderCopyOfTheDataFolder(t *testing.T) {
 	b.want(whole)
 	for i := range b.copies {
 		err := b.older(i)
-		var ahead *AheadError
+		var ahead *aheadError
 		if !errors.As(err, &ahead) || ahead.Size != int64(len(whole)) || ahead.Committed >= ahead.Size {
 			t.Fatalf("copy %d: %v", i, err)
 		}
@@ -150,7 +150,7 @@ func TestACopyMadeShortlyBeforeTheEndCutsNoDeliveredLine(t *testing.T) {
 	b.copy()
 	b.send("b")
 	b.stop(false)
-	if err := b.older(0); !errors.As(err, new(*AheadError)) {
+	if err := b.older(0); !errors.As(err, new(*aheadError)) {
 		t.Errorf("got %v", err)
 	}
 	b.want(line("a") + line("b"))

@@ -15,8 +15,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// ErrClosed says that a sender was used after Close.
-var ErrClosed = errors.New("file destination is closed")
+// errClosed says that a sender was used after Close.
+var errClosed = errors.New("file destination is closed")
 
 // Options configure a sender. Zero fields take the defaults in their comments.
 type Options struct {
@@ -29,7 +29,7 @@ type Options struct {
 	// Log receives warnings about files that disappeared, and corrupt marks. Defaults to discarding
 	// them.
 	Log *slog.Logger
-	// AcceptLoss keeps lines that this database does not know, in place of an [*AheadError], and
+	// AcceptLoss keeps lines that this database does not know, in place of an error, and
 	// appends after them.
 	AcceptLoss bool
 
@@ -80,9 +80,8 @@ var _ record.Sender = (*Sender)(nil)
 
 // Open opens or creates the file and its folders, and truncates the part that a crash left after
 // the committed length. If the file is missing although lines were written to it, it begins anew;
-// if it is shorter than its committed length, Open returns a [*ShortError]; if it has lines that the
-// database has lost, or never knew, an [*AheadError]. The database must stay open until Close has
-// returned.
+// if it is shorter than its committed length, or has lines that the database has lost or never knew,
+// Open returns an error that says what to do. The database must stay open until Close has returned.
 func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *Sender) submit(r *request) error {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
-		return ErrClosed
+		return errClosed
 	}
 	s.waiting = append(s.waiting, r)
 	s.mu.Unlock()

@@ -211,7 +211,7 @@ func TestATruncatedFileIsAnErrorThatNamesTheRemedy(t *testing.T) {
 	if err := os.Truncate(b.path, 3); err != nil {
 		t.Fatal(err)
 	}
-	var short *ShortError
+	var short *shortError
 	if errs := s.Send(t.Context(), []record.Delivery{named("a/2")}); !errors.As(errs[0], &short) {
 		t.Errorf("got %v", errs[0])
 	}
@@ -363,7 +363,7 @@ func TestAClosedSenderRefuses(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.close(s)
-	if errs := s.Send(t.Context(), []record.Delivery{named("x"), named("y")}); len(errs) != 2 || !errors.Is(errs[1], ErrClosed) {
+	if errs := s.Send(t.Context(), []record.Delivery{named("x"), named("y")}); len(errs) != 2 || !errors.Is(errs[1], errClosed) {
 		t.Errorf("got %v", errs)
 	}
 }
