@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -12,12 +13,26 @@ import (
 	"testing"
 )
 
-// TestTheBinaryExitsAsDocumented builds the command and runs it as a script does.
-func TestTheBinaryExitsAsDocumented(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "once")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+// asCommand is set in the environment of a test binary that is to run as the command.
+const asCommand = "ONCE_TEST_AS_COMMAND=1"
+
+func TestMain(m *testing.M) {
+	name, value, _ := strings.Cut(asCommand, "=")
+	if os.Getenv(name) == value {
+		main()
 	}
+	os.Exit(m.Run())
+}
+
+// command returns the command with its arguments, in a process of its own.
+func command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand)
+	return cmd
+}
+
+// TestTheBinaryExitsAsDocumented runs the command as a script does.
+func TestTheBinaryExitsAsDocumented(t *testing.T) {
 	files, err := filepath.Abs("testdata/files")
 	if err != nil {
 		t.Fatal(err)
@@ -26,8 +41,8 @@ func TestTheBinaryExitsAsDocumented(t *testing.T) {
 	defer server.Close()
 	dir := t.TempDir()
 	run := func(args ...string) (int, string) {
-		cmd := exec.CommandContext(t.Context(), binary, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "ONCE_URL="+server.URL)
+		cmd := command(t.Context(), args...)
+		cmd.Dir, cmd.Env = dir, append(cmd.Env, "ONCE_URL="+server.URL)
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
@@ -59,11 +74,11 @@ func TestTheBinaryExitsAsDocumented(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no credentials", func(t *testing.T) { withoutCredentials(t, binary, files) })
-	t.Run("an interrupt", func(t *testing.T) { interrupted(t, binary, files) })
+	t.Run("no credentials", func(t *testing.T) { withoutCredentials(t, files) })
+	t.Run("an interrupt", func(t *testing.T) { interrupted(t, files) })
 }
 
-func interrupted(t *testing.T, binary, files string) {
+func interrupted(t *testing.T, files string) {
 	t.Helper()
 	started := make(chan *os.Process, 1)
 	var tries atomic.Int32
@@ -82,7 +97,7 @@ func interrupted(t *testing.T, binary, files string) {
 	}}
 	server := httptest.NewServer(f)
 	defer server.Close()
-	cmd := exec.CommandContext(t.Context(), binary, "send", "orders", "--file", files+"/good.jsonl", "--concurrency", "1", "--url", server.URL)
+	cmd := command(t.Context(), "send", "orders", "--file", files+"/good.jsonl", "--concurrency", "1", "--url", server.URL)
 	var out strings.Builder
 	cmd.Stdout = &out
 	if err := cmd.Start(); err != nil {
@@ -100,12 +115,12 @@ func interrupted(t *testing.T, binary, files string) {
 
 // withoutCredentials asks a machine's metadata for credentials, as the last resort, and is refused:
 // the SDK's own message about that is part of the one error.
-func withoutCredentials(t *testing.T, binary, files string) {
+func withoutCredentials(t *testing.T, files string) {
 	t.Helper()
 	metadata := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
 	defer metadata.Close()
-	cmd := exec.CommandContext(t.Context(), binary, "check", "--stack", "Once", "--config", files+"/shop.yaml")
-	cmd.Env = []string{"HOME=" + t.TempDir(), "AWS_REGION=us-east-1", "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata.URL}
+	cmd := command(t.Context(), "check", "--stack", "Once", "--config", files+"/shop.yaml")
+	cmd.Env = []string{asCommand, "HOME=" + t.TempDir(), "AWS_REGION=us-east-1", "AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata.URL}
 	out, _ := cmd.CombinedOutput() // the exit code has the result
 	if code := cmd.ProcessState.ExitCode(); code != exitUsage || !strings.HasPrefix(string(out), "once: there are no AWS credentials") || strings.Count(string(out), "\n") != 1 {
 		t.Errorf("exit %d: %s", code, out)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -73,13 +72,9 @@ func (o *output) await(t *testing.T, pattern string) []string {
 }
 
 func TestDevOnATerminalShowsEachMessageAndDrainsWhenTheTerminalIsClosed(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "once")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	user, program := openTerminal(t)
 	dir := t.TempDir()
-	server := exec.CommandContext(t.Context(), binary, "dev", "--listen", "127.0.0.1:0")
+	server := command(t.Context(), "dev", "--listen", "127.0.0.1:0")
 	server.Dir, server.Stdout, server.Stderr = dir, program, program
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -97,7 +92,7 @@ func TestDevOnATerminalShowsEachMessageAndDrainsWhenTheTerminalIsClosed(t *testi
 	}()
 	url := shown.await(t, `once is ready at (\S+)`)[1]
 	send := func(ctx context.Context) {
-		out, err := exec.CommandContext(ctx, binary, "send", "messages", "1", "--key", "order-1", "--group", "customer-7", "--url", url).CombinedOutput()
+		out, err := command(ctx, "send", "messages", "1", "--key", "order-1", "--group", "customer-7", "--url", url).CombinedOutput()
 		if err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
