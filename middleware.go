@@ -41,7 +41,7 @@ type MiddlewareConfig struct {
 	// 408, 425 and 429, which ask the client to retry.
 	Remember func(status int) bool
 	// Wait is how long a request waits while another one with its key is running, before it
-	// receives a 409. Defaults to 0: it does not wait.
+	// receives a 409. Defaults to 5 seconds. If it is negative, the request does not wait.
 	Wait time.Duration
 	// Retention is how long a reply is kept. Defaults to 24 hours.
 	Retention time.Duration
@@ -58,6 +58,9 @@ func (c MiddlewareConfig) withDefaults() MiddlewareConfig {
 	}
 	if c.Principal == nil {
 		c.Principal = func(*http.Request) string { return "" }
+	}
+	if c.Wait == 0 {
+		c.Wait = 5 * time.Second
 	}
 	if c.MaxRequest <= 0 {
 		c.MaxRequest = 1 << 20

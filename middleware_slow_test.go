@@ -43,7 +43,7 @@ func (w *slow) start(ctx context.Context) <-chan *httptest.ResponseRecorder {
 func (w *slow) post() *httptest.ResponseRecorder { return serve(w.h, post("k", "")) }
 
 func TestTheSecondOfTwoConcurrentRequestsGetsRetryAfterOneSecond(t *testing.T) {
-	slowly(t, once.MiddlewareConfig{}, func(w *slow) {
+	slowly(t, once.MiddlewareConfig{Wait: -1}, func(w *slow) {
 		first := w.start(w.t.Context())
 		busy := w.post()
 		if busy.Header().Get("Retry-After") != "1" {
@@ -72,10 +72,11 @@ func TestTheSecondOfTwoConcurrentRequestsMayWait(t *testing.T) {
 }
 
 func TestWaitingEnds(t *testing.T) {
-	for name, c := range map[string]struct{ wait, client time.Duration }{
-		"by the limit":             {3 * time.Second, time.Hour},
-		"when the client has gone": {time.Hour, 3 * time.Second},
-		"when nobody was to wait":  {0, time.Hour},
+	for name, c := range map[string]struct{ wait, client, want time.Duration }{
+		"by the limit":             {3 * time.Second, time.Hour, 3 * time.Second},
+		"by the default":           {0, time.Hour, 5 * time.Second},
+		"when the client has gone": {time.Hour, 3 * time.Second, 3 * time.Second},
+		"when nobody was to wait":  {-1, time.Hour, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			slowly(t, once.MiddlewareConfig{Wait: c.wait}, func(w *slow) {
@@ -84,7 +85,7 @@ func TestWaitingEnds(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				wantProblem(w.t, serve(w.h, post("k", "").WithContext(ctx)), http.StatusConflict, "leased")
-				if waited := time.Since(start); waited > min(c.wait, c.client) {
+				if waited := time.Since(start); waited != c.want {
 					w.t.Errorf("waited %v", waited)
 				}
 				<-first

@@ -46,7 +46,11 @@ func (m *Message) LogAttrs(keys bool) []slog.Attr {
 // LogAttrs returns what every log line about the group has: its stream and the hash of its name,
 // and, if keys is true, the name itself.
 func (k GroupKey) LogAttrs(keys bool) []slog.Attr {
-	attrs := []slog.Attr{slog.String("stream", k.Stream), slog.String("group", k.String())}
+	stream := k.Stream
+	if len(stream) > MaxStreamName { // of an invalid message
+		stream = printable(stream, MaxStreamName)
+	}
+	attrs := []slog.Attr{slog.String("stream", stream), slog.String("group", k.String())}
 	if keys {
 		attrs = append(attrs, slog.String("group_key", k.Group))
 	}

@@ -69,19 +69,23 @@ const maxRejectText = 500
 // characters escaped as in Go.
 func RejectText(detail string) string { return printable(detail, maxRejectText) }
 
-// printable returns a text of at most so many bytes, with control characters escaped as in Go.
+// printable returns a text of at most so many bytes, with control characters escaped as in Go. If it
+// is longer, it is cut between two characters and ends with "…".
 func printable(text string, most int) string {
 	var out strings.Builder
+	fits := 0 // the length after which the ellipsis still fits
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
 		text := string(r)
 		if unicode.IsControl(r) {
 			text = strings.Trim(strconv.QuoteRune(r), "'")
 		}
-		if out.Len()+len(text) > most-len("…") {
-			out.WriteString("…")
-			break
+		if out.Len()+len(text) > most {
+			return out.String()[:fits] + "…"
 		}
 		out.WriteString(text)
+		if out.Len() <= most-len("…") {
+			fits = out.Len()
+		}
 	}
 	return out.String()
 }

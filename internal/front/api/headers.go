@@ -38,6 +38,8 @@ func readHeaders(h http.Header, m *record.Message) error {
 			if err := readOwn(strings.TrimPrefix(name, headerOwn), values, m); err != nil {
 				return err
 			}
+		case strings.HasPrefix(name, "Once_"): // some clients and proxies change dashes
+			return malformed(name, "has an underscore in place of a dash")
 		case strings.HasPrefix(name, oncePrefix):
 			if err := readOnce(name, values, m); err != nil {
 				return err

@@ -90,6 +90,7 @@ func TestAWrongRequestIsAnsweredWithItsProblem(t *testing.T) {
 		{"a tab in a string", "POST", orders, []string{"Idempotency-Key: \"a\tb\""}, problem.MalformedKey},
 		{"a malformed key on a numbered stream", "POST", chat, append(numbered, `Idempotency-Key: "`), problem.MalformedKey},
 		{"an unknown header of ours", "POST", orders, []string{"Idempotency-Key: a", "Once-Gruop: g"}, problem.MalformedRequest},
+		{"a header of ours with an underscore", "POST", orders, []string{"Idempotency-Key: a", "Once_Group: g"}, problem.MalformedRequest},
 		{"a principal from outside", "POST", orders, []string{"Idempotency-Key: a", "Once-Principal: root"}, problem.MalformedRequest},
 		{"two groups", "POST", orders, []string{"Idempotency-Key: a", "Once-Group: g", "Once-Group: h"}, problem.MalformedRequest},
 		{"an empty group", "POST", orders, []string{"Idempotency-Key: a", "Once-Group: "}, problem.MalformedRequest},

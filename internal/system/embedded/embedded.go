@@ -9,6 +9,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,8 @@ type Options struct {
 
 	// fs is the file system of the database. Defaults to the disk. Tests cut its power.
 	fs vfs.FS
+	// expireEvery is the time between two deletions of expired records. Defaults to [expireEvery].
+	expireEvery time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -95,6 +98,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.expireEvery = cmp.Or(o.expireEvery, expireEvery)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -127,6 +131,9 @@ type System struct {
 	files    []*file.Sender
 	stdout   *file.Stdout
 	handler  http.Handler
+
+	tokens     sync.Once // at the first call of Tokens
+	stopTokens func()    // ends expireTokens
 
 	dirty atomic.Bool // something was written without waiting for the disk
 
@@ -234,14 +241,37 @@ func configured(c *config.Config, declared []system.Stream) error {
 	return nil
 }
 
-// Handler serves HTTP and the sending part of the SQS JSON protocol.
+// Handler serves HTTP and the sending part of the SQS JSON protocol. It is not guarded: only the
+// listener of Run refuses requests from other origins and to other host names.
 func (s *System) Handler() http.Handler { return s.handler }
 
-// Tokens returns the store of the tokens of decorators and middleware.
-func (s *System) Tokens() lease.Store { return s.store }
+// Tokens returns the store of the tokens of decorators and middleware. From then on, expired records
+// are deleted until Close, also if Run is never called.
+func (s *System) Tokens() lease.Store {
+	s.tokens.Do(func() {
+		if s.options.ReadOnly {
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			s.expireTokens(ctx)
+		}()
+		s.stopTokens = func() {
+			cancel()
+			<-done
+		}
+	})
+	return s.store
+}
 
 // Close releases the data folder. Run must have returned.
 func (s *System) Close() error {
+	s.tokens.Do(func() {}) // none from now on
+	if s.stopTokens != nil {
+		s.stopTokens()
+	}
 	var errs []error
 	for _, f := range s.files {
 		errs = append(errs, f.Close())

@@ -18,7 +18,9 @@ import (
 func guarded(next http.Handler, allowed []string) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		problem.New(problem.Forbidden, "The request comes from a page of another origin.").Write(w, "")
+		detail := "The request comes from a web page of another origin, which may not call this server. Send it from a program, " +
+			"or serve the page and this server under one origin by a proxy, and allow its host name: once dev --allow-host NAME"
+		problem.New(problem.Forbidden, detail).Write(w, "")
 	}))
 	same := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -114,17 +114,40 @@ func (s *System) look(ctx context.Context, key record.GroupKey) error {
 	return nil
 }
 
-// expire deletes expired data: records, marks of file destinations, stray blobs.
-func (s *System) expire(ctx context.Context) (records, blobs int, err error) {
+// expireTokens deletes expired records from time to time, until the context ends. Run does so too:
+// this is for programs that use tokens only, and don't call it.
+func (s *System) expireTokens(ctx context.Context) {
+	tick := time.NewTicker(s.options.expireEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if _, err := s.expireRecords(ctx); err != nil && ctx.Err() == nil {
+			s.options.Log.Error("expired records not deleted", "error", err)
+		}
+	}
+}
+
+func (s *System) expireRecords(ctx context.Context) (records int, err error) {
 	for {
 		n, err := s.store.Expire(ctx, expireBatch)
 		records += n
 		if err != nil {
-			return records, 0, fmt.Errorf("delete expired records: %w", err)
+			return records, fmt.Errorf("delete expired records: %w", err)
 		}
 		if n < expireBatch {
-			break
+			return records, nil
 		}
+	}
+}
+
+// expire deletes expired data: records, marks of file destinations, stray blobs.
+func (s *System) expire(ctx context.Context) (records, blobs int, err error) {
+	if records, err = s.expireRecords(ctx); err != nil {
+		return records, 0, err
 	}
 	for _, f := range s.files {
 		if _, err := f.Expire(ctx, expireBatch); err != nil {
