@@ -14,7 +14,8 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// An API is the HTTP API of a stack: all its paths go to the ingest function, which defines the routes.
+// An API is the HTTP API of a stack: all its paths go to the ingest function, which defines the
+// routes.
 type API struct {
 	// URL is the address, including the stage if there is one.
 	URL *string

@@ -102,7 +102,7 @@ func (s *score) take(action, output string, elapsed float64) (wrong string) {
 }
 
 // printScores prints a table of the scores. Its last line counts the packages without a result, so
-// that they are not taken for tested.
+// that they do not count as tested.
 func printScores(scores []*score) {
 	slices.SortFunc(scores, func(a, b *score) int { return strings.Compare(a.of, b.of) })
 	fmt.Printf("  %-32s %10s %15s %21s %8s\n", "package", "conditions", "found by a test", "survive for a reason", "time")

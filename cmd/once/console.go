@@ -12,7 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A console is a log for somebody who watches a terminal: it prints one short line for each message
+// A console is a log for a person at a terminal: it prints one short line for each message
 // that is done or fails, with its key, and passes all other lines on.
 type console struct {
 	rest   slog.Handler

@@ -254,7 +254,7 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	}
 	receipt, err := c.Send(ctx, m)
 	if errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
-		err = o.nobody(err)
+		err = o.unsent(err)
 	}
 	if err != nil {
 		if m.Key == "" {
@@ -265,8 +265,8 @@ func (a *app) sendOne(ctx context.Context, c sender, args []string, o *sending) 
 	return a.printReceipt(receipt, o.json)
 }
 
-// nobody tells how to start the server that does not listen.
-func (o *sending) nobody(err error) error {
+// unsent returns an error that says how to start the server, if nothing listens at the address.
+func (o *sending) unsent(err error) error {
 	if open, ok := errors.AsType[*client.UnacknowledgedError](err); !ok || !open.Unsent {
 		return err
 	}

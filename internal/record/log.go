@@ -28,8 +28,8 @@ const (
 )
 
 // Hash returns the short form of the message's identity for logs: the first 12 hexadecimal digits
-// of the SHA-256 over stream, principal and identity. People can compute it from a key, and nobody
-// can compute the key from it.
+// of the SHA-256 over stream, principal and identity. It can be computed from a key, but the key
+// can't be computed from it.
 func (m *Message) Hash() string { return NewTokenKey(m.Principal, m.Stream, m.Identity()).Short() }
 
 // LogAttrs returns what every log line about the message has: its stream and the hashes of its

@@ -38,7 +38,8 @@ type Sender interface {
 	Send(ctx context.Context, deliveries []Delivery) []error
 }
 
-// A Delivery is one effect to be sent to one destination.
+// A Delivery is one effect to be sent to one destination. It goes out; a message that comes in from
+// a queue is a queue.Delivery.
 type Delivery struct {
 	// Identity is stream/group/number, or stream/id for a message without a group record. It is the
 	// same for every copy.

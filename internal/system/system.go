@@ -24,7 +24,7 @@ type Backend interface {
 	// error if a stream can't work, for example if a destination does not exist.
 	Start(streams []Stream) (Engine, error)
 	// Run receives, processes, publishes and sweeps until the context ends, drains, and returns
-	// nil; if it can't go on, it returns another error.
+	// nil; if it can't continue, it returns another error.
 	Run(ctx context.Context) error
 	// Handler serves the HTTP API.
 	Handler() http.Handler

@@ -71,7 +71,8 @@ func (w *Waiting) Published(group record.GroupKey) {
 	w.remove(func(x *Wait) bool { return x.Destination != "" && x.Group == group })
 }
 
-// Expire removes what was due before a time and was not tried since: another process settled it.
+// Expire removes the waits whose next try was due before a time and did not happen: another process
+// has settled them.
 func (w *Waiting) Expire(before time.Time) {
 	w.remove(func(x *Wait) bool { return x.Next.Before(before) })
 }

@@ -44,7 +44,7 @@
 //
 // Every record has a format number and a checksum. If it is corrupt, the error wraps
 // [record.ErrCorrupt]; it never reads as missing. If the length is corrupt, the file can't be
-// opened until somebody moves it away. If a mark is corrupt, only the deliveries of its group or
+// opened until an operator moves it away. If a mark is corrupt, only the deliveries of its group or
 // identity fail. If the database itself detects a damaged table, each round that reads there fails
 // with all its deliveries, because such a database may have lost other records too.
 //

@@ -77,7 +77,7 @@ func (s *Sender) own(f handle, length int64) (int64, error) {
 		s.options.Log.Error("loss accepted: a file keeps lines that its data folder does not know",
 			slog.String("path", s.path), slog.Int64("bytes", size), slog.Int64("committed_bytes", length), slog.String("why", why))
 	}
-	// After a crash at this point, the file is adopted all the same.
+	// After a crash at this point, the next start adopts the file.
 	if err := s.db.Delete(s.marks.lengthKey(), pebble.Sync); err != nil {
 		return 0, err
 	}

@@ -2,8 +2,8 @@
 // ends the tries of a delivery that the destination does not take.
 //
 // Every failed try is counted, by delivery, in memory. Until the pause after a failed try is over,
-// the delivery and those behind it in its group fail with a [record.LaterError] and are not sent,
-// whoever asks for it. A delivery becomes undeliverable, which is a [record.RefusedError], when the
+// each Send of the delivery, and of those behind it in its group, fails with a [record.LaterError]
+// without a try. A delivery becomes undeliverable, which is a [record.RefusedError], when the
 // time of the policy is over since its commit and this process has seen enough failures: after a
 // long outage, a backlog is older than the policy allows when its first try begins. The deliveries
 // behind it are then sent in the same call.

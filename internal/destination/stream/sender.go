@@ -32,8 +32,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// ownPrincipal is the principal of these messages. No external sender can have it, because the HTTP API
-// and the SQS endpoint refuse principals that start with a tilde.
+// ownPrincipal is the principal of these messages. No external sender can have it, because the HTTP
+// API and the SQS endpoint refuse principals that start with a tilde.
 const ownPrincipal = "~stream"
 
 // errUnnumbered says that a delivery without a number was sent to a stream with sequence admission.

@@ -28,7 +28,7 @@ type Engine interface {
 type Queue interface {
 	// Enqueue puts a message on the queue. If it returns nil, the message is durable, with every
 	// token that was issued before the call. If the error is [ErrBusy], the caller gets 429,
-	// otherwise 503; in both cases the message may be on the queue all the same. The message is not
+	// otherwise 503; in both cases the message may be on the queue nevertheless. The message is not
 	// changed afterwards.
 	Enqueue(ctx context.Context, m record.Message) error
 }

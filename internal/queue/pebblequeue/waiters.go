@@ -47,7 +47,6 @@ func (w *waiters) alarm(due, now int64) {
 		return
 	}
 	w.due = due
-	// Never at once: a clock that stands still must not make the alarm spin.
 	// At least a millisecond, so that a clock that stands still does not make the alarm spin.
 	after := max(time.Duration(due-now), time.Millisecond)
 	if w.timer == nil {

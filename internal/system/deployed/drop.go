@@ -10,7 +10,7 @@ import (
 )
 
 // Drop has the functions delete dead letters forever, each those of its own dead-letter queues, as
-// Redrive has them put dead letters back. After an error, repeating it goes on.
+// Redrive has them put dead letters back. After an error, a repetition continues.
 func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo, error) {
 	info := admin.DropInfo{Letters: []admin.DeadLetter{}}
 	if err := o.Validate(); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // A Signer signs requests to the API, as IAM authorization requires (Signature Version 4), and
-// signs each try anew. It is an http.RoundTripper.
+// signs each try. It is an http.RoundTripper.
 type Signer struct {
 	credentials aws.CredentialsProvider
 	signer      *v4.Signer

@@ -19,7 +19,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// pollers is how many batches of each queue are worked on at once. More hide the disk's latency,
+// pollers is how many batches of each queue are processed concurrently. More hide the disk's latency,
 // fewer make larger batches.
 const pollers = 4
 

@@ -142,7 +142,7 @@ func (s *System) unfinished(ctx context.Context) iter.Seq2[record.GroupKey, erro
 }
 
 // list yields the unfinished groups after a key, up to another key or to the end. It returns the
-// first key that it read, and whether to go on.
+// first key that it read, and whether to continue.
 func (s *System) list(ctx context.Context, after, end record.GroupKey, yield func(record.GroupKey, error) bool) (first record.GroupKey, more bool) {
 	for {
 		groups, err := s.store.Glance(ctx, after, listPage)

@@ -69,8 +69,9 @@ const (
 	TaskSkip     = "skip"
 )
 
-// taskMargin is the time before the function's deadline at which a task ends, finished or not; the
-// next one goes on, or begins elsewhere. If a function has little time, it keeps half of it.
+// taskMargin is the time before the function's deadline at which a task ends, finished or not. The
+// next redrive continues; the next sweep begins at another group. If a function has less than twice
+// this time, the margin is half of it.
 const taskMargin = 5 * time.Second
 
 // do does a task, and returns its answer: Swept, Redriven, Dropped or Skipped.
