@@ -62,7 +62,10 @@ type Delivery struct {
 	Retention time.Duration
 	// Committed is about when the effect was committed, or redriven; zero if that is not known.
 	Committed time.Time
-	Effect    Effect
+	// Redriven reports whether the delivery was a dead letter. Then later effects of its group may
+	// have been sent before it.
+	Redriven bool
+	Effect   Effect
 }
 
 // A RefusedError says that a destination will never take a delivery.

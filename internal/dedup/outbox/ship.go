@@ -117,6 +117,7 @@ func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Sh
 
 // Deliver sends one effect again that was refused before, under its old identity.
 func (p *Publisher) Deliver(ctx context.Context, to string, d record.Delivery) error {
+	d.Redriven = true
 	s := &Shipment{Delivery: d, To: to}
 	p.Ship(ctx, []*Shipment{s})
 	return s.Err

@@ -32,8 +32,8 @@
 //
 // Numbered deliveries of a group arrive in the order of their numbers, and a delivery is settled
 // before the next one of its group is sent. So one mark for each group is enough: the last number
-// written. A delivery without a number has its own mark under its identity. Marks expire, see
-// [Options]. Two destinations that name the same file share one sender, so an effect that goes to
+// written. A delivery without a number has its own mark under its identity, and so has a redriven one,
+// because it arrives after later numbers. Marks expire, see [Options]. Two destinations that name the same file share one sender, so an effect that goes to
 // both is one line.
 //
 // # Errors
@@ -57,6 +57,9 @@
 // missing or damaged, Open returns an error that says what to do.
 //
 // # Limits
+//
+// An effect can be written and become a dead letter too, for example if it is skipped while it is
+// sent. If that letter is redriven, the file has the line twice.
 //
 // The file belongs to one process and to one database; lines that others append while it is open are
 // truncated. A reader that follows the file may see lines that a crash undoes and that are written

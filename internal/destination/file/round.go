@@ -52,6 +52,9 @@ func (s *Sender) newRequest(deliveries []record.Delivery) *request {
 }
 
 func (s *Sender) mark(d *record.Delivery) mark {
+	if d.Redriven && d.Number > 0 { // the last number of the group may be greater already
+		return mark{key: s.marks.identityKey(fmt.Sprintf("%s@%d", d.Identity, d.Incarnation)), keep: s.options.Retention}
+	}
 	if d.Number == 0 {
 		// If it were kept longer, the mark would suppress a new message with a reused identity; if
 		// shorter, it would repeat the line of a message that is redelivered after a crash.

@@ -132,6 +132,30 @@ func TestANewIncarnationOfAGroupIsNumberedFromOne(t *testing.T) {
 	b.want("a/1", "a/1")
 }
 
+func TestARedrivenEffectIsWrittenOnceAlthoughALaterOneOfItsGroupWasWrittenBefore(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	redriven, later := named("g/2"), named("g/2")
+	redriven.Redriven, later.Redriven = true, true
+	later.Incarnation++
+	b.send(s, named("g/3"))
+	b.send(s, redriven)
+	b.send(s, redriven, named("g/1"), named("g/3"), named("g/4"))
+	b.want("g/3", "g/2", "g/4")
+	b.send(s, later)
+	b.want("g/3", "g/2", "g/4", "g/2")
+}
+
+func TestARedrivenEffectDoesNotCoverAnEarlierOneOfItsGroup(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	redriven := named("g/2")
+	redriven.Redriven = true
+	b.send(s, redriven)
+	b.send(s, named("g/1"))
+	b.want("g/2", "g/1")
+}
+
 func TestDifferentNamesNeverMakeTheSameKey(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})

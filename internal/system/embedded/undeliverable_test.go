@@ -1,10 +1,12 @@
 package embedded_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -216,4 +218,54 @@ func (p *place) skipStopped(o admin.SkipOptions) (admin.SkipInfo, error) {
 		p.t.Fatal(err)
 	}
 	return s.Skip(p.t.Context(), o)
+}
+
+func TestASkippedEffectToAFileIsWrittenWhenItIsRedrivenAfterTheNextOnes(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: `
+streams:
+  orders: {destinations: [ledger]}
+destinations:
+  ledger: {file: DIR/ledger.jsonl, retry: {first: 20ms, max: 100ms}}
+`}
+	r := p.start()
+	defer r.stop()
+	send := func(body string) {
+		r.send(t, client.Message{Stream: "orders", Key: "m" + body, Group: "g", Body: []byte(body)})
+	}
+	send("1")
+	r.idle(t)
+	path := filepath.Join(p.dir, "ledger.jsonl")
+	if err := errors.Join(os.Rename(path, path+".away"), os.Mkdir(path, 0o700)); err != nil { // no line can be written
+		t.Fatal(err)
+	}
+	send("2")
+	send("3")
+	for {
+		_, err := r.Skip(t.Context(), admin.SkipOptions{Stream: "orders", Group: "g", Number: 2})
+		if err == nil {
+			break
+		}
+		if !strings.Contains(err.Error(), "not found") {
+			t.Fatal(err)
+		}
+		<-time.After(5 * time.Millisecond) // it is not committed yet, which can only be polled
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
+		t.Fatal(err)
+	}
+	r.idle(t)
+	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{}); err != nil || info.Redriven != 1 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if stats := r.idle(t); stats.DeadLetters != 0 {
+		t.Errorf("%d dead letters", stats.DeadLetters)
+	}
+	var numbers []uint64
+	for _, l := range p.lines() {
+		numbers = append(numbers, l.Number)
+	}
+	if d := cmp.Diff([]uint64{1, 3, 2}, numbers); d != "" {
+		t.Errorf("written (-want +got):\n%s", d)
+	}
 }
