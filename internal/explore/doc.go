@@ -36,8 +36,9 @@
 // Besides: any free worker receives any waiting message; the visibility time of a delivery ends
 // while its worker continues, the queue redelivers, and a late acknowledgement removes that second
 // delivery or does not; a worker runs out of time between two tries; a dead letter is redriven; a
-// trigger is delivered once more; time passes; expired records are deleted; a sweep starts. Each
-// scenario sets how often.
+// trigger is delivered once more; time passes; expired records are deleted; a sweep starts; an
+// operator skips an effect. Each scenario sets how often. The time of a retry policy passes when
+// nobody works.
 //
 // Limits that no small scenario reaches, such as the size of a commit, are made small in a copy of
 // the source (testdata/small.yaml), and the scenarios are explored with that copy too.
@@ -46,8 +47,8 @@
 //
 // In every state: no commit overwrites another's change; no message is applied twice, none out of
 // the order of its numbers; no number is skipped before its time, or while it is held; no effect is
-// sent by an attempt that was not committed, none for the first time after its successor, and one
-// identity never stands for two contents; no two callers are given different replies; no message is
+// sent by an attempt that was not committed, none for the first time after its successor unless it is
+// a dead letter, and one identity never stands for two contents; no two callers are given different replies; no message is
 // acknowledged unless it is applied, held, a dead letter or in the queue once more; no deleted
 // request is applied; an outcome never has the reply of another attempt, or lacks an existing one;
 // no record may expire while effects are pending or messages held; no running lease is taken over;

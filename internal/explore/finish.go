@@ -59,7 +59,7 @@ func (e *end) undone(k kind) func(string, int) bool {
 			return e.again[item]
 		case serves, guards:
 			return e.told == ""
-		case sweeps, closes, collects, kinds:
+		case sweeps, closes, collects, skips, kinds:
 		}
 		return false
 	}

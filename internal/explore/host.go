@@ -341,6 +341,8 @@ func (q queuesPort) Pause(context.Context, int) error {
 	return q.ask(c).err
 }
 
+var errUntaken = errors.New("not taken")
+
 // senderPort implements record.Sender for a worker.
 type senderPort struct {
 	*host
@@ -355,6 +357,9 @@ func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []erro
 		}
 	}
 	c := call{op: opSend, touches: touchSends | touchPast, text: opSend + " " + showSent(list), parts: len(list)}
+	if s.w.scenario.Skip > 0 || s.w.scenario.Stream.For > 0 {
+		c.touches |= touchQueues // what is a dead letter may be sent late
+	}
 	c.some = func(v view, n int) outcome { return s.w.send(v, list, n) }
 	c.apply = func(v view) outcome { return c.some(v, len(list)) }
 	a := s.ask(c, list)
@@ -362,8 +367,10 @@ func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []erro
 	settled, _ := a.value.(int)
 	for i := range errs {
 		switch {
-		case i >= settled:
+		case i >= settled, i > 0 && errors.Is(errs[i-1], errUntaken):
 			errs[i] = errNoAnswer
+		case s.w.untaken(list[i].Body):
+			errs[i] = errUntaken
 		case s.w.refuses(list[i].Body):
 			errs[i] = &record.RefusedError{Reason: record.ReasonGone}
 		}

@@ -35,9 +35,12 @@ func (w *world) complete(s *state) error {
 		}
 	}
 	for _, d := range s.queues.dead {
-		if body, ok := effectIn(d); ok && !w.refuses(body) {
+		if body, ok := effectIn(d); ok && !w.mayDie(s, body) {
 			return fmt.Errorf("a dead letter, though no destination refuses it: %s", d)
 		}
+	}
+	if n := w.skipped(s); w.scenario.Skip > 0 && n > 1 {
+		return fmt.Errorf("one number was skipped, and %d effects are dead letters: %q", n, s.queues.dead)
 	}
 	for _, mark := range s.past.applied {
 		for i := range w.scenario.Stream.Effects {
@@ -77,6 +80,16 @@ func (w *world) complete(s *state) error {
 		}
 	}
 	return w.marked(s)
+}
+
+// skipped returns how many effects are dead letters of a destination.
+func (w *world) skipped(s *state) (n int) {
+	for _, d := range s.queues.dead {
+		if strings.HasPrefix(d, deadEffect(destination, "")) {
+			n++
+		}
+	}
+	return n
 }
 
 // arrived returns an error if an effect is missing: a destination has neither received it nor

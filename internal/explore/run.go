@@ -27,13 +27,14 @@ const (
 	sweeps                // a sweep of a group
 	closes                // a sweep of its gaps
 	collects              // a sweep of staged objects
+	skips                 // a skip of an effect
 	guards                // a leased consumer
 	kinds
 )
 
 // String returns the kind's word.
 func (k kind) String() string {
-	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "guard"}[k]
+	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard"}[k]
 }
 
 // A run is a worker between two calls: its input, and the answers to its calls so far. Its next
@@ -148,6 +149,8 @@ func (w *world) perform(a *host, r *run) *end {
 		_ = e.CloseGaps(ctx, record.GroupKey{Stream: stream, Group: r.items[0]})
 	case collects:
 		_, _ = e.SweepBlobs(ctx, storePort{a}, a.clock())
+	case skips:
+		_, _ = e.Skip(ctx, record.GroupKey{Stream: stream, Group: r.items[0]}, w.scenario.Skip)
 	case guards:
 		return w.guard(ctx, a, r.items[0])
 	case kinds:

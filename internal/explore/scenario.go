@@ -70,6 +70,8 @@ type Scenario struct {
 	// default of the function. The time of every message is over.
 	Receives int `yaml:"receives"`
 	Tries    int `yaml:"tries"`
+	// Skip is the number of the effect that an operator skips.
+	Skip uint64 `yaml:"skip"`
 	// Room is how many pending entries fit into a group's record; 0 means no limit.
 	Room int `yaml:"room"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
@@ -98,6 +100,9 @@ type Stream struct {
 	Destinations int `yaml:"destinations"`
 	// Events says that the destinations are notified of skipped numbers.
 	Events bool `yaml:"events"`
+	// For is the time of the destinations' retry policy. 0 means that effects are retried without an
+	// end.
+	For Duration `yaml:"for"`
 }
 
 // Message is a message of a scenario. Its id defaults to its name in the scenario, its group to
@@ -114,7 +119,9 @@ type Message struct {
 	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`
 	Refused  bool `yaml:"refused"`
-	Large    bool `yaml:"large"`
+	// Untaken says that every try to send its effects fails.
+	Untaken bool `yaml:"untaken"`
+	Large   bool `yaml:"large"`
 	// Accepted says that the HTTP API recorded the time of acceptance: the start.
 	Accepted bool `yaml:"accepted"`
 }
@@ -158,6 +165,8 @@ type Budget struct {
 	Sweeps int `yaml:"sweeps"`
 	Gaps   int `yaml:"gaps"`
 	Blobs  int `yaml:"blobs"`
+	// Skips are skips of the scenario's effect.
+	Skips int `yaml:"skips"`
 	// Ticks are moves of the clock at any time.
 	Ticks int `yaml:"ticks"`
 	// Expiries are deletions of all expired records.

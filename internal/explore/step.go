@@ -92,7 +92,7 @@ func (w *world) receive(s *state, out []step) []step {
 	for _, x := range []struct {
 		kind  kind
 		spend spend
-	}{{sweeps, sweepings}, {closes, closings}, {collects, collections}} {
+	}{{sweeps, sweepings}, {closes, closings}, {collects, collections}, {skips, skippings}} {
 		if s.left[x.spend] == 0 || s.working(x.kind) >= max(limit.Sweep, 1) {
 			continue
 		}
@@ -299,7 +299,7 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			}
 		case guards:
 			p.guarded = append(p.guarded, item)
-		case sweeps, closes, collects, kinds:
+		case sweeps, closes, collects, skips, kinds:
 		}
 	}
 }
@@ -324,6 +324,12 @@ func (w *world) elapse(s *state, out []step) []step {
 		next.now = w.clock(next.clock)
 		out = append(out, step{text: "a lease runs out", free: true, next: &next})
 	}
+	if len(s.runs)+len(s.late) == 0 && !s.idle() && w.retried(s) {
+		next := *s
+		next.clock++
+		next.now = w.clock(next.clock)
+		out = append(out, step{text: "the time of a retry policy passes", free: true, next: &next})
+	}
 	if s.left[expiries] > 0 {
 		m := s.store.at(s.now)
 		if n, err := m.Expire(context.Background(), 1000); err == nil && n > 0 {
@@ -333,4 +339,16 @@ func (w *world) elapse(s *state, out []step) []step {
 		}
 	}
 	return out
+}
+
+// retried reports whether the time of the retry policy of a pending effect is not over.
+func (w *world) retried(s *state) bool {
+	for _, g := range s.store.contents.Groups {
+		for i := range g.Pending {
+			if p := &g.Pending[i]; len(p.Effects) > 0 && s.now.Before(p.Committed.Add(time.Duration(w.scenario.Stream.For))) {
+				return true
+			}
+		}
+	}
+	return false
 }

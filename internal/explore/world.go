@@ -12,6 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -120,7 +121,7 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 func (w *world) engine(a *host) *dedup.Engine {
 	senders, sequenced := map[string]record.Sender{}, map[string]bool{}
 	for _, to := range w.scenario.destinations() {
-		senders[to], sequenced[to] = senderPort{a, to}, w.scenario.Stream.Sequenced
+		senders[to], sequenced[to] = w.sender(a, to), w.scenario.Stream.Sequenced
 	}
 	e, err := dedup.New(dedup.Config{
 		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
@@ -130,6 +131,18 @@ func (w *world) engine(a *host) *dedup.Engine {
 		panic(fmt.Sprintf("explore: %v", err)) // the scenario was validated
 	}
 	return e
+}
+
+// sender returns a destination. With a retry policy, each worker counts its own tries, and one is
+// enough.
+func (w *world) sender(a *host, to string) record.Sender {
+	long := time.Duration(w.scenario.Stream.For)
+	if long == 0 {
+		return senderPort{a, to}
+	}
+	return retry.New(senderPort{a, to}, retry.Options{
+		Policy: record.RetryPolicy{First: long, Max: long, For: long}, MinTries: 1, Random: func(int64) int64 { return 0 }, Now: a.clock,
+	})
 }
 
 // commit applies a commit and checks its changes of the group's state.
@@ -206,6 +219,19 @@ func (w *world) refuses(body string) bool {
 	return w.scenario.Messages[nameIn(mark)].Refused
 }
 
+// untaken reports whether every try to send an effect fails.
+func (w *world) untaken(body string) bool {
+	mark, _, _ := strings.Cut(body, ",")
+	return w.scenario.Messages[nameIn(mark)].Untaken
+}
+
+// mayDie reports whether an effect may be a dead letter: a destination refuses it, the time of its
+// retry policy is over, or an operator skipped it.
+func (w *world) mayDie(s *state, body string) bool {
+	long := time.Duration(w.scenario.Stream.For)
+	return w.refuses(body) || w.scenario.Skip > 0 || long > 0 && !s.now.Before(start().Add(long))
+}
+
 // wrongly returns an error if the applied changes violate a rule.
 func (w *world) wrongly(applied []string, told map[string]string) error {
 	seen := map[record.TokenKey]string{}
@@ -265,10 +291,13 @@ func (w *world) timesApplied(r Request, applied []string) (n int) {
 func (w *world) send(v view, list []sent, n int) outcome {
 	received := slices.Clone(v.sends.list)
 	for _, s := range list[:n] {
+		if w.untaken(s.Body) {
+			break
+		}
 		if w.refuses(s.Body) {
 			continue
 		}
-		next, err := w.arrive(received, s, v.past)
+		next, err := w.arrive(received, s, v)
 		if err != nil {
 			return outcome{view: v, wrong: err}
 		}
@@ -279,7 +308,8 @@ func (w *world) send(v view, list []sent, n int) outcome {
 }
 
 // arrive adds one delivery to the received ones, or returns the violated rule.
-func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) {
+func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
+	past := v.past
 	var last *sent
 	for i := range received {
 		r := &received[i]
@@ -301,7 +331,8 @@ func (w *world) arrive(received []sent, s sent, past *pastPart) ([]sent, error) 
 		switch {
 		case !gapEvent(s.Body) && !slices.Contains(past.applied, mark):
 			return nil, fmt.Errorf("sent by an attempt that was not committed: %q", s.Body)
-		case last != nil && s.Number < last.Number:
+		// a publisher may have begun to send it before it became a dead letter
+		case last != nil && s.Number < last.Number && !slices.Contains(v.queues.dead, deadEffect(s.To, s.Body)):
 			return nil, fmt.Errorf("sent out of order: number %d for the first time after number %d", s.Number, last.Number)
 		case w.scenario.Stream.Sequenced && s.Sequence != 1 && (last == nil || s.Sequence != last.Sequence+1):
 			return nil, fmt.Errorf("a gap in what the destination counts: %q has number %d", s.Body, s.Sequence)
