@@ -195,8 +195,10 @@ func (r *run) round(ctx context.Context, open []int) (again []int) {
 				receives = receivesOf(ctx, key)
 			}
 			r.errs[i] = r.failed(ctx, d, receives, err)
-			freed[key] = isRefused(r.errs[i])
-			stopped[key] = !freed[key]
+			if ordered {
+				freed[key] = isRefused(r.errs[i])
+				stopped[key] = !freed[key]
+			}
 		}
 	}
 	return again
@@ -222,7 +224,7 @@ func (r *run) due(open []int) (list []record.Delivery, index []int, first []bool
 					at = now.Add(r.options.Policy.Pause(w.pauses, r.options.Random))
 				}
 				r.errs[i] = &record.LaterError{At: at, Err: w.err}
-				stopped[key] = true
+				stopped[key] = stopped[key] || d.Number > 0
 				continue
 			}
 			w.busy = true

@@ -254,3 +254,30 @@ func TestHastenEndsThePauses(t *testing.T) {
 		t.Errorf("tried %v", w.tried)
 	}
 }
+
+// TestADeliveryWithoutANumberBlocksNothingAndIsNotBlocked sends it with numbered ones of its group.
+func TestADeliveryWithoutANumberBlocksNothingAndIsNotBlocked(t *testing.T) {
+	single := effect(0, "single")
+	for bad, others := range map[string][]record.Delivery{"single": {effect(1, "a"), effect(2, "b")}, "a": {single}} {
+		w := newWorld(Options{})
+		w.bad[bad] = errField
+		first := single
+		if bad == "a" {
+			first = effect(1, "a")
+		}
+		w.send(first)
+		// its pause is not over
+		if errs := w.send(append([]record.Delivery{first}, others...)...); later(t, errs[0]) <= 0 || errors.Join(errs[1:]...) != nil {
+			t.Errorf("%s fails: %v", bad, errs)
+		}
+	}
+}
+
+func TestWithoutOptionsAFailureIsReportedToNobody(t *testing.T) {
+	s := New(&shop{bad: map[string]error{"a": errField}}, Options{Policy: record.RetryPolicy{First: time.Second, Max: time.Second, For: time.Hour}})
+	failing := effect(1, "a")
+	failing.Committed = time.Now()
+	if errs := s.Send(t.Context(), []record.Delivery{failing}); !errors.Is(errs[0], errField) {
+		t.Errorf("%v", errs)
+	}
+}
