@@ -178,8 +178,8 @@ func whole(err error) error {
 	case "BatchRequestTooLong", "BatchRequestTooLongException":
 		return &batch.Contents{Err: batch.Refuse("too large for the topic: " + answer.ErrorMessage())}
 	case "InvalidParameter", "InvalidParameterException", "InvalidParameterValue", "ParameterValueInvalid", "ValidationException", "ValidationError":
-		// of an entry or of the topic's ARN: sent alone, a bad entry fails again, but so does a bad
-		// ARN
+		// The error is about an entry or about the topic's ARN. Entries that are sent alone show
+		// which: either one of them fails, or all do.
 		return &batch.Contents{Err: err}
 	}
 	return err

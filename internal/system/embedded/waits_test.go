@@ -193,7 +193,11 @@ destinations:
 	}
 	check := func(who string, s *embedded.System) {
 		var m admin.MessageInfo
-		until(t, who, func() (held bool) { m, _ = s.Message(t.Context(), "chat", "ann/0/4"); return m.Status == "held" })
+		// Until the effect of message 1 is sent, the group waits for its destination, too.
+		until(t, who, func() bool {
+			m, _ = s.Message(t.Context(), "chat", "ann/0/4")
+			return m.Status == "held" && len(m.Waiting) == 1
+		})
 		g, err := s.Group(t.Context(), "chat", "ann")
 		if err != nil {
 			t.Fatal(err)
