@@ -144,6 +144,8 @@ func fill(t *testing.T, v reflect.Value, n *int) {
 		v.SetMapIndex(key, value)
 	case reflect.String:
 		v.SetString("text-" + strconv.Itoa(*n))
+	case reflect.Bool:
+		v.SetBool(true)
 	case reflect.Int64, reflect.Int:
 		v.SetInt(int64(*n))
 	case reflect.Uint64, reflect.Uint8:
@@ -157,7 +159,7 @@ func TestEveryFieldOfAnEffectSurvivesItsQueues(t *testing.T) {
 	var sent record.Delivery
 	n := 0
 	fill(t, reflect.ValueOf(&sent).Elem(), &n)
-	sent.Committed = time.Time{} // the publisher sets it, from the queue
+	sent.Committed, sent.Redriven = time.Time{}, false // the publisher sets them
 	trigger, err := FromTrigger(through(t, ToRedelivery("shop", sent)))
 	if err != nil || trigger.To != "shop" {
 		t.Fatalf("%+v, %v", trigger, err)
