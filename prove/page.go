@@ -36,7 +36,7 @@ func differing(page, result string) string {
 	var b strings.Builder
 	only := func(sign, of, other string) {
 		known := strings.Split(other, "\n")
-		for _, line := range strings.Split(of, "\n") {
+		for line := range strings.SplitSeq(of, "\n") {
 			if line != "" && !slices.Contains(known, line) {
 				b.WriteString(sign + line + "\n")
 			}

@@ -16,7 +16,6 @@ import (
 // A talking server logs what a real one does, and ends.
 type talking struct {
 	world *world
-	keys  bool
 }
 
 func (s *talking) Run(context.Context, func(string)) error {

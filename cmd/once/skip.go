@@ -77,13 +77,14 @@ func (a *app) confirmSkip(ctx context.Context, s admin.Admin, o admin.SkipOption
 		if o.Number < p.Number || o.Number-p.Number >= uint64(p.Effects) { //nolint:gosec // a count
 			continue
 		}
-		text := fmt.Sprintf("effect %d of message %s\n", o.Number, safe(p.ID))
+		var text strings.Builder
+		fmt.Fprintf(&text, "effect %d of message %s\n", o.Number, safe(p.ID))
 		for _, w := range g.Waiting {
 			if w.For == admin.WaitDestination && w.Number == o.Number {
-				text += "the group waits for " + safe(waitText(&w)) + "\n"
+				fmt.Fprintf(&text, "the group waits for %s\n", safe(waitText(&w)))
 			}
 		}
-		if err := a.note(text); err != nil {
+		if err := a.note(text.String()); err != nil {
 			return false, err
 		}
 		return a.ask("make it a dead letter?", "nothing was skipped")

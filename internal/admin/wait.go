@@ -110,7 +110,7 @@ func waitsForDestinations(g *record.Group, failing []system.Wait, until uint64) 
 				}
 				wanted[to] = wanted[to] || until == 0 || p.Number == until
 				if _, known := first[to]; !known {
-					first[to] = Wait{For: WaitDestination, ID: p.Identity, Destination: to, Number: p.Number + uint64(n)} //nolint:gosec // an index
+					first[to] = Wait{For: WaitDestination, ID: p.Identity, Destination: to, Number: p.Number + uint64(n)}
 				}
 			}
 		}

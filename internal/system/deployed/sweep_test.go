@@ -8,15 +8,6 @@ import (
 	"github.com/effectively-once/once/internal/system/function"
 )
 
-func encode(t *testing.T, v any) json.RawMessage {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 func TestSweepMakesTheFunctionsPublishEffectsThatLostTheirTrigger(t *testing.T) {
 	w := newWorld(t)
 	w.process(t, order("o-1", ""))

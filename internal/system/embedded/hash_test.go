@@ -69,7 +69,7 @@ func TestTheHashOfAMessageThatWaitsInAStoppedFolderIsFound(t *testing.T) {
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	handler := func(context.Context, *record.Attempt, record.Message) error { return errors.New("away") }
 	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: handler}})
-	r.sendSQS(t, "s-1", "g", "1")
+	r.sendSQS(t, "s-1", "1")
 	r.stop()
 	m := record.Message{Stream: "orders", ID: "s-1"}
 	s := p.inspected(t)

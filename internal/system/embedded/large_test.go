@@ -10,13 +10,13 @@ import (
 )
 
 // sendSQS sends a message to the FIFO ingress queue, as an SDK would.
-func (r *running) sendSQS(t *testing.T, id, group, attribute string) {
+func (r *running) sendSQS(t *testing.T, id, attribute string) {
 	t.Helper()
 	text := func(value string) map[string]string {
 		return map[string]string{"DataType": "String", "StringValue": value}
 	}
 	body, err := json.Marshal(map[string]any{
-		"QueueUrl": "ingress.fifo", "MessageBody": id, "MessageGroupId": group, "MessageDeduplicationId": id,
+		"QueueUrl": "ingress.fifo", "MessageBody": id, "MessageGroupId": "g", "MessageDeduplicationId": id,
 		"MessageAttributes": map[string]any{"once-stream": text("orders"), "once-id": text(id), "a": text(attribute)},
 	})
 	if err != nil {
@@ -41,8 +41,8 @@ func TestAMessageWhoseDeadLetterWouldBeTooLargeDoesNotBlockItsGroup(t *testing.T
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	r := p.start()
 	defer r.stop()
-	r.sendSQS(t, "large", "g", strings.Repeat(`"`, 700<<10))
-	r.sendSQS(t, "good", "g", "x")
+	r.sendSQS(t, "large", strings.Repeat(`"`, 700<<10))
+	r.sendSQS(t, "good", "x")
 	r.idle(t)
 	if lines := p.lines(); len(lines) != 1 || lines[0].ID != "good" {
 		t.Errorf("lines %+v", lines)

@@ -19,7 +19,7 @@ func TestALetterThatCanNeverBePutBackIsNamedWithItsErrorAndDropped(t *testing.T)
 	p := &place{t: t, dir: t.TempDir(), config: forwarding}
 	r := p.start()
 	defer r.stop()
-	r.sendSQS(t, "large", "g", strings.Repeat(`"`, 700<<10))
+	r.sendSQS(t, "large", strings.Repeat(`"`, 700<<10))
 	r.idle(t)
 	info, err := r.Redrive(t.Context(), admin.RedriveOptions{})
 	if err != nil || len(info.Failures) != 1 {

@@ -99,7 +99,7 @@ func (s *System) sweep(ctx context.Context) {
 }
 
 func (s *System) logGroup(ctx context.Context, level slog.Level, text string, key record.GroupKey, err error) {
-	s.options.Log.LogAttrs(ctx, level, text, append(key.LogAttrs(s.options.LogKeys), record.FailureAttrs(0, err)...)...)
+	s.options.Log.LogAttrs(ctx, level, text, append(key.LogAttrs(s.options.LogKeys), record.FailureAttrs(0, err)...)...) //nolint:sloglint // callers pass literals
 }
 
 // look notes a group as it is now: if a commit failed, the watch may expect too much, and if a

@@ -219,7 +219,7 @@ func TestShowFindsAMessageThatCameBySQSBeforeItIsProcessed(t *testing.T) {
 	handler := func(context.Context, *record.Attempt, record.Message) error { return errors.New("away") }
 	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: handler}})
 	defer r.stop()
-	r.sendSQS(t, "s-1", "g", "1")
+	r.sendSQS(t, "s-1", "1")
 	var m admin.MessageInfo
 	until(t, "a try", func() bool {
 		var err error

@@ -106,7 +106,7 @@ func (p *Pipeline) failed(to string, t *retry.Try) {
 	default:
 		attrs = append(attrs, slog.Time("next", t.Next))
 	}
-	p.cfg.Log.LogAttrs(context.Background(), level, text, attrs...)
+	p.cfg.Log.LogAttrs(context.Background(), level, text, attrs...) //nolint:sloglint // a constant of package record
 }
 
 func waitOf(to string, d *record.Delivery) system.Wait {

@@ -5,6 +5,7 @@ package awstest
 import (
 	"context"
 	"crypto/rand"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -65,9 +66,7 @@ func Tables(t *testing.T, client *dynamodb.Client) dynamostore.Tables {
 func Queue(t *testing.T, client *sqs.Client, name string, attributes map[string]string, options ...func(*sqs.Options)) string {
 	t.Helper()
 	in := &sqs.CreateQueueInput{QueueName: &name, Attributes: map[string]string{}}
-	for key, value := range attributes {
-		in.Attributes[key] = value
-	}
+	maps.Copy(in.Attributes, attributes)
 	if queue.FIFO(name) {
 		in.Attributes["FifoQueue"] = "true"
 	}
