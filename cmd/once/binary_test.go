@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/effectively-once/once/internal/system/embedded"
 )
 
 // asCommand is set in the environment of a test binary that is to run as the command.
@@ -74,8 +79,38 @@ func TestTheBinaryExitsAsDocumented(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an address and a folder in use", func(t *testing.T) { inUse(t, run) })
 	t.Run("no credentials", func(t *testing.T) { withoutCredentials(t, files) })
 	t.Run("an interrupt", func(t *testing.T) { interrupted(t, files) })
+}
+
+// inUse starts servers on an address and a folder that this process uses.
+func inUse(t *testing.T, run func(...string) (int, string)) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	folder := filepath.Join(t.TempDir(), "data")
+	s, err := embedded.Open(embedded.Options{DataDir: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	address, by := listener.Addr().String(), fmt.Sprintf("in use by process %d: stop it, or name another ", os.Getpid())
+	for want, args := range map[string][]string{
+		"address " + address + " is " + by + "address with --listen": {"dev", "--listen", address},
+		"data folder " + folder + " is " + by + "folder with --data": {"dev", "--listen", "127.0.0.1:0", "--data", folder},
+	} {
+		code, out := run(args...)
+		if runtime.GOOS != "linux" { // elsewhere the process of an address is not known
+			want, _, _ = strings.Cut(want, "by process")
+		}
+		if code != exitAway || !strings.Contains(out, want) {
+			t.Errorf("%v: exit %d: %s\nwant %s", args, code, out, want)
+		}
+	}
 }
 
 func interrupted(t *testing.T, files string) {

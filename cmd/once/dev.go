@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -90,7 +91,11 @@ func (a *app) serve(ctx context.Context, o serverOptions, source string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.Run(ctx, func(address string) { greet(a.err, o, "http://"+reachable(address), source) })
+	err = s.Run(ctx, func(address string) { greet(a.err, o, "http://"+reachable(address), source) })
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s: stop it, or name another address with --listen", o.Listen, process(listener(o.Listen)))}
+	}
+	return err
 }
 
 // reachable returns an address for clients on this machine, if the server listens on all addresses.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/deployed"
@@ -23,6 +24,7 @@ const (
 	exitRefused    = 3
 	exitAway       = 4
 	exitIncomplete = 5
+	exitUnknown    = 6
 )
 
 const exitText = `once exits with
@@ -32,11 +34,13 @@ const exitText = `once exits with
   2  the command line, the configuration or the input is wrong; nothing was done
   3  the server refused (a rejected message, a key that was used for other content, an unknown stream), or AWS did (a missing permission): fix the
      cause first, retrying does not help before
-  4  no acknowledgement: the server or AWS was not reachable or not ready, another server answered in its place (a login page, a firewall, the API's
+  4  the data folder or the address is in use by another process; stop it, or name another one. Of send:
+     no acknowledgement: the server or AWS was not reachable or not ready, another server answered in its place (a login page, a firewall, the API's
      authorizer), or the server refused after a try without an answer. The message may have been accepted: fix the cause that the text on standard
      error names, and retry under the same keys
   5  only a part is done: some messages of a file were refused or not acknowledged, a sweep or a redrive was incomplete, or the command was
      interrupted. The same command continues where it stopped
+  6  there is no such stream, group, message or dead letter, or there is no record of it any more
 
 Retrying under the same keys is always safe: a message that the server has already is acknowledged again and not processed again.`
 
@@ -87,6 +91,8 @@ func codeOf(err error) int {
 		return exitAway
 	case errors.As(err, &refused), errors.As(err, &denied):
 		return exitRefused
+	case errors.Is(err, admin.ErrNotFound):
+		return exitUnknown
 	case errors.Is(err, context.Canceled), errors.Is(err, deployed.ErrTooMany):
 		return exitIncomplete
 	case errors.As(err, &away):

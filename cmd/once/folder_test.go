@@ -216,3 +216,28 @@ func TestShowListsNoStreamOfAnotherProgramAndNoRowWithoutAName(t *testing.T) {
 		t.Errorf("exit %d: %s%s\n%s", code, out, errs, d)
 	}
 }
+
+func TestNotFoundSaysWhyAndHasItsOwnExitCode(t *testing.T) {
+	dir := folderWith(t)
+	config := filepath.Join(t.TempDir(), "once.yaml")
+	if err := os.WriteFile(config, []byte("streams:\n  messages: {order: none, destinations: [file]}\ndestinations:\n  file: {file: out.jsonl}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"messages/first":   "once: group messages/first: not found: stream messages keeps no groups, because it has neither order nor state; look at a message of it with --id\n",
+		"messages --id m2": "once: message m2 of stream messages: not found\n",
+		"nowhere":          "once: stream nowhere: not found\n",
+		"nowhere/g":        "once: stream nowhere: not found\n",
+		"nowhere --id m":   "once: stream nowhere: not found\n",
+	} {
+		a, _, errs := onFolders()
+		code := a.run(t.Context(), append(append([]string{"show"}, strings.Fields(args)...), "--data", dir, "--config", config))
+		if code != exitUnknown || errs.String() != want {
+			t.Errorf("show %s: exit %d: %s", args, code, errs)
+		}
+	}
+	a, out, errs := onFolders()
+	if code := a.run(t.Context(), []string{"show", "messages", "--data", dir, "--config", config}); code != exitOK || !strings.Contains(out.String(), "once show messages --id ID --config="+config+" --data="+dir) {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -299,7 +300,8 @@ func TestShowAsksTheServerThatRunsOnTheFolder(t *testing.T) {
 
 func TestExitCodesFollowTheError(t *testing.T) {
 	for want, errs := range map[int][]error{
-		exitFailed:  {errors.New("disk on fire"), fmt.Errorf("group: %w", admin.ErrNotFound)},
+		exitFailed:  {errors.New("disk on fire")},
+		exitUnknown: {fmt.Errorf("group: %w", admin.ErrNotFound)},
 		exitUsage:   {&config.InvalidError{}, notThere(os.ErrNotExist)},
 		exitRefused: {fmt.Errorf("send: %w", &client.Problem{Status: 422}), fmt.Errorf("send: %w", &client.Problem{Type: client.Forbidden, Status: 403})},
 		exitAway: {
@@ -345,6 +347,36 @@ func TestStreamNamesAreCompletedFromTheConfiguration(t *testing.T) {
 		if got := strings.Fields(w.out.String()); !slices.Equal(got[:len(got)-1], want) {
 			t.Errorf("%v: %v", args, got)
 		}
+	}
+}
+
+func TestTheValuesOfFlagsAreCompleted(t *testing.T) {
+	for args, want := range map[string]string{
+		"redrive --reason": "rejected", "redrive --queue": "ingress-dead.fifo", "show --reason": "key-reuse", "drop --queue": "publish-dead", "dev --log-level": "debug",
+	} {
+		w := newWorld(t)
+		code := w.once(t.Context(), "", append(append([]string{"__complete"}, strings.Fields(args)...), "")...)
+		if got := strings.Fields(w.out.String()); code != 0 || !slices.Contains(got, want) {
+			t.Errorf("%s: exit %d: %v", args, code, got)
+		}
+	}
+}
+
+func TestANoticeOfARetryReplacesTheLineOfTheProgressBar(t *testing.T) {
+	w := newWorld(t)
+	w.terminal = true
+	var tries atomic.Int32
+	w.front.before = func(rw http.ResponseWriter, _ *http.Request) bool {
+		away := tries.Add(1) == 1
+		if away {
+			refuse(rw, http.StatusServiceUnavailable, "unavailable")
+		}
+		return away
+	}
+	code := w.once(t.Context(), "", "send", "orders", "--file", "testdata/files/good.jsonl", "--concurrency", "1")
+	before, _, found := strings.Cut(w.err.String(), "not acknowledged yet, trying again")
+	if code != 0 || !found || !strings.HasSuffix(before, "\r\x1b[K") {
+		t.Errorf("exit %d: %q", code, w.err.String())
 	}
 }
 

@@ -183,7 +183,7 @@ func (a *app) showGroups(ctx context.Context, s admin.Admin, stream string, o sh
 		return printJSON(a.out, append([]admin.GroupInfo{}, groups...))
 	}
 	if len(groups) == 0 {
-		_, err := fmt.Fprintf(a.out, "stream %s has no groups here; look at a message with --id\n", stream)
+		_, err := fmt.Fprintf(a.out, "stream %s has no group records; one without order or state keeps none. Look at a message with: once show %s --id ID%s\n", stream, stream, o.repeat)
 		return err
 	}
 	rows := [][]string{{"GROUP", "VERSION", "LAST NUMBER", "PENDING", "HELD", "SOURCES", "EXPIRES"}}

@@ -87,8 +87,8 @@ func ofDatabase(f os.DirEntry) bool {
 
 func openStarted(o embedded.Options) (*embedded.System, error) {
 	s, err := embedded.Open(o)
-	if errors.Is(err, embedded.ErrLocked) {
-		return nil, &exitError{exitAway, err}
+	if locked, ok := errors.AsType[*embedded.LockedError](err); ok {
+		return nil, &exitError{exitAway, fmt.Errorf("data folder %s is in use by %s: stop it, or name another folder with --data", locked.Dir, process(locked.Pid))}
 	}
 	if err != nil {
 		return nil, err

@@ -165,6 +165,10 @@ func TestNotFoundSurvivesTheSocketAndOtherErrorsAreText(t *testing.T) {
 	if !errors.Is(err, admin.ErrNotFound) || err.Error() != "group chat/x: not found" {
 		t.Errorf("got %v", err)
 	}
+	c.err = fmt.Errorf("%w: no groups here", c.err)
+	if _, err := client.Group(t.Context(), "chat", "x"); !errors.Is(err, admin.ErrNotFound) || err.Error() != "group chat/x: not found: no groups here" {
+		t.Errorf("got %v", err)
+	}
 	c.err = errors.New("disk on fire")
 	if _, err := client.Sweep(t.Context()); err == nil || err.Error() != "disk on fire" {
 		t.Errorf("got %v", err)

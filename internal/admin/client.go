@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -118,18 +117,20 @@ func ask[T any](ctx context.Context, c *Client, method, path string, query url.V
 	return result, nil
 }
 
+// notFound is [ErrNotFound] with the text of the server.
+type notFound string
+
+func (e notFound) Error() string { return string(e) }
+
+func (notFound) Unwrap() error { return ErrNotFound }
+
 func refusal(resp *http.Response) error {
 	var f failure
 	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || f.Error == "" {
 		f.Error = resp.Status
 	}
 	if resp.StatusCode == http.StatusNotFound {
-		// The text ends with the text of the sentinel, which wrapping adds again.
-		what := strings.TrimSuffix(strings.TrimSuffix(f.Error, ErrNotFound.Error()), ": ")
-		if what == "" {
-			return ErrNotFound
-		}
-		return fmt.Errorf("%s: %w", what, ErrNotFound)
+		return notFound(f.Error)
 	}
 	return errors.New(f.Error)
 }

@@ -97,18 +97,33 @@ func ListGroups(ctx context.Context, l record.Lister, o GroupsOptions, passed fu
 }
 
 // ReadGroup returns one group, and for what it waits, or [ErrNotFound]. failing is what the process
-// that runs the system has registered for the group, nil if there is none.
-func ReadGroup(ctx context.Context, store record.Store, key record.GroupKey, failing []system.Wait) (GroupInfo, error) {
+// that runs the system has registered for the group, nil if there is none. stream returns the
+// configured streams: it lets the error say why there is no such group.
+func ReadGroup(ctx context.Context, store record.Store, key record.GroupKey, stream func(string) (record.Stream, bool), failing []system.Wait) (GroupInfo, error) {
 	groups, _, err := store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {
 		return GroupInfo{}, err
 	}
 	if groups[0].Version == 0 && len(failing) == 0 {
-		return GroupInfo{}, fmt.Errorf("group %s/%s: %w", key.Stream, key.Group, ErrNotFound)
+		s, known := stream(key.Stream)
+		return GroupInfo{}, noGroup(key, s, known)
 	}
 	info := infoOf(&groups[0])
 	info.Waiting = waits(&groups[0], failing)
 	return info, nil
+}
+
+func noGroup(key record.GroupKey, s record.Stream, known bool) error {
+	err := fmt.Errorf("group %s: %w", key.Path(), ErrNotFound)
+	switch {
+	case !known:
+		return fmt.Errorf("stream %s: %w", key.Stream, ErrNotFound)
+	case !s.Stateless || s.Admission == record.BySequence:
+		return err
+	case s.Unordered:
+		return fmt.Errorf("%w: stream %s keeps no groups, because it has neither order nor state; look at a message of it with --id", err, s.Name)
+	}
+	return fmt.Errorf("%w: stream %s has no state, so it keeps a group only for messages that name one; look at the others with --id", err, s.Name)
 }
 
 // infoOf describes a group's record.

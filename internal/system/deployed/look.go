@@ -80,7 +80,7 @@ func (s *System) unknown(stream string) error {
 
 // Group returns one group, by one read.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
-	info, err := admin.ReadGroup(ctx, s.store, record.GroupKey{Stream: stream, Group: group}, nil)
+	info, err := admin.ReadGroup(ctx, s.store, record.GroupKey{Stream: stream, Group: group}, s.engine.Stream, nil)
 	return info, explain(err)
 }
 

@@ -115,6 +115,23 @@ const (
 // ErrLocked reports that another process has the data folder open.
 var ErrLocked = errors.New("data folder is in use by another process")
 
+// A LockedError is the error for a data folder that another process has open. It wraps [ErrLocked].
+type LockedError struct {
+	Dir string
+	Pid int // of the other process; 0 if it is not known
+}
+
+func (e *LockedError) Error() string {
+	text := fmt.Sprintf("open data folder %s: %v", e.Dir, ErrLocked)
+	if e.Pid != 0 {
+		text += fmt.Sprintf(" (%d)", e.Pid)
+	}
+	return text
+}
+
+// Unwrap implements the interface of package errors.
+func (e *LockedError) Unwrap() error { return ErrLocked }
+
 // A System is an open data folder. It implements [system.Backend].
 type System struct {
 	options Options
@@ -155,7 +172,7 @@ func Open(options Options) (*System, error) {
 	}
 	db, err := options.openDatabase()
 	if errors.Is(err, pebbledb.ErrLocked) {
-		return nil, fmt.Errorf("open data folder %s: %w", options.DataDir, ErrLocked)
+		return nil, &LockedError{options.DataDir, pebbledb.Holder(filepath.Join(options.DataDir, databaseFolder))}
 	}
 	if err != nil {
 		return nil, err

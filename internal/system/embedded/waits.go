@@ -19,7 +19,7 @@ const maxSearched = 10_000
 // Group returns one group, and for what it waits.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
 	key := record.GroupKey{Stream: stream, Group: group}
-	return admin.ReadGroup(ctx, s.store, key, s.waiting.Of(key))
+	return admin.ReadGroup(ctx, s.store, key, s.engine.Stream, s.waiting.Of(key))
 }
 
 // Message returns the state of one message, and for what it waits.
