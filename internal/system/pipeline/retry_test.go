@@ -311,3 +311,49 @@ destinations:
 		}
 	}
 }
+
+const unordered = `
+streams:
+  orders: {order: none, destinations: [shop]}
+destinations:
+  shop: {file: shop.jsonl, retry: {first: 1s, max: 4s, for: 1m}}
+`
+
+func TestAnEffectOfAMessageWithoutAGroupRecordIsADeadLetterAfterTheTimeOfItsDestination(t *testing.T) {
+	w, shop, waiting, log := newWorld(t), &picky{bad: "1"}, system.NewWaiting(), &bytes.Buffer{}
+	p, err := New(Config{
+		Config: parsed(t, unordered), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(shop), Trusted: []string{wire.Sender},
+		Waiting: waiting, Now: w.clock, Log: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, body := range []string{"1", "2"} {
+		if err := p.Queues.Enqueue(t.Context(), message("orders", "", body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for w.receive("ingress.fifo", p.Process().Handle) > 0 && w.now.Sub(noon) < time.Hour {
+		w.now = w.now.Add(500 * time.Millisecond)
+	}
+	if age := w.now.Sub(noon); age < time.Minute || age > 70*time.Second {
+		t.Errorf("it is a dead letter after %v", age)
+	}
+	if d := cmp.Diff([]string{"orders/2 2"}, shop.lines); d != "" {
+		t.Errorf("sent (-want +got):\n%s", d)
+	}
+	letters := w.peek("dead-publish")
+	if len(letters) != 1 || len(w.peek("dead")) > 0 {
+		t.Fatalf("%d dead effects, %d dead messages", len(letters), len(w.peek("dead")))
+	}
+	r, err := wire.FromDeadLetter(&letters[0], trusting())
+	if err != nil || r.Reason != record.ReasonUndeliverable || r.Delivery == nil || r.Delivery.Identity != "orders/1" {
+		t.Errorf("the dead letter is %+v, %v", r, err)
+	}
+	if tries := strings.Count(log.String(), "effect to be sent again"); tries < 12 || tries > 60 || strings.Contains(log.String(), "message to be retried") {
+		t.Errorf("%d lines in a minute, with pauses of 0.5 to 4 seconds:\n%s", tries, log)
+	}
+	if waits := waiting.All(); len(waits) > 0 {
+		t.Errorf("registered as failing: %v", waits)
+	}
+}
