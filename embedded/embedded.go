@@ -33,6 +33,10 @@ type Options struct {
 	// AllowHosts are host names under which a proxy forwards requests to Listen. Addresses, localhost
 	// and the host of Listen are always allowed; requests to other names are refused with 403.
 	AllowHosts []string
+	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time: with
+	// Prefer: wait, or while their one-time requests run. The next one gets 429 with Retry-After.
+	// Defaults to 1000.
+	MaxWaiting int
 	// Ready is called once, when Run is ready, with the address of its listener.
 	Ready func(address string)
 	// Stdout receives the output of the file destination "-". Defaults to os.Stdout.
@@ -56,7 +60,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

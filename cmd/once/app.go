@@ -40,6 +40,8 @@ type serverOptions struct {
 	Listen  string
 	// AllowHosts are further names of the server, see embedded.Options.
 	AllowHosts []string
+	// MaxWaiting is the largest number of waiting callers, see embedded.Options.
+	MaxWaiting int
 	Stdout     io.Writer
 	Log        *slog.Logger
 	// LogKeys adds keys and groups to lines of the log.

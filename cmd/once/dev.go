@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -48,12 +49,16 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
 	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
+	waiting := cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
 	level := levelFlag(cmd)
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
 	keys := cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkListen(*listen); err != nil {
 			return usageError(cmd, err)
+		}
+		if *waiting < 1 {
+			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
 		}
 		c, err := load(cmd, *path)
 		if err != nil {
@@ -67,7 +72,7 @@ Without a configuration file it serves one stream, messages, that is forwarded t
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
@@ -19,6 +18,13 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a := answer{message: &m, numbered: stream.Admission == record.BySequence, wait: s.wait(r)}
+	if a.wait > 0 {
+		leave, err := s.enter()
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if !a.numbered {
 		token, fresh, err := s.Engine.Issue(r.Context(), m)
 		if err != nil {
@@ -34,7 +40,7 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if err := s.Queue.Enqueue(r.Context(), m); err != nil {
-		return busy(err)
+		return err
 	}
 	return s.answer(w, r, &a)
 }
@@ -71,12 +77,4 @@ func (s *server) repeat(w http.ResponseWriter, a *answer, reply *record.Reply) e
 
 func (s *server) leased(token record.Token) error {
 	return &problem.Problem{Type: problem.Leased, RetryAfter: max(time.Second, token.Lease.Sub(s.Now()))}
-}
-
-// busy returns rate-limited if the queue is full, and other errors as they are.
-func busy(err error) error {
-	if errors.Is(err, ErrBusy) {
-		return problem.New(problem.RateLimited, "The queue takes no more for now.")
-	}
-	return err
 }

@@ -1,13 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
@@ -27,14 +28,13 @@ type Engine interface {
 // Queue is the ingress queue.
 type Queue interface {
 	// Enqueue puts a message on the queue. If it returns nil, the message is durable, with every
-	// token that was issued before the call. If the error is [ErrBusy], the caller gets 429,
-	// otherwise 503; in both cases the message may be on the queue nevertheless. The message is not
-	// changed afterwards.
+	// token that was issued before the call. After an error the caller gets 503, and the message may
+	// be on the queue nevertheless. The message is not changed afterwards.
 	Enqueue(ctx context.Context, m record.Message) error
 }
 
-// ErrBusy reports that a queue takes no more for now: back pressure, not a fault.
-var ErrBusy = errors.New("queue is busy")
+// DefaultMaxWaiting is the default of [Options.MaxWaiting].
+const DefaultMaxWaiting = 1000
 
 // Options configure the handler. Zero fields take the defaults in their comments.
 type Options struct {
@@ -47,9 +47,10 @@ type Options struct {
 	// could set. It scopes identities. If it returns an error, the answer is 403. Defaults to "":
 	// no authentication.
 	Principal func(*http.Request) (string, error)
-	// Limit returns the time for which a caller has to wait before the request is taken; 0 takes
-	// it. Defaults to taking all.
-	Limit func(*http.Request) time.Duration
+	// MaxWaiting is the largest number of callers that wait for handlers at a time: with Prefer:
+	// wait, or while their one-time requests run. The next one gets 429, and nothing is stored.
+	// Defaults to [DefaultMaxWaiting].
+	MaxWaiting int
 	// Streams lists the streams that a caller may know of, for the problem that names an unknown one.
 	// Defaults to none.
 	Streams func(*http.Request) []string
@@ -72,9 +73,7 @@ func (o Options) withDefaults() Options {
 	if o.Principal == nil {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
 	}
-	if o.Limit == nil {
-		o.Limit = func(*http.Request) time.Duration { return 0 }
-	}
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
 	if o.Streams == nil {
 		o.Streams = func(*http.Request) []string { return nil }
 	}
@@ -94,7 +93,10 @@ func (o Options) withDefaults() Options {
 }
 
 // server answers; it keeps nothing between requests.
-type server struct{ Options }
+type server struct {
+	Options
+	waiting atomic.Int64 // callers that wait for handlers
+}
 
 // handler answers a request, or returns why it can't: a *problem.Problem, or an error of a port.
 type handler func(s *server, w http.ResponseWriter, r *http.Request) error
@@ -125,7 +127,7 @@ func New(o Options) http.Handler {
 	if o.Engine == nil || o.Queue == nil {
 		panic("api: Engine and Queue are required")
 	}
-	s := &server{o.withDefaults()}
+	s := &server{Options: o.withDefaults()}
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, rt := range routes() {

@@ -2,12 +2,14 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/effectively-once/once/internal/backoff"
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -51,4 +53,16 @@ func (s *server) await(r *http.Request, a *answer) admission.State {
 		s.Log.LogAttrs(ctx, slog.LevelWarn, "wait for message ended early", append(a.message.LogAttrs(s.LogKeys), slog.Any("error", err))...)
 	}
 	return admission.State{}
+}
+
+// enter counts a caller that waits for a handler, until leave is called. If there are too many, it
+// returns rate-limited: nothing was done yet.
+func (s *server) enter() (leave func(), err error) {
+	leave = func() { s.waiting.Add(-1) }
+	if s.waiting.Add(1) > int64(s.MaxWaiting) {
+		leave()
+		detail := fmt.Sprintf("%d callers wait for handlers already. Repeat the request under the same key, or send a message without Prefer: wait.", s.MaxWaiting)
+		return nil, problem.New(problem.RateLimited, detail)
+	}
+	return leave, nil
 }

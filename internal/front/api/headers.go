@@ -38,7 +38,7 @@ func readHeaders(h http.Header, m *record.Message) error {
 			if err := readOwn(strings.TrimPrefix(name, headerOwn), values, m); err != nil {
 				return err
 			}
-		case strings.HasPrefix(name, "Once_"): // some clients and proxies change dashes
+		case strings.HasPrefix(name, "Once_"): // a misspelt Once-
 			return malformed(name, "has an underscore in place of a dash")
 		case strings.HasPrefix(name, oncePrefix):
 			if err := readOnce(name, values, m); err != nil {

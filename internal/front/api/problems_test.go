@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -284,29 +283,6 @@ func TestAMessageIsNotAcceptedIfTheRequestsTimeEndsBeforeItIsOnTheQueue(t *testi
 		if answer.Code != http.StatusServiceUnavailable {
 			t.Errorf("%v: %d %s, want 503: the message is not on the queue", c, answer.Code, answer.Body)
 		}
-	}
-}
-
-func TestBackPressureIsRateLimited(t *testing.T) {
-	w := newWorld(t)
-	w.queue.set(func(q *ingress) { q.err = errors.Join(errors.New("internal text"), api.ErrBusy) })
-	wantProblem(t, w.send("POST", orders, "", "Idempotency-Key: a"), problem.RateLimited)
-}
-
-func TestTooManyRequestsAreRateLimited(t *testing.T) {
-	w := newWorld(t, func(_ *world, o *api.Options) {
-		o.Limit = func(*http.Request) time.Duration { return 2500 * time.Millisecond }
-	})
-	for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
-		got := w.send(method, "/v1/streams/orders/requests/r", "")
-		wantProblem(t, got, problem.RateLimited)
-		if after := got.header.Get("Retry-After"); after != "3" {
-			t.Errorf("Retry-After %q", after)
-		}
-	}
-	wantProblem(t, w.send("POST", orders, "", "Idempotency-Key: a"), problem.RateLimited)
-	if got := w.send("GET", "/healthz", ""); got.status != 200 {
-		t.Errorf("health is limited: %d", got.status)
 	}
 }
 

@@ -90,6 +90,11 @@ func (s *server) postRequest(w http.ResponseWriter, r *http.Request) error {
 		a := answer{message: &m, replayed: true}
 		return a.done(w, state.Reply)
 	}
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return s.call(w, r, *state.Token.Request)
 }
 

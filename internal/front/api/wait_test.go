@@ -215,3 +215,32 @@ func TestPollContinuesAfterAFaultUntilTheMessageIsSettled(t *testing.T) {
 		}
 	})
 }
+
+func TestOneWaitingCallerTooManyIsRateLimitedAndNothingIsStored(t *testing.T) {
+	waiting, release := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.MaxWaiting = 1
+		o.Await = func(context.Context, record.Message) (admission.State, error) {
+			waiting <- struct{}{}
+			<-release
+			return admission.State{}, context.DeadlineExceeded
+		}
+	})
+	w.send("PUT", "/v1/streams/orders/requests/r", "x")
+	first := make(chan int, 1)
+	go func() { first <- w.send("POST", orders, "", "Idempotency-Key: a", "Prefer: wait=10").status }()
+	<-waiting
+	wantProblem(t, w.send("POST", orders, "", "Idempotency-Key: b", "Prefer: wait=10"), problem.RateLimited)
+	wantProblem(t, w.send("POST", "/v1/streams/orders/requests/r", ""), problem.RateLimited)
+	wantProblem(t, w.send("GET", orders+"/b", ""), problem.UnknownMessage)
+	if got := w.send("POST", orders, "", "Idempotency-Key: c").status; got != 202 {
+		t.Errorf("a caller that does not wait got %d", got)
+	}
+	close(release)
+	if got := <-first; got != 202 {
+		t.Errorf("the first caller got %d", got)
+	}
+	if got := w.send("POST", "/v1/streams/orders/requests/r", "").status; got >= 400 {
+		t.Errorf("after the first caller has gone: %d", got)
+	}
+}

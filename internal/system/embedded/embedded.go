@@ -61,6 +61,9 @@ type Options struct {
 	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
+	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next one
+	// gets 429. Defaults to 1000.
+	MaxWaiting int
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
 	// Watch observes the system. Optional.
