@@ -57,7 +57,8 @@ func inspectFolder(_ context.Context, dir string, c *config.Config) (folder, err
 }
 
 func editFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // it has each dead letter that is dropped
+	// the log has a line for each dead letter that is dropped
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return openExisting(embedded.Options{Config: c, DataDir: dir, Inspect: true, Log: log})
 }
 

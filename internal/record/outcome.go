@@ -69,8 +69,8 @@ const maxRejectText = 500
 // characters escaped as in Go.
 func RejectText(detail string) string { return printable(detail, maxRejectText) }
 
-// printable returns a text of at most so many bytes, with control characters escaped as in Go. If it
-// is longer, it is cut between two characters and ends with "…".
+// printable returns a text of at most so many bytes, with control characters escaped as in Go. If
+// it is longer, it is cut between two characters and ends with "…".
 func printable(text string, most int) string {
 	var out strings.Builder
 	fits := 0 // the length after which the ellipsis still fits

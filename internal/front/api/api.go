@@ -28,8 +28,8 @@ type Engine interface {
 // Queue is the ingress queue.
 type Queue interface {
 	// Enqueue puts a message on the queue. If it returns nil, the message is durable, with every
-	// token that was issued before the call. After an error the caller gets 503, and the message may
-	// be on the queue nevertheless. The message is not changed afterwards.
+	// token that was issued before the call. After an error the caller gets 503, and the message
+	// may be on the queue nevertheless. The message is not changed afterwards.
 	Enqueue(ctx context.Context, m record.Message) error
 }
 

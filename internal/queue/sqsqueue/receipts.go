@@ -23,8 +23,8 @@ const maxHide = 11*time.Hour + 30*time.Minute
 // Delete implements queue.Queue, in batches of ten.
 func (q *Queue) Delete(ctx context.Context, receipts []string) []error {
 	stale := func(f *types.BatchResultErrorEntry) bool {
-		code := aws.ToString(f.Code)
-		return code == "ReceiptHandleIsInvalid" || code == "InvalidParameterValue" // there is no other parameter than the receipt
+		code := aws.ToString(f.Code) // the receipt is the only parameter
+		return code == "ReceiptHandleIsInvalid" || code == "InvalidParameterValue"
 	}
 	return q.each(ctx, "delete from", receipts, stale, func(indexes []int) (done []string, failed []types.BatchResultErrorEntry, err error) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &q.url}

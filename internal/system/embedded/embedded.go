@@ -51,8 +51,8 @@ type Options struct {
 	AcceptLoss bool
 	// Inspect opens no destinations: nothing can be published, and no folder is made for them.
 	Inspect bool
-	// ReadOnly opens a data folder that exists, and writes nothing to it. It implies Inspect, and Run
-	// is an error.
+	// ReadOnly opens a data folder that exists, and writes nothing to it. It implies Inspect, and
+	// Run is an error.
 	ReadOnly bool
 	// Listen is the address of the HTTP listener that Run opens; if it is empty, Run opens none.
 	Listen string
@@ -61,8 +61,8 @@ type Options struct {
 	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
-	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next one
-	// gets 429. Defaults to 1000.
+	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
+	// one gets 429. Defaults to 1000.
 	MaxWaiting int
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
