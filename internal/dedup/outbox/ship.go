@@ -92,7 +92,17 @@ func (p *Publisher) Ship(ctx context.Context, all []*Shipment) {
 	wg.Wait()
 }
 
+// shipTo sends to one destination. A refused delivery becomes a dead letter before those behind it
+// are sent: if there is no letter, it is still pending, and they would overtake it.
 func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Shipment) {
+	for len(list) > 0 {
+		list = p.shipRound(ctx, sender, list)
+	}
+}
+
+// shipRound sends once, and returns the shipments behind those that are dead letters now: the sender
+// did not send them.
+func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []*Shipment) (behind []*Shipment) {
 	deliveries := make([]record.Delivery, len(list))
 	for i, s := range list {
 		deliveries[i] = s.Delivery
@@ -100,19 +110,29 @@ func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Sh
 	errs := sender.Send(ctx, deliveries)
 	grace, cancel := WithGrace(ctx) // an unrecorded refusal would be sent again, and refused again
 	defer cancel()
-	for i := range list {
-		err := errNoAnswer
+	freed := map[record.GroupKey]bool{} // true if the last failed delivery of the group is a dead letter
+	for i, s := range list {
+		err, key := errNoAnswer, record.GroupKey{Stream: s.Stream, Group: s.Group}
 		if len(errs) == len(list) {
 			err = errs[i]
 		}
-		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+		if freed[key] && errors.Is(err, record.ErrBlocked) {
+			behind = append(behind, s)
+			continue
+		}
+		refused, ok := errors.AsType[*record.RefusedError](err)
+		if ok {
 			d := deliveries[i]
-			err = p.cfg.Queues.DeadLetter(grace, []record.Refused{{Delivery: &d, To: list[i].To, Reason: refused.Reason, Detail: refused.Detail}})
+			err = p.cfg.Queues.DeadLetter(grace, []record.Refused{{Delivery: &d, To: s.To, Reason: refused.Reason, Detail: refused.Detail}})
+		}
+		if s.Number > 0 && (ok || err != nil) {
+			freed[key] = err == nil
 		}
 		if err != nil {
-			list[i].Err = fmt.Errorf("send to %s: %w", list[i].To, err)
+			s.Err = fmt.Errorf("send to %s: %w", s.To, err)
 		}
 	}
+	return behind
 }
 
 // Deliver sends one effect again that was refused before, under its old identity.

@@ -2,6 +2,8 @@ package outbox_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -37,6 +39,61 @@ func (l *letters) DeadLetter(ctx context.Context, refused []record.Refused) erro
 		l.identities = append(l.identities, r.Delivery.Identity)
 	}
 	return nil
+}
+
+// stubborn refuses its first delivery, and blocks those behind it, as package retry does.
+type stubborn struct{ sent []uint64 }
+
+func (s *stubborn) Send(_ context.Context, deliveries []record.Delivery) []error {
+	errs := make([]error, len(deliveries))
+	blocked := map[string]bool{}
+	for i, d := range deliveries {
+		switch {
+		case blocked[d.Group]:
+			errs[i] = record.ErrBlocked
+		case d.Number == 1:
+			errs[i], blocked[d.Group] = &record.RefusedError{Reason: record.ReasonUndeliverable}, true
+		case d.Number == 3:
+			errs[i], blocked[d.Group] = errors.New("away"), true
+		default:
+			s.sent = append(s.sent, d.Number)
+		}
+	}
+	return errs
+}
+
+// full keeps no dead letter.
+type full struct{ record.Queues }
+
+func (full) DeadLetter(context.Context, []record.Refused) error { return errors.New("full") }
+
+func TestTheEffectsBehindARefusedOneAreSentWhenItIsADeadLetterAndNotBefore(t *testing.T) {
+	for name, test := range map[string]struct {
+		queues record.Queues
+		sent   []uint64
+		failed []bool
+	}{
+		"dead letter":    {&letters{}, []uint64{2}, []bool{false, false, true, true}},
+		"no dead letter": {full{}, nil, []bool{true, true, true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sender := &stubborn{}
+			p := outbox.New(outbox.Config{Senders: map[string]record.Sender{"out": sender}, Queues: test.queues})
+			var shipments []*outbox.Shipment
+			for n := range uint64(4) {
+				shipments = append(shipments, &outbox.Shipment{To: "out", Delivery: record.Delivery{Stream: "s", Group: "g", Number: n + 1}})
+			}
+			p.Ship(t.Context(), shipments)
+			if !slices.Equal(sender.sent, test.sent) {
+				t.Errorf("sent %v", sender.sent)
+			}
+			for i, s := range shipments {
+				if (s.Err != nil) != test.failed[i] {
+					t.Errorf("effect %d: %v", i+1, s.Err)
+				}
+			}
+		})
+	}
 }
 
 // A meeting sends nothing until all senders have been called.

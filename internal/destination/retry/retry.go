@@ -6,7 +6,7 @@
 // without a try. A delivery becomes undeliverable, which is a [record.RefusedError], when the
 // time of the policy is over since its commit and this process has seen enough failures: after a
 // long outage, a backlog is older than the policy allows when its first try begins. The deliveries
-// behind it are then sent in the same call.
+// behind it fail with [record.ErrBlocked]: the caller sends them when it has dead-lettered this one.
 //
 // # Limits
 //
@@ -40,8 +40,8 @@ type Options struct {
 	MinTries int
 	// Failed is called after every failed try. It must not block. Defaults to nothing.
 	Failed func(Try)
-	// Settled is called when a delivery that failed before is sent or refused. It must not block.
-	// Defaults to nothing.
+	// Settled is called when a delivery that failed before is sent, refused or forgotten; a forgotten
+	// one has no Effect. It must not block. Defaults to nothing.
 	Settled func(d *record.Delivery)
 	// Random returns a number in [0, n). Defaults to [rand.Int64N].
 	Random func(n int64) int64
@@ -114,7 +114,7 @@ type wait struct {
 	err    error
 	busy   bool // being tried now
 
-	delivery *record.Delivery
+	delivery *record.Delivery // without its effect
 }
 
 var _ record.Sender = (*Sender)(nil)
@@ -142,105 +142,76 @@ var errNoAnswer = errors.New("the destination did not answer for each delivery")
 // Send sends the deliveries whose pauses are over. See [record.Sender].
 func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
-	open := make([]int, len(deliveries))
-	for i := range open {
-		open[i] = i
+	list, index := s.due(deliveries, errs)
+	if len(list) == 0 {
+		return errs
 	}
-	r := &run{Sender: s, deliveries: deliveries, errs: errs, begun: map[record.GroupKey]bool{}}
-	for len(open) > 0 {
-		open = r.round(ctx, open)
+	defer s.finish(list)
+	results := s.inner.Send(ctx, list)
+	begun, stopped := map[record.GroupKey]bool{}, map[record.GroupKey]bool{}
+	for k, i := range index {
+		d, key, err := &deliveries[i], keyOf(&deliveries[i]), errNoAnswer
+		if len(results) == len(list) {
+			err = results[k]
+		}
+		switch {
+		case err == nil, isRefused(err):
+			s.settle(d)
+			errs[i] = err
+		case d.Number > 0 && stopped[key]:
+			errs[i] = record.ErrBlocked
+		default:
+			receives := 0
+			if !begun[key] {
+				receives = receivesOf(ctx, key)
+			}
+			errs[i] = s.failed(ctx, d, receives, err)
+			stopped[key] = stopped[key] || d.Number > 0
+		}
+		begun[key] = true
 	}
 	return errs
-}
-
-// A run is one Send.
-type run struct {
-	*Sender
-	deliveries []record.Delivery
-	errs       []error
-	begun      map[record.GroupKey]bool // a delivery of the group was sent, or is sent now
 }
 
 func keyOf(d *record.Delivery) record.GroupKey {
 	return record.GroupKey{Stream: d.Stream, Group: d.Group}
 }
 
-// round sends open deliveries, and returns those behind one that turned out to be undeliverable:
-// they were not sent yet.
-func (r *run) round(ctx context.Context, open []int) (again []int) {
-	list, index, first := r.due(open)
-	if len(list) == 0 {
-		return nil
-	}
-	defer r.tried(list)
-	results := r.inner.Send(ctx, list)
-	stopped, freed := map[record.GroupKey]bool{}, map[record.GroupKey]bool{}
-	for k, i := range index {
-		d, key, err := &r.deliveries[i], keyOf(&r.deliveries[i]), errNoAnswer
-		if len(results) == len(list) {
-			err = results[k]
-		}
-		ordered := d.Number > 0
-		switch {
-		case err == nil, isRefused(err):
-			r.settle(d)
-			r.errs[i] = err
-		case ordered && freed[key]:
-			again = append(again, i)
-		case ordered && stopped[key]:
-			r.errs[i] = record.ErrBlocked
-		default:
-			receives := 0
-			if first[k] {
-				receives = receivesOf(ctx, key)
-			}
-			r.errs[i] = r.failed(ctx, d, receives, err)
-			if ordered {
-				freed[key] = isRefused(r.errs[i])
-				stopped[key] = !freed[key]
-			}
-		}
-	}
-	return again
-}
-
-// due returns the open deliveries to be sent now, with their indexes, and whether each is the first
-// of its group. The others get their errors.
-func (r *run) due(open []int) (list []record.Delivery, index []int, first []bool) {
-	now := r.options.Now()
+// due returns the deliveries to be sent now, with their indexes. The others get their errors.
+func (s *Sender) due(deliveries []record.Delivery, errs []error) (list []record.Delivery, index []int) {
+	now := s.options.Now()
 	stopped := map[record.GroupKey]bool{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, i := range open {
-		d, key := &r.deliveries[i], keyOf(&r.deliveries[i])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range deliveries {
+		d, key := &deliveries[i], keyOf(&deliveries[i])
 		if d.Number > 0 && stopped[key] {
-			r.errs[i] = record.ErrBlocked
+			errs[i] = record.ErrBlocked
 			continue
 		}
-		if w := r.waits[nameOf(d)]; w != nil {
+		if w := s.waits[nameOf(d)]; w != nil {
 			if w.busy || now.Before(w.next) {
 				at := w.next
 				if w.busy { // by another call, which sets the next time
-					at = now.Add(r.options.Policy.Pause(w.pauses, r.options.Random))
+					at = now.Add(s.options.Policy.Pause(w.pauses, s.options.Random))
 				}
-				r.errs[i] = &record.LaterError{At: at, Err: w.err}
+				errs[i] = &record.LaterError{At: at, Err: w.err}
 				stopped[key] = stopped[key] || d.Number > 0
 				continue
 			}
 			w.busy = true
 		}
-		list, index, first = append(list, *d), append(index, i), append(first, !r.begun[key])
-		r.begun[key] = true
+		list, index = append(list, *d), append(index, i)
 	}
-	return list, index, first
+	return list, index
 }
 
-// tried ends a call of inner.
-func (r *run) tried(list []record.Delivery) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// finish ends a call of inner.
+func (s *Sender) finish(list []record.Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range list {
-		if w := r.waits[nameOf(&list[i])]; w != nil {
+		if w := s.waits[nameOf(&list[i])]; w != nil {
 			w.busy = false
 		}
 	}
@@ -273,7 +244,9 @@ func (s *Sender) note(d *record.Delivery, receives int, err error) Try {
 				break
 			}
 		}
-		w = &wait{since: now, delivery: d}
+		kept := *d
+		kept.Effect = record.Effect{} // its body may be large
+		w = &wait{since: now, delivery: &kept}
 		s.waits[nameOf(d)] = w
 	}
 	w.pauses++

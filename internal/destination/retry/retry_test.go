@@ -123,7 +123,7 @@ func TestADeliveryIsTriedAgainWhenItsPauseIsOverAndNotBefore(t *testing.T) {
 	}
 }
 
-func TestAnUndeliverableDeliveryIsRefusedWithItsAnswerAndTheNextOnesAreSentInTheSameCall(t *testing.T) {
+func TestAnUndeliverableDeliveryIsRefusedWithItsAnswerAndTheNextOnesAreSentInTheNextCall(t *testing.T) {
 	w := newWorld(Options{Policy: record.RetryPolicy{First: time.Second, Max: time.Second, For: time.Minute}})
 	w.bad["a"], w.bad["c"] = errField, errors.New("away")
 	all := []record.Delivery{effect(1, "a"), effect(2, "b"), effect(3, "c"), effect(4, "d")}
@@ -136,8 +136,11 @@ func TestAnUndeliverableDeliveryIsRefusedWithItsAnswerAndTheNextOnesAreSentInThe
 			if refused.Reason != record.ReasonUndeliverable || refused.Detail != "400 Bad Request: field x missing" {
 				t.Errorf("%+v", refused)
 			}
-			if errs[1] != nil || !errors.Is(errs[2], w.bad["c"]) || !errors.Is(errs[3], record.ErrBlocked) {
-				t.Errorf("behind it: %v", errs[1:])
+			if len(w.got) > 0 || !errors.Is(errs[1], record.ErrBlocked) || !errors.Is(errs[3], record.ErrBlocked) {
+				t.Errorf("behind it, in the same call: %v, sent: %v", errs[1:], w.got)
+			}
+			if errs = w.send(all[1:]...); errs[0] != nil || !errors.Is(errs[1], w.bad["c"]) || !errors.Is(errs[2], record.ErrBlocked) {
+				t.Errorf("in the next call: %v", errs)
 			}
 			break
 		}
