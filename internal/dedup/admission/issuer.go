@@ -113,6 +113,10 @@ func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (rec
 func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	if groups := i.groups(refused); len(groups) > 0 {
 		if err := i.cfg.Queues.Trigger(ctx, groups, i.cfg.LateDelay); err != nil {
+			// its results are those of groups; none of the messages is on the dead-letter queue
+			if each, ok := errors.AsType[record.EachError](err); ok {
+				err = errors.Join(each...)
+			}
 			return fmt.Errorf("trigger ahead of dead letters: %w", err)
 		}
 	}

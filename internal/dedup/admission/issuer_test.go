@@ -237,6 +237,30 @@ func TestRefuseTriggersEachGroupBeforeTheDeadLetters(t *testing.T) {
 	}
 }
 
+// halfTriggering sends the first trigger of a call only.
+type halfTriggering struct{ record.Queues }
+
+func (halfTriggering) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
+	errs := make([]error, len(groups))
+	for i := 1; i < len(errs); i++ {
+		errs[i] = errAway
+	}
+	return record.Each(errs)
+}
+
+func TestNoMessageCountsAsDeadLetteredIfATriggerFails(t *testing.T) {
+	refused := []record.Refused{
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "g"}, Reason: record.ReasonAttempts},
+		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "h"}, Reason: record.ReasonAttempts},
+	}
+	err := newIssuerWith(record.BySequence, memstore.New(clock), halfTriggering{}, slog.DiscardHandler).Refuse(t.Context(), refused)
+	for i, err := range record.ErrorsOf(err, len(refused)) {
+		if !errors.Is(err, errAway) {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+}
+
 func TestRefuseTriggersNothingForMessagesWithoutAGroupRecord(t *testing.T) {
 	queues := &recorded{}
 	refused := []record.Refused{{Message: record.Message{Stream: "none", ID: "a"}, Reason: record.ReasonInvalid}, {Message: record.Message{Stream: "s", ID: "free"}, Reason: record.ReasonAttempts}}
