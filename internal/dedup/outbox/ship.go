@@ -100,8 +100,8 @@ func (p *Publisher) shipTo(ctx context.Context, sender record.Sender, list []*Sh
 	}
 }
 
-// shipRound sends once, and returns the shipments behind those that are dead letters now: the sender
-// did not send them.
+// shipRound sends once, and returns the shipments behind new dead letters: the sender did not send
+// them.
 func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []*Shipment) (behind []*Shipment) {
 	deliveries := make([]record.Delivery, len(list))
 	for i, s := range list {
@@ -110,7 +110,8 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 	errs := sender.Send(ctx, deliveries)
 	grace, cancel := WithGrace(ctx) // an unrecorded refusal would be sent again, and refused again
 	defer cancel()
-	freed := map[record.GroupKey]bool{} // true if the last failed delivery of the group is a dead letter
+	// true if the last failed delivery of the group is a dead letter now
+	freed := map[record.GroupKey]bool{}
 	for i, s := range list {
 		err, key := errNoAnswer, record.GroupKey{Stream: s.Stream, Group: s.Group}
 		if len(errs) == len(list) {

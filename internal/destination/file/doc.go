@@ -32,9 +32,9 @@
 //
 // Numbered deliveries of a group arrive in the order of their numbers, and a delivery is settled
 // before the next one of its group is sent. So one mark for each group is enough: the last number
-// written. A delivery without a number has its own mark under its identity, and so has a redriven one,
-// because it arrives after later numbers. Marks expire, see [Options]. Two destinations that name the same file share one sender, so an effect that goes to
-// both is one line.
+// written. A delivery without a number has its own mark under its identity. So has a redriven one,
+// because it arrives after later numbers. Marks expire, see [Options]. Two destinations that name
+// the same file share one sender, so an effect that goes to both is one line.
 //
 // # Errors
 //

@@ -6,7 +6,7 @@
 // without a try. A delivery becomes undeliverable, which is a [record.RefusedError], when the
 // time of the policy is over since its commit and this process has seen enough failures: after a
 // long outage, a backlog is older than the policy allows when its first try begins. The deliveries
-// behind it fail with [record.ErrBlocked]: the caller sends them when it has dead-lettered this one.
+// behind it fail with [record.ErrBlocked]: the caller sends them when it has written the dead letter.
 //
 // # Limits
 //
@@ -40,8 +40,8 @@ type Options struct {
 	MinTries int
 	// Failed is called after every failed try. It must not block. Defaults to nothing.
 	Failed func(Try)
-	// Settled is called when a delivery that failed before is sent, refused or forgotten; a forgotten
-	// one has no Effect. It must not block. Defaults to nothing.
+	// Settled is called when a delivery that failed before is sent, refused or forgotten. If it is
+	// forgotten, it has no Effect. It must not block. Defaults to nothing.
 	Settled func(d *record.Delivery)
 	// Random returns a number in [0, n). Defaults to [rand.Int64N].
 	Random func(n int64) int64
