@@ -118,7 +118,7 @@ func ExampleMiddleware_keyReuse() {
 }
 
 // Tokens keeps the tokens of decorators and middleware in the store of a system, so that they
-// survive a restart. Run the system, too: Run deletes expired tokens.
+// survive a restart. Expired tokens are deleted until the system is closed.
 func ExampleSystem_Tokens() {
 	dir, err := os.MkdirTemp("", "once")
 	if err != nil {

@@ -16,13 +16,13 @@ func (a *app) skip() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "skip STREAM/GROUP NUMBER",
-		Short: "Make a pending effect a dead letter, so that its group goes on",
-		Long: `Skip ends the tries of one effect that its destination does not take: the effect becomes a dead letter with the reason undeliverable, as it would
-when the retry policy of its destination ends, and the later effects of its group are sent. Nothing is lost: once redrive sends it after all. once show
-STREAM/GROUP lists the pending effects with their numbers. It asks first; --yes does not ask, and is needed where nobody can answer. An effect that is
-being sent at this moment may arrive and be a dead letter as well. It exits with 1 when no effect with this number is pending.
+		Short: "Make a pending effect a dead letter, so that its group continues",
+		Long: `Skip ends the tries of one effect that its destination does not accept: the effect becomes a dead letter with the reason undeliverable, as at the end
+of the destination's retry policy, and the later effects of its group are sent. Nothing is lost: once redrive sends it later. once show
+STREAM/GROUP lists the pending effects with their numbers. Skip asks first; --yes does not ask, and is needed without a terminal. An effect that is
+being sent at this moment may arrive and be a dead letter as well. It exits with 6 if no effect with this number is pending.
 
-With --stack the deployed publish function does it. It needs lambda:InvokeFunction, and dynamodb:BatchGetItem to show the effect before the question.`,
+With --stack the deployed publish function skips it. This needs lambda:InvokeFunction, and dynamodb:BatchGetItem to show the effect before the question.`,
 		Example: `  once skip orders/customer-7 3
   once skip orders/customer-7 3 --yes --json
   once skip orders/customer-7 3 --stack Once --profile prod`,
