@@ -193,15 +193,13 @@ destinations:
 	}
 	check := func(who string, s *embedded.System) {
 		var m admin.MessageInfo
+		var g admin.GroupInfo
 		// Until the effect of message 1 is sent, the group waits for its destination, too.
 		until(t, who, func() bool {
 			m, _ = s.Message(t.Context(), "chat", "ann/0/4")
-			return m.Status == "held" && len(m.Waiting) == 1
+			g, _ = s.Group(t.Context(), "chat", "ann")
+			return m.Status == "held" && len(m.Waiting) == 1 && len(g.Waiting) == 1
 		})
-		g, err := s.Group(t.Context(), "chat", "ann")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, waiting := range [][]admin.Wait{m.Waiting, g.Waiting} {
 			if len(waiting) != 1 || waiting[0].For != admin.WaitNumber || waiting[0].Source != "ann" || waiting[0].Sequence != 2 || waiting[0].Since == nil || waiting[0].Since.Before(before) {
 				t.Errorf("%s: waits: %+v", who, waiting)
