@@ -86,7 +86,7 @@ func (q *Queue) each(ctx context.Context, doing string, receipts []string, stale
 	for i := range left {
 		left[i] = i
 	}
-	for try := 0; len(left) > 0 && try < entryTries && (try == 0 || ctx.Err() == nil); try++ {
+	for try := 0; try < entryTries && (try == 0 || ctx.Err() == nil); try++ {
 		var again []int
 		for from := 0; from < len(left); from += batch {
 			indexes := left[from:min(from+batch, len(left))]
