@@ -52,15 +52,14 @@ const maxWalked = 1_000_000
 
 var errEnough = errors.New("enough")
 
-// Search looks for a message by its hash among the pending and held messages of groups and among
-// the tokens. It reads the whole store, but at most a million groups and a million tokens. A
-// numbered message that is done left neither, so it is not found.
-func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (Found, error) {
-	var found Found
+// SearchGroups looks for a message by its hash among the pending and held messages of groups. It
+// reads at most a million groups. The message has its group.
+func SearchGroups(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (record.Message, error) {
+	var found record.Message
 	n := 0
-	err := record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) error {
-		if m, ok := o.inGroup(g); ok {
-			found.Message = m
+	err := record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) (err error) {
+		var ok bool
+		if found, ok = o.inGroup(g); ok {
 			return errEnough
 		}
 		if n++; n > maxWalked {
@@ -68,22 +67,38 @@ func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(err
 		}
 		return nil
 	})
-	if err == nil {
-		n = 0
-		err = record.EachToken(ctx, l, passed, func(t *record.Token) error {
-			if (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash) {
-				found.Message.Stream, found.Message.Group, found.Token = t.Stream, t.Group, *t
-				if t.Request != nil {
-					found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
-				}
-				return errEnough
-			}
-			if n++; n > maxWalked {
-				return fmt.Errorf("%w among the first %d tokens", o.NotFound(), maxWalked)
-			}
-			return nil
-		})
+	switch {
+	case errors.Is(err, errEnough):
+		return found, nil
+	case err == nil:
+		err = o.NotFound()
 	}
+	return record.Message{}, err
+}
+
+// Search looks for a message by its hash among the pending and held messages of groups and among
+// the tokens. It reads the whole store, but at most a million groups and a million tokens. A
+// numbered message that is done left neither, so it is not found.
+func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (Found, error) {
+	m, err := SearchGroups(ctx, l, o, passed)
+	if !errors.Is(err, ErrNotFound) {
+		return Found{Message: m}, err
+	}
+	var found Found
+	n := 0
+	err = record.EachToken(ctx, l, passed, func(t *record.Token) error {
+		if (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash) {
+			found.Message.Stream, found.Message.Group, found.Token = t.Stream, t.Group, *t
+			if t.Request != nil {
+				found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
+			}
+			return errEnough
+		}
+		if n++; n > maxWalked {
+			return fmt.Errorf("%w among the first %d tokens", o.NotFound(), maxWalked)
+		}
+		return nil
+	})
 	switch {
 	case errors.Is(err, errEnough):
 		return found, nil

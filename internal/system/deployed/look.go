@@ -128,7 +128,7 @@ func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.Message
 	if found.Message.ID == "" {
 		return found.Info(), nil
 	}
-	info, err := s.message(ctx, record.Message{Principal: found.Message.Principal, Stream: found.Message.Stream, ID: found.Message.ID})
+	info, err := s.message(ctx, found.Message)
 	if errors.Is(err, errUnknown) {
 		return info, o.NotFound()
 	}

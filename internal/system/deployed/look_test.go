@@ -41,6 +41,37 @@ func TestShowReadsTheRecordsOfTheFunctions(t *testing.T) {
 	}
 }
 
+func TestShowOfAStackSaysWhatTheRecordsKnowOfAWaitAndFindsHashes(t *testing.T) {
+	w := newWorld(t)
+	w.process(t, order("o-1", ann), order("o-2", ann), numbered(3))
+	for _, id := range []string{"o-1", "o-2"} { // the second waits behind the first
+		message := order(id, ann)
+		m, err := w.system.ByHash(t.Context(), admin.HashOptions{Hash: message.Hash()})
+		if err != nil || m.ID != id || m.Status != "committed" || len(m.Waiting) != 1 || m.Waiting[0].For != admin.WaitDestination || m.Waiting[0].ID != "o-1" || m.Waiting[0].Destination == "" {
+			t.Errorf("%s: %+v, %v", id, m, err)
+		}
+	}
+	g, err := w.system.Group(t.Context(), "chat", "room")
+	if err != nil || len(g.Waiting) != 1 || g.Waiting[0].For != admin.WaitNumber || g.Waiting[0].Sequence != 1 || g.Waiting[0].Since == nil {
+		t.Errorf("held: %+v, %v", g.Waiting, err)
+	}
+	o, held := order("o-1", ann), numbered(3)
+	for _, want := range []struct {
+		message    record.Message
+		id, status string
+	}{{held, "ann/0/3", "held"}} {
+		m, err := w.system.ByHash(t.Context(), admin.HashOptions{Hash: want.message.Hash()})
+		if err != nil || m.ID != want.id || m.Status != want.status || m.Hash != want.message.Hash() || len(m.Waiting) != 1 {
+			t.Errorf("%s: %+v, %v", want.id, m, err)
+		}
+	}
+	w.publish(t)
+	m, err := w.system.ByHash(t.Context(), admin.HashOptions{Stream: "orders", Hash: o.Hash()})
+	if err != nil || m.ID != "" || m.Status != "done" || m.Group != "customer-7" {
+		t.Errorf("done: %+v, %v", m, err)
+	}
+}
+
 func TestAMessageIsLookedUpUnderItsPrincipal(t *testing.T) {
 	w := newWorld(t)
 	w.process(t, order("by-ann", ann), order("by-bob", "iam:bob"), order("by-sqs", ""))

@@ -25,10 +25,29 @@ func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupIn
 // Message returns the state of one message, and for what it waits.
 func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageInfo, error) {
 	m := record.Message{Stream: stream, ID: id}
-	known, ok := s.engine.Stream(stream)
-	if !ok {
+	if _, ok := s.engine.Stream(stream); !ok {
 		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", stream, admin.ErrNotFound)
 	}
+	info, err := s.message(ctx, m)
+	if !errors.Is(err, admin.ErrNotFound) {
+		return info, err
+	}
+	// A message that came by SQS has no token, and a numbered one may be in any group: the group's
+	// record is the only place that has its name.
+	o := admin.HashOptions{Stream: stream, Hash: record.NewTokenKey("", stream, id).String()}
+	if found, failed := admin.SearchGroups(ctx, s.store, o, s.passedOver); failed == nil {
+		return s.message(ctx, found)
+	}
+	return info, err
+}
+
+// message returns the state of a message whose group is known, or is in its token.
+func (s *System) message(ctx context.Context, m record.Message) (admin.MessageInfo, error) {
+	known, ok := s.engine.Stream(m.Stream)
+	if !ok { // of a stream that is not configured any more
+		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", m.Stream, admin.ErrNotFound)
+	}
+	id := m.Identity()
 	state, err := s.engine.Status(ctx, m)
 	if err != nil {
 		return admin.MessageInfo{}, err
@@ -36,14 +55,14 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 	var queued *queue.Delivery
 	if state.Status == admission.StatusUnknown || state.Status == admission.StatusAccepted {
 		var decoded record.Message
-		if queued, decoded, err = s.queued(func(m *record.Message) bool { return m.Stream == stream && m.Identity() == id }); err != nil {
+		if queued, decoded, err = s.queued(func(q *record.Message) bool { return q.Stream == m.Stream && q.Identity() == id }); err != nil {
 			return admin.MessageInfo{}, err
 		}
 		switch {
 		case queued != nil: // a message that came by SQS has no token before it is processed
 			state.Status, state.Group = admission.StatusAccepted, decoded.GroupName()
 		case state.Status == admission.StatusUnknown:
-			return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, stream, admin.ErrNotFound)
+			return admin.MessageInfo{}, fmt.Errorf("message %s of stream %s: %w", id, m.Stream, admin.ErrNotFound)
 		}
 	}
 	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, s.waiting.Of)
@@ -110,5 +129,5 @@ func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.Message
 	if found.Message.ID == "" {
 		return found.Info(), nil
 	}
-	return s.Message(ctx, found.Message.Stream, found.Message.ID)
+	return s.message(ctx, found.Message)
 }

@@ -112,6 +112,7 @@ destinations:
 	r := p.start()
 	r.send(t, client.Message{Stream: "orders", Key: "o-1", Group: "g", Body: []byte(`1`)})
 	r.send(t, client.Message{Stream: "orders", Key: "o-2", Group: "g", Body: []byte(`1`)})
+	r.sendSQS(t, "o-3", "1") // it has no token
 	<-posted
 	check := func(who string, s *embedded.System) {
 		until(t, who, func() bool {
