@@ -11,11 +11,12 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// recorded are queues that record the calls; the kind of call named away fails.
+// recorded are queues that record the calls; the kind of call named away fails. The dead-letter
+// queue does not accept the message with the id full.
 type recorded struct {
 	record.Queues
-	away string
-	took []string
+	away, full string
+	took       []string
 }
 
 var errAway = errors.New("away")
@@ -24,10 +25,15 @@ func (d *recorded) DeadLetter(_ context.Context, refused []record.Refused) error
 	if d.away == "dead" {
 		return errAway
 	}
-	for _, r := range refused {
+	errs := make([]error, len(refused))
+	for i, r := range refused {
+		if d.full != "" && r.Message.ID == d.full {
+			errs[i] = errAway
+			continue
+		}
 		d.took = append(d.took, "dead "+r.Message.Number())
 	}
-	return nil
+	return record.Each(errs)
 }
 
 func (d *recorded) Trigger(_ context.Context, groups []record.GroupKey, delay time.Duration) error {

@@ -423,3 +423,23 @@ func TestANumberOfAnotherEpochHasStatusUnknown(t *testing.T) {
 		}
 	}
 }
+
+func TestRefuseNotesTheReasonsOfTheMessagesThatAreDeadLetters(t *testing.T) {
+	store := memstore.New(clock)
+	desk := newIssuerWith(record.ByKey, store, &recorded{full: "b"}, slog.DiscardHandler)
+	var refused []record.Refused
+	for _, id := range []string{"a", "b", "c"} {
+		m := record.Message{Stream: "s", ID: id}
+		if _, _, err := desk.Issue(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		refused = append(refused, record.Refused{Message: m, Reason: record.ReasonHandler})
+	}
+	errs := record.ErrorsOf(desk.Refuse(t.Context(), refused), len(refused))
+	for i, r := range refused {
+		full := r.Message.ID == "b"
+		if noted := kept(t, store, r.Message).Reason != ""; full != (errs[i] != nil) || full == noted {
+			t.Errorf("%s: %v, noted %v", r.Message.ID, errs[i], noted)
+		}
+	}
+}
