@@ -72,7 +72,8 @@ func (o Options) withDefaults() Options {
 // A Try is a failed try of a delivery.
 type Try struct {
 	Delivery *record.Delivery
-	// Number counts the tries of this process, from 1. It is 0 if the sender did not try.
+	// Number is how often this process has tried. If the sender did not try this time, Err wraps
+	// [record.ErrUntried], and Number does not count it.
 	Number int
 	Err    error
 	At     time.Time
@@ -113,8 +114,6 @@ type wait struct {
 	next   time.Time
 	err    error
 	busy   bool // being tried now
-
-	delivery *record.Delivery // without its effect
 }
 
 var _ record.Sender = (*Sender)(nil)
@@ -244,25 +243,23 @@ func (s *Sender) note(d *record.Delivery, receives int, err error) Try {
 				break
 			}
 		}
-		kept := *d
-		kept.Effect = record.Effect{} // its body may be large
-		w = &wait{since: now, delivery: &kept}
+		w = &wait{since: now}
 		s.waits[nameOf(d)] = w
 	}
 	w.pauses++
-	try := Try{Delivery: d, Err: err, At: now}
-	if w.err == nil || !errors.Is(err, record.ErrUntried) {
+	tried := !errors.Is(err, record.ErrUntried)
+	if tried {
+		w.tries++
+	}
+	if tried || w.err == nil {
 		w.err = err
 	}
-	if !errors.Is(err, record.ErrUntried) {
-		w.tries++
-		try.Number = w.tries
-	}
+	try := Try{Delivery: d, Number: w.tries, Err: err, At: now}
 	if !d.Committed.IsZero() {
 		w.since = d.Committed
 	}
 	age := now.Sub(w.since)
-	if try.Number > 0 && s.over(age, w.tries) {
+	if tried && s.over(age, w.tries) {
 		delete(s.waits, nameOf(d))
 		return try
 	}
@@ -292,18 +289,18 @@ func (s *Sender) settle(d *record.Delivery) {
 	}
 }
 
-// Forget forgets a failed delivery, as if it had been sent.
-func (s *Sender) Forget(identity string) {
+// Forget forgets a failed delivery, by its identity, as if it had been sent.
+func (s *Sender) Forget(d *record.Delivery) {
 	s.mu.Lock()
-	var d *record.Delivery
-	for n, w := range s.waits {
-		if n.identity == identity {
-			d = w.delivery
+	failed := false
+	for n := range s.waits {
+		if n.identity == d.Identity {
+			failed = true
 			delete(s.waits, n)
 		}
 	}
 	s.mu.Unlock()
-	if d != nil {
+	if failed {
 		s.options.Settled(d)
 	}
 }

@@ -187,7 +187,7 @@ func TestADeliveryThatWasNotTriedIsNeverUndeliverable(t *testing.T) {
 		errs := w.send(effect(1, "a"))
 		w.now = noon.Add(later(t, errs[0]))
 	}
-	if w.tries[19].Number != 0 {
+	if w.tries[19].Number != 0 || !errors.Is(w.tries[19].Err, record.ErrUntried) {
 		t.Errorf("counted as a try: %+v", w.tries[19])
 	}
 }

@@ -78,7 +78,7 @@ func (p *Pipeline) Skip(ctx context.Context, o admin.SkipOptions) (admin.SkipInf
 	}
 	for _, name := range to {
 		if s := p.patient[name]; s != nil {
-			s.Forget(key.Path() + "/" + strconv.FormatUint(o.Number, 10))
+			s.Forget(&record.Delivery{Identity: key.Path() + "/" + strconv.FormatUint(o.Number, 10), Stream: o.Stream, Group: o.Group, Number: o.Number})
 		}
 	}
 	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "effect skipped by an operator: it is a dead letter",
