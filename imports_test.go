@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheRootPackageImportsNoStore keeps Lambda binaries small and a user's go.mod short: stores are
-// opened in other packages.
+// TestTheRootPackageImportsNoStore keeps Lambda binaries small and a user's go.mod short: stores
+// are opened in other packages.
 func TestTheRootPackageImportsNoStore(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

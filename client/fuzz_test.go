@@ -149,8 +149,8 @@ func (a *always) ask(t *testing.T) {
 	}
 }
 
-// told checks that an error says whether it is a refusal, and that only the refusal of a once server
-// is unambiguous.
+// told checks that an error says whether it is a refusal, and that only the refusal of a once
+// server is unambiguous.
 func told(t *testing.T, err error) {
 	t.Helper()
 	p, refused := errors.AsType[*client.Problem](err)

@@ -9,8 +9,8 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A caller that does not know whether its message was accepted sends it again. It needs the same key,
-// because with a new key it would send a second message.
+// A caller that does not know whether its message was accepted sends it again. It needs the same
+// key, because with a new key it would send a second message.
 func TestAProblemHasTheKeyOfTheMessage(t *testing.T) {
 	for name, steps := range map[string][]http.HandlerFunc{
 		"somebody else's answer":           {plain(403, "<html>")},

@@ -31,7 +31,8 @@ type Options struct {
 	// [once.System.Handler].
 	Listen string
 	// AllowHosts are host names under which a proxy forwards requests to Listen. Addresses,
-	// localhost and the host of Listen are always allowed; requests to other names are refused with 403.
+	// localhost and the host of Listen are always allowed; requests to other names are refused with
+	// 403.
 	AllowHosts []string
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time: with
 	// Prefer: wait, or while their one-time requests run. The next one gets 429 with Retry-After.

@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// damage runs the tests of damaged data folders and of power failures in their long form. They print
-// what became of each kind of file.
+// damage runs the tests of damaged data folders and of power failures in their long form. They
+// print what became of each kind of file.
 func damage(ctx context.Context, o options) error {
 	for _, run := range [][2]string{
 		{"./internal/pebbledb", "Damage|NoCrash"},

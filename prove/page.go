@@ -30,8 +30,8 @@ func (o options) documented(name, table string) error {
 	return os.WriteFile(path, []byte(text), 0o644) //nolint:gosec // as all pages
 }
 
-// differing returns the lines of one table only: those of the page after a minus, those of the result
-// after a plus.
+// differing returns the lines of one table only: those of the page after a minus, those of the
+// result after a plus.
 func differing(page, result string) string {
 	var b strings.Builder
 	only := func(sign, of, other string) {

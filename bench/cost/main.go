@@ -11,10 +11,10 @@
 //
 // # Limits
 //
-// DynamoDB charges for a failed condition but reports no units for it; no other client works on these
-// tables, so none fails. DynamoDB Local counts nothing for a missing item in a batch read, where
-// DynamoDB charges a read unit. Tokens issued by the HTTP API cost one request and one write unit
-// more for key and token. Queues, functions and the API are not included.
+// DynamoDB charges for a failed condition but reports no units for it; no other client works on
+// these tables, so none fails. DynamoDB Local counts nothing for a missing item in a batch read,
+// where DynamoDB charges a read unit. Tokens issued by the HTTP API cost one request and one write
+// unit more for key and token. Queues, functions and the API are not included.
 package main
 
 import (

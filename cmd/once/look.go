@@ -72,8 +72,8 @@ type unconfigured struct {
 	builtIn *config.Config
 }
 
-// Stats leaves out the streams of the built-in configuration if nothing of them is in the folder, but
-// something else is: another program made the folder.
+// Stats leaves out the streams of the built-in configuration if nothing of them is in the folder,
+// but something else is: another program made the folder.
 func (u unconfigured) Stats(ctx context.Context) (admin.Stats, error) {
 	stats, err := u.folder.Stats(ctx)
 	var used []admin.StreamStats

@@ -58,9 +58,9 @@ type Admin interface {
 	Redrive(ctx context.Context, options RedriveOptions) (RedriveInfo, error)
 	// Drop deletes dead letters forever. It needs an ID or a Reason: see [DropOptions].
 	Drop(ctx context.Context, options DropOptions) (DropInfo, error)
-	// Skip makes a pending effect a dead letter, so that the later effects of its group are sent. If
-	// the effect is not pending, it returns [ErrNotFound]. After another error the effect may be a
-	// dead letter already; repeating Skip is safe.
+	// Skip makes a pending effect a dead letter, so that the later effects of its group are sent.
+	// If the effect is not pending, it returns [ErrNotFound]. After another error the effect may be
+	// a dead letter already; repeating Skip is safe.
 	Skip(ctx context.Context, options SkipOptions) (SkipInfo, error)
 }
 

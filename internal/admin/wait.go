@@ -43,8 +43,8 @@ type Wait struct {
 	Epoch     uint64     `json:"epoch,omitempty"`
 	Sequence  uint64     `json:"sequence,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
-	// Tries counts the tries so far. Error is of the last one, at Last, and Status is the status with
-	// which a webhook answered it. Next is when the next one is due.
+	// Tries counts the tries so far. Error is of the last one, at Last, and Status is the status
+	// with which a webhook answered it. Next is when the next one is due.
 	Tries  int        `json:"tries,omitempty"`
 	Error  string     `json:"error,omitempty"`
 	Status int        `json:"status,omitempty"`

@@ -17,8 +17,8 @@ import (
 
 const schemaFile = "../../schema/once.schema.json"
 
-// TestTheSchemaIsGeneratedFromTheTypes keeps schema/once.schema.json, which editors read, equal to the Go
-// types; -update writes it.
+// TestTheSchemaIsGeneratedFromTheTypes keeps schema/once.schema.json, which editors read, equal to
+// the Go types; -update writes it.
 func TestTheSchemaIsGeneratedFromTheTypes(t *testing.T) {
 	data, err := json.MarshalIndent(generate(t), "", "  ")
 	if err != nil {

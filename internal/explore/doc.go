@@ -47,12 +47,12 @@
 //
 // In every state: no commit overwrites another's change; no message is applied twice, none out of
 // the order of its numbers; no number is skipped before its time, or while it is held; no effect is
-// sent by an attempt that was not committed, none for the first time after its successor unless it is
-// a dead letter, and one identity never stands for two contents; no two callers are given different replies; no message is
-// acknowledged unless it is applied, held, a dead letter or in the queue once more; no deleted
-// request is applied; an outcome never has the reply of another attempt, or lacks an existing one;
-// no record may expire while effects are pending or messages held; no running lease is taken over;
-// no commit holds a number and deletes it.
+// sent by an attempt that was not committed, none for the first time after its successor unless it
+// is a dead letter, and one identity never stands for two contents; no two callers are given
+// different replies; no message is acknowledged unless it is applied, held, a dead letter or in the
+// queue once more; no deleted request is applied; an outcome never has the reply of another
+// attempt, or lacks an existing one; no record may expire while effects are pending or messages
+// held; no running lease is taken over; no commit holds a number and deletes it.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

@@ -100,8 +100,8 @@ type Stream struct {
 	Destinations int `yaml:"destinations"`
 	// Events says that the destinations are notified of skipped numbers.
 	Events bool `yaml:"events"`
-	// For is the time of the destinations' retry policy. 0 means that effects are retried without an
-	// end.
+	// For is the time of the destinations' retry policy. 0 means that effects are retried without
+	// an end.
 	For Duration `yaml:"for"`
 }
 

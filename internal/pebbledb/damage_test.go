@@ -296,8 +296,8 @@ func unflushed(t *testing.T, rng *rand.Rand) folder {
 	return f
 }
 
-// TestAnAcceptedLossOfALogWhoseRecordsAreInTablesLosesNothing damages logs that Pebble keeps only to
-// use their files again.
+// TestAnAcceptedLossOfALogWhoseRecordsAreInTablesLosesNothing damages logs that Pebble keeps only
+// to use their files again.
 func TestAnAcceptedLossOfALogWhoseRecordsAreInTablesLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	disk, w := vfs.NewCrashableMem(), &writer{acked: map[string]string{}}

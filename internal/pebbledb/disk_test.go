@@ -162,7 +162,8 @@ func (q *quota) MaybeError(op errorfs.Op) error {
 
 const fullDisk = "ONCE_TEST_FULL_DISK"
 
-// fill writes to a database until its disk is full, and prints the acknowledged versions and messages.
+// fill writes to a database until its disk is full, and prints the acknowledged versions and
+// messages.
 func fill(dir, left string) {
 	n, err := strconv.ParseInt(left, 10, 64)
 	if err != nil {

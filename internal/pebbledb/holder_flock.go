@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Holder returns the id of the process that has the database in a folder open, or 0 if there is none
-// or it is not known. Call it only after Open returned [ErrLocked]: in a process that has the
+// Holder returns the id of the process that has the database in a folder open, or 0 if there is
+// none or it is not known. Call it only after Open returned [ErrLocked]: in a process that has the
 // database open, it would release the lock.
 func Holder(dir string) int {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0)

@@ -61,8 +61,8 @@ type SendResult struct {
 	Err            error
 }
 
-// A Delivery is one receipt of a message. It comes in; an effect that goes out to a destination is a
-// record.Delivery.
+// A Delivery is one receipt of a message. It comes in; an effect that goes out to a destination is
+// a record.Delivery.
 type Delivery struct {
 	Message
 	Queue          string // the name of the queue that delivered the message

@@ -15,8 +15,8 @@ import (
 //	try, error, stack     a failed try; stack only of a panic
 //	pause, next           how long until the next try, or when it is
 
-// The texts of lines about messages, effects and the end of a system. The command line shows them in
-// another form on a terminal.
+// The texts of lines about messages, effects and the end of a system. The command line shows them
+// in another form on a terminal.
 const (
 	LogSettled       = "message settled"
 	LogRetried       = "message to be retried"
@@ -57,9 +57,9 @@ func (k GroupKey) LogAttrs(keys bool) []slog.Attr {
 	return attrs
 }
 
-// LogAttrs returns what every log line about the delivery has: its stream, the hash of its group, its
-// number there, and the hash of the message that made it; and, if keys is true, the group and the
-// identity of the effect themselves.
+// LogAttrs returns what every log line about the delivery has: its stream, the hash of its group,
+// its number there, and the hash of the message that made it; and, if keys is true, the group and
+// the identity of the effect themselves.
 func (d *Delivery) LogAttrs(keys bool) []slog.Attr {
 	attrs := GroupKey{d.Stream, d.Group}.LogAttrs(keys)
 	if d.Number > 0 {
@@ -74,8 +74,8 @@ func (d *Delivery) LogAttrs(keys bool) []slog.Attr {
 	return attrs
 }
 
-// FailureAttrs returns what every log line about a failed try has: the number of the try, the error,
-// and the stack if the handler panicked. A try of 0 is left out.
+// FailureAttrs returns what every log line about a failed try has: the number of the try, the
+// error, and the stack if the handler panicked. A try of 0 is left out.
 func FailureAttrs(try int, err error) []slog.Attr {
 	var attrs []slog.Attr
 	if try > 0 {

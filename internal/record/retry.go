@@ -70,9 +70,10 @@ func (r RetryPolicy) Pause(try int, random func(n int64) int64) time.Duration {
 	return least + time.Duration(random(int64(most-least)+1))
 }
 
-// Tries returns the limit of deliveries for a queue behind the policy. It is 3·For/Max + 64: the mean
-// pause is a little more than half of Max, so that For takes about 2·For/Max tries. It is at most 24
-// days divided by Max, about 12 days of pauses: SQS would delete an older message without a word.
+// Tries returns the limit of deliveries for a queue behind the policy. It is 3·For/Max + 64: the
+// mean pause is a little more than half of Max, so that For takes about 2·For/Max tries. It is at
+// most 24 days divided by Max, about 12 days of pauses: SQS would delete an older message without a
+// word.
 func (r RetryPolicy) Tries() int {
 	if r.Max <= 0 {
 		return MinTries
@@ -96,8 +97,9 @@ func (e *LaterError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the last try.
 func (e *LaterError) Unwrap() error { return e.Err }
 
-// NextTry returns the earliest time of the [LaterError]s that err wraps, or the zero time if there is
-// none. It reports whether err has no other reason: nothing but them, and deliveries behind them.
+// NextTry returns the earliest time of the [LaterError]s that err wraps, or the zero time if there
+// is none. It reports whether err has no other reason: nothing but them, and deliveries behind
+// them.
 func NextTry(err error) (at time.Time, only bool) {
 	only = true
 	var walk func(error)

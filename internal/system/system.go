@@ -10,8 +10,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// New returns the *once.System on a backend. Package once sets it, because this package can't import
-// once.
+// New returns the *once.System on a backend. Package once sets it, because this package can't
+// import once.
 var New func(Backend) any //nolint:gochecknoglobals // set before main, and never again
 
 // A Backend is a store with the queues, destinations and listeners around it.

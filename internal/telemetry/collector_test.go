@@ -92,7 +92,8 @@ func (c *collector) read(path string, body []byte) int {
 	return http.StatusOK
 }
 
-// note keeps the points of the last report by name, unit and stream; the points of sums have a plus.
+// note keeps the points of the last report by name, unit and stream; the points of sums have a
+// plus.
 func (c *collector) note(list []*metrics.Metric) {
 	for _, m := range list {
 		points, sign := m.GetGauge().GetDataPoints(), ""

@@ -15,8 +15,8 @@
 // # Limits
 //
 // A key can't be both an object and a folder: if "a" is published, Check refuses "a/b", and vice
-// versa. If both are staged before either is published, the second can't be published until
-// an operator moves the first one away. On file systems that fold case or normalise Unicode, keys that
+// versa. If both are staged before either is published, the second can't be published until an
+// operator moves the first one away. On file systems that fold case or normalise Unicode, keys that
 // differ only in that are the same. Keys are at most 1024 bytes, their parts 255.
 package dirblob
 

@@ -17,9 +17,9 @@ import (
 const ClaimPrefix = blob.Claims + "/"
 
 // Claims keeps in a bucket what is too large for a record, for a store that keeps the names (claim
-// checks). A name is used once. Claims do not expire: no lifecycle rule may delete them. The store, or
-// its sweep, deletes those that no record refers to. All errors leave the call applied or not; every
-// call may be repeated.
+// checks). A name is used once. Claims do not expire: no lifecycle rule may delete them. The store,
+// or its sweep, deletes those that no record refers to. All errors leave the call applied or not;
+// every call may be repeated.
 type Claims struct{ bucket bucket }
 
 // NewClaims returns the claims of a bucket. It does no call.

@@ -116,8 +116,8 @@ func (b *Bucket) Discard(ctx context.Context, staged []string) error {
 	return errors.Join(errs...)
 }
 
-// Staged returns the names of the objects that were staged before a time, by S3's clock. It leaves out
-// objects that have no name of ours.
+// Staged returns the names of the objects that were staged before a time, by S3's clock. It leaves
+// out objects that have no name of ours.
 func (b *Bucket) Staged(ctx context.Context, before time.Time) ([]string, error) {
 	escaped, err := b.bucket.list(ctx, Prefix, before)
 	if err != nil {

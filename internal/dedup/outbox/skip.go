@@ -24,8 +24,9 @@ const skipTime = time.Second
 // yet, and asks for publishing of the effects behind it. It returns these destinations, or
 // [ErrNotPending]. A blob can't be skipped.
 //
-// A publisher may send the effect at the same time: then it is sent and a dead letter. After an error
-// the effect may be a dead letter and pending; Skip may be repeated, which may make a second letter.
+// A publisher may send the effect at the same time: then it is sent and a dead letter. After an
+// error the effect may be a dead letter and pending; Skip may be repeated, which may make a second
+// letter.
 func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64) (to []string, err error) {
 	groups, _, err := p.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {

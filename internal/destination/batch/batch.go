@@ -31,8 +31,8 @@ type Service[E any] struct {
 	// Entry converts a delivery and returns the entry's size in bytes. An error settles the
 	// delivery, and stops its group unless it is a [*record.RefusedError].
 	Entry func(d *record.Delivery) (entry E, size int, err error)
-	// Put sends up to maxEntries entries in one request. It returns an error for each, or one for the
-	// whole request.
+	// Put sends up to maxEntries entries in one request. It returns an error for each, or one for
+	// the whole request.
 	Put func(ctx context.Context, entries []E) ([]error, error)
 	// Bytes limits the total size of a request's entries; a larger entry is sent alone.
 	Bytes int

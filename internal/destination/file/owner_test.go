@@ -387,8 +387,8 @@ func TestAFolderThatEndedBeforeItSignedIsNotLockedOut(t *testing.T) {
 	}
 }
 
-// TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength opens a file that was there before, and looks at
-// what was synced when the database knows the file.
+// TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength opens a file that was there before, and
+// looks at what was synced when the database knows the file.
 func TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	db, err := pebbledb.Open("db", &pebble.Options{FS: disk})
@@ -434,8 +434,8 @@ func TestAnAdoptedFileAndItsOwnerAreDurableBeforeItsLength(t *testing.T) {
 	}
 }
 
-// TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile looks at the database as a power failure
-// leaves it when the name beside the file is written.
+// TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile looks at the database as a power
+// failure leaves it when the name beside the file is written.
 func TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	db, err := pebbledb.Open("db", &pebble.Options{FS: disk})

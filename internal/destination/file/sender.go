@@ -79,9 +79,10 @@ type Sender struct {
 var _ record.Sender = (*Sender)(nil)
 
 // Open opens or creates the file and its folders, and truncates the part that a crash left after
-// the committed length. If the file is missing although lines were written to it, a new file begins;
-// if it is shorter than its committed length, or has lines that the database has lost or never knew,
-// Open returns an error that says what to do. The database must stay open until Close has returned.
+// the committed length. If the file is missing although lines were written to it, a new file
+// begins; if it is shorter than its committed length, or has lines that the database has lost or
+// never knew, Open returns an error that says what to do. The database must stay open until Close
+// has returned.
 func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {

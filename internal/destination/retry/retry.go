@@ -3,10 +3,11 @@
 //
 // Every failed try is counted, by delivery, in memory. Until the pause after a failed try is over,
 // each Send of the delivery, and of those behind it in its group, fails with a [record.LaterError]
-// without a try. A delivery becomes undeliverable, which is a [record.RefusedError], when the
-// time of the policy is over since its commit and this process has seen enough failures: after a
-// long outage, a backlog is older than the policy allows when its first try begins. The deliveries
-// behind it fail with [record.ErrBlocked]: the caller sends them when it has written the dead letter.
+// without a try. A delivery becomes undeliverable, which is a [record.RefusedError], when the time
+// of the policy is over since its commit and this process has seen enough failures: after a long
+// outage, a backlog is older than the policy allows when its first try begins. The deliveries
+// behind it fail with [record.ErrBlocked]: the caller sends them when it has written the dead
+// letter.
 //
 // # Limits
 //
@@ -316,8 +317,8 @@ func (s *Sender) Hasten() {
 
 func isRefused(err error) bool { return errors.As(err, new(*record.RefusedError)) }
 
-// detail describes the last error of an undeliverable effect: all that is kept of the answer, or the
-// text of the error.
+// detail describes the last error of an undeliverable effect: all that is kept of the answer, or
+// the text of the error.
 func detail(err error) string {
 	if answer, ok := errors.AsType[*record.AnswerError](err); ok {
 		return answer.Detail()

@@ -160,9 +160,9 @@ func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, l
 	return killers, errs
 }
 
-// killer returns the name of a test that fails without a condition, or "" if none does. If the tests
-// exceed their time limit, the machine may be slow. So they also run with all conditions at that
-// moment, and have to be much faster.
+// killer returns the name of a test that fails without a condition, or "" if none does. If the
+// tests exceed their time limit, the machine may be slow. So they also run with all conditions at
+// that moment, and have to be much faster.
 func (g *guarded) killer(t *testing.T, root string, tests []string, limit time.Duration, number int) (string, error) {
 	for {
 		by, err := g.failed(t, root, tests, limit, number)

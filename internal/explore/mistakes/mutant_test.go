@@ -82,8 +82,8 @@ func removals(folder, name string, functions []string, calls []string, next *int
 	return s.found, file.Name.Name, nil
 }
 
-// body finds the conditions of a function: those that choose a branch, and values that are returned,
-// stored or passed on.
+// body finds the conditions of a function: those that choose a branch, and values that are
+// returned, stored or passed on.
 func (s *source) body(of *ast.FuncType, b *ast.BlockStmt) {
 	ast.Inspect(b, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -183,8 +183,8 @@ func (s *source) operand(of token.Token, x ast.Expr) {
 	}
 }
 
-// whole makes a condition never hold, and always hold. A conjunction without a term holds more often,
-// so it is only made to never hold; a disjunction only to always hold.
+// whole makes a condition never hold, and always hold. A conjunction without a term holds more
+// often, so it is only made to never hold; a disjunction only to always hold.
 func (s *source) whole(x ast.Expr) {
 	x = ast.Unparen(x)
 	if x == nil || s.seen[x] || isError(x) {

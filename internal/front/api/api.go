@@ -51,8 +51,8 @@ type Options struct {
 	// wait, or while their one-time requests run. The next one gets 429, and nothing is stored.
 	// Defaults to [DefaultMaxWaiting].
 	MaxWaiting int
-	// Streams lists the streams that a caller may know of, for the problem that names an unknown one.
-	// Defaults to none.
+	// Streams lists the streams that a caller may know of, for the problem that names an unknown
+	// one. Defaults to none.
 	Streams func(*http.Request) []string
 	// Ready returns nil if requests can be served; if not, /healthz answers 503. Defaults to ready.
 	Ready func(context.Context) error

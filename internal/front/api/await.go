@@ -21,8 +21,8 @@ const (
 )
 
 // Poll returns an Await that looks the message up again and again, at first after 5 ms, at last
-// every 250 ms. If one look-up fails, it continues: the message is on the queue, and the next one may
-// find it done.
+// every 250 ms. If one look-up fails, it continues: the message is on the queue, and the next one
+// may find it done.
 func Poll(e Engine) func(context.Context, record.Message) (admission.State, error) {
 	return func(ctx context.Context, m record.Message) (admission.State, error) {
 		for pause := shortestPoll; ; pause = min(2*pause, longestPoll) {

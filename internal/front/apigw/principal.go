@@ -86,7 +86,8 @@ func principal(arn, issuer, subject, custom, key string) string {
 	return ""
 }
 
-// IAMPrincipal returns the principal of the owner of IAM credentials, by the ARN of the user or role.
+// IAMPrincipal returns the principal of the owner of IAM credentials, by the ARN of the user or
+// role.
 func IAMPrincipal(arn string) string { return short("iam:" + withoutSession(arn)) }
 
 func cognito(identity string) string { return short("cognito:" + identity) }

@@ -65,7 +65,8 @@ func open(t testing.TB, db *pebble.DB, name string) *pebblequeue.Queue {
 	return q
 }
 
-// call posts an action and returns the status, the answer, and the error code of the older protocol.
+// call posts an action and returns the status, the answer, and the error code of the older
+// protocol.
 func (s *system) call(action, body string) (int, map[string]any, string) {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+"/", strings.NewReader(body))

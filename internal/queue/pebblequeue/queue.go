@@ -29,8 +29,8 @@ type Options struct {
 	// Deduplicate is how long a second message with the same DedupID is treated as a duplicate of
 	// the first one. SQS does so for five minutes. 0 means never.
 	Deduplicate time.Duration
-	// ReadOnly opens the queue of a database that was opened to be read only. Only Name, Peek, Stats,
-	// Len and Close may be called then.
+	// ReadOnly opens the queue of a database that was opened to be read only. Only Name, Peek,
+	// Stats, Len and Close may be called then.
 	ReadOnly bool
 	// Now defaults to time.Now.
 	Now func() time.Time

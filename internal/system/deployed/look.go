@@ -118,8 +118,8 @@ func (s *System) message(ctx context.Context, m record.Message) (admin.MessageIn
 	return info, explain(err)
 }
 
-// ByHash returns one message by its hash in the log. It reads the tables from their beginning until it
-// finds the message; messages that are only in a queue are not found.
+// ByHash returns one message by its hash in the log. It reads the tables from their beginning until
+// it finds the message; messages that are only in a queue are not found.
 func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.MessageInfo, error) {
 	found, err := admin.Search(ctx, s.store, o, s.passedOver)
 	if err != nil {

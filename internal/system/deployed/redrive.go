@@ -24,7 +24,8 @@ var ErrTooMany = errors.New("too many other dead letters come before the selecte
 // as senders, which are trusted as the HTTP API is, so that a message keeps any principal. Each
 // function serves its own dead-letter queues, some dead letters by each call, until it has looked
 // at all that were there at the beginning. If a message is refused again meanwhile, it stays. If
-// Redrive fails in the middle, the letters put back so far stay put back, and a repetition continues.
+// Redrive fails in the middle, the letters put back so far stay put back, and a repetition
+// continues.
 func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.RedriveInfo, error) {
 	queues, err := s.deadQueues(o.Queue)
 	if err != nil {

@@ -250,8 +250,8 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	return logged{durable{s.engine, s}}, nil
 }
 
-// configured fails if the configuration has streams and code declares one that it does not have: the
-// name is most likely misspelt, and the messages would bypass the handler.
+// configured fails if the configuration has streams and code declares one that it does not have:
+// the name is most likely misspelt, and the messages would bypass the handler.
 func configured(c *config.Config, declared []system.Stream) error {
 	for _, d := range declared {
 		if _, ok := c.Streams[d.Name]; !ok && len(c.Streams) > 0 {
@@ -265,8 +265,8 @@ func configured(c *config.Config, declared []system.Stream) error {
 // listener of Run refuses requests from other origins and to other host names.
 func (s *System) Handler() http.Handler { return s.handler }
 
-// Tokens returns the store of the tokens of decorators and middleware. From then on, expired records
-// are deleted until Close, also if Run is never called.
+// Tokens returns the store of the tokens of decorators and middleware. From then on, expired
+// records are deleted until Close, also if Run is never called.
 func (s *System) Tokens() lease.Store {
 	s.tokens.Do(func() {
 		if s.options.ReadOnly {

@@ -13,8 +13,8 @@ import (
 
 // guarded refuses what a page in a browser could send to a listener on this machine: requests from
 // another origin, and requests whose Host is a name that is not this server's. Such a name may
-// belong to an attacker, who points it at this machine (DNS rebinding). An address in the Host can't
-// be rebound, so it is always allowed.
+// belong to an attacker, who points it at this machine (DNS rebinding). An address in the Host
+// can't be rebound, so it is always allowed.
 func guarded(next http.Handler, allowed []string) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -19,8 +19,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// pollers is how many batches of each queue are processed concurrently. More hide the disk's latency,
-// fewer make larger batches.
+// pollers is how many batches of each queue are processed concurrently. More hide the disk's
+// latency, fewer make larger batches.
 const pollers = 4
 
 // drainTime is how long requests that are under way at the end may take.

@@ -24,8 +24,8 @@ const (
 	stagedAfter = time.Hour
 )
 
-// recall finds the groups that had pending entries or held messages when the last process ended. They
-// are due immediately, because their triggers may have been lost with the process.
+// recall finds the groups that had pending entries or held messages when the last process ended.
+// They are due immediately, because their triggers may have been lost with the process.
 func (s *System) recall(ctx context.Context) error {
 	return s.eachGroup(ctx, func(g *record.Group) error {
 		if len(g.Pending) > 0 || g.HasHeld() {

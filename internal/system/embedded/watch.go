@@ -34,8 +34,8 @@ func newWatch(store record.Store, now func() time.Time) *watch {
 	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
 }
 
-// Commit records the expected work before the commit, because the answer may be lost, and the actual
-// work after it.
+// Commit records the expected work before the commit, because the answer may be lost, and the
+// actual work after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	if len(c.Next.Pending) > 0 || c.Next.HasHeld() {
 		w.expect(&c)

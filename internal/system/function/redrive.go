@@ -125,7 +125,8 @@ func (s *System) walk(task Task) (*deadletter.Walk, deadletter.Options, error) {
 	return &deadletter.Walk{Queue: q, Trusted: s.trusted, Wait: deadWait}, o, nil
 }
 
-// interrupted returns the error of a run, or nil if its time was over: then the next call continues.
+// interrupted returns the error of a run, or nil if its time was over: then the next call
+// continues.
 func interrupted(ctx context.Context, task Task, err error) error {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		return nil //nolint:nilerr // the rest is left for the next call

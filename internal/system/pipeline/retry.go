@@ -46,8 +46,8 @@ func (p *Pipeline) effectRetry(stream, to string) record.RetryPolicy {
 	return out
 }
 
-// byPolicy returns a sender that sends by the retry policy of the destination. It logs and registers
-// each failed try.
+// byPolicy returns a sender that sends by the retry policy of the destination. It logs and
+// registers each failed try.
 func (p *Pipeline) byPolicy(name string, d config.Destination, inner record.Sender) record.Sender {
 	s := retry.New(inner, retry.Options{
 		Policy:  d.Retry.Std(),

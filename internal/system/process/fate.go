@@ -73,9 +73,9 @@ func (h *Handler) decide(b *batch) {
 }
 
 // exhausted reports whether the tries of a message whose handler has failed are used up: its time
-// is over, and it had the minimum number of tries. A queue counts deliveries, not failures: a message
-// behind a failing one, or one that was delivered while the store was away, is not run. So the
-// failures that this process has seen count, and the deliveries only at the last chance.
+// is over, and it had the minimum number of tries. A queue counts deliveries, not failures: a
+// message behind a failing one, or one that was delivered while the store was away, is not run. So
+// the failures that this process has seen count, and the deliveries only at the last chance.
 func (h *Handler) exhausted(d *delivery) bool {
 	failures := h.tries.failed(d.received.ID)
 	if d.received.Sent.IsZero() || d.received.Receives < h.options.MinTries {

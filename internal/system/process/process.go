@@ -251,8 +251,9 @@ func (h *Handler) failed(d *delivery, pause time.Duration) {
 	}
 }
 
-// settled removes a message from the register, and forgets its failures. They are kept if it moved to
-// another queue: if the acknowledgement is lost, it comes back, and its tries must not start again.
+// settled removes a message from the register, and forgets its failures. They are kept if it moved
+// to another queue: if the acknowledgement is lost, it comes back, and its tries must not start
+// again.
 func (h *Handler) settled(d *delivery) {
 	if d.fate != moved {
 		h.tries.forget(d.received.ID)

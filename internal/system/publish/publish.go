@@ -203,8 +203,8 @@ func (h *Handler) report(deliveries []queue.Delivery, all []work) []queue.Dispos
 	return out
 }
 
-// pause returns the pause after a failure, and logs it. If the failures are effects to be sent later,
-// the earliest of them decides, and each try is logged already.
+// pause returns the pause after a failure, and logs it. If the failures are effects to be sent
+// later, the earliest of them decides, and each try is logged already.
 func (h *Handler) pause(w *work) time.Duration {
 	at, only := record.NextTry(w.err)
 	later := max(at.Sub(h.options.Now()), time.Millisecond)

@@ -173,8 +173,8 @@ func overtaken(calls []faultproxy.Call) []variant {
 // atOnce is the number of concurrent plays.
 const atOnce = 6
 
-// playLimit is far longer than a play takes on a busy machine. The context of a play ends with it, so
-// a play that continues for twice that time hangs.
+// playLimit is far longer than a play takes on a busy machine. The context of a play ends with it,
+// so a play that continues for twice that time hangs.
 const playLimit = time.Minute
 
 // watched prints the stacks of all goroutines and ends the tests if a play hangs.
