@@ -87,7 +87,7 @@ func TestTheBinaryExitsAsDocumented(t *testing.T) {
 // inUse starts servers on an address and a folder that this process uses.
 func inUse(t *testing.T, run func(...string) (int, string)) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // of a test
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -17,7 +18,7 @@ func listener(address string) int {
 	if err != nil {
 		return 0
 	}
-	n, err := net.LookupPort("tcp", port)
+	n, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 	if err != nil {
 		return 0
 	}

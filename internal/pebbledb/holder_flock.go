@@ -13,7 +13,7 @@ import (
 // none or it is not known. Call it only after Open returned [ErrLocked]: in a process that has the
 // database open, it would release the lock.
 func Holder(dir string) int {
-	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_RDWR, 0) //nolint:gosec // a name in the data folder
 	if err != nil {
 		return 0
 	}
