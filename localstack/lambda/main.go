@@ -100,7 +100,7 @@ func load(o *options) (*config.Config, error) {
 
 // greet prints the address, the names and the streams.
 func greet(w io.Writer, address string, o options, c *config.Config) {
-	for _, warning := range c.Warnings() {
+	for _, warning := range append(c.Warnings(), c.MissingSecrets()...) {
 		_, _ = fmt.Fprintln(w, "warning: "+warning) // ignore a closed standard error
 	}
 	_, _ = fmt.Fprintf(w, "\nthe functions are ready at http://%s, with tables and queues named %s-*\n", address, o.name)

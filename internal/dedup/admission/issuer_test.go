@@ -443,3 +443,19 @@ func TestRefuseNotesTheReasonsOfTheMessagesThatAreDeadLetters(t *testing.T) {
 		}
 	}
 }
+
+func TestRefuseKeepsTheDetailOfAHandlersDecisionOnly(t *testing.T) {
+	for reason, want := range map[record.Reason]string{record.ReasonHandler: "no stock", record.ReasonAttempts: ""} {
+		desk, store := newIssuer(record.ByKey)
+		m := record.Message{Stream: "s", ID: "a"}
+		if _, _, err := desk.Issue(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: reason, Detail: "no stock"}}); err != nil {
+			t.Fatal(err)
+		}
+		if token := kept(t, store, m); token.Reason != reason || token.Detail != want {
+			t.Errorf("%s: the token says %q, %q", reason, token.Reason, token.Detail)
+		}
+	}
+}
