@@ -56,7 +56,7 @@ With --stack the deployed publish function skips it. This needs lambda:InvokeFun
 				return printJSON(a.out, info)
 			}
 			_, err = fmt.Fprintf(a.out, "effect %d is a dead letter for %s; to send it after all: once redrive --id %s\n",
-				number, strings.Join(info.Destinations, ", "), safe(args[0]+"/"+args[1]))
+				number, strings.Join(info.Destinations, ", "), safe(fmt.Sprintf("%s/%d", args[0], number)))
 			return err
 		})
 	}
