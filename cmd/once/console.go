@@ -72,6 +72,9 @@ func (c *console) line(r *slog.Record, attrs map[string]slog.Value) string {
 		return safe(v.String())
 	}
 	name := text("stream")
+	if effect := text("effect"); effect != "" && text("group_key") == "" {
+		name = effect
+	}
 	if group := text("group_key"); group != text("key") {
 		name += "/" + group
 	}

@@ -39,6 +39,8 @@ func (s *talking) Run(context.Context, func(string)) error {
 	log(slog.LevelWarn, record.LogRefused, of(m.LogAttrs(keys), slog.String("reason", "rejected"), slog.String("detail", "no such reservation")))
 	log(slog.LevelWarn, record.LogEffectRetried, of(d.LogAttrs(keys), slog.String("destination", "shop"), slog.Any("error", errors.New("400")), slog.Int("try", 2), slog.Time("next", next)))
 	log(slog.LevelError, record.LogUndeliverable, of(d.LogAttrs(keys), slog.String("destination", "shop"), slog.Any("error", errors.New("400")), slog.Int("try", 9)))
+	free := record.Delivery{Identity: "free/f-1", Stream: "free"}
+	log(slog.LevelWarn, record.LogEffectRetried, of(free.LogAttrs(keys), slog.String("destination", "shop"), slog.Any("error", errors.New("away")), slog.Int("try", 1)))
 	log(slog.LevelWarn, "refusal not noted", m.LogAttrs(keys))
 	log(slog.LevelInfo, record.LogDraining, nil)
 	return nil
@@ -61,6 +63,7 @@ func TestDevPrintsOneLineForEachMessageOnATerminal(t *testing.T) {
 12:01:03 orders/customer\x1b[2J7 order-1 dead letter rejected: no such reservation
 12:01:03 orders/g effect 4 -> shop failed (try 2), next in 4s: 400
 12:01:03 orders/g effect 4 -> shop dead letter undeliverable: 400
+12:01:03 free/f-1 -> shop failed (try 1): away
 12:01:03 draining
 `
 	got := w.out.String()
@@ -89,7 +92,7 @@ func TestDevLogsFailuresWithoutATerminalAndIfItIsQuiet(t *testing.T) {
 		if code := w.once(t.Context(), "", args...); code != 0 || w.out.Len() > 0 {
 			t.Errorf("quiet %v: exit %d, printed %s", quiet, code, w.out.String())
 		}
-		if text := w.err.String(); strings.Count(text, "msg=") != 6 || strings.Contains(text, "order-1") || !strings.Contains(text, "hash=") {
+		if text := w.err.String(); strings.Count(text, "msg=") != 7 || strings.Contains(text, "order-1") || !strings.Contains(text, "hash=") {
 			t.Errorf("quiet %v: the log: %s", quiet, text)
 		}
 	}

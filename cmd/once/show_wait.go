@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
 )
@@ -40,19 +41,23 @@ func waitText(w *admin.Wait) string {
 
 // tries returns what is known of the tries: how many failed, when the next one is, and the error.
 func tries(w *admin.Wait) string {
-	if w.Tries == 0 {
-		return ""
+	var parts []string
+	if w.Tries > 0 {
+		parts = append(parts, "failed "+times(w.Tries))
 	}
-	text := "; failed " + times(w.Tries)
-	if w.Last != nil {
-		text += ", last at " + stamp(w.Last)
+	if w.Last != nil && w.Tries > 0 {
+		parts = append(parts, "last at "+stamp(w.Last))
 	}
 	if w.Next != nil {
-		text += ", next try at " + stamp(w.Next)
+		parts = append(parts, "next try at "+stamp(w.Next))
 	}
 	if w.Status != 0 {
-		text += fmt.Sprintf(", status %d", w.Status)
+		parts = append(parts, fmt.Sprintf("status %d", w.Status))
 	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := "; " + strings.Join(parts, ", ")
 	if w.Error != "" {
 		text += ": " + w.Error
 	}

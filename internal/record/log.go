@@ -62,6 +62,9 @@ func (k GroupKey) LogAttrs(keys bool) []slog.Attr {
 // the identity of the effect themselves.
 func (d *Delivery) LogAttrs(keys bool) []slog.Attr {
 	attrs := GroupKey{d.Stream, d.Group}.LogAttrs(keys)
+	if d.Group == "" { // of a message without a group record
+		attrs = []slog.Attr{slog.String("stream", d.Stream)}
+	}
 	if d.Number > 0 {
 		attrs = append(attrs, slog.Uint64("number", d.Number))
 	}

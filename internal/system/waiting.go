@@ -43,14 +43,19 @@ func (w *Wait) key() waitKey { return waitKey{w.Group.Stream, w.Group.Group, w.I
 // NewWaiting returns an empty register.
 func NewWaiting() *Waiting { return &Waiting{waits: map[waitKey]Wait{}} }
 
-// Failed registers a failed try.
+// Failed registers a failed try. If Try is 0, it was put off without a try: the last failed try
+// stays, with a new time of the next one.
 func (w *Waiting) Failed(x Wait) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.waits[x.key()]; known || len(w.waits) < MaxWaits {
+	old, known := w.waits[x.key()]
+	if known && x.Try == 0 {
+		x.Try, x.Error, x.Status, x.Last = old.Try, old.Error, old.Status, old.Last
+	}
+	if known || len(w.waits) < MaxWaits {
 		w.waits[x.key()] = x
 	}
 }

@@ -20,6 +20,10 @@ func TestAWaitIsListedFromItsFailureUntilItIsSettled(t *testing.T) {
 	if got := w.Of(g); len(got) != 2 || got[0].ID != "m" || got[0].Try != 2 || got[0].Error != "second" || got[1].Number != 7 {
 		t.Errorf("%+v", got)
 	}
+	w.Failed(system.Wait{Group: g, ID: "m", Error: "put off", Next: at.Add(time.Minute)})
+	if got := w.Of(g); got[0].Try != 2 || got[0].Error != "second" || !got[0].Next.Equal(at.Add(time.Minute)) {
+		t.Errorf("put off: %+v", got[0])
+	}
 	w.Settled(system.Wait{Group: g, ID: "m"})
 	w.Published(g)
 	if got := w.All(); len(got) != 1 || got[0].ID != "n" {
