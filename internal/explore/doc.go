@@ -48,8 +48,8 @@
 // In every state: no commit overwrites another's change; no message is applied twice, none out of
 // the order of its numbers; no number is skipped before its time, or while it is held; no effect is
 // sent by an attempt that was not committed, none for the first time after its successor unless it
-// is a dead letter, and one identity never stands for two contents; no two callers are given
-// different replies; no message is acknowledged unless it is applied, held, a dead letter or in the
+// is a dead letter, and, with a retry policy, none before its predecessor is sent or a dead letter;
+// one identity never stands for two contents; no two callers are given different replies; no message is acknowledged unless it is applied, held, a dead letter or in the
 // queue once more; no deleted request is applied; an outcome never has the reply of another
 // attempt, or lacks an existing one; no record may expire while effects are pending or messages
 // held; no running lease is taken over; no commit holds a number and deletes it.

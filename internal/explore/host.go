@@ -358,7 +358,7 @@ func (s senderPort) Send(_ context.Context, deliveries []record.Delivery) []erro
 	}
 	c := call{op: opSend, touches: touchSends | touchPast, text: opSend + " " + showSent(list), parts: len(list)}
 	if s.w.scenario.Skip > 0 || s.w.scenario.Stream.For > 0 {
-		c.touches |= touchQueues // what is a dead letter may be sent late
+		c.touches |= touchQueues | touchStore // for the dead letters and the effects that are pending
 	}
 	c.some = func(v view, n int) outcome { return s.w.send(v, list, n) }
 	c.apply = func(v view) outcome { return c.some(v, len(list)) }

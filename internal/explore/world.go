@@ -298,6 +298,9 @@ func (w *world) send(v view, list []sent, n int) outcome {
 			continue
 		}
 		next, err := w.arrive(received, s, v)
+		if err == nil {
+			err = w.overtakes(received, s, v)
+		}
 		if err != nil {
 			return outcome{view: v, wrong: err}
 		}
@@ -339,6 +342,29 @@ func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
 		}
 	}
 	return append(received, s), nil
+}
+
+// overtakes returns an error if an earlier effect of the group is pending for the same destination,
+// and neither received nor a dead letter.
+func (w *world) overtakes(received []sent, s sent, v view) error {
+	if w.scenario.Stream.For == 0 {
+		return nil
+	}
+	for _, g := range v.store.contents.Groups {
+		if g.Key.Path() != s.Path || g.Incarnation != s.Incarnation {
+			continue
+		}
+		for _, p := range g.Pending {
+			for i, f := range p.Effects {
+				body := string(f.Body)
+				waits := p.Number+uint64(i) < s.Number && slices.Contains(f.To, s.To) && !slices.Contains(v.queues.dead, deadEffect(s.To, body)) //nolint:gosec // an index
+				if waits && !slices.ContainsFunc(received, func(r sent) bool { return r.To == s.To && r.Body == body }) {
+					return fmt.Errorf("sent before its predecessor: %q before %q", s.Body, body)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // gapEvent reports whether an effect is about skipped numbers.
