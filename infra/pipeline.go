@@ -47,7 +47,8 @@ type PipelineProps struct {
 	ReservedConcurrency int
 	// MaxReceives is how often a message is received before an ingress queue moves it to its
 	// dead-letter queue. The functions refuse hopeless messages earlier, with a reason. Defaults to
-	// what the retry policies of the streams and destinations need, at most 1000.
+	// what the retry policies of the streams and destinations in Config need, at most 1000. Set it
+	// if a function declares a stream in code with a policy of more tries.
 	MaxReceives int
 	// Sweep is the interval between sweeps of groups with held messages. Defaults to 1 minute.
 	Sweep time.Duration

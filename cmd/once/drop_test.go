@@ -1,9 +1,13 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/system/deployed"
 )
 
 func TestDropAsksBeforeItDeletes(t *testing.T) {
@@ -42,5 +46,14 @@ func TestARedriveNamesEachDeadLetterThatItCouldNotPutBack(t *testing.T) {
 	}
 	if w.once(t.Context(), "", "redrive", "--data", "testdata", "--json"); !strings.Contains(w.out.String(), `"error": "once-grup was malformed"`) {
 		t.Errorf("JSON without the failure: %s", w.out.String())
+	}
+}
+
+func TestADeadLetterThatIsNotFoundOnAStackMayBeBehindOthersOfItsGroup(t *testing.T) {
+	if err := noLetter(&deployed.System{}, "o-1"); !errors.Is(err, admin.ErrNotFound) || !strings.Contains(err.Error(), "first ten") {
+		t.Errorf("on a stack: %v", err)
+	}
+	if err := noLetter(newCannedFolder(), "o-1"); !errors.Is(err, admin.ErrNotFound) || strings.Contains(err.Error(), "first ten") {
+		t.Errorf("in a folder: %v", err)
 	}
 }

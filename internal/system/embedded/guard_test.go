@@ -41,8 +41,8 @@ func TestAPageOfAnotherOriginOrANameThatIsNotTheServersIsRefused(t *testing.T) {
 		if w.Code != c.want {
 			t.Errorf("%s from origin %q to host %s: %d, want %d", c.method, c.origin, c.host, w.Code, c.want)
 		}
-		if c.want == http.StatusForbidden && !strings.Contains(w.Header().Get("Content-Type"), "problem+json") {
-			t.Errorf("host %s: no problem: %s", c.host, w.Body.String())
+		if c.want == http.StatusForbidden && (!strings.Contains(w.Header().Get("Content-Type"), "problem+json") || !strings.Contains(w.Body.String(), "--allow-host NAME")) {
+			t.Errorf("host %s: no problem with a remedy: %s", c.host, w.Body.String())
 		}
 	}
 }
