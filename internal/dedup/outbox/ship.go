@@ -23,6 +23,10 @@ type Shipment struct {
 	// Err is set by Ship: why the delivery is not settled, or nil if it was sent, or dead-lettered
 	// because the destination will never take it.
 	Err error
+	// If Hold is set, a refused delivery does not become a dead letter: Ship sets Refused, and the
+	// caller decides. It is for effects without a number, because no later effect waits for them.
+	Hold    bool
+	Refused *record.RefusedError
 
 	number uint64 // of the pending entry
 	effect int
@@ -123,8 +127,10 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 		}
 		refused, ok := errors.AsType[*record.RefusedError](err)
 		if ok {
-			d := deliveries[i]
-			err = p.cfg.Queues.DeadLetter(grace, []record.Refused{{Delivery: &d, To: s.To, Reason: refused.Reason, Detail: refused.Detail}})
+			if s.Refused = refused; s.Hold {
+				continue
+			}
+			err = p.DeadLetter(grace, s)
 		}
 		if s.Number > 0 && (ok || err != nil) {
 			freed[key] = err == nil
@@ -134,6 +140,12 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 		}
 	}
 	return behind
+}
+
+// DeadLetter makes a refused shipment a dead letter.
+func (p *Publisher) DeadLetter(ctx context.Context, s *Shipment) error {
+	d := s.Delivery
+	return p.cfg.Queues.DeadLetter(ctx, []record.Refused{{Delivery: &d, To: s.To, Reason: s.Refused.Reason, Detail: s.Refused.Detail}})
 }
 
 // Deliver sends one effect again that was refused before, under its old identity.

@@ -117,14 +117,15 @@ func (r *Relay) process(ctx context.Context, tasks []*task, tokens map[record.To
 		}
 	}
 	r.cfg.Publisher.Ship(ctx, all)
+	grace, cancel := outbox.WithGrace(ctx)
+	defer cancel()
 	var done []record.Token
 	for _, t := range tasks {
+		r.deadLetter(grace, t)
 		if t.settled() {
 			done = append(done, t.done)
 		}
 	}
-	grace, cancel := outbox.WithGrace(ctx)
-	defer cancel()
 	if err := r.cfg.Publisher.MarkDone(grace, done); err != nil {
 		return err
 	}
@@ -156,6 +157,19 @@ func (r *Relay) tokens(ctx context.Context, tasks []*task) (map[record.TokenKey]
 		byKey[t.Key] = t
 	}
 	return byKey, nil
+}
+
+// deadLetter makes the refused effects of a message dead letters when all its other effects are
+// sent. If it did so before, each retry of the message would write the letters again.
+func (r *Relay) deadLetter(ctx context.Context, t *task) {
+	if slices.ContainsFunc(t.list, func(s *outbox.Shipment) bool { return s.Err != nil }) {
+		return
+	}
+	for _, s := range t.list {
+		if s.Refused != nil {
+			s.Err = r.cfg.Publisher.DeadLetter(ctx, s)
+		}
+	}
 }
 
 // settled reports whether the message is processed, now that its effects were sent. A follower has
@@ -206,7 +220,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 	retention := s.RetentionOf(&t.Message)
 	for i, f := range effects {
 		for _, to := range f.To {
-			t.list = append(t.list, &outbox.Shipment{To: to, Delivery: record.Delivery{
+			t.list = append(t.list, &outbox.Shipment{To: to, Hold: true, Delivery: record.Delivery{
 				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Hash(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention, Committed: t.Accepted,
 			}})
 		}

@@ -357,3 +357,37 @@ func TestAnEffectOfAMessageWithoutAGroupRecordIsADeadLetterAfterTheTimeOfItsDest
 		t.Errorf("registered as failing: %v", waits)
 	}
 }
+
+func TestAMessageWithTwoFailingDestinationsIsOneDeadLetterForEach(t *testing.T) {
+	w, sender := newWorld(t), &picky{bad: "1"}
+	p, err := New(Config{
+		Config: parsed(t, `
+streams:
+  orders: {order: none, destinations: [shop, slow]}
+destinations:
+  shop: {file: shop.jsonl, retry: {first: 1s, max: 4s, for: 1m}}
+  slow: {file: slow.jsonl, retry: {first: 1s, max: 4s, for: 10m}}
+`), Store: memstore.New(w.clock), Ports: w.ports(), Open: opener(sender), Trusted: []string{wire.Sender}, Now: w.clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Queues.Enqueue(t.Context(), message("orders", "", "1")); err != nil {
+		t.Fatal(err)
+	}
+	for w.receive("ingress.fifo", p.Process().Handle) > 0 && w.now.Sub(noon) < time.Hour {
+		w.now = w.now.Add(500 * time.Millisecond)
+	}
+	var to []string
+	for _, letter := range w.peek("dead-publish") {
+		r, err := wire.FromDeadLetter(&letter, trusting())
+		if err != nil {
+			t.Error(err)
+		}
+		to = append(to, r.To)
+	}
+	slices.Sort(to)
+	if age := w.now.Sub(noon); !slices.Equal(to, []string{"shop", "slow"}) || age > 11*time.Minute {
+		t.Errorf("after %v there are dead letters for %v", age, to)
+	}
+}
