@@ -161,7 +161,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// all returns the lines of level WARN and above.
+// all returns the lines about effects that failed.
 func (l *lines) all(t *testing.T) []map[string]any {
 	t.Helper()
 	l.mu.Lock()
@@ -172,7 +172,7 @@ func (l *lines) all(t *testing.T) []map[string]any {
 		if err := json.Unmarshal([]byte(line), &x); err != nil {
 			t.Fatal(err)
 		}
-		if x["level"] != "INFO" {
+		if x["msg"] == record.LogEffectRetried {
 			out = append(out, x)
 		}
 	}
