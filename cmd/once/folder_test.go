@@ -237,6 +237,11 @@ func TestNotFoundSaysWhyAndHasItsOwnExitCode(t *testing.T) {
 		}
 	}
 	a, out, errs := onFolders()
+	code := a.run(t.Context(), []string{"show", "messages/m-1", "--data", dir, "--config", config})
+	if code != exitOK || !strings.Contains(errs.String(), "keeps no groups") || !strings.Contains(out.String(), "message    m-1\n") {
+		t.Errorf("the group of one message: exit %d: %s%s", code, out, errs)
+	}
+	a, out, errs = onFolders()
 	if code := a.run(t.Context(), []string{"show", "messages", "--data", dir, "--config", config}); code != exitOK || !strings.Contains(out.String(), "once show messages --id ID --config="+config+" --data="+dir) {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,12 @@ import (
 
 func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string, o showing) error {
 	g, err := s.Group(ctx, stream, group)
+	if errors.Is(err, admin.ErrNotFound) && !o.json {
+		// a message without a group of its own is alone in a group of its name
+		if m, failed := s.Message(ctx, stream, group); failed == nil {
+			return errors.Join(a.note(err.Error()+"\nthere is a message with that id:\n"), a.printMessage(m, o))
+		}
+	}
 	if err != nil {
 		return err
 	}
