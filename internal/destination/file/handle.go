@@ -85,6 +85,12 @@ func (s *Sender) reachable(size int64) error {
 	there, err := os.Stat(s.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, there) {
 		s.drop()
+		// the committed length is not that of this file, whose lines are kept
+		if err == nil && there.Mode().IsRegular() {
+			if err := s.db.Delete(s.marks.lengthKey(), pebble.Sync); err != nil {
+				return err
+			}
+		}
 		return &replacedError{s.path}
 	}
 	if err == nil && there.Size() != size {

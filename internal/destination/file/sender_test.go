@@ -228,6 +228,23 @@ func TestAFileMovedAwayWhileOpenIsCreatedAgain(t *testing.T) {
 	b.want("a/2", "x")
 }
 
+func TestAFileThatReplacesAnOpenOneKeepsItsLines(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	b.send(s, named("a/1"))
+	if err := os.WriteFile(b.path+".new", []byte(line("other")+line("lines")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(b.path+".new", b.path); err != nil {
+		t.Fatal(err)
+	}
+	b.send(s, named("a/2"))
+	b.want("other", "lines", "a/2")
+	b.close(s)
+	b.send(b.open(Options{}), named("a/1"), named("a/3"))
+	b.want("other", "lines", "a/2", "a/3")
+}
+
 func TestATruncatedFileIsAnErrorThatNamesTheRemedy(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})

@@ -229,7 +229,7 @@ destinations:
   ledger: {file: DIR/ledger.jsonl, retry: {first: 20ms, max: 100ms}}
 `}
 	r := p.start()
-	defer r.stop()
+	defer func() { r.stop() }()
 	send := func(body string) {
 		r.send(t, client.Message{Stream: "orders", Key: "m" + body, Group: "g", Body: []byte(body)})
 	}
@@ -251,9 +251,11 @@ destinations:
 		}
 		<-time.After(5 * time.Millisecond) // it is not committed yet, which can only be polled
 	}
+	r.stop() // or it could begin a new file in between
 	if err := errors.Join(os.Remove(path), os.Rename(path+".away", path)); err != nil {
 		t.Fatal(err)
 	}
+	r = p.start()
 	r.idle(t)
 	if info, err := r.Redrive(t.Context(), admin.RedriveOptions{}); err != nil || info.Redriven != 1 {
 		t.Fatalf("%+v, %v", info, err)
