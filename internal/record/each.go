@@ -2,8 +2,8 @@ package record
 
 import "errors"
 
-// An EachError is the error of a call for several items if some of them succeeded. It has the error
-// of each item, nil if the item succeeded.
+// An EachError is the error of a call for several items of which at least one failed. It has the
+// error of each item, nil if the item succeeded.
 type EachError []error
 
 func (e EachError) Error() string { return errors.Join(e...).Error() }

@@ -16,8 +16,8 @@ const (
 	MaxHeaders    = 16 << 10 // names and values together
 	MaxDependsOn  = 32 << 10 // names of sources, plus 8 for each number
 	MaxReply      = 256 << 10
-	// body and headers: a dead letter with it fits into a queue, unless JSON has to escape many
-	// characters of its headers
+	// body and headers: a dead letter with it fits into a queue, even if JSON has to escape every
+	// character of its headers
 	MaxEffect = 640 << 10
 )
 
@@ -92,7 +92,10 @@ func (m *Message) Validate() error {
 	if err := m.validDependsOn(); err != nil {
 		return err
 	}
-	return m.validHeaders()
+	if wrong := m.WrongHeaders(); wrong != nil {
+		return wrong
+	}
+	return nil
 }
 
 func (m *Message) validDependsOn() error {
@@ -109,7 +112,9 @@ func (m *Message) validDependsOn() error {
 	return nil
 }
 
-func (m *Message) validHeaders() error {
+// WrongHeaders checks the content type and the headers: they must be UTF-8 text, of at most
+// [MaxHeaders] together. It returns nil if they are valid.
+func (m *Message) WrongHeaders() *InvalidError {
 	size := len(m.ContentType)
 	for name, value := range m.Headers {
 		size += len(name) + len(value)

@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/effectively-once/once/internal/dedup/outbox"
@@ -10,6 +11,9 @@ import (
 func TestFeasibleRefusesExactlyTheEffectsThatCanNeverBePublished(t *testing.T) {
 	p := outbox.New(outbox.Config{Senders: map[string]record.Sender{"out": picky{}}})
 	body := func(n int) []record.Effect { return []record.Effect{{To: []string{"out"}, Body: make([]byte, n)}} }
+	header := func(name string, n int) []record.Effect {
+		return []record.Effect{{To: []string{"out"}, Headers: map[string]string{name: strings.Repeat("\x01", n)}}}
+	}
 	for name, c := range map[string]struct {
 		effects []record.Effect
 		reply   *record.Reply
@@ -18,6 +22,9 @@ func TestFeasibleRefusesExactlyTheEffectsThatCanNeverBePublished(t *testing.T) {
 		"nothing":                          {},
 		"an effect as large as may be":     {effects: body(record.MaxEffect)},
 		"an effect that is larger":         {effects: body(record.MaxEffect + 1), refused: true},
+		"headers as large as may be":       {effects: header("x", record.MaxHeaders-1)},
+		"headers that are larger":          {effects: header("x", record.MaxHeaders), refused: true},
+		"a header that is no text":         {effects: header("x\xff", 1), refused: true},
 		"a reply as large as may be":       {reply: &record.Reply{Body: make([]byte, record.MaxReply)}},
 		"a reply that is larger":           {reply: &record.Reply{Body: make([]byte, record.MaxReply+1)}, refused: true},
 		"a destination that nobody knows":  {effects: []record.Effect{{To: []string{"out", "elsewhere"}}}, refused: true},

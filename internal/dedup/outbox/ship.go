@@ -56,8 +56,12 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 				return fmt.Errorf("send to %q: %w", to, errNoDestination)
 			}
 		}
-		if m := (record.Message{Body: f.Body, ContentType: f.ContentType, Headers: f.Headers}); m.Size() > record.MaxEffect {
+		m := record.Message{Body: f.Body, ContentType: f.ContentType, Headers: f.Headers}
+		if m.Size() > record.MaxEffect {
 			return fmt.Errorf("send effect of %d bytes, headers included: at most %d", m.Size(), record.MaxEffect)
+		}
+		if wrong := m.WrongHeaders(); wrong != nil {
+			return fmt.Errorf("send effect: %s", wrong)
 		}
 		if f.Blob == nil {
 			continue
