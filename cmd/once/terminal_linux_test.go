@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -74,7 +75,13 @@ func (o *output) await(t *testing.T, pattern string) []string {
 func TestDevOnATerminalShowsEachMessageAndDrainsWhenTheTerminalIsClosed(t *testing.T) {
 	user, program := openTerminal(t)
 	dir := t.TempDir()
-	server := command(t.Context(), "dev", "--listen", "127.0.0.1:0")
+	// if nohup started the tests, the server would ignore the hangup, too
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := command(ctx, "dev", "--listen", "127.0.0.1:0")
 	server.Dir, server.Stdout, server.Stderr = dir, program, program
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

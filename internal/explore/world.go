@@ -357,7 +357,7 @@ func (w *world) overtakes(received []sent, s sent, v view) error {
 		for _, p := range g.Pending {
 			for i, f := range p.Effects {
 				body := string(f.Body)
-				waits := p.Number+uint64(i) < s.Number && slices.Contains(f.To, s.To) && !slices.Contains(v.queues.dead, deadEffect(s.To, body)) //nolint:gosec // an index
+				waits := p.Number+uint64(i) < s.Number && slices.Contains(f.To, s.To) && !slices.Contains(v.queues.dead, deadEffect(s.To, body))
 				if waits && !slices.ContainsFunc(received, func(r sent) bool { return r.To == s.To && r.Body == body }) {
 					return fmt.Errorf("sent before its predecessor: %q before %q", s.Body, body)
 				}

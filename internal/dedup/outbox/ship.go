@@ -61,7 +61,7 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 			return fmt.Errorf("send effect of %d bytes, headers included: at most %d", m.Size(), record.MaxEffect)
 		}
 		if wrong := m.WrongHeaders(); wrong != nil {
-			return fmt.Errorf("send effect: %s", wrong)
+			return fmt.Errorf("send effect: %s", wrong.Error())
 		}
 		if f.Blob == nil {
 			continue
