@@ -54,7 +54,7 @@ func TestTheLogOfTheServerHasNoContentOfSenders(t *testing.T) {
 		t.Error("malformed messages were put back")
 	}
 	must(t, s.stop())
-	s.judgeLog(t, r, "message refused", "published again")
+	s.judgeLog(t, r, "message refused", "effect to be sent again")
 }
 
 func TestTheLogsOfTheFunctionsHaveNoContentOfSenders(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheLogsOfTheFunctionsHaveNoContentOfSenders(t *testing.T) {
 	sayEverything(t, d.url(), q)
 	awaitPosts(t, r)
 	must(t, d.stop())
-	d.judgeLog(t, r, "message refused", "published again", "message is not a trigger")
+	d.judgeLog(t, r, "message refused", "effect to be sent again", "message is not a trigger")
 }
 
 // judgeLog checks that a log contains no confidential text, plain or encoded. It also checks that
