@@ -51,7 +51,12 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		p = &problem.Problem{Type: problem.Unavailable, Detail: "Repeat the request under the same key."}
 		s.logFault(r, id, err)
 	} else if s.Log.Enabled(r.Context(), slog.LevelDebug) {
-		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "request refused", append(s.about(r, id), slog.String("problem", string(p.Type)), slog.String("detail", p.Detail))...)
+		// The detail may repeat what the sender wrote, and an unknown stream is such a text.
+		attrs := named(r, id)
+		if p.Type != problem.UnknownStream {
+			attrs = s.about(r, id)
+		}
+		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "request refused", append(attrs, slog.String("problem", string(p.Type)))...)
 	}
 	p.Write(w, instance(id))
 }
