@@ -77,11 +77,11 @@ func TestAQueueGivenByURLIsInThePartitionOfTheStack(t *testing.T) {
 
 func TestADestinationThatADeployedSystemCanNotUseIsAnError(t *testing.T) {
 	for want, d := range map[string]config.Destination{
-		"one process":                {File: "out/ledger.jsonl"},
-		"no variable SECRET":         {Webhook: "https://x", Secret: "env:SECRET"},
-		"can't read a secret at":     {Webhook: "https://x", Secret: "file:secret.txt"},
-		"use the ARN of the queue":   {SQS: "https://queue.example/x"},
-		"sqs.REGION.amazonaws.com/A": {SQS: "https://sqs.eu-central-1.amazonaws.com/billing"},
+		"only in the embedded system": {File: "out/ledger.jsonl"},
+		"no variable SECRET":          {Webhook: "https://x", Secret: "env:SECRET"},
+		"can't read a secret at":      {Webhook: "https://x", Secret: "file:secret.txt"},
+		"use the ARN of the queue":    {SQS: "https://queue.example/x"},
+		"sqs.REGION.amazonaws.com/A":  {SQS: "https://sqs.eu-central-1.amazonaws.com/billing"},
 	} {
 		if _, err := allowed(t, d, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: got %v, want %s", d.Target(), err, want)

@@ -49,7 +49,7 @@ func TestTablesHaveTheKeysOfTheStore(t *testing.T) {
 	tokens.expect(t, id, map[string]any{"KeySchema.0.AttributeName": "pk", "KeySchema.0.KeyType": "HASH", "KeySchema.1": nil, "GlobalSecondaryIndexes": nil})
 
 	attributes := source(t, "../internal/dedup/dynamostore")
-	for name, value := range map[string]string{"attrPK": "pk", "attrSK": "sk", "attrTTL": ttlAttribute, "attrHeld": heldAttribute, "WaitingIndex": waitingIndex} {
+	for name, value := range map[string]string{"attrPK": "pk", "attrSK": "sk", "attrTTL": ttlAttribute, "attrHeld": heldAttribute, "waitingIndex": waitingIndex} {
 		if !regexp.MustCompile(name + `\s+= "` + value + `"`).MatchString(attributes) {
 			t.Errorf("the store's %s is not %s", name, value)
 		}
