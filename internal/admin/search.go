@@ -56,56 +56,73 @@ var errEnough = errors.New("enough")
 // reads at most a million groups. The message has its group.
 func SearchGroups(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (record.Message, error) {
 	var found record.Message
-	n := 0
-	err := record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) (err error) {
-		var ok bool
-		if found, ok = o.inGroup(g); ok {
-			return errEnough
+	w := walk{o: o, kind: "groups"}
+	err := w.ended(record.EachGroup(ctx, l, o.Stream, passed, func(g *record.Group) error {
+		m, ok := o.inGroup(g)
+		if ok {
+			found = m
 		}
-		if n++; n > maxWalked {
-			return fmt.Errorf("%w among the first %d groups", o.NotFound(), maxWalked)
-		}
-		return nil
-	})
-	switch {
-	case errors.Is(err, errEnough):
-		return found, nil
-	case err == nil:
-		err = o.NotFound()
-	}
-	return record.Message{}, err
+		return w.next(ok)
+	}))
+	return found, err
 }
 
 // Search looks for a message by its hash among the pending and held messages of groups and among
 // the tokens. It reads the whole store, but at most a million groups and a million tokens. A
 // numbered message that is done left neither, so it is not found.
 func Search(ctx context.Context, l record.Lister, o HashOptions, passed func(error)) (Found, error) {
-	m, err := SearchGroups(ctx, l, o, passed)
-	if !errors.Is(err, ErrNotFound) {
-		return Found{Message: m}, err
+	m, notInGroups := SearchGroups(ctx, l, o, passed)
+	if !errors.Is(notInGroups, ErrNotFound) {
+		return Found{Message: m}, notInGroups
 	}
 	var found Found
-	n := 0
-	err = record.EachToken(ctx, l, passed, func(t *record.Token) error {
-		if (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash) {
+	w := walk{o: o, kind: "tokens"}
+	err := w.ended(record.EachToken(ctx, l, passed, func(t *record.Token) error {
+		ok := (o.Stream == "" || o.Stream == t.Stream) && strings.HasPrefix(t.Key.String(), o.Hash)
+		if ok {
 			found.Message.Stream, found.Message.Group, found.Token = t.Stream, t.Group, *t
 			if t.Request != nil {
 				found.Message.ID, found.Message.Principal = t.Request.ID, t.Request.Principal
 			}
-			return errEnough
 		}
-		if n++; n > maxWalked {
-			return fmt.Errorf("%w among the first %d tokens", o.NotFound(), maxWalked)
-		}
-		return nil
-	})
+		return w.next(ok)
+	}))
+	if errors.Is(err, ErrNotFound) && !w.full() {
+		err = notInGroups // it says whether all groups were read
+	}
+	return found, err
+}
+
+// A walk counts the records that a search reads.
+type walk struct {
+	o    HashOptions
+	kind string
+	read int
+}
+
+// next returns the error that ends the walk if the record is the one looked for, or if it is one too
+// many.
+func (w *walk) next(found bool) error {
+	if found {
+		return errEnough
+	}
+	if w.read++; w.full() {
+		return fmt.Errorf("%w among the first %d %s", w.o.NotFound(), maxWalked, w.kind)
+	}
+	return nil
+}
+
+func (w *walk) full() bool { return w.read > maxWalked }
+
+// ended returns the search's error from that of its walk.
+func (w *walk) ended(err error) error {
 	switch {
 	case errors.Is(err, errEnough):
-		return found, nil
+		return nil
 	case err == nil:
-		err = o.NotFound()
+		return w.o.NotFound()
 	}
-	return Found{}, err
+	return err
 }
 
 // inGroup looks for a message that is pending or held.

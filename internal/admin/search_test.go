@@ -1,7 +1,9 @@
 package admin_test
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,5 +39,21 @@ func TestAHashThatNoLineCouldHaveIsRefused(t *testing.T) {
 		if err := (admin.HashOptions{Hash: hash}).Validate(); err == nil {
 			t.Errorf("%q is taken", hash)
 		}
+	}
+}
+
+// vast is a store with more groups than a search reads, and no tokens.
+type vast struct{ record.Lister }
+
+func (vast) Groups(_ context.Context, _ string, _ record.GroupKey, limit int) ([]record.Group, error) {
+	return make([]record.Group, limit), nil
+}
+
+func (vast) Tokens(context.Context, record.TokenKey, int) ([]record.Token, error) { return nil, nil }
+
+func TestASearchThatDidNotReadAllGroupsSaysSo(t *testing.T) {
+	_, err := admin.Search(t.Context(), vast{}, admin.HashOptions{Hash: "0a"}, nil)
+	if !errors.Is(err, admin.ErrNotFound) || !strings.Contains(err.Error(), "among the first 1000000 groups") {
+		t.Errorf("got %v", err)
 	}
 }
