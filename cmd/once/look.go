@@ -66,7 +66,7 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 	return f(ctx, opened)
 }
 
-// unconfigured is a folder whose configuration is not here: the built-in one stands in for it.
+// unconfigured is a folder without its configuration. The built-in configuration is used instead.
 type unconfigured struct {
 	folder
 	builtIn *config.Config

@@ -39,7 +39,7 @@ With --stack the deployed publish function skips it. This needs lambda:InvokeFun
 		case err != nil:
 			return usageError(cmd, fmt.Errorf("%q is no number of an effect", args[1]))
 		case !yes && !a.typed:
-			return usageError(cmd, errors.New("nobody can be asked here: --yes skips without asking"))
+			return usageError(cmd, errors.New("standard input is no terminal, so the question can't be answered: --yes skips without asking"))
 		}
 		o := admin.SkipOptions{Stream: stream, Group: group, Number: number}
 		return a.look(cmd, on, a.editFolder, func(ctx context.Context, s admin.Admin) error {

@@ -38,7 +38,7 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
-// output collects what a program prints, and wakes whoever waits for a text.
+// output collects the output of a program, and wakes the goroutine that waits for a text in it.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer

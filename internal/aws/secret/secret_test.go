@@ -33,7 +33,7 @@ type vault struct {
 
 func (v *vault) answer() (string, error) {
 	v.calls++
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // of the synctest bubble, as all sleeps here: no time passes outside
 	return v.value, v.err
 }
 
