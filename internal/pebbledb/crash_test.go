@@ -83,8 +83,11 @@ func (c *crasher) run(from int64) error {
 // its files.
 func TestNoCrashCausesARefusalOrLosesAnAcknowledgedWrite(t *testing.T) {
 	lives := 150
-	if *long {
+	switch {
+	case *long:
 		lives = 5000
+	case testing.Short():
+		lives = 30
 	}
 	rng := rand.New(rand.NewPCG(3, 3))
 	disk, next, crashes := vfs.NewCrashableMem(), int64(0), 0

@@ -174,8 +174,11 @@ func look(open func(string, *pebble.Options) (*pebble.DB, error), fs vfs.FS, ack
 func TestDamageOfAnyFileIsRefusedOrLosesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	places := 6
-	if *long {
+	switch {
+	case *long:
 		places = 200
+	case testing.Short():
+		places = 2
 	}
 	all := folders(t, rng)
 	for _, age := range slices.Sorted(maps.Keys(all)) {

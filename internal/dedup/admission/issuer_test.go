@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -218,57 +217,6 @@ func TestAFailedNoteOfARefusalIsLoggedUnlessAnotherWorkerChangedTheToken(t *test
 	}
 }
 
-func TestRefuseTriggersEachGroupBeforeTheDeadLetters(t *testing.T) {
-	refused := []record.Refused{
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "g"}, Reason: record.ReasonAttempts},
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 2, Group: "g"}, Reason: record.ReasonSkipped},
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 3, Group: "h"}, Reason: record.ReasonHandler},
-		{Message: record.Message{Stream: "none", Source: "p", Sequence: 4, Group: "i"}, Reason: record.ReasonInvalid},
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 5, Group: "j"}, Delivery: &record.Delivery{}, Reason: record.ReasonGone},
-	}
-	for away, want := range map[string][]string{
-		"": {"trigger g in 1m0s", "trigger h in 1m0s", "dead p/0/1", "dead p/0/2", "dead p/0/3", "dead p/0/4", "dead p/0/5"}, "trigger": nil,
-	} {
-		queues := &recorded{away: away}
-		err := newIssuerWith(record.BySequence, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused)
-		if (err != nil) != (away != "") || away != "" && !errors.Is(err, errAway) || !slices.Equal(queues.took, want) {
-			t.Errorf("away %q: %q, %v", away, queues.took, err)
-		}
-	}
-}
-
-// halfTriggering sends the first trigger of a call only.
-type halfTriggering struct{ record.Queues }
-
-func (halfTriggering) Trigger(_ context.Context, groups []record.GroupKey, _ time.Duration) error {
-	errs := make([]error, len(groups))
-	for i := 1; i < len(errs); i++ {
-		errs[i] = errAway
-	}
-	return record.Each(errs)
-}
-
-func TestNoMessageCountsAsDeadLetteredIfATriggerFails(t *testing.T) {
-	refused := []record.Refused{
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "g"}, Reason: record.ReasonAttempts},
-		{Message: record.Message{Stream: "s", Source: "p", Sequence: 1, Group: "h"}, Reason: record.ReasonAttempts},
-	}
-	err := newIssuerWith(record.BySequence, memstore.New(clock), halfTriggering{}, slog.DiscardHandler).Refuse(t.Context(), refused)
-	for i, err := range record.ErrorsOf(err, len(refused)) {
-		if !errors.Is(err, errAway) {
-			t.Errorf("message %d: %v", i, err)
-		}
-	}
-}
-
-func TestRefuseTriggersNothingForMessagesWithoutAGroupRecord(t *testing.T) {
-	queues := &recorded{}
-	refused := []record.Refused{{Message: record.Message{Stream: "none", ID: "a"}, Reason: record.ReasonInvalid}, {Message: record.Message{Stream: "s", ID: "free"}, Reason: record.ReasonAttempts}}
-	if err := newIssuerWith(record.ByKey, memstore.New(clock), queues, slog.DiscardHandler).Refuse(t.Context(), refused); err != nil || len(queues.took) != len(refused) {
-		t.Errorf("%q, %v", queues.took, err)
-	}
-}
-
 func TestANumberedMessageIsNamedByItsNumberNotByItsID(t *testing.T) {
 	for how, want := range map[record.Admission]string{record.BySequence: "p/0/3", record.ByKey: "a"} {
 		a := &admission.Arrival{Message: record.Message{Stream: "s", ID: "a", Source: "p", Sequence: 3}}
@@ -420,42 +368,6 @@ func TestANumberOfAnotherEpochHasStatusUnknown(t *testing.T) {
 	} {
 		if got, err := desk.Status(t.Context(), record.Message{Stream: "s", ID: number}); err != nil || got.Status != want {
 			t.Errorf("%s is %s, want %s: %v", number, got.Status, want, err)
-		}
-	}
-}
-
-func TestRefuseNotesTheReasonsOfTheMessagesThatAreDeadLetters(t *testing.T) {
-	store := memstore.New(clock)
-	desk := newIssuerWith(record.ByKey, store, &recorded{full: "b"}, slog.DiscardHandler)
-	var refused []record.Refused
-	for _, id := range []string{"a", "b", "c"} {
-		m := record.Message{Stream: "s", ID: id}
-		if _, _, err := desk.Issue(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
-		refused = append(refused, record.Refused{Message: m, Reason: record.ReasonHandler})
-	}
-	errs := record.ErrorsOf(desk.Refuse(t.Context(), refused), len(refused))
-	for i, r := range refused {
-		full := r.Message.ID == "b"
-		if noted := kept(t, store, r.Message).Reason != ""; full != (errs[i] != nil) || full == noted {
-			t.Errorf("%s: %v, noted %v", r.Message.ID, errs[i], noted)
-		}
-	}
-}
-
-func TestRefuseKeepsTheDetailOfAHandlersDecisionOnly(t *testing.T) {
-	for reason, want := range map[record.Reason]string{record.ReasonHandler: "no stock", record.ReasonAttempts: ""} {
-		desk, store := newIssuer(record.ByKey)
-		m := record.Message{Stream: "s", ID: "a"}
-		if _, _, err := desk.Issue(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
-		if err := desk.Refuse(t.Context(), []record.Refused{{Message: m, Reason: reason, Detail: "no stock"}}); err != nil {
-			t.Fatal(err)
-		}
-		if token := kept(t, store, m); token.Reason != reason || token.Detail != want {
-			t.Errorf("%s: the token says %q, %q", reason, token.Reason, token.Detail)
 		}
 	}
 }
