@@ -25,7 +25,7 @@ prove: ## no message lost, no effect doubled: every order of steps, known mistak
 	go run ./prove
 
 bench: ## the numbers of docs/performance.md, as ratios
-	go run ./bench
+	go -C bench run .
 
 cover: ## test coverage, by function, and as bin/cover.html; a statement of the engine that no test reaches is an error
 	mkdir -p bin

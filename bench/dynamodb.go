@@ -54,7 +54,7 @@ type figure struct {
 func dynamo(ctx context.Context, o options) (err error) {
 	endpoint := os.Getenv(endpointVariable)
 	if endpoint == "" {
-		return fmt.Errorf("%s is not set: localstack/aws.sh run go run ./bench -only dynamodb", endpointVariable)
+		return fmt.Errorf("%s is not set: localstack/aws.sh run go -C bench run . -only dynamodb", endpointVariable)
 	}
 	clients, err := build(ctx)
 	if err != nil {
@@ -94,18 +94,18 @@ func counting(ctx context.Context, endpoint string) (m *meter, environment []str
 
 // build installs the peers and compiles the engine's client.
 func build(ctx context.Context) ([]client, error) {
-	install := exec.CommandContext(ctx, "bench/peers/install.sh")
+	install := exec.CommandContext(ctx, "peers/install.sh")
 	install.Stderr = os.Stderr
 	out, err := install.Output()
 	if err != nil {
 		return nil, fmt.Errorf("install peers: %w", err)
 	}
-	binary := filepath.Join(".tools", "peers", "once")
-	if err := buildOurs(ctx, "./bench/peers/once", binary); err != nil {
+	binary := filepath.Join("..", ".tools", "peers", "once")
+	if err := buildOurs(ctx, "./peers/once", binary); err != nil {
 		return nil, err
 	}
-	python := []string{strings.TrimSpace(string(out)), "bench/peers/python/main.py"}
-	node := []string{"node", ".tools/peers/typescript/main.mjs"}
+	python := []string{strings.TrimSpace(string(out)), "peers/python/main.py"}
+	node := []string{"node", "../.tools/peers/typescript/main.mjs"}
 	return rows(python, node, binary), nil
 }
 

@@ -61,7 +61,7 @@ func functions(ctx context.Context, o options) (err error) {
 		return err
 	}
 	var built []*bootstrap
-	for _, source := range []string{"bench/hello", "functions/ingest", "functions/process", "functions/publish"} {
+	for _, source := range []string{"hello", "../functions/ingest", "../functions/process", "../functions/publish"} {
 		b, err := buildBootstrap(ctx, dir, source)
 		if err != nil {
 			return err
@@ -95,7 +95,8 @@ func functionEnvironment(dir string) ([]string, error) {
 // buildBootstrap builds a function as infra/Makefile does, for this machine.
 func buildBootstrap(ctx context.Context, dir, source string) (*bootstrap, error) {
 	b := &bootstrap{name: filepath.Base(source), path: filepath.Join(dir, filepath.Base(source))}
-	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", b.path, "./"+source) //nolint:gosec // its own source
+	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", b.path, ".") //nolint:gosec // its own source
+	command.Dir = source                                                                                                                      // so that it is built with the versions of its own module
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)

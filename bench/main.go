@@ -69,7 +69,7 @@ func run() error {
 		}
 		fmt.Printf("%s: %s\n", b.name, b.what)
 		if b.needs != "" && os.Getenv(b.needs) == "" && len(wanted) == 0 {
-			fmt.Printf("  left out: %s is not set; localstack/aws.sh run go run ./bench\n\n", b.needs)
+			fmt.Printf("  left out: %s is not set; localstack/aws.sh run make bench\n\n", b.needs)
 			continue
 		}
 		if err := b.run(ctx, o); err != nil {

@@ -26,7 +26,7 @@ func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
 	for _, dep := range deps {
 		service, is := strings.CutPrefix(strings.TrimSuffix(dep, "/schemas"), services)
 		if is && strings.HasSuffix(dep, "/schemas") && !slices.Contains(worth, service) {
-			t.Errorf("the functions build the schemas of %s at each start: measure it by go run ./bench -only functions, and hold the client back if it is not worth it", service)
+			t.Errorf("the functions build the schemas of %s at each start: measure it by go -C bench run . -only functions, and hold the client back if it is not worth it", service)
 		}
 	}
 }

@@ -2,8 +2,8 @@
 // on your machine, in two tables that it creates and deletes, and counts requests and units as
 // DynamoDB itself reports them.
 //
-//	AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8123 go run ./bench/cost
-//	go run ./bench/cost -body 2000 -write-price 0.7065 -read-price 0.1413 -json
+//	AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8123 go -C bench run ./cost
+//	go -C bench run ./cost -body 2000 -write-price 0.7065 -read-price 0.1413 -json
 //
 // For each admission it prints what one message costs until its effects are published: requests,
 // write units, read units, and the price of a million messages. A duplicate is the same message

@@ -79,13 +79,13 @@ type builder struct {
 func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) {
 	switch name {
 	case nameOnce, nameOnceFIFO:
-		process, err1 := b.compile(ctx, "./bench/faults/process")
-		publish, err2 := b.compile(ctx, "./functions/publish")
+		process, err1 := b.compile(ctx, "bench", "./faults/process")
+		publish, err2 := b.compile(ctx, ".", "./functions/publish")
 		return &consumer{name: name, ours: true, fifo: name == nameOnceFIFO, stages: []stage{
 			{queue: "ingress", command: []string{process}}, {queue: "publish", command: []string{publish}},
 		}}, errors.Join(err1, err2)
 	case nameCheck, nameStore:
-		simple, err := b.compile(ctx, "./bench/peers/simple")
+		simple, err := b.compile(ctx, "bench", "./peers/simple")
 		order := "FAULTS_ORDER=" + strings.TrimPrefix(name, "check-")
 		return &consumer{name: name, stages: []stage{{queue: "ingress", command: []string{simple}, env: []string{order}}}}, err
 	case namePython, nameTypeScript:
@@ -100,15 +100,15 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 	}
 }
 
-// compile builds a program as a deployment does, but for this machine and with cgo if it is
+// compile builds a program of the module in a folder, as a deployment does, but for this machine and with cgo if it is
 // enabled: without it nearly everything would be recompiled.
-func (b *builder) compile(ctx context.Context, source string) (string, error) {
+func (b *builder) compile(ctx context.Context, module, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil
 	}
 	path := filepath.Join(b.dir, filepath.Base(source))
 	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-o", path, source) //nolint:gosec // programs of this comparison
-	command.Dir = b.root
+	command.Dir = filepath.Join(b.root, module)
 	if text, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, text)
 	}

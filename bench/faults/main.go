@@ -2,7 +2,7 @@
 // as processes on one DynamoDB Local, behind one queue with at-least-once delivery, with one
 // handler: it counts the message in a state of the message, and sends the count to a receiver.
 //
-//	localstack/aws.sh run go run ./bench/faults
+//	localstack/aws.sh run go -C bench run ./faults
 //
 //	consumers.go  the consumers, and how they are built
 //	fault.go      the faults, and when they happen
@@ -46,6 +46,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -105,7 +106,7 @@ func run(o options) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	root, err := os.Getwd()
+	root, err := filepath.Abs("..")
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func run(o options) (err error) {
 func open(ctx context.Context) (in place, leave func() error, err error) {
 	in.endpoint = os.Getenv(endpointVariable)
 	if in.endpoint == "" {
-		return in, nil, fmt.Errorf("%s is not set: localstack/aws.sh run go run ./bench/faults", endpointVariable)
+		return in, nil, fmt.Errorf("%s is not set: localstack/aws.sh run go -C bench run ./faults", endpointVariable)
 	}
 	if in.dir, err = os.MkdirTemp("", "once-faults-"); err != nil {
 		return in, nil, err

@@ -58,7 +58,7 @@ func main() {
 
 // outside reports whether a package is part of the product and not of the engine.
 func outside(path string) bool {
-	for _, not := range []string{"internal/record", "internal/dedup", "localstack", "bench"} {
+	for _, not := range []string{"internal/record", "internal/dedup", "localstack"} {
 		if path != "internal/dedup/lease" && (path == not || strings.HasPrefix(path, not+"/")) {
 			return false
 		}
