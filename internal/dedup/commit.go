@@ -86,9 +86,9 @@ func (p *part) blame(pl *plan, why string) bool {
 	case pl.runs > 1, len(pl.hold) > 0:
 		p.alone = true
 	case p.refused == nil:
-		p.refused = map[record.TokenKey]string{pl.ran: why}
+		p.refused = map[record.TokenKey]string{pl.ran.Token(): why}
 	default:
-		p.refused[pl.ran] = why
+		p.refused[pl.ran.Token()] = why
 	}
 	return true
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/effectively-once/once/internal/backoff"
@@ -58,6 +59,7 @@ type Engine struct {
 	publisher *outbox.Publisher
 	relay     *relay.Relay
 	issuer    *admission.Issuer
+	items     sync.Pool // of *[]item, all zero
 }
 
 // New checks the configuration and returns an engine. It does no input or output.

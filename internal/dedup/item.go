@@ -55,6 +55,17 @@ func newPart(key record.GroupKey, s record.Stream) *part {
 	return &part{key: key, stream: s}
 }
 
+// tooLarge returns the detail of a message that is too large to commit. It reads the token only if
+// there is such a message in the part, so that a numbered message needs no hash.
+func (p *part) tooLarge(it *item) (why string, ok bool) {
+	for key, why := range p.refused {
+		if key == it.Token() {
+			return why, true
+		}
+	}
+	return "", false
+}
+
 // accept makes the decisions of a plan final.
 func (p *part) accept(pl *plan) {
 	for _, it := range p.items {

@@ -31,11 +31,11 @@ type plan struct {
 	held    int // bytes of hold
 	unhold  []record.HeldKey
 	staged  []string
-	since   time.Time       // when the first blob was staged
-	runs    int             // handlers run
-	ran     record.TokenKey // the message of the last run
-	added   int             // pending entries added by this plan, at the end of next.Pending
-	bytes   int             // of next.Pending
+	since   time.Time // when the first blob was staged
+	runs    int       // handlers run
+	ran     *item     // the message of the last run
+	added   int       // pending entries added by this plan, at the end of next.Pending
+	bytes   int       // of next.Pending
 	// held messages, to be dead-lettered before the commit that releases them
 	refused []record.Refused
 	failing []record.Message // held messages, to be put back on their queue before that commit
@@ -142,13 +142,13 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
-	if why, ok := pl.part.refused[it.Token()]; ok {
+	if why, ok := pl.part.tooLarge(it); ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil
 	}
 	if pl.more = pl.part.alone && pl.runs > 0; pl.more {
 		return record.Outcome{}, nil
 	}
-	pl.runs, pl.ran = pl.runs+1, it.Token()
+	pl.runs, pl.ran = pl.runs+1, it
 	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State)}
 	if it.Route != "" {
 		a.ID += record.RequestAttempt

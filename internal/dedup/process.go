@@ -24,7 +24,9 @@ func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
 
 func (e *Engine) process(ctx context.Context, messages []record.Message, early bool) []record.Outcome {
 	out := make([]record.Outcome, len(messages))
-	parts, relays := e.split(messages, out)
+	items := e.borrow(len(messages))
+	defer e.giveBack(items)
+	parts, relays := e.split(messages, *items, out)
 	e.forward(ctx, relays)
 	for _, p := range parts {
 		p.early = early
@@ -36,10 +38,27 @@ func (e *Engine) process(ctx context.Context, messages []record.Message, early b
 	return out
 }
 
+// borrow returns n zero items from the pool. They are a third of the memory
+// that a large batch needs.
+func (e *Engine) borrow(n int) *[]item {
+	items, _ := e.items.Get().(*[]item)
+	if items == nil || cap(*items) < n {
+		items = &[]item{}
+		*items = make([]item, n)
+	}
+	*items = (*items)[:n]
+	return items
+}
+
+// giveBack returns items to the pool. The caller must not keep a pointer to any of them.
+func (e *Engine) giveBack(items *[]item) {
+	clear(*items)
+	e.items.Put(items)
+}
+
 // split validates the messages and sorts them by group. It returns messages that need no group
 // record separately.
-func (e *Engine) split(messages []record.Message, out []record.Outcome) (parts []*part, relays []*item) {
-	items := make([]item, len(messages))
+func (e *Engine) split(messages []record.Message, items []item, out []record.Outcome) (parts []*part, relays []*item) {
 	byKey := map[record.GroupKey]*part{}
 	var p *part
 	for i := range messages {

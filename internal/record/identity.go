@@ -127,7 +127,18 @@ func TokenText(principal, stream, id string) string {
 }
 
 func appendTokenText(b []byte, principal, stream, id string) []byte {
-	b = strconv.AppendQuote(append(b, "once token principal="...), principal)
-	b = strconv.AppendQuote(append(b, " stream="...), stream)
-	return strconv.AppendQuote(append(b, " id="...), id)
+	b = appendQuoted(append(b, "once token principal="...), principal)
+	b = appendQuoted(append(b, " stream="...), stream)
+	return appendQuoted(append(b, " id="...), id)
+}
+
+// appendQuoted is [strconv.AppendQuote], which is slow, with a short cut for names of visible ASCII
+// characters.
+func appendQuoted(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return strconv.AppendQuote(b, s)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
 }

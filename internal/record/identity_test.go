@@ -3,6 +3,7 @@ package record_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -108,6 +109,19 @@ func TestATokenKeyIsTheHashOfAReadableText(t *testing.T) {
 	}
 	if got := (record.GroupKey{Stream: "s", Group: "g"}).Path(); got != "s/g" {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestATokenTextQuotesNamesAsGoDoes(t *testing.T) {
+	names := []string{"", "plain-1_2.3", "é", "日本", "a\u00a0b", "\u2028", "\xff\xfe", "~\x7f"}
+	for c := range 256 {
+		names = append(names, "a"+string([]byte{byte(c)})+"z")
+	}
+	for _, name := range names {
+		q := strconv.Quote(name)
+		if got, want := record.TokenText(name, name, name), "once token principal="+q+" stream="+q+" id="+q; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 

@@ -33,7 +33,8 @@ func (x *meta) encode() string {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(x) // a struct of strings
-	return strings.NewReplacer("\uFFFE", `\ufffe`, "\uFFFF", `\uffff`).Replace(strings.TrimRight(b.String(), "\n"))
+	text := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\uFFFE", `\ufffe`)
+	return strings.ReplaceAll(text, "\uFFFF", `\uffff`)
 }
 
 // headers adds as many headers as fit to attributes, and returns the others.
