@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,5 +119,27 @@ func TestAMessageIsObservedAsPublishedWhenAllOfItIsSent(t *testing.T) {
 	}
 	if len(events) == 1 && (events[0].Name != record.EventPublished || events[0].Count != 1) {
 		t.Errorf("observed %v", events)
+	}
+}
+
+func TestOfManyEffectsBehindAFailedOnePublishReturnsOneError(t *testing.T) {
+	away := errors.New("away")
+	for name, errs := range map[string][]error{
+		"a failed one and those behind it": {away, record.ErrBlocked, record.ErrBlocked},
+		"behind one that was sent before":  {record.ErrBlocked, record.ErrBlocked, record.ErrBlocked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := memstore.New(time.Now)
+			p := outbox.New(outbox.Config{Store: store, Senders: map[string]record.Sender{"out": &canned{errs: errs}}, Now: time.Now})
+			g := record.Group{Key: record.GroupKey{Stream: "s", Group: "g"}, Incarnation: 1, Version: 1, Last: 3}
+			g.Pending = []record.Pending{{Number: 1, Identity: "1", Effects: slices.Repeat([]record.Effect{{To: []string{"out"}}}, 3)}}
+			if err := store.Commit(t.Context(), record.Commit{Loaded: record.Group{Key: g.Key}, Next: g}); err != nil {
+				t.Fatal(err)
+			}
+			err := p.Publish(t.Context(), []record.GroupKey{g.Key})[0]
+			if err == nil || strings.Count(err.Error(), "send to out") != 1 {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }

@@ -136,7 +136,7 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 			}
 			err = p.DeadLetter(grace, s)
 		}
-		if s.Number > 0 && (ok || err != nil) {
+		if ok || err != nil {
 			freed[key] = err == nil
 		}
 		if err != nil {

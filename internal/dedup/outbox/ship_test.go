@@ -96,6 +96,56 @@ func TestTheEffectsBehindARefusedOneAreSentWhenItIsADeadLetterAndNotBefore(t *te
 	}
 }
 
+// canned returns the same errors for each round and counts the rounds.
+type canned struct {
+	errs   []error
+	rounds int
+}
+
+func (c *canned) Send(_ context.Context, deliveries []record.Delivery) []error {
+	if c.rounds++; c.rounds > 1 {
+		return make([]error, len(deliveries))
+	}
+	return c.errs
+}
+
+func TestOnlyTheEffectsThatADeadLetterBlockedAreSentAgain(t *testing.T) {
+	refused := &record.RefusedError{Reason: record.ReasonGone}
+	for name, test := range map[string]struct {
+		first  []error
+		rounds int
+	}{
+		"sent behind a refused one":         {[]error{refused, nil}, 1},
+		"failed behind a refused one":       {[]error{refused, errors.New("away")}, 1},
+		"blocked behind a sent one":         {[]error{nil, record.ErrBlocked}, 1},
+		"blocked behind a refused one":      {[]error{refused, record.ErrBlocked}, 2},
+		"blocked behind a later failed one": {[]error{refused, errors.New("away"), record.ErrBlocked}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sender := &canned{errs: test.first}
+			p := outbox.New(outbox.Config{Senders: map[string]record.Sender{"out": sender}, Queues: &letters{}})
+			var shipments []*outbox.Shipment
+			for n := range uint64(len(test.first)) {
+				shipments = append(shipments, &outbox.Shipment{To: "out", Delivery: record.Delivery{Stream: "s", Group: "g", Number: n + 1}})
+			}
+			p.Ship(t.Context(), shipments)
+			if sender.rounds != test.rounds {
+				t.Errorf("sent in %d rounds, want %d", sender.rounds, test.rounds)
+			}
+		})
+	}
+}
+
+func TestAHeldRefusalIsLeftToTheCaller(t *testing.T) {
+	queues, refused := &letters{}, &record.RefusedError{Reason: record.ReasonGone}
+	p := outbox.New(outbox.Config{Senders: map[string]record.Sender{"out": &canned{errs: []error{refused}}}, Queues: queues})
+	s := &outbox.Shipment{To: "out", Hold: true}
+	p.Ship(t.Context(), []*outbox.Shipment{s})
+	if len(queues.identities) > 0 || s.Refused != refused || s.Err != nil {
+		t.Errorf("dead letters %q, refused %v, error %v", queues.identities, s.Refused, s.Err)
+	}
+}
+
 // A meeting sends nothing until all senders have been called.
 type meeting struct{ all *sync.WaitGroup }
 

@@ -237,6 +237,20 @@ func TestARefusedEffectIsDeadLetteredAndSettled(t *testing.T) {
 	}
 }
 
+func TestARefusedEffectIsOneDeadLetterHoweverOftenItsMessageIsRetried(t *testing.T) {
+	b := newBench(t, nil)
+	b.down = "side"
+	for range 3 {
+		fates, _ := b.process(message("a", "gone"))
+		same(t, "fates", fates, []string{"retry"})
+		same(t, "dead letters", len(b.dead), 0)
+	}
+	b.down = ""
+	fates, _ := b.process(message("a", "gone"))
+	same(t, "fates", fates, []string{"processed"})
+	same(t, "dead letters", len(b.dead), 1)
+}
+
 func TestALostReplyOfMarkDoneSettlesNothing(t *testing.T) {
 	for lost, again := range map[string]string{"before": "processed", "after": "duplicate"} {
 		b := newBench(t, nil)
