@@ -70,5 +70,9 @@ func (s *Store) expire(key []byte, l *latches) (int, error) {
 		return 0, nil
 	}
 	latch.forget()
-	return 1, s.db.Delete(key, pebble.NoSync)
+	batch := s.db.NewBatch()
+	if err := batch.Delete(key, nil); err != nil {
+		return 0, errors.Join(err, batch.Close())
+	}
+	return 1, s.apply(batch, pebble.NoSync)
 }

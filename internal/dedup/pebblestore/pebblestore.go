@@ -15,7 +15,7 @@
 // # Limits
 //
 // Times are kept to the microsecond. Empty slices and maps read as nil. A database has one Store,
-// in one process.
+// in one process, and nothing else writes groups and tokens.
 package pebblestore
 
 import (
@@ -27,6 +27,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/dedup/encoding"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -34,16 +35,19 @@ import (
 type Options struct {
 	// Now decides expiry. Defaults to time.Now.
 	Now func() time.Time
+	// Presence saves lookups of groups and tokens that do not exist. Defaults to none.
+	Presence *presence.Filter
 }
 
 // A Store is a record.Store and a record.Lister. It uses only its own keys of the database, which
 // others can share.
 type Store struct {
-	db     *pebble.DB
-	now    func() time.Time
-	encode *buffers
-	groups *latches
-	tokens *latches
+	db       *pebble.DB
+	presence *presence.Filter
+	now      func() time.Time
+	encode   *buffers
+	groups   *latches
+	tokens   *latches
 }
 
 var (
@@ -56,7 +60,10 @@ func New(db *pebble.DB, options Options) *Store {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Store{db: db, now: options.Now, encode: newBuffers(), groups: newLatches(), tokens: newLatches()}
+	return &Store{
+		db: db, presence: options.Presence, now: options.Now,
+		encode: newBuffers(), groups: newLatches(), tokens: newLatches(),
+	}
 }
 
 // Load implements record.Store. It holds the latches of all its keys together, because it reads one
@@ -69,14 +76,14 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	defer s.groups.lockAll(groupKeys)()
 	defer s.tokens.lockAll(tokenKeys)()
 	gs, ts := make([]record.Group, len(groups)), make([]record.Token, len(tokens))
-	err := s.read(func(iter *pebble.Iterator) (err error) {
+	err := s.read(func(r *reader) (err error) {
 		for i, key := range groups {
-			if gs[i], err = s.loadGroup(iter, key, groupKeys[i]); err != nil {
+			if gs[i], err = s.loadGroup(r, key, groupKeys[i]); err != nil {
 				return fmt.Errorf("load group %s: %w", key, err)
 			}
 		}
 		for i, key := range tokens {
-			if ts[i], err = s.token(iter, key, tokenKeys[i]); err != nil {
+			if ts[i], err = s.token(r, key, tokenKeys[i]); err != nil {
 				return fmt.Errorf("load token %s: %w", key, err)
 			}
 		}
@@ -97,10 +104,10 @@ func keysOf[K any](keys []K, encode func(K) []byte) [][]byte {
 }
 
 // loadGroup reads a record and remembers its head, because a commit of the group usually follows.
-func (s *Store) loadGroup(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
+func (s *Store) loadGroup(r *reader, key record.GroupKey, dbKey []byte) (record.Group, error) {
 	latch := s.groups.of(dbKey)
 	latch.forget()
-	g, err := s.group(iter, key, dbKey)
+	g, err := s.group(r, key, dbKey)
 	if err != nil {
 		return record.Group{}, err
 	}
@@ -109,10 +116,10 @@ func (s *Store) loadGroup(iter *pebble.Iterator, key record.GroupKey, dbKey []by
 }
 
 // group reads a record, or returns one of version 0. The caller must hold the latch.
-func (s *Store) group(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) (record.Group, error) {
+func (s *Store) group(r *reader, key record.GroupKey, dbKey []byte) (record.Group, error) {
 	g := record.Group{Key: key}
-	err := s.view(iter, dbKey, func(r checked) (err error) {
-		g, err = decodeGroup(r, key)
+	err := r.view(dbKey, func(c checked) (err error) {
+		g, err = decodeGroup(c, key)
 		return err
 	})
 	return g, err
@@ -120,8 +127,8 @@ func (s *Store) group(iter *pebble.Iterator, key record.GroupKey, dbKey []byte) 
 
 // groupNow is group with a new iterator.
 func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err error) {
-	err = s.read(func(iter *pebble.Iterator) error {
-		g, err = s.group(iter, key, dbKey)
+	err = s.read(func(r *reader) error {
+		g, err = s.group(r, key, dbKey)
 		return err
 	})
 	return g, err
@@ -129,35 +136,6 @@ func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err
 
 func headOf(g *record.Group) head {
 	return head{incarnation: g.Incarnation, version: g.Version, expires: encoding.Micros(g.Expires)}
-}
-
-// read calls f with an iterator for [Store.view]. Most lookups are of identities that were never
-// stored. Unlike pebble.DB.Get, an iterator can use the bloom filters of the last level, which
-// answer these lookups.
-func (s *Store) read(f func(iter *pebble.Iterator) error) (err error) {
-	iter, err := s.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, iter.Close()) }()
-	return f(iter)
-}
-
-// view calls f with the unexpired record of a key, if there is one. The record is valid until f
-// returns.
-func (s *Store) view(iter *pebble.Iterator, key []byte, f func(checked) error) error {
-	if !iter.SeekPrefixGE(key) {
-		return iter.Error()
-	}
-	value, err := iter.ValueAndErr()
-	if err != nil {
-		return err
-	}
-	r, err := open(key, value)
-	if err == nil && !expired(r.expires, s.now()) {
-		err = f(r)
-	}
-	return err
 }
 
 // Commit implements record.Store. It does not recognise its own write, because nothing between the
@@ -231,10 +209,11 @@ func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending 
 	return nil
 }
 
-// apply writes a batch. If that fails, the batch is not closed, because the log may still refer to
-// it.
+// apply writes a batch. All writes of the store go through it, because the filter of keys must know
+// each key before it can be read. If it fails, the batch is not closed, because the log may still
+// refer to it.
 func (s *Store) apply(batch *pebble.Batch, sync *pebble.WriteOptions) error {
-	if err := batch.Commit(sync); err != nil {
+	if err := s.presence.Commit(batch, sync); err != nil {
 		return err
 	}
 	return batch.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/dedup/storetest"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -19,6 +20,7 @@ import (
 // unsynced writes.
 type disk struct {
 	now   func() time.Time
+	known func(*testing.T, *pebble.DB) *presence.Filter
 	files map[record.Store]*vfs.MemFS
 	dbs   map[record.Store]*pebble.DB
 }
@@ -34,25 +36,34 @@ func (d *disk) open(t *testing.T, fs *vfs.MemFS) record.Store {
 			t.Error(err)
 		}
 	})
-	s := pebblestore.New(db, pebblestore.Options{Now: d.now})
+	s := pebblestore.New(db, pebblestore.Options{Now: d.now, Presence: d.known(t, db)})
 	d.files[s], d.dbs[s] = fs, db
 	return s
 }
 
 var long = flag.Bool("long", false, "make histories of two million operations")
 
-func TestStore(t *testing.T) { storetest.Run(t, harness()) }
+func TestStore(t *testing.T) { storetest.Run(t, harness(unfiltered)) }
+
+func TestStoreWithFilter(t *testing.T) { storetest.Run(t, harness(filtered)) }
 
 func TestHistoriesAreLinearizable(t *testing.T) {
-	operations := 10_000
-	if *long {
-		operations = 2_000_000
-	}
-	storetest.Histories(t, harness(), operations)
+	storetest.Histories(t, harness(unfiltered), operations())
 }
 
-func harness() storetest.Harness {
-	d := &disk{files: map[record.Store]*vfs.MemFS{}, dbs: map[record.Store]*pebble.DB{}}
+func TestHistoriesWithAFilterAreLinearizable(t *testing.T) {
+	storetest.Histories(t, harness(refilled), operations())
+}
+
+func operations() int {
+	if *long {
+		return 2_000_000
+	}
+	return 10_000
+}
+
+func harness(known func(*testing.T, *pebble.DB) *presence.Filter) storetest.Harness {
+	d := &disk{known: known, files: map[record.Store]*vfs.MemFS{}, dbs: map[record.Store]*pebble.DB{}}
 	return storetest.Harness{
 		Open: func(t *testing.T, now func() time.Time) record.Store {
 			d.now = now

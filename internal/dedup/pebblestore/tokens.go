@@ -12,10 +12,10 @@ import (
 )
 
 // token reads a record, or returns an absent one. The caller must hold the latch.
-func (s *Store) token(iter *pebble.Iterator, key record.TokenKey, dbKey []byte) (record.Token, error) {
+func (s *Store) token(r *reader, key record.TokenKey, dbKey []byte) (record.Token, error) {
 	t := record.Token{Key: key}
-	err := s.view(iter, dbKey, func(r checked) (err error) {
-		t, err = decodeToken(r, key)
+	err := r.view(dbKey, func(c checked) (err error) {
+		t, err = decodeToken(c, key)
 		return err
 	})
 	return t, err
@@ -23,8 +23,8 @@ func (s *Store) token(iter *pebble.Iterator, key record.TokenKey, dbKey []byte) 
 
 // tokenNow is token with a new iterator.
 func (s *Store) tokenNow(key record.TokenKey, dbKey []byte) (t record.Token, err error) {
-	err = s.read(func(iter *pebble.Iterator) error {
-		t, err = s.token(iter, key, dbKey)
+	err = s.read(func(r *reader) error {
+		t, err = s.token(r, key, dbKey)
 		return err
 	})
 	return t, err

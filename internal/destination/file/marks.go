@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -25,8 +26,9 @@ const (
 
 // marks reads and names the records of one file.
 type marks struct {
-	db   *pebble.DB
-	file [16]byte // hash of the path
+	db       *pebble.DB
+	presence *presence.Filter
+	file     [16]byte // hash of the path
 }
 
 // A mark names the record that shows whether a delivery was written: it was, if the recorded number
@@ -37,9 +39,9 @@ type mark struct {
 	keep   time.Duration
 }
 
-func newMarks(db *pebble.DB, path string) marks {
+func newMarks(db *pebble.DB, known *presence.Filter, path string) marks {
 	hash := sha256.Sum256([]byte(path))
-	return marks{db: db, file: [16]byte(hash[:16])}
+	return marks{db: db, presence: known, file: [16]byte(hash[:16])}
 }
 
 func (m *marks) prefix(kind byte) []byte {
@@ -67,6 +69,9 @@ func (m *marks) groupKey(d *record.Delivery) string {
 // covers reports whether the delivery was written, according to the store.
 func (m *marks) covers(want *mark, now time.Time) (bool, error) {
 	key := []byte(want.key)
+	if m.presence.Absent(key) {
+		return false, nil
+	}
 	value, closer, err := m.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil

@@ -292,7 +292,7 @@ func TestTheNameOfAnOwnerIsDurableBeforeItIsWrittenBesideTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer after.Close()
-	if got, err := (&Sender{db: after, marks: newMarks(after, path)}).ownName(); got != want || err != nil {
+	if got, err := (&Sender{db: after, marks: newMarks(after, nil, path)}).ownName(); got != want || err != nil {
 		t.Errorf("the owner is %q after a power failure, and %q beside the file: %v", got, want, err)
 	}
 }

@@ -174,7 +174,7 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 // carryOut syncs the lines, then records them.
 func (s *Sender) carryOut(p *plan) error {
 	if len(s.buf) == 0 {
-		return p.batch.Commit(pebble.NoSync) // only deletes expired marks, if there are any
+		return s.options.Presence.Commit(p.batch, pebble.NoSync) // only deletes expired marks, if there are any
 	}
 	err := s.append(s.buf)
 	if errors.As(err, new(*replacedError)) {
@@ -188,7 +188,7 @@ func (s *Sender) carryOut(p *plan) error {
 	since := now.Sub(s.noted)
 	due := since >= noteEvery || since < 0 // a clock may be set back
 	if err == nil {
-		err = p.batch.Commit(&pebble.WriteOptions{Sync: due})
+		err = s.options.Presence.Commit(p.batch, &pebble.WriteOptions{Sync: due})
 	}
 	if err != nil {
 		s.restore()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	// AcceptLoss keeps lines that this database does not know, in place of an error, and
 	// appends after them.
 	AcceptLoss bool
+	// Presence saves lookups of marks that do not exist. Defaults to none.
+	Presence *presence.Filter
 
 	// open replaces openFile in tests.
 	open func(path string, flag int) (handle, error)
@@ -91,7 +94,7 @@ func Open(db *pebble.DB, path string, options Options) (*Sender, error) {
 	s := &Sender{
 		db:      db,
 		path:    absolute,
-		marks:   newMarks(db, absolute),
+		marks:   newMarks(db, options.Presence, absolute),
 		options: options.withDefaults(),
 		wake:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),

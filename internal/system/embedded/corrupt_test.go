@@ -15,12 +15,19 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// writeGarbage writes an unreadable record.
+func (s *System) writeGarbage(t *testing.T, key []byte) {
+	t.Helper()
+	batch := s.db.NewBatch()
+	if err := errors.Join(batch.Set(key, []byte("garbage"), nil), s.keys.Commit(batch, pebble.Sync), batch.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // garbage overwrites a group's record with unreadable bytes.
 func (s *System) garbage(t *testing.T, group string) {
 	t.Helper()
-	if err := s.db.Set(append([]byte{pebbledb.Groups}, "messages\x00"+group...), []byte("garbage"), pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
+	s.writeGarbage(t, append([]byte{pebbledb.Groups}, "messages\x00"+group...))
 	if _, _, err := s.store.Load(t.Context(), []record.GroupKey{{Stream: "messages", Group: group}}, nil); !errors.Is(err, record.ErrCorrupt) {
 		t.Fatalf("the record of group %s is not corrupt: %v", group, err)
 	}
@@ -97,9 +104,7 @@ func TestACorruptRecordDoesNotHideTheOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.garbage(t, "a")
-	if err := s.db.Set(append([]byte{pebbledb.Tokens}, make([]byte, len(token.Key))...), []byte("garbage"), pebble.Sync); err != nil {
-		t.Fatal(err)
-	}
+	s.writeGarbage(t, append([]byte{pebbledb.Tokens}, make([]byte, len(token.Key))...))
 
 	stats, err := s.Stats(t.Context())
 	want := []admin.StreamStats{{Stream: "messages", Groups: 2, TokenStats: admin.TokenStats{Issued: 1}}}

@@ -43,7 +43,9 @@ func (s *System) sender(name string, d config.Destination, shared pipeline.Open)
 }
 
 func (s *System) openFile(path string) (record.Sender, error) {
-	f, err := file.Open(s.db, path, file.Options{Now: s.options.Now, Log: s.options.Log, AcceptLoss: s.options.AcceptLoss})
+	f, err := file.Open(s.db, path, file.Options{
+		Now: s.options.Now, Log: s.options.Log, AcceptLoss: s.options.AcceptLoss, Presence: s.keys.Filter,
+	})
 	if err != nil {
 		return nil, err
 	}

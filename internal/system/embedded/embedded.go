@@ -139,6 +139,7 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 type System struct {
 	options Options
 	db      *pebble.DB
+	keys    *keyFilter
 	store   *pebblestore.Store
 	watch   *watch
 	queues  *queues
@@ -217,7 +218,8 @@ func (o Options) openDatabase() (*pebble.DB, error) {
 }
 
 func (s *System) open() (err error) {
-	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now})
+	s.keys = s.newKeyFilter()
+	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now, Presence: s.keys.Filter})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
 	if s.queues, err = openQueues(s.db, pebblequeue.Options{Now: s.options.Now, ReadOnly: s.options.ReadOnly}); err != nil || s.options.ReadOnly {
 		return err
@@ -247,6 +249,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
+	s.keys.start()
 	return logged{durable{s.engine, s}}, nil
 }
 
@@ -272,6 +275,7 @@ func (s *System) Tokens() lease.Store {
 		if s.options.ReadOnly {
 			return
 		}
+		s.keys.start()
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
@@ -292,6 +296,7 @@ func (s *System) Close() error {
 	if s.stopTokens != nil {
 		s.stopTokens()
 	}
+	s.keys.stop()
 	var errs []error
 	for _, f := range s.files {
 		errs = append(errs, f.Close())
