@@ -40,7 +40,10 @@ SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that w
 On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.
 
-Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.`,
+Without a configuration file it serves one stream, messages, that is forwarded to ` + config.DefaultFile + `.
+
+Up to 64 MB more memory let the garbage collector run less often, and in a container it works harder near nine tenths of the container's memory. If
+GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		Example: `  once dev
   once dev --config shop.yaml --data /var/lib/once --listen :8080`,
 		Args: arguments(cobra.NoArgs),

@@ -22,10 +22,11 @@ type embeddedServer struct {
 	*embedded.System
 	ready     func(string)
 	telemetry *telemetry.Telemetry
+	reserve   []byte
 }
 
 func openServer(o serverOptions) (server, error) {
-	e := &embeddedServer{}
+	e := &embeddedServer{reserve: reserve(os.DirFS("/"))}
 	var err error
 	known := func(stream string) bool { _, ok := o.Config.Streams[stream]; return ok }
 	if e.telemetry, err = telemetry.Open(context.Background(), telemetry.Options{Known: known, Log: o.Log}); err != nil {
