@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,11 +17,11 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-const callers = 256
-
-// recordBytes is about the size of a commit of the benchmark's group. The raw side writes the same
-// size.
-const recordBytes = 300
+// callers call concurrently with one message each; batchCallers with a batch each.
+const (
+	callers      = 256
+	batchCallers = 16
+)
 
 // noQueues drops triggers: the benchmark has nothing to publish.
 type noQueues struct{}
@@ -51,32 +49,80 @@ func newEngine(db *pebble.DB) (*dedup.Engine, error) {
 	})
 }
 
-// open makes a database in a new folder.
-func open(o options) (*pebble.DB, func() error, error) {
-	dir, err := os.MkdirTemp(o.dir, "once-bench-")
-	if err != nil {
-		return nil, nil, err
+// openEngine returns a function that opens the engine on Pebble, with callers that process what
+// batch makes.
+func openEngine(callers, size int, batch batches) func(context.Context, string) (*worker, error) {
+	return func(_ context.Context, dir string) (*worker, error) {
+		db, err := pebbledb.Open(dir, nil)
+		if err != nil {
+			return nil, err
+		}
+		e, err := newEngine(db)
+		if err != nil {
+			return nil, err
+		}
+		run := func(ctx context.Context, d time.Duration) (load, error) {
+			round := strconv.FormatInt(time.Now().UnixNano(), 36)
+			return hammer(ctx, callers, d, func(ctx context.Context, caller int, i uint64) (int, error) {
+				messages := make([]record.Message, size)
+				batch(messages, round+"-"+strconv.Itoa(caller), i)
+				return size, process(ctx, e, messages)
+			})
+		}
+		return &worker{run: run, close: db.Close}, nil
 	}
-	db, err := pebbledb.Open(filepath.Join(dir, "db"), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	return db, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, nil
 }
 
-// hammer calls do from many goroutines for a time; do returns how many messages it processed.
-func hammer(ctx context.Context, n int, d time.Duration, do func(ctx context.Context, caller int, i uint64) (int, error)) (float64, error) {
+// batches fill the i-th batch of a caller, counted from 1. No two callers have one name.
+type batches func(messages []record.Message, caller string, i uint64)
+
+// keyed is a batch in which each message is the first of its group.
+func keyed(messages []record.Message, caller string, i uint64) {
+	body, id := []byte(`{"a":1}`), caller+"-"+strconv.FormatUint(i, 10)
+	for n := range messages {
+		own := id + "-" + strconv.Itoa(n)
+		messages[n] = record.Message{Stream: "key", ID: own, Group: own, Body: body}
+	}
+}
+
+// fresh is a batch in which each message is the first of a numbered sender of its own.
+func fresh(messages []record.Message, caller string, i uint64) {
+	body, source := []byte(`{"a":1}`), caller+"-"+strconv.FormatUint(i, 10)
+	for n := range messages {
+		messages[n] = record.Message{Stream: "sequence", Source: source + "-" + strconv.Itoa(n), Sequence: 1, Body: body}
+	}
+}
+
+// numbered is the next batch of one numbered sender.
+func numbered(messages []record.Message, caller string, i uint64) {
+	body, first := []byte(`{"a":1}`), (i-1)*uint64(len(messages))+1
+	for n := range messages {
+		messages[n] = record.Message{Stream: "sequence", Source: caller, Sequence: first + uint64(n), Body: body}
+	}
+}
+
+func process(ctx context.Context, e *dedup.Engine, messages []record.Message) error {
+	for _, o := range e.Process(ctx, messages) {
+		if o.Kind != record.Processed {
+			return fmt.Errorf("outcome %s: %s %w", o.Kind, o.Detail, o.Err)
+		}
+	}
+	return ctx.Err()
+}
+
+// hammer calls do from many goroutines for a time. do gets the number of the call, from 1, and
+// returns how many messages it processed.
+func hammer(ctx context.Context, callers int, d time.Duration, do func(ctx context.Context, caller int, i uint64) (int, error)) (load, error) {
 	var done atomic.Int64
 	var failed atomic.Pointer[error]
 	start := time.Now()
 	var wg sync.WaitGroup
-	for caller := range n {
+	for caller := range callers {
 		wg.Go(func() {
-			for i := uint64(1); time.Since(start) < d && ctx.Err() == nil; i++ {
+			for i := uint64(1); time.Since(start) < d && failed.Load() == nil; i++ {
 				count, err := do(ctx, caller, i)
 				if err != nil {
 					failed.Store(&err)
-					return
 				}
 				done.Add(int64(count))
 			}
@@ -84,74 +130,7 @@ func hammer(ctx context.Context, n int, d time.Duration, do func(ctx context.Con
 	}
 	wg.Wait()
 	if err := failed.Load(); err != nil {
-		return 0, *err
+		return load{}, *err
 	}
-	return float64(done.Load()) / time.Since(start).Seconds(), ctx.Err()
-}
-
-func raw(db *pebble.DB) side {
-	var run uint64
-	return func(ctx context.Context, d time.Duration) (float64, error) {
-		run++
-		return hammer(ctx, callers, d, func(_ context.Context, caller int, i uint64) (int, error) {
-			key := fmt.Appendf(nil, "raw/%d/%d/%d", run, caller, i)
-			return 1, db.Set(key, make([]byte, recordBytes), pebble.Sync)
-		})
-	}
-}
-
-// process sends batches of new messages to the engine. Each batch is of one group.
-func process(e *dedup.Engine, stream string, size int) side {
-	return func(ctx context.Context, d time.Duration) (float64, error) {
-		run := time.Now().UnixNano() // unique to the round
-		return hammer(ctx, callers, d, func(ctx context.Context, caller int, i uint64) (int, error) {
-			batch := make([]record.Message, size)
-			for n := range batch {
-				m := record.Message{Stream: stream, Body: []byte(`{"a":1}`)}
-				switch {
-				case stream == "sequence" && size > 1:
-					m.Source = fmt.Sprintf("s-%d-%d", run, caller)
-					m.Sequence = (i-1)*uint64(size) + uint64(n) + 1
-				case stream == "sequence":
-					m.Source, m.Sequence = fmt.Sprintf("s-%d-%d-%d", run, caller, i), 1
-				default:
-					m.ID, m.Group = fmt.Sprintf("m-%d-%d-%d-%d", run, caller, i, n), fmt.Sprintf("g-%d-%d-%d", run, caller, i)
-				}
-				batch[n] = m
-			}
-			for _, o := range e.Process(ctx, batch) {
-				if o.Kind != record.Processed {
-					return 0, fmt.Errorf("outcome %s: %s %w", o.Kind, o.Detail, o.Err)
-				}
-			}
-			return size, nil
-		})
-	}
-}
-
-func engine(ctx context.Context, o options) (err error) {
-	db, closing, err := open(o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closing()) }()
-	e, err := newEngine(db)
-	if err != nil {
-		return err
-	}
-	for _, c := range []struct {
-		name, stream string
-		size         int
-		atLeast      float64
-	}{
-		{"sequence, one message a group, 256 callers", "sequence", 1, 0.5},
-		{"key, one message a group, 256 callers", "key", 1, 0.5},
-		{"sequence, batches of 100 of one group, per message", "sequence", 100, 10},
-		{"key, batches of 100 of one group, per message", "key", 100, 10},
-	} {
-		if err := compare(ctx, o, c.name, process(e, c.stream, c.size), raw(db), c.atLeast); err != nil {
-			return err
-		}
-	}
-	return nil
+	return load{messages: int(done.Load())}, ctx.Err()
 }

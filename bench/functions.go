@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/effectively-once/once/bench/table"
 	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
@@ -73,8 +74,7 @@ func functions(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	reportFunctions(built)
-	return nil
+	return o.reportFunctions(built)
 }
 
 // functionEnvironment returns the environment of a deployment. A start calls none of its services.
@@ -144,7 +144,7 @@ func startAll(ctx context.Context, all []*bootstrap, environment []string) error
 	}
 	for range starts {
 		for _, b := range all {
-			took, err := start(ctx, b.path, environment)
+			took, err := startOnce(ctx, b.path, environment)
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
 			}
@@ -155,8 +155,8 @@ func startAll(ctx context.Context, all []*bootstrap, environment []string) error
 	return nil
 }
 
-// start returns the time from before the process is created until it asks for its first event.
-func start(ctx context.Context, path string, environment []string) (took time.Duration, err error) {
+// startOnce returns the time from before the process is created until it asks for its first event.
+func startOnce(ctx context.Context, path string, environment []string) (took time.Duration, err error) {
 	instance := host.New(path, host.Options{Env: environment, Output: os.Stderr})
 	defer func() { err = errors.Join(err, instance.Close()) }()
 	began := time.Now()
@@ -164,34 +164,19 @@ func start(ctx context.Context, path string, environment []string) (took time.Du
 	return time.Since(began), err
 }
 
-// reportFunctions prints a table for the docs: medians of all starts, and the median of the rounds'
-// ratios with their range. All are compared with the first one.
-func reportFunctions(all []*bootstrap) {
-	fmt.Printf("  %s, %d rounds of %d starts each\n", runtime.GOARCH, len(all[0].starts), starts)
-	fmt.Print("\n| function | binary, MB | zip, MB | start, ms | beside hello |\n|---|---|---|---|---|\n")
+// reportFunctions prints the medians of all starts, and the median of the rounds' ratios with their
+// range. All are compared with the first one.
+func (o options) reportFunctions(all []*bootstrap) error {
+	t := table.Table{Head: []string{"function, " + runtime.GOARCH, "binary, MB", "zip, MB", "aim", "start, ms", "beside the floor", "aim"}}
 	for _, b := range all {
-		fmt.Printf("| %s | %.1f | %s | %.1f | %s |\n", b.name, megabytes(b.binary), held("%.1f", megabytes(b.zip), zipAim), median(slices.Concat(b.starts...)), besideFirst(b, all[0]))
+		ratios := make([]float64, len(b.starts))
+		for i := range b.starts {
+			ratios[i] = table.Median(b.starts[i]) / table.Median(all[0].starts[i])
+		}
+		t.Add(b.name, table.Digits(megabytes(b.binary)), table.Digits(megabytes(b.zip)), table.Digits(zipAim), table.SpreadOf(slices.Concat(b.starts...)).String(),
+			table.SpreadOf(ratios).String(), table.Digits(initAim))
 	}
-}
-
-func besideFirst(b, first *bootstrap) string {
-	if b == first {
-		return "1"
-	}
-	ratios := make([]float64, len(b.starts))
-	for i := range b.starts {
-		ratios[i] = median(b.starts[i]) / median(first.starts[i])
-	}
-	return fmt.Sprintf("%s (%.2f–%.2f)", held("%.2f", median(ratios), initAim), slices.Min(ratios), slices.Max(ratios))
-}
-
-// held formats a figure, and marks it if it exceeds the aim.
-func held(format string, figure, aim float64) string {
-	text := fmt.Sprintf(format, figure)
-	if figure > aim {
-		text += fmt.Sprintf(" (aim %g: **not held**)", aim)
-	}
-	return text
+	return t.Write(os.Stdout)
 }
 
 func megabytes(n int64) float64 { return float64(n) / 1e6 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,167 +15,142 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/system/embedded"
-)
-
-const (
-	connections = 64
-	bodyBytes   = 1 << 10
 )
 
 const benchConfig = `
 streams:
   messages: {destinations: [out]}
-  numbered: {admission: sequence, destinations: [out]}
 destinations:
   out: {file: %q}
 `
 
-// A server is a system with a listener.
-type server struct {
-	*embedded.System
-	url  string
-	dir  string
-	stop func() error
-}
-
-// openServer opens a system in a new folder. A paused one accepts messages and does not process
-// them.
-func openServer(ctx context.Context, o options, paused bool) (*server, error) {
-	dir, err := os.MkdirTemp(o.dir, "once-bench-")
-	if err != nil {
-		return nil, err
-	}
-	c, err := config.Parse("bench", fmt.Appendf(nil, benchConfig, filepath.Join(dir, "out.jsonl")))
-	if err != nil {
-		return nil, err
-	}
-	address := make(chan string, 1)
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.Start(nil); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan error, 1)
-	if paused {
-		url, stop, err := listen(ctx, s.Handler())
+// openServer returns a function that opens the embedded system with a client. A message counts when
+// its line is in the output file; in a paused system, which accepts and does not process, when it is
+// accepted.
+func openServer(paused bool, c client) func(context.Context, string) (*worker, error) {
+	return func(ctx context.Context, dir string) (*worker, error) {
+		output := filepath.Join(dir, "out.jsonl")
+		cfg, err := config.Parse("bench", fmt.Appendf(nil, benchConfig, output))
 		if err != nil {
-			cancel()
 			return nil, err
 		}
-		address <- url
-		go func() { <-ctx.Done(); done <- stop() }()
-	} else {
-		go func() { done <- s.Run(ctx) }()
+		address := make(chan string, 1)
+		s, err := embedded.Open(embedded.Options{Config: cfg, DataDir: filepath.Join(dir, "data"), Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.Start(nil); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		if paused {
+			return openHandler(s.Handler(), c, s.Close)
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		closing := func() error { cancel(); return errors.Join(<-ended, s.Close()) }
+		select {
+		case a := <-address:
+			return &worker{run: intoFile(c.posts("http://"+a), output), close: closing}, nil
+		case err := <-ended:
+			cancel()
+			return nil, errors.Join(err, s.Close())
+		}
 	}
-	out := &server{System: s, dir: dir}
-	select {
-	case a := <-address:
-		out.url = "http://" + a
-	case err := <-done:
-		cancel()
-		return nil, errors.Join(err, s.Close())
-	}
-	out.stop = func() error {
-		cancel()
-		return errors.Join(<-done, s.Close(), os.RemoveAll(dir))
-	}
-	return out, nil
 }
 
-func listen(ctx context.Context, h http.Handler) (address string, stop func() error, err error) {
-	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+// intoFile returns a run that ends when all messages of send have their line in a file.
+func intoFile(send func(context.Context, time.Duration) (load, error), path string) func(context.Context, time.Duration) (load, error) {
+	sent, seen := 0, &lines{path: path}
+	return func(ctx context.Context, d time.Duration) (load, error) {
+		done, err := send(ctx, d)
+		for sent += done.messages; err == nil; {
+			var n int
+			if n, err = seen.count(); n >= sent {
+				break
+			}
+			time.Sleep(5 * time.Millisecond) // the file is written by another part, and watched from outside
+			err = errors.Join(err, ctx.Err())
+		}
+		return done, err
+	}
+}
+
+// lines counts the lines of a growing file.
+type lines struct {
+	path   string
+	offset int64
+	n      int
+}
+
+// count reads what was added to the file.
+func (l *lines) count() (int, error) {
+	file, err := os.Open(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
 	if err != nil {
-		return "", nil, err
+		return 0, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(l.offset, io.SeekStart); err != nil {
+		return 0, err
+	}
+	for r := bufio.NewReaderSize(file, 1<<20); ; {
+		line, err := r.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return l.n, nil // what is left is not a line yet
+		}
+		if err != nil {
+			return 0, err
+		}
+		l.offset += int64(len(line))
+		l.n++
+	}
+}
+
+// openHandler serves a handler to a client. A message counts when it is answered.
+func openHandler(h http.Handler, c client, closing func() error) (*worker, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns at once
+	if err != nil {
+		return nil, errors.Join(err, closing())
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(l) }() // returns after Close
-	return l.Addr().String(), s.Close, nil
+	return &worker{run: c.posts("http://" + l.Addr().String()), close: func() error { return errors.Join(s.Close(), closing()) }}, nil
 }
 
-// bare returns the minimal server with durable acceptance: it reads the body and puts it into
-// Pebble, synced.
-func bare(db *pebble.DB) http.Handler {
+// openBare returns a function that opens a floor of HTTP: net/http reads a body, stores it if it is
+// told to with one synced Pebble put, and answers.
+func openBare(stores bool) func(context.Context, string) (*worker, error) {
+	return func(_ context.Context, dir string) (*worker, error) {
+		put, closing := func(string, []byte) error { return nil }, func() error { return nil }
+		if stores {
+			db, err := pebbledb.Open(dir, nil)
+			if err != nil {
+				return nil, err
+			}
+			put, closing = func(key string, body []byte) error { return db.Set([]byte(key), body, pebble.Sync) }, db.Close
+		}
+		return openHandler(bare(put), client{Connections: connections}, closing)
+	}
+}
+
+func bare(put func(key string, body []byte) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, "", http.StatusBadRequest)
 			return
 		}
-		if err := db.Set([]byte(r.Header.Get("Idempotency-Key")), body, pebble.Sync); err != nil {
+		if err := put(r.Header.Get("Idempotency-Key"), body); err != nil {
 			http.Error(w, "", http.StatusServiceUnavailable)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusAccepted)
-		// the caller may be gone
-		_, _ = io.WriteString(w, `{"id":"0123456789","stream":"messages","status":"accepted"}`)
+		_, _ = io.WriteString(w, `{"id":"0123456789","stream":"messages","status":"accepted"}`) // the caller may be gone
 	})
-}
-
-// post sends messages over keep-alive connections.
-func post(url, group string) side {
-	transport := &http.Transport{MaxIdleConns: connections, MaxIdleConnsPerHost: connections}
-	client := &http.Client{Transport: transport}
-	body := append(append([]byte(`{"text":"`), bytes.Repeat([]byte("x"), bodyBytes-12)...), `"}`...)
-	return func(ctx context.Context, d time.Duration) (float64, error) {
-		run := time.Now().UnixNano()
-		return hammer(ctx, connections, d, func(ctx context.Context, caller int, i uint64) (int, error) {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-			if err != nil {
-				return 0, err
-			}
-			r.Header.Set("Idempotency-Key", fmt.Sprintf("%d-%d-%d", run, caller, i))
-			r.Header.Set("Content-Type", "application/json")
-			if group != "" {
-				r.Header.Set("Once-Group", fmt.Sprintf("%s-%d-%d", group, caller, i%100))
-			}
-			response, err := client.Do(r)
-			if err != nil {
-				return 0, err
-			}
-			_, err = io.Copy(io.Discard, response.Body)
-			if err = errors.Join(err, response.Body.Close()); err == nil && response.StatusCode != http.StatusAccepted {
-				err = errors.New(response.Status)
-			}
-			return 1, err
-		})
-	}
-}
-
-func httpAccept(ctx context.Context, o options) (err error) {
-	db, closing, err := open(o)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closing()) }()
-	address, stop, err := listen(ctx, bare(db))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, stop()) }()
-	baseline := post("http://"+address+"/", "")
-	for _, c := range []struct {
-		name, group string
-		paused      bool
-		atLeast     float64
-	}{
-		{"202, processing paused", "", true, 0.5},
-		{"202, whole pipeline running, no groups", "", false, 0.2},
-		{"202, whole pipeline running, 6,400 groups", "g", false, 0.2},
-	} {
-		s, err := openServer(ctx, o, c.paused)
-		if err != nil {
-			return err
-		}
-		err = compare(ctx, o, c.name, post(s.url+"/v1/streams/messages/messages", c.group), baseline, c.atLeast)
-		if err = errors.Join(err, s.stop()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

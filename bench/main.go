@@ -1,11 +1,23 @@
-// Command bench compares the embedded system, the deployed functions and the engine on DynamoDB
-// with baselines in one run, and prints ratios, because absolute times depend on the machine. Each
-// comparison runs both sides in turn, for several rounds, and prints the median of the rounds'
-// ratios.
+// Command bench compares the embedded system and the deployed functions with what they are built on
+// and with other systems, in one run. Rates depend on the machine and on its load, so they are
+// compared only as ratios within a round, in which each subject works in turn; the CPU time and the
+// allocations of a message are comparable between runs.
+//
+//	go -C bench run . -only engine -rounds 3 -duration 1s
+//
+//	main.go       arguments and rounds
+//	subject.go    a measured process and its figures
+//	subjects.go   the list of what is measured
+//	aims.go       the table of the aims
+//	floors.go engine.go http.go client.go jetstream.go   how each subject works
+//	identities.go memory with many identities
+//	functions.go  size and start of the deployed functions
 package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,101 +25,125 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/effectively-once/once/bench/table"
 )
 
-// A benchmark prints its results.
-type benchmark struct {
-	name, what string
-	run        func(ctx context.Context, o options) error
-	// needs is an environment variable without which the benchmark is left out, unless it is named
-	// on the command line.
-	needs string
-}
-
 type options struct {
-	rounds   int
-	duration time.Duration
-	messages int
-	dir      string
-}
-
-func benchmarks() []benchmark {
-	return []benchmark{
-		{"engine", "engine on Pebble beside raw synced Pebble writes of the same bytes", engine, ""},
-		{"http", "HTTP 202 beside a bare net/http server that does one synced Pebble put", httpAccept, ""},
-		{"pipeline", "end to end, HTTP in to file out", pipeline, ""},
-		{"identities", "cost and memory with many identities remembered", identities, ""},
-		{"functions", "the deployed functions' size, and their start beside one that does nothing", functions, ""},
-		{"dynamodb", "engine on DynamoDB beside Powertools for AWS Lambda, which it installs", dynamo, endpointVariable},
-	}
+	only       []string
+	rounds     int
+	duration   time.Duration
+	identities int
+	dir        string
+	json       bool
+	// Set for the processes that this program starts of itself.
+	subject, client string
 }
 
 func main() {
-	if err := run(); err != nil {
+	var o options
+	only := flag.String("only", "engine,http,functions", "comma-separated parts to run: engine, http, functions, identities (minutes)")
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds, in each of which every subject is measured once")
+	flag.DurationVar(&o.duration, "duration", 2*time.Second, "time of a subject in a round")
+	flag.IntVar(&o.identities, "identities", 10_000_000, "identities to remember in the part identities")
+	flag.StringVar(&o.dir, "dir", "", "folder for databases; default the system's temporary one. Not a memory disk: syncs must be real")
+	flag.BoolVar(&o.json, "json", false, "print JSON in place of tables, with every sample")
+	flag.StringVar(&o.subject, "subject", "", "used by bench itself: measure this subject when told to")
+	flag.StringVar(&o.client, "client", "", "used by bench itself: send as this client")
+	flag.Parse()
+	o.only = strings.Split(*only, ",")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run() error {
-	var o options
-	only := flag.String("only", "", "comma-separated benchmarks to run; default all")
-	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each comparison")
-	flag.DurationVar(&o.duration, "duration", 2*time.Second, "time of one side of one round")
-	flag.IntVar(&o.messages, "messages", 100_000, "messages of the pipeline benchmark")
-	flag.StringVar(&o.dir, "dir", "", "folder for databases; default the system's temporary one. Not a memory disk: syncs must be real")
-	flag.Parse()
-	wanted := strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })
-	if i := slices.IndexFunc(wanted, unknown); i >= 0 {
-		return fmt.Errorf("no such benchmark: %s", wanted[i])
+func run(ctx context.Context, o options) error {
+	all := slices.Concat(engineSubjects(), httpSubjects())
+	i := slices.IndexFunc(all, func(s subject) bool { return s.name == o.subject })
+	switch {
+	case o.client != "":
+		return send(ctx, o.client, os.Stdout)
+	case i >= 0:
+		return serve(ctx, all[i], o.dir, os.Stdin, os.Stdout)
+	case o.subject != "":
+		return fmt.Errorf("no such subject: %s", o.subject)
+	case o.rounds < 1:
+		return errors.New("-rounds must be at least 1")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	for _, b := range benchmarks() {
-		if len(wanted) > 0 && !slices.Contains(wanted, b.name) {
-			continue
+	var subjects []subject
+	parts := map[string]func(context.Context, options) error{"functions": functions, "identities": identities}
+	for _, name := range o.only {
+		switch {
+		case name == "engine":
+			subjects = append(subjects, engineSubjects()...)
+		case name == "http":
+			subjects = append(subjects, httpSubjects()...)
+		case parts[name] == nil:
+			return fmt.Errorf("no such part: %q", name)
 		}
-		fmt.Printf("%s: %s\n", b.name, b.what)
-		if b.needs != "" && os.Getenv(b.needs) == "" && len(wanted) == 0 {
-			fmt.Printf("  left out: %s is not set; localstack/aws.sh run make bench\n\n", b.needs)
-			continue
-		}
-		if err := b.run(ctx, o); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
-		fmt.Println()
 	}
-	return nil
-}
-
-func unknown(name string) bool {
-	return !slices.ContainsFunc(benchmarks(), func(b benchmark) bool { return b.name == name })
-}
-
-// median returns the median of a few figures.
-func median(figures []float64) float64 {
-	slices.Sort(figures)
-	return figures[len(figures)/2]
-}
-
-// A side is one of two compared things: it works for a time and returns its rate.
-type side func(ctx context.Context, d time.Duration) (perSecond float64, err error)
-
-// compare runs two sides in turn and prints the median rates and the median ratio.
-func compare(ctx context.Context, o options, name string, ours, baseline side, atLeast float64) error {
-	var rates, bases, ratios []float64
-	for range o.rounds {
-		base, err := baseline(ctx, o.duration)
-		if err != nil {
-			return fmt.Errorf("baseline: %w", err)
-		}
-		rate, err := ours(ctx, o.duration)
-		if err != nil {
+	if len(subjects) > 0 {
+		if err := compare(ctx, o, subjects); err != nil {
 			return err
 		}
-		rates, bases, ratios = append(rates, rate), append(bases, base), append(ratios, rate/base)
 	}
-	low, high := slices.Min(ratios), slices.Max(ratios)
-	fmt.Printf("  %-52s %8.0f/s  baseline %8.0f/s  ratio %6.2f (%.2f–%.2f), to hold %.2f\n", name, median(rates), median(bases), median(ratios), low, high, atLeast)
+	for _, name := range o.only {
+		if part := parts[name]; part != nil {
+			if err := part(ctx, o); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
 	return nil
+}
+
+// compare measures all subjects in turn, in every round, and prints the tables.
+func compare(ctx context.Context, o options, subjects []subject) (err error) {
+	var processes []*child
+	defer func() {
+		for _, p := range processes {
+			err = errors.Join(err, p.end())
+		}
+	}()
+	for _, s := range subjects {
+		p, err := start(ctx, s, o.dir)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", s.name, err)
+		}
+		processes = append(processes, p)
+	}
+	rounds := make([]round, o.rounds)
+	for i := range rounds {
+		rounds[i] = round{}
+		for n, p := range processes {
+			took, err := p.measure(o.duration)
+			if err != nil {
+				return err
+			}
+			rounds[i][p.name] = took
+			fmt.Fprintf(os.Stderr, "%3d of %d  %-62s %9s/s %8s µs\n", i*len(processes)+n+1, o.rounds*len(processes), p.name, table.Digits(took.Rate), table.Digits(took.CPU))
+		}
+	}
+	return o.report(rounds, subjects)
+}
+
+func (o options) report(rounds []round, subjects []subject) error {
+	verdicts, _ := judge(rounds)
+	if o.json {
+		return o.print(struct {
+			Aims   []verdict `json:"aims"`
+			Rounds []round   `json:"rounds"`
+		}{verdicts, rounds})
+	}
+	return errors.Join(aimTable(rounds).Write(os.Stdout), subjectTable(rounds, subjects).Write(os.Stdout))
+}
+
+func (options) print(x any) error {
+	e := json.NewEncoder(os.Stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(x)
 }

@@ -2,8 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+
+	"github.com/effectively-once/once/bench/table"
 )
 
 // The parts of a figure.
@@ -15,22 +18,21 @@ func cpu(f figure) float64      { return f.cpu }
 
 // report prints the medians of the rounds, and the medians of the rounds' ratios to both peers, as
 // a table for the docs.
-func report(clients []client, figures [][]figure) {
-	fmt.Print(`
-| | requests | write units | read units | price | CPU, ms | CPU beside Python, TypeScript | price beside them |
-|---|---|---|---|---|---|---|---|
-`)
+func report(clients []client, figures [][]figure) error {
+	t := table.Table{Head: []string{"", "requests", "write units", "read units", "price", "CPU, ms", "CPU beside Python, TypeScript", "price beside them"}}
 	for i, c := range clients {
 		of := figures[i]
-		fmt.Printf("| %s | %s | %s | %.2f | %.2f | %.2f |", c.name, aimed(c.aim.requests, middle(of, requests)), aimed(c.aim.writes, middle(of, writes)),
-			middle(of, reads), middle(of, price), middle(of, cpu))
-		if c.against == "" {
-			fmt.Println(" | |")
-			continue
+		row := []string{
+			c.name, aimed(c.aim.requests, middle(of, requests)), aimed(c.aim.writes, middle(of, writes)),
+			aimed(nil, middle(of, reads)), aimed(nil, middle(of, price)), aimed(nil, middle(of, cpu)), "", "",
 		}
-		python, typescript := peers(clients, figures, c.against)
-		fmt.Printf(" %s | %s |\n", beside(of, python, typescript, cpu, c.aim.cpu), beside(of, python, typescript, price, c.aim.price))
+		if c.against != "" {
+			python, typescript := peers(clients, figures, c.against)
+			row[6], row[7] = beside(of, python, typescript, cpu, c.aim.cpu), beside(of, python, typescript, price, c.aim.price)
+		}
+		t.Add(row...)
 	}
+	return t.Write(os.Stdout)
 }
 
 // aimed formats figures, and marks those that exceed the aim.
@@ -59,7 +61,7 @@ func middle(figures []figure, of func(figure) float64) float64 {
 	for i, f := range figures {
 		list[i] = of(f)
 	}
-	return median(list)
+	return table.Median(list)
 }
 
 // beside returns the ratios to both peers.
@@ -73,7 +75,7 @@ func ratio(ours, peer []figure, of func(figure) float64) float64 {
 	for i := range ours {
 		list[i] = of(ours[i]) / of(peer[i])
 	}
-	return median(list)
+	return table.Median(list)
 }
 
 // peers returns the rounds of both peers for a case.

@@ -1,3 +1,8 @@
+// Command powertools compares the engine on DynamoDB with Powertools for AWS Lambda in Python and
+// TypeScript, which it installs: requests, units, price and CPU time of a message, all through one
+// counting proxy.
+//
+//	localstack/aws.sh run go -C bench run ./powertools
 package main
 
 import (
@@ -7,10 +12,14 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,11 +59,22 @@ type figure struct {
 	requests, writes, reads, price, cpu float64 // cpu in ms
 }
 
-// dynamo compares the engine on DynamoDB with Powertools, all through one counting proxy.
-func dynamo(ctx context.Context, o options) (err error) {
+func main() {
+	rounds := flag.Int("rounds", 5, "how often each client is measured")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *rounds)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "powertools:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, rounds int) (err error) {
 	endpoint := os.Getenv(endpointVariable)
 	if endpoint == "" {
-		return fmt.Errorf("%s is not set: localstack/aws.sh run go -C bench run . -only dynamodb", endpointVariable)
+		return fmt.Errorf("%s is not set: localstack/aws.sh run go -C bench run ./powertools", endpointVariable)
 	}
 	clients, err := build(ctx)
 	if err != nil {
@@ -65,12 +85,11 @@ func dynamo(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	figures, err := measureAll(ctx, o.rounds, clients, m, environment)
+	figures, err := measureAll(ctx, rounds, clients, m, environment)
 	if err != nil {
 		return err
 	}
-	report(clients, figures)
-	return nil
+	return report(clients, figures)
 }
 
 // counting creates the tables and the proxy in front of them, and returns the environment in which
@@ -90,6 +109,17 @@ func counting(ctx context.Context, endpoint string) (m *meter, environment []str
 	environment = append(os.Environ(), endpointVariable+"=http://"+address, "AWS_LAMBDA_FUNCTION_NAME=bench", "NODE_ENV=production",
 		"AWS_DEFAULT_REGION="+os.Getenv("AWS_REGION")) // the name that Python's SDK uses
 	return m, append(environment, tables...), func() error { return errors.Join(silence(), drop()) }, nil
+}
+
+func listen(ctx context.Context, h http.Handler) (address string, stop func() error, err error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(l) }() // returns after Close
+	return l.Addr().String(), s.Close, nil
 }
 
 // build installs the peers and compiles the engine's client.

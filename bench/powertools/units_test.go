@@ -14,7 +14,7 @@ func TestAMessageCostsAtMostItsTarget(t *testing.T) {
 		t.Skipf("%s is not set: localstack/dynamodb-local.sh up starts a DynamoDB to count on", endpointVariable)
 	}
 	binary := filepath.Join(t.TempDir(), "once")
-	if err := buildOurs(t.Context(), "./peers/once", binary); err != nil {
+	if err := buildOurs(t.Context(), "../peers/once", binary); err != nil {
 		t.Fatal(err)
 	}
 	m, environment, stop, err := counting(t.Context(), endpoint)

@@ -1,0 +1,60 @@
+package main
+
+// Names of subjects.
+const (
+	rawPut     = "floor: synced Pebble put"
+	rawLog     = "floor: log with fdatasync"
+	rawHTTP    = "floor: net/http"
+	rawHTTPPut = "floor: net/http and a synced put"
+
+	bolt          = "peer: bbolt"
+	always        = "peer: JetStream sync: always"
+	alwaysIDs     = "peer: JetStream sync: always, ids"
+	lazily        = "peer: JetStream default"
+	lazilyIDs     = "peer: JetStream default, ids"
+	alwaysThrough = "peer: JetStream sync: always, ids, consumed"
+	lazilyThrough = "peer: JetStream default, ids, consumed"
+
+	keyAlone      = "key, one message a group"
+	keyBatch      = "key, batches of 100 of 100 groups"
+	sequenceAlone = "sequence, one message a group"
+	sequenceBatch = "sequence, batches of 512 of one group"
+
+	accepted   = "HTTP 202, processing paused"
+	toFile     = "HTTP to file"
+	toFileMany = "HTTP to file, 256 connections"
+	grouped    = "HTTP to file, 6,400 groups"
+)
+
+// engineSubjects are the engine beside what it is built on: 256 callers with a message each, 16 with
+// batches. A message of a floor or a peer has 300 bytes.
+func engineSubjects() []subject {
+	return []subject{
+		{rawPut, openPut},
+		{rawLog, openLog},
+		{bolt, openBolt},
+		{always, openJetStream(true, false, false, recordBytes)},
+		{alwaysIDs, openJetStream(true, true, false, recordBytes)},
+		{lazily, openJetStream(false, false, false, recordBytes)},
+		{lazilyIDs, openJetStream(false, true, false, recordBytes)},
+		{keyAlone, openEngine(callers, 1, keyed)},
+		{keyBatch, openEngine(batchCallers, 100, keyed)},
+		{sequenceAlone, openEngine(callers, 1, fresh)},
+		{sequenceBatch, openEngine(batchCallers, 512, numbered)},
+	}
+}
+
+// httpSubjects are the embedded system from an HTTP request to a line in a file, with bodies of
+// 1 KB.
+func httpSubjects() []subject {
+	return []subject{
+		{rawHTTP, openBare(false)},
+		{rawHTTPPut, openBare(true)},
+		{alwaysThrough, openJetStream(true, true, true, bodyBytes)},
+		{lazilyThrough, openJetStream(false, true, true, bodyBytes)},
+		{accepted, openServer(true, client{Connections: connections})},
+		{toFile, openServer(false, client{Connections: connections})},
+		{toFileMany, openServer(false, client{Connections: callers})},
+		{grouped, openServer(false, client{Connections: connections, Groups: 100})},
+	}
+}
