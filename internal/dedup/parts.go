@@ -43,6 +43,18 @@ func (e *Engine) Issue(ctx context.Context, m record.Message) (token record.Toke
 	return token, fresh, err
 }
 
+// IssueAll writes the tokens of many messages together. See [admission.Issuer.IssueAll]. It reports
+// refusals as Issue does.
+func (e *Engine) IssueAll(ctx context.Context, messages []record.Message) []admission.Issued {
+	results := e.issuer.IssueAll(ctx, messages)
+	for i := range results {
+		if refused, ok := errors.AsType[*record.RefusedError](results[i].Err); ok {
+			e.cfg.Observe(record.Outcome{Kind: record.Rejected, Reason: refused.Reason}.Event(messages[i].Stream))
+		}
+	}
+	return results
+}
+
 // Refuse puts messages on the dead-letter queue and records the reason in their tokens. See
 // [admission.Issuer.Refuse].
 func (e *Engine) Refuse(ctx context.Context, refused []record.Refused) error {

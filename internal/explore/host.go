@@ -300,9 +300,9 @@ func (q queuesPort) Defer(_ context.Context, messages []record.Message) error {
 	return q.enqueue("defer", messages)
 }
 
-// Enqueue implements api.Queue.
-func (q queuesPort) Enqueue(_ context.Context, m record.Message) error {
-	return q.enqueue("enqueue", []record.Message{m})
+// EnqueueAll implements api.Queue.
+func (q queuesPort) EnqueueAll(_ context.Context, messages []record.Message) []error {
+	return record.ErrorsOf(q.enqueue("enqueue", messages), len(messages))
 }
 
 func (q queuesPort) enqueue(op string, messages []record.Message) error {

@@ -30,6 +30,12 @@ type Queue interface {
 	ChangeVisibility(ctx context.Context, receipt string, visibility time.Duration) error
 }
 
+// AllOrNone reports whether one Send puts either all of its valid messages or none of them.
+func AllOrNone(q Queue) bool {
+	a, ok := q.(interface{ AllOrNone() bool })
+	return ok && a.AllOrNone()
+}
+
 // Named returns a queue under another name: the one that people use, not the one that
 // CloudFormation made up.
 func Named(q Queue, name string) Queue { return named{q, name} }

@@ -50,17 +50,31 @@ const IssuedRetention = 30 * 24 * time.Hour
 // [*record.RefusedError]. A one-time request (with a Route) is stored with its token.
 func (i *Issuer) Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error) {
 	a := &Arrival{Message: m}
-	if _, err := a.Check(i.cfg.Streams); err != nil {
+	swap, err := i.issuing(a)
+	if err != nil {
 		return record.Token{}, false, err
 	}
+	found, err := i.cfg.Store.SwapToken(ctx, swap.Old, swap.Next)
+	return i.issued(ctx, a, found, err)
+}
+
+// issuing returns the write that issues the token of a message.
+func (i *Issuer) issuing(a *Arrival) (record.Swap, error) {
+	if _, err := a.Check(i.cfg.Streams); err != nil {
+		return record.Swap{}, err
+	}
 	next := record.Token{
-		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: m.Stream, Group: m.GroupName(), Owner: i.cfg.NewID(),
+		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: a.Stream, Group: a.GroupName(), Owner: i.cfg.NewID(),
 		Expires: i.cfg.Now().Add(IssuedRetention),
 	}
-	if m.Route != "" {
-		next.Request = &m
+	if a.Route != "" {
+		next.Request = &a.Message
 	}
-	found, err := i.cfg.Store.SwapToken(ctx, record.Token{Key: a.Token()}, next)
+	return record.Swap{Old: record.Token{Key: a.Token()}, Next: next}, nil
+}
+
+// issued decides from the result of the write that issues a token.
+func (i *Issuer) issued(ctx context.Context, a *Arrival, found record.Token, err error) (token record.Token, fresh bool, _ error) {
 	switch {
 	case err == nil:
 		return found, true, nil
@@ -77,6 +91,35 @@ func (i *Issuer) Issue(ctx context.Context, m record.Message) (token record.Toke
 		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
 	}
 	return found, false, nil
+}
+
+// Issued is what [Issuer.Issue] returns for one message.
+type Issued struct {
+	Token record.Token
+	Fresh bool
+	Err   error
+}
+
+// IssueAll writes the tokens of messages as Issue does, together, and returns a result for each. No
+// two of the messages may have the same identity.
+func (i *Issuer) IssueAll(ctx context.Context, messages []record.Message) []Issued {
+	results := make([]Issued, len(messages))
+	arrivals := make([]Arrival, len(messages))
+	swaps, places := make([]record.Swap, 0, len(messages)), make([]int, 0, len(messages))
+	for n := range messages {
+		arrivals[n].Message = messages[n]
+		swap, err := i.issuing(&arrivals[n])
+		if err != nil {
+			results[n].Err = err
+			continue
+		}
+		swaps, places = append(swaps, swap), append(places, n)
+	}
+	for k, s := range record.SwapTokens(ctx, i.cfg.Store, swaps) {
+		n := places[k]
+		results[n].Token, results[n].Fresh, results[n].Err = i.issued(ctx, &arrivals[n], s.Token, s.Err)
+	}
+	return results
 }
 
 // renewAfter is the age at which an issued token is renewed when its message is enqueued again. An

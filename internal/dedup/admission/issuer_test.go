@@ -371,3 +371,34 @@ func TestANumberOfAnotherEpochHasStatusUnknown(t *testing.T) {
 		}
 	}
 }
+
+func TestTokensIssuedTogetherAreIssuedAsOneByOne(t *testing.T) {
+	desk, store := newIssuer(record.ByKey)
+	other := record.Message{Stream: "s", ID: "reused", Body: []byte("other")}
+	again := record.Message{Stream: "s", ID: "again"}
+	for _, m := range []record.Message{other, again} {
+		if _, _, err := desk.Issue(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	results := desk.IssueAll(t.Context(), []record.Message{
+		{Stream: "s", ID: "new"}, {Stream: "s", ID: "reused"}, {Stream: "s"}, again, {Stream: "none", ID: "x"}, {Stream: "s", ID: "new too"},
+	})
+	var reused *record.RefusedError
+	var invalid *record.InvalidError
+	for i, right := range []bool{
+		results[0].Err == nil && results[0].Fresh && results[0].Token.State == record.Issued,
+		errors.As(results[1].Err, &reused) && reused.Reason == record.ReasonKeyReuse,
+		errors.As(results[2].Err, &invalid),
+		results[3].Err == nil && !results[3].Fresh && results[3].Token.State == record.Issued,
+		errors.Is(results[4].Err, record.ErrNoStream),
+		results[5].Err == nil && results[5].Fresh,
+	} {
+		if !right {
+			t.Errorf("message %d: %+v", i, results[i])
+		}
+	}
+	if len(results) != 6 || kept(t, store, record.Message{Stream: "s", ID: "new too"}).State != record.Issued {
+		t.Errorf("%d results; the last token: %v", len(results), kept(t, store, record.Message{Stream: "s", ID: "new too"}))
+	}
+}

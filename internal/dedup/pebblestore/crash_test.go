@@ -155,7 +155,11 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 	written := make(chan error, 1)
 	go func() {
 		_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(2)}, record.Token{Key: tokenKey(2), State: record.Issued})
-		written <- errors.Join(err,
+		together := s.SwapTokens(t.Context(), []record.Swap{
+			{Old: record.Token{Key: tokenKey(3)}, Next: record.Token{Key: tokenKey(3), State: record.Issued}},
+			{Old: record.Token{Key: tokenKey(4)}, Next: record.Token{Key: tokenKey(4), State: record.Issued}},
+		})
+		written <- errors.Join(err, together[0].Err, together[1].Err,
 			s.MarkDone(t.Context(), []record.Token{{Key: tokenKey(1), State: record.Done}}),
 			s.Clear(t.Context(), record.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}))
 	}()
@@ -169,6 +173,30 @@ func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
 	}
 	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != record.Done {
 		t.Error("what was written can't be read")
+	}
+}
+
+func TestSwapsTogetherWaitForASyncIfOneOfThemDoes(t *testing.T) {
+	g := &gate{waiting: make(chan struct{}, 100)}
+	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
+	reopen := g.shut()
+	t.Cleanup(reopen)
+	written := make(chan error, 1)
+	go func() {
+		together := s.SwapTokens(t.Context(), []record.Swap{
+			{Old: record.Token{Key: tokenKey(1)}, Next: record.Token{Key: tokenKey(1), State: record.Leased}},
+			{Old: record.Token{Key: tokenKey(2)}, Next: record.Token{Key: tokenKey(2), State: record.Issued}},
+		})
+		written <- errors.Join(together[0].Err, together[1].Err)
+	}()
+	select {
+	case <-g.waiting:
+	case err := <-written:
+		t.Fatalf("written without a sync: %v", err)
+	}
+	reopen()
+	if err := <-written; err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -85,6 +85,13 @@ func testCorruptToken(t *testing.T, s *suite) {
 	wantCorrupt(t, "swap", err)
 	_, err = s.SwapToken(t.Context(), record.Token{Key: key}, fullToken(key, record.Done))
 	wantCorrupt(t, "swap from absent", err)
+	other := record.Token{Key: tokenKey(2), State: record.Issued, Owner: "us"}
+	results := record.SwapTokens(t.Context(), s.Store, []record.Swap{{Old: token, Next: fullToken(key, record.Done)}, {Old: record.Token{Key: other.Key}, Next: other}})
+	wantCorrupt(t, "swap together with another", results[0].Err)
+	if results[1].Err != nil {
+		t.Errorf("swap of the other token: %v", results[1].Err)
+	}
+	same(t, "the other token", s.token(t, other.Key), other)
 }
 
 func testCorruptHeld(t *testing.T, s *suite) {

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 		{"held", heldCases()},
 		{"clear", clearCases()},
 		{"tokens", tokenCases()},
+		{"swaps", swapCases()},
 		{"copies", copyCases()},
 		{"races", raceCases()},
 		{"lister", listerCases()},

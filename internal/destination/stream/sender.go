@@ -44,7 +44,8 @@ var errUnnumbered = errors.New("a stream with sequence admission takes no messag
 type Queue interface {
 	// Enqueue puts messages on the ingress queue, durably no later than any write that the caller
 	// makes afterwards, and returns an error for each. Messages of one group are put in their
-	// order; after one that failed, no later one of its group is. Repeating a message is harmless.
+	// order; after one that failed, no later one of its group is. Those of a numbered stream may be
+	// put in any order. Repeating a message is harmless.
 	Enqueue(ctx context.Context, messages []record.Message) []error
 }
 

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -9,9 +11,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// postMessage accepts a message: it issues the token, then enqueues the message. A repetition whose
-// token is issued and not done is enqueued again, because the first request may have died between
-// the two; the engine drops the copy if both arrive.
+// postMessage accepts a message and answers with its receipt or, if the caller waits, with its
+// outcome.
 func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 	stream, m, err := s.message(w, r)
 	if err != nil {
@@ -25,24 +26,106 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer leave()
 	}
-	if !a.numbered {
-		token, fresh, err := s.Engine.Issue(r.Context(), m)
-		if err != nil {
-			return refusal(err)
-		}
-		a.replayed = !fresh
-		switch token.State {
-		case record.Done:
-			return s.repeat(w, &a, token.Reply)
-		case record.Leased:
-			return s.leased(token)
-		case record.Absent, record.Issued:
-		}
+	f := s.accept(r.Context(), stream, []record.Message{m})[0]
+	if f.err != nil {
+		return f.err
 	}
-	if err := s.Queue.Enqueue(r.Context(), m); err != nil {
-		return err
+	a.replayed = f.replayed
+	if f.token.State == record.Done {
+		return s.repeat(w, &a, f.token.Reply)
 	}
 	return s.answer(w, r, &a)
+}
+
+// A fate is what became of a message that a caller sent.
+type fate struct {
+	// token is the message's token. It is zero on a numbered stream, and if it is unknown.
+	token    record.Token
+	replayed bool
+	// err is why the message was not accepted: a *problem.Problem, or an error of a port. After the
+	// latter it may have been accepted nevertheless.
+	err error
+}
+
+// accept makes messages of one stream durable and returns the fate of each. It issues their tokens,
+// then enqueues them, all together. No two of the messages have the same identity.
+//
+// A repetition whose token is issued and not done is enqueued again, because the first request may
+// have died between the two; the engine drops the copy if both arrive.
+//
+// After a message that is to be sent again, no later one of its group is accepted: otherwise it
+// would overtake the first. On a numbered stream the numbers keep the order.
+func (s *server) accept(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
+	fates := make([]fate, len(messages))
+	if stream.Admission == record.BySequence {
+		s.enqueue(ctx, messages, fates)
+		return fates
+	}
+	for i, issued := range s.Engine.IssueAll(ctx, messages) {
+		f := fate{token: issued.Token, replayed: !issued.Fresh, err: refusal(issued.Err)}
+		if f.err == nil && f.token.State == record.Leased {
+			f.err = s.leased(f.token)
+		}
+		fates[i] = f
+	}
+	keepOrder(messages, fates)
+	s.enqueue(ctx, messages, fates)
+	keepOrder(messages, fates)
+	return fates
+}
+
+// enqueue puts the messages on the queue that are neither done nor refused.
+func (s *server) enqueue(ctx context.Context, messages []record.Message, fates []fate) {
+	open, places := make([]record.Message, 0, len(messages)), make([]int, 0, len(messages))
+	for i := range fates {
+		if f := &fates[i]; f.err == nil && f.token.State != record.Done {
+			open, places = append(open, messages[i]), append(places, i)
+		}
+	}
+	if len(open) == 0 {
+		return
+	}
+	for k, err := range s.Queue.EnqueueAll(ctx, open) {
+		fates[places[k]].err = err
+	}
+}
+
+// keepOrder fails the messages behind one of their group that is to be sent again. A message that
+// is refused for good stops nothing, because it will not be sent again; and nothing stops one that
+// is done.
+func keepOrder(messages []record.Message, fates []fate) {
+	var stopped map[string]bool
+	for i := range fates {
+		if fates[i].err == nil && stopped == nil {
+			continue
+		}
+		group := messages[i].GroupName()
+		switch f := &fates[i]; {
+		case f.err != nil && !again(f.err), f.token.State == record.Done:
+		case stopped[group]:
+			f.err = &problem.Problem{Type: problem.Unavailable, Detail: behindDetail}
+		case f.err != nil:
+			if stopped == nil {
+				stopped = map[string]bool{}
+			}
+			stopped[group] = true
+		}
+	}
+}
+
+const behindDetail = "A message of this group before this one was not accepted. Send both again under the same keys, in the same order."
+
+// again reports whether a caller repeats the message after this error.
+func again(err error) bool {
+	p, refused := errors.AsType[*problem.Problem](err)
+	if !refused {
+		return err != nil
+	}
+	switch p.Type.Status() {
+	case http.StatusConflict, http.StatusTooManyRequests:
+		return true
+	}
+	return p.Type.Status() >= http.StatusInternalServerError
 }
 
 // answer reports that the message is on the queue or, if the caller waits, its outcome.

@@ -20,6 +20,7 @@ import (
 type Engine interface {
 	Stream(name string) (record.Stream, bool)
 	Issue(ctx context.Context, m record.Message) (token record.Token, fresh bool, err error)
+	IssueAll(ctx context.Context, messages []record.Message) []admission.Issued
 	Call(ctx context.Context, m record.Message) record.Outcome
 	Forget(ctx context.Context, m record.Message) error
 	Status(ctx context.Context, m record.Message) (admission.State, error)
@@ -27,10 +28,14 @@ type Engine interface {
 
 // Queue is the ingress queue.
 type Queue interface {
-	// Enqueue puts a message on the queue. If it returns nil, the message is durable, with every
-	// token that was issued before the call. After an error the caller gets 503, and the message
-	// may be on the queue nevertheless. The message is not changed afterwards.
-	Enqueue(ctx context.Context, m record.Message) error
+	// EnqueueAll puts messages on the queue and returns an error for each. If that is nil, the
+	// message is durable, with every token that was issued before the call. After an error the
+	// caller gets 503, and the message may be on the queue nevertheless.
+	//
+	// Messages of one group are put in their order; after one that failed, no later one of its
+	// group is. Those of a numbered stream may be put in any order. The messages are not changed
+	// afterwards.
+	EnqueueAll(ctx context.Context, messages []record.Message) []error
 }
 
 // DefaultMaxWaiting is the default of [Options.MaxWaiting].

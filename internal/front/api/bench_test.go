@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -21,10 +22,17 @@ func (instant) Stream(name string) (record.Stream, bool) {
 	return record.Stream{Name: name, Admission: record.ByKey}, true
 }
 
-func (instant) Issue(context.Context, record.Message) (record.Token, bool, error) {
-	return record.Token{State: record.Issued}, true, nil
+func (instant) IssueAll(_ context.Context, messages []record.Message) []admission.Issued {
+	results := make([]admission.Issued, len(messages))
+	for i := range results {
+		results[i] = admission.Issued{Token: record.Token{State: record.Issued}, Fresh: true}
+	}
+	return results
 }
-func (instant) Enqueue(context.Context, record.Message) error { return nil }
+
+func (instant) EnqueueAll(_ context.Context, messages []record.Message) []error {
+	return make([]error, len(messages))
+}
 
 // discard is a ResponseWriter that drops the answer.
 type discard struct{ header http.Header }

@@ -260,9 +260,9 @@ func TestAQueueThatFailsIsUnavailableAndARepetitionIsEnqueued(t *testing.T) {
 // A late queue accepts a message only after the request's time is over, and returns an error.
 type late struct{ *ingress }
 
-func (late) Enqueue(ctx context.Context, _ record.Message) error {
+func (late) EnqueueAll(ctx context.Context, messages []record.Message) []error {
 	<-ctx.Done()
-	return ctx.Err()
+	return record.ErrorsOf(ctx.Err(), len(messages))
 }
 
 func TestAMessageIsNotAcceptedIfTheRequestsTimeEndsBeforeItIsOnTheQueue(t *testing.T) {

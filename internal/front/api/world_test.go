@@ -126,7 +126,15 @@ func (q *ingress) set(change func(*ingress)) {
 	change(q)
 }
 
-func (q *ingress) Enqueue(ctx context.Context, m record.Message) error {
+func (q *ingress) EnqueueAll(ctx context.Context, messages []record.Message) []error {
+	errs := make([]error, len(messages))
+	for i := range messages {
+		errs[i] = q.enqueue(ctx, messages[i])
+	}
+	return errs
+}
+
+func (q *ingress) enqueue(ctx context.Context, m record.Message) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil && !q.lost {

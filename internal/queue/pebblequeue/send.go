@@ -11,6 +11,9 @@ import (
 	"github.com/effectively-once/once/internal/queue"
 )
 
+// AllOrNone returns true: one Send is one write.
+func (q *Queue) AllOrNone() bool { return true }
+
 // Send puts messages with one write, and returns when it is durable. If the write fails, it is
 // unknown whether the queue has the messages when it is opened again; until then it has not.
 func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {

@@ -76,6 +76,13 @@ func (s crashingStore) SwapToken(ctx context.Context, old, next record.Token) (r
 	return s.store.SwapToken(ctx, old, next)
 }
 
+// SwapTokens implements record.TokenSwapper.
+func (s crashingStore) SwapTokens(ctx context.Context, swaps []record.Swap) []record.Swapped {
+	crash("before-issue")
+	defer crash("after-issue")
+	return record.SwapTokens(ctx, s.store, swaps)
+}
+
 func (s crashingStore) MarkDone(ctx context.Context, tokens []record.Token) error {
 	crash("before-mark-done")
 	defer crash("after-mark-done")
@@ -89,6 +96,9 @@ type crossed struct {
 }
 
 func crossing(point string, q queue.Queue) queue.Queue { return crossed{q, point} }
+
+// AllOrNone implements the interface of [queue.AllOrNone].
+func (q crossed) AllOrNone() bool { return queue.AllOrNone(q.Queue) }
 
 func (q crossed) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
 	crash("before-" + q.point)

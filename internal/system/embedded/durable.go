@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -82,6 +83,20 @@ func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, boo
 		err = d.sync()
 	}
 	return token, fresh, err
+}
+
+// IssueAll calls the engine's IssueAll. If it found replies, they are durable.
+func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admission.Issued {
+	results := d.Engine.IssueAll(ctx, messages)
+	if !slices.ContainsFunc(results, func(r admission.Issued) bool { return r.Token.Reply != nil }) {
+		return results
+	}
+	if err := d.sync(); err != nil {
+		for i := range results {
+			results[i] = admission.Issued{Err: err}
+		}
+	}
+	return results
 }
 
 // Status calls the engine's Status. If it found a reply, the reply is durable.

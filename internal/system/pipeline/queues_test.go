@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,11 +95,16 @@ func TestAMessageTooFarAheadIsDeferredLongerTheOlderItIs(t *testing.T) {
 	}
 }
 
+// A single queue takes the messages of one Send one by one, as SQS does.
+type single struct{ queue.Queue }
+
 func TestMessagesOfOneGroupAreFedOneAfterTheOther(t *testing.T) {
 	w := newWorld(t)
+	ports := w.ports()
+	ports.Ingress, ports.IngressFIFO = single{ports.Ingress}, single{ports.IngressFIFO}
 	huge := message("orders", "b", "huge")
 	huge.Body = make([]byte, queue.MaxSize+1)
-	errs := feed{w.ways()}.Enqueue(t.Context(), []record.Message{
+	errs := feed{w.ways().Over(ports)}.Enqueue(t.Context(), []record.Message{
 		message("orders", "a", "a1"), huge, message("orders", "a", "a2"), message("orders", "b", "b2"), message("numbers", "a", "n1"), message("orders", "b", "b3"),
 		message("orders", "c", "c1"), message("orders", "a", "a3"),
 	})
@@ -116,6 +122,51 @@ func TestMessagesOfOneGroupAreFedOneAfterTheOther(t *testing.T) {
 	}
 	if sends != 2 || len(w.calls) > 5 {
 		t.Errorf("calls: %q", w.calls)
+	}
+}
+
+func TestAQueueThatTakesAllOrNoneGetsAllGroupsWithOneSend(t *testing.T) {
+	w := newWorld(t)
+	huge := message("orders", "b", "huge")
+	huge.Body = make([]byte, queue.MaxSize+1)
+	errs := w.ways().EnqueueAll(t.Context(), []record.Message{
+		message("orders", "a", "a1"), huge, message("orders", "a", "a2"), message("orders", "b", "b2"), message("numbers", "a", "n1"), message("orders", "c", "c1"),
+	})
+	for i, failed := range []bool{false, true, false, true, false, false} {
+		if failed != (errs[i] != nil) {
+			t.Errorf("message %d: %v", i, errs[i])
+		}
+	}
+	w.want(map[string][]string{"ingress.fifo": {"a1", "a2", "c1"}, "ingress": {"n1"}})
+	if len(w.calls) != 2 {
+		t.Errorf("calls: %q", w.calls)
+	}
+}
+
+func TestManyMessagesOfManyGroupsAreAllPutOnAQueueThatTakesTen(t *testing.T) {
+	w := newWorld(t)
+	ports := w.ports()
+	ports.Ingress, ports.IngressFIFO = single{ports.Ingress}, single{ports.IngressFIFO}
+	var messages []record.Message
+	want := map[string]bool{}
+	for i := range 95 {
+		id := strconv.Itoa(i)
+		messages, want[id] = append(messages, message("orders", id, id)), true
+	}
+	for i, err := range w.ways().Over(ports).EnqueueAll(t.Context(), messages) {
+		if err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	for _, d := range w.peek("ingress.fifo") {
+		m, _, err := wire.FromQueue(&d, trusting())
+		if err != nil || !want[m.ID] {
+			t.Errorf("message %s: %v", m.ID, err)
+		}
+		delete(want, m.ID)
+	}
+	if len(want) > 0 || len(w.calls) != 10 {
+		t.Errorf("%d are missing after %d calls", len(want), len(w.calls))
 	}
 }
 
