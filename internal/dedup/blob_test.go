@@ -107,7 +107,7 @@ func TestTheBlobsOfAnAmbiguousCommitThatIsPublishedAlreadyAreNotLost(t *testing.
 		}
 		return works
 	}))
-	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"duplicate"})
+	same(t, "fates", w.process(keyed("a: blob=k")...), []string{"processed"})
 	same(t, "objects", l.objects(), []string{"k=a"})
 }
 

@@ -41,7 +41,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	if err := admission.Handover(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
 		return pl.abandon(ctx, fmt.Errorf("return held messages: %w", err))
 	}
-	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold})
+	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold, Done: pl.done})
 	switch {
 	case errors.Is(err, record.ErrConflict):
 		e.discard(ctx, pl.staged)
@@ -54,7 +54,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 		p.doubts = append(p.doubts, pl)
 		return fmt.Errorf("commit group: %w", err)
 	}
-	p.view = pl.next
+	p.view, p.done = pl.next, append(p.done, pl.done...)
 	p.trigger = true
 	for _, entry := range pl.next.Pending[len(pl.next.Pending)-pl.added:] {
 		if len(entry.Effects) == 0 {

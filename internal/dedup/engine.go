@@ -54,12 +54,13 @@ type Config struct {
 // An Engine runs the protocol. It keeps nothing in memory between calls, so any number of engines
 // may share a store.
 type Engine struct {
-	cfg       Config
-	streams   record.Streams
-	publisher *outbox.Publisher
-	relay     *relay.Relay
-	issuer    *admission.Issuer
-	items     sync.Pool // of *[]item, all zero
+	cfg         Config
+	commitsDone bool // see [record.CommitsDone]
+	streams     record.Streams
+	publisher   *outbox.Publisher
+	relay       *relay.Relay
+	issuer      *admission.Issuer
+	items       sync.Pool // of *[]item, all zero
 }
 
 // New checks the configuration and returns an engine. It does no input or output.
@@ -81,7 +82,7 @@ func New(cfg Config) (*Engine, error) {
 	issuer := admission.New(admission.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
 	})
-	return &Engine{cfg: cfg, streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
+	return &Engine{cfg: cfg, commitsDone: record.CommitsDone(cfg.Store), streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
 }
 
 func (c Config) withDefaults() Config {

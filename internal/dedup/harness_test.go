@@ -24,6 +24,8 @@ import (
 type lab struct {
 	t     *testing.T
 	store *memstore.Store
+	// commitsDone says that the store of new workers marks tokens done in a commit.
+	commitsDone bool
 
 	mu       sync.Mutex
 	now      time.Time

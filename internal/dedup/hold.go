@@ -77,11 +77,22 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	}
 	switch {
 	case it.Sequence < src.Next:
-		pl.decide(it, admission.Late(&src, it.Sequence))
+		pl.decide(it, pl.late(it, &src))
 	case it.Sequence == src.Next && pl.next.Ready(&it.Message):
 		return pl.runNext(ctx, it, key, src)
 	}
 	return false, nil
+}
+
+// late returns the outcome of a message whose number was passed. If an attempt of this call passed
+// it, the outcome has the attempt's reply, which is in the token.
+func (pl *plan) late(it *item, src *record.Source) record.Outcome {
+	if len(it.attempts) > 0 {
+		if t := pl.token(it); t.State == record.Done && it.tried(t.Owner) {
+			return record.Outcome{Kind: record.Processed, Reply: t.Reply}
+		}
+	}
+	return admission.Late(src, it.Sequence)
 }
 
 // makeRoom reports whether the record can remember a new source. It may forget idle sources, but

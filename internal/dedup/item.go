@@ -2,6 +2,7 @@ package dedup
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
@@ -15,11 +16,16 @@ type item struct {
 	planned  record.Outcome // the outcome in that plan
 	fate     record.Outcome // the final outcome, if decided
 	decided  bool
+	copied   bool // an earlier item of the batch has the same token
 	out      *record.Outcome
 }
 
 // open reports whether the item's fate is still to be decided.
 func (it *item) open() bool { return !it.decided }
+
+// tried reports whether an attempt of this call committed the item, although the answer to the
+// commit was lost.
+func (it *item) tried(attempt string) bool { return slices.Contains(it.attempts, attempt) }
 
 // settle makes an outcome final.
 func (it *item) settle(fate record.Outcome) { it.fate, it.decided = fate, true }
@@ -36,6 +42,8 @@ type part struct {
 	items  []*item
 	view   record.Group // as loaded, or as committed by this worker
 	tokens map[record.TokenKey]record.Token
+	// done are the tokens that commits of this worker have marked since tokens was read.
+	done []record.Token
 	// marks are the tokens to mark done before any delivery is acknowledged.
 	marks []record.Token
 	// trigger says that the pending effects in the view are to be published.

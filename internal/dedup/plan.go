@@ -36,6 +36,9 @@ type plan struct {
 	ran     *item     // the message of the last run
 	added   int       // pending entries added by this plan, at the end of next.Pending
 	bytes   int       // of next.Pending
+	// tokens of messages without effects, which the commit marks done
+	done      []record.Token
+	doneBytes int
 	// held messages, to be dead-lettered before the commit that releases them
 	refused []record.Refused
 	failing []record.Message // held messages, to be put back on their queue before that commit
@@ -100,9 +103,12 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		pl.committed(it, entry)
 		return nil
 	}
-	token := pl.part.tokens[it.Token()]
+	token := pl.token(it)
 	fate, fresh := admission.Admit(pl.part.stream, &it.Arrival, token, pl.now)
 	if !fresh {
+		if fate.Kind == record.Duplicate && it.tried(token.Owner) {
+			fate.Kind = record.Processed
+		}
 		pl.decide(it, fate)
 		pl.failed = fate.Kind == record.Retry
 		return nil
@@ -124,8 +130,8 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 		return
 	}
 	fate := record.Outcome{Kind: record.Duplicate, Reply: entry.Reply}
-	if slices.Contains(it.attempts, entry.Attempt) {
-		fate.Kind = record.Processed // our own commit, whose result was lost
+	if it.tried(entry.Attempt) {
+		fate.Kind = record.Processed
 	}
 	pl.decide(it, fate)
 	pl.part.trigger = true
@@ -169,6 +175,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		return admission.BeyondLimits("targets"), nil
 	}
 	entry := it.NewEntry(a, effects, pl.part.stream)
+	if len(effects) == 0 && pl.commitsDone {
+		return pl.finish(it, a, &entry), nil
+	}
 	switch {
 	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
 	case pl.changed:
@@ -188,6 +197,31 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
 	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
+}
+
+// finish adds the results of an attempt without effects to the plan. The commit marks its token
+// done, so the record needs no entry for it. If finish sets pl.more, the message did not fit.
+func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending) record.Outcome {
+	size := entry.Size()
+	if pl.more = len(pl.done) > 0 && pl.doneBytes+size > MaxPending; pl.more {
+		return record.Outcome{}
+	}
+	it.attempts = append(it.attempts, a.ID)
+	pl.changed, pl.next.State = true, a.State
+	pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+size
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}
+}
+
+// token returns the token of an item as this plan will leave it.
+func (pl *plan) token(it *item) record.Token {
+	if it.copied {
+		for _, done := range [][]record.Token{pl.done, pl.part.done} {
+			if i := slices.IndexFunc(done, func(t record.Token) bool { return t.Key == it.Token() }); i >= 0 {
+				return done[i]
+			}
+		}
+	}
+	return pl.part.tokens[it.Token()]
 }
 
 // take adds the results of an attempt to the record to be written.

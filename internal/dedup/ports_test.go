@@ -22,6 +22,9 @@ func groupsText(keys []record.GroupKey) string {
 
 type portStore struct{ w *worker }
 
+// CommitsDone implements record.DoneCommitter. A wrapper that gets its worker later does not.
+func (s portStore) CommitsDone() bool { return s.w != nil && s.w.commitsDone }
+
 func (s portStore) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) (groups []record.Group, tokens []record.Token, err error) {
 	if repeats(g) || repeats(t) {
 		panic("a load repeats a key")
@@ -54,6 +57,9 @@ func (s portStore) Commit(ctx context.Context, c record.Commit) error {
 	for _, k := range c.Unhold {
 		text += fmt.Sprintf(" unhold %d/%d", k.Epoch, k.Sequence)
 	}
+	if len(c.Done) > 0 {
+		text += fmt.Sprintf(" done %d", len(c.Done))
+	}
 	return s.w.call(text, func() error { return s.w.store.Commit(ctx, c) })
 }
 
@@ -74,6 +80,13 @@ func checkCommit(c record.Commit) {
 		panic("a commit puts and deletes one item")
 	case c.Next.Version != c.Loaded.Version+1:
 		panic("a commit skips a version")
+	}
+	done := map[record.TokenKey]bool{}
+	for _, t := range c.Done {
+		if t.State != record.Done || done[t.Key] {
+			panic(fmt.Sprintf("a commit marks a token %v", t.State))
+		}
+		done[t.Key] = true
 	}
 	if !slices.IsSortedFunc(c.Next.Pending, func(a, b record.Pending) int { return int(a.Number) - int(b.Number) }) {
 		panic("pending entries out of order")

@@ -93,7 +93,7 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 		}
 	}
 	for i, p := range parts {
-		p.view, p.tokens = groups[i], byKey
+		p.view, p.tokens, p.done = groups[i], byKey, nil
 		e.resolveDoubts(ctx, p)
 	}
 	return nil
@@ -124,10 +124,16 @@ func openTokens(parts []*part) []record.TokenKey {
 	asked := map[record.TokenKey]bool{}
 	for _, p := range parts {
 		for _, it := range p.items {
-			if !it.ByNumber && it.open() && !asked[it.Token()] {
-				asked[it.Token()] = true
-				tokens = append(tokens, it.Token())
+			// A numbered message has a token of interest if a commit of it is in doubt.
+			if !it.open() || it.ByNumber && len(it.attempts) == 0 {
+				continue
 			}
+			if asked[it.Token()] {
+				it.copied = true
+				continue
+			}
+			asked[it.Token()] = true
+			tokens = append(tokens, it.Token())
 		}
 	}
 	return tokens

@@ -29,13 +29,16 @@ func body(n int, key string) []byte {
 
 var groupNames = []string{"g0", "g1", "g2"}
 
-// simulate runs a world of a stream for each seed.
+// simulate runs a world of a stream for each seed. The store of every other world marks tokens done
+// in a commit.
 func simulate(t *testing.T, stream record.Stream, n uint64, do func(w *world)) {
 	t.Helper()
 	for seed := range seeds(n) {
 		t.Run(fmt.Sprintf("%s %s %d", stream.Admission, stream.Gap.Policy, seed), func(t *testing.T) {
 			t.Parallel()
-			do(newWorld(t, seed, stream))
+			w := newWorld(t, seed, stream)
+			w.commitsDone = seed%2 == 1
+			do(w)
 		})
 	}
 }

@@ -17,6 +17,7 @@
 //	host.go      the ports of a worker; bucket.go has the last of them
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
+//	initial.go   what is there at the start
 //	state.go     a state; delayed.go decides when a delayed trigger is delivered
 //	step.go      the possible next steps
 //	finish.go    the results that a worker reports
@@ -65,7 +66,7 @@
 // # Limits
 //
 // The store is the one in memory, with the semantics that the conformance suite requires of all
-// stores. The scenario limits the numbers of workers and faults. More triggers of one group than
+// stores; a scenario says whether it marks tokens done in a commit. The scenario limits the numbers of workers and faults. More triggers of one group than
 // there are publishers are treated as one for each publisher. A delayed trigger is delivered after
 // every worker that was running when its sender ended, and that may commit to a group. Concurrent
 // calls of one worker, to several destinations or groups, are explored in one order.

@@ -145,10 +145,13 @@ func (s storePort) load(groups []record.GroupKey, tokens []record.TokenKey) ([]r
 }
 
 func (s storePort) Commit(_ context.Context, c record.Commit) error {
-	p := call{op: opCommit, touches: touchStore | touchPast, text: "commit " + showCommit(c)}
+	p := call{op: opCommit, touches: touchStore | touchPast, text: "commit " + s.w.showCommit(c)}
 	p.apply = func(v view) outcome { return s.w.commit(v, c) }
 	return s.ask(p, c).err
 }
+
+// CommitsDone implements record.DoneCommitter.
+func (s storePort) CommitsDone() bool { return s.w.scenario.CommitsDone }
 
 func (s storePort) Clear(_ context.Context, c record.Clear) error {
 	p := call{op: "clear", touches: touchStore, text: "clear " + c.Group.Group + " " + keyOf(c.Numbers, c.Sent)}

@@ -30,6 +30,9 @@ type Scenario struct {
 	Requests map[string]Request `yaml:"requests"`
 	// Issued names the messages whose tokens are issued at the start.
 	Issued []string `yaml:"issued"`
+	// Left names messages that an older program committed: their entries, without effects, are in
+	// the record, and their tokens are not marked.
+	Left []string `yaml:"left"`
 	// Arrive names the messages on the ingress queue at the start. A message that is named twice is
 	// delivered twice, at any time.
 	Arrive []string `yaml:"arrive"`
@@ -74,6 +77,8 @@ type Scenario struct {
 	Skip uint64 `yaml:"skip"`
 	// Room is how many pending entries fit into a group's record; 0 means no limit.
 	Room int `yaml:"room"`
+	// CommitsDone says that the store can mark tokens done in a commit.
+	CommitsDone bool `yaml:"commits-done"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
 	// may be applied again.
 	Forgets bool `yaml:"forgets"`
@@ -209,7 +214,7 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 
 func (s *Scenario) check() error {
 	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
-	for _, list := range [][]string{s.Issued, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
+	for _, list := range [][]string{s.Issued, s.Left, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
 		for _, name := range list {
 			if _, ok := s.Messages[name]; !ok {
 				return fmt.Errorf("no such message: %s", name)

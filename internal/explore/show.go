@@ -80,7 +80,7 @@ func showGroup(g record.Group) string {
 	return strings.Join(out, ", ")
 }
 
-func showCommit(c record.Commit) string {
+func (w *world) showCommit(c record.Commit) string {
 	var text strings.Builder
 	text.WriteString(showGroup(c.Next))
 	for _, h := range c.Hold {
@@ -88,6 +88,9 @@ func showCommit(c record.Commit) string {
 	}
 	for _, k := range c.Unhold {
 		_, _ = fmt.Fprintf(&text, ", no longer holds %d", k.Sequence)
+	}
+	if len(c.Done) > 0 {
+		text.WriteString(", done" + w.tokenNames(c.Done))
 	}
 	return text.String()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/admission"
-	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/destination/retry"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -147,6 +146,9 @@ func (w *world) sender(a *host, to string) record.Sender {
 
 // commit applies a commit and checks its changes of the group's state.
 func (w *world) commit(v view, c record.Commit) outcome {
+	if !w.scenario.CommitsDone {
+		c.Done = nil // the store does not know the field
+	}
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
 	for _, h := range c.Hold {
@@ -200,6 +202,11 @@ func (w *world) tooMuch(c record.Commit) error {
 	}
 	for _, p := range c.Next.Pending {
 		if name, _, _ := strings.Cut(p.Identity, "/"); !known[p.Number] && w.scenario.Messages[name].Large {
+			return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
+		}
+	}
+	for _, t := range c.Done {
+		if w.scenario.Messages[w.tokens[t.Key]].Large {
 			return &record.RefusedError{Reason: record.ReasonInvalid, Detail: "too large"}
 		}
 	}
@@ -369,26 +376,3 @@ func (w *world) overtakes(received []sent, s sent, v view) error {
 
 // gapEvent reports whether an effect is about skipped numbers.
 func gapEvent(body string) bool { return strings.HasPrefix(body, "{") }
-
-// initial returns the view at the start.
-func (w *world) initial() (view, error) {
-	store := memstore.New(func() time.Time { return start() })
-	for i, name := range w.scenario.Issued {
-		a, err := w.arrival(name)
-		if err != nil {
-			return view{}, err
-		}
-		token := record.Token{
-			Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: stream, Group: a.GroupName(), Owner: fmt.Sprintf("desk-%d", i),
-			Expires: start().Add(admission.IssuedRetention),
-		}
-		if _, err := store.SwapToken(context.Background(), record.Token{Key: token.Key}, token); err != nil {
-			return view{}, err
-		}
-	}
-	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(nil, nil), now: start()}
-	v.queues = w.change(&queuesPart{taken: map[string]uint64{}}, func(q *queuesPart) {
-		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
-	})
-	return v, nil
-}

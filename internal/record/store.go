@@ -85,19 +85,36 @@ func TokenStates(ctx context.Context, s Store, tokens []TokenKey) ([]Token, erro
 	return found, err
 }
 
+// A DoneCommitter is a store that may be able to mark tokens done in a commit. A wrapper of a store
+// hides the capability, unless it implements DoneCommitter too.
+type DoneCommitter interface {
+	// CommitsDone reports whether Commit applies [Commit.Done]. The answer never changes.
+	CommitsDone() bool
+}
+
+// CommitsDone reports whether the store's Commit applies [Commit.Done]. It is false for a store
+// that is not a [DoneCommitter].
+func CommitsDone(s Store) bool {
+	d, ok := s.(DoneCommitter)
+	return ok && d.CommitsDone()
+}
+
 // A Commit is one conditional write.
 type Commit struct {
 	// Loaded is the record as it was loaded; the condition is on its incarnation and version.
-	// Next is the record to write; its version is Loaded.Version + 1.
 	Loaded Group
 	// Next is the record to write, of version Loaded.Version + 1.
-	// Attempt is the unique name of this try.
 	Next Group
 	// Attempt is the unique name of this try.
 	Attempt string
 	// Hold is put and Unhold is deleted together with the group. No message is in both.
 	Hold   []Held
 	Unhold []HeldKey
+	// Done are tokens, in state Done, of messages without effects that Next contains. They are
+	// written in the same atomic write as the group, and without a condition of their own, as
+	// MarkDone writes them: if the commit conflicts, no token changes. They are as durable as the
+	// group. No key repeats. If [CommitsDone] is false for the store, Done is empty.
+	Done []Token
 }
 
 // MaxCommitItems is how many held messages one commit may put and delete together: a DynamoDB

@@ -25,8 +25,9 @@ type Store struct {
 }
 
 var (
-	_ record.Store  = (*Store)(nil)
-	_ record.Lister = (*Store)(nil)
+	_ record.Store         = (*Store)(nil)
+	_ record.DoneCommitter = (*Store)(nil)
+	_ record.Lister        = (*Store)(nil)
 )
 
 // New returns an empty store that uses now to decide expiry.
@@ -79,8 +80,12 @@ func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	for _, k := range c.Unhold {
 		delete(s.helds, k)
 	}
+	s.putTokens(c.Done)
 	return nil
 }
+
+// CommitsDone implements record.DoneCommitter.
+func (s *Store) CommitsDone() bool { return true }
 
 // carry returns the pending entries to write. Loaded entries are taken in their stored form,
 // because a Clear, which does not change the version, may have removed or marked them since.
@@ -182,10 +187,14 @@ func (s *Store) MarkDone(ctx context.Context, tokens []record.Token) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.putTokens(tokens)
+	return nil
+}
+
+func (s *Store) putTokens(tokens []record.Token) {
 	for _, t := range tokens {
 		s.tokens[t.Key] = cloneToken(t)
 	}
-	return nil
 }
 
 // group returns the stored record, or one of version 0. The caller must hold the mutex and must not

@@ -14,7 +14,8 @@ var long = flag.Bool("long", false, "make histories of two million operations")
 
 func harness() storetest.Harness {
 	return storetest.Harness{
-		Open: func(_ *testing.T, now func() time.Time) record.Store { return memstore.New(now) },
+		Open:        func(_ *testing.T, now func() time.Time) record.Store { return memstore.New(now) },
+		CommitsDone: true,
 	}
 }
 

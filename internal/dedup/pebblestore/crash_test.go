@@ -97,6 +97,22 @@ func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
 			write: func(s *pebblestore.Store) error { return s.Commit(t.Context(), first(1)) },
 			key:   groupKey(1),
 		},
+		"done in a commit": {
+			write: func(s *pebblestore.Store) error {
+				c := first(1)
+				c.Done = []record.Token{{Key: tokenKey(1), State: record.Done}}
+				return s.Commit(t.Context(), c)
+			},
+			key: tokenKey(1),
+		},
+		"two done in a commit": {
+			write: func(s *pebblestore.Store) error {
+				c := first(1)
+				c.Done = []record.Token{{Key: tokenKey(2), State: record.Done}, {Key: tokenKey(1), State: record.Done}}
+				return s.Commit(t.Context(), c)
+			},
+			key: tokenKey(1),
+		},
 		"lease": {
 			write: func(s *pebblestore.Store) error {
 				_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(1)}, record.Token{Key: tokenKey(1), State: record.Leased})
@@ -200,8 +216,10 @@ func TestSwapsTogetherWaitForASyncIfOneOfThemDoes(t *testing.T) {
 	}
 }
 
+// groups is how many groups are committed to concurrently.
+const groups = 8
+
 func TestReadsAndAcknowledgedWritesSurviveACrash(t *testing.T) {
-	const groups = 8
 	fs := vfs.NewCrashableMem()
 	s := openStore(t, fs)
 	var acknowledged, seen [groups]atomic.Uint64
@@ -222,14 +240,23 @@ func TestReadsAndAcknowledgedWritesSurviveACrash(t *testing.T) {
 		}
 		crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: crash % 3 * 50, RNG: rng}))
 		for i := range groups {
-			if g, _ := load(t, crashed, groupKey(i), tokenKey(0)); g.Version < least[i] {
+			g, _ := load(t, crashed, groupKey(i), tokenKey(0))
+			if g.Version < least[i] {
 				t.Errorf("crash %d: group %d is at version %d after %d was read or acknowledged", crash, i, g.Version, least[i])
+			}
+			for n, want := range map[uint64]record.TokenState{g.Version: record.Done, g.Version + 1: record.Absent} {
+				if _, token := load(t, crashed, groupKey(i), versionToken(i, n)); n > 0 && token.State != want {
+					t.Errorf("crash %d: group %d is at version %d, and the token of version %d is %v", crash, i, g.Version, n, token.State)
+				}
 			}
 		}
 	}
 	close(stop)
 	running.Wait()
 }
+
+// versionToken returns the token that the commit of a version of group i marks done.
+func versionToken(i int, version uint64) record.TokenKey { return tokenKey(i + groups*int(version)) }
 
 func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, acknowledged *atomic.Uint64) {
 	g := record.Group{Key: groupKey(i)}
@@ -241,7 +268,8 @@ func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}
 		}
 		next := g
 		next.Version, next.Incarnation = g.Version+1, 1
-		if err := s.Commit(t.Context(), record.Commit{Loaded: g, Next: next}); err != nil {
+		done := record.Token{Key: versionToken(i, next.Version), State: record.Done}
+		if err := s.Commit(t.Context(), record.Commit{Loaded: g, Next: next, Done: []record.Token{done}}); err != nil {
 			t.Error(err)
 			return
 		}

@@ -51,8 +51,9 @@ type Store struct {
 }
 
 var (
-	_ record.Store  = (*Store)(nil)
-	_ record.Lister = (*Store)(nil)
+	_ record.Store         = (*Store)(nil)
+	_ record.DoneCommitter = (*Store)(nil)
+	_ record.Lister        = (*Store)(nil)
 )
 
 // New returns the store of a database that the caller opened, and closes after the last call.
@@ -162,6 +163,8 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	if err := s.fill(batch, key, c, pending); err != nil {
 		return errors.Join(err, batch.Close())
 	}
+	// A caller that reads a token as done acknowledges its message, so the commit must be durable.
+	defer s.lockTokens(c.Done)()
 	latch.forget()
 	if err := s.apply(batch, pebble.Sync); err != nil {
 		return err
@@ -206,8 +209,16 @@ func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending 
 			return err
 		}
 	}
+	for i := range c.Done {
+		if err := s.putToken(batch, &c.Done[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// CommitsDone implements record.DoneCommitter.
+func (s *Store) CommitsDone() bool { return true }
 
 // apply writes a batch. All writes of the store go through it, because the filter of keys must know
 // each key before it can be read. If it fails, the batch is not closed, because the log may still

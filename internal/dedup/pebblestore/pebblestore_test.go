@@ -72,7 +72,8 @@ func harness(known func(*testing.T, *pebble.DB) *presence.Filter) storetest.Harn
 		Reopen: func(t *testing.T, s record.Store) record.Store {
 			return d.open(t, d.files[s].CrashClone(vfs.CrashCloneCfg{}))
 		},
-		Corrupt: func(t *testing.T, s record.Store, key any) { corrupt(t, d.dbs[s], key) },
+		Corrupt:     func(t *testing.T, s record.Store, key any) { corrupt(t, d.dbs[s], key) },
+		CommitsDone: true,
 	}
 }
 

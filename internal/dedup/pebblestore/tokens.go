@@ -91,13 +91,24 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	defer s.lockTokens(tokens)()
+	return s.putTokens(pebble.NoSync, tokens...)
+}
+
+// lockTokens locks the latches of tokens and returns a function that unlocks them. The caller holds
+// no other latch of a token.
+func (s *Store) lockTokens(tokens []record.Token) (unlock func()) {
+	switch len(tokens) {
+	case 0:
+		return func() {}
+	case 1:
+		return s.tokens.lock(tokenKey(tokens[0].Key)).Unlock
+	}
 	keys := make([][]byte, len(tokens))
 	for i := range tokens {
 		keys[i] = tokenKey(tokens[i].Key)
 	}
-	unlock := s.tokens.lockAll(keys)
-	defer unlock()
-	return s.putTokens(pebble.NoSync, tokens...)
+	return s.tokens.lockAll(keys)
 }
 
 func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...record.Token) error {

@@ -169,6 +169,9 @@ func (m *machine) commit(rt *rapid.T) {
 		c.Unhold = []record.HeldKey{keyOf(h)}
 		c.Next.Sources = nil
 	}
+	if m.stores[0].harness.CommitsDone {
+		c.Done = m.done(rt, 0)
+	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Commit(m.t.Context(), c) })
 }
 
@@ -208,11 +211,16 @@ func (m *machine) next(rt *rapid.T, key record.TokenKey) record.Token {
 }
 
 func (m *machine) mark(rt *rapid.T) {
-	var done []record.Token
-	for _, key := range m.tokenKeys()[:rapid.IntRange(1, 2).Draw(rt, "tokens")] {
+	done := m.done(rt, 1)
+	m.agreeOnErrors(rt, func(s *suite) error { return s.MarkDone(m.t.Context(), done) })
+}
+
+// done returns done tokens, at least as many as least.
+func (m *machine) done(rt *rapid.T, least int) (done []record.Token) {
+	for _, key := range m.tokenKeys()[:rapid.IntRange(least, 2).Draw(rt, "tokens")] {
 		done = append(done, record.Token{Key: key, State: record.Done, Expires: m.expires(rt)})
 	}
-	m.agreeOnErrors(rt, func(s *suite) error { return s.MarkDone(m.t.Context(), done) })
+	return done
 }
 
 // agreeOnErrors makes a call on each store, and compares the errors.

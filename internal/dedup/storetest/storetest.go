@@ -35,6 +35,8 @@ type Harness struct {
 	// RecognisesCommit says that the store recognises its own commit by the name of the attempt. A
 	// store whose client library retries requests must.
 	RecognisesCommit bool
+	// CommitsDone says that the store marks tokens done in a commit, see [record.DoneCommitter].
+	CommitsDone bool
 	// MaxRecord is a size in bytes that is too large for a record, or 0 if there is no limit.
 	MaxRecord int
 	// Abreast is how many rounds of Histories run concurrently, for a store behind a network.
@@ -51,6 +53,7 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"groups", groupCases()},
 		{"commit", commitCases()},
+		{"done", doneCases()},
 		{"held", heldCases()},
 		{"clear", clearCases()},
 		{"tokens", tokenCases()},

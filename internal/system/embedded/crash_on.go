@@ -52,6 +52,9 @@ type crashingStore struct{ store }
 
 func crashing(s store) store { return crashingStore{s} }
 
+// CommitsDone implements record.DoneCommitter.
+func (s crashingStore) CommitsDone() bool { return record.CommitsDone(s.store) }
+
 func (s crashingStore) Load(ctx context.Context, g []record.GroupKey, t []record.TokenKey) ([]record.Group, []record.Token, error) {
 	crash("before-load")
 	defer crash("after-load")

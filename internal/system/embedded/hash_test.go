@@ -40,7 +40,8 @@ streams:
 		id, status    string
 		group, reason string
 	}{
-		{record.Message{Stream: "orders", ID: "fine"}, "fine", "done", "of-fine", ""},
+		// a done token has no id
+		{record.Message{Stream: "orders", ID: "fine"}, "", "done", "of-fine", ""},
 		{record.Message{Stream: "orders", ID: "fail"}, "fail", "accepted", "of-fail", ""},
 		{record.Message{Stream: "orders", ID: "refuse"}, "refuse", "rejected", "of-refuse", "rejected"},
 		{record.Message{Stream: "chat", ID: "ann/0/2"}, "ann/0/2", "held", "ann", ""},

@@ -34,6 +34,9 @@ func newWatch(store record.Store, now func() time.Time) *watch {
 	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
 }
 
+// CommitsDone implements record.DoneCommitter.
+func (w *watch) CommitsDone() bool { return record.CommitsDone(w.Store) }
+
 // Commit records the expected work before the commit, because the answer may be lost, and the
 // actual work after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {

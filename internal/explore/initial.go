@@ -1,0 +1,70 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/dedup/memstore"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// initial returns the view at the start.
+func (w *world) initial() (view, error) {
+	store := memstore.New(func() time.Time { return start() })
+	for i, name := range w.scenario.Issued {
+		a, err := w.arrival(name)
+		if err != nil {
+			return view{}, err
+		}
+		token := record.Token{
+			Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: stream, Group: a.GroupName(), Owner: fmt.Sprintf("desk-%d", i),
+			Expires: start().Add(admission.IssuedRetention),
+		}
+		if _, err := store.SwapToken(context.Background(), record.Token{Key: token.Key}, token); err != nil {
+			return view{}, err
+		}
+	}
+	applied, err := w.leave(store)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(applied, nil), now: start()}
+	v.queues = w.change(&queuesPart{taken: map[string]uint64{}}, func(q *queuesPart) {
+		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
+	})
+	return v, nil
+}
+
+// leave commits the messages that were left by an older program, and returns what it applied.
+func (w *world) leave(store *memstore.Store) (applied []string, err error) {
+	for i, name := range w.scenario.Left {
+		a, err := w.arrival(name)
+		if err != nil {
+			return nil, err
+		}
+		groups, _, err := store.Load(context.Background(), []record.GroupKey{a.GroupKey()}, nil)
+		if err != nil {
+			return nil, err
+		}
+		attempt := &record.Attempt{ID: fmt.Sprintf("older-%d", i)}
+		mark := name + " by " + attempt.ID
+		if w.scenario.Stream.Reply {
+			attempt.Reply(record.Reply{Status: 200, Body: []byte(mark)})
+		}
+		entry := a.NewEntry(attempt, nil, record.Stream{Retention: w.remembered()})
+		next := groups[0].Clone()
+		next.Succeed(&groups[0], start(), record.DefaultRetention)
+		next.Last++
+		entry.Number = next.Last
+		next.Pending = append(next.Pending, entry)
+		next.State = append(slices.Clone(next.State), mark+"\n"...)
+		if err := store.Commit(context.Background(), record.Commit{Loaded: groups[0], Next: next}); err != nil {
+			return nil, err
+		}
+		applied = append(applied, mark)
+	}
+	return applied, nil
+}
