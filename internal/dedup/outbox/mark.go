@@ -16,7 +16,8 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	var messages, requests []record.Token
+	messages := make([]record.Token, 0, len(marks))
+	var requests []record.Token
 	for _, t := range lastOfEach(marks) {
 		if t.OfRequest() {
 			requests = append(requests, t)

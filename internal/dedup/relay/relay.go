@@ -67,19 +67,22 @@ func (r *Relay) chains(s record.Stream) bool {
 // A task is one message of a batch.
 type task struct {
 	*admission.Arrival
-	fate record.Outcome
-	list []*outbox.Shipment
-	done record.Token // to be written when all of list is sent
+	lead  *task        // the first message of the batch with this identity
+	token record.Token // of the lead: as it was loaded
+	runs  *task        // of the lead: the message with this identity that runs
+	fate  record.Outcome
+	list  []*outbox.Shipment
+	done  record.Token // to be written when all of list is sent
 }
 
 // Process runs a batch of messages and returns their outcomes, in the same order.
 func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []record.Outcome {
-	tasks := make([]*task, len(arrivals))
+	tasks := make([]task, len(arrivals))
 	for i, a := range arrivals {
-		tasks[i] = &task{Arrival: a}
+		tasks[i].Arrival = a
 	}
 	fates := make([]record.Outcome, len(tasks))
-	tokens, err := r.tokens(ctx, tasks)
+	err := r.load(ctx, tasks)
 	switch {
 	// process each alone, so that one corrupt token does not block the others; nothing has run yet
 	case errors.Is(err, record.ErrCorrupt) && len(arrivals) > 1:
@@ -88,30 +91,30 @@ func (r *Relay) Process(ctx context.Context, arrivals []*admission.Arrival) []re
 		}
 		return fates
 	case err == nil:
-		err = r.process(ctx, tasks, tokens)
+		err = r.process(ctx, tasks)
 	}
-	for i, t := range tasks {
-		if fates[i] = t.fate; err != nil {
+	for i := range tasks {
+		if fates[i] = tasks[i].fate; err != nil {
 			fates[i] = record.Outcome{Kind: record.Retry, Err: err}
 		}
 	}
 	return fates
 }
 
-func (r *Relay) process(ctx context.Context, tasks []*task, tokens map[record.TokenKey]record.Token) error {
-	first := map[record.TokenKey]*task{} // the first message of each identity in this batch
+func (r *Relay) process(ctx context.Context, tasks []task) error {
 	var followers []*task
-	var all []*outbox.Shipment
-	for _, t := range tasks {
+	all := make([]*outbox.Shipment, 0, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
 		s := r.cfg.Streams[t.Stream]
-		fate, fresh := admission.Admit(s, t.Arrival, tokens[t.Token()], r.cfg.Now())
+		fate, fresh := admission.Admit(s, t.Arrival, t.lead.token, r.cfg.Now())
 		switch {
 		case !fresh:
 			t.fate = fate
-		case first[t.Token()] != nil:
+		case t.lead.runs != nil:
 			followers = append(followers, t)
 		default:
-			first[t.Token()] = t
+			t.lead.runs = t
 			r.run(ctx, s, t)
 			all = append(all, t.list...)
 		}
@@ -119,8 +122,9 @@ func (r *Relay) process(ctx context.Context, tasks []*task, tokens map[record.To
 	r.cfg.Publisher.Ship(ctx, all)
 	grace, cancel := outbox.WithGrace(ctx)
 	defer cancel()
-	var done []record.Token
-	for _, t := range tasks {
+	done := make([]record.Token, 0, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
 		r.deadLetter(grace, t)
 		if t.settled() {
 			done = append(done, t.done)
@@ -129,34 +133,36 @@ func (r *Relay) process(ctx context.Context, tasks []*task, tokens map[record.To
 	if err := r.cfg.Publisher.MarkDone(grace, done); err != nil {
 		return err
 	}
-	for _, t := range tasks {
-		if t.fate.Kind == record.Processed && len(t.list) > 0 {
+	for i := range tasks {
+		if t := &tasks[i]; t.fate.Kind == record.Processed && len(t.list) > 0 {
 			r.cfg.Observe(record.Event{Name: record.EventPublished, Stream: t.Stream, Count: 1})
 		}
 	}
 	for _, t := range followers {
-		t.follow(first[t.Token()])
+		t.follow(t.lead.runs)
 	}
 	return nil
 }
 
-func (r *Relay) tokens(ctx context.Context, tasks []*task) (map[record.TokenKey]record.Token, error) {
-	byKey := make(map[record.TokenKey]record.Token, len(tasks))
-	var keys []record.TokenKey
-	for _, t := range tasks {
-		if _, asked := byKey[t.Token()]; !asked {
-			byKey[t.Token()] = record.Token{}
+// load sets the lead of each message, and loads its token.
+func (r *Relay) load(ctx context.Context, tasks []task) error {
+	byKey := make(map[record.TokenKey]*task, len(tasks))
+	keys := make([]record.TokenKey, 0, len(tasks))
+	for i := range tasks {
+		t := &tasks[i]
+		if t.lead = byKey[t.Token()]; t.lead == nil {
+			t.lead, byKey[t.Token()] = t, t
 			keys = append(keys, t.Token())
 		}
 	}
 	_, tokens, err := r.cfg.Store.Load(ctx, nil, keys)
 	if err != nil {
-		return nil, fmt.Errorf("load tokens: %w", err)
+		return fmt.Errorf("load tokens: %w", err)
 	}
-	for _, t := range tokens {
-		byKey[t.Key] = t
+	for i, token := range tokens {
+		byKey[keys[i]].token = token
 	}
-	return byKey, nil
+	return nil
 }
 
 // deadLetter makes the refused effects of a message dead letters when all its other effects are
@@ -221,7 +227,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 	for i, f := range effects {
 		for _, to := range f.To {
 			t.list = append(t.list, &outbox.Shipment{To: to, Hold: true, Delivery: record.Delivery{
-				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Hash(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention, Committed: t.Accepted,
+				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Token().Short(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention, Committed: t.Accepted,
 			}})
 		}
 	}

@@ -183,6 +183,7 @@ func (s *Sender) due(deliveries []record.Delivery, errs []error) (list []record.
 	stopped := map[record.GroupKey]bool{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	list, index = make([]record.Delivery, 0, len(deliveries)), make([]int, 0, len(deliveries))
 	for i := range deliveries {
 		d, key := &deliveries[i], keyOf(&deliveries[i])
 		if d.Number > 0 && stopped[key] {

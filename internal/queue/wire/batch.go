@@ -15,7 +15,9 @@ func Behind(batch []queue.Delivery, failed func(i int) bool) []bool {
 		}
 		group := [2]string{batch[i].Queue, batch[i].Group}
 		behind[i] = stopped[group]
-		stopped[group] = behind[i] || failed(i)
+		if behind[i] || failed(i) {
+			stopped[group] = true
+		}
 	}
 	return behind
 }
