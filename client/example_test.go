@@ -141,8 +141,8 @@ func ExampleClient_Sequence() {
 	next, err := ann.Next(context.Background())
 	fmt.Println("keep for after a restart:", next, err)
 	// Output:
-	// ann/0/1 accepted
-	// ann/0/2 accepted
+	// ann/0/1 done
+	// ann/0/2 done
 	// keep for after a restart: 3 <nil>
 }
 

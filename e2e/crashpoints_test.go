@@ -16,20 +16,20 @@ import (
 
 // crashStreams cover every path through the protocol: with and without a group record, each
 // admission, and one stream that feeds another.
-func crashStreams(url string) string {
-	return `
+func crashStreams(url string, direct bool) string {
+	return strings.ReplaceAll(`
 streams:
-  keyed:    {admission: key, destinations: [ledger, receiver]}
-  loose:    {admission: key, order: none, destinations: [ledger]}
-  issued:   {admission: token, destinations: [ledger]}
-  numbered: {admission: sequence, destinations: [ledger]}
-  first:    {admission: key, destinations: [ledger, next]}
-  second:   {admission: sequence, destinations: [ledger]}
+  keyed:    {DIRECT, admission: key, destinations: [ledger, receiver]}
+  loose:    {DIRECT, admission: key, order: none, destinations: [ledger]}
+  issued:   {DIRECT, admission: token, destinations: [ledger]}
+  numbered: {DIRECT, admission: sequence, destinations: [ledger]}
+  first:    {DIRECT, admission: key, destinations: [ledger, next]}
+  second:   {DIRECT, admission: sequence, destinations: [ledger]}
 destinations:
   ledger:   {file: out/ledger.jsonl}
-  receiver: {webhook: "` + url + `", secret: "env:E2E_WEBHOOK_SECRET"}
+  receiver: {webhook: "`+url+`", secret: "env:E2E_WEBHOOK_SECRET"}
   next:     {stream: second}
-`
+`, "DIRECT", fmt.Sprintf("direct: %v", direct))
 }
 
 // crashPoints returns the points at which the binary can kill itself.
@@ -51,7 +51,11 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 	}
 	for _, point := range points {
 		for _, n := range []int{1, 7} {
-			t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, fmt.Sprintf("%s:%d", point, n)) })
+			at := fmt.Sprintf("%s:%d", point, n)
+			t.Run(fmt.Sprintf("%s %d direct", point, n), func(t *testing.T) { crashAt(t, at, true) })
+			if !strings.HasSuffix(point, "-sync") { // only what is processed without the queue
+				t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, at, false) })
+			}
 		}
 	}
 }
@@ -75,10 +79,10 @@ func TestThePageOfTheProtocolDescribesTheStateAfterACrashAtEachPoint(t *testing.
 
 // crashAt sends messages to a process that kills itself at a point, restarts it, and judges the
 // effects.
-func crashAt(t *testing.T, point string) {
+func crashAt(t *testing.T, point string, direct bool) {
 	t.Helper()
 	r := newReceiver(t, 0)
-	s := newServer(t, crashBinary, crashStreams(r.url))
+	s := newServer(t, crashBinary, crashStreams(r.url, direct))
 	s.env = []string{r.env(), "ONCE_CRASH_AT=" + point}
 	p, err := s.launch()
 	must(t, err)

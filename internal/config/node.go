@@ -126,6 +126,15 @@ func (p *problems) scalar(n node) (string, bool) {
 	return "", false
 }
 
+// yesOrNo returns a value that is true or false, and nil if it is neither.
+func (p *problems) yesOrNo(n node) *bool {
+	if v, ok := n.value.(*ast.BoolNode); ok {
+		return &v.Value
+	}
+	p.add(n.line, n.path, "must be true or false%s", unsupported(n.value))
+	return nil
+}
+
 // items returns the elements of a sequence.
 func (p *problems) items(n node) []node {
 	s, ok := n.value.(*ast.SequenceNode)

@@ -106,7 +106,7 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "destinations")
+	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "direct", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
@@ -122,6 +122,9 @@ func (p *reader) stream(n node) Stream {
 	}
 	if limits, ok := f["limits"]; ok {
 		s.Limits = p.limits(limits)
+	}
+	if direct, ok := f["direct"]; ok {
+		s.Direct = p.yesOrNo(direct)
 	}
 	if list, ok := f["destinations"]; ok {
 		s.Destinations = p.names(list)

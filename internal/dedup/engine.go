@@ -37,8 +37,12 @@ type Config struct {
 	// Pause waits before round n (1, 2, …) of a contended batch. Defaults to exponential backoff
 	// with full jitter from 5 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
+	// Recalls says that all workers of the store are in this process, and that the process looks at
+	// every group with pending effects when it starts. Direct then needs no trigger that outlives
+	// it, and publishes effects itself: it sends a trigger only if that fails.
+	Recalls bool
 	// LateDelay is the delay of triggers that are sent before their effects are committed: by Call
-	// before its commit, and by Refuse because an earlier delivery may still commit. It should be
+	// and Direct before their commits, and by Refuse because an earlier delivery may still commit. It should be
 	// longer than two deliveries of a message take, one after the other. Defaults to 15 minutes,
 	// the longest delay in SQS. If a single delivery may take longer than half of that, the sweep
 	// publishes effects that are committed after the trigger.

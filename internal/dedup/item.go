@@ -54,7 +54,7 @@ type part struct {
 	doubts   []*plan                    // commits whose result is unknown
 	alone    bool                       // commit each message alone, to find one that is too large
 	refused  map[record.TokenKey]string // details of messages that are too large to commit
-	early    bool                       // trigger before the commit too
+	way
 	sweeping bool
 	err      error // nil if the part is settled
 }

@@ -12,24 +12,46 @@ import (
 // order. Messages of one group are processed in order; if one has to be retried, so have the later
 // ones of its group. Messages may belong to any streams and groups.
 func (e *Engine) Process(ctx context.Context, messages []record.Message) []record.Outcome {
-	return e.process(ctx, messages, false)
+	return e.process(ctx, messages, way{})
 }
 
 // Call processes one message for a caller that waits for the answer; no queue would redeliver it.
 // If the process crashes after the commit, its effects must still be published, so Call sends a
 // trigger before the commit, delayed by Config.LateDelay, and another one after it.
 func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
-	return e.process(ctx, []record.Message{m}, true)[0]
+	return e.process(ctx, []record.Message{m}, way{early: true})[0]
 }
 
-func (e *Engine) process(ctx context.Context, messages []record.Message, early bool) []record.Outcome {
+// Direct processes one message for a caller that puts it on the queue if the outcome is
+// [record.Retry]. Until then no queue would redeliver it. Like Call, Direct therefore sends a
+// trigger before the commit, delayed by Config.LateDelay, unless Config.Recalls is set. published
+// reports whether nothing of the message's effects is left to be sent.
+func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool) {
+	var pending bool
+	w := way{early: !e.cfg.Recalls, direct: true, pending: &pending}
+	outcome = e.process(ctx, []record.Message{m}, w)[0]
+	return outcome, !pending
+}
+
+// A way is how messages came to the engine.
+type way struct {
+	early  bool // trigger before the commit too
+	direct bool // ahead of the queue
+	// pending is set if effects are left to be sent; only for a direct message
+	pending *bool
+}
+
+func (e *Engine) process(ctx context.Context, messages []record.Message, w way) []record.Outcome {
 	out := make([]record.Outcome, len(messages))
 	items := e.borrow(len(messages))
 	defer e.giveBack(items)
 	parts, relays := e.split(messages, *items, out)
+	for i := range *items {
+		(*items)[i].Direct = w.direct
+	}
 	e.forward(ctx, relays)
 	for _, p := range parts {
-		p.early = early
+		p.way = w
 	}
 	e.settleAll(ctx, parts)
 	for _, p := range parts {

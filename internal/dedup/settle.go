@@ -33,9 +33,7 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 	}
 	err := e.publisher.MarkDone(ctx, marks)
 	if err == nil && len(groups) > 0 {
-		if err = e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
-			err = fmt.Errorf("trigger publishing: %w", err)
-		}
+		err = e.release(ctx, parts, groups)
 	}
 	for _, p := range parts {
 		if p.err != nil {
@@ -48,6 +46,20 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 			*it.out = it.fate
 		}
 	}
+}
+
+// release triggers publishing of the parts' groups, or publishes the group of a direct message.
+func (e *Engine) release(ctx context.Context, parts []*part, groups []record.GroupKey) error {
+	if p := parts[0]; p.direct {
+		if e.cfg.Recalls && e.publisher.Publish(ctx, groups)[0] == nil {
+			return nil
+		}
+		*p.pending = true
+	}
+	if err := e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
+		return fmt.Errorf("trigger publishing: %w", err)
+	}
+	return nil
 }
 
 // stranded reports whether the token of an entry without effects would never be marked: a held

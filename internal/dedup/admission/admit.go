@@ -11,6 +11,9 @@ import (
 // completed first.
 var errDeleting = errors.New("the request is being deleted")
 
+// errLeased makes a message wait while a leased attempt runs it.
+var errLeased = errors.New("another attempt runs the message")
+
 // Admit decides from its token whether a message is new. If it is not, fate is its outcome. A
 // request whose delete is not complete is to be retried.
 func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate record.Outcome, fresh bool) {
@@ -24,6 +27,8 @@ func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate rec
 		return record.Outcome{Err: errDeleting}, false
 	case t.State == record.Done:
 		return record.Outcome{Kind: record.Duplicate, Reply: t.Reply}, false
+	case t.State == record.Leased && a.Direct:
+		return record.Outcome{Err: errLeased}, false
 	case t.State == record.Absent && (s.Admission == record.ByToken || a.Route != ""):
 		return reject(record.ReasonUnknown, "no token was issued for it, or it was forgotten"), false
 	// Expiry is inclusive, as in the store: at this very moment the token is forgotten.

@@ -13,6 +13,9 @@ type Arrival struct {
 	record.Message
 	// ByNumber says that the message is admitted by its sequence.
 	ByNumber bool
+	// Direct says that the message did not come from a queue, and that no token was issued for it
+	// unless its stream requires one. A leased token then belongs to another attempt.
+	Direct bool
 
 	key   record.TokenKey
 	print record.Fingerprint

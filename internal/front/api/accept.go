@@ -26,15 +26,15 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer leave()
 	}
-	f := s.accept(r.Context(), stream, []record.Message{m})[0]
+	f := s.acceptOne(r.Context(), stream, m)
 	if f.err != nil {
 		return f.err
 	}
-	a.replayed = f.replayed
+	a.replayed, a.direct, a.late = f.replayed, f.direct, f.late
 	if f.token.State == record.Done {
 		return s.repeat(w, &a, f.token.Reply)
 	}
-	return s.answer(w, r, &a)
+	return s.answer(w, r, &a, f.state)
 }
 
 // A fate is what became of a message that a caller sent.
@@ -42,6 +42,11 @@ type fate struct {
 	// token is the message's token. It is zero on a numbered stream, and if it is unknown.
 	token    record.Token
 	replayed bool
+	// direct says that the message was processed without the queue, with the result state. late
+	// says that it is numbered and was processed before.
+	direct bool
+	late   bool
+	state  admission.State
 	// err is why the message was not accepted: a *problem.Problem, or an error of a port. After the
 	// latter it may have been accepted nevertheless.
 	err error
@@ -128,12 +133,16 @@ func again(err error) bool {
 	return p.Type.Status() >= http.StatusInternalServerError
 }
 
-// answer reports that the message is on the queue or, if the caller waits, its outcome.
-func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error {
+// answer answers a message that is durable: with a receipt or, if the caller waits, with its
+// outcome.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer, state admission.State) error {
 	if a.wait == 0 {
-		return a.accepted(w)
+		return a.accepted(w, state.Status)
 	}
-	state := s.await(r, a)
+	// the reply to a numbered message that was processed before is in its token, if there is one
+	if !settled(state.Status) || a.late && state.Status == admission.StatusDone {
+		state = s.await(r, a)
+	}
 	// if it is numbered: the others were compared when their tokens were issued
 	if state.OfOther(a.message) {
 		return a.refused(w, rejection(record.ReasonKeyReuse, ""))
@@ -147,13 +156,13 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, a *answer) error
 		return a.refused(w, rejection(record.ReasonDeleted, ""))
 	case admission.StatusUnknown, admission.StatusAccepted, admission.StatusHeld, admission.StatusCommitted:
 	}
-	return a.accepted(w)
+	return a.accepted(w, state.Status)
 }
 
 // repeat answers a message that is done as the first request was answered.
 func (s *server) repeat(w http.ResponseWriter, a *answer, reply *record.Reply) error {
 	if a.wait == 0 {
-		return a.accepted(w)
+		return a.accepted(w, admission.StatusDone)
 	}
 	return a.done(w, reply)
 }

@@ -45,6 +45,9 @@ const DefaultMaxWaiting = 1000
 type Options struct {
 	Engine Engine // required
 	Queue  Queue  // required
+	// Direct processes messages without the queue, if it can. Defaults to nil: every message goes
+	// through the queue.
+	Direct Direct
 	// Await returns when a message is done, rejected, deleted or known to have another content, or
 	// when the context ends. Defaults to [Poll] with the engine's Status.
 	Await func(ctx context.Context, m record.Message) (admission.State, error)

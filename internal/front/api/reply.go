@@ -22,6 +22,8 @@ const headerReply = "Once-Reply"
 type answer struct {
 	message  *record.Message
 	numbered bool // under sequence admission
+	direct   bool // processed without the queue
+	late     bool // numbered, and processed before
 	replayed bool // not the first of its identity
 	wait     int  // seconds that the caller waits; 0 if it does not
 }
@@ -34,10 +36,14 @@ type receipt struct {
 	Status admission.Status `json:"status"`
 }
 
-// accepted answers 202: the message is durable; its processing may be over or still to come.
-func (a *answer) accepted(w http.ResponseWriter) error {
+// accepted answers 202: the message is durable. The receipt says done if it was processed without
+// the queue and is published; otherwise its processing may be over or still to come.
+func (a *answer) accepted(w http.ResponseWriter, status admission.Status) error {
+	if !a.direct || status != admission.StatusDone {
+		status = admission.StatusAccepted
+	}
 	w.Header()["Location"] = []string{a.location("messages")}
-	return a.receipt(w, http.StatusAccepted, admission.StatusAccepted)
+	return a.receipt(w, http.StatusAccepted, status)
 }
 
 // done answers with the handler's reply, or with a receipt if there is none.

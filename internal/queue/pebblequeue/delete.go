@@ -14,6 +14,9 @@ import (
 // ErrNotInFlight reports that a receipt is no longer valid for hiding its message.
 var ErrNotInFlight = errors.New("message is not in flight under this receipt")
 
+// errPlaceUsed reports that a place was used or released before.
+var errPlaceUsed = errors.New("the place was given up")
+
 // A receipt identifies one receive of a message, by one incarnation of the queue.
 type receipt struct {
 	incarnation uint64

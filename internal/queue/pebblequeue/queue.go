@@ -266,6 +266,13 @@ func (q *Queue) Stats() Stats {
 	return Stats{Ready: q.index.counts[ready], InFlight: q.index.counts[inFlight], Delayed: q.index.counts[delayed]}
 }
 
+// Quiet reports whether no message is ready, received or being sent.
+func (q *Queue) Quiet() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.index.counts[ready]+q.index.counts[inFlight]+q.index.counts[sending] == 0
+}
+
 // Len returns how many messages the queue holds.
 func (q *Queue) Len() int {
 	s := q.Stats()

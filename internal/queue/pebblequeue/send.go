@@ -34,6 +34,8 @@ type outgoing struct {
 	hash   uint64
 	entry  *entry
 	dedup  *sent // if the queue deduplicates
+	// receives counts the tries before the message was sent
+	receives uint32
 }
 
 func (q *Queue) send(ctx context.Context, messages []queue.Message, sync *pebble.WriteOptions) []queue.SendResult {
@@ -122,6 +124,11 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 		if err := batch.Set(key, pebbledb.Seal(key, out[i].data), nil); err != nil {
 			return err
 		}
+		if n := out[i].receives; n > 0 {
+			if err := put(batch, q.key(kindReceives, out[i].entry.seq), receivesRecord{n}, nil); err != nil {
+				return err
+			}
+		}
 		if out[i].dedup == nil {
 			continue
 		}
@@ -155,6 +162,7 @@ func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
 			if q.index.fifo {
 				r.SequenceNumber = sequenceNumber(o.entry.seq)
 			}
+			o.entry.receives = o.receives
 			q.admit(o.entry, o.record.Due)
 		}
 		if o.dedup != nil {

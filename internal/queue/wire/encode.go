@@ -62,6 +62,9 @@ func number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
+// FIFOGroup returns the group of ToQueue's message for m.
+func FIFOGroup(m *record.Message) string { return fifoGroup(m.GroupKey()) }
+
 // fifoGroup returns the message group for a group of a stream: stream/group, or stream/~hash if SQS
 // does not accept that. Stream names contain no slash, so groups of two streams never collide.
 func fifoGroup(key record.GroupKey) string {

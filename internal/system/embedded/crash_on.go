@@ -20,7 +20,7 @@ import (
 var crashPoints = []string{
 	"before-issue", "after-issue", "before-enqueue", "after-enqueue", "before-load", "after-load", "before-commit", "after-commit",
 	"before-mark-done", "after-mark-done", "before-trigger", "after-trigger", "before-send", "after-send", "before-clear", "after-clear",
-	"before-acknowledge", "after-acknowledge",
+	"before-acknowledge", "after-acknowledge", "before-sync", "after-sync",
 }
 
 var (

@@ -76,19 +76,20 @@ func (l logged) log(ctx context.Context, m *record.Message, err error) {
 	}
 }
 
-// Issue calls the engine's Issue. If it found a reply, the reply is durable.
+// Issue calls the engine's Issue. If it found that the message is done, that is durable: a message
+// that was processed without the queue is nowhere else.
 func (d durable) Issue(ctx context.Context, m record.Message) (record.Token, bool, error) {
 	token, fresh, err := d.Engine.Issue(ctx, m)
-	if err == nil && token.Reply != nil {
+	if err == nil && token.State == record.Done {
 		err = d.sync()
 	}
 	return token, fresh, err
 }
 
-// IssueAll calls the engine's IssueAll. If it found replies, they are durable.
+// IssueAll calls the engine's IssueAll. What it found done is durable, see Issue.
 func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admission.Issued {
 	results := d.Engine.IssueAll(ctx, messages)
-	if !slices.ContainsFunc(results, func(r admission.Issued) bool { return r.Token.Reply != nil }) {
+	if !slices.ContainsFunc(results, func(r admission.Issued) bool { return r.Token.State == record.Done }) {
 		return results
 	}
 	if err := d.sync(); err != nil {
@@ -99,10 +100,11 @@ func (d durable) IssueAll(ctx context.Context, messages []record.Message) []admi
 	return results
 }
 
-// Status calls the engine's Status. If it found a reply, the reply is durable.
+// Status calls the engine's Status. If it found that the message is done, or a reply, that is
+// durable.
 func (d durable) Status(ctx context.Context, m record.Message) (admission.State, error) {
 	state, err := d.Engine.Status(ctx, m)
-	if err == nil && state.Reply != nil {
+	if err == nil && (state.Reply != nil || state.Status == admission.StatusDone) {
 		err = d.sync()
 	}
 	return state, err

@@ -37,7 +37,9 @@ import (
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/pipeline"
+	"github.com/effectively-once/once/internal/system/process"
 )
 
 // Options of a system. Zero fields take the defaults in their comments.
@@ -151,6 +153,8 @@ type System struct {
 	door     *pipeline.Queues // for callers that must get no answer before the message is durable
 	files    []*file.Sender
 	stdout   *file.Stdout
+	direct   *direct.Runner
+	process  *process.Handler
 	handler  http.Handler
 
 	tokens     sync.Once // at the first call of Tokens
@@ -240,12 +244,13 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.pipeline, s.engine, s.door = p, p.Engine, p.Queues.Over(s.queues.durable())
+	s.pipeline, s.engine, s.door, s.process = p, p.Engine, p.Queues.Over(s.queues.durable()), p.Process()
+	s.direct = s.runner(s.process)
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}

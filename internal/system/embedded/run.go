@@ -30,7 +30,7 @@ const drainTime = 10 * time.Second
 func (s *System) frontDoor() (http.Handler, error) {
 	engine := durable{s.engine, s}
 	contract := s.options.Watch.HTTP(api.New(api.Options{
-		Engine: engine, Queue: s.door, Streams: func(*http.Request) []string { return s.engine.StreamNames() },
+		Engine: engine, Queue: s.door, Direct: s.direct, Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
 	sending, err := sqsapi.New(sqsapi.Config{
@@ -92,6 +92,7 @@ func (s *System) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { s.sweepForever(working) })
 	err := s.serve(ctx)
+	s.direct.Close()
 	stop()
 	wg.Wait()
 	s.requests.Wait()
@@ -105,7 +106,7 @@ func (s *System) Run(ctx context.Context) error {
 // pollers makes the event source mappings: the process function behind the ingress queues, the
 // publish function behind the publish queues.
 func (s *System) pollers() []*poller {
-	processing, publishing := s.pipeline.Process().Handle, s.pipeline.Publish().Handle
+	processing, publishing := s.process.Handle, s.pipeline.Publish().Handle
 	var out []*poller
 	for range pollers {
 		for _, q := range []*pebblequeue.Queue{s.queues.ingress, s.queues.ingressFIFO} {
@@ -162,6 +163,7 @@ func (s *System) up(address string) {
 	s.mu.Lock()
 	s.ready = true
 	s.mu.Unlock()
+	s.direct.Open()
 	s.options.Ready(address)
 }
 

@@ -15,7 +15,7 @@ import (
 func TestStatsCountMessagesInFlight(t *testing.T) {
 	t.Parallel()
 	running, release := make(chan struct{}, 1), make(chan struct{})
-	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {}}\n"}
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {direct: false}}\n"}
 	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(ctx context.Context, _ *record.Attempt, _ record.Message) error {
 		running <- struct{}{}
 		select {

@@ -19,6 +19,8 @@ const (
 	// a precaution: its trigger is in the queue for as long as it fails, and work that a crash
 	// stranded is due at the next start.
 	lostAfter = time.Hour
+	// unsweptAfter is the time after which a sweep that failed is repeated.
+	unsweptAfter = time.Minute
 	// stagedAfter is the age at which a staged blob that no group knows is deleted. It is longer
 	// than any attempt runs.
 	stagedAfter = time.Hour
@@ -93,6 +95,7 @@ func (s *System) sweep(ctx context.Context) {
 			err = s.look(ctx, key)
 		}
 		if err != nil && ctx.Err() == nil {
+			s.watch.dueIn(key, unsweptAfter)
 			s.logGroup(ctx, slog.LevelError, "group not swept", key, err)
 		}
 	}

@@ -146,6 +146,16 @@ func (w *watch) due(patience time.Duration) []record.GroupKey {
 	return keys
 }
 
+// dueIn makes a group due after a time, if it has unfinished work.
+func (w *watch) dueIn(key record.GroupKey, after time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a, known := w.active[key]; known {
+		a.since = w.now().Add(after - lostAfter)
+		w.active[key] = a
+	}
+}
+
 // held returns the groups with held messages.
 func (w *watch) held() []record.GroupKey {
 	var keys []record.GroupKey

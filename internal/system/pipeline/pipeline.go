@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -38,6 +39,8 @@ type Config struct {
 	Trusted []string
 	// Waiting registers what fails. It may be nil.
 	Waiting *system.Waiting
+	// Recalls is [dedup.Config]'s.
+	Recalls bool
 	// LogKeys writes the keys of messages to the log, beside their hashes.
 	LogKeys bool
 	// Watch defaults to [Unwatched].
@@ -82,7 +85,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
-		Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
+		Recalls: cfg.Recalls, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 	})
 	if err != nil {
 		return nil, err
@@ -111,6 +114,25 @@ func (p *Pipeline) Process() *process.Handler {
 	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{
 		Retry: p.messageRetry, Waiting: p.cfg.Waiting, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
+}
+
+// Direct returns the streams whose messages are processed ahead of the queue, if their setting says
+// so or, without one, if local is true of all their destinations. A nil local is never true.
+func (p *Pipeline) Direct(local func(config.Destination) bool) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range p.streams {
+		if set := p.cfg.Config.Streams[s.Name].Direct; set != nil {
+			out[s.Name] = *set
+			continue
+		}
+		out[s.Name] = local != nil && !slices.ContainsFunc(s.Events, func(to string) bool { return !local(p.cfg.Config.Destinations[to]) })
+	}
+	return out
+}
+
+// MessagePause returns the pause after the first failed try of a message of a stream.
+func (p *Pipeline) MessagePause(stream string) time.Duration {
+	return p.messageRetry(stream).Pause(1, rand.Int64N)
 }
 
 // Publish makes the function behind the publish queues.

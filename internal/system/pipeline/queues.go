@@ -51,10 +51,13 @@ func (q *Queues) Over(ports Ports) *Queues {
 	return &Queues{ports: ports, numbered: q.numbered, now: q.now}
 }
 
+// Numbered reports whether a message is ordered by its number, not by a queue.
+func (q *Queues) Numbered(m *record.Message) bool { return q.numbered[m.Stream] && m.Route == "" }
+
 // entrance returns the ingress queue for a message: first-in-first-out, except for numbered
 // messages, which would block their own predecessors in it.
 func (q *Queues) entrance(m *record.Message) queue.Queue {
-	if q.numbered[m.Stream] && m.Route == "" {
+	if q.Numbered(m) {
 		return q.ports.Ingress
 	}
 	return q.ports.IngressFIFO

@@ -2,6 +2,7 @@
 // and returns for each delivery whether the queue deletes it or delivers it again.
 //
 //	process.go  the function
+//	direct.go   one message, ahead of the queue
 //	tries.go    how often a message failed
 //	fate.go     the result of each delivery, and the order in which it is decided
 package process
@@ -24,6 +25,7 @@ const deadlineMargin = 2 * time.Second
 // Engine lists the methods of the engine that the function calls.
 type Engine interface {
 	Process(ctx context.Context, messages []record.Message) []record.Outcome
+	Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool)
 	Refuse(ctx context.Context, refused []record.Refused) error
 }
 

@@ -59,6 +59,10 @@ func ids(messages []record.Message) []string {
 	return out
 }
 
+func (s *stub) Direct(ctx context.Context, m record.Message) (record.Outcome, bool) {
+	return s.Process(ctx, []record.Message{m})[0], true
+}
+
 func (s *stub) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	s.note(ctx, "process", ids(messages))
 	out := make([]record.Outcome, len(messages))

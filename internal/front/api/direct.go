@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Direct processes messages ahead of the queue. It may be used concurrently.
+type Direct interface {
+	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
+	// End when it is done with the try.
+	Begin(s record.Stream, m *record.Message) (Try, bool)
+}
+
+// A Try is one message that is being processed ahead of the queue.
+type Try interface {
+	// Process returns false if the message has to be put on the queue. Otherwise its state is
+	// durable, and replayed reports whether it was processed before. The error is a
+	// [*record.RefusedError] if its identity belongs to another message. Process may return while
+	// the message is still being processed.
+	Process(ctx context.Context) (state admission.State, replayed, ok bool, err error)
+	// Enqueue puts the message on the queue in its place. See [Queue]. It is called after Process.
+	Enqueue(ctx context.Context) error
+	// End releases the message's place in the order of its group.
+	End()
+}
+
+// acceptOne makes one message durable: processed, if nothing of its group is on the queue, or on
+// the queue.
+func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.Message) fate {
+	if s.Direct != nil {
+		if try, ok := s.Direct.Begin(stream, &m); ok {
+			defer try.End()
+			return s.direct(ctx, stream, m, try)
+		}
+	}
+	return s.accept(ctx, stream, []record.Message{m})[0]
+}
+
+// direct processes a message without the queue; if that does not settle it, it goes on the queue.
+// Its token is issued first only if it could not be processed otherwise, or is to be queued.
+//
+// The work continues if the caller disconnects: an attempt may be committed already, and only the
+// queue repeats one whose result is unknown.
+func (s *server) direct(ctx context.Context, stream record.Stream, m record.Message, try Try) fate {
+	f := fate{direct: true}
+	if stream.Admission == record.ByToken && !s.issue(ctx, stream, m, &f) {
+		return f
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		ctx = context.WithoutCancel(ctx)
+	}
+	state, replayed, ok, err := try.Process(ctx)
+	switch {
+	case err != nil:
+		f.err = refusal(err)
+		return f
+	case ok:
+		numbered := stream.Admission == record.BySequence
+		f.state, f.late = state, numbered && replayed
+		f.replayed = !numbered && (f.replayed || replayed)
+		return f
+	}
+	if stream.Admission != record.ByToken && !s.issue(ctx, stream, m, &f) {
+		return f
+	}
+	f.err = try.Enqueue(ctx)
+	return f
+}
+
+// issue issues the token of a message before it is processed or queued. It returns false if the
+// fate is settled by that. Numbered messages have no token.
+func (s *server) issue(ctx context.Context, stream record.Stream, m record.Message, f *fate) bool {
+	if stream.Admission == record.BySequence {
+		return true
+	}
+	token, fresh, err := s.Engine.Issue(ctx, m)
+	f.token, f.replayed, f.err = token, !fresh, refusal(err)
+	if f.err == nil && token.State == record.Leased {
+		f.err = s.leased(token)
+	}
+	return f.err == nil && token.State != record.Done
+}

@@ -1,0 +1,153 @@
+package pebblequeue
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+)
+
+func placed(group, body string) queue.Message {
+	return queue.Message{Group: group, DedupID: "d", Body: body}
+}
+
+func putOne(t *testing.T, q *Queue, m queue.Message) {
+	t.Helper()
+	if err := q.Send(t.Context(), []queue.Message{m})[0].Err; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receiveNow returns the bodies that can be received now.
+func receiveNow(t *testing.T, q *Queue) (bodies []string, all []queue.Delivery) {
+	t.Helper()
+	all, err := q.Receive(t.Context(), 10, time.Minute, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range all {
+		bodies = append(bodies, d.Body)
+	}
+	return bodies, all
+}
+
+func reserve(t *testing.T, q *Queue, group string) *Place {
+	t.Helper()
+	p, ok := q.Reserve(group)
+	if !ok {
+		t.Fatalf("group %s is not idle", group)
+	}
+	return p
+}
+
+func TestReserveRefusesAGroupWithAMessageInAnyState(t *testing.T) {
+	clock := newClock()
+	q := open(t, newDB(t), "q.fifo", Options{Now: clock.Now})
+	refused := func(why string) {
+		t.Helper()
+		if _, ok := q.Reserve("g"); ok {
+			t.Errorf("a group with a message that is %s is reserved", why)
+		}
+	}
+	p := reserve(t, q, "g")
+	refused("processed without the queue")
+	reserve(t, q, "other").Release()
+	p.Release()
+	p.Release() // changes nothing
+	putOne(t, q, placed("g", "1"))
+	refused("ready")
+	_, all := receiveNow(t, q)
+	refused("in flight")
+	if err := q.ChangeVisibility(t.Context(), all[0].Receipt, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	refused("hidden")
+	if err := q.Delete(t.Context(), []string{all[0].Receipt})[0]; err != nil {
+		t.Fatal(err)
+	}
+	p = reserve(t, q, "g")
+	if r := p.Send(t.Context(), placed("g", "2"), time.Hour); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	refused("delayed")
+}
+
+func TestMessagesBehindAPlaceAreReceivedWhenItIsReleased(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	p := reserve(t, q, "g")
+	putOne(t, q, placed("g", "later"))
+	putOne(t, q, placed("h", "of another group"))
+	if got, _ := receiveNow(t, q); len(got) != 1 || got[0] != "of another group" {
+		t.Fatalf("received %q", got)
+	}
+	p.Release()
+	if got, _ := receiveNow(t, q); len(got) != 1 || got[0] != "later" {
+		t.Fatalf("received %q", got)
+	}
+}
+
+func TestAMessagePutIntoItsPlaceStaysAheadOfLaterOnesAcrossARestart(t *testing.T) {
+	clock, db := newClock(), newDB(t)
+	q := open(t, db, "q.fifo", Options{Now: clock.Now})
+	p := reserve(t, q, "g")
+	putOne(t, q, placed("g", "later"))
+	if r := p.Send(t.Context(), placed("g", "first"), time.Minute); r.Err != nil || r.ID == "" || r.SequenceNumber == "" {
+		t.Fatalf("%+v", r)
+	}
+	p.Release() // changes nothing: the place is used
+	for range 2 {
+		if got, _ := receiveNow(t, q); len(got) != 0 {
+			t.Fatalf("received %q before the pause is over", got)
+		}
+		if err := q.Close(); err != nil {
+			t.Fatal(err)
+		}
+		q = open(t, db, "q.fifo", Options{Now: clock.Now})
+	}
+	clock.Advance(time.Minute)
+	got, all := receiveNow(t, q)
+	if len(got) != 2 || got[0] != "first" || got[1] != "later" {
+		t.Fatalf("received %q", got)
+	}
+	if all[0].Receives != 2 || all[1].Receives != 1 {
+		t.Errorf("received %d and %d times: the try before the queue counts", all[0].Receives, all[1].Receives)
+	}
+}
+
+func TestAPlaceIsReleasedWhenItsMessageCannotBeWritten(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	p := reserve(t, q, "g")
+	putOne(t, q, placed("g", "later"))
+	invalid, _ := errors.AsType[*queue.InvalidError](p.Send(t.Context(), placed("g", ""), 0).Err)
+	if invalid == nil {
+		t.Fatal("an empty message is sent")
+	}
+	if got, _ := receiveNow(t, q); len(got) != 1 {
+		t.Errorf("received %q", got)
+	}
+	if err := p.Send(t.Context(), placed("g", "late"), 0).Err; !errors.Is(err, errPlaceUsed) {
+		t.Errorf("a place is used twice: %v", err)
+	}
+}
+
+func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *testing.T) {
+	clock, db := newClock(), newDB(t)
+	q := open(t, db, "q", Options{Now: clock.Now})
+	if _, ok := q.Reserve("g"); ok {
+		t.Error("a standard queue has no groups to reserve a place in")
+	}
+	if !q.Quiet() {
+		t.Error("an empty queue is not quiet")
+	}
+	if r := q.SendTried(t.Context(), queue.Message{Body: "m"}, time.Minute); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if got, _ := receiveNow(t, q); len(got) != 0 || !q.Quiet() {
+		t.Fatalf("received %q before the pause is over", got)
+	}
+	clock.Advance(time.Minute)
+	if _, all := receiveNow(t, q); len(all) != 1 || all[0].Receives != 2 || q.Quiet() {
+		t.Errorf("%+v", all)
+	}
+}

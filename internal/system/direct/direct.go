@@ -1,0 +1,308 @@
+// Package direct processes messages for callers ahead of the queue: the HTTP API answers when the
+// message is processed and durable, and the queue gets only what could not be processed.
+//
+// # Order
+//
+// A message is processed directly only if [Line] reserves the first place in its group. The place
+// keeps later messages of the group waiting. A message that goes to the queue after all takes the
+// place, so it stays ahead of them.
+//
+// # Limits
+//
+// A handler has [Limit]. After it, the handler's context ends, and [grace] later the message goes
+// on the queue even if the handler still runs. The handler's late result is then committed only if
+// the queue's attempt was not: the commit is conditional. The stream's messages go through the queue
+// for [slowFor] after that, and every message does while [MaxRunning] others are processed.
+package direct
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// Settings of all runners.
+const (
+	// Limit is the time that a handler has.
+	Limit = 2 * time.Second
+	// MaxRunning is how many messages are processed concurrently.
+	MaxRunning = 256
+	// grace is for a handler that ends when its context does, and for the writes after it.
+	grace   = 500 * time.Millisecond
+	slowFor = time.Minute
+)
+
+// A Line is the order of the messages on the ingress queues.
+type Line interface {
+	// Reserve takes the first place in the message's group. It returns false if a message of the
+	// group is on the queue, or has its place reserved.
+	Reserve(m *record.Message) (Place, bool)
+}
+
+// A Place is a reserved place.
+type Place interface {
+	// Enqueue puts the message into the place, durably, as one that was tried once, and returns the
+	// queue's id of it. It is tried again after the pause.
+	Enqueue(ctx context.Context, m record.Message, pause time.Duration) (id string, err error)
+	// Release gives up the place, unless it was used.
+	Release()
+}
+
+// Processor processes a message. *process.Handler is one.
+type Processor interface {
+	Direct(ctx context.Context, s record.Stream, m record.Message) process.Result
+	Queued(id string, r process.Result)
+}
+
+// Config configures a runner.
+type Config struct {
+	Processor Processor // required
+	Line      Line      // required
+	// Streams names the streams whose messages are processed directly. Required.
+	Streams map[string]bool
+	// Sync makes the results of the processor durable. Defaults to nothing: they are already.
+	Sync func() error
+	// Stranded is called with the group of a message that was tried and could not be put on the
+	// queue. Effects of it may be committed, and nothing but a look at the group would publish
+	// them. Defaults to nothing.
+	Stranded func(record.GroupKey)
+	// Go runs a function concurrently. Defaults to goroutines that are kept until Close.
+	Go func(func())
+	// Limit defaults to [Limit].
+	Limit time.Duration
+	// Retry is the pause of a message whose handler did not end in time. Required.
+	Retry func(stream string) time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// A Runner processes messages directly. It implements [api.Direct].
+type Runner struct {
+	cfg     Config
+	slow    map[string]*atomic.Int64 // by stream, until when it counts as slow, in Unix nanoseconds
+	running atomic.Int64
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	open    bool
+	work    chan func()
+	closed  chan struct{}
+}
+
+var _ api.Direct = (*Runner)(nil)
+
+// New returns a runner. It sends all messages to the queue until Open is called.
+func New(cfg Config) *Runner {
+	if cfg.Sync == nil {
+		cfg.Sync = func() error { return nil }
+	}
+	if cfg.Stranded == nil {
+		cfg.Stranded = func(record.GroupKey) {}
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = Limit
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, work: make(chan func()), closed: make(chan struct{})}
+	if cfg.Go == nil {
+		r.cfg.Go = r.spawn
+	}
+	for name, direct := range cfg.Streams {
+		if direct {
+			r.slow[name] = &atomic.Int64{}
+		}
+	}
+	return r
+}
+
+// Open lets messages be processed.
+func (r *Runner) Open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.open = true
+}
+
+// Close sends all further messages to the queue, and waits until the others are processed. It is
+// called at most once, and Open never after it.
+func (r *Runner) Close() {
+	r.mu.Lock()
+	r.open = false
+	r.mu.Unlock()
+	r.wg.Wait()
+	close(r.closed)
+}
+
+// spawn runs f in a goroutine that has run before, if one is idle: its stack has grown already.
+func (r *Runner) spawn(f func()) {
+	select {
+	case r.work <- f:
+	default:
+		go func() {
+			for {
+				f()
+				select {
+				case f = <-r.work:
+				case <-r.closed:
+					return
+				}
+			}
+		}()
+	}
+}
+
+// Begin reserves a place for a message, if it can be processed directly. See [api.Direct].
+func (r *Runner) Begin(s record.Stream, m *record.Message) (api.Try, bool) {
+	slow := r.slow[s.Name]
+	if slow == nil || slow.Load() > r.cfg.Now().UnixNano() || !r.enter() {
+		return nil, false
+	}
+	place, ok := r.cfg.Line.Reserve(m)
+	if !ok {
+		r.leave()
+		return nil, false
+	}
+	return &try{runner: r, stream: s, message: m, place: place, slow: slow}, true
+}
+
+func (r *Runner) enter() bool {
+	if r.running.Add(1) > MaxRunning {
+		r.running.Add(-1)
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open {
+		r.running.Add(-1)
+		return false
+	}
+	r.wg.Add(1)
+	return true
+}
+
+func (r *Runner) leave() {
+	r.running.Add(-1)
+	r.wg.Done()
+}
+
+// A try is one message that is being processed.
+type try struct {
+	runner  *Runner
+	stream  record.Stream
+	message *record.Message
+	place   Place
+	slow    *atomic.Int64
+	started bool
+	result  process.Result
+	queued  bool
+}
+
+var errSlow = errors.New("the handler did not end in time for a direct answer")
+
+// Process implements [api.Try].
+func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok bool, err error) {
+	t.started = true
+	ctx, cancel := context.WithTimeout(ctx, t.runner.cfg.Limit)
+	results := make(chan process.Result, 1)
+	t.runner.cfg.Go(func() {
+		defer t.runner.leave()
+		defer cancel()
+		results <- t.run(ctx)
+	})
+	if !t.await(ctx, results) {
+		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
+		t.result = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: errSlow}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
+	}
+	return t.state()
+}
+
+// await waits for the result. It returns false if the time is over.
+func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
+	select {
+	case t.result = <-results:
+		return true
+	case <-ctx.Done(): // also right after the result
+	}
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	select {
+	case t.result = <-results:
+		if errors.Is(t.result.Outcome.Err, context.DeadlineExceeded) {
+			t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
+		}
+		return true
+	case <-end.C:
+		return false
+	}
+}
+
+// run processes the message, and makes the result durable. A panic counts as a failed try.
+func (t *try) run(ctx context.Context) (r process.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
+		}
+	}()
+	r = t.runner.cfg.Processor.Direct(ctx, t.stream, *t.message)
+	if r.Outcome.Settled() {
+		if err := t.runner.cfg.Sync(); err != nil {
+			return process.Result{Outcome: record.Outcome{Err: err}, Pause: t.runner.cfg.Retry(t.stream.Name)}
+		}
+	}
+	return r
+}
+
+// state returns the message's state after the try.
+func (t *try) state() (state admission.State, replayed, ok bool, err error) {
+	o := &t.result.Outcome
+	state = admission.State{Status: admission.StatusCommitted, Reply: o.Reply}
+	if t.result.Published {
+		state.Status = admission.StatusDone
+	}
+	switch o.Kind {
+	case record.Processed:
+	case record.Duplicate:
+		replayed = true
+	case record.HeldBack:
+		state.Status = admission.StatusHeld
+	case record.Rejected:
+		if process.RefusedByToken(t.stream, o.Reason) {
+			return admission.State{}, false, false, &record.RefusedError{Reason: o.Reason, Detail: o.Detail}
+		}
+		state = admission.State{Status: admission.StatusRejected, Reason: o.Reason, Detail: o.Detail}
+	case record.Retry:
+		return admission.State{}, false, false, nil
+	}
+	return state, replayed, true, nil
+}
+
+// Enqueue implements [api.Try].
+func (t *try) Enqueue(ctx context.Context) error {
+	id, err := t.place.Enqueue(ctx, *t.message, t.result.Pause)
+	if err != nil {
+		return err
+	}
+	t.queued = true
+	t.runner.cfg.Processor.Queued(id, t.result)
+	return nil
+}
+
+// End implements [api.Try].
+func (t *try) End() {
+	t.place.Release()
+	switch {
+	case !t.started:
+		t.runner.leave()
+	case !t.queued && !t.result.Outcome.Settled():
+		t.runner.cfg.Stranded(t.message.GroupKey())
+	}
+}

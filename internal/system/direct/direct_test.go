@@ -1,0 +1,271 @@
+package direct_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// A desk is a processor and the queue, and notes what happens.
+type desk struct {
+	run    func(ctx context.Context) process.Result
+	mu     sync.Mutex
+	taken  map[record.GroupKey]bool
+	queued []time.Duration // the pauses
+	counts int             // failures that were counted
+	fails  error           // of Enqueue
+}
+
+func (d *desk) Direct(ctx context.Context, _ record.Stream, _ record.Message) process.Result {
+	return d.run(ctx)
+}
+
+func (d *desk) Queued(string, process.Result) { d.counts++ }
+
+func (d *desk) Reserve(m *record.Message) (direct.Place, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken[m.GroupKey()] {
+		return nil, false
+	}
+	d.taken[m.GroupKey()] = true
+	return place{d, m.GroupKey()}, true
+}
+
+type place struct {
+	*desk
+	key record.GroupKey
+}
+
+func (p place) Enqueue(_ context.Context, _ record.Message, pause time.Duration) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fails != nil {
+		return "", p.fails
+	}
+	p.queued = append(p.queued, pause)
+	return "id", nil
+}
+
+func (p place) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.taken, p.key)
+}
+
+var done = process.Result{Outcome: record.Outcome{Kind: record.Processed}, Published: true}
+
+// runner returns an open runner, and the groups that it reports as stranded.
+func (d *desk) runner(sync func() error) (*direct.Runner, *[]record.GroupKey) {
+	d.taken = map[record.GroupKey]bool{}
+	stranded := &[]record.GroupKey{}
+	r := direct.New(direct.Config{
+		Processor: d, Line: d, Streams: map[string]bool{"s": true, "queued": false}, Sync: sync,
+		Stranded: func(key record.GroupKey) { *stranded = append(*stranded, key) }, Retry: func(string) time.Duration { return time.Second },
+	})
+	r.Open()
+	return r, stranded
+}
+
+var (
+	stream  = record.Stream{Name: "s", Admission: record.ByKey}
+	message = record.Message{Stream: "s", ID: "1", Group: "g"}
+)
+
+func TestMessagesGoToTheQueueUnlessTheRunnerIsOpenForTheirStream(t *testing.T) {
+	d := &desk{run: func(context.Context) process.Result { return done }}
+	r, _ := d.runner(nil)
+	for _, name := range []string{"queued", "other"} {
+		if _, ok := r.Begin(record.Stream{Name: name}, &record.Message{Stream: name, ID: "1"}); ok {
+			t.Errorf("a message of stream %s is processed", name)
+		}
+	}
+	first, ok := r.Begin(stream, &message)
+	if !ok {
+		t.Fatal("a message of an idle group goes to the queue")
+	}
+	if _, ok := r.Begin(stream, &message); ok {
+		t.Error("two messages of one group are processed at once")
+	}
+	first.End()
+	r.Close()
+	if _, ok := r.Begin(stream, &message); ok {
+		t.Error("a message is processed after Close")
+	}
+}
+
+func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
+	d := &desk{run: func(context.Context) process.Result { return done }}
+	r, _ := d.runner(nil)
+	defer r.Close()
+	for range 3 { // End without Process, too
+		var ends []func()
+		for i := range direct.MaxRunning {
+			try, ok := r.Begin(stream, &record.Message{Stream: "s", ID: string(rune('a' + i))})
+			if !ok {
+				t.Fatalf("message %d goes to the queue", i)
+			}
+			if i%2 == 0 {
+				ends = append(ends, try.End)
+				continue
+			}
+			ends = append(ends, func() {
+				if state, _, ok, err := try.Process(t.Context()); !ok || err != nil || state.Status != admission.StatusDone {
+					t.Errorf("%+v %v %v", state, ok, err)
+				}
+				try.End()
+			})
+		}
+		if _, ok := r.Begin(stream, &message); ok {
+			t.Error("more messages than allowed are processed")
+		}
+		for _, end := range ends {
+			end()
+		}
+		left(t, r)
+	}
+	if len(d.taken) > 0 {
+		t.Errorf("places are left: %v", d.taken)
+	}
+}
+
+// left waits until the last goroutine has left, which is after its result.
+func left(t *testing.T, r *direct.Runner) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if try, ok := r.Begin(stream, &message); ok {
+			try.End()
+			return
+		}
+	}
+	t.Fatal("a run did not leave")
+}
+
+func TestTheStateIsTheOutcome(t *testing.T) {
+	reply := &record.Reply{Status: 201}
+	for name, c := range map[string]struct {
+		outcome   record.Outcome
+		published bool
+		status    admission.Status
+		replayed  bool
+		refused   bool
+	}{
+		"processed":   {record.Outcome{Kind: record.Processed, Reply: reply}, true, admission.StatusDone, false, false},
+		"unpublished": {record.Outcome{Kind: record.Processed, Reply: reply}, false, admission.StatusCommitted, false, false},
+		"duplicate":   {record.Outcome{Kind: record.Duplicate, Reply: reply}, true, admission.StatusDone, true, false},
+		"held":        {record.Outcome{Kind: record.HeldBack}, true, admission.StatusHeld, false, false},
+		"rejected":    {record.Outcome{Kind: record.Rejected, Reason: record.ReasonHandler}, true, admission.StatusRejected, false, false},
+		"key reuse":   {record.Outcome{Kind: record.Rejected, Reason: record.ReasonKeyReuse}, true, "", false, true},
+		"deleted":     {record.Outcome{Kind: record.Rejected, Reason: record.ReasonDeleted}, true, "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &desk{run: func(context.Context) process.Result {
+				return process.Result{Outcome: c.outcome, Published: c.published}
+			}}
+			r, stranded := d.runner(nil)
+			defer r.Close()
+			try, _ := r.Begin(stream, &message)
+			state, replayed, ok, err := try.Process(t.Context())
+			try.End()
+			refused, _ := errors.AsType[*record.RefusedError](err)
+			if state.Status != c.status || replayed != c.replayed || ok == c.refused || (refused != nil) != c.refused {
+				t.Errorf("%+v, replayed %v, ok %v, %v", state, replayed, ok, err)
+			}
+			if state.Reply != c.outcome.Reply && !c.refused || len(*stranded) > 0 {
+				t.Errorf("reply %v, stranded %v", state.Reply, *stranded)
+			}
+		})
+	}
+}
+
+func TestAResultThatIsNotDurableIsNoResult(t *testing.T) {
+	for name, run := range map[string]func(context.Context) process.Result{
+		"sync fails": func(context.Context) process.Result { return done },
+		"failure": func(context.Context) process.Result {
+			return process.Result{Outcome: record.Outcome{Err: errors.New("no")}, Pause: 7 * time.Second}
+		},
+		"panic": func(context.Context) process.Result { panic("at the disco") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &desk{run: run}
+			r, stranded := d.runner(func() error { return errors.New("disk") })
+			defer r.Close()
+			try, _ := r.Begin(stream, &message)
+			if _, _, ok, err := try.Process(t.Context()); ok || err != nil {
+				t.Fatalf("%v %v", ok, err)
+			}
+			if err := try.Enqueue(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			try.End()
+			if len(d.queued) != 1 || d.queued[0] < time.Second || d.counts != 1 || len(*stranded) != 0 {
+				t.Errorf("queued with the pauses %v, %d counted, stranded %v", d.queued, d.counts, *stranded)
+			}
+		})
+	}
+}
+
+func TestAGroupThatMayHaveACommitAndNoQueuedMessageIsReported(t *testing.T) {
+	d := &desk{run: func(context.Context) process.Result { return process.Result{} }, fails: errors.New("disk")}
+	r, stranded := d.runner(nil)
+	defer r.Close()
+	for _, enqueue := range []bool{true, false} { // the API does not enqueue if it can't issue the token
+		try, _ := r.Begin(stream, &message)
+		_, _, _, _ = try.Process(t.Context())
+		if enqueue {
+			if err := try.Enqueue(t.Context()); err == nil {
+				t.Fatal("enqueued")
+			}
+		}
+		try.End()
+	}
+	if len(*stranded) != 2 || (*stranded)[0] != message.GroupKey() {
+		t.Errorf("stranded %v", *stranded)
+	}
+}
+
+func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var cut time.Duration
+		begun := time.Now()
+		d := &desk{run: func(ctx context.Context) process.Result {
+			<-ctx.Done()
+			cut = time.Since(begun)
+			<-release
+			return done
+		}}
+		r, _ := d.runner(nil)
+		try, _ := r.Begin(stream, &message)
+		_, _, ok, err := try.Process(t.Context())
+		if after := time.Since(begun); ok || err != nil || cut != direct.Limit || after < direct.Limit || after > direct.Limit+time.Second {
+			t.Errorf("%v %v, cancelled after %v, ended after %v", ok, err, cut, after)
+		}
+		if err := try.Enqueue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		try.End()
+		if len(d.queued) != 1 || d.queued[0] != time.Second || d.counts != 1 {
+			t.Errorf("queued with the pauses %v, %d counted", d.queued, d.counts)
+		}
+		if _, ok := r.Begin(stream, &message); ok {
+			t.Error("a slow stream is processed directly")
+		}
+		time.Sleep(time.Minute)
+		next, ok := r.Begin(stream, &message)
+		if !ok {
+			t.Fatal("a stream is slow for ever")
+		}
+		next.End()
+		close(release)
+		r.Close() // waits for the late run
+	})
+}

@@ -1,0 +1,86 @@
+package embedded
+
+import (
+	"context"
+	"time"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/queue/pebblequeue"
+	"github.com/effectively-once/once/internal/queue/wire"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/pipeline"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// runner makes what processes messages ahead of the queue.
+func (s *System) runner(processor *process.Handler) *direct.Runner {
+	return direct.New(direct.Config{
+		Processor: processor, Line: line{s.queues, s.pipeline.Queues}, Streams: s.pipeline.Direct(local), Sync: s.syncDirect,
+		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) }, Retry: s.pipeline.MessagePause, Now: s.options.Now,
+	})
+}
+
+// local reports whether sending to a destination is a write on this machine. All but webhooks are:
+// those that need AWS are files here.
+func local(d config.Destination) bool { return d.Kind() != config.KindWebhook }
+
+// syncDirect makes a message durable that was processed ahead of the queue.
+func (s *System) syncDirect() error {
+	crash("before-sync")
+	defer crash("after-sync")
+	return durable{system: s}.sync()
+}
+
+// line is the order of the messages on the ingress queues.
+type line struct {
+	queues *queues
+	routes *pipeline.Queues
+}
+
+// Reserve reserves a place in the first-in-first-out queue, also for a numbered message: there it
+// only keeps other direct messages of the group out. A numbered message goes through the standard
+// queue while that queue is busy: its messages may be of the same group, and each commit of one
+// would make another worker's commit fail.
+func (l line) Reserve(m *record.Message) (direct.Place, bool) {
+	numbered := l.routes.Numbered(m)
+	if numbered && !l.queues.ingress.Quiet() {
+		return nil, false
+	}
+	p, ok := l.queues.ingressFIFO.Reserve(wire.FIFOGroup(m))
+	if !ok {
+		return nil, false
+	}
+	if numbered {
+		return numberedPlace{p, l.queues.ingress}, true
+	}
+	return place{p}, true
+}
+
+// A place is one in the first-in-first-out queue.
+type place struct{ *pebblequeue.Place }
+
+// Enqueue implements [direct.Place].
+func (p place) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	crash("before-enqueue")
+	defer crash("after-enqueue")
+	r := p.Send(ctx, wire.ToQueue(m), pause)
+	return r.ID, r.Err
+}
+
+// A numberedPlace keeps other direct messages of the group out. Its message goes on the standard
+// queue.
+type numberedPlace struct {
+	*pebblequeue.Place
+	queue *pebblequeue.Queue
+}
+
+// Enqueue implements [direct.Place].
+func (p numberedPlace) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	crash("before-enqueue")
+	defer crash("after-enqueue")
+	out := wire.ToQueue(m)
+	out.Group, out.DedupID = "", ""
+	r := p.queue.SendTried(ctx, out, pause)
+	return r.ID, r.Err
+}

@@ -1,0 +1,274 @@
+package embedded_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system"
+)
+
+// inFlight counts the messages of the ingress queues.
+func (r *running) queued(t *testing.T) (n int) {
+	t.Helper()
+	stats, err := r.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range stats.Queues {
+		if strings.HasPrefix(q.Queue, "ingress") && !q.DeadLetter {
+			n += q.Visible + q.InFlight + q.Delayed
+		}
+	}
+	return n
+}
+
+func TestAMessageOfAnIdleGroupIsDoneInItsReceipt(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]client.Message{
+		"without a group": {Stream: "orders", Key: "1", Body: []byte("a")},
+		"with a group":    {Stream: "orders", Key: "1", Group: "g", Body: []byte("a")},
+		"by token":        {Stream: "payments", Key: "1", Body: []byte("a")},
+		"with a number":   {Stream: "chat", Source: "s", Sequence: 1, Body: []byte("a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &place{t: t, dir: t.TempDir(), config: `
+streams:
+  orders: {destinations: [ledger]}
+  payments: {destinations: [ledger], admission: token}
+  chat: {destinations: [ledger], admission: sequence}
+destinations:
+  ledger: {file: DIR/ledger.jsonl}
+`}
+			r := p.start()
+			defer r.stop()
+			if receipt := r.send(t, m); receipt.Status != "done" || receipt.Replayed {
+				t.Errorf("%+v", receipt)
+			}
+			if lines := p.lines(); len(lines) != 1 {
+				t.Fatalf("%d lines when the receipt is there", len(lines))
+			}
+			if receipt := r.send(t, m); receipt.Status != "done" || receipt.Replayed != (m.Source == "") {
+				t.Errorf("the repetition: %+v", receipt)
+			}
+			m.Body = []byte("b")
+			_, err := r.client.Send(t.Context(), m)
+			if m.Source == "" && !errors.Is(err, client.KeyReuse) {
+				t.Errorf("other content under the same key: %v", err)
+			}
+			if n := len(p.lines()); n != 1 {
+				t.Errorf("%d lines", n)
+			}
+		})
+	}
+}
+
+func TestMessagesGoThroughTheQueueIfTheStreamSaysSo(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: strings.ReplaceAll(forwarding, "{destinations", "{direct: false, destinations")}
+	r := p.start()
+	defer r.stop()
+	if receipt := r.send(t, client.Message{Stream: "orders", Key: "1"}); receipt.Status != "accepted" {
+		t.Errorf("%+v", receipt)
+	}
+	r.idle(t)
+	if n := len(p.lines()); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// Many callers send to few groups, so that some messages are processed directly and some from the
+// queue.
+func TestDirectAndQueuedMessagesKeepTheOrderOfTheirGroup(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: forwarding}
+	r := p.start()
+	defer r.stop()
+	const groups, each, ahead = 4, 60, 3
+	var wg sync.WaitGroup
+	var direct atomic.Int64
+	for g := range groups {
+		wg.Go(func() {
+			// the next message is sent when the one before is acknowledged; other callers of the
+			// group keep its queue busy
+			for range ahead {
+				wg.Go(func() {
+					for i := range each / ahead {
+						_, _ = r.client.Send(t.Context(), client.Message{Stream: "orders", Key: fmt.Sprintf("noise-%d-%p-%d", g, &i, i), Group: fmt.Sprint(g)})
+					}
+				})
+			}
+			for i := range each {
+				receipt, err := r.client.Send(t.Context(), client.Message{Stream: "orders", Key: fmt.Sprintf("%d-%03d", g, i), Group: fmt.Sprint(g)})
+				if err != nil {
+					t.Error(err)
+				}
+				if receipt.Status == "done" {
+					direct.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	r.idle(t)
+	last := map[string]string{}
+	n := 0
+	for _, l := range p.lines() {
+		if strings.HasPrefix(l.ID, "noise") {
+			continue
+		}
+		n++
+		if l.ID <= last[l.Group] {
+			t.Errorf("%s after %s", l.ID, last[l.Group])
+		}
+		last[l.Group] = l.ID
+	}
+	if n != groups*each || direct.Load() == 0 || direct.Load() == groups*each {
+		t.Errorf("%d lines, %d of the messages direct", n, direct.Load())
+	}
+}
+
+func TestAFailedDirectTryIsRepeatedFromTheQueueAfterThePause(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var tries []int
+	var times []time.Time
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {retry: {first: 200ms}}}\n"}
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, _ *record.Attempt, m record.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		tries, times = append(tries, m.Try), append(times, time.Now())
+		if len(tries) == 1 {
+			panic("not yet")
+		}
+		return nil
+	}}})
+	defer r.stop()
+	if receipt := r.send(t, client.Message{Stream: "orders", Key: "1"}); receipt.Status != "accepted" {
+		t.Errorf("%+v", receipt)
+	}
+	if n := r.queued(t); n != 1 {
+		t.Errorf("%d messages on the queue when the receipt is there", n)
+	}
+	r.idle(t)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(tries) != 2 || tries[0] != 1 || tries[1] != 2 || times[1].Sub(times[0]) < 100*time.Millisecond {
+		t.Errorf("tries %v at %v", tries, times)
+	}
+}
+
+// The handler ignores its context and ends after the message was put on the queue.
+func TestAMessageWhoseHandlerIsSlowIsOnTheQueueBeforeItsReceipt(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	late := make(chan struct{})
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger], retry: {first: 1ms}}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte("sent")})
+		if runs.Add(1) == 1 {
+			<-late
+		}
+		return nil
+	}}})
+	defer r.stop()
+	if receipt := r.send(t, client.Message{Stream: "orders", Key: "1", Group: "g"}); receipt.Status != "accepted" {
+		t.Errorf("%+v", receipt)
+	}
+	r.idle(t)
+	close(late)
+	if receipt := r.send(t, client.Message{Stream: "orders", Key: "2", Group: "g"}); receipt.Status != "accepted" {
+		t.Errorf("a message of a stream that was slow a moment ago: %+v", receipt)
+	}
+	r.idle(t)
+	if lines := p.lines(); len(lines) != 2 || lines[0].Number != 1 || lines[1].Number != 2 {
+		t.Errorf("%+v", lines)
+	}
+	if n := runs.Load(); n != 3 {
+		t.Errorf("%d runs", n)
+	}
+}
+
+func TestARejectedDirectMessageIsADeadLetterAndItsCallerIsTold(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {}}\n"}
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(context.Context, *record.Attempt, record.Message) error {
+		return &record.RejectError{Detail: "no money"}
+	}}})
+	defer r.stop()
+	_, err := r.client.Send(t.Context(), client.Message{Stream: "orders", Key: "1", Wait: 10 * time.Second})
+	if problem, _ := errors.AsType[*client.Problem](err); problem == nil || problem.Type != client.Rejected || problem.Detail != "no money" {
+		t.Errorf("a waiting caller: %v", err)
+	}
+	if receipt := r.send(t, client.Message{Stream: "orders", Key: "2"}); receipt.Status != "accepted" {
+		t.Errorf("a caller who does not wait: %+v", receipt)
+	}
+	for _, key := range []string{"1", "2"} {
+		if status, err := r.client.Status(t.Context(), "orders", key); err != nil || status.Status != "rejected" || status.Detail != "no money" {
+			t.Errorf("%s: %+v, %v", key, status, err)
+		}
+	}
+	stats, err := r.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range stats.Queues {
+		if q.Queue == "ingress-dead" && q.Visible != 2 || q.Queue != "ingress-dead" && q.Visible+q.InFlight > 0 {
+			t.Errorf("%+v", q)
+		}
+	}
+}
+
+func TestADirectReplyIsTheAnswerAndIsReplayed(t *testing.T) {
+	t.Parallel()
+	var runs atomic.Int64
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {}, chat: {admission: sequence}}\n"}
+	handler := func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Reply(record.Reply{Status: 201, Body: fmt.Append(nil, "run ", runs.Add(1))})
+		a.State = []byte("state")
+		return nil
+	}
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: handler}}, system.Stream{Stream: record.Stream{Name: "chat", Handler: handler}})
+	defer r.stop()
+	for i, m := range []client.Message{{Stream: "orders", Key: "1"}, {Stream: "chat", Source: "s", Sequence: 1}} {
+		m.Wait = 10 * time.Second
+		for range 2 {
+			receipt := r.send(t, m)
+			if receipt.Reply == nil || receipt.Reply.Status != 201 || string(receipt.Reply.Body) != fmt.Sprint("run ", i+1) {
+				t.Errorf("%+v", receipt)
+			}
+		}
+	}
+}
+
+func TestAMessageAheadOfItsNumbersIsHeldAndDrained(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {chat: {destinations: [ledger], admission: sequence}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+	r := p.start()
+	defer r.stop()
+	for _, n := range []uint64{3, 2} {
+		if receipt := r.send(t, client.Message{Stream: "chat", Source: "s", Sequence: n}); receipt.Status != "accepted" {
+			t.Errorf("%+v", receipt)
+		}
+	}
+	if receipt := r.send(t, client.Message{Stream: "chat", Source: "s", Sequence: 1}); receipt.Status != "done" {
+		t.Errorf("%+v", receipt)
+	}
+	lines := p.lines()
+	for i, l := range lines {
+		if l.Sequence != uint64(i+1) {
+			t.Errorf("%+v", lines)
+		}
+	}
+	if len(lines) != 3 {
+		t.Errorf("%d lines", len(lines))
+	}
+}

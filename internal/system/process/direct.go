@@ -1,0 +1,75 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup"
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Result is the result of [Handler.Direct].
+type Result struct {
+	Outcome record.Outcome
+	// Published reports whether nothing of the message's effects is left to be sent.
+	Published bool
+	// Pause is the time until the next try of a message whose outcome is [record.Retry].
+	Pause time.Duration
+}
+
+// Direct processes one message of a stream ahead of the queue. If its outcome is [record.Retry], the caller has
+// to put it on the queue, as one that was received once, for a try after the pause.
+//
+// A rejected message is a dead letter when Direct returns, except if its token refuses it: it is
+// not the message that the token stands for, and its caller is told so.
+func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
+	m.Try = 1
+	begun := h.options.Now()
+	d := &delivery{received: &queue.Delivery{Receives: 1}, message: m, valid: true}
+	var published bool
+	d.outcome, published = h.engine.Direct(ctx, m)
+	if d.outcome.Kind == record.Rejected && !RefusedByToken(s, d.outcome.Reason) {
+		h.rejected(ctx, d)
+	}
+	if d.outcome.Settled() {
+		h.logSettled(d, begun)
+		return Result{Outcome: d.outcome, Published: published}
+	}
+	if errors.Is(d.outcome.Err, dedup.ErrBounds) { // not a failed try: it waits for its predecessors
+		return Result{Outcome: d.outcome, Pause: Backoff(&m, begun)}
+	}
+	if d.outcome.Err == nil {
+		d.outcome.Err = errUndecided
+	}
+	r := Result{Outcome: d.outcome, Pause: h.pause(d)}
+	h.failed(d, r.Pause)
+	return r
+}
+
+// RefusedByToken reports whether a message of a stream was rejected because its identity belongs to another
+// one.
+func RefusedByToken(s record.Stream, reason record.Reason) bool {
+	return s.Admission != record.BySequence && (reason == record.ReasonDeleted || reason == record.ReasonKeyReuse)
+}
+
+// rejected makes a rejected message a dead letter. If that fails, it has to be tried again.
+func (h *Handler) rejected(ctx context.Context, d *delivery) {
+	d.fate = refused
+	o := &d.outcome
+	h.options.Log.LogAttrs(ctx, slog.LevelWarn, record.LogRefused, append(d.message.LogAttrs(h.options.LogKeys),
+		slog.String("reason", string(o.Reason)), slog.Int("try", 1), slog.String("detail", o.Detail))...)
+	if err := h.engine.Refuse(ctx, []record.Refused{{Message: d.message, Reason: o.Reason, Detail: o.Detail}}); err != nil {
+		*o = record.Outcome{Err: fmt.Errorf("refuse message: %w", err)}
+	}
+}
+
+// Queued counts the failure of a direct message that is now on the queue under an id.
+func (h *Handler) Queued(id string, r Result) {
+	if failure(&delivery{outcome: r.Outcome}) != nil {
+		h.tries.failed(id)
+	}
+}
