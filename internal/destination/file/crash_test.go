@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -115,11 +116,14 @@ func publishUntilKilled(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := Open(db, filepath.Join(dir, "out.jsonl"), Options{})
+	known := presence.New(db, pebbledb.Files)
+	s, err := Open(db, filepath.Join(dir, "out.jsonl"), Options{Presence: known})
 	if err != nil {
 		return err
 	}
 	var groups sync.WaitGroup
+	filled := make(chan error, 1)
+	go func() { filled <- known.Fill(context.Background()) }()
 	failed := make(chan error, crashGroups)
 	for g := range crashGroups {
 		groups.Go(func() { failed <- publishGroup(db, s, g) })
@@ -129,7 +133,7 @@ func publishUntilKilled(dir string) error {
 	for e := range failed {
 		err = errors.Join(err, e)
 	}
-	return errors.Join(err, s.Close(), db.Close())
+	return errors.Join(err, <-filled, s.Close(), db.Close())
 }
 
 func publishGroup(db *pebble.DB, s *Sender, g int) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -41,8 +42,13 @@ func newBench(t *testing.T) *bench {
 	return &bench{t: t, db: db, path: filepath.Join(t.TempDir(), "a", "b", "out.jsonl")}
 }
 
+// open opens the file with a filter that knows all marks.
 func (b *bench) open(options Options) *Sender {
 	b.t.Helper()
+	options.Presence = presence.New(b.db, pebbledb.Files)
+	if err := options.Presence.Fill(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
 	s, err := Open(b.db, b.path, options)
 	if err != nil {
 		b.t.Fatal(err)
@@ -121,6 +127,34 @@ func TestADeliveryIsWrittenOnce(t *testing.T) {
 	s = b.open(Options{})
 	b.send(s, named("a/3"), named("b/1"), named("x"), named("y"))
 	b.want("a/1", "x", "a/2", "a/3", "b/1", "y")
+}
+
+// Pebble counts how often it asks the bloom filter of a table, which it does in each lookup of a
+// key in that table's range.
+func TestNewDeliveriesNeedNoLookups(t *testing.T) {
+	b := newBench(t)
+	s := b.open(Options{})
+	for i := range 100 {
+		b.send(s, named(fmt.Sprint("old", i)))
+	}
+	if err := b.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	asked := func() int64 { f := b.db.Metrics().Filter; return f.Hits + f.Misses }
+	before := asked()
+	for i := range 100 {
+		b.send(s, named(fmt.Sprint("new", i)))
+	}
+	if n := asked() - before; n > 10 {
+		t.Errorf("%d lookups for 100 new deliveries", n)
+	}
+	s.marks.presence = nil
+	for i := range 100 {
+		b.send(s, named(fmt.Sprint("newer", i)))
+	}
+	if n := asked() - before; n < 80 {
+		t.Errorf("%d lookups without a filter: this test tests nothing", n)
+	}
 }
 
 func TestANewIncarnationOfAGroupIsNumberedFromOne(t *testing.T) {
