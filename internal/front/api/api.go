@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -103,6 +104,7 @@ func (o Options) withDefaults() Options {
 // server answers; it keeps nothing between requests.
 type server struct {
 	Options
+	decoder batch.Decoder
 	waiting atomic.Int64 // callers that wait for handlers
 }
 
@@ -119,6 +121,7 @@ type route struct {
 func routes() []route {
 	return []route{
 		{http.MethodPost, "/v1/streams/{stream}/messages", (*server).postMessage},
+		{http.MethodPost, "/v1/streams/{stream}/batch", (*server).postBatch},
 		{http.MethodGet, "/v1/streams/{stream}/messages/{id...}", (*server).getMessage},
 		{http.MethodPut, "/v1/streams/{stream}/requests/{id...}", (*server).putRequest},
 		{http.MethodPost, "/v1/streams/{stream}/requests/{id...}", (*server).postRequest},

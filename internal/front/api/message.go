@@ -139,10 +139,16 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
 		return nil, tooLarge()
 	}
 	if err != nil {
-		w.Header().Set("Connection", "close")
-		return nil, problem.New(problem.MalformedRequest, "The body ended early or came too slowly.")
+		return nil, brokenBody(w)
 	}
 	return body, nil
+}
+
+// brokenBody returns the problem for a body that was not read to its end, and closes the
+// connection.
+func brokenBody(w http.ResponseWriter) error {
+	w.Header().Set("Connection", "close")
+	return problem.New(problem.MalformedRequest, "The body ended early or came too slowly.")
 }
 
 func tooLarge() error {

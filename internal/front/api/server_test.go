@@ -60,11 +60,14 @@ func TestASlowCallerIsCutOff(t *testing.T) {
 	w := newWorld(t)
 	addr := impatient(t, w)
 	post := "POST " + orders + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: slow\r\n"
+	batch := "POST " + ordersBatch + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
 	for _, c := range []struct{ name, text, answer string }{
 		{"nothing", "", ""},
 		{"half a header", post, ""},
 		{"half a body", post + "Content-Length: 10\r\n\r\nhalf", "HTTP/1.1 400 "},
 		{"half a chunk", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "HTTP/1.1 400 "},
+		{"half a batch", batch + "Content-Length: 40\r\n\r\n{\"key\":\"slow\"}\n", "HTTP/1.1 400 "},
+		{"half a batch in chunks", batch + "Transfer-Encoding: chunked\r\n\r\nf\r\n{\"key\":\"slow\"}\n\r\n", "HTTP/1.1 400 "},
 		{"an idle connection", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -118,6 +118,8 @@ type ingress struct {
 	err    error
 	lost   bool // the message is put, and the answer lost
 	last   record.Message
+	list   []string // the ids of the messages that were put
+	full   string   // the id of a message that is not taken, and none of its group behind it
 }
 
 func (q *ingress) set(change func(*ingress)) {
@@ -128,10 +130,22 @@ func (q *ingress) set(change func(*ingress)) {
 
 func (q *ingress) EnqueueAll(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
+	stopped := ""
 	for i := range messages {
-		errs[i] = q.enqueue(ctx, messages[i])
+		m := &messages[i]
+		if m.GroupName() == stopped || m.ID != "" && m.ID == q.full {
+			stopped, errs[i] = m.GroupName(), errors.New("internal text: the queue is full")
+			continue
+		}
+		errs[i] = q.enqueue(ctx, *m)
 	}
 	return errs
+}
+
+func (q *ingress) names() []string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.list
 }
 
 func (q *ingress) enqueue(ctx context.Context, m record.Message) error {
@@ -142,6 +156,7 @@ func (q *ingress) enqueue(ctx context.Context, m record.Message) error {
 	}
 	q.taken.Add(1)
 	q.last = m
+	q.list = append(q.list, m.Identity())
 	if !q.paused {
 		q.working.Go(func() { q.process(context.WithoutCancel(ctx), m) })
 	}

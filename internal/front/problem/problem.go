@@ -156,6 +156,22 @@ func (p *Problem) Write(w http.ResponseWriter, instance string) {
 	_, _ = w.Write(append(body, '\n'))
 }
 
+// An Item is a problem within an answer that has several results. RFC 9457 allows its last two
+// members as extensions.
+type Item struct {
+	document
+	// RetryAfter has the seconds of the Retry-After header, which belongs to a whole answer.
+	RetryAfter int `json:"retry_after,omitempty"`
+	// Line is the record of the request that the problem is about.
+	Line int `json:"line,omitempty"`
+}
+
+// Item returns the problem as a part of an answer.
+func (p *Problem) Item(instance string, line int) Item {
+	status, title := p.Type.describe()
+	return Item{document{p.Type.URI(), title, status, p.Detail, instance}, p.retrySeconds(), line}
+}
+
 // retrySeconds rounds up: if a caller came a fraction too early, it would be refused again.
 func (p *Problem) retrySeconds() int {
 	if p.RetryAfter > 0 {

@@ -1,0 +1,229 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/front/batch"
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// postBatch accepts the messages of a batch, each for itself, and answers with a result for each.
+func (s *server) postBatch(w http.ResponseWriter, r *http.Request) error {
+	principal, err := s.caller(r)
+	if err != nil {
+		return err
+	}
+	stream, err := s.stream(r)
+	if err != nil {
+		return err
+	}
+	format, err := batchFormat(r.Header)
+	if err != nil {
+		return err
+	}
+	data, err := s.readBatch(w, r)
+	if err != nil {
+		return err
+	}
+	records, err := batch.Read(format, data)
+	if err != nil {
+		return err
+	}
+	own := record.Message{Principal: principal, Stream: stream.Name, Accepted: s.Now(), Headers: trace(r.Header)}
+	fates := s.acceptRecords(r.Context(), stream, own, records)
+	return s.answerBatch(w, r, format, records, fates)
+}
+
+// batchFormat returns the media type of a batch. The headers that describe a single message are
+// refused, because each record has its own.
+func batchFormat(h http.Header) (string, error) {
+	for name := range h {
+		if strings.HasPrefix(name, oncePrefix) || strings.HasPrefix(name, "Once_") {
+			return "", malformed(name, "describes a single message: a record of a batch has it as a field")
+		}
+	}
+	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil || media != batch.NDJSON && media != batch.CBORSeq || len(h["Content-Type"]) != 1 {
+		return "", problem.New(problem.UnsupportedMediaType, "A batch is "+batch.NDJSON+" or "+batch.CBORSeq+": send it with this Content-Type.")
+	}
+	return media, nil
+}
+
+// firstRead is how much is allocated for a batch before any of it is read.
+const firstRead = 256 << 10
+
+// readBatch reads a batch whole, without its compression.
+func (s *server) readBatch(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > batch.MaxBytes {
+		return nil, batch.TooLarge()
+	}
+	var data bytes.Buffer
+	data.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
+	_, err := data.ReadFrom(http.MaxBytesReader(w, r.Body, batch.MaxBytes))
+	if err == nil && r.ContentLength >= 0 && int64(data.Len()) != r.ContentLength {
+		err = io.ErrUnexpectedEOF
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, batch.TooLarge()
+	}
+	if err != nil {
+		return nil, brokenBody(w)
+	}
+	if len(r.Header["Content-Encoding"]) > 1 {
+		return nil, problem.New(problem.UnsupportedMediaType, "Content-Encoding must be there once.")
+	}
+	return s.decoder.Decode(r.Header.Get("Content-Encoding"), data.Bytes())
+}
+
+// trace returns the headers of a request's trace, which its messages inherit.
+func trace(h http.Header) map[string]string {
+	headers := map[string]string{}
+	for _, name := range []string{"Traceparent", "Tracestate"} {
+		if values := h[name]; len(values) > 0 {
+			headers[name] = strings.Join(values, ", ")
+		}
+	}
+	return headers
+}
+
+// acceptRecords accepts the messages of records and returns the fate of each. A record whose key
+// was in the batch before is a repetition, or key reuse; it is not accepted a second time.
+func (s *server) acceptRecords(ctx context.Context, stream record.Stream, own record.Message, records []batch.Record) []fate {
+	fates := make([]fate, len(records))
+	messages, places := make([]record.Message, 0, len(records)), make([]int, 0, len(records))
+	first := make(map[string]int, len(records)) // of an identity: its place in messages
+	copies := map[int]int{}                     // of a record: the place of its first one
+	for i := range records {
+		if fates[i].err = completeRecord(stream, own, &records[i]); fates[i].err != nil {
+			continue
+		}
+		m := &records[i].Message
+		name := identity(stream, m)
+		k, seen := first[name]
+		if seen {
+			copies[i] = k
+			continue
+		}
+		first[name] = len(messages)
+		messages, places = append(messages, *m), append(places, i)
+	}
+	if len(messages) == 0 {
+		return fates
+	}
+	accepted := s.accept(ctx, stream, messages)
+	for k, i := range places {
+		fates[i] = accepted[k]
+	}
+	for i := range records {
+		if k, is := copies[i]; is {
+			fates[i] = s.repeated(ctx, stream, &records[i].Message, &messages[k], accepted[k])
+		}
+	}
+	return fates
+}
+
+// identity returns the text that two messages of one principal and stream share if they are the
+// same one.
+func identity(stream record.Stream, m *record.Message) string {
+	if stream.Admission == record.BySequence {
+		return m.GroupName() + "\x1f" + m.Number()
+	}
+	return m.Identity()
+}
+
+// completeRecord sets the fields of a record's message that are those of the request, and checks it.
+func completeRecord(stream record.Stream, own record.Message, r *batch.Record) error {
+	if r.Err != nil {
+		return r.Err
+	}
+	m := &r.Message
+	m.Principal, m.Stream, m.Accepted = own.Principal, own.Stream, own.Accepted
+	for name, value := range own.Headers {
+		if _, has := m.Headers[name]; !has {
+			setHeader(m, name, value)
+		}
+	}
+	if stream.Admission == record.BySequence && (m.Source == "" || m.Sequence == 0) {
+		return problem.New(problem.InvalidMessage, "This stream is numbered: send source and sequence.")
+	}
+	if m.ID == "" && m.Source == "" {
+		return problem.New(problem.MissingKey, "Send a key, the same one with every repetition of this message.")
+	}
+	if len(m.Body) > record.MaxBody {
+		return tooLarge()
+	}
+	return invalid(m.Validate())
+}
+
+// repeated returns the fate of a message whose identity an earlier one of the batch has.
+func (s *server) repeated(ctx context.Context, stream record.Stream, m, earlier *record.Message, f fate) fate {
+	print := m.Fingerprint()
+	switch {
+	case print == earlier.Fingerprint():
+		f.replayed = true
+		return f
+	case again(f.err):
+		return fate{err: problem.New(problem.Unavailable, behindDetail)}
+	case f.err != nil && f.token.State != record.Absent && f.token.Fingerprint == print:
+		// the earlier one reused the key of a message that this one repeats
+		return s.accept(ctx, stream, []record.Message{*m})[0]
+	}
+	return fate{err: rejection(record.ReasonKeyReuse, "")}
+}
+
+// answerBatch answers with the results, and logs the first error of a port.
+func (s *server) answerBatch(w http.ResponseWriter, r *http.Request, format string, records []batch.Record, fates []fate) error {
+	results := make([]batch.Result, len(fates))
+	id, failures := "", 0
+	var failure error
+	for i := range fates {
+		f := &fates[i]
+		if f.err == nil {
+			results[i] = batch.Result{ID: records[i].Message.Identity(), Replayed: f.replayed}
+			continue
+		}
+		if id == "" {
+			id = s.RequestID(r)
+		}
+		var p *problem.Problem
+		if !errors.As(f.err, &p) {
+			p = problem.New(problem.Unavailable, "Send this message again under the same key.")
+			if failures++; failure == nil {
+				failure = f.err
+			}
+		}
+		results[i].Err = p
+	}
+	if failure != nil {
+		s.logFailures(r, id, failures, failure)
+	}
+	body, err := batch.Write(format, records, results, instance(id))
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{format}, []string{"no-store"}
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	// If writing fails, the caller is gone.
+	_, _ = w.Write(body)
+	return nil
+}
+
+// logFailures logs that a port failed for messages of a batch, unless the caller has gone.
+func (s *server) logFailures(r *http.Request, id string, failures int, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return
+	}
+	s.Log.LogAttrs(r.Context(), slog.LevelError, "messages of a batch not accepted", append(append(named(r, id),
+		slog.String("stream", r.PathValue("stream")), slog.Int("messages", failures)), record.FailureAttrs(0, err)...)...)
+}

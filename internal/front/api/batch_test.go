@@ -1,0 +1,447 @@
+package api_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+const (
+	ordersBatch = "/v1/streams/orders/batch"
+	chatBatch   = "/v1/streams/chat/batch"
+	ndjson      = "Content-Type: application/x-ndjson"
+	cborSeq     = "Content-Type: application/cbor-seq"
+)
+
+// A result is the answer to one record of a batch.
+type result struct {
+	Status   int
+	ID       string
+	Replayed bool
+	Problem  *struct {
+		Type, Detail string
+		RetryAfter   int `json:"retry_after"`
+		Line         int
+	}
+}
+
+// String returns the status, with the id and a mark of a repetition, or with the problem's type.
+func (r result) String() string {
+	switch {
+	case r.Problem != nil:
+		return fmt.Sprint(r.Status, " ", r.Problem.Type[strings.IndexByte(r.Problem.Type, '#')+1:])
+	case r.Replayed:
+		return fmt.Sprint(r.Status, " ", r.ID, " replayed")
+	}
+	return fmt.Sprint(r.Status, " ", r.ID)
+}
+
+// results reads an answer of JSON lines, and checks each against the OpenAPI document.
+func (w *world) results(got response) (list []result) {
+	w.t.Helper()
+	if got.status != http.StatusOK || got.header.Get("Content-Type") != "application/x-ndjson" || !strings.HasSuffix(got.body, "\n") {
+		w.t.Fatalf("answer %d %v %q", got.status, got.header, got.body)
+	}
+	schema := w.spec.doc.Components.Schemas["BatchResult"].Value
+	for line := range strings.Lines(got.body) {
+		var r result
+		var any any
+		if err := errors.Join(json.Unmarshal([]byte(line), &r), json.Unmarshal([]byte(line), &any), schema.VisitJSON(any)); err != nil {
+			w.t.Errorf("line %q: %v", line, err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// wantResults checks the results of a batch of JSON lines.
+func (w *world) wantResults(got response, want ...string) []result {
+	w.t.Helper()
+	list := w.results(got)
+	var texts []string
+	for _, r := range list {
+		texts = append(texts, r.String())
+	}
+	if d := cmp.Diff(want, texts); d != "" {
+		w.t.Errorf("results (-want +got):\n%s", d)
+	}
+	return list
+}
+
+func lines(list ...string) string { return strings.Join(list, "\n") + "\n" }
+
+func TestABatchHasOneResultForEachMessageInOrder(t *testing.T) {
+	w := newWorld(t)
+	batch := lines(`{"key":"a","group":"g","body":{"n": 1}}`, ``, `{"key":"b","content_type":"text/plain","body":"t\u00e9xt"}`, `{"key":"c","body_base64":"AAE="}`, `{"key":"d"}`)
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "202 a", "202 b", "202 c", "202 d")
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "202 a replayed", "202 b replayed", "202 c replayed", "202 d replayed")
+	w.settled()
+	for _, group := range []string{"g", "b", "c", "d"} {
+		if n := w.applied("orders", group); n > 1 {
+			t.Errorf("group %s has %d messages", group, n)
+		}
+	}
+}
+
+func TestAMessageOfABatchIsTheSameAsAMessageByItself(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused = true })
+	for _, c := range []struct {
+		record, body string
+		headers      []string
+	}{
+		{`{"key":"a","group":"g","content_type":"application/json","headers":{"x-one":"1"},"body":{"n" : 1}}`, `{"n" : 1}`, []string{"Idempotency-Key: a", "Once-Group: g", "Content-Type: application/json", "X-One: 1"}},
+		{`{"key":"b","content_type":"text/plain","body":"a\nb\\"}`, "a\nb\\", []string{"Idempotency-Key: b", "Content-Type: text/plain"}},
+		{`{"key":"c","body_base64":"/wA="}`, "\xff\x00", []string{"Idempotency-Key: c"}},
+		{`{"source":"s","epoch":2,"sequence":3,"depends_on":{"other":4},"body":[]}`, "[]", []string{"Once-Source: s", "Once-Epoch: 2", "Once-Sequence: 3", "Once-Depends-On: other=4", "Content-Type: application/json"}},
+	} {
+		w.wantStatus(w.send("POST", orders, c.body, c.headers...), 202)
+		alone := w.queue.message()
+		if r := w.results(w.send("POST", ordersBatch, lines(c.record), ndjson))[0]; r.Status != 202 || !r.Replayed {
+			t.Errorf("%s: %+v", c.record, r)
+		}
+		together := w.queue.message()
+		alone.Accepted = together.Accepted
+		if d := cmp.Diff(alone, together); d != "" {
+			t.Errorf("%s (-alone +in a batch):\n%s", c.record, d)
+		}
+	}
+}
+
+func (w *world) wantStatus(got response, status int) {
+	w.t.Helper()
+	if got.status != status {
+		w.t.Errorf("answer %d %q, want %d", got.status, got.body, status)
+	}
+}
+
+func TestABadRecordFailsAloneWithItsLine(t *testing.T) {
+	w := newWorld(t)
+	w.send("POST", ordersBatch, lines(`{"key":"before"}`, `{"key":"after"}`), ndjson)
+	for _, c := range []struct{ record, want, detail string }{
+		{`{"key":"x","boody":1}`, "400 malformed-request", `unknown field "boody"`},
+		{`{"key":"x","body":1`, "400 malformed-request", "ends early"},
+		{`{"key":"x","body":{"a":}}`, "400 malformed-request", "not JSON"},
+		{`nonsense`, "400 malformed-request", "not JSON"},
+		{`["key"]`, "400 malformed-request", "a record must be a JSON object"},
+		{`{"key":"x"} {"key":"y"}`, "400 malformed-request", "text after"},
+		{`{"key":7}`, "400 malformed-request", "key must not be a number"},
+		{`{"key":"x","sequence":-1}`, "400 malformed-request", "sequence must not be a number"},
+		{"{\"key\":\"x\xff\"}", "400 malformed-request", "UTF-8"},
+		{`{"key":"\ud800"}`, "400 malformed-request", "surrogate"},
+		{`{"key":"x","body":1,"body_base64":""}`, "400 malformed-request", "exclude"},
+		{`{"key":"x","body_base64":"%"}`, "400 malformed-request", "base64"},
+		{`{"key":"x","content_type":"text/plain","body":1}`, "400 malformed-request", "JSON string"},
+		{`{"key":"x","content_type":"te xt","body":"1"}`, "415 unsupported-media-type", ""},
+		{`{"key":""}`, "400 malformed-key", "empty"},
+		{`{"body":1}`, "400 missing-key", ""},
+		{`{"key":"x","sequence":1}`, "400 invalid-message", "source"},
+		{`{"key":"` + strings.Repeat("x", 257) + `"}`, "400 invalid-message", "id"},
+		{`{"key":"x","headers":{"Once-Group":"g"}}`, "400 malformed-request", "Once-"},
+		{`{"key":"x","headers":{"a b":"g"}}`, "400 malformed-request", "name"},
+		{`{"key":"x","headers":{"a":"g\r\nb: c"}}`, "400 malformed-request", "control"},
+		{`{"key":"x","headers":{"x-a":"1","X-A":"2"}}`, "400 malformed-request", "twice"},
+		{`{"source":"s","sequence":1,"depends_on":{"a":0}}`, "400 malformed-request", "depends_on"},
+		{`{"key":"x","content_type":"text/plain","body":"` + strings.Repeat("x", record.MaxBody+1) + `"}`, "413 too-large", ""},
+	} {
+		got := w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"before"}`, "", c.record, `{"key":"after"}`), ndjson), "202 before replayed", c.want, "202 after replayed")
+		if p := got[1].Problem; p == nil || p.Line != 3 || !strings.Contains(p.Detail, c.detail) {
+			t.Errorf("%.80s: %+v", c.record, p)
+		}
+	}
+}
+
+func TestOfAFieldThatIsThereTwiceTheLastCounts(t *testing.T) {
+	w := newWorld(t)
+	w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"a","key":"b"}`, `{"key":"x","KEY":"c"}`), ndjson), "202 b", "202 c")
+}
+
+func TestTheSameKeyTwiceInABatchIsARepetitionOrKeyReuse(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused = true })
+	w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"a","body":1}`, `{"key":"a","body":1}`, `{"key":"a","body":2}`, `{"key":"a","group":"g","body":1}`, `{"key":"b","body":1}`), ndjson),
+		"202 a", "202 a replayed", "422 key-reuse", "422 key-reuse", "202 b")
+	if n := w.queue.taken.Load(); n != 2 {
+		t.Errorf("%d messages are on the queue, want 2", n)
+	}
+	w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"a","body":3}`, `{"key":"a","body":1}`, `{"key":"a","body":1}`), ndjson),
+		"422 key-reuse", "202 a replayed", "202 a replayed")
+	w.wantResults(w.send("POST", chatBatch, lines(`{"source":"s","sequence":1,"body":1}`, `{"source":"s","sequence":1,"body":1}`, `{"source":"s","sequence":1,"body":2}`, `{"source":"s","sequence":1,"group":"g","body":2}`), ndjson),
+		"202 s/0/1", "202 s/0/1 replayed", "422 key-reuse", "202 s/0/1")
+}
+
+func TestANumberedStreamNeedsNumbersInEachRecord(t *testing.T) {
+	w := newWorld(t)
+	w.wantResults(w.send("POST", chatBatch, lines(`{"source":"s","sequence":1}`, `{"key":"a"}`, `{"source":"s","sequence":2}`), ndjson), "202 s/0/1", "400 invalid-message", "202 s/0/2")
+}
+
+func TestABatchKeepsTheOrderOfAGroup(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused = true })
+	var list, want []string
+	for i := range 50 {
+		list, want = append(list, fmt.Sprintf(`{"key":"%d","group":"g"}`, i)), append(want, fmt.Sprint(i))
+	}
+	w.send("POST", ordersBatch, lines(list...), ndjson)
+	if d := cmp.Diff(want, w.queue.names()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestNoMessageIsAcceptedBehindOneOfItsGroupThatWasNot(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused, q.full = true, "g2" })
+	batch := lines(`{"key":"g1","group":"g"}`, `{"key":"h1","group":"h"}`, `{"key":"g2","group":"g"}`, `{"key":"g3","group":"g"}`, `{"key":"h2","group":"h"}`, `{"key":"g2","group":"g"}`)
+	got := w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "202 g1", "202 h1", "503 unavailable", "503 unavailable", "202 h2", "503 unavailable")
+	if p := got[3].Problem; p == nil || !strings.Contains(p.Detail, "before this one") || p.RetryAfter != 1 {
+		t.Errorf("the message behind: %+v", p)
+	}
+	if d := cmp.Diff([]string{"g1", "h1", "h2"}, w.queue.names()); d != "" {
+		t.Errorf("on the queue (-want +got):\n%s", d)
+	}
+	if n := strings.Count(w.log.String(), "level=ERROR"); n != 1 || strings.Contains(w.log.String(), "g2") {
+		t.Errorf("log:\n%s", w.log.String())
+	}
+	w.queue.set(func(q *ingress) { q.full = "" })
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "202 g1 replayed", "202 h1 replayed", "202 g2 replayed", "202 g3 replayed", "202 h2 replayed", "202 g2 replayed")
+}
+
+func TestIfTheStoreFailsEveryMessageIsToBeSentAgain(t *testing.T) {
+	w := newWorld(t)
+	w.store.away.Store(true)
+	batch := lines(`{"key":"a","group":"g"}`, `bad`, `{"key":"b","group":"g"}`, `{"key":"c"}`)
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "503 unavailable", "400 malformed-request", "503 unavailable", "503 unavailable")
+	w.store.away.Store(false)
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson), "202 a", "400 malformed-request", "202 b", "202 c")
+	if strings.Contains(w.log.String(), `"a"`) || strings.Count(w.log.String(), "level=ERROR") != 1 {
+		t.Errorf("log:\n%s", w.log.String())
+	}
+}
+
+func TestABatchIsRefusedAsAWhole(t *testing.T) {
+	w := newWorld(t)
+	record := `{"key":"a"}`
+	many := strings.Repeat(record+"\n", 1001)
+	for _, c := range []struct {
+		name, path, body string
+		headers          []string
+		want             problem.Type
+	}{
+		{"unknown stream", "/v1/streams/nobody/batch", record, []string{ndjson}, problem.UnknownStream},
+		{"intruder", ordersBatch, record, []string{ndjson, "Test-Principal: intruder"}, problem.Forbidden},
+		{"no content type", ordersBatch, record, nil, problem.UnsupportedMediaType},
+		{"another content type", ordersBatch, record, []string{"Content-Type: application/json"}, problem.UnsupportedMediaType},
+		{"two content types", ordersBatch, record, []string{ndjson, cborSeq}, problem.UnsupportedMediaType},
+		{"another encoding", ordersBatch, record, []string{ndjson, "Content-Encoding: br"}, problem.UnsupportedMediaType},
+		{"two encodings", ordersBatch, record, []string{ndjson, "Content-Encoding: gzip", "Content-Encoding: gzip"}, problem.UnsupportedMediaType},
+		{"not gzip", ordersBatch, record, []string{ndjson, "Content-Encoding: gzip"}, problem.MalformedRequest},
+		{"not zstd", ordersBatch, record, []string{ndjson, "Content-Encoding: zstd"}, problem.MalformedRequest},
+		{"cut gzip", ordersBatch, string(gzipped(t, record)[:20]), []string{ndjson, "Content-Encoding: gzip"}, problem.MalformedRequest},
+		{"cut zstd", ordersBatch, string(zstded(t, strings.Repeat(record+"\n", 50))[:20]), []string{ndjson, "Content-Encoding: zstd"}, problem.MalformedRequest},
+		{"a group for all", ordersBatch, record, []string{ndjson, "Once-Group: g"}, problem.MalformedRequest},
+		{"no record", ordersBatch, "\n\n", []string{ndjson}, problem.MalformedRequest},
+		{"no item", ordersBatch, "", []string{cborSeq}, problem.MalformedRequest},
+		{"1001 records", ordersBatch, many, []string{ndjson}, problem.TooLarge},
+		{"1001 items", ordersBatch, strings.Repeat("\xa0", 1001), []string{cborSeq}, problem.TooLarge},
+		{"a broken item", ordersBatch, "\xa1\x63key\x61b" + "\xa1\x63key", []string{cborSeq}, problem.MalformedRequest},
+		{"too many bytes", ordersBatch, record + strings.Repeat(" ", 4<<20), []string{ndjson}, problem.TooLarge},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wantProblem(t, w.send("POST", c.path, c.body, c.headers...), c.want)
+			if n := w.queue.taken.Load(); n != 0 {
+				t.Errorf("%d messages were accepted", n)
+			}
+		})
+	}
+	w.wantStatus(w.send("POST", ordersBatch, many[:1000*len(record+"\n")], ndjson), 200)
+	w.wantStatus(w.send("POST", ordersBatch, record+strings.Repeat(" ", 4<<20-len(record)), ndjson), 200)
+}
+
+func gzipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func zstded(t *testing.T, text string) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll([]byte(text), nil)
+}
+
+func TestACompressedBatchIsTaken(t *testing.T) {
+	w := newWorld(t)
+	batch := lines(`{"key":"a"}`, `{"key":"b"}`)
+	w.wantResults(w.send("POST", ordersBatch, string(gzipped(t, batch)), ndjson, "Content-Encoding: gzip"), "202 a", "202 b")
+	w.wantResults(w.send("POST", ordersBatch, string(zstded(t, batch)), ndjson, "Content-Encoding: zstd"), "202 a replayed", "202 b replayed")
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Content-Encoding: identity"), "202 a replayed", "202 b replayed")
+}
+
+func TestADecompressionBombIsRefused(t *testing.T) {
+	w := newWorld(t)
+	bomb := `{"key":"a"}` + strings.Repeat("\n", 64<<20)
+	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(16<<20), zstd.WithSingleSegment(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wide bytes.Buffer
+	z.Reset(&wide)
+	if _, err := z.Write([]byte(bomb)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		encoding string
+		data     []byte
+	}{
+		"gzip": {"gzip", gzipped(t, bomb)}, "zstd": {"zstd", zstded(t, bomb)}, "a wide window": {"zstd", wide.Bytes()},
+		"many frames": {"zstd", bytes.Repeat(zstded(t, strings.Repeat("\n", 1<<20)), 5)}, "many members": {"gzip", bytes.Repeat(gzipped(t, strings.Repeat("\n", 1<<20)), 5)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if len(c.data) > 4<<20 {
+				t.Fatalf("%d bytes are no bomb", len(c.data))
+			}
+			wantProblem(t, w.send("POST", ordersBatch, string(c.data), ndjson, "Content-Encoding: "+c.encoding), problem.TooLarge)
+		})
+	}
+}
+
+// items returns a CBOR sequence.
+func items(t *testing.T, list ...any) string {
+	t.Helper()
+	var out []byte
+	for _, v := range list {
+		item, err := cbor.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, item...)
+	}
+	return string(out)
+}
+
+type fields map[string]any
+
+func TestACBORSequenceIsABatchToo(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused = true })
+	for _, c := range []struct {
+		record            fields
+		body, contentType string
+	}{
+		{fields{"key": "a", "body": []byte("\xff\x00")}, "\xff\x00", ""},
+		{fields{"key": "b", "body": fields{"b": 1, "a": []any{true, nil, -2, 1.5, "<"}}}, `{"a":[true,null,-2,1.5,"<"],"b":1}`, "application/json"},
+		{fields{"key": "c", "content_type": "text/plain", "body": "text"}, "text", "text/plain"},
+		{fields{"key": "d", "body": "text"}, `"text"`, "application/json"},
+		{fields{"key": "e", "content_type": "application/json", "body": []byte(`{ }`)}, `{ }`, "application/json"},
+		{fields{"source": "s", "epoch": 1, "sequence": 2, "group": "g", "depends_on": fields{"o": 3}, "headers": fields{"x-a": "1"}}, "", ""},
+	} {
+		got := w.send("POST", ordersBatch, items(t, c.record), cborSeq)
+		var r struct {
+			Status   int
+			ID       string
+			Replayed bool
+		}
+		if err := cbor.Unmarshal([]byte(got.body), &r); err != nil || r.Status != 202 || got.header.Get("Content-Type") != "application/cbor-seq" {
+			t.Errorf("%v: %d %x, %v", c.record, got.status, got.body, err)
+		}
+		if m := w.queue.message(); string(m.Body) != c.body || m.ContentType != c.contentType || m.Identity() != r.ID {
+			t.Errorf("%v: %q %q %q", c.record, m.Identity(), m.ContentType, m.Body)
+		}
+	}
+	if m := w.queue.message(); m.Source != "s" || m.Epoch != 1 || m.Sequence != 2 || m.Group != "g" || m.DependsOn["o"] != 3 || m.Headers["X-A"] != "1" {
+		t.Errorf("the last message: %+v", m)
+	}
+}
+
+func TestABadItemFailsAloneWithItsPlace(t *testing.T) {
+	w := newWorld(t)
+	deep := any("x")
+	for range 70 {
+		deep = []any{deep}
+	}
+	for name, c := range map[string]struct{ item, want, detail string }{
+		"unknown field":      {items(t, fields{"key": "x", "boody": 1}), "400 malformed-request", `unknown field "boody"`},
+		"body_base64":        {items(t, fields{"key": "x", "body_base64": ""}), "400 malformed-request", "unknown field"},
+		"no map":             {items(t, "key"), "400 malformed-request", "map"},
+		"nil":                {"\xf6", "400 malformed-request", "map"},
+		"a number as key":    {items(t, fields{"key": 1}), "400 malformed-request", "key has a value of the wrong type"},
+		"a key twice":        {"\xa2\x63key\x61x\x63key\x61y", "400 malformed-request", "twice"},
+		"a tag":              {"\xa1\x63key\xc1\x61x", "400 malformed-request", "tags"},
+		"too deep":           {items(t, fields{"key": "x", "body": deep}), "400 malformed-request", "nested"},
+		"bytes within":       {items(t, fields{"key": "x", "body": []any{[]byte("x")}}), "400 malformed-request", "JSON can't hold"},
+		"not a number":       {"\xa2\x63key\x61x\x64body\xf9\x7e\x00", "400 malformed-request", ""},
+		"a text of a number": {items(t, fields{"key": "x", "content_type": "text/plain", "body": 1}), "400 malformed-request", "text"},
+		"no key":             {items(t, fields{"body": 1}), "400 missing-key", ""},
+		"large":              {items(t, fields{"key": "x", "body": make([]byte, record.MaxBody+1)}), "413 too-large", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := w.send("POST", ordersBatch, items(t, fields{"key": "before"})+c.item+items(t, fields{"key": "after"}), cborSeq)
+			var texts []string
+			var bad result
+			for rest := []byte(got.body); len(rest) > 0; {
+				var r result
+				var err error
+				if rest, err = cbor.UnmarshalFirst(rest, &r); err != nil {
+					t.Fatal(err)
+				}
+				texts = append(texts, r.String())
+				if r.Problem != nil {
+					bad = r
+				}
+			}
+			if len(texts) != 3 || !strings.HasPrefix(texts[0], "202 before") || texts[1] != c.want || !strings.HasPrefix(texts[2], "202 after") {
+				t.Fatalf("results %q", texts)
+			}
+			if bad.Problem.Line != 2 || !strings.Contains(bad.Problem.Detail, c.detail) {
+				t.Errorf("problem %+v", bad.Problem)
+			}
+		})
+	}
+}
+
+func TestMessagesOfABatchInheritItsTrace(t *testing.T) {
+	w := newWorld(t)
+	w.queue.set(func(q *ingress) { q.paused = true })
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	w.send("POST", ordersBatch, lines(`{"key":"a"}`), ndjson, "Traceparent: "+parent, "X-Other: stays")
+	if d := cmp.Diff(map[string]string{"Traceparent": parent}, w.queue.message().Headers); d != "" {
+		t.Error(d)
+	}
+	w.send("POST", ordersBatch, lines(`{"key":"b","headers":{"traceparent":"own"}}`), ndjson, "Traceparent: "+parent)
+	if d := cmp.Diff(map[string]string{"Traceparent": "own"}, w.queue.message().Headers); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestABatchUnderAPrincipalIsItsOwn(t *testing.T) {
+	w := newWorld(t)
+	batch := lines(`{"key":"a"}`)
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: ann"), "202 a")
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: bob"), "202 a")
+	w.wantResults(w.send("POST", ordersBatch, batch, ndjson, "Test-Principal: ann"), "202 a replayed")
+}

@@ -1,0 +1,145 @@
+// Package batch reads the records of a batch and writes their results, as JSON lines or as a CBOR
+// sequence (RFC 8742).
+//
+// A record is one message. It fails alone: if it can't be read, its Err says why, and the other
+// records are read. Only if the end of a record can't be found, or if there are too many, the whole
+// batch is an error, so that no caller takes a part for the whole.
+//
+// # Limits
+//
+// The caller bounds the bytes, [Decoder] those of a compressed batch. [MaxRecords] bounds the
+// records, [record.MaxBody] the body of each.
+package batch
+
+import (
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Limits of one batch.
+const (
+	MaxRecords = 1000
+	MaxBytes   = 4 << 20 // as it was sent, and without its compression
+)
+
+// Media types of a batch and of its answer.
+const (
+	NDJSON  = "application/x-ndjson"
+	CBORSeq = "application/cbor-seq"
+)
+
+// A Record is one message of a batch.
+type Record struct {
+	// Line is the line of the record, from 1 on; in a CBOR sequence, its place.
+	Line int
+	// Message has the fields that the record has; the caller sets the others.
+	Message record.Message
+	// Err is why the record is not a message.
+	Err *problem.Problem
+}
+
+// Read returns the records of a batch of a media type, which is [NDJSON] or [CBORSeq]. Bodies may
+// refer to data.
+func Read(mediaType string, data []byte) ([]Record, error) {
+	var records []Record
+	var err error
+	if mediaType == CBORSeq {
+		records, err = readCBOR(data)
+	} else {
+		records, err = readLines(data)
+	}
+	if err == nil && len(records) == 0 {
+		err = problem.New(problem.MalformedRequest, "The batch has no message.")
+	}
+	return records, err
+}
+
+func tooMany() error {
+	return problem.New(problem.TooLarge, fmt.Sprintf("A batch may have at most %d messages. Nothing of it was accepted.", MaxRecords))
+}
+
+// fields are the fields of a record in either format.
+type fields struct {
+	Key         *string           `json:"key"`
+	Group       string            `json:"group"`
+	Source      string            `json:"source"`
+	Epoch       uint64            `json:"epoch"`
+	Sequence    uint64            `json:"sequence"`
+	DependsOn   map[string]uint64 `json:"depends_on"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+}
+
+// set sets the fields of m, except for its body and its content type.
+func (f *fields) set(m *record.Message) *problem.Problem {
+	if f.Key != nil {
+		if m.ID = *f.Key; m.ID == "" {
+			return problem.New(problem.MalformedKey, "key must not be empty.")
+		}
+	}
+	m.Group, m.Source, m.Epoch, m.Sequence = f.Group, f.Source, f.Epoch, f.Sequence
+	if len(f.DependsOn) > 0 {
+		m.DependsOn = f.DependsOn
+	}
+	for source, n := range f.DependsOn {
+		if source == "" || n == 0 {
+			return malformed("depends_on has to name sources, and numbers from 1 on.")
+		}
+	}
+	return setHeaders(m, f.Headers)
+}
+
+// setHeaders sets the headers of m, under the names that they have when they are sent by HTTP.
+func setHeaders(m *record.Message, headers map[string]string) *problem.Problem {
+	if len(headers) == 0 {
+		return nil
+	}
+	m.Headers = make(map[string]string, len(headers))
+	for name, value := range headers {
+		canonical := http.CanonicalHeaderKey(name)
+		switch {
+		case !isToken(name) || strings.HasPrefix(canonical, "Once-"):
+			return malformed(fmt.Sprintf("header %.64q must have a name that HTTP allows, and that does not begin with Once-.", name))
+		case strings.ContainsFunc(value, unicode.IsControl) || strings.Trim(value, " ") != value:
+			return malformed(fmt.Sprintf("header %s must have no control characters, and no spaces around it.", canonical))
+		}
+		if _, twice := m.Headers[canonical]; twice {
+			return malformed("header " + canonical + " is there twice.")
+		}
+		m.Headers[canonical] = value
+	}
+	return nil
+}
+
+// isToken reports whether HTTP allows a header of that name.
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+const jsonType = "application/json"
+
+// isJSON reports whether bodies of a media type are JSON. ok is false if it is no media type.
+func isJSON(contentType string) (is, ok bool) {
+	if contentType == jsonType {
+		return true, true
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	return media == jsonType || strings.HasSuffix(media, "+json"), err == nil
+}
+
+func notMedia() *problem.Problem {
+	return problem.New(problem.UnsupportedMediaType, "content_type is not a media type.")
+}
+
+func malformed(detail string) *problem.Problem {
+	return problem.New(problem.MalformedRequest, detail)
+}
