@@ -60,6 +60,17 @@ func TestRepliesDoNotFillACommit(t *testing.T) {
 	same(t, "calls", w.calls(), []string{"load g +3 tokens", "run a", "run b", "run c", "commit g v1 done 2", "run c", "commit g v2 done 1"})
 }
 
+func TestTheLargestReplyFitsIntoACommit(t *testing.T) {
+	l := newDoneLab(t)
+	l.scripts["a"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Reply(record.Reply{Status: 200, Body: make([]byte, record.MaxReply)})
+		return nil
+	}
+	w := l.worker(byKey)
+	same(t, "kinds", kinds(w.Process(t.Context(), keyed("a", "b"))), []record.Kind{record.Processed, record.Processed})
+	same(t, "version", w.group().Version, 2)
+}
+
 func kinds(outcomes []record.Outcome) []record.Kind {
 	out := make([]record.Kind, len(outcomes))
 	for i, o := range outcomes {

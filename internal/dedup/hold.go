@@ -88,7 +88,7 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 // it, the outcome has the attempt's reply, which is in the token.
 func (pl *plan) late(it *item, src *record.Source) record.Outcome {
 	if len(it.attempts) > 0 {
-		if t := pl.token(it); t.State == record.Done && it.tried(t.Owner) {
+		if t := pl.token(it); it.tried(t.Owner) {
 			return record.Outcome{Kind: record.Processed, Reply: t.Reply}
 		}
 	}

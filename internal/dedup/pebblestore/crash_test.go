@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -377,5 +378,41 @@ func TestACrashUndoesOnlyTheLastUnsyncedWrites(t *testing.T) {
 				lost = lost || !there
 			}
 		})
+	}
+}
+
+func TestACommitThatConflictsDoesNotHurtThoseWrittenWithOthers(t *testing.T) {
+	g := &gate{waiting: make(chan struct{}, 100)}
+	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
+	if err := s.Commit(t.Context(), first(0)); err != nil {
+		t.Fatal(err)
+	}
+	reopen := g.shut()
+	t.Cleanup(reopen)
+	results := make(chan error, groups)
+	commit := func(i int) { results <- s.Commit(t.Context(), first(i)) }
+	go commit(1)
+	<-g.waiting
+	for i := 2; i < groups; i++ {
+		go commit(i)
+	}
+	for begun := time.Now(); pebblestore.Gathered(s) < groups-2; runtime.Gosched() {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%d commits wait together", pebblestore.Gathered(s))
+		}
+	}
+	if err := s.Commit(t.Context(), first(0)); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	reopen()
+	for range groups - 1 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range groups {
+		if group, _ := load(t, s, groupKey(i), tokenKey(0)); group.Version != 1 {
+			t.Errorf("group %d has version %d", i, group.Version)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
+	"hash/maphash"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -25,10 +26,19 @@ func Readable(s *Store, key any) bool {
 	if _, ok := key.(record.GroupKey); ok {
 		latches = s.groups
 	}
-	latch := &latches.locks[latches.stripe(Key(key))]
-	if !latch.TryLock() {
-		return false
+	hash := maphash.Bytes(latches.seed, Key(key))
+	shard := &latches.shards[hash%shards]
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	return shard.used[hash] == nil
+}
+
+// Gathered returns how many synced writes wait to be written together.
+func Gathered(s *Store) int {
+	s.synced.mu.Lock()
+	defer s.synced.mu.Unlock()
+	if s.synced.open == nil {
+		return 0
 	}
-	latch.Unlock()
-	return true
+	return len(s.synced.open.batches)
 }

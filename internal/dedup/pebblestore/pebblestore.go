@@ -6,8 +6,8 @@
 // A conditional write reads the record, checks the condition and writes, under a latch of its key.
 // Pebble makes a write visible before its log is synced. A reader that saw such a write could
 // publish effects of a commit that a crash then undoes. So the latch is held until the sync is
-// done, and readers take it too. Writers of different keys do not wait for each other: they sync
-// together.
+// done, and readers take it too. The writes of different keys that come during a sync are combined
+// into one batch with one sync, see [joiner].
 //
 // Writes that may be lost (see record.Store, Durability) are not synced. They share the write-ahead
 // log with all others, so a crash loses such a write only together with all later ones.
@@ -48,6 +48,8 @@ type Store struct {
 	encode   *buffers
 	groups   *latches
 	tokens   *latches
+	heads    *heads
+	synced   joiner
 }
 
 var (
@@ -61,10 +63,12 @@ func New(db *pebble.DB, options Options) *Store {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Store{
+	s := &Store{
 		db: db, presence: options.Presence, now: options.Now,
-		encode: newBuffers(), groups: newLatches(), tokens: newLatches(),
+		encode: newBuffers(), groups: newLatches(), tokens: newLatches(), heads: newHeads(),
 	}
+	s.synced.apply = func(batch *pebble.Batch) error { return s.writeBatch(batch, pebble.Sync) }
+	return s
 }
 
 // Load implements record.Store. It holds the latches of all its keys together, because it reads one
@@ -106,13 +110,12 @@ func keysOf[K any](keys []K, encode func(K) []byte) [][]byte {
 
 // loadGroup reads a record and remembers its head, because a commit of the group usually follows.
 func (s *Store) loadGroup(r *reader, key record.GroupKey, dbKey []byte) (record.Group, error) {
-	latch := s.groups.of(dbKey)
-	latch.forget()
+	s.heads.forget(dbKey)
 	g, err := s.group(r, key, dbKey)
 	if err != nil {
 		return record.Group{}, err
 	}
-	latch.remember(dbKey, headOf(&g))
+	s.heads.remember(dbKey, headOf(&g))
 	return g, nil
 }
 
@@ -153,9 +156,8 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 		return err
 	}
 	key := groupKey(c.Next.Key)
-	latch := s.groups.lock(key)
-	defer latch.Unlock()
-	pending, err := s.condition(latch, key, c)
+	defer s.groups.lock(key).Unlock()
+	pending, err := s.condition(key, c)
 	if err != nil {
 		return err
 	}
@@ -165,18 +167,18 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	}
 	// A caller that reads a token as done acknowledges its message, so the commit must be durable.
 	defer s.lockTokens(c.Done)()
-	latch.forget()
+	s.heads.forget(key)
 	if err := s.apply(batch, pebble.Sync); err != nil {
 		return err
 	}
-	latch.remember(key, headOf(&c.Next))
+	s.heads.remember(key, headOf(&c.Next))
 	return nil
 }
 
 // condition checks a commit against the stored record, and returns the pending entries to write.
-func (s *Store) condition(latch *latch, key []byte, c *record.Commit) ([]record.Pending, error) {
+func (s *Store) condition(key []byte, c *record.Commit) ([]record.Pending, error) {
 	pending := c.Next.Pending
-	stored, known := latch.recall(key)
+	stored, known := s.heads.recall(key)
 	if !known || carries(c) {
 		g, err := s.groupNow(c.Next.Key, key)
 		if err != nil {
@@ -223,7 +225,16 @@ func (s *Store) CommitsDone() bool { return true }
 // apply writes a batch. All writes of the store go through it, because the filter of keys must know
 // each key before it can be read. If it fails, the batch is not closed, because the log may still
 // refer to it.
+//
+// Synced writes are combined, see [joiner].
 func (s *Store) apply(batch *pebble.Batch, sync *pebble.WriteOptions) error {
+	if sync.Sync {
+		return s.synced.write(batch)
+	}
+	return s.writeBatch(batch, sync)
+}
+
+func (s *Store) writeBatch(batch *pebble.Batch, sync *pebble.WriteOptions) error {
 	if err := s.presence.Commit(batch, sync); err != nil {
 		return err
 	}
@@ -243,8 +254,7 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 		return err
 	}
 	key := groupKey(c.Group)
-	latch := s.groups.lock(key)
-	defer latch.Unlock()
+	defer s.groups.lock(key).Unlock()
 	g, err := s.groupNow(c.Group, key)
 	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
 		return err
@@ -253,11 +263,11 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	if err := s.encode.put(batch, key, func(e *encoding.Encoder) { encodeGroup(e, &g) }); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	latch.forget()
+	s.heads.forget(key)
 	if err := s.apply(batch, pebble.NoSync); err != nil {
 		return err
 	}
-	latch.remember(key, headOf(&g))
+	s.heads.remember(key, headOf(&g))
 	return nil
 }
 
