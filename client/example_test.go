@@ -175,3 +175,29 @@ func ExampleClient_Run() {
 	// <nil>
 	// true
 }
+
+// SendBatch sends many messages in one request. Each has a result of its own.
+func ExampleClient_SendBatch() {
+	url, stop := exampleServer()
+	defer stop()
+	c, err := client.New(url, client.Options{MaxElapsed: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	results := c.SendBatch(context.Background(), []client.Message{
+		{Stream: "orders", Key: "order-1", Group: "customer-7", ContentType: "application/json", Body: []byte(`{"item":7}`)},
+		{Stream: "orders", Key: "order-2", Group: "customer-7", ContentType: "application/json", Body: []byte(`{"item":8}`)},
+		{Stream: "orders", Key: "order-1", Group: "customer-7", ContentType: "application/json", Body: []byte(`{"item":9}`)},
+	})
+	for _, r := range results {
+		if r.Err != nil {
+			fmt.Println("key reuse:", errors.Is(r.Err, client.KeyReuse))
+			continue
+		}
+		fmt.Println(r.Receipt.Status, r.Receipt.ID)
+	}
+	// Output:
+	// accepted order-1
+	// accepted order-2
+	// key reuse: true
+}

@@ -129,20 +129,35 @@ func readProblem(a answer) (p *Problem, ok bool) {
 	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); media != "application/problem+json" || a.status < http.StatusBadRequest {
 		return nil, false
 	}
-	var doc struct {
-		Type     string `json:"type"`
-		Title    string `json:"title"`
-		Detail   string `json:"detail"`
-		Instance string `json:"instance"`
-	}
+	var doc problemDocument
 	_ = json.Unmarshal(a.body, &doc) // a body that is not JSON has no type
-	_, name, _ := strings.Cut(doc.Type, "#")
-	if !strings.HasPrefix(doc.Type, typeBase) || name == "" {
+	if doc.name() == "" {
 		return nil, false
 	}
-	return &Problem{
-		Type: ProblemType(name), Title: doc.Title, Status: a.status, Detail: doc.Detail, Instance: doc.Instance, RetryAfter: a.retryAfter(),
-	}, true
+	p = doc.problem(a.status)
+	p.RetryAfter = a.retryAfter()
+	return p, true
+}
+
+// problemDocument is a problem as JSON.
+type problemDocument struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Detail   string `json:"detail"`
+	Instance string `json:"instance"`
+}
+
+// name returns the name of the type, or "" if it is not that of a once server.
+func (d *problemDocument) name() ProblemType {
+	_, name, _ := strings.Cut(d.Type, "#")
+	if !strings.HasPrefix(d.Type, typeBase) {
+		return ""
+	}
+	return ProblemType(name)
+}
+
+func (d *problemDocument) problem(status int) *Problem {
+	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance}
 }
 
 // problemOf returns a problem for any response that is not a success.

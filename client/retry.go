@@ -28,6 +28,8 @@ type request struct {
 	url    string
 	header http.Header
 	body   []byte
+	// content, if set, returns the body of the next try
+	content func() []byte
 	// how long the server was asked to wait, in addition to the timeout of a try
 	wait time.Duration
 }
@@ -71,6 +73,9 @@ func (a answer) retryAfter() time.Duration {
 func (c *Client) try(ctx context.Context, r request) (answer, error) {
 	var copies atomic.Int64
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { copies.Add(1) }})
+	if r.content != nil {
+		r.body = r.content()
+	}
 	req, err := http.NewRequestWithContext(ctx, r.method, r.url, bytes.NewReader(r.body))
 	if err != nil {
 		return answer{}, fmt.Errorf("make request: %w", err)

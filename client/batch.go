@@ -1,0 +1,261 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Limits of one request of [Client.SendBatch]. The server takes 4 MB; on AWS an event has at most
+// 6 MB, in which quotes take two bytes.
+const (
+	maxBatch      = 1000
+	maxBatchBytes = 5 << 19
+)
+
+// Result is the outcome of one message of a batch: what [Client.Send] would return for it.
+type Result struct {
+	// Receipt is that of an acknowledged message. Its Location is empty.
+	Receipt Receipt
+	Err     error
+}
+
+// SendBatch sends messages, many in one request, until each is acknowledged or refused, and returns
+// a result for each, in their order. Messages of one group are processed in the order of the slice.
+//
+// Only messages without an answer are sent again, under their keys, after the wait that the server
+// asks for. The errors are those of [Client.Send], one for each message; a message that is refused
+// keeps no other back. A request has at most 1,000 messages and 2.5 MB, and [Options.MaxElapsed]
+// limits each with its tries. If it ends, or the context, the messages that are still open get an
+// [*UnacknowledgedError], and so do those of later requests, which are not sent.
+//
+// Wait has no effect: a batch returns no replies. A server of an older version, which has no
+// batches, gets the messages one by one.
+func (c *Client) SendBatch(ctx context.Context, messages []Message) []Result {
+	results := make([]Result, len(messages))
+	parts := map[string]*batch{} // by stream
+	for i := range messages {
+		b := parts[messages[i].Stream]
+		if b == nil {
+			b = &batch{client: c, stream: messages[i].Stream, results: results}
+		}
+		if err := b.add(i, messages[i]); err != nil {
+			results[i].Err = err
+			continue
+		}
+		parts[b.stream] = b
+	}
+	for _, b := range parts {
+		b.sendParts(ctx, b.split())
+	}
+	return results
+}
+
+// A batch is a part of the messages of a call, all of one stream.
+type batch struct {
+	client  *Client
+	stream  string
+	open    []outgoing // without an answer yet
+	results []Result   // of the whole call
+	tries   int
+}
+
+// An outgoing message is one of a batch.
+type outgoing struct {
+	place   int // in the call
+	message Message
+	line    []byte
+}
+
+// add checks a message and adds it.
+func (b *batch) add(place int, m Message) error {
+	m.Wait = 0
+	if m.Key == "" && m.Source == "" {
+		key, err := b.client.options.NewKey()
+		if err != nil {
+			return err
+		}
+		m.Key = key
+	}
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	line, err := m.line()
+	if err != nil {
+		return err
+	}
+	b.open = append(b.open, outgoing{place, m, line})
+	return nil
+}
+
+// split returns parts that fit into one request each.
+func (b *batch) split() (parts []*batch) {
+	size := 0
+	for _, o := range b.open {
+		if last := len(parts) - 1; last < 0 || len(parts[last].open) == maxBatch || size+len(o.line) > maxBatchBytes {
+			parts, size = append(parts, b.part(nil)), 0
+		}
+		last := parts[len(parts)-1]
+		last.open, size = append(last.open, o), size+len(o.line)
+	}
+	return parts
+}
+
+func (b *batch) part(open []outgoing) *batch {
+	return &batch{client: b.client, stream: b.stream, results: b.results, open: open, tries: b.tries}
+}
+
+// sendParts sends one part after the other. After a message whose fate is unknown nothing more is
+// sent, because it could overtake the message.
+func (b *batch) sendParts(ctx context.Context, parts []*batch) (stopped error) {
+	for _, part := range parts {
+		if stopped != nil {
+			part.fail(stopped)
+			continue
+		}
+		stopped = part.send(ctx)
+	}
+	return stopped
+}
+
+// send sends the messages in one request, again and again, until none is open. It returns the error
+// after which nothing more may be sent, or would be refused too.
+func (b *batch) send(ctx context.Context) (stopped error) {
+	c := b.client
+	r := request{
+		method: http.MethodPost, url: c.at("streams", b.stream, "batch"), header: http.Header{"Content-Type": {typeLines}},
+		content: func() []byte { b.tries++; return b.content() },
+	}
+	_, err := call(ctx, c, r, func(a answer) (struct{}, *Problem) { return struct{}{}, b.read(a) })
+	p, refused := errors.AsType[*Problem](err)
+	switch {
+	case err == nil:
+		return nil
+	case refused && p.Status == http.StatusRequestEntityTooLarge && len(b.open) > 1:
+		half := len(b.open) / 2 // too large for the server, or for a proxy
+		return b.sendParts(ctx, []*batch{b.part(b.open[:half]), b.part(b.open[half:])})
+	case refused && (p.Type == UnknownRoute || p.Type == MethodNotAllowed):
+		return b.sendEach(ctx)
+	}
+	b.fail(err)
+	if !refused || p.Type == "" || p.Status == http.StatusForbidden || p.Status == http.StatusNotFound {
+		return err
+	}
+	return nil
+}
+
+// sendEach sends the messages one by one.
+func (b *batch) sendEach(ctx context.Context) error {
+	for i, o := range b.open {
+		receipt, err := b.client.Send(ctx, o.message)
+		b.results[o.place] = Result{receipt, err}
+		if p, refused := errors.AsType[*Problem](err); err != nil && (!refused || p.Type == "") {
+			b.part(b.open[i+1:]).fail(err)
+			return err
+		}
+	}
+	return nil
+}
+
+// fail gives the open messages an error of their own.
+func (b *batch) fail(err error) {
+	for _, o := range b.open {
+		own := copied(err)
+		if open, ok := errors.AsType[*UnacknowledgedError](own); ok {
+			open.Unsent = b.tries == 0 || open.Unsent
+		}
+		b.results[o.place].Err = fmt.Errorf("send message: %w", keyed(own, o.message.Key))
+	}
+}
+
+// copied returns an error whose key can be set for one message.
+func copied(err error) error {
+	if open, ok := errors.AsType[*UnacknowledgedError](err); ok {
+		own := *open
+		return &own
+	}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		own := *p
+		return &own
+	}
+	return err
+}
+
+func (b *batch) content() []byte {
+	var body bytes.Buffer
+	for _, o := range b.open {
+		body.Write(o.line)
+	}
+	return body.Bytes()
+}
+
+const typeLines = "application/x-ndjson"
+
+// lineResult is one line of an answer.
+type lineResult struct {
+	Status   int          `json:"status"`
+	ID       string       `json:"id"`
+	Replayed bool         `json:"replayed"`
+	Problem  *lineProblem `json:"problem"`
+}
+
+type lineProblem struct {
+	problemDocument
+	RetryAfter int `json:"retry_after"`
+}
+
+// read settles the messages that have an answer. If some are still open, it returns the problem of
+// the first of them, with the longest wait.
+func (b *batch) read(a answer) *Problem {
+	lines, ok := b.lines(a)
+	if !ok {
+		return problemOf(a)
+	}
+	var first *Problem
+	var open []outgoing
+	for i, o := range b.open {
+		l, to := lines[i], &b.results[o.place]
+		if l.Problem == nil {
+			to.Receipt = Receipt{ID: l.ID, Stream: b.stream, Group: o.message.group(), Status: "accepted", Replayed: l.Replayed}
+			continue
+		}
+		p := l.Problem.problem(l.Status)
+		p.RetryAfter = time.Duration(l.Problem.RetryAfter) * time.Second
+		if !p.again() {
+			p.Key, p.Ambiguous = o.message.Key, b.tries > 1 || a.repeated
+			to.Err = fmt.Errorf("send message: %w", p)
+			continue
+		}
+		open = append(open, o)
+		if first == nil {
+			first = p
+		}
+		first.RetryAfter = max(first.RetryAfter, p.RetryAfter)
+	}
+	b.open = open
+	return first
+}
+
+// lines parses an answer; ok is false if it is not that of a once server to these messages.
+func (b *batch) lines(a answer) (list []lineResult, ok bool) {
+	if a.status != http.StatusOK || a.header.Get("Content-Type") != typeLines {
+		return nil, false
+	}
+	for text := range bytes.Lines(a.body) {
+		var l lineResult
+		if json.Unmarshal(text, &l) != nil || len(list) == len(b.open) {
+			return nil, false
+		}
+		accepted := l.Status == http.StatusAccepted && l.ID == b.open[len(list)].message.identity() && l.Problem == nil
+		refused := l.Status >= http.StatusBadRequest && l.Problem != nil && l.Problem.name() != ""
+		if !accepted && !refused {
+			return nil, false
+		}
+		list = append(list, l)
+	}
+	return list, len(list) == len(b.open)
+}
