@@ -57,7 +57,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	p.view, p.done = pl.next, append(p.done, pl.done...)
 	p.trigger = true
 	for _, entry := range pl.next.Pending[len(pl.next.Pending)-pl.added:] {
-		if len(entry.Effects) == 0 {
+		if len(entry.Effects) == 0 && !entry.Kept() {
 			p.mark(entry, pl.now)
 		}
 	}

@@ -47,6 +47,11 @@ type Config struct {
 	// the longest delay in SQS. If a single delivery may take longer than half of that, the sweep
 	// publishes effects that are committed after the trigger.
 	LateDelay time.Duration
+	// KeepDone lets the record of a group take the place of the done token of a message that is a
+	// group of its own, on the streams that qualify: see [record.Streams.KeepDone]. It is for stores
+	// that are paid by the write, and has no effect on one that commits done tokens. Every engine
+	// understands such records, whether or not it writes them.
+	KeepDone bool
 	// Log defaults to discarding.
 	Log *slog.Logger
 	// LogKeys writes the keys of messages to the log, beside their hashes.
@@ -76,6 +81,9 @@ func New(cfg Config) (*Engine, error) {
 	streams, err := record.NewStreams(cfg.Streams)
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
+	}
+	if cfg.KeepDone && !record.CommitsDone(cfg.Store) {
+		streams.KeepDone()
 	}
 	publisher := outbox.New(outbox.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,

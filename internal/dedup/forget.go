@@ -44,6 +44,12 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	if !it.open() {
 		return it.fate.Err
 	}
+	if entry, ok := it.Entry(&p.view, e.cfg.Now()); ok && entry.Kept() { // of a message with the same id
+		if err := e.publisher.Release(ctx, p.key); err != nil {
+			return err
+		}
+		return errReload
+	}
 	old := p.tokens[it.Token()]
 	switch {
 	case old.State == record.Absent:
@@ -52,7 +58,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		return nil
 	}
 	// The request has run: finish it first, or its publisher would overwrite the tombstone.
-	if _, ok := it.Entry(&p.view); ok {
+	if _, ok := it.Entry(&p.view, e.cfg.Now()); ok {
 		if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
 			return fmt.Errorf("%w: %w", errUnpublished, err)
 		}
@@ -75,7 +81,7 @@ func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 			continue
 		}
 		// The request ran before the delete began: treat it as if there were no delete.
-		if _, pending := it.Entry(&p.view); pending {
+		if _, pending := it.Entry(&p.view, e.cfg.Now()); pending {
 			continue
 		}
 		if err := e.writeTombstone(ctx, p, it); err != nil {

@@ -56,7 +56,7 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	pl.part.trigger, pl.part.numbered = true, true
 	key := it.SourceKey()
 	src, known := pl.next.Sources[key]
-	entry, pending := it.Entry(&pl.next)
+	entry, pending := it.Entry(&pl.next, pl.now)
 	switch {
 	case pl.failed:
 		pl.decide(it, record.Outcome{Err: record.ErrBlocked})

@@ -44,6 +44,9 @@ type part struct {
 	tokens map[record.TokenKey]record.Token
 	// done are the tokens that commits of this worker have marked since tokens was read.
 	done []record.Token
+	// named are the done tokens of messages that are committed in the groups that their ids name.
+	// The items of other parts with these ids are used for another content.
+	named map[record.TokenKey]record.Token
 	// marks are the tokens to mark done before any delivery is acknowledged.
 	marks []record.Token
 	// trigger says that the pending effects in the view are to be published.

@@ -99,7 +99,7 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		pl.decide(it, record.Outcome{Err: record.ErrBlocked})
 		return nil
 	}
-	if entry, ok := it.Entry(&pl.next); ok {
+	if entry, ok := it.Entry(&pl.next, pl.now); ok {
 		pl.committed(it, entry)
 		return nil
 	}
@@ -136,7 +136,7 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 	pl.decide(it, fate)
 	pl.part.trigger = true
 	// An entry of this plan is not committed yet; commit marks its token.
-	if len(entry.Effects) == 0 && entry.Number <= pl.loaded.Last && pl.part.tokens[it.Token()].State != record.Done {
+	if len(entry.Effects) == 0 && !entry.Kept() && entry.Number <= pl.loaded.Last && pl.part.tokens[it.Token()].State != record.Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
@@ -221,15 +221,22 @@ func (pl *plan) token(it *item) record.Token {
 			}
 		}
 	}
-	return pl.part.tokens[it.Token()]
+	token := pl.part.tokens[it.Token()]
+	if other, ok := pl.part.named[it.Token()]; ok && token.State != record.Done {
+		return other
+	}
+	return admission.Current(pl.part.stream, &it.Arrival, token, &pl.next, pl.now)
 }
 
 // take adds the results of an attempt to the record to be written.
 func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 	pl.changed = true
 	pl.next.State, entry.Number = a.State, pl.next.Last+1
-	if len(entry.Effects) > 0 {
+	switch {
+	case len(entry.Effects) > 0:
 		entry.Committed = pl.now.Truncate(time.Second).UTC()
+	case pl.part.stream.Keeps(pl.next.Key, &entry):
+		entry = entry.Keep(pl.now)
 	}
 	for i := range entry.Effects {
 		pl.next.Chain(&entry.Effects[i], pl.cfg.Sequenced)
@@ -244,18 +251,20 @@ func (pl *plan) take(a *record.Attempt, entry record.Pending) {
 // known to be done. Only the last plan of a round does this. An earlier plan may be repeated
 // without reloading tokens; until then the entry is the only proof that its message is committed.
 func (pl *plan) dropLeftovers(ctx context.Context) error {
-	left := pl.loaded.Leftovers()
+	left := pl.loaded.Settled()
 	if len(left) == 0 || pl.more {
 		return nil
 	}
-	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
+	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done || pl.repeats(&p) })
 	if len(left) > 0 {
 		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
 		// The entry proves that its message is committed: write its token again, and keep the entry
 		// until the token can be read.
 		if errors.Is(err, record.ErrCorrupt) {
 			for _, entry := range left {
-				pl.part.mark(entry, pl.now)
+				if !entry.Forgotten(pl.now) {
+					pl.part.mark(entry, pl.now)
+				}
 			}
 			return nil
 		}
@@ -267,4 +276,10 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 		return len(p.Effects) == 0 && p.Number <= pl.loaded.Last
 	})
 	return nil
+}
+
+// repeats reports whether a forgotten entry is replaced by one of this plan: its id was used again.
+func (pl *plan) repeats(p *record.Pending) bool {
+	added := pl.next.Pending[len(pl.next.Pending)-pl.added:]
+	return p.Forgotten(pl.now) && slices.ContainsFunc(added, func(entry record.Pending) bool { return entry.Token == p.Token })
 }

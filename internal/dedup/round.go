@@ -69,6 +69,13 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	for i, p := range parts {
 		keys[i] = p.key
 	}
+	for _, p := range parts {
+		for _, it := range p.items {
+			if key, ok := it.named(p); ok && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
 	tokens := openTokens(parts)
 	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
 	if errors.Is(err, record.ErrCorrupt) && len(parts) == 1 {
@@ -92,11 +99,37 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 			byKey[t.Key] = t
 		}
 	}
+	named := e.namedTokens(parts, groups)
 	for i, p := range parts {
-		p.view, p.tokens, p.done = groups[i], byKey, nil
+		p.view, p.tokens, p.done, p.named = groups[i], byKey, nil, named
 		e.resolveDoubts(ctx, p)
 	}
 	return nil
+}
+
+// named returns the group that is named by the item's id, if the item is in another group and still
+// open.
+func (it *item) named(p *part) (record.GroupKey, bool) {
+	key, ok := it.Named(p.stream)
+	return key, ok && key != p.key && it.open()
+}
+
+// namedTokens returns the done tokens of items that are committed in the groups that their ids name.
+func (e *Engine) namedTokens(parts []*part, groups []record.Group) map[record.TokenKey]record.Token {
+	tokens := map[record.TokenKey]record.Token{}
+	for _, p := range parts {
+		for _, it := range p.items {
+			key, ok := it.named(p)
+			if !ok {
+				continue
+			}
+			i := slices.IndexFunc(groups, func(g record.Group) bool { return g.Key == key })
+			if entry, ok := it.Entry(&groups[i], e.cfg.Now()); ok {
+				tokens[entry.Token] = entry.DoneToken(key, e.cfg.Now())
+			}
+		}
+	}
+	return tokens
 }
 
 // loadApart reads a group, and then the tokens of its messages one by one. If a token can't be
@@ -106,16 +139,35 @@ func (e *Engine) loadApart(ctx context.Context, p *part, tokens []record.TokenKe
 	if groups, _, err = e.cfg.Store.Load(ctx, []record.GroupKey{p.key}, nil); err != nil {
 		return nil, nil, err
 	}
+	groups = append(groups, e.loadNamed(ctx, p)...)
 	for _, key := range tokens {
 		_, one, err := e.cfg.Store.Load(ctx, nil, []record.TokenKey{key})
 		found = append(found, one...)
 		for _, it := range p.items {
-			if _, pending := it.Entry(&groups[0]); err != nil && it.open() && !pending && it.Token() == key {
+			if _, pending := it.Entry(&groups[0], e.cfg.Now()); err != nil && it.open() && !pending && it.Token() == key {
 				it.settle(record.Outcome{Err: fmt.Errorf("load token: %w", err)})
 			}
 		}
 	}
 	return groups, found, nil
+}
+
+// loadNamed reads the groups that are named by the ids of items, one by one. If one can't be read,
+// its item is retried.
+func (e *Engine) loadNamed(ctx context.Context, p *part) (groups []record.Group) {
+	for _, it := range p.items {
+		key, ok := it.named(p)
+		if !ok {
+			continue
+		}
+		found, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
+		if err != nil {
+			it.settle(record.Outcome{Err: fmt.Errorf("load group of the id: %w", err)})
+			continue
+		}
+		groups = append(groups, found...)
+	}
+	return groups
 }
 
 // openTokens returns the tokens of the undecided messages, each once.
@@ -215,7 +267,11 @@ func (e *Engine) fence(ctx context.Context, p *part) error {
 
 // publishFirst makes room in a full group record, and loads it again.
 func (e *Engine) publishFirst(ctx context.Context, p *part) error {
-	if err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]; err != nil {
+	err := e.publisher.Publish(ctx, []record.GroupKey{p.key})[0]
+	if err == nil && len(p.view.Settled()) > len(p.view.Leftovers()) {
+		err = e.publisher.Release(ctx, p.key)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", record.ErrFull, err)
 	}
 	return e.load(ctx, []*part{p})

@@ -51,7 +51,7 @@ func TestAnIssuedTokenIsKeptForItsMessage(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(byToken)
 	w.issue(keyed("a")...)
-	l.pass(admission.IssuedRetention - 1)
+	l.pass(record.IssuedRetention - 1)
 	same(t, "fates", w.process(keyed("a")...), []string{"processed"})
 }
 

@@ -154,7 +154,7 @@ func (s storePort) Commit(_ context.Context, c record.Commit) error {
 func (s storePort) CommitsDone() bool { return s.w.scenario.CommitsDone }
 
 func (s storePort) Clear(_ context.Context, c record.Clear) error {
-	p := call{op: "clear", touches: touchStore, text: "clear " + c.Group.Group + " " + keyOf(c.Numbers, c.Sent)}
+	p := call{op: "clear", touches: touchStore, text: "clear " + c.Group.Group + " " + keyOf(c.Numbers, c.Sent) + showKept(c.Done)}
 	p.apply = s.write(func(m *memstore.Store) error { return m.Clear(context.Background(), c) })
 	return s.ask(p, c).err
 }

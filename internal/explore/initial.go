@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -21,7 +20,7 @@ func (w *world) initial() (view, error) {
 		}
 		token := record.Token{
 			Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: stream, Group: a.GroupName(), Owner: fmt.Sprintf("desk-%d", i),
-			Expires: start().Add(admission.IssuedRetention),
+			Expires: start().Add(record.IssuedRetention),
 		}
 		if _, err := store.SwapToken(context.Background(), record.Token{Key: token.Key}, token); err != nil {
 			return view{}, err
@@ -38,9 +37,10 @@ func (w *world) initial() (view, error) {
 	return v, nil
 }
 
-// leave commits the messages that were left by an older program, and returns what it applied.
+// leave commits the messages that were processed before the start, and returns what was applied. Of
+// those that are done, only the token or the kept entry is left.
 func (w *world) leave(store *memstore.Store) (applied []string, err error) {
-	for i, name := range w.scenario.Left {
+	for i, name := range slices.Concat(w.scenario.Left, w.scenario.Kept, w.scenario.Done) {
 		a, err := w.arrival(name)
 		if err != nil {
 			return nil, err
@@ -55,8 +55,18 @@ func (w *world) leave(store *memstore.Store) (applied []string, err error) {
 			attempt.Reply(record.Reply{Status: 200, Body: []byte(mark)})
 		}
 		entry := a.NewEntry(attempt, nil, record.Stream{Retention: w.remembered()})
+		applied = append(applied, mark)
+		if slices.Contains(w.scenario.Done, name) {
+			if err := store.MarkDone(context.Background(), []record.Token{entry.DoneToken(a.GroupKey(), start())}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if slices.Contains(w.scenario.Kept, name) {
+			entry = entry.Keep(start())
+		}
 		next := groups[0].Clone()
-		next.Succeed(&groups[0], start(), record.DefaultRetention)
+		next.Succeed(&groups[0], start(), record.DefaultGroupRetention)
 		next.Last++
 		entry.Number = next.Last
 		next.Pending = append(next.Pending, entry)
@@ -64,7 +74,6 @@ func (w *world) leave(store *memstore.Store) (applied []string, err error) {
 		if err := store.Commit(context.Background(), record.Commit{Loaded: groups[0], Next: next}); err != nil {
 			return nil, err
 		}
-		applied = append(applied, mark)
 	}
 	return applied, nil
 }

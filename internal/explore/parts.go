@@ -112,6 +112,11 @@ func (p *storePart) sound() error {
 		if !g.Expires.IsZero() && (g.HasEffects() || g.HasHeld()) {
 			return fmt.Errorf("it may be forgotten while something is pending or held: group %s", showGroup(g))
 		}
+		for _, p := range g.Pending {
+			if !g.Expires.IsZero() && g.Expires.Before(p.DoneUntil) {
+				return fmt.Errorf("it may be forgotten before its entries: group %s", showGroup(g))
+			}
+		}
 	}
 	return nil
 }

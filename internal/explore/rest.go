@@ -227,11 +227,11 @@ func (w *world) marked(s *state) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(s.store.contents.Tokens, func(t record.Token) bool { return t.Key == a.Token() && t.State == record.Done })
-		if i < 0 {
-			return fmt.Errorf("its token does not say that it is done: %s", line)
+		t, ok := doneToken(s, a)
+		if !ok {
+			return fmt.Errorf("neither its token nor its group says that it is done: %s", line)
 		}
-		switch t := s.store.contents.Tokens[i]; {
+		switch {
 		case t.Reason == record.ReasonDeleted:
 		// the fingerprint of a request contains its route
 		case t.Fingerprint != a.Fingerprint() && !t.OfRequest():
@@ -243,6 +243,23 @@ func (w *world) marked(s *state) error {
 		}
 	}
 	return nil
+}
+
+// doneToken returns the done token of a message, or that of the kept entry that takes its place.
+func doneToken(s *state, a *admission.Arrival) (record.Token, bool) {
+	for _, t := range s.store.contents.Tokens {
+		if t.Key == a.Token() && t.State == record.Done {
+			return t, true
+		}
+	}
+	for _, g := range s.store.contents.Groups {
+		for _, p := range g.Pending {
+			if p.Kept() && p.Token == a.Token() {
+				return p.DoneToken(g.Key, s.now), true
+			}
+		}
+	}
+	return record.Token{}, false
 }
 
 // remembered returns the minimum time for which a message is known to be done.
@@ -282,7 +299,7 @@ func (w *world) swept(s *state) error {
 		return err
 	}
 	for _, g := range s.store.contents.Groups {
-		if len(g.Pending) > 0 {
+		if !g.Idle() {
 			return fmt.Errorf("left over after a sweep: group %s", showGroup(g))
 		}
 		if g.Expires.IsZero() {

@@ -30,8 +30,11 @@ type Scenario struct {
 	Requests map[string]Request `yaml:"requests"`
 	// Issued names the messages whose tokens are issued at the start.
 	Issued []string `yaml:"issued"`
-	// Left names messages that an older program committed: their entries, without effects, are in
-	// the record, and their tokens are not marked.
+	// Done names the messages that were done before the start, as their tokens say, and Kept those
+	// of which the records of their groups say so. Left names messages that an older program
+	// committed: their entries, without effects, are in the record, and their tokens are not marked.
+	Done []string `yaml:"done"`
+	Kept []string `yaml:"kept"`
 	Left []string `yaml:"left"`
 	// Arrive names the messages on the ingress queue at the start. A message that is named twice is
 	// delivered twice, at any time.
@@ -88,7 +91,12 @@ type Scenario struct {
 type Stream struct {
 	Admission record.Admission `yaml:"admission"`
 	Stateless bool             `yaml:"stateless"`
-	Effects   int              `yaml:"effects"`
+	// Keep says that the group record takes the place of the done token of a message that is a
+	// group of its own. Then a message without a group is one.
+	Keep bool `yaml:"keep"`
+	// Mixed says that every second worker does not do so, as if it were configured otherwise.
+	Mixed   bool `yaml:"mixed"`
+	Effects int  `yaml:"effects"`
 	// Fails says that the handler may fail, as a call that changes nothing.
 	Fails          bool             `yaml:"fails"`
 	Reply          bool             `yaml:"reply"`
@@ -214,7 +222,7 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 
 func (s *Scenario) check() error {
 	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
-	for _, list := range [][]string{s.Issued, s.Left, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
+	for _, list := range [][]string{s.Issued, s.Done, s.Kept, s.Left, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
 		for _, name := range list {
 			if _, ok := s.Messages[name]; !ok {
 				return fmt.Errorf("no such message: %s", name)
@@ -254,7 +262,7 @@ func (s *Scenario) message(name string) record.Message {
 	if out.ID == "" && out.Source == "" {
 		out.ID = name
 	}
-	if out.Group == "" && !s.Stream.Stateless {
+	if out.Group == "" && !s.Stream.Stateless && !s.Stream.Keep {
 		out.Group = "g"
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -66,7 +67,11 @@ func showGroup(g record.Group) string {
 		out = append(out, "applied "+strings.Join(state, ", "))
 	}
 	for _, p := range g.Pending {
-		out = append(out, fmt.Sprintf("pending %d of %s", p.Number, p.Attempt))
+		word := "pending"
+		if p.Kept() {
+			word = "done"
+		}
+		out = append(out, fmt.Sprintf("%s %d of %s", word, p.Number, p.Attempt))
 	}
 	for name, s := range g.Sources {
 		var text strings.Builder
@@ -78,6 +83,15 @@ func showGroup(g record.Group) string {
 	}
 	slices.Sort(out[1:])
 	return strings.Join(out, ", ")
+}
+
+// showKept names the entries that a clear replaces by their kept form.
+func showKept(done []record.Pending) string {
+	var text strings.Builder
+	for _, p := range done {
+		_, _ = fmt.Fprintf(&text, ", keeps %d until %s", p.Number, p.DoneUntil.Format(time.DateTime))
+	}
+	return text.String()
 }
 
 func (w *world) showCommit(c record.Commit) string {

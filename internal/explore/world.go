@@ -124,12 +124,18 @@ func (w *world) engine(a *host) *dedup.Engine {
 	}
 	e, err := dedup.New(dedup.Config{
 		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
-		Pause: queuesPort{a}.Pause,
+		Pause: queuesPort{a}.Pause, KeepDone: w.keeps(a),
 	})
 	if err != nil {
 		panic(fmt.Sprintf("explore: %v", err)) // the scenario was validated
 	}
 	return e
+}
+
+// keeps reports whether a worker's engine keeps done entries. If the scenario is mixed, only workers
+// with an odd number do.
+func (w *world) keeps(a *host) bool {
+	return w.scenario.Stream.Keep && !(w.scenario.Stream.Mixed && strings.HasSuffix(a.name, "#2"))
 }
 
 // sender returns a destination. With a retry policy, each worker counts its own tries, and one is

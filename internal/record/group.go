@@ -31,6 +31,7 @@ type Group struct {
 	// committed last. A publisher may not have that configuration.
 	Retention time.Duration
 	// Expires is when the record may be deleted; zero while effects are pending or messages held.
+	// It is not before any DoneUntil of Pending.
 	Expires time.Time
 }
 
@@ -104,15 +105,36 @@ func (g *Group) Ready(m *Message) bool {
 	return true
 }
 
-// Leftovers returns the entries without effects. The publisher skips them.
-func (g *Group) Leftovers() []Pending {
+// Settled returns the entries without effects. The publisher skips them.
+func (g *Group) Settled() []Pending {
 	return slices.DeleteFunc(slices.Clone(g.Pending), func(p Pending) bool { return len(p.Effects) > 0 })
+}
+
+// Leftovers returns the entries without effects whose tokens may not be marked done. Kept entries
+// need no token, so they are not among them.
+func (g *Group) Leftovers() []Pending {
+	return slices.DeleteFunc(g.Settled(), func(p Pending) bool { return p.Kept() })
+}
+
+// Idle reports whether the record has nothing pending but kept entries, and nothing held.
+func (g *Group) Idle() bool {
+	return !g.HasHeld() && !slices.ContainsFunc(g.Pending, func(p Pending) bool { return !p.Kept() })
 }
 
 // MissingExpiry reports whether an idle record has no expiry. This happens when a commit and a
 // Clear race: the commit still saw the entry, so neither of them set Expires.
-func (g *Group) MissingExpiry() bool {
-	return g.Version > 0 && len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero()
+func (g *Group) MissingExpiry() bool { return g.Version > 0 && g.Idle() && g.Expires.IsZero() }
+
+// ExpiryAt returns the expiry of the record if it becomes idle now: after the retention, and not
+// before a kept entry is forgotten.
+func (g *Group) ExpiryAt(now time.Time, retention time.Duration) time.Time {
+	expires := now.Add(retention)
+	for i := range g.Pending {
+		if until := g.Pending[i].DoneUntil; until.After(expires) {
+			expires = until
+		}
+	}
+	return expires
 }
 
 // Blobs returns the staged objects of the pending effects.

@@ -76,7 +76,7 @@ func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 	g.stamp(now)
 	g.Retention, g.Expires = retention, time.Time{}
 	if !g.HasEffects() && !g.HasHeld() {
-		g.Expires = now.Add(retention)
+		g.Expires = g.ExpiryAt(now, retention)
 	}
 }
 

@@ -29,6 +29,25 @@ type Pending struct {
 	// Committed is the time of the commit, in whole seconds, of an entry with effects. Their
 	// retries end by it.
 	Committed time.Time
+	// DoneUntil is set if the entry takes the place of a done token: the message is done, and the
+	// entry counts until then. Such an entry has no effects. In whole seconds; zero in all other
+	// entries. See [Pending.Keep].
+	DoneUntil time.Time
+}
+
+// Kept reports whether the entry takes the place of a done token.
+func (p *Pending) Kept() bool { return !p.DoneUntil.IsZero() }
+
+// Forgotten reports whether the entry takes the place of a done token that has expired. At this
+// very moment it is forgotten, as in the store.
+func (p *Pending) Forgotten(now time.Time) bool { return p.Kept() && !p.DoneUntil.After(now) }
+
+// Keep returns the form of the entry that takes the place of a done token of a message that is done
+// now. It is not to be stored before all effects are sent.
+func (p Pending) Keep(now time.Time) Pending {
+	p.Effects, p.Sent, p.Committed = nil, nil, time.Time{}
+	p.DoneUntil = now.Add(p.Retention + time.Second - time.Nanosecond).Truncate(time.Second).UTC()
+	return p
 }
 
 // Sent names one effect of a pending entry and one destination of it.
@@ -96,11 +115,16 @@ func (p *Pending) Unsent(now []Sent) bool {
 	return false
 }
 
-// DoneToken returns the token of the committed message, as marked done at now.
+// DoneToken returns the token of the committed message, as marked done at now. The token of a kept
+// entry expires when the entry would.
 func (p *Pending) DoneToken(key GroupKey, now time.Time) Token {
+	expires := now.Add(p.Retention)
+	if p.Kept() {
+		expires = p.DoneUntil
+	}
 	return Token{
 		Key: p.Token, State: Done, Fingerprint: p.Fingerprint, Stream: key.Stream, Group: key.Group, Owner: p.Attempt,
-		Reply: p.Reply, Expires: now.Add(p.Retention),
+		Reply: p.Reply, Expires: expires,
 	}
 }
 

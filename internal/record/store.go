@@ -48,10 +48,12 @@ type Store interface {
 	// too large only together with entries that were loaded.
 	Commit(ctx context.Context, c Commit) error
 
-	// Clear removes pending entries by number from the group record of that incarnation, and marks
-	// effects of other entries as sent. Missing numbers are ignored, and so is a missing record. It
-	// changes neither the version nor other entries. If it leaves nothing pending and nothing held,
-	// it sets the record's Expires to c.Expires, unless Expires is set already.
+	// Clear removes pending entries by number from the group record of that incarnation, replaces
+	// others by their kept form, and marks effects of other entries as sent. Missing numbers are
+	// ignored, and so is a missing record; an entry that is kept already stays as it is. Clear
+	// changes neither the version nor other entries. If it leaves the record idle (see
+	// [Group.Idle]), it sets the record's Expires to c.Expires, unless Expires is set already. No
+	// number may be in two of the lists.
 	Clear(ctx context.Context, c Clear) error
 
 	// Held returns up to limit held messages of one source and epoch, in order, starting at a
@@ -126,6 +128,9 @@ type Clear struct {
 	Group       GroupKey
 	Incarnation uint64
 	Numbers     []uint64
+	// Done holds the kept form of entries whose effects are sent, see [Pending.Keep]. It replaces
+	// the entries of the same numbers.
+	Done []Pending
 	// Sent marks effects as sent, by the number of their entry, which stays pending.
 	Sent    map[uint64][]Sent
 	Expires time.Time

@@ -45,7 +45,24 @@ type Stream struct {
 	Limits Limits
 	// Events lists the destinations that receive a message about skipped numbers.
 	Events []string
+	// KeepDone is set by [Streams.KeepDone]: the group record takes the place of the done token of
+	// a message whose group is named by its id.
+	KeepDone bool
 }
+
+// MaxKept is the largest reply of a kept entry, in bytes. A larger reply is stored with a token, so
+// that each write of the group record does not pay for it.
+const MaxKept = 16 << 10
+
+// Keeps reports whether the group record takes the place of the done token of a pending entry: its
+// group is named by the id of its message.
+func (s Stream) Keeps(key GroupKey, p *Pending) bool {
+	return s.KeepDone && p.Marks && !ofRequest(p.Attempt) && p.Reply.Size() <= MaxKept && p.Token == NewTokenKey(p.Principal, key.Stream, key.Group)
+}
+
+// IssuedRetention is how long an issued token is kept for its message: longer than 14 days in a
+// queue and 14 in its dead-letter queue.
+const IssuedRetention = 30 * 24 * time.Hour
 
 // DefaultGroupRetention is how long a group record outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
@@ -133,6 +150,16 @@ func NewStreams(streams []Stream) (Streams, error) {
 		byName[s.Name] = s.withDefaults()
 	}
 	return byName, nil
+}
+
+// KeepDone sets Stream.KeepDone of the streams that qualify. Their groups have to outlive both the
+// done message and its issued token, which stays issued: together with it, the entry shows that the
+// message is done. A stream without state may process the same message without a group record.
+func (s Streams) KeepDone() {
+	for name, x := range s {
+		x.KeepDone = x.Admission == ByKey && !x.Stateless && x.GroupRetention >= max(IssuedRetention, cmp.Or(x.Retention, DefaultRetention))
+		s[name] = x
+	}
 }
 
 // GroupRetention returns how long a group record of a stream outlives its last message. A stream

@@ -68,7 +68,16 @@ func (t *Token) Deleted() bool { return t.State == Done && t.Reason == ReasonDel
 func (t *Token) Deleting() bool { return t.State == Issued && t.Reason == ReasonDeleted }
 
 // OfRequest reports whether an attempt at a one-time request wrote the token, see [RequestAttempt].
-func (t *Token) OfRequest() bool { return strings.HasSuffix(t.Owner, RequestAttempt) }
+func (t *Token) OfRequest() bool { return ofRequest(t.Owner) }
+
+func ofRequest(attempt string) bool { return strings.HasSuffix(attempt, RequestAttempt) }
+
+// StaleBy reports whether an issued token was issued before the message of a kept entry was done
+// and forgotten. Such a token stays issued when its message is done, so it no longer shows that the
+// message is new.
+func (t *Token) StaleBy(p *Pending, now time.Time) bool {
+	return t.State == Issued && t.Request == nil && !t.Deleting() && t.Key == p.Token && p.Forgotten(now) && t.Expires.Before(p.DoneUntil.Add(IssuedRetention))
+}
 
 // A Reply is a handler's answer. It is kept with the token and replayed byte for byte.
 type Reply struct {

@@ -37,3 +37,26 @@ func Admit(s record.Stream, a *Arrival, t record.Token, now time.Time) (fate rec
 	}
 	return record.Outcome{}, true
 }
+
+// Stale reports whether an issued token no longer shows that its message is new, because the
+// message was done and is forgotten, as the record of its group shows. See [record.Token.StaleBy].
+func Stale(t *record.Token, g *record.Group, now time.Time) bool {
+	for i := range g.Pending {
+		if t.StaleBy(&g.Pending[i], now) {
+			return true
+		}
+	}
+	return false
+}
+
+// Current returns the token of a message as it counts beside the record of its group, which was
+// loaded before it and has no entry of the message. An issued token counts as absent if it is
+// stale, or if the message is so old that the record may have been forgotten since it was done.
+func Current(s record.Stream, a *Arrival, t record.Token, g *record.Group, now time.Time) record.Token {
+	named, keeps := a.Named(s)
+	old := t.State == record.Issued && !a.Accepted.IsZero() && !now.Before(a.Accepted.Add(record.IssuedRetention))
+	if Stale(&t, g, now) || keeps && named == g.Key && old && a.Route == "" {
+		return record.Token{Key: t.Key}
+	}
+	return t
+}

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -68,14 +69,22 @@ func (a *Arrival) Fingerprint() record.Fingerprint {
 	return a.print
 }
 
-// Entry returns the message's pending entry in the record of its group.
-func (a *Arrival) Entry(g *record.Group) (record.Pending, bool) {
+// Entry returns the message's pending entry in the record of its group. It leaves out a kept entry
+// that is forgotten.
+func (a *Arrival) Entry(g *record.Group, now time.Time) (record.Pending, bool) {
 	for i := range g.Pending {
-		if g.Pending[i].Token == a.Token() {
-			return g.Pending[i], true
+		if p := &g.Pending[i]; p.Token == a.Token() && !p.Forgotten(now) {
+			return *p, true
 		}
 	}
 	return record.Pending{}, false
+}
+
+// Named returns the group that is named by the message's id. Its record may take the place of the
+// message's done token if the stream keeps done entries, even if this copy names another group:
+// then the same id was used for two contents.
+func (a *Arrival) Named(s record.Stream) (record.GroupKey, bool) {
+	return record.GroupKey{Stream: a.Stream, Group: a.Identity()}, s.KeepDone && !a.ByNumber
 }
 
 // Failed returns the outcome of a message whose handler failed: rejected if the handler refused it,

@@ -35,10 +35,6 @@ type Issuer struct{ cfg Config }
 // New returns an issuer. It does no input or output.
 func New(cfg Config) *Issuer { return &Issuer{cfg} }
 
-// IssuedRetention is how long an issued token is kept for its message: longer than 14 days in a
-// queue and 14 in its dead-letter queue.
-const IssuedRetention = 30 * 24 * time.Hour
-
 // Issue writes the token of a message before the message is put on a queue. fresh reports whether
 // this call wrote it.
 //
@@ -54,8 +50,15 @@ func (i *Issuer) Issue(ctx context.Context, m record.Message) (token record.Toke
 	if err != nil {
 		return record.Token{}, false, err
 	}
+	named, err := i.named(ctx, []*Arrival{a})
+	if err != nil {
+		return record.Token{}, false, fmt.Errorf("issue token: %w", err)
+	}
+	if token, ok := i.kept(a, named); ok {
+		return i.known(a, token)
+	}
 	found, err := i.cfg.Store.SwapToken(ctx, swap.Old, swap.Next)
-	return i.issued(ctx, a, found, err)
+	return i.issued(ctx, a, named, swap.Next, found, err)
 }
 
 // issuing returns the write that issues the token of a message.
@@ -65,7 +68,7 @@ func (i *Issuer) issuing(a *Arrival) (record.Swap, error) {
 	}
 	next := record.Token{
 		Key: a.Token(), State: record.Issued, Fingerprint: a.Fingerprint(), Stream: a.Stream, Group: a.GroupName(), Owner: i.cfg.NewID(),
-		Expires: i.cfg.Now().Add(IssuedRetention),
+		Expires: i.cfg.Now().Add(record.IssuedRetention),
 	}
 	if a.Route != "" {
 		next.Request = &a.Message
@@ -74,7 +77,10 @@ func (i *Issuer) issuing(a *Arrival) (record.Swap, error) {
 }
 
 // issued decides from the result of the write that issues a token.
-func (i *Issuer) issued(ctx context.Context, a *Arrival, found record.Token, err error) (token record.Token, fresh bool, _ error) {
+func (i *Issuer) issued(ctx context.Context, a *Arrival, named namedGroups, next, found record.Token, err error) (token record.Token, fresh bool, _ error) {
+	if g := named.of(a); errors.Is(err, record.ErrConflict) && Stale(&found, &g, i.cfg.Now()) {
+		found, err = i.cfg.Store.SwapToken(ctx, found, next)
+	}
 	switch {
 	case err == nil:
 		return found, true, nil
@@ -87,6 +93,11 @@ func (i *Issuer) issued(ctx context.Context, a *Arrival, found record.Token, err
 	if found.State == record.Absent { // the token has expired since it was found
 		return record.Token{}, false, fmt.Errorf("issue token: %w", record.ErrConflict)
 	}
+	return i.known(a, found)
+}
+
+// known returns what Issue returns for a message whose token was there before.
+func (i *Issuer) known(a *Arrival, found record.Token) (record.Token, bool, error) {
 	if fate, _ := Admit(record.Stream{}, a, found, i.cfg.Now()); fate.Kind == record.Rejected {
 		return found, false, &record.RefusedError{Reason: fate.Reason, Detail: fate.Detail}
 	}
@@ -104,20 +115,31 @@ type Issued struct {
 // two of the messages may have the same identity.
 func (i *Issuer) IssueAll(ctx context.Context, messages []record.Message) []Issued {
 	results := make([]Issued, len(messages))
-	arrivals := make([]Arrival, len(messages))
-	swaps, places := make([]record.Swap, 0, len(messages)), make([]int, 0, len(messages))
+	arrivals := make([]*Arrival, len(messages))
 	for n := range messages {
-		arrivals[n].Message = messages[n]
-		swap, err := i.issuing(&arrivals[n])
+		arrivals[n] = &Arrival{Message: messages[n]}
+	}
+	named, loaded := i.named(ctx, arrivals)
+	swaps, places := make([]record.Swap, 0, len(messages)), make([]int, 0, len(messages))
+	for n, a := range arrivals {
+		r := &results[n]
+		swap, err := i.issuing(a)
+		if err == nil && loaded != nil {
+			err = fmt.Errorf("issue token: %w", loaded)
+		}
 		if err != nil {
-			results[n].Err = err
+			r.Err = err
+			continue
+		}
+		if token, ok := i.kept(a, named); ok {
+			r.Token, r.Fresh, r.Err = i.known(a, token)
 			continue
 		}
 		swaps, places = append(swaps, swap), append(places, n)
 	}
 	for k, s := range record.SwapTokens(ctx, i.cfg.Store, swaps) {
 		n := places[k]
-		results[n].Token, results[n].Fresh, results[n].Err = i.issued(ctx, &arrivals[n], s.Token, s.Err)
+		results[n].Token, results[n].Fresh, results[n].Err = i.issued(ctx, arrivals[n], named, swaps[k].Next, s.Token, s.Err)
 	}
 	return results
 }
@@ -131,7 +153,7 @@ const renewAfter = 24 * time.Hour
 // old outcome in place of the new one. A conflict means that another worker has changed the token;
 // renew then returns the token as it is now.
 func (i *Issuer) renew(ctx context.Context, a *Arrival, found record.Token) (record.Token, error) {
-	expires := i.cfg.Now().Add(IssuedRetention)
+	expires := i.cfg.Now().Add(record.IssuedRetention)
 	fresh := found.Reason == "" && expires.Sub(found.Expires) <= renewAfter
 	if found.State != record.Issued || fresh || found.Deleting() || found.Fingerprint != a.Fingerprint() {
 		return found, nil
@@ -212,7 +234,7 @@ func (i *Issuer) note(ctx context.Context, r record.Refused) error {
 	}
 	next := old
 	next.Key, next.State, next.Fingerprint, next.Stream, next.Group = a.Token(), record.Issued, a.Fingerprint(), a.Stream, a.GroupName()
-	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), r.Reason, "", i.cfg.Now().Add(IssuedRetention)
+	next.Owner, next.Reason, next.Detail, next.Expires = i.cfg.NewID(), r.Reason, "", i.cfg.Now().Add(record.IssuedRetention)
 	if r.Reason == record.ReasonHandler { // the detail of any other refusal is an internal error
 		next.Detail = record.RejectText(r.Detail)
 	}

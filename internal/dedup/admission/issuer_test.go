@@ -126,7 +126,7 @@ func TestIssuingAgainRenewsAnOldToken(t *testing.T) {
 		}
 		want := old.Expires
 		if renewed {
-			want = noon.Add(admission.IssuedRetention)
+			want = noon.Add(record.IssuedRetention)
 		}
 		if stored := kept(t, store, m); !stored.Expires.Equal(want) || !token.Expires.Equal(want) {
 			t.Errorf("with %s left: expires %s, want %s", left, stored.Expires, want)

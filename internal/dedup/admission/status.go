@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -88,17 +89,23 @@ func (i *Issuer) Status(ctx context.Context, m record.Message) (State, error) {
 			return State{}, fmt.Errorf("load group: %w", err)
 		}
 	}
-	st.look(&groups[0], a)
+	now := i.cfg.Now()
+	if Stale(&st.Token, &groups[0], now) {
+		st.Token = record.Token{Key: t.Key}
+	}
+	st.look(&groups[0], a, now)
 	return st, nil
 }
 
 // look sets the status of a message whose token is not done.
-func (st *State) look(g *record.Group, a *Arrival) {
-	entry, pending := a.Entry(g)
+func (st *State) look(g *record.Group, a *Arrival, now time.Time) {
+	entry, pending := a.Entry(g, now)
 	src := g.Sources[a.SourceKey()]
 	skipped, forgotten := src.Passed(a.Sequence)
 	numbered := a.ByNumber && src.Epoch == a.Epoch
 	switch {
+	case pending && entry.Kept():
+		st.Status, st.Reply, st.Token = StatusDone, entry.Reply, entry.DoneToken(g.Key, now)
 	case pending:
 		st.Status, st.Reply, st.entry = StatusCommitted, entry.Reply, &entry
 	case numbered && src.Held.Contains(a.Sequence):

@@ -26,7 +26,8 @@ import (
 //	p         M  pending entries: number -> B, see entry.go, or S as above; always there, so that
 //	             an update can set one entry
 //	c         B  the common part of the entries, see common.go; absent if the commit left no entries
-//	sent      M  sent effects of pending entries: number -> B, a list of marks; always there
+//	sent      M  sent effects of pending entries: number -> B, a list of marks; of a kept entry,
+//	             one mark with the time until which it counts, see doneMark; always there
 //	src       B  map of sources; absent if there are none
 //	chain     B  map of numbers by target; absent if there are none
 //	keep      N  how long it outlives its last message, in seconds; absent if unknown

@@ -39,24 +39,28 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 // partsOf splits a clear so that each part fits into one expression; usually there is one part.
 // Only the last part sets the expiry, because it empties the record.
 func partsOf(c *record.Clear) []record.Clear {
-	numbers, sent := c.Numbers, slices.Sorted(maps.Keys(c.Sent))
+	numbers, sent, done := c.Numbers, slices.Sorted(maps.Keys(c.Sent)), c.Done
 	var parts []record.Clear
-	for len(parts) == 0 || len(numbers)+len(sent) > 0 {
-		n, m := min(len(numbers), maxChanges), min(len(sent), maxChanges)
-		part := record.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: numbers[:n], Sent: make(map[uint64][]record.Sent, m)}
+	for len(parts) == 0 || len(numbers)+len(sent)+len(done) > 0 {
+		n, m, k := min(len(numbers), maxChanges), min(len(sent), maxChanges), min(len(done), maxKept)
+		part := record.Clear{Group: c.Group, Incarnation: c.Incarnation, Numbers: numbers[:n], Done: done[:k], Sent: make(map[uint64][]record.Sent, m)}
 		for _, number := range sent[:m] {
 			part.Sent[number] = c.Sent[number]
 		}
-		numbers, sent, parts = numbers[n:], sent[m:], append(parts, part)
+		numbers, sent, done, parts = numbers[n:], sent[m:], done[k:], append(parts, part)
 	}
 	parts[len(parts)-1].Expires = c.Expires
 	return parts
 }
 
+// maxKept is how many entries one write replaces by their kept form. Usually there is one.
+const maxKept = 10
+
 // A sight is the assumed content of the stored item.
 type sight struct {
 	pending []uint64
-	sent    item // by number
+	kept    []uint64 // those of pending that are kept already
+	sent    item     // by number
 	held    bool
 	expires bool
 }
@@ -69,6 +73,9 @@ func guess(c *record.Clear) *sight {
 			g.pending = append(g.pending, n)
 		}
 	}
+	for i := range c.Done {
+		g.pending = append(g.pending, c.Done[i].Number)
+	}
 	return g
 }
 
@@ -77,7 +84,7 @@ func guess(c *record.Clear) *sight {
 func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 	g := guess(c)
 	for range rounds {
-		x, err := s.clearing(c, g)
+		x, gone, err := s.clearing(c, g)
 		if err != nil || x == nil {
 			return err
 		}
@@ -91,7 +98,7 @@ func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 		}
 		out, err := s.client.UpdateItem(ctx, in)
 		if err == nil {
-			s.dropClaims(ctx, claimedEntries(out.Attributes, names(c.Numbers)))
+			s.dropClaims(ctx, claimedEntries(out.Attributes, names(gone)))
 			return nil
 		}
 		found, failed := conditionFailed(err)
@@ -123,45 +130,66 @@ func (s *Store) look(c *record.Clear, it item) (*sight, error) {
 	g := &sight{sent: entries(it, attrSent), held: it[attrHeld] != nil, expires: it[attrExpires] != nil}
 	for _, p := range found.Pending {
 		g.pending = append(g.pending, p.Number)
+		if p.Kept() {
+			g.kept = append(g.kept, p.Number)
+		}
 	}
 	return g, nil
 }
 
 // clearing returns the update that applies a clear to the assumed content, or nil if there is
-// nothing to change.
-func (s *Store) clearing(c *record.Clear, g *sight) (*expression, error) {
-	x := newExpression()
+// nothing to change, and the numbers of the entries that it removes or replaces.
+func (s *Store) clearing(c *record.Clear, g *sight) (x *expression, gone []uint64, err error) {
+	x = newExpression()
 	x.equal(number(c.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	var left, gone []uint64
+	busy := false
 	for _, n := range g.pending {
-		if slices.Contains(c.Numbers, n) {
+		switch done := slices.IndexFunc(c.Done, func(p record.Pending) bool { return p.Number == n }); {
+		case slices.Contains(c.Numbers, n):
 			gone = append(gone, n)
 			x.set(nil, attrPending, numberName(n))
 			x.set(nil, attrSent, numberName(n))
-			continue
+		case slices.Contains(g.kept, n):
+		case done >= 0:
+			gone = append(gone, n)
+			keep(x, c.Group, &c.Done[done], g.sent[numberName(n)])
+		default:
+			busy = true
+			if err := markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
+				return nil, nil, err
+			}
 		}
-		left = append(left, n)
 	}
-	for _, n := range left {
-		if err := markSent(x, numberName(n), g.sent[numberName(n)], c.Sent[n]); err != nil {
-			return nil, err
-		}
-	}
-	if len(left) == 0 && !g.held && !g.expires && !c.Expires.IsZero() {
-		expire(x, c, gone)
+	if !busy && !g.held && !g.expires && !c.Expires.IsZero() {
+		expire(x, c, g.pending)
 	}
 	if len(x.sets)+len(x.removes) == 0 {
-		return nil, nil //nolint:nilnil // nothing to do is an answer
+		return nil, nil, nil
 	}
-	return x, nil
+	return x, gone, nil
 }
 
-// expire sets the expiry of an idle record, on the condition that the clear leaves nothing pending
-// or held, as assumed.
-func expire(x *expression, c *record.Clear, gone []uint64) {
-	x.size(len(gone), attrPending)
-	for _, n := range gone {
+// keep replaces an entry by its kept form, on the condition that the entry exists and has the
+// assumed marks, so that it is not kept already. The common part of the item stays true, because it
+// follows from what both forms have in common.
+func keep(x *expression, key record.GroupKey, p *record.Pending, seen types.AttributeValue) {
+	n := numberName(p.Number)
+	x.exists(attrPending, n)
+	if seen == nil {
+		x.missing(attrSent, n)
+	} else {
+		x.equal(seen, attrSent, n)
+	}
+	x.set(encoded(func(e *encoding.Encoder) { writeEntry(e, key, p, commonOf(p, common{})) }), attrPending, n)
+	x.set(encodeKept(p), attrSent, n)
+}
+
+// expire sets the expiry of an idle record, on the condition that it has the assumed entries and
+// nothing held. The clear leaves none of them but kept ones.
+func expire(x *expression, c *record.Clear, assumed []uint64) {
+	x.size(len(assumed), attrPending)
+	for _, n := range assumed {
 		x.exists(attrPending, numberName(n))
 	}
 	x.missing(attrHeld)

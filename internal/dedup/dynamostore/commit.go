@@ -188,10 +188,16 @@ func setPending(x *expression, c *record.Commit, it item) (gone []string) {
 // replacePending writes the map as a whole, because the changes do not fit into an expression. Its
 // condition is that no Clear has removed an entry since the load: the map still has as many entries
 // as were loaded, because only commits add some. The marks of sent effects are in another attribute
-// and stay.
+// and stay; those of new kept entries are added.
 func replacePending(x *expression, c *record.Commit, it item) {
 	x.size(len(c.Loaded.Pending), attrPending)
 	x.set(it[attrPending], attrPending)
+	sent := entries(it, attrSent)
+	for i := range c.Next.Pending {
+		if p := &c.Next.Pending[i]; p.Kept() && p.Number > c.Loaded.Last {
+			x.set(sent[numberName(p.Number)], attrSent, numberName(p.Number))
+		}
+	}
 }
 
 func entries(it item, name string) item { return (&reader{item: it}).object(name) }

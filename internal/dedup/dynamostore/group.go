@@ -53,9 +53,31 @@ func encodePending(it item, g *record.Group, attempt string) {
 		p := &list[i]
 		c = commonOf(p, c)
 		pending[numberName(p.Number)] = encoded(func(e *encoding.Encoder) { writeEntry(e, g.Key, p, c) })
-		if len(p.Sent) > 0 {
+		switch {
+		case p.Kept():
+			sent[numberName(p.Number)] = encodeKept(p)
+		case len(p.Sent) > 0:
 			sent[numberName(p.Number)] = encodeSent(p.Sent)
 		}
+	}
+}
+
+// doneMark is the destination in the mark of a kept entry. The mark takes the place of an effect's
+// index with the time until which the entry counts, in seconds. No destination has this name.
+//
+// A version of this program that knows no kept entries reads one as an entry without effects, and
+// ignores its mark. So it treats the message as committed, and marks the token before it removes
+// the entry.
+const doneMark = "\x1fdone"
+
+func encodeKept(p *record.Pending) types.AttributeValue {
+	return encodeSent([]record.Sent{{Effect: int(encoding.Seconds(p.DoneUntil)), To: doneMark}})
+}
+
+// keptUntil moves the time of a kept entry from its mark to where it belongs.
+func keptUntil(p *record.Pending) {
+	if len(p.Effects) == 0 && len(p.Sent) == 1 && p.Sent[0].To == doneMark {
+		p.DoneUntil, p.Sent = encoding.FromSeconds(int64(p.Sent[0].Effect)), nil
 	}
 }
 
@@ -108,6 +130,7 @@ func decodePending(r *reader, key record.GroupKey) []record.Pending {
 		var p record.Pending
 		entries.record(name, func(d *encoding.Decoder) { p = readEntry(d, key, n, c) })
 		marks.record(name, func(d *encoding.Decoder) { p.Sent = encoding.ListOf(d, encoding.ReadSent) })
+		keptUntil(&p)
 		out = append(out, p)
 	}
 	r.err = cmp.Or(r.err, entries.err, marks.err)

@@ -24,6 +24,7 @@ func WritePending(e *Encoder, p *record.Pending) {
 	e.BoolField(at, 10, p.Marks)
 	e.IntField(at, 11, int64(p.Retention))
 	e.IntField(at, 12, Seconds(p.Committed))
+	e.IntField(at, 13, Seconds(p.DoneUntil))
 }
 
 // ReadPending reads an entry written by WritePending.
@@ -54,6 +55,8 @@ func ReadPending(d *Decoder, p *record.Pending) {
 			p.Retention = time.Duration(d.Int())
 		case 12:
 			p.Committed = FromSeconds(d.Int())
+		case 13:
+			p.DoneUntil = FromSeconds(d.Int())
 		default:
 			return false
 		}

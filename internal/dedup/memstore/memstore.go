@@ -120,15 +120,20 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 		return nil
 	}
 	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	for _, done := range c.Done {
+		if i := index(g.Pending, done.Number); i >= 0 && !g.Pending[i].Kept() {
+			g.Pending[i] = clonePending(done)
+		}
+	}
 	for i := range g.Pending {
 		p := &g.Pending[i]
 		for _, sent := range c.Sent[p.Number] {
-			if !slices.Contains(p.Sent, sent) {
+			if !p.Kept() && !slices.Contains(p.Sent, sent) {
 				p.Sent = append(p.Sent, sent)
 			}
 		}
 	}
-	if len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero() {
+	if g.MissingExpiry() {
 		g.Expires = c.Expires
 	}
 	s.groups[c.Group] = g

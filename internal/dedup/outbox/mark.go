@@ -76,7 +76,9 @@ func (p *Publisher) markRequest(ctx context.Context, done record.Token) error {
 
 // MarkLeftovers makes sure that the tokens of entries without effects are done. If one is not,
 // because its worker died or because the done token has expired, it is marked again: a pending
-// entry proves that its message is committed.
+// entry proves that its message is committed. The token of a kept entry expires when the entry
+// would. If a kept entry is forgotten, MarkLeftovers deletes the issued token that it made stale:
+// without the entry, that token would show the message as new.
 func (p *Publisher) MarkLeftovers(ctx context.Context, key record.GroupKey, left []record.Pending, now time.Time) error {
 	byToken := make(map[record.TokenKey]record.Pending, len(left))
 	for _, entry := range left {
@@ -88,7 +90,12 @@ func (p *Publisher) MarkLeftovers(ctx context.Context, key record.GroupKey, left
 	}
 	var marks []record.Token
 	for _, t := range tokens {
-		if entry := byToken[t.Key]; t.State != record.Done {
+		switch entry := byToken[t.Key]; {
+		case t.StaleBy(&entry, now):
+			if _, err := p.cfg.Store.SwapToken(ctx, t, record.Token{Key: t.Key}); err != nil {
+				return fmt.Errorf("delete stale token: %w", err)
+			}
+		case t.State != record.Done && !entry.Forgotten(now):
 			marks = append(marks, entry.DoneToken(key, now))
 		}
 	}

@@ -57,6 +57,7 @@ func (p *Publisher) Publish(ctx context.Context, groups []record.GroupKey) []err
 // A publication is one group that is being published.
 type publication struct {
 	group record.Group
+	until time.Time // the latest DoneUntil of the whole record
 	list  []*Shipment
 	clear record.Clear
 	sent  map[uint64][]record.Sent // sent by this call, by entry number
@@ -64,6 +65,10 @@ type publication struct {
 	// published.
 	stop uint64
 	err  error
+}
+
+func newPublication(g record.Group) *publication {
+	return &publication{group: g, until: g.ExpiryAt(time.Time{}, 0)}
 }
 
 func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) []error {
@@ -81,7 +86,7 @@ func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) [
 	publications := make([]*publication, len(groups))
 	var all []*Shipment
 	for i, g := range groups {
-		publications[i] = &publication{group: g}
+		publications[i] = newPublication(g)
 		p.prepare(ctx, publications[i])
 		all = append(all, publications[i].list...)
 	}
@@ -136,7 +141,7 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 			marked = p.MarkDone(ctx, each[i])
 		}
 		if marked != nil { // at least record the sends, which must not be repeated
-			pub.clear.Numbers, pub.clear.Sent = nil, pub.sent
+			pub.clear.Numbers, pub.clear.Done, pub.clear.Sent = nil, nil, pub.sent
 		}
 		errs[i] = errors.Join(pub.err, marked, p.clear(ctx, pub))
 	}
@@ -148,7 +153,7 @@ func (p *Publisher) finish(ctx context.Context, publications []*publication) []e
 func (p *Publisher) published(pub *publication) []record.Token {
 	now, g := p.cfg.Now(), &pub.group
 	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(g.Key.Stream))
-	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: now.Add(retention)}
+	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}, Expires: latest(now.Add(retention), pub.until)}
 	for _, s := range pub.list {
 		if s.Err != nil {
 			// of many effects behind a failed one, one error is enough
@@ -164,10 +169,15 @@ func (p *Publisher) published(pub *publication) []record.Token {
 	for i := range g.Pending {
 		entry := &g.Pending[i]
 		stopped := pub.stop != 0 && entry.Number >= pub.stop && len(entry.Effects) > 0
-		if stopped || entry.Unsent(c.Sent[entry.Number]) {
+		if stopped || entry.Unsent(c.Sent[entry.Number]) || entry.Kept() {
 			continue
 		}
 		delete(c.Sent, entry.Number)
+		if len(entry.Effects) > 0 && p.cfg.Streams[g.Key.Stream].Keeps(g.Key, entry) {
+			kept := entry.Keep(now)
+			c.Done, c.Expires = append(c.Done, kept), latest(c.Expires, kept.DoneUntil)
+			continue
+		}
 		c.Numbers = append(c.Numbers, entry.Number)
 		if entry.Marks {
 			done = append(done, entry.DoneToken(g.Key, now))
@@ -177,15 +187,22 @@ func (p *Publisher) published(pub *publication) []record.Token {
 	return done
 }
 
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
 func (p *Publisher) clear(ctx context.Context, pub *publication) error {
 	c := pub.clear
-	if len(c.Numbers)+len(c.Sent) == 0 && !pub.group.MissingExpiry() {
+	if len(c.Numbers)+len(c.Done)+len(c.Sent) == 0 && !pub.group.MissingExpiry() {
 		return nil
 	}
 	if err := p.cfg.Store.Clear(ctx, c); err != nil {
 		return fmt.Errorf("clear group: %w", err)
 	}
-	if n := len(c.Numbers); n > 0 {
+	if n := len(c.Numbers) + len(c.Done); n > 0 {
 		p.cfg.Observe(record.Event{Name: record.EventPublished, Stream: c.Group.Stream, Count: n})
 	}
 	return nil

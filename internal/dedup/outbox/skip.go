@@ -40,7 +40,7 @@ func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64
 	if entry.Effects[i].Blob != nil {
 		return nil, errSkipBlob
 	}
-	pub := &publication{group: g}
+	pub := newPublication(g)
 	var letters []record.Refused
 	for _, name := range entry.Effects[i].To {
 		if slices.Contains(entry.Sent, record.Sent{Effect: i, To: name}) {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,8 +19,34 @@ func (p *Publisher) ClearLeftovers(ctx context.Context, key record.GroupKey) err
 	}
 	g := groups[0]
 	if left := g.Leftovers(); len(left) > 0 || g.MissingExpiry() {
-		g.Pending = left
-		return p.finish(ctx, []*publication{{group: g}})[0]
+		pub := newPublication(g)
+		pub.group.Pending = left
+		return p.finish(ctx, []*publication{pub})[0]
+	}
+	return nil
+}
+
+// Release writes the tokens of kept entries and removes the entries, to make room in the record.
+func (p *Publisher) Release(ctx context.Context, key record.GroupKey) error {
+	groups, _, err := p.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return fmt.Errorf("load group: %w", err)
+	}
+	g, now := groups[0], p.cfg.Now()
+	kept := slices.DeleteFunc(g.Settled(), func(entry record.Pending) bool { return !entry.Kept() })
+	if len(kept) == 0 {
+		return nil
+	}
+	if err := p.MarkLeftovers(ctx, key, kept, now); err != nil {
+		return err
+	}
+	retention := cmp.Or(g.Retention, p.cfg.Streams.GroupRetention(key.Stream))
+	c := record.Clear{Group: key, Incarnation: g.Incarnation, Expires: g.ExpiryAt(now, retention)}
+	for _, entry := range kept {
+		c.Numbers = append(c.Numbers, entry.Number)
+	}
+	if err := p.cfg.Store.Clear(ctx, c); err != nil {
+		return fmt.Errorf("clear group: %w", err)
 	}
 	return nil
 }

@@ -43,9 +43,15 @@ func settle(g *record.Group, c *record.Clear) bool {
 	before := len(g.Pending)
 	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
 	changed := len(g.Pending) != before
+	for i := range c.Done {
+		if at := index(g.Pending, c.Done[i].Number); at >= 0 && !g.Pending[at].Kept() {
+			g.Pending[at] = c.Done[i]
+			changed = true
+		}
+	}
 	for number, sent := range c.Sent {
 		i := index(g.Pending, number)
-		if i < 0 {
+		if i < 0 || g.Pending[i].Kept() {
 			continue
 		}
 		p := &g.Pending[i]
@@ -56,7 +62,7 @@ func settle(g *record.Group, c *record.Clear) bool {
 			}
 		}
 	}
-	if len(g.Pending) == 0 && !g.HasHeld() && g.Expires.IsZero() && !c.Expires.IsZero() {
+	if g.MissingExpiry() && !c.Expires.IsZero() {
 		g.Expires = c.Expires
 		changed = true
 	}

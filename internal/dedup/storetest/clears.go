@@ -17,6 +17,11 @@ func clearCases() []testCase {
 		{name: "a clear marks what was sent, and repeating it changes nothing", run: testClearSent},
 		{name: "a mark of a number that is not there marks nothing, nor what comes under that number", run: testClearSentMissing},
 		{name: "an expired record is not cleared", run: testClearExpired},
+		{name: "a clear replaces an entry by its kept form, which the next clear leaves alone", run: testClearKeeps},
+		{name: "a kept form replaces nothing if its entry is gone", run: testClearKeepsMissing},
+		{name: "a clear that leaves kept entries only sets the expiry", run: testClearKeepsExpires},
+		{name: "a clear removes a kept entry", run: testClearKept},
+		{name: "a commit adds, carries and removes kept entries, also many at once", run: testCommitKept},
 	}
 }
 
@@ -127,4 +132,74 @@ func testClearExpired(t *testing.T, s *suite) {
 	s.clock.Advance(time.Minute)
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
 	same(t, "record", s.group(t, groupA()), record.Group{Key: groupA()})
+}
+
+func testClearKeeps(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "ledger"}}}})
+	done := kept(g.Pending[0], s.clock.In(time.Hour))
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{done}, Sent: map[uint64][]record.Sent{2: {{To: "shop"}}}, Expires: s.clock.In(2 * time.Hour)})
+	g.Pending[0], g.Pending[1].Sent = done, []record.Sent{{To: "shop"}}
+	same(t, "record", s.group(t, groupA()), g)
+
+	later := kept(done, s.clock.In(3*time.Hour))
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}, Expires: s.clock.In(2 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "shop"}}}})
+	same(t, "record after another clear", s.group(t, groupA()), g)
+	s.commit(t, g, nil)
+	g.Version++
+	same(t, "record after a commit", s.group(t, groupA()), g)
+}
+
+func testClearKeepsMissing(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1) })
+	gone := kept(pending(2)[0], s.clock.In(time.Hour))
+	for _, c := range []record.Clear{
+		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}, Expires: s.clock.In(time.Hour)},
+		{Group: groupA(), Incarnation: 999, Done: []record.Pending{kept(g.Pending[0], s.clock.In(time.Hour))}},
+	} {
+		s.clear(t, c)
+		same(t, "record", s.group(t, groupA()), g)
+	}
+	s.clear(t, record.Clear{Group: groupB(), Done: []record.Pending{gone}, Expires: s.clock.In(time.Hour)})
+	same(t, "missing record", s.group(t, groupB()), record.Group{Key: groupB()})
+}
+
+func testClearKeepsExpires(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending = pending(1, 2) })
+	first, second := kept(g.Pending[0], s.clock.In(time.Hour)), kept(g.Pending[1], s.clock.In(time.Hour))
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{first}, Expires: s.clock.In(2 * time.Hour)})
+	if at := s.group(t, groupA()).Expires; !at.IsZero() {
+		t.Errorf("expires %s while an entry is pending", at)
+	}
+	// the entries of this clear are not all of the record
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{second}, Expires: s.clock.In(3 * time.Hour)})
+	g.Pending, g.Expires = []record.Pending{first, second}, s.clock.In(3*time.Hour)
+	same(t, "record", s.group(t, groupA()), g)
+	s.clock.Advance(3 * time.Hour)
+	same(t, "record after its expiry", s.group(t, groupA()), record.Group{Key: groupA()})
+}
+
+func testClearKept(t *testing.T, s *suite) {
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) {
+		c.Next.Pending = []record.Pending{kept(pending(1)[0], s.clock.In(time.Hour)), kept(pending(2)[0], s.clock.In(time.Hour))}
+	})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Numbers: []uint64{1}, Expires: s.clock.In(time.Hour)})
+	g.Pending, g.Expires = g.Pending[1:], s.clock.In(time.Hour)
+	same(t, "record", s.group(t, groupA()), g)
+}
+
+func testCommitKept(t *testing.T, s *suite) {
+	many := make([]record.Pending, 60)
+	for i := range many {
+		p := pending(uint64(i + 1))[0]
+		p.Effects, p.Reply = nil, nil
+		many[i] = kept(p, s.clock.In(time.Hour))
+	}
+	g := s.commit(t, s.group(t, groupA()), func(c *record.Commit) { c.Next.Pending, c.Next.Last = many[:2], 2 })
+	same(t, "record", s.group(t, groupA()), g)
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.Pending, c.Next.Last = many[1:], 60 })
+	same(t, "record after a commit of many", s.group(t, groupA()), g)
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.Pending = many[58:] })
+	same(t, "record after a commit that removed many", s.group(t, groupA()), g)
 }

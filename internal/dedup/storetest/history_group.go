@@ -32,6 +32,7 @@ type view struct {
 	state                uint64 // the number of the attempt that wrote it
 	pending              entries
 	sent                 numberSet
+	kept                 numberSet
 }
 
 // lastNumber is the highest number of an entry in a history. An entry has the number of the version
@@ -83,9 +84,9 @@ type groupCall struct {
 	expires bool // the record expires immediately
 	hold    uint64
 	unhold  bool
-	// remove and mark are the changes of a clear of that incarnation.
-	incarnation  uint64
-	remove, mark numberSet
+	// remove, keep and mark are the changes of a clear of that incarnation.
+	incarnation        uint64
+	remove, keep, mark numberSet
 }
 
 type groupAnswer struct {
@@ -103,7 +104,7 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 		return s, out.held == s.held
 	case "clear":
 		if s.version > 0 && s.incarnation == in.incarnation {
-			s.clear(in.remove, in.mark)
+			s.clear(in.remove, in.keep, in.mark)
 		}
 		return s, true
 	}
@@ -112,13 +113,13 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 		return s, out.lost || out.conflict != holds
 	}
 	next := groupState{view: in.next, held: s.held}
-	next.sent = s.sent
+	next.sent, next.kept = s.sent, s.kept
 	for n := range next.pending { // loaded entries are kept as they are stored
 		if in.loaded.pending[n] > 0 && next.pending[n] > 0 {
 			next.pending[n] = s.pending[n]
 		}
 	}
-	next.clear(0, 0)
+	next.clear(0, 0, 0)
 	if in.expires {
 		next.view = view{}
 	}
@@ -128,14 +129,18 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	return next, true
 }
 
-// clear removes and marks entries. A missing entry gets no mark.
-func (v *view) clear(remove, mark numberSet) {
+// clear removes, keeps and marks entries. A missing entry gets no mark, and a kept one neither.
+func (v *view) clear(remove, keep, mark numberSet) {
+	v.kept |= keep
 	v.sent |= mark
 	for n := range v.pending {
 		if remove.has(n) {
 			v.pending[n] = 0
 		}
 		if v.pending[n] == 0 {
+			v.kept &^= 1 << n
+		}
+		if v.pending[n] == 0 || v.kept.has(n) {
 			v.sent &^= 1 << n
 		}
 	}
@@ -152,6 +157,9 @@ func viewOf(g *record.Group) view {
 		v.pending[p.Number] = uint8(attempt)
 		if len(p.Sent) > 0 {
 			v.sent |= 1 << p.Number
+		}
+		if p.Kept() {
+			v.kept |= 1 << p.Number
 		}
 	}
 	return v
@@ -203,13 +211,16 @@ func (c *caller) clear() {
 	x := record.Clear{Group: o.key, Incarnation: g.Incarnation, Sent: map[uint64][]record.Sent{}}
 	in := groupCall{do: "clear", incarnation: g.Incarnation}
 	for _, p := range g.Pending {
-		switch c.rnd.IntN(3) {
+		switch c.rnd.IntN(4) {
 		case 0:
 			x.Numbers = append(x.Numbers, p.Number)
 			in.remove |= 1 << p.Number
 		case 1:
 			x.Sent[p.Number] = []record.Sent{{Effect: 0, To: "ledger"}}
 			in.mark |= 1 << p.Number
+		case 2:
+			x.Done = append(x.Done, kept(p, c.clock.In(time.Hour)))
+			in.keep |= 1 << p.Number
 		}
 	}
 	a := c.make(func(ctx context.Context) error { return c.Clear(ctx, x) })

@@ -159,6 +159,10 @@ func (m *machine) commit(rt *rapid.T) {
 	for range rapid.IntRange(0, 2).Draw(rt, "entries") {
 		m.last++
 		c.Next.Pending = append(c.Next.Pending, record.Pending{Number: m.last, Identity: "m"})
+		if rapid.Bool().Draw(rt, "kept") {
+			last := &c.Next.Pending[len(c.Next.Pending)-1]
+			*last = kept(*last, m.stores[0].clock.In(time.Minute))
+		}
 	}
 	h := record.Held{Message: record.Message{Stream: m.stream, Group: c.Next.Key.Group, Source: "s", Epoch: 1, Sequence: rapid.Uint64Range(1, 9).Draw(rt, "sequence")}}
 	switch rapid.SampledFrom([]string{"", "hold", "unhold"}).Draw(rt, "held") {
@@ -179,11 +183,13 @@ func (m *machine) clear(rt *rapid.T) {
 	g := recent(rt, m.groups)
 	c := record.Clear{Group: g.Key, Incarnation: g.Incarnation, Expires: m.expires(rt), Sent: map[uint64][]record.Sent{}}
 	for _, p := range g.Pending {
-		switch rapid.IntRange(0, 2).Draw(rt, "clear") {
+		switch rapid.IntRange(0, 3).Draw(rt, "clear") {
 		case 0:
 			c.Numbers = append(c.Numbers, p.Number)
 		case 1:
 			c.Sent[p.Number] = []record.Sent{{Effect: rapid.IntRange(0, 2).Draw(rt, "effect"), To: "ledger"}}
+		case 2:
+			c.Done = append(c.Done, kept(p, m.stores[0].clock.In(time.Duration(rapid.IntRange(1, 3).Draw(rt, "kept minutes"))*time.Minute)))
 		}
 	}
 	m.agreeOnErrors(rt, func(s *suite) error { return s.Clear(m.t.Context(), c) })

@@ -16,6 +16,7 @@ func groupB() record.GroupKey { return record.GroupKey{Stream: "orders", Group: 
 func fullGroup(key record.GroupKey) record.Group {
 	g := filled[record.Group]()
 	g.Key, g.Incarnation, g.Version, g.Retention, g.Expires = key, 1000, 1, 90*time.Second, time.Time{}
+	g.Pending[1] = kept(g.Pending[1], time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC))
 	return g
 }
 
@@ -45,10 +46,17 @@ func pending(numbers ...uint64) []record.Pending {
 	var out []record.Pending
 	for _, n := range numbers {
 		p := filled[record.Pending]()
-		p.Number, p.Sent = n, nil
+		p.Number, p.Sent, p.DoneUntil = n, nil, time.Time{}
 		out = append(out, p)
 	}
 	return out
+}
+
+// kept returns the form of an entry that takes the place of a done token until a time.
+func kept(p record.Pending, until time.Time) record.Pending {
+	p = p.Keep(until)
+	p.DoneUntil = until.Truncate(time.Second).UTC()
+	return p
 }
 
 func numbers(g record.Group) []uint64 {
@@ -87,7 +95,7 @@ func fill(v reflect.Value, n *int) {
 			m.Try = 0 // it belongs to a delivery, and no store keeps it
 		}
 		if p, ok := reflect.TypeAssert[*record.Pending](v.Addr()); ok {
-			p.Committed = p.Committed.Truncate(time.Second)
+			p.Committed, p.DoneUntil = p.Committed.Truncate(time.Second), time.Time{}
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))

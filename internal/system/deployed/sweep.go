@@ -55,7 +55,7 @@ var errIdle = errors.New("nothing is left over")
 // sweep finishes the part of a group that needs no handler.
 func (s *System) sweep(ctx context.Context, g *record.Group) error {
 	switch {
-	case len(g.Pending) == 0 && !g.HasHeld() && !g.MissingExpiry():
+	case g.Idle() && !g.MissingExpiry():
 		return errIdle
 	case !g.HasHeld():
 		return s.engine.Sweep(ctx, g.Key)

@@ -48,7 +48,7 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	s.pipeline.Hasten()
 	err := s.eachGroup(ctx, func(g *record.Group) error {
 		info.Groups++
-		if len(g.Pending) == 0 && !g.HasHeld() {
+		if g.Idle() {
 			return nil
 		}
 		err := s.engine.Sweep(ctx, g.Key)

@@ -30,7 +30,7 @@ const (
 // They are due immediately, because their triggers may have been lost with the process.
 func (s *System) recall(ctx context.Context) error {
 	return s.eachGroup(ctx, func(g *record.Group) error {
-		if len(g.Pending) > 0 || g.HasHeld() {
+		if !g.Idle() {
 			s.watch.note(g, time.Time{})
 		}
 		return nil
