@@ -69,13 +69,7 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	for i, p := range parts {
 		keys[i] = p.key
 	}
-	for _, p := range parts {
-		for _, it := range p.items {
-			if key, ok := it.named(p); ok && !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
-	}
+	keys = withNamed(keys, parts)
 	tokens := openTokens(parts)
 	groups, found, err := e.cfg.Store.Load(ctx, keys, tokens)
 	if errors.Is(err, record.ErrCorrupt) && len(parts) == 1 {
@@ -114,9 +108,21 @@ func (it *item) named(p *part) (record.GroupKey, bool) {
 	return key, ok && key != p.key && it.open()
 }
 
+// withNamed adds the groups that the ids of items name.
+func withNamed(keys []record.GroupKey, parts []*part) []record.GroupKey {
+	for _, p := range parts {
+		for _, it := range p.items {
+			if key, ok := it.named(p); ok && !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
 // namedTokens returns the done tokens of items that are committed in the groups that their ids name.
 func (e *Engine) namedTokens(parts []*part, groups []record.Group) map[record.TokenKey]record.Token {
-	tokens := map[record.TokenKey]record.Token{}
+	var tokens map[record.TokenKey]record.Token
 	for _, p := range parts {
 		for _, it := range p.items {
 			key, ok := it.named(p)
@@ -125,6 +131,9 @@ func (e *Engine) namedTokens(parts []*part, groups []record.Group) map[record.To
 			}
 			i := slices.IndexFunc(groups, func(g record.Group) bool { return g.Key == key })
 			if entry, ok := it.Entry(&groups[i], e.cfg.Now()); ok {
+				if tokens == nil {
+					tokens = map[record.TokenKey]record.Token{}
+				}
 				tokens[entry.Token] = entry.DoneToken(key, e.cfg.Now())
 			}
 		}

@@ -84,7 +84,10 @@ func (a *Arrival) Entry(g *record.Group, now time.Time) (record.Pending, bool) {
 // message's done token if the stream keeps done entries, even if this copy names another group:
 // then the same id was used for two contents.
 func (a *Arrival) Named(s record.Stream) (record.GroupKey, bool) {
-	return record.GroupKey{Stream: a.Stream, Group: a.Identity()}, s.KeepDone && !a.ByNumber
+	if !s.KeepDone || a.ByNumber {
+		return record.GroupKey{}, false
+	}
+	return record.GroupKey{Stream: a.Stream, Group: a.Identity()}, true
 }
 
 // Failed returns the outcome of a message whose handler failed: rejected if the handler refused it,
