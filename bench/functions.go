@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/bench/table"
@@ -22,7 +23,7 @@ import (
 // The aims for the deployed functions.
 const (
 	zipAim  = 12.0 // MB
-	initAim = 1.5  // times the start of a function that does nothing
+	initAim = 1.5  // times the start of the floor
 )
 
 // starts is how often each function is started in a round.
@@ -44,13 +45,30 @@ destinations:
 
 // A bootstrap is a built function.
 type bootstrap struct {
-	name, path  string
-	binary, zip int64       // bytes
-	starts      [][]float64 // ms, by round
+	Name   string `json:"name"`
+	path   string
+	Binary int64       `json:"binary_bytes"`
+	Zip    int64       `json:"zip_bytes"`
+	Starts [][]float64 `json:"starts_ms"` // by round
 }
 
-// functions builds the deployed functions and one that does nothing, and starts all of them in turn
-// under the local Lambda host.
+// A source is a function to build. The first one is the floor.
+type source struct{ name, folder, tags string }
+
+func sources() []source {
+	const tags = "lambda.norpc,grpcnotrace"
+	return []source{
+		{"floor: links the clients of DynamoDB and SQS", "linked", tags},
+		{"floor: does nothing", "hello", tags},
+		{"ingest", "../functions/ingest", tags + ",nootlp"},
+		{"process", "../functions/process", tags + ",nootlp"},
+		{"publish", "../functions/publish", tags + ",nootlp"},
+		{"process, with OpenTelemetry", "../functions/process", tags},
+	}
+}
+
+// functions builds the deployed functions and the floors, and starts all of them in turn under the
+// local Lambda host.
 func functions(ctx context.Context, o options) (err error) {
 	dir, err := os.MkdirTemp("", "once-bench-")
 	if err != nil {
@@ -62,8 +80,8 @@ func functions(ctx context.Context, o options) (err error) {
 		return err
 	}
 	var built []*bootstrap
-	for _, source := range []string{"hello", "../functions/ingest", "../functions/process", "../functions/publish"} {
-		b, err := buildBootstrap(ctx, dir, source)
+	for _, s := range sources() {
+		b, err := buildBootstrap(ctx, dir, s)
 		if err != nil {
 			return err
 		}
@@ -93,20 +111,21 @@ func functionEnvironment(dir string) ([]string, error) {
 }
 
 // buildBootstrap builds a function as infra/Makefile does, for this machine.
-func buildBootstrap(ctx context.Context, dir, source string) (*bootstrap, error) {
-	b := &bootstrap{name: filepath.Base(source), path: filepath.Join(dir, filepath.Base(source))}
-	command := exec.CommandContext(ctx, "go", "build", "-tags", "lambda.norpc,grpcnotrace", "-trimpath", "-ldflags=-s -w", "-o", b.path, ".") //nolint:gosec // its own source
-	command.Dir = source                                                                                                                      // so that it is built with the versions of its own module
+func buildBootstrap(ctx context.Context, dir string, s source) (*bootstrap, error) {
+	b := &bootstrap{Name: s.name, path: filepath.Join(dir, strings.ReplaceAll(s.name, " ", "-"))}
+	command := exec.CommandContext(ctx, "go", "build", "-tags", s.tags, "-trimpath", "-ldflags=-s -w", "-o", b.path, ".") //nolint:gosec // its own source
+	// The folder decides with which versions it is built: those of its module.
+	command.Dir = s.folder
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if text, err := command.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build %s: %w: %s", source, err, text)
+		return nil, fmt.Errorf("build %s: %w: %s", s.name, err, text)
 	}
 	info, err := os.Stat(b.path)
 	if err != nil {
 		return nil, err
 	}
-	b.binary = info.Size()
-	b.zip, err = zipped(b.path)
+	b.Binary = info.Size()
+	b.Zip, err = zipped(b.path)
 	return b, err
 }
 
@@ -140,16 +159,16 @@ func (c *counter) Write(p []byte) (int, error) {
 // them.
 func startAll(ctx context.Context, all []*bootstrap, environment []string) error {
 	for _, b := range all {
-		b.starts = append(b.starts, nil)
+		b.Starts = append(b.Starts, nil)
 	}
 	for range starts {
 		for _, b := range all {
 			took, err := startOnce(ctx, b.path, environment)
 			if err != nil {
-				return fmt.Errorf("%s: %w", b.name, err)
+				return fmt.Errorf("%s: %w", b.Name, err)
 			}
-			last := len(b.starts) - 1
-			b.starts[last] = append(b.starts[last], took.Seconds()*1000)
+			last := len(b.Starts) - 1
+			b.Starts[last] = append(b.Starts[last], took.Seconds()*1000)
 		}
 	}
 	return nil
@@ -167,14 +186,20 @@ func startOnce(ctx context.Context, path string, environment []string) (took tim
 // reportFunctions prints the medians of all starts, and the median of the rounds' ratios with their
 // range. All are compared with the first one.
 func (o options) reportFunctions(all []*bootstrap) error {
-	t := table.Table{Head: []string{"function, " + runtime.GOARCH, "binary, MB", "zip, MB", "aim", "start, ms", "beside the floor", "aim"}}
+	if o.json {
+		return o.print(all)
+	}
+	t := table.Table{Head: []string{"function, " + runtime.GOARCH, "binary, MB", "zip, MB", "start, ms", "beside the floor", "aim"}}
 	for _, b := range all {
-		ratios := make([]float64, len(b.starts))
-		for i := range b.starts {
-			ratios[i] = table.Median(b.starts[i]) / table.Median(all[0].starts[i])
+		ratios := make([]float64, len(b.Starts))
+		for i := range b.Starts {
+			ratios[i] = table.Median(b.Starts[i]) / table.Median(all[0].Starts[i])
 		}
-		t.Add(b.name, table.Digits(megabytes(b.binary)), table.Digits(megabytes(b.zip)), table.Digits(zipAim), table.SpreadOf(slices.Concat(b.starts...)).String(),
-			table.SpreadOf(ratios).String(), table.Digits(initAim))
+		aim := fmt.Sprintf("≤ %g, zip ≤ %g MB", initAim, zipAim)
+		if strings.Contains(b.Name, "floor") {
+			aim = "–"
+		}
+		t.Add(b.Name, table.Digits(megabytes(b.Binary)), table.Digits(megabytes(b.Zip)), table.SpreadOf(slices.Concat(b.Starts...)).String(), table.SpreadOf(ratios).String(), aim)
 	}
 	return t.Write(os.Stdout)
 }

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// TestTheFunctionsStartWithoutTheSchemasOfRareClients keeps starts short: newer clients of the SDK
-// build the schemas of all their operations before main runs, which is worth its time only for
-// clients that are called for each message. docs/dependencies.md names the clients that are kept at
-// an older version.
-func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "./...").Output()
+// TestTheFunctionsStartWithoutWhatTheyRarelyUse keeps starts short. OpenTelemetry's exporters and the
+// SDK's ways to log in are in other builds and other programs. Newer clients of the SDK build the
+// schemas of all their operations before main runs, which is worth its time only for clients that
+// are called for each message. docs/dependencies.md names the clients that are kept at an older
+// version.
+func TestTheFunctionsStartWithoutWhatTheyRarelyUse(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "lambda.norpc,grpcnotrace,nootlp", "-deps", "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,12 +22,18 @@ func TestTheFunctionsStartWithoutTheSchemasOfRareClients(t *testing.T) {
 	if !slices.Contains(deps, services+"dynamodb/schemas") {
 		t.Fatal("go list does not name the schemas of DynamoDB")
 	}
-	// The first two are called for each message; the credentials' clients are small.
-	worth := []string{"dynamodb", "sqs", "signin", "sso", "ssooidc"}
+	worth := []string{"dynamodb", "sqs"} // they are called for each message
 	for _, dep := range deps {
 		service, is := strings.CutPrefix(strings.TrimSuffix(dep, "/schemas"), services)
 		if is && strings.HasSuffix(dep, "/schemas") && !slices.Contains(worth, service) {
 			t.Errorf("the functions build the schemas of %s at each start: measure it by go -C bench run . -only functions, and hold the client back if it is not worth it", service)
+		}
+	}
+	for _, dep := range deps {
+		for _, slow := range []string{"github.com/aws/aws-sdk-go-v2/config", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters", "google.golang.org"} {
+			if dep == slow || strings.HasPrefix(dep, slow+"/") {
+				t.Errorf("the functions initialize %s at each start", dep)
+			}
 		}
 	}
 }

@@ -71,7 +71,7 @@ func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
 }
 
 func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Function, error) {
-	code, err := stage(f.asset, props.Config, props.Architecture)
+	code, err := stage(f.asset, props)
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -25,8 +26,9 @@ type PipelineProps struct {
 	// Config is the text of once.yaml: streams and destinations. The functions get the permissions
 	// for its destinations.
 	Config string
-	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap.
-	// The app defaults to ../dist.
+	// Assets is a folder with the folders ingest, process and publish, each with a file bootstrap,
+	// and with a folder otlp that has the same three for an Environment with a collector. The app
+	// defaults to ../dist.
 	Assets string
 	// ProcessFunction is a folder with your own bootstrap, with handlers in Go. Handlers of
 	// one-time requests run in the IngestFunction, so that needs your bootstrap too. Each defaults
@@ -96,10 +98,24 @@ func (p *PipelineProps) withDefaults() *PipelineProps {
 	orElse(&out.API.Auth, d.API.Auth)
 	orElse(&out.API.Rate, d.API.Rate)
 	orElse(&out.API.Burst, d.API.Burst)
-	orElse(&out.IngestFunction, filepath.Join(out.Assets, "ingest"))
-	orElse(&out.ProcessFunction, filepath.Join(out.Assets, "process"))
-	orElse(&out.PublishFunction, filepath.Join(out.Assets, "publish"))
+	assets := out.Assets
+	if collects(out.Environment) {
+		assets = filepath.Join(assets, "otlp")
+	}
+	orElse(&out.IngestFunction, filepath.Join(assets, "ingest"))
+	orElse(&out.ProcessFunction, filepath.Join(assets, "process"))
+	orElse(&out.PublishFunction, filepath.Join(assets, "publish"))
 	return &out
+}
+
+// collects reports whether variables of the functions name an OpenTelemetry collector.
+func collects(environment map[string]string) bool {
+	for name, value := range environment {
+		if strings.HasPrefix(name, "OTEL_EXPORTER_OTLP_") && strings.HasSuffix(name, "ENDPOINT") && value != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func orElse[T comparable](value *T, otherwise T) {

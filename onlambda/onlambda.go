@@ -37,6 +37,7 @@ import (
 	"log/slog"
 
 	"github.com/effectively-once/once"
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/function"
 )
@@ -75,7 +76,11 @@ func Open(ctx context.Context, o Options) (*once.System, error) {
 	if o.Log == nil {
 		o.Log = function.NewLog()
 	}
-	b, err := function.NewBackend(ctx, function.Function(o.Function), o.Log)
+	cfg, err := awsconfig.Load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open function: read AWS settings: %w", err)
+	}
+	b, err := function.NewBackend(cfg, function.Function(o.Function), o.Log)
 	if err != nil {
 		return nil, fmt.Errorf("open function: %w", err)
 	}

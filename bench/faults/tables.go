@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/function"
@@ -27,10 +28,11 @@ type tables struct {
 
 // makeTables creates them in the DynamoDB of the environment.
 func makeTables(ctx context.Context) (tables, func() error, error) {
-	clients, err := function.NewClients(ctx)
+	cfg, err := awsconfig.Load(ctx)
 	if err != nil {
 		return tables{}, nil, err
 	}
+	clients := function.NewClients(cfg)
 	name := "faults-" + rand.Text()
 	t := tables{dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}, name + "-counters", name + "-records", clients.DynamoDB}
 	schemas := append(dynamostore.Schema(t.ours), simpleTable(t.counters, "pk"), simpleTable(t.records, "id"))

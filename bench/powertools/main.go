@@ -29,6 +29,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/system/function"
 )
@@ -197,10 +198,11 @@ func ours(binary string) []client {
 
 // benchTables creates the tables of all clients, and returns variables with their names.
 func benchTables(ctx context.Context) (variables []string, drop func() error, err error) {
-	clients, err := function.NewClients(ctx)
+	cfg, err := awsconfig.Load(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	clients := function.NewClients(cfg)
 	name := "bench-" + rand.Text()
 	ours := dynamostore.Tables{Groups: name + "-groups", Tokens: name + "-tokens"}
 	schemas := append(dynamostore.Schema(ours), simpleTable(name+"-records", "id"), simpleTable(name+"-accounts", "pk"))

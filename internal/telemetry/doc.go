@@ -4,8 +4,10 @@
 //	metrics.go   the names and units of the metrics, and the metrics of each event
 //	tally.go     counts between two reports
 //	emf.go       reports in CloudWatch's embedded metric format, as lines of the log
-//	meter.go     reports to an OpenTelemetry collector
-//	tracing.go   spans, and trace context in headers
+//	otlp.go      the connection to an OpenTelemetry collector, left out by the build tag nootlp
+//	meter.go     its metrics
+//	spans.go     spans of handlers and destinations
+//	tracing.go   trace context in headers
 //	edges.go     decorators of handlers, destinations, queues and the HTTP API
 //	invoke.go    the wrapper of each call of a function, which reports at the end in any case
 //	log.go       the log of a function

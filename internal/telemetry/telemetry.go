@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/effectively-once/once/internal/record"
@@ -51,9 +48,9 @@ type Telemetry struct {
 	options Options
 	tally   tally
 	emf     EMF
-	meter   *meter                   // nil without a collector for metrics
-	spans   *sdktrace.TracerProvider // nil without a collector for traces
-	tracer  trace.Tracer             // likewise
+	// remote is nil without a collector.
+	remote collector
+	tracer trace.Tracer // nil without a collector for traces
 	// Unix milliseconds until which a failed collector is not called
 	quiet atomic.Int64
 }
@@ -73,23 +70,21 @@ func Open(ctx context.Context, options Options) (*Telemetry, error) {
 	if err != nil || !metrics && !traces {
 		return t, err
 	}
-	about, err := describe(ctx, t.options.Service)
-	if err != nil {
+	if t.remote, err = newCollector(ctx, t.options, metrics, traces); err != nil {
 		return nil, err
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { t.options.Log.Warn("telemetry is incomplete", "error", err) }))
-	if metrics {
-		if t.meter, err = newMeter(ctx, about); err != nil {
-			return nil, err
-		}
-	}
-	if traces {
-		if t.spans, err = newTracing(ctx, about); err != nil {
-			return nil, err
-		}
-		t.tracer = t.spans.Tracer(scope)
-	}
+	t.tracer = t.remote.tracer()
 	return t, nil
+}
+
+// A collector receives metrics, spans or both.
+type collector interface {
+	// observe counts an event. It returns false if the collector receives no metrics.
+	observe(e *record.Event) bool
+	// export reports what is new.
+	export(ctx context.Context) error
+	// tracer makes spans; it is nil if the collector receives none.
+	tracer() trace.Tracer
 }
 
 func (o Options) withDefaults() Options {
@@ -126,10 +121,7 @@ func (t *Telemetry) Observe(e record.Event) {
 	if !t.options.Known(e.Stream) {
 		e.Stream = OtherStreams
 	}
-	switch {
-	case t.meter != nil:
-		t.meter.observe(&e)
-	case t.options.Output != nil:
+	if (t.remote == nil || !t.remote.observe(&e)) && t.options.Output != nil {
 		t.tally.observe(&e)
 	}
 }
@@ -151,7 +143,7 @@ func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 		t.options.Log.ErrorContext(ctx, "metrics are lost", "error", err)
 	}
 	now := t.options.Now()
-	if t.meter == nil && t.spans == nil || now.UnixMilli() < t.quiet.Load() {
+	if t.remote == nil || now.UnixMilli() < t.quiet.Load() {
 		return
 	}
 	limit := flushTime
@@ -163,27 +155,10 @@ func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if err := t.export(limited); err != nil {
+	if err := t.remote.export(limited); err != nil {
 		t.quiet.Store(now.Add(quietTime).UnixMilli())
 		t.options.Log.WarnContext(ctx, "telemetry does not reach its collector", "error", err)
 	}
-}
-
-// export reports metrics and traces concurrently.
-func (t *Telemetry) export(ctx context.Context) error {
-	counted := make(chan error, 1)
-	go func() {
-		if t.meter == nil {
-			counted <- nil
-			return
-		}
-		counted <- t.meter.export(ctx)
-	}()
-	var traced error
-	if t.spans != nil {
-		traced = t.spans.ForceFlush(ctx)
-	}
-	return errors.Join(<-counted, traced)
 }
 
 // Run reports at intervals until the context ends, and then once more, for long-running processes.

@@ -2,25 +2,11 @@ package telemetry
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
-
-// newTracing returns a provider of spans that are sent to a collector by OTLP over HTTP, configured
-// by OTEL_EXPORTER_OTLP_… and OTEL_TRACES_SAMPLER. It makes no call.
-func newTracing(ctx context.Context, about *resource.Resource) (*sdktrace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithRetry(otlptracehttp.RetryConfig{}))
-	if err != nil {
-		return nil, fmt.Errorf("make traces exporter: %w", err)
-	}
-	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about)), nil
-}
 
 // The headers of W3C trace context in messages.
 const (

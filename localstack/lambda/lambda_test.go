@@ -111,12 +111,7 @@ func TestFaultsAreInjectedAtTheirRateAndCounted(t *testing.T) {
 // endpoints skips a test if there is no emulator to run it on.
 func endpoints(t *testing.T) function.Clients {
 	t.Helper()
-	awstest.Need(t, "DYNAMODB", "SQS")
-	clients, err := function.NewClients(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return clients
+	return function.NewClients(awstest.Config(t, "DYNAMODB", "SQS"))
 }
 
 // A trial is a started run.

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
@@ -115,6 +118,20 @@ func serveFunctions(ctx context.Context, o options) (err error) {
 	return r.work(ctx)
 }
 
+// pass gives the functions region and credentials in variables, as Lambda does, also if a profile has
+// them here.
+func (r *run) pass(ctx context.Context, cfg aws.Config) error {
+	c, err := cfg.Credentials.Retrieve(ctx)
+	if err != nil {
+		return fmt.Errorf("read AWS credentials: %w", err)
+	}
+	r.env = append(r.env, "AWS_REGION="+cfg.Region, "AWS_ACCESS_KEY_ID="+c.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+c.SecretAccessKey, "AWS_SESSION_TOKEN="+c.SessionToken)
+	for _, name := range []string{"AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"} {
+		r.env = append(r.env, name+"=")
+	}
+	return nil
+}
+
 // open prepares everything for invocations.
 func (r *run) open(ctx context.Context, temporary string) error {
 	if err := errors.Join(r.configure(), credentials()); err != nil {
@@ -124,7 +141,12 @@ func (r *run) open(ctx context.Context, temporary string) error {
 	if err != nil {
 		return err
 	}
-	if r.clients, err = function.NewClients(ctx); err != nil {
+	cfg, err := awsconfig.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read AWS settings: %w", err)
+	}
+	r.clients = function.NewClients(cfg)
+	if err := r.pass(ctx, cfg); err != nil {
 		return err
 	}
 	if err := r.prepare(ctx); err != nil {

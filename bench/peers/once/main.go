@@ -31,6 +31,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
@@ -75,10 +76,11 @@ func handle(_ context.Context, a *record.Attempt, m record.Message) error {
 }
 
 func newEngine(ctx context.Context, w *world) (*dedup.Engine, error) {
-	clients, err := function.NewClients(ctx)
+	cfg, err := awsconfig.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
+	clients := function.NewClients(cfg)
 	store, err := dynamostore.New(clients.DynamoDB, dynamostore.Tables{Groups: os.Getenv("BENCH_GROUPS"), Tokens: os.Getenv("BENCH_TOKENS")}, dynamostore.Options{})
 	if err != nil {
 		return nil, err

@@ -1,43 +1,20 @@
-// Package awsconfig loads the configuration of all AWS clients.
+// Package awsconfig loads the configuration of AWS clients, except in the deployed functions, which
+// use package lambdaconfig.
 package awsconfig
 
 import (
 	"context"
-	"io"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go/middleware"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/effectively-once/once/internal/aws/keepalive"
 )
 
 // Load reads the environment and the shared files, as every AWS tool does. It works around an SDK
 // bug that closes connections too early.
 func Load(ctx context.Context, options ...func(*config.LoadOptions) error) (aws.Config, error) {
-	return config.LoadDefaultConfig(ctx, append(slices.Clip(options), config.WithAPIOptions([]func(*middleware.Stack) error{keepConnections}))...)
-}
-
-// keepConnections hides the WriteTo method of request bodies. The SDK closes a request's body as
-// soon as the head of the response has arrived. If the connection's writer is late, it finds a
-// closed body, whose WriteTo returns io.EOF instead of nil. net/http treats that as a failed write
-// and closes the connection, with the rest of the response on it. The request was processed, its
-// response is lost, and the SDK retries; this happens most easily with a large response and little
-// processor time. Reading a closed body just ends. See
-// https://github.com/aws/aws-sdk-go-v2/issues/2737.
-func keepConnections(stack *middleware.Stack) error {
-	return stack.Serialize.Add(middleware.SerializeMiddlewareFunc("KeepConnections", func(
-		ctx context.Context, in middleware.SerializeInput, next middleware.SerializeHandler,
-	) (middleware.SerializeOutput, middleware.Metadata, error) {
-		if request, ok := in.Request.(*smithyhttp.Request); ok {
-			if stream, ok := request.GetStream().(io.ReadSeeker); ok {
-				read, err := request.SetStream(struct{ io.ReadSeeker }{stream})
-				if err != nil {
-					return middleware.SerializeOutput{}, middleware.Metadata{}, err
-				}
-				*request = *read
-			}
-		}
-		return next.HandleSerialize(ctx, in)
-	}), middleware.After)
+	return config.LoadDefaultConfig(ctx, append(slices.Clip(options), config.WithAPIOptions([]func(*middleware.Stack) error{keepalive.AddTo}))...)
 }

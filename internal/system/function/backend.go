@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/lease"
@@ -28,12 +30,12 @@ type Backend struct {
 var _ system.Backend = (*Backend)(nil)
 
 // NewBackend reads the environment of a function. A nil log discards.
-func NewBackend(ctx context.Context, function Function, log *slog.Logger) (*Backend, error) {
-	settings, clients, err := readEnvironment(ctx)
+func NewBackend(cfg aws.Config, function Function, log *slog.Logger) (*Backend, error) {
+	settings, err := ReadSettings(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	return newBackend(function, settings, clients, log)
+	return newBackend(function, settings, NewClients(cfg), log)
 }
 
 func newBackend(function Function, settings Settings, clients Clients, log *slog.Logger) (*Backend, error) {

@@ -1,9 +1,6 @@
 package function
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -14,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
-	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/aws/secret"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -33,13 +29,8 @@ type Clients struct {
 	STS            *sts.Client
 }
 
-// NewClients returns the clients of the account and region of the environment. Endpoints come from
-// AWS_ENDPOINT_URL and AWS_ENDPOINT_URL_service.
-func NewClients(ctx context.Context) (Clients, error) {
-	cfg, err := awsconfig.Load(ctx)
-	if err != nil {
-		return Clients{}, fmt.Errorf("read AWS settings: %w", err)
-	}
+// NewClients returns the clients for an account and a region.
+func NewClients(cfg aws.Config) Clients {
 	return Clients{
 		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 			// An emulator sends no checksum with an error, and each failed condition would be
@@ -53,7 +44,7 @@ func NewClients(ctx context.Context) (Clients, error) {
 		SQS:            sqs.NewFromConfig(cfg),
 		SSM:            ssm.NewFromConfig(cfg),
 		STS:            sts.NewFromConfig(cfg),
-	}, nil
+	}
 }
 
 // secrets reads the secrets of destinations when they are needed, and keeps them for some minutes.

@@ -83,13 +83,10 @@ func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
 	t.Helper()
 	t.Parallel()
-	awstest.Need(t, "DYNAMODB", "SQS")
-	clients, err := NewClients(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := NewClients(awstest.Config(t, "DYNAMODB", "SQS"))
 	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), process: process}
 	name, tables := "test-"+rand.Text(), awstest.Tables(t, clients.DynamoDB)
+	var err error
 	if d.store, err = dynamostore.New(clients.DynamoDB, tables, dynamostore.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/front/api"
@@ -165,7 +166,7 @@ func (s *System) orTask(handle queue.Handler) Handler {
 // can't start, it logs the error, and reports it to Lambda as the failure of the start.
 func Start(function Function) {
 	log := NewLog()
-	s, err := openFromEnvironment(context.Background(), function, log)
+	s, err := openFromEnvironment(function, log)
 	if err != nil {
 		log.Error("function does not start", "error", err)
 		os.Exit(1)
@@ -173,20 +174,18 @@ func Start(function Function) {
 	lambda.Start(s.Handler())
 }
 
-func openFromEnvironment(ctx context.Context, function Function, log *slog.Logger) (*System, error) {
-	settings, clients, err := readEnvironment(ctx)
+func openFromEnvironment(function Function, log *slog.Logger) (*System, error) {
+	settings, settingsErr := ReadSettings(os.Getenv)
+	cfg, err := lambdaconfig.Load(os.Getenv)
 	if err != nil {
+		err = fmt.Errorf("read AWS settings: %w", err)
+	}
+	if err := errors.Join(settingsErr, err); err != nil {
 		return nil, err
 	}
-	s, err := Open(function, settings, clients, log)
+	s, err := Open(function, settings, NewClients(cfg), log)
 	if err != nil {
 		return nil, fmt.Errorf("open system: %w", err)
 	}
 	return s, nil
-}
-
-func readEnvironment(ctx context.Context) (Settings, Clients, error) {
-	settings, settingsErr := ReadSettings(os.Getenv)
-	clients, err := NewClients(ctx)
-	return settings, clients, errors.Join(settingsErr, err)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
@@ -77,11 +78,7 @@ func TestADestinationThatTheFunctionsDoNotHaveIsAnErrorAtTheStart(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := NewClients(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(Process, settings, clients, nil)
+	_, err = Open(Process, settings, NewClients(aws.Config{Region: "eu-west-1"}), nil)
 	if !errors.Is(err, errDestination) {
 		t.Fatalf("got %v, want %v", err, errDestination)
 	}

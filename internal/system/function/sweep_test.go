@@ -39,11 +39,7 @@ func openSwept(t *testing.T, function Function) (*System, *sqsqueue.Queue) {
 // emulated makes tables and queues on emulators, for a system with a configuration.
 func emulated(t *testing.T, text string) (Settings, Clients) {
 	t.Helper()
-	awstest.Need(t, "DYNAMODB", "SQS")
-	clients, err := NewClients(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	clients := NewClients(awstest.Config(t, "DYNAMODB", "SQS"))
 	name := "test-" + rand.Text()
 	// as ElasticMQ calls all senders
 	settings := Settings{Tables: awstest.Tables(t, clients.DynamoDB), Trusted: []string{"127.0.0.1"}}
@@ -54,6 +50,7 @@ func emulated(t *testing.T, text string) (Settings, Clients) {
 	} {
 		*url = awstest.Queue(t, clients.SQS, name+"-"+suffix, nil)
 	}
+	var err error
 	if settings.Config, err = config.Parse("once.yaml", []byte(text)); err != nil {
 		t.Fatal(err)
 	}

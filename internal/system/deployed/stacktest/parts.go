@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/internal/testkit/awstest"
@@ -64,11 +65,11 @@ func tasks(t *testing.T, which function.Function, environment map[string]string,
 		if err != nil {
 			return err
 		}
-		clients, err := function.NewClients(t.Context())
+		cfg, err := awsconfig.Load(t.Context())
 		if err != nil {
 			return err
 		}
-		s, err := function.Open(which, settings, clients, nil)
+		s, err := function.Open(which, settings, function.NewClients(cfg), nil)
 		if err != nil {
 			return err
 		}
