@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/effectively-once/once/client"
 )
 
@@ -29,11 +31,12 @@ type tally struct {
 
 // batch sends many messages concurrently, but those of one group in order.
 type batch struct {
-	send    func(context.Context, client.Message) (client.Receipt, error)
+	send    func(context.Context, []client.Message) []client.Result
 	workers int
-	done    func()             // called after each acknowledged or refused message
-	refused func(int, error)   // called with the line of a refused message
-	seed    maphash.Seed       // of the partition
+	done    func()           // called after each acknowledged or refused message
+	refused func(int, error) // called with the line of a refused message
+	seed    maphash.Seed     // of the partition
+	memory  *semaphore.Weighted
 	cancel  context.CancelFunc // ends the run
 
 	mu    sync.Mutex
@@ -41,16 +44,23 @@ type batch struct {
 	fatal error // the error that ended the run
 }
 
-// queueDepth is how many messages are queued for one worker; together with the limit for bodies it
-// limits the memory.
-const queueDepth = 4
+// Limits of the messages that were read and are not acknowledged: in one request, in the queue of
+// one worker, and in memory, in bytes.
+const (
+	requestSize = 100
+	queueDepth  = 2 * requestSize
+	memoryLimit = 32 << 20
+)
+
+// weight is about how much memory a message takes, in bytes.
+func (l *line) weight() int64 { return int64(len(l.message.Body)) + 1<<10 }
 
 // run sends the messages that next returns, until io.EOF, an error of next, a fatal answer, or the
 // end of ctx. Unless ctx has ended, it finishes the messages in progress.
 func (b *batch) run(ctx context.Context, next func() (line, error)) (tally, error) {
 	ctx, b.cancel = context.WithCancel(ctx)
 	defer b.cancel()
-	b.seed = maphash.MakeSeed()
+	b.seed, b.memory = maphash.MakeSeed(), semaphore.NewWeighted(memoryLimit)
 	queues := make([]chan line, b.workers)
 	var group sync.WaitGroup
 	for i := range queues {
@@ -79,6 +89,9 @@ func (b *batch) deal(ctx context.Context, next func() (line, error), queues []ch
 		b.mu.Lock()
 		b.tally.Lines++
 		b.mu.Unlock()
+		if b.memory.Acquire(ctx, l.weight()) != nil {
+			break
+		}
 		select {
 		case queues[b.partition(l, turn)] <- l:
 		case <-ctx.Done():
@@ -100,13 +113,62 @@ func (b *batch) partition(l line, turn int) int {
 	return int(maphash.String(b.seed, name) % uint64(b.workers)) //nolint:gosec // smaller than workers
 }
 
+// work sends what is in its queue, up to requestSize messages in one request.
 func (b *batch) work(ctx context.Context, queue <-chan line) {
 	for l := range queue {
+		lines := waiting(queue, []line{l})
 		if ctx.Err() != nil {
 			continue // empties the queue, so that deal does not block
 		}
-		receipt, err := b.send(ctx, l.message)
-		b.count(l, receipt, err)
+		messages := make([]client.Message, len(lines))
+		for i, l := range lines {
+			messages[i] = l.message
+		}
+		for i, r := range b.send(ctx, messages) {
+			b.count(lines[i], r.Receipt, r.Err)
+			b.memory.Release(lines[i].weight())
+		}
+	}
+}
+
+// waiting appends the lines that are in the queue now.
+func waiting(queue <-chan line, lines []line) []line {
+	for len(lines) < requestSize {
+		select {
+		case l, open := <-queue:
+			if !open {
+				return lines
+			}
+			lines = append(lines, l)
+		default:
+			return lines
+		}
+	}
+	return lines
+}
+
+// together returns a function that sends messages in one request if the sender can do that,
+// otherwise one by one.
+func together(c sender) func(context.Context, []client.Message) []client.Result {
+	if all, ok := c.(interface {
+		SendBatch(context.Context, []client.Message) []client.Result
+	}); ok {
+		return all.SendBatch
+	}
+	return func(ctx context.Context, messages []client.Message) []client.Result {
+		results := make([]client.Result, len(messages))
+		var stopped error // after it, a message could overtake one whose fate is unknown
+		for i, m := range messages {
+			if results[i].Err = stopped; stopped != nil {
+				continue
+			}
+			results[i].Receipt, results[i].Err = c.Send(ctx, m)
+			var p *client.Problem
+			if err := results[i].Err; err != nil && (!errors.As(err, &p) || hopeless(p)) {
+				stopped = context.Canceled
+			}
+		}
+		return results
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,14 +107,11 @@ func TestMessagesOfOneGroupAreSentInTheOrderOfTheFile(t *testing.T) {
 
 func TestAFileIsRetriedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	w := newWorld(t)
-	var mu sync.Mutex
-	seen := map[string]int{}
-	// Every message is accepted, and its answer lost, the first time.
+	var tries atomic.Int32
+	// The first requests are taken, and their answers lost.
 	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		key := r.Header.Get("Idempotency-Key")
-		if seen[key]++; seen[key] == 1 {
+		if tries.Add(1) <= 2 {
+			w.front.takeAll(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}
 		return false
@@ -121,11 +119,63 @@ func TestAFileIsRetriedUnderTheSameKeysUntilAllIsAcknowledged(t *testing.T) {
 	if code := w.once(t.Context(), "", "send", "orders", "--file", "testdata/files/good.jsonl", "--json"); code != 0 {
 		t.Fatalf("exit %d: %s", code, w.err.String())
 	}
-	if len(seen) != 5 {
-		t.Errorf("keys: %v", seen)
+	if len(w.front.taken) != 5 || len(w.front.order) != 5 || !strings.Contains(w.out.String(), `"unacknowledged": 0`) {
+		t.Errorf("taken: %v; said %s", w.front.taken, w.out.String())
 	}
 	if !regexp.MustCompile(`not acknowledged yet, trying again in [0-9.]+m?s: `).MatchString(w.err.String()) {
 		t.Errorf("does not say that it waits, and how long: %q", w.err.String())
+	}
+}
+
+func TestAFileIsSentInBatches(t *testing.T) {
+	w := newWorld(t)
+	var file strings.Builder
+	for n := range 1000 {
+		fmt.Fprintf(&file, `{"id":"%d","group":"g","body":%d}`+"\n", n, n)
+	}
+	var tries atomic.Int32
+	w.front.before = func(http.ResponseWriter, *http.Request) bool {
+		if tries.Add(1) == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	path := filepath.Join(t.TempDir(), "m.jsonl")
+	if err := os.WriteFile(path, []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "--file", path, "--json"); code != 0 {
+		t.Fatalf("exit %d: %s", code, w.err.String())
+	}
+	if !strings.Contains(strings.Join(strings.Fields(w.out.String()), ""), `"lines":1000,"accepted":1000,"replayed":0,"failed":0,"unacknowledged":0`) {
+		t.Errorf("said %s", w.out.String())
+	}
+	if w.front.batches > 500 || len(w.front.order) != 1000 {
+		t.Errorf("%d batches, %d messages", w.front.batches, len(w.front.order))
+	}
+	for n, x := range w.front.order {
+		if x != fmt.Sprint("g ", n) {
+			t.Fatalf("message %d is %s", n, x)
+		}
+	}
+}
+
+func TestAFileIsSentOneByOneToAServerThatTakesNoBatches(t *testing.T) {
+	w := newWorld(t)
+	w.front.old = true
+	if code := w.once(t.Context(), "", "send", "orders", "--file", "testdata/files/good.jsonl"); code != 0 || len(w.front.taken) != 5 {
+		t.Errorf("exit %d, %d messages: %s", code, len(w.front.taken), w.err.String())
+	}
+}
+
+func TestABatchWithoutAnAnswerFromAOnceServerIsReportedAsUnknown(t *testing.T) {
+	w := newWorld(t)
+	w.front.before = func(rw http.ResponseWriter, _ *http.Request) bool {
+		rw.WriteHeader(http.StatusOK) // a login page
+		return true
+	}
+	if code := w.once(t.Context(), "", "send", "orders", "--file", "testdata/files/good.jsonl"); code != exitAway || !strings.Contains(w.out.String(), "5 not acknowledged") {
+		t.Errorf("exit %d: %s%s", code, w.out.String(), w.err.String())
 	}
 }
 
@@ -176,6 +226,7 @@ func TestAFileThatChangesWhileItIsSentIsReported(t *testing.T) {
 
 func TestAnInterruptReportsTheAcknowledgedMessages(t *testing.T) {
 	w := newWorld(t)
+	w.front.old = true // so that each message has a request
 	ctx, cancel := context.WithCancel(t.Context())
 	n := 0
 	w.front.before = func(_ http.ResponseWriter, r *http.Request) bool {
@@ -199,6 +250,7 @@ func TestAnInterruptReportsTheAcknowledgedMessages(t *testing.T) {
 
 func TestSendingAFileEndsAfterRetryFor(t *testing.T) {
 	w := newWorld(t)
+	w.front.old = true // so that each message has a request
 	n := 0
 	w.front.before = func(rw http.ResponseWriter, _ *http.Request) bool {
 		if n++; n > 2 {

@@ -49,7 +49,8 @@ If it may have been accepted without an acknowledgement (exit code 4), the new k
 
 --file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
-Messages of one group, or of one source, are sent one after the other in the order of the file; all others concurrently.
+Up to 100 messages are sent in one request. Messages of one group, or of one source, are sent in the order of the file; all others concurrently.
+A server of an older version, which takes no batches, gets them one by one.
 A line without an id and a source gets a key made of the content of the whole file and the line's number. So sending the same file again repeats the same
 messages, and a changed file has new ones. The whole file is checked before the first message is sent.
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
@@ -89,7 +90,7 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
 	o.stack = stackFlags(cmd)
 	f.StringVar(&o.queue, "queue", "", "send to this ingress queue, fifo or standard, not to the API; needs --stack")
-	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("number of messages of a file in flight, at most %d", maxConcurrency))
+	f.IntVar(&o.concurrency, "concurrency", 16, fmt.Sprintf("number of requests of a file in flight, at most %d", maxConcurrency))
 	f.StringVar(&o.wait, "wait", "", "wait this long for the handler's reply, at most 60s")
 	f.BoolVar(&o.await, "wait-for-server", false, "retry while nothing listens at the server's address; --retry-for and --file do this too")
 	f.StringVar(&o.retryFor, "retry-for", "", "stop retrying a message after this time; 0s is never")

@@ -108,7 +108,7 @@ func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, ne
 	shown := 0
 	bar := a.progress(count)
 	b := &batch{
-		send: c.Send, workers: o.concurrency,
+		send: together(c), workers: o.concurrency,
 		done: func() { _ = bar.Add(1) }, // a closed terminal shows no progress
 		refused: func(number int, err error) {
 			if shown++; shown <= maxShown {

@@ -147,9 +147,21 @@ type signed struct{ sender }
 
 func (s signed) Send(ctx context.Context, m client.Message) (client.Receipt, error) {
 	receipt, err := s.sender.Send(ctx, m)
+	return receipt, advised(err)
+}
+
+func (s signed) SendBatch(ctx context.Context, messages []client.Message) []client.Result {
+	results := together(s.sender)(ctx, messages)
+	for i := range results {
+		results[i].Err = advised(results[i].Err)
+	}
+	return results
+}
+
+func advised(err error) error {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Type == "" && (p.Status == http.StatusForbidden || p.Status == http.StatusUnauthorized) {
 		err = fmt.Errorf("%w: the API accepts requests signed by a caller with the permission execute-api:Invoke; if it uses another authorization, send to the queue with --queue", err)
 	}
-	return receipt, err
+	return err
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config"
+	wire "github.com/effectively-once/once/internal/front/batch"
 )
 
 var update = flag.Bool("update", false, "write what comes out to testdata")
@@ -33,11 +34,57 @@ type front struct {
 	order []string          // group and body in the order of arrival
 	// before may answer in place of front.
 	before func(w http.ResponseWriter, r *http.Request) bool
+	// old is true for a server of a version that takes no batches
+	old     bool
+	batches int
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.before == nil || !f.before(w, r) {
+	many := strings.HasSuffix(r.URL.Path, "/batch")
+	switch {
+	case f.old && many:
+		refuse(w, 404, "unknown-route")
+	case f.before != nil && f.before(w, r):
+	case many:
+		f.takeAll(w, r)
+	default:
 		f.take(w, r)
+	}
+}
+
+// takeAll takes the messages of a batch as if each had come alone.
+func (f *front) takeAll(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.batches++
+	f.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	records, err := wire.Read(wire.NDJSON, body)
+	if err != nil {
+		refuse(w, 400, "malformed-request")
+		return
+	}
+	w.Header().Set("Content-Type", wire.NDJSON)
+	for i := range records {
+		m := &records[i].Message
+		alone, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, r.URL.Path, bytes.NewReader(m.Body))
+		alone.Header.Set("Once-Group", m.Group)
+		if m.ID != "" {
+			alone.Header.Set("Idempotency-Key", strconv.Quote(m.ID))
+		}
+		if m.Source != "" {
+			alone.Header.Set("Once-Source", m.Source)
+			alone.Header.Set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
+		}
+		answer := httptest.NewRecorder()
+		f.take(answer, alone)
+		if answer.Code >= 400 {
+			_, _ = fmt.Fprintf(w, `{"status":%d,"problem":%s}`+"\n", answer.Code, answer.Body.String())
+			continue
+		}
+		_, _ = fmt.Fprintf(w, `{"status":202,"id":%q,"replayed":%v}`+"\n", m.Identity(), answer.Header().Get("Idempotent-Replayed") == "true")
 	}
 }
 
