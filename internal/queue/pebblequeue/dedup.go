@@ -24,8 +24,8 @@ type sent struct {
 	result  queue.SendResult
 }
 
-func (s *sent) record() dedupRecord {
-	return dedupRecord{DedupID: s.dedupID, ID: s.id, Expires: s.expires}
+func (s *sent) record() *dedupRecord {
+	return &dedupRecord{DedupID: s.dedupID, ID: s.id, Expires: s.expires}
 }
 
 // sift separates new messages, which it remembers, from repeated ones, which it returns by their

@@ -22,41 +22,32 @@ func sealed(format byte, key, body []byte) []byte {
 // FuzzRecord decodes bodies with a valid checksum: each is refused, or equals the decoded form of
 // its encoding.
 func FuzzRecord(f *testing.F) {
-	for _, r := range []any{
-		messageRecord{Body: "x", Attributes: map[string]string{"a": "1"}, Group: "g", DedupID: "d", Sender: "s", Sent: 1, Due: -1},
-		receivesRecord{7},
-		dedupRecord{DedupID: "d", Expires: 9},
-		incarnationRecord{3},
+	for _, r := range []stored{
+		&messageRecord{Body: "x", Attributes: map[string]string{"a": "1"}, Group: "g", DedupID: "d", Sender: "s", Sent: 1, Due: -1},
+		&receivesRecord{7},
+		&dedupRecord{DedupID: "d", Expires: 9},
+		&incarnationRecord{3},
 	} {
-		data, err := encode(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data[1:])
+		f.Add(encode(r)[1:])
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		comesBack[messageRecord](t, body)
-		comesBack[receivesRecord](t, body)
-		comesBack[dedupRecord](t, body)
-		comesBack[incarnationRecord](t, body)
+		comesBack(t, body, &messageRecord{}, &messageRecord{})
+		comesBack(t, body, &receivesRecord{}, &receivesRecord{})
+		comesBack(t, body, &dedupRecord{}, &dedupRecord{})
+		comesBack(t, body, &incarnationRecord{}, &incarnationRecord{})
 	})
 }
 
-func comesBack[T any](t *testing.T, body []byte) {
+func comesBack(t *testing.T, body []byte, first, again stored) {
 	t.Helper()
 	key := []byte("key")
-	var first, again T
-	if err := decode(key, sealed(format+1, key, body), &first); err == nil || !strings.Contains(err.Error(), "format 3") {
+	if err := decode(key, sealed(format+1, key, body), first); err == nil || !strings.Contains(err.Error(), "format 3") {
 		t.Fatalf("of a newer format: %v", err)
 	}
-	if decode(key, sealed(format, key, body), &first) != nil {
+	if decode(key, sealed(format, key, body), first) != nil {
 		return
 	}
-	data, err := encode(&first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := decode(key, pebbledb.Seal(key, data), &again); err != nil {
+	if err := decode(key, pebbledb.Seal(key, encode(first)), again); err != nil {
 		t.Fatalf("what was read can't be written: %v", err)
 	}
 	if diff := cmp.Diff(first, again, cmpopts.EquateEmpty()); diff != "" {

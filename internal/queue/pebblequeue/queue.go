@@ -116,7 +116,7 @@ func (q *Queue) begin() error {
 	}
 	r.Incarnation++
 	q.incarnation, q.counter = r.Incarnation, 0
-	return put(q.db, key, r, pebble.Sync)
+	return put(q.db, key, &r, pebble.Sync)
 }
 
 func (q *Queue) loadMessages() error {

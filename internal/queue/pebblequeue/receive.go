@@ -121,7 +121,7 @@ func (q *Queue) read(taken []taking) ([]queue.Delivery, error) {
 		d := q.delivery(&r, t.entry.seq, t.receives)
 		d.Receipt = receipt{q.incarnation, t.entry.seq, t.receives}.String()
 		out = append(out, d)
-		if err := put(batch, q.key(kindReceives, t.entry.seq), receivesRecord{t.receives}, nil); err != nil {
+		if err := put(batch, q.key(kindReceives, t.entry.seq), &receivesRecord{t.receives}, nil); err != nil {
 			failed = err
 		}
 	}

@@ -3,12 +3,13 @@ package pebblequeue
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/fxamacker/cbor/v2"
 	"github.com/google/uuid"
 
+	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue"
 )
@@ -24,34 +25,147 @@ const (
 // format is the format of all records of a queue.
 const format byte = 2
 
+// smallRecord is more than the size of a record of numbers, and of an id, in bytes.
+const smallRecord = 48
+
 // counterBits is how many low bits of a sequence number count messages. The high bits are the
 // queue's incarnation, which increases with every Open, so that no number is used twice, even if
 // the newest messages were deleted before a restart.
 const counterBits = 40
 
-type messageRecord struct {
-	ID         uuid.UUID         `cbor:"1,keyasint"`
-	Body       string            `cbor:"2,keyasint"`
-	Attributes map[string]string `cbor:"3,keyasint,omitempty"`
-	Group      string            `cbor:"4,keyasint,omitempty"`
-	DedupID    string            `cbor:"5,keyasint,omitempty"`
-	Sender     string            `cbor:"6,keyasint,omitempty"`
-	Sent       int64             `cbor:"7,keyasint"`           // Unix nanoseconds
-	Due        int64             `cbor:"8,keyasint,omitempty"` // end of the delay, Unix nanoseconds
+// A stored is a record of the queue. Its fields are numbered as in package encoding.
+type stored interface {
+	write(e *encoding.Encoder)
+	read(d *encoding.Decoder)
+	// size is about the size of the encoded record, in bytes.
+	size() int
 }
 
-type receivesRecord struct {
-	Receives uint32 `cbor:"1,keyasint"`
+type messageRecord struct {
+	ID         uuid.UUID
+	Body       string
+	Attributes map[string]string
+	Group      string
+	DedupID    string
+	Sender     string
+	Sent       int64 // Unix nanoseconds
+	Due        int64 // end of the delay, Unix nanoseconds
 }
+
+func (r *messageRecord) write(e *encoding.Encoder) {
+	at := e.Object()
+	e.BytesField(at, 1, r.ID[:])
+	e.TextField(at, 2, r.Body)
+	encoding.MapField(e, at, 3, r.Attributes, (*encoding.Encoder).Text)
+	e.TextField(at, 4, r.Group)
+	e.TextField(at, 5, r.DedupID)
+	e.TextField(at, 6, r.Sender)
+	e.IntField(at, 7, r.Sent)
+	e.IntField(at, 8, r.Due)
+}
+
+func (r *messageRecord) read(d *encoding.Decoder) {
+	d.Fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			readID(d, &r.ID)
+		case 2:
+			r.Body = d.Text()
+		case 3:
+			r.Attributes = encoding.MapOf(d, (*encoding.Decoder).Text)
+		case 4:
+			r.Group = d.Text()
+		case 5:
+			r.DedupID = d.Text()
+		case 6:
+			r.Sender = d.Text()
+		case 7:
+			r.Sent = d.Int()
+		case 8:
+			r.Due = d.Int()
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+func (r *messageRecord) size() int {
+	n := 64 + len(r.Body) + len(r.Group) + len(r.DedupID) + len(r.Sender)
+	for name, value := range r.Attributes {
+		n += 8 + len(name) + len(value)
+	}
+	return n
+}
+
+// readID reads an identifier.
+func readID(d *encoding.Decoder, into *uuid.UUID) {
+	if b := d.Bytes(); len(b) != len(into) {
+		d.Fail("an id of %d bytes", len(b))
+	} else {
+		copy(into[:], b)
+	}
+}
+
+type receivesRecord struct{ Receives uint32 }
+
+func (r *receivesRecord) write(e *encoding.Encoder) { e.UintField(e.Object(), 1, uint64(r.Receives)) }
+
+func (r *receivesRecord) read(d *encoding.Decoder) {
+	var n uint64
+	if readNumber(d, &n); n > math.MaxUint32 {
+		d.Fail("%d receives", n)
+	}
+	r.Receives = uint32(n) //nolint:gosec // checked
+}
+
+func (*receivesRecord) size() int { return smallRecord }
 
 type dedupRecord struct {
-	DedupID string    `cbor:"1,keyasint"`
-	ID      uuid.UUID `cbor:"2,keyasint"`
-	Expires int64     `cbor:"3,keyasint"` // Unix nanoseconds
+	DedupID string
+	ID      uuid.UUID
+	Expires int64 // Unix nanoseconds
 }
 
-type incarnationRecord struct {
-	Incarnation uint64 `cbor:"1,keyasint"`
+func (r *dedupRecord) write(e *encoding.Encoder) {
+	at := e.Object()
+	e.TextField(at, 1, r.DedupID)
+	e.BytesField(at, 2, r.ID[:])
+	e.IntField(at, 3, r.Expires)
+}
+
+func (r *dedupRecord) read(d *encoding.Decoder) {
+	d.Fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			r.DedupID = d.Text()
+		case 2:
+			readID(d, &r.ID)
+		case 3:
+			r.Expires = d.Int()
+		default:
+			return false
+		}
+		return true
+	})
+}
+
+func (r *dedupRecord) size() int { return smallRecord + len(r.DedupID) }
+
+type incarnationRecord struct{ Incarnation uint64 }
+
+func (r *incarnationRecord) write(e *encoding.Encoder) { e.UintField(e.Object(), 1, r.Incarnation) }
+func (r *incarnationRecord) read(d *encoding.Decoder)  { readNumber(d, &r.Incarnation) }
+func (*incarnationRecord) size() int                   { return smallRecord }
+
+// readNumber reads a record that is one number.
+func readNumber(d *encoding.Decoder, into *uint64) {
+	d.Fields(func(number uint64) bool {
+		if number == 1 {
+			*into = d.Uint()
+		}
+		return number == 1
+	})
 }
 
 func (r *messageRecord) message() queue.Message {
@@ -88,28 +202,25 @@ func keySeq(key []byte) uint64 {
 	return binary.BigEndian.Uint64(key[len(key)-8:])
 }
 
-// encode returns a record that is not sealed.
-func encode(record any) ([]byte, error) {
-	body, err := cbor.Marshal(record)
-	if err != nil {
-		return nil, fmt.Errorf("encode record: %w", err)
-	}
-	return append(append(make([]byte, 0, len(body)+5), format), body...), nil
+// encode returns a record that is not sealed, with room for its seal.
+func encode(r stored) []byte {
+	e := encoding.Encoder{B: append(make([]byte, 0, r.size()), format)}
+	r.write(&e)
+	return e.B
 }
 
 // put writes a record.
-func put(w pebble.Writer, key []byte, record any, o *pebble.WriteOptions) error {
-	data, err := encode(record)
-	if err != nil {
-		return err
-	}
-	return w.Set(key, pebbledb.Seal(key, data), o)
+func put(w pebble.Writer, key []byte, r stored, o *pebble.WriteOptions) error {
+	return w.Set(key, pebbledb.Seal(key, encode(r)), o)
 }
 
-func decode(key, data []byte, record any) error {
+// decode reads a record. The error wraps [record.ErrCorrupt].
+func decode(key, data []byte, r stored) error {
 	body, err := pebbledb.Unseal(format, key, data)
 	if err != nil {
 		return err
 	}
-	return cbor.Unmarshal(body, record)
+	d := encoding.NewDecoder(body)
+	r.read(d)
+	return d.End()
 }

@@ -81,13 +81,11 @@ func (q *Queue) prepare(messages []queue.Message, results []queue.SendResult) []
 		if err == nil && q.options.Deduplicate > 0 && m.DedupID == "" {
 			err = &queue.InvalidError{Field: "deduplication id", Rule: "must be given on a queue that deduplicates"}
 		}
-		if err == nil {
-			o.data, err = encode(&o.record)
-		}
 		if err != nil {
 			results[i].Err = fmt.Errorf("send message: %w", err)
 			continue
 		}
+		o.data = encode(&o.record)
 		out = append(out, o)
 	}
 	return out
