@@ -81,9 +81,7 @@ func (q *Queue) sendTried(ctx context.Context, m queue.Message, pause time.Durat
 	}
 	o := &out[0]
 	o.record.Due, o.receives = q.options.Now().Add(pause).UnixNano(), 1
-	if o.data, err = encode(&o.record); err != nil {
-		return failAll(results, err)[0]
-	}
+	o.data = encode(&o.record)
 	if o.entry = at; at == nil {
 		q.place(out)
 	}

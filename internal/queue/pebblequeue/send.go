@@ -123,7 +123,7 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 			return err
 		}
 		if n := out[i].receives; n > 0 {
-			if err := put(batch, q.key(kindReceives, out[i].entry.seq), receivesRecord{n}, nil); err != nil {
+			if err := put(batch, q.key(kindReceives, out[i].entry.seq), &receivesRecord{n}, nil); err != nil {
 				return err
 			}
 		}
