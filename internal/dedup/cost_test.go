@@ -55,7 +55,7 @@ func (m *meter) Load(ctx context.Context, g []record.GroupKey, t []record.TokenK
 }
 
 func (m *meter) Commit(ctx context.Context, c record.Commit) error {
-	m.pay(cost{writes: 1 + len(c.Hold) + len(c.Unhold), requests: 1})
+	m.pay(cost{writes: 1 + len(c.Hold) + len(c.Unhold) + len(c.Done), requests: 1})
 	return m.portStore.Commit(ctx, c)
 }
 
@@ -225,6 +225,8 @@ Not in the table:
 	}
 	b.WriteString(`
 The fifth request in "after another of its group": a message by key or token without effects looks up the token of the previous message, to remove its entry from the record.
+
+The embedded store marks the token of a message without effects in the commit itself. There such a message costs two store calls and two writes, also after another of its group.
 
 On DynamoDB, a record written costs one unit for each KiB of its item, before or after the write, whichever is larger. The item of a group holds its state, its senders and what is pending.
 Ten messages of one group, with an effect of 30 bytes each, fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)). So a batch of them costs one unit for the commit and one for

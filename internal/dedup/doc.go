@@ -12,7 +12,8 @@
 //	admit   distinguish new messages from duplicates, three proofs    package admission, hold.go
 //	run     the handler, on a copy of the state in memory             plan.go
 //	drain   run held messages that are next, hold the early ones      hold.go
-//	commit  one conditional write for each group                      commit.go
+//	commit  one conditional write for each group; it marks tokens of
+//	        messages without effects done, if the store can           commit.go
 //	fence   make sure that a commit in doubt is never applied later   round.go
 //	settle  mark tokens done, or trigger publishing                   settle.go
 //	publish send the pending effects, mark done, clear                package outbox, parts.go

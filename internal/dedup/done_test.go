@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -166,4 +167,18 @@ func TestADeletedRequestWasNotMarkedDoneByALaterCommit(t *testing.T) {
 	same(t, "fates", fates([]record.Outcome{w.Call(t.Context(), request)}), []string{"rejected deleted"})
 	token := l.token(request)
 	same(t, "tombstone", token.Deleted(), true)
+}
+
+func TestAMessageThatItsCommitMarksDoneCostsTwoCallsAndTwoWrites(t *testing.T) {
+	l := newDoneLab(t)
+	w := l.worker(byKey)
+	m := &meter{portStore: portStore{w}}
+	metered := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: m})
+	for _, id := range []string{"alone", "after another of its group"} {
+		m.cost = cost{}
+		metered.process(keyed(id)...)
+		if m.calls != 2 || m.writes != 2 {
+			t.Errorf("%s: %+v", id, m.cost)
+		}
+	}
 }
