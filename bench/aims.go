@@ -62,6 +62,8 @@ func aims() []aim {
 		{"rate beside net/http and a put", "0.60", 0.85, rateBeside(accepted, rawHTTPPut), accepted, web, through},
 		{"rate beside net/http and a put", "0.34", 0.7, rateBeside(toFile, rawHTTPPut), toFile, web, through},
 		{"rate beside JetStream sync: always", "2–3", 6, rateBeside(toFileMany, alwaysThrough), toFileMany, web, through},
+		{"messages a second", "", 60_000, rate(toFileBatch), toFileBatch, web, through},
+		{"rate beside one at a time", "", 12, rateBeside(toFileBatch, toFile), toFileBatch, web, through},
 		{"bytes written for one of the body", "4–8", -3, amplification(toFile), toFile, web, through},
 	}
 }

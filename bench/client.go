@@ -24,6 +24,7 @@ type client struct {
 	URL         string
 	Connections int
 	Groups      int // of each connection; 0 sends messages without a group
+	Batch       int // messages of a request; 0 sends each by itself, without the route of batches
 	Time        time.Duration
 }
 
@@ -31,6 +32,9 @@ type client struct {
 func (c client) posts(url string) func(context.Context, time.Duration) (load, error) {
 	return func(ctx context.Context, d time.Duration) (done load, err error) {
 		c.URL, c.Time = url+"/v1/streams/messages/messages", d
+		if c.Batch > 0 {
+			c.URL = url + "/v1/streams/messages/batch"
+		}
 		text, err1 := json.Marshal(c)
 		own, err2 := os.Executable()
 		if err := errors.Join(err1, err2); err != nil {
@@ -67,6 +71,9 @@ func (c client) send(ctx context.Context) (load, error) {
 	transport := &http.Transport{MaxIdleConns: c.Connections, MaxIdleConnsPerHost: c.Connections}
 	web := &http.Client{Transport: transport}
 	round := time.Now().UnixNano()
+	if c.Batch > 0 {
+		return c.sendBatches(ctx, web, body, round)
+	}
 	return hammer(ctx, c.Connections, c.Time, func(ctx context.Context, caller int, i uint64) (int, error) {
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(body))
 		if err != nil {

@@ -20,10 +20,11 @@ const (
 	sequenceAlone = "sequence, one message a group"
 	sequenceBatch = "sequence, batches of 512 of one group"
 
-	accepted   = "HTTP 202, processing paused"
-	toFile     = "HTTP to file"
-	toFileMany = "HTTP to file, 256 connections"
-	grouped    = "HTTP to file, 6,400 groups"
+	accepted    = "HTTP 202, processing paused"
+	toFile      = "HTTP to file"
+	toFileMany  = "HTTP to file, 256 connections"
+	grouped     = "HTTP to file, 6,400 groups"
+	toFileBatch = "HTTP to file, batches of 100"
 )
 
 // engineSubjects are the engine beside what it is built on: 256 callers with a message each, 16 with
@@ -56,5 +57,6 @@ func httpSubjects() []subject {
 		{toFile, openServer(false, client{Connections: connections})},
 		{toFileMany, openServer(false, client{Connections: callers})},
 		{grouped, openServer(false, client{Connections: connections, Groups: 100})},
+		{toFileBatch, openServer(false, client{Connections: 16, Batch: 100})},
 	}
 }
