@@ -10,8 +10,8 @@ import (
 // Direct processes messages ahead of the queue. It may be used concurrently.
 type Direct interface {
 	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
-	// End when it is done with the try.
-	Begin(s record.Stream, m *record.Message) (Try, bool)
+	// End when it is done with the try. Begin may wait for another try of the same message.
+	Begin(ctx context.Context, s record.Stream, m *record.Message) (Try, bool)
 }
 
 // A Try is one message that is being processed ahead of the queue.
@@ -31,7 +31,7 @@ type Try interface {
 // the queue.
 func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.Message) fate {
 	if s.Direct != nil {
-		if try, ok := s.Direct.Begin(stream, &m); ok {
+		if try, ok := s.Direct.Begin(ctx, stream, &m); ok {
 			defer try.End()
 			return s.direct(ctx, stream, m, try)
 		}

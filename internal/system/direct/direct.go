@@ -89,10 +89,11 @@ type Config struct {
 type Runner struct {
 	cfg     Config
 	slow    map[string]*atomic.Int64 // by stream, until when it counts as slow, in Unix nanoseconds
-	running atomic.Int64
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	open    bool
+	running int               // processors' calls
+	tries   map[identity]*try // under way
 	work    chan func()
 	closed  chan struct{}
 }
@@ -113,7 +114,7 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, work: make(chan func()), closed: make(chan struct{})}
+	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, tries: map[identity]*try{}, work: make(chan func()), closed: make(chan struct{})}
 	if cfg.Go == nil {
 		r.cfg.Go = r.spawn
 	}
@@ -160,43 +161,75 @@ func (r *Runner) spawn(f func()) {
 	}
 }
 
-// Begin reserves a place for a message, if it can be processed directly. See [api.Direct].
-func (r *Runner) Begin(s record.Stream, m *record.Message) (api.Try, bool) {
+// An identity names a message.
+type identity struct{ principal, stream, name string }
+
+// Begin reserves a place for a message, if it can be processed directly. If another caller's copy
+// of the message is being processed, Begin waits for it, so that both get the same answer. See
+// [api.Direct].
+func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) (api.Try, bool) {
 	slow := r.slow[s.Name]
-	if slow == nil || slow.Load() > r.cfg.Now().UnixNano() || !r.enter() {
-		return nil, false
+	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
+		t := &try{runner: r, id: identity{m.Principal, m.Stream, m.Identity()}, stream: s, message: m, slow: slow}
+		other, ok := r.enter(t)
+		if other == nil {
+			return t, ok
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, false
+		}
 	}
-	place, ok := r.cfg.Line.Reserve(m)
-	if !ok {
-		r.leave()
-		return nil, false
-	}
-	return &try{runner: r, stream: s, message: m, place: place, slow: slow}, true
+	return nil, false
 }
 
-func (r *Runner) enter() bool {
-	if r.running.Add(1) > MaxRunning {
-		r.running.Add(-1)
-		return false
-	}
+// enter reserves a place for a try and counts it. If the same message is being processed, it
+// returns a channel that is closed when that ends.
+func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.open {
-		r.running.Add(-1)
-		return false
+	if same := r.tries[t.id]; same != nil {
+		if same.ended == nil {
+			same.ended = make(chan struct{})
+		}
+		return same.ended, false
 	}
+	if !r.open || r.running == MaxRunning {
+		return nil, false
+	}
+	if t.place, ok = r.cfg.Line.Reserve(t.message); !ok {
+		return nil, false
+	}
+	r.tries[t.id] = t
+	r.running++
 	r.wg.Add(1)
-	return true
+	return nil, true
 }
 
+// leave uncounts a try whose code has ended.
 func (r *Runner) leave() {
-	r.running.Add(-1)
+	r.mu.Lock()
+	r.running--
+	r.mu.Unlock()
 	r.wg.Done()
+}
+
+// end removes a try whose caller has its result.
+func (r *Runner) end(t *try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.tries, t.id)
+	if t.ended != nil {
+		close(t.ended)
+	}
 }
 
 // A try is one message that is being processed.
 type try struct {
 	runner  *Runner
+	id      identity
+	ended   chan struct{} // if another caller waits for the end
 	stream  record.Stream
 	message *record.Message
 	place   Place
@@ -299,6 +332,7 @@ func (t *try) Enqueue(ctx context.Context) error {
 // End implements [api.Try].
 func (t *try) End() {
 	t.place.Release()
+	t.runner.end(t)
 	switch {
 	case !t.started:
 		t.runner.leave()

@@ -84,20 +84,20 @@ func TestMessagesGoToTheQueueUnlessTheRunnerIsOpenForTheirStream(t *testing.T) {
 	d := &desk{run: func(context.Context) process.Result { return done }}
 	r, _ := d.runner(nil)
 	for _, name := range []string{"queued", "other"} {
-		if _, ok := r.Begin(record.Stream{Name: name}, &record.Message{Stream: name, ID: "1"}); ok {
+		if _, ok := r.Begin(t.Context(), record.Stream{Name: name}, &record.Message{Stream: name, ID: "1"}); ok {
 			t.Errorf("a message of stream %s is processed", name)
 		}
 	}
-	first, ok := r.Begin(stream, &message)
+	first, ok := r.Begin(t.Context(), stream, &message)
 	if !ok {
 		t.Fatal("a message of an idle group goes to the queue")
 	}
-	if _, ok := r.Begin(stream, &message); ok {
+	if _, ok := r.Begin(t.Context(), stream, &record.Message{Stream: "s", ID: "2", Group: "g"}); ok {
 		t.Error("two messages of one group are processed at once")
 	}
 	first.End()
 	r.Close()
-	if _, ok := r.Begin(stream, &message); ok {
+	if _, ok := r.Begin(t.Context(), stream, &message); ok {
 		t.Error("a message is processed after Close")
 	}
 }
@@ -109,7 +109,7 @@ func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
 	for range 3 { // End without Process, too
 		var ends []func()
 		for i := range direct.MaxRunning {
-			try, ok := r.Begin(stream, &record.Message{Stream: "s", ID: string(rune('a' + i))})
+			try, ok := r.Begin(t.Context(), stream, &record.Message{Stream: "s", ID: string(rune('a' + i))})
 			if !ok {
 				t.Fatalf("message %d goes to the queue", i)
 			}
@@ -124,7 +124,7 @@ func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
 				try.End()
 			})
 		}
-		if _, ok := r.Begin(stream, &message); ok {
+		if _, ok := r.Begin(t.Context(), stream, &message); ok {
 			t.Error("more messages than allowed are processed")
 		}
 		for _, end := range ends {
@@ -141,7 +141,7 @@ func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
 func left(t *testing.T, r *direct.Runner) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		if try, ok := r.Begin(stream, &message); ok {
+		if try, ok := r.Begin(t.Context(), stream, &message); ok {
 			try.End()
 			return
 		}
@@ -172,7 +172,7 @@ func TestTheStateIsTheOutcome(t *testing.T) {
 			}}
 			r, stranded := d.runner(nil)
 			defer r.Close()
-			try, _ := r.Begin(stream, &message)
+			try, _ := r.Begin(t.Context(), stream, &message)
 			state, replayed, ok, err := try.Process(t.Context())
 			try.End()
 			refused, _ := errors.AsType[*record.RefusedError](err)
@@ -198,7 +198,7 @@ func TestAResultThatIsNotDurableIsNoResult(t *testing.T) {
 			d := &desk{run: run}
 			r, stranded := d.runner(func() error { return errors.New("disk") })
 			defer r.Close()
-			try, _ := r.Begin(stream, &message)
+			try, _ := r.Begin(t.Context(), stream, &message)
 			if _, _, ok, err := try.Process(t.Context()); ok || err != nil {
 				t.Fatalf("%v %v", ok, err)
 			}
@@ -213,12 +213,45 @@ func TestAResultThatIsNotDurableIsNoResult(t *testing.T) {
 	}
 }
 
+func TestACopyOfAMessageThatIsBeingProcessedWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{run: func(context.Context) process.Result { return done }}
+		r, _ := d.runner(nil)
+		defer r.Close()
+		first, _ := r.Begin(t.Context(), stream, &message)
+		begun := false
+		go func() {
+			second, ok := r.Begin(t.Context(), stream, &message)
+			if !ok {
+				t.Error("the copy goes to the queue")
+				return
+			}
+			begun = true
+			second.End()
+		}()
+		synctest.Wait()
+		if begun {
+			t.Error("two copies are processed at once")
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, ok := r.Begin(gone, stream, &message); ok {
+			t.Error("a caller who has gone is processed")
+		}
+		first.End()
+		synctest.Wait()
+		if !begun {
+			t.Error("the copy is not processed after the first one")
+		}
+	})
+}
+
 func TestAGroupThatMayHaveACommitAndNoQueuedMessageIsReported(t *testing.T) {
 	d := &desk{run: func(context.Context) process.Result { return process.Result{} }, fails: errors.New("disk")}
 	r, stranded := d.runner(nil)
 	defer r.Close()
 	for _, enqueue := range []bool{true, false} { // the API does not enqueue if it can't issue the token
-		try, _ := r.Begin(stream, &message)
+		try, _ := r.Begin(t.Context(), stream, &message)
 		_, _, _, _ = try.Process(t.Context())
 		if enqueue {
 			if err := try.Enqueue(t.Context()); err == nil {
@@ -244,7 +277,7 @@ func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsS
 			return done
 		}}
 		r, _ := d.runner(nil)
-		try, _ := r.Begin(stream, &message)
+		try, _ := r.Begin(t.Context(), stream, &message)
 		_, _, ok, err := try.Process(t.Context())
 		if after := time.Since(begun); ok || err != nil || cut != direct.Limit || after < direct.Limit || after > direct.Limit+time.Second {
 			t.Errorf("%v %v, cancelled after %v, ended after %v", ok, err, cut, after)
@@ -256,11 +289,11 @@ func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsS
 		if len(d.queued) != 1 || d.queued[0] != time.Second || d.counts != 1 {
 			t.Errorf("queued with the pauses %v, %d counted", d.queued, d.counts)
 		}
-		if _, ok := r.Begin(stream, &message); ok {
+		if _, ok := r.Begin(t.Context(), stream, &message); ok {
 			t.Error("a slow stream is processed directly")
 		}
 		time.Sleep(time.Minute)
-		next, ok := r.Begin(stream, &message)
+		next, ok := r.Begin(t.Context(), stream, &message)
 		if !ok {
 			t.Fatal("a stream is slow for ever")
 		}
