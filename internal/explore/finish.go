@@ -119,9 +119,12 @@ const accepted = "the sender of "
 
 // answered records the answer to the client of a request, or to the caller of a leased consumer.
 func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
-	item, told := r.items[0], r.end.told
+	item, told := request(r.items[0]), r.end.told
 	if r.kind == serves {
 		request := w.scenario.Requests[item]
+		if err := w.trulyDone(s, request, r.end); err != nil {
+			return nil, err
+		}
 		if err := w.expected(s, request, told); err != nil {
 			return nil, fmt.Errorf("%s: %w", item, err)
 		}

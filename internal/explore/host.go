@@ -63,6 +63,12 @@ func (a *host) ask(c call, args ...any) *answer {
 // are sorted by their texts, and answered in any order.
 const opSend = "send"
 
+// opSwap and opEnqueue are the calls with which the HTTP API puts a message on the queue.
+const (
+	opSwap    = "swap token"
+	opEnqueue = "enqueue"
+)
+
 // opCommit is the call that applies messages of groups.
 const opCommit = "commit"
 
@@ -212,7 +218,7 @@ func (s storePort) Held(_ context.Context, from record.HeldKey, limit int) ([]re
 }
 
 func (s storePort) SwapToken(_ context.Context, old, next record.Token) (record.Token, error) {
-	c := call{op: "swap token", touches: touchStore, text: "swap token" + s.w.tokenNames([]record.Token{next}) + ": " + old.State.String() + " to " + next.State.String()}
+	c := call{op: opSwap, touches: touchStore, text: "swap token" + s.w.tokenNames([]record.Token{next}) + ": " + old.State.String() + " to " + next.State.String()}
 	c.apply = func(v view) outcome {
 		m := v.store.at(v.now)
 		_, before, _ := m.Load(context.Background(), nil, []record.TokenKey{next.Key})
@@ -305,7 +311,7 @@ func (q queuesPort) Defer(_ context.Context, messages []record.Message) error {
 
 // EnqueueAll implements api.Queue.
 func (q queuesPort) EnqueueAll(_ context.Context, messages []record.Message) []error {
-	return record.ErrorsOf(q.enqueue("enqueue", messages), len(messages))
+	return record.ErrorsOf(q.enqueue(opEnqueue, messages), len(messages))
 }
 
 func (q queuesPort) enqueue(op string, messages []record.Message) error {

@@ -69,6 +69,7 @@ type end struct {
 	fates map[string]record.Outcome // of messages, by name
 	// the answer to the client of a request; empty if the client repeats the request
 	told string
+	done bool // that client was told that its message is done
 }
 
 // begin returns the run of a worker that has just received its input.
@@ -172,6 +173,13 @@ func (e witness) Process(ctx context.Context, messages []record.Message) []recor
 	return outcomes
 }
 
+// Direct implements [process.Engine].
+func (e witness) Direct(ctx context.Context, m record.Message) (record.Outcome, bool) {
+	o, published := e.Engine.Direct(ctx, m)
+	e.fates[nameOf(m)] = o
+	return o, published
+}
+
 func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	out := &end{again: map[string]bool{}, fates: map[string]record.Outcome{}}
 	decode := func(d *queue.Delivery) (record.Message, error) {
@@ -203,7 +211,7 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 
 // serve handles a request with the real HTTP API.
 func (w *world) serve(a *host, name string) *end {
-	r := w.scenario.Requests[name]
+	r := w.scenario.Requests[request(name)]
 	method, path, _ := strings.Cut(r.Do, " ")
 	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(r.Body))
 	for key, value := range r.Header {
@@ -211,17 +219,22 @@ func (w *world) serve(a *host, name string) *end {
 	}
 	request.Header.Set("Once-Header-"+nameHeader, r.Message)
 	answer := httptest.NewRecorder()
-	api.New(api.Options{
-		Engine: w.engine(a), Queue: queuesPort{a}, Now: a.clock, RequestID: func(*http.Request) string { return "r" },
-	}).ServeHTTP(answer, request)
+	out := &end{fates: map[string]record.Outcome{}}
+	options := api.Options{Engine: w.engine(a), Queue: queuesPort{a}, Now: a.clock, RequestID: func(*http.Request) string { return "r" }}
+	if w.scenario.Direct {
+		options.Direct = w.runner(a, out, strings.HasSuffix(name, late))
+	}
+	api.New(options).ServeHTTP(answer, request)
 	if answer.Code >= 500 || answer.Code == http.StatusTooManyRequests {
-		return &end{}
+		return out
 	}
 	told := fmt.Sprint(answer.Code)
+	out.done = strings.Contains(answer.Body.String(), `"status":"done"`)
 	if w.scenario.Stream.Reply && answer.Code == http.StatusOK && method == http.MethodPost {
 		told += " " + answer.Body.String()
 	}
-	return &end{told: told}
+	out.told = told
+	return out
 }
 
 // guard runs the scenario's handler as a leased consumer, which keeps nothing but its replies.

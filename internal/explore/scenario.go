@@ -48,6 +48,11 @@ type Scenario struct {
 	// FIFO says that the ingress queue delivers messages in order, one batch of a group at a time,
 	// as long as no worker dies.
 	FIFO bool `yaml:"fifo"`
+	// Direct says that the HTTP API processes messages ahead of the queue. A lapse is then the end
+	// of an attempt's time limit. Recalls says that all workers are one process, which triggers
+	// every group with pending effects when it starts again.
+	Direct  bool `yaml:"direct"`
+	Recalls bool `yaml:"recalls"`
 	// Impatient says that clients do not repeat a request if the answer is lost.
 	Impatient bool `yaml:"impatient"`
 	// Batch is the largest number of messages in one delivery. Defaults to 1.

@@ -29,6 +29,8 @@ func (w *world) steps(s *state) []step {
 			continue // equal runs have equal steps
 		}
 		switch {
+		case r.lapsed && r.kind == serves && (r.end != nil || r.fallsBack()):
+			out = append(out, w.abandoned(s, r))
 		case r.end != nil:
 			out = w.finish(s, r, out)
 		default:
@@ -39,6 +41,9 @@ func (w *world) steps(s *state) []step {
 		}
 		if s.left[lapses] > 0 && !r.lapsed && r.kind == processes {
 			out = append(out, w.lapse(s, r))
+		}
+		if s.left[lapses] > 0 && w.overruns(r) {
+			out = append(out, w.overrun(s, r))
 		}
 	}
 	for i, c := range s.late {
@@ -226,7 +231,7 @@ func (w *world) land(s *state, c *call) step {
 func (w *world) die(s *state, r *run) step {
 	next := s.with(r, nil).spend(deaths)
 	next.queues = w.change(s.queues, func(p *queuesPart) { w.giveBack(p, r, func(string, int) bool { return true }) })
-	return step{text: r.name + ": dies", next: w.delay(next)}
+	return step{text: r.name + ": dies", next: w.recall(w.delay(next))}
 }
 
 // again is the suffix of a message that the queue redelivers while another worker has it.
@@ -295,7 +300,7 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			p.triggers = append(p.triggers, item)
 		case serves:
 			if !w.scenario.Impatient {
-				p.requests = append(p.requests, item)
+				p.requests = append(p.requests, request(item))
 			}
 		case guards:
 			p.guarded = append(p.guarded, item)

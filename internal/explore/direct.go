@@ -1,0 +1,133 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// late is the suffix of a request whose time limit is over: the attempt continues without its
+// caller, and this worker puts the message on the queue and answers.
+const late = " late"
+
+// request returns the name of the request that a worker serves.
+func request(item string) string { return strings.TrimSuffix(item, late) }
+
+// runner returns what processes messages ahead of the queue for a worker. The code of an attempt
+// runs in the worker's own goroutine, which the host can end.
+func (w *world) runner(a *host, out *end, over bool) *direct.Runner {
+	var processor direct.Processor = process.New(witness{w.engine(a), out.fates}, noQueue, queuesPort{a}.Defer, process.Options{
+		Random: func(int64) int64 { return 0 }, Now: a.clock,
+	})
+	if over {
+		processor = overdue{}
+	}
+	r := direct.New(direct.Config{
+		Processor: processor, Line: lineOf{a}, Streams: map[string]bool{stream: true}, Go: func(f func()) { f() },
+		Limit: time.Hour, Retry: func(string) time.Duration { return time.Second }, Now: a.clock,
+	})
+	r.Open()
+	return r
+}
+
+func noQueue(*queue.Delivery) (record.Message, error) { return record.Message{}, errNoAnswer }
+
+// overdue is a processor that did not end in time.
+type overdue struct{}
+
+func (overdue) Direct(context.Context, record.Stream, record.Message) process.Result {
+	return process.Result{}
+}
+
+func (overdue) Queued(string, process.Result) {}
+
+// lineOf reserves every place: copies of a message may be on the queue, as where no queue can tell.
+type lineOf struct{ *host }
+
+func (l lineOf) Reserve(*record.Message) (direct.Place, bool) { return placeOf(l), true }
+
+type placeOf struct{ *host }
+
+func (p placeOf) Enqueue(_ context.Context, m record.Message, _ time.Duration) (string, error) {
+	return "id", queuesPort(p).enqueue(opEnqueue, []record.Message{m})
+}
+
+func (placeOf) Release() {}
+
+// fallsBack reports whether the next call of a run is one with which the HTTP API puts a message on
+// the queue.
+func (r *run) fallsBack() bool {
+	return r.call != nil && (r.call.op == opSwap || r.call.op == opEnqueue)
+}
+
+// overrun makes the time limit of a direct attempt pass, while the attempt continues.
+func (w *world) overrun(s *state, r *run) step {
+	out := w.take(s.with(r, w.lapsed(r)).spend(lapses), serves, []string{r.items[0] + late}, func(*queuesPart) {})
+	out.text, out.free = r.name+": its time limit is over", false
+	return out
+}
+
+// abandoned ends an attempt that continued after its time limit.
+func (w *world) abandoned(s *state, r *run) step {
+	return step{text: r.name + ": ends", free: true, next: w.delay(s.with(r, nil))}
+}
+
+// overruns reports whether the time limit of a run may pass now.
+func (w *world) overruns(r *run) bool {
+	return w.scenario.Direct && r.kind == serves && !r.lapsed && r.end == nil && !strings.HasSuffix(r.items[0], late) && !r.fallsBack()
+}
+
+// recall triggers publishing of the groups that have effects pending, as the start of an embedded
+// system does after a crash.
+func (w *world) recall(s *state) *state {
+	if !w.scenario.Recalls {
+		return s
+	}
+	next := *s
+	next.queues = w.change(s.queues, func(p *queuesPart) {
+		for _, key := range w.scenario.groups() {
+			if !slices.Contains(p.triggers, key.Group) {
+				p.trigger(key.Group, w.scenario.Workers.Publish)
+			}
+		}
+	})
+	return &next
+}
+
+// trulyDone returns an error if a client was told that its message is done, and it is not: its
+// change is not applied, its effects are not sent, or nothing remembers it.
+func (w *world) trulyDone(s *state, r Request, e *end) error {
+	if !e.done || !strings.HasSuffix(r.Do, "/messages") {
+		return nil
+	}
+	a, err := w.arrival(r.Message)
+	if err != nil {
+		return err
+	}
+	mark := func(line string) bool {
+		b, err := w.arrival(nameIn(line))
+		return err == nil && b.Token() == a.Token()
+	}
+	sends := s.sends.list
+	switch i := slices.IndexFunc(s.past.applied, mark); {
+	case w.scenario.Stream.Effects > 0 && !slices.ContainsFunc(sends, func(x sent) bool { text, _, _ := strings.Cut(x.Body, ","); return mark(text) }):
+		return fmt.Errorf("%s is told to be done, and its effects are not sent", r.Message)
+	case !w.scenario.Stream.Stateless && i < 0:
+		return fmt.Errorf("%s is told to be done, and is not applied", r.Message)
+	case a.ByNumber:
+		return nil
+	}
+	for _, t := range s.store.contents.Tokens {
+		if t.Key == a.Token() && t.State == record.Done {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is told to be done, and its token is not", r.Message)
+}
