@@ -101,6 +101,29 @@ func TestTheErrorNamesEveryUnsupportedDestination(t *testing.T) {
 	}
 }
 
+func TestADirectStreamThatAStackCannotServeIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		stream string
+		props  PipelineProps
+		want   string
+	}{
+		"order of a queue":             {stream: "{direct: true}", want: "streams.orders.direct: on AWS needs order: none or admission: sequence"},
+		"handlers in one program only": {stream: "{direct: true, order: none}", props: PipelineProps{ProcessFunction: "own/process"}, want: "streams.orders.direct: the ingest function processes messages itself"},
+	} {
+		c.props.Config = "streams:\n  orders: " + c.stream + "\n"
+		if _, err := NewPipeline(NewApp(), "P", &c.props); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	own := &PipelineProps{ProcessFunction: "own/process", IngestFunction: "own/process"}
+	for name, set := range map[string]bool{"handlers in both programs": true, "not direct": false} {
+		c := &config.Config{Streams: map[string]config.Stream{"orders": {Direct: &set}}}
+		if err := own.withDefaults().checkDirect(c); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAnUnreadableConfigurationIsAnErrorThatNamesTheLine(t *testing.T) {
 	_, err := NewPipeline(NewApp(), "P", &PipelineProps{Config: "streams:\n  orders: {destinatoins: []}\n"})
 	if err == nil || !strings.Contains(err.Error(), "once.yaml:2") {

@@ -118,6 +118,21 @@ func collects(environment map[string]string) bool {
 	return false
 }
 
+// checkDirect returns an error if the ingest function is to process messages, and the handlers are
+// in another program.
+func (p *PipelineProps) checkDirect(c *config.Config) error {
+	stock := (&PipelineProps{Assets: p.Assets, Environment: p.Environment}).withDefaults()
+	if p.ProcessFunction == stock.ProcessFunction || p.IngestFunction != stock.IngestFunction {
+		return nil
+	}
+	for _, name := range c.StreamNames() {
+		if set := c.Streams[name].Direct; set != nil && *set {
+			return fmt.Errorf("streams.%s.direct: the ingest function processes messages itself, so it needs the handlers of ProcessFunction: set IngestFunction, too", name)
+		}
+	}
+	return nil
+}
+
 func orElse[T comparable](value *T, otherwise T) {
 	var zero T
 	if *value == zero {
@@ -154,7 +169,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permissions(parsed, props.Environment)
-	if err := errors.Join(err, checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
+	if err := errors.Join(err, parsed.CheckDirect(), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {

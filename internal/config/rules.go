@@ -97,6 +97,26 @@ func (p *reader) cycles(c *Config) {
 	}
 }
 
+// overtakes reports whether a message of the stream that is processed without the queue could
+// overtake a queued one of its group on AWS.
+func (s Stream) overtakes() bool {
+	return s.Direct != nil && *s.Direct && s.Admission != record.BySequence && s.Order != OrderNone
+}
+
+// CheckDirect returns an error for each stream that is processed without the queue and needs a
+// queue's order: on AWS its messages could overtake queued ones of their group, because no queue of
+// SQS says whether it has any. An embedded system looks first, and keeps the order.
+func (c *Config) CheckDirect() error {
+	var errs []error
+	for _, name := range c.StreamNames() {
+		s := c.Streams[name]
+		if s.overtakes() {
+			errs = append(errs, fmt.Errorf("%s.direct: on AWS needs order: none or admission: sequence: a message could overtake a queued one of its group", join("streams", name)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // queueLife is how long a message can stay in an SQS queue.
 const queueLife = 14 * day
 
@@ -150,6 +170,9 @@ func (c *Config) Warnings() []string {
 		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == record.ByKey {
 			out = append(out, path+".retention: "+s.Retention.String()+" is shorter than the 14d that a message can wait in an SQS queue: "+
 				"a copy that comes later runs again")
+		}
+		if s.overtakes() {
+			out = append(out, path+".direct: a stack refuses it without order: none or admission: sequence: on AWS a message could overtake a queued one of its group")
 		}
 		out = append(out, gapWarnings(path, s)...)
 		out = append(out, retryWarnings(path, s.Retry.Std().Or(record.MessageRetry()))...)

@@ -64,6 +64,9 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 
 // open makes a system with existing clients and telemetry.
 func open(function Function, settings Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
+	if err := settings.Config.CheckDirect(); err != nil {
+		return nil, err
+	}
 	store, err := newStore(function, settings, clients)
 	if err != nil {
 		return nil, err
@@ -136,7 +139,7 @@ func (s *System) ingest() Handler {
 
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
-		Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
+		Direct: s.direct(), Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
 	}))
 }
 

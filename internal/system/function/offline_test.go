@@ -36,6 +36,7 @@ type offline struct {
 	messages []map[string]any
 	visible  int   // how many messages were made visible again
 	fail     error // of every call
+	calls    []string
 }
 
 // openOffline opens a system in an offline account.
@@ -91,11 +92,19 @@ func (o *offline) Do(r *http.Request) (*http.Response, error) {
 		TableName                    string
 		Item, Key, ExclusiveStartKey json.RawMessage
 		RequestItems                 map[string]struct{ Keys []json.RawMessage }
+		QueueURL                     string `json:"QueueUrl"`
+		Entries                      []struct {
+			ID           string `json:"Id"`
+			DelaySeconds int
+		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		return nil, err
 	}
 	out := map[string]any{}
+	defer func() {
+		o.calls = append(o.calls, strings.TrimPrefix(r.Header.Get("X-Amz-Target"), "DynamoDB_20120810."))
+	}()
 	_, action, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	status := http.StatusOK
 	switch action {
@@ -129,6 +138,13 @@ func (o *offline) Do(r *http.Request) (*http.Response, error) {
 		out["Messages"], o.messages = o.messages, nil
 	case "ChangeMessageVisibility":
 		o.visible++
+	case "SendMessageBatch":
+		sent := []map[string]string{}
+		for _, entry := range in.Entries {
+			o.messages = append(o.messages, map[string]any{"QueueUrl": in.QueueURL, "DelaySeconds": entry.DelaySeconds})
+			sent = append(sent, map[string]string{"Id": entry.ID, "MessageId": "1", "MD5OfMessageBody": "0"})
+		}
+		out["Successful"] = sent
 	default:
 		status, out["__type"], out["message"] = http.StatusBadRequest, "Unsupported", action
 	}

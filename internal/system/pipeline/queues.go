@@ -94,6 +94,13 @@ func (q *Queues) Defer(ctx context.Context, messages []record.Message) error {
 	return q.back(ctx, messages, func(m *record.Message) time.Duration { return process.Backoff(m, now) })
 }
 
+// Later puts a message on the ingress queue after a pause. It does not keep the order of the
+// message's group.
+func (q *Queues) Later(ctx context.Context, m record.Message, pause time.Duration) error {
+	whole := min(pause.Truncate(time.Second)+time.Second, queue.MaxDelay) // SQS has no fractions
+	return q.back(ctx, []record.Message{m}, func(*record.Message) time.Duration { return whole })
+}
+
 // back uses the standard queue: in the other one a waiting message would block its own
 // predecessors.
 func (q *Queues) back(ctx context.Context, messages []record.Message, delay func(*record.Message) time.Duration) error {

@@ -1,0 +1,49 @@
+package function
+
+import (
+	"context"
+	"time"
+
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/pipeline"
+)
+
+// direct returns what processes messages in the ingest function, or nil if no stream says so.
+//
+// An effect of a message with a group record is left to its trigger, which the engine sends before
+// the commit, delayed, and after it. Other effects are sent here.
+func (s *System) direct() api.Direct {
+	streams := s.pipeline.Direct(nil)
+	found := false
+	for _, set := range streams {
+		found = found || set
+	}
+	if !found {
+		return nil
+	}
+	r := direct.New(direct.Config{
+		Processor: s.pipeline.Process(), Line: line{s.pipeline.Queues}, Streams: streams, Retry: s.pipeline.MessagePause, Now: s.now,
+	})
+	r.Open()
+	return r
+}
+
+// line lets every message pass: no queue of SQS says whether it has a message of a group. The
+// streams have no order that a queue keeps, see [config.Config.CheckDirect].
+type line struct{ queues *pipeline.Queues }
+
+// Reserve implements [direct.Line].
+func (l line) Reserve(*record.Message) (direct.Place, bool) { return place(l), true }
+
+type place struct{ queues *pipeline.Queues }
+
+// Enqueue puts the message on the standard queue, which delays it. The queue counts its tries from
+// 1 again, and the id is not known.
+func (p place) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+	return "", p.queues.Later(ctx, m, pause)
+}
+
+// Release implements [direct.Place].
+func (place) Release() {}
