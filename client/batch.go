@@ -50,7 +50,7 @@ func (c *Client) SendBatch(ctx context.Context, messages []Message) []Result {
 		parts[b.stream] = b
 	}
 	for _, b := range parts {
-		b.sendParts(ctx, b.split())
+		_ = b.sendParts(ctx, b.split()) // the errors are in results
 	}
 	return results
 }

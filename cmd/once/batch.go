@@ -90,7 +90,7 @@ func (b *batch) deal(ctx context.Context, next func() (line, error), queues []ch
 		b.tally.Lines++
 		b.mu.Unlock()
 		if b.memory.Acquire(ctx, l.weight()) != nil {
-			break
+			return nil // ctx has ended
 		}
 		select {
 		case queues[b.partition(l, turn)] <- l:

@@ -54,3 +54,24 @@ func BenchmarkAccept(b *testing.B) {
 		h.ServeHTTP(&discard{http.Header{}}, r)
 	}
 }
+
+// BenchmarkBatch measures a message of a batch of 100.
+func BenchmarkBatch(b *testing.B) {
+	h := api.New(api.Options{Engine: instant{}, Queue: instant{}, Now: func() time.Time { return time.Time{} }})
+	const size = 100
+	var lines strings.Builder
+	for i := range size {
+		lines.WriteString(`{"key":"` + strconv.Itoa(i) + `","body":{"text":"` + strings.Repeat("x", 1013) + "\"}}\n")
+	}
+	body := strings.NewReader(lines.String())
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/v1/streams/orders/batch", io.NopCloser(body))
+	r.ContentLength = body.Size()
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%size == 0 { // each round counts as one message
+			_, _ = body.Seek(0, io.SeekStart)
+			h.ServeHTTP(&discard{http.Header{}}, r)
+		}
+	}
+}

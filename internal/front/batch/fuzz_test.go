@@ -58,7 +58,8 @@ func FuzzLines(f *testing.F) {
 // FuzzSequence checks that any CBOR sequence is read within the limits of a message.
 func FuzzSequence(f *testing.F) {
 	for _, v := range []any{
-		map[string]any{"key": "a", "body": []byte("x")}, map[string]any{"key": "a", "body": map[string]any{"n": []any{1, -1, 1.5, nil, true, "x"}}},
+		map[string]any{"key": "a", "body": []byte("x")},
+		map[string]any{"key": "a", "body": map[string]any{"n": []any{1, -1, 1.5, nil, true, "x"}}},
 		map[string]any{"source": "s", "sequence": 1, "headers": map[string]string{"X-A": "1"}}, []any{1}, map[string]any{"other": 1},
 	} {
 		item, err := cbor.Marshal(v)
@@ -138,4 +139,23 @@ func countJSON(t *testing.T, lines []byte) (n int) {
 		start, n = i+1, n+1
 	}
 	return n
+}
+
+// BenchmarkLine compares the scanner with encoding/json.
+func BenchmarkLine(b *testing.B) {
+	line := []byte(`{"key":"order-1","group":"customer-7","body":{"text":"` + strings.Repeat("x", 1000) + `"}}`)
+	for name, read := range map[string]func([]byte, *jsonLine) bool{
+		"scanner": scanLine, "encoding/json": func(line []byte, l *jsonLine) bool { return decodeLine(line, l) == nil },
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				var l jsonLine
+				if !read(line, &l) {
+					b.Fatal("not read")
+				}
+			}
+		})
+	}
 }
