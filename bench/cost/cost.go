@@ -23,6 +23,8 @@ type Case struct {
 	// Record says whether the group has a record. It has none if the stream is unordered and its
 	// handler keeps no state.
 	Record bool `json:"group_record"`
+	// Own says whether each message is a group of its own: it names none.
+	Own bool `json:"own_group"`
 	// Known says whether the groups have had messages before.
 	Known bool `json:"known_group"`
 	// Batch is the number of messages in a batch, Groups the number of their groups.
@@ -72,13 +74,16 @@ func Cases() []Case {
 	for _, admission := range []record.Admission{record.ByKey, record.ByToken, record.BySequence} {
 		for _, effects := range []bool{false, true} {
 			for _, n := range sizes {
-				out = append(out, Case{admission, effects, true, n.known, n.batch, n.groups})
+				out = append(out, Case{Admission: admission, Effects: effects, Record: true, Known: n.known, Batch: n.batch, Groups: n.groups})
+				if admission == record.ByKey && !n.known && n.batch == n.groups {
+					out = append(out, Case{Admission: admission, Effects: effects, Record: true, Own: true, Batch: n.batch, Groups: n.groups})
+				}
 			}
 		}
 	}
 	for _, n := range sizes {
 		if !n.known { // without a record the store does not know the group
-			out = append(out, Case{record.ByKey, true, false, false, n.batch, n.groups})
+			out = append(out, Case{Admission: record.ByKey, Effects: true, Batch: n.batch, Groups: n.groups})
 		}
 	}
 	return out
@@ -203,7 +208,7 @@ func (m *meter) engine(c Case, stream string, queues *sink) (*dedup.Engine, erro
 	}
 	return dedup.New(dedup.Config{
 		Streams: []record.Stream{{Name: stream, Admission: c.Admission, Handler: m.handler(c, to), Stateless: !c.Record, Unordered: !c.Record}},
-		Store:   m.store, Queues: queues, Senders: map[string]record.Sender{"sink": queues}, Now: m.now,
+		Store:   m.store, Queues: queues, Senders: map[string]record.Sender{"sink": queues}, Now: m.now, KeepDone: true,
 	})
 }
 
@@ -228,6 +233,9 @@ func (m *meter) messages(c Case, stream string) []record.Message {
 		x := record.Message{
 			Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", group), Accepted: m.now(),
 			Body: append([]byte(fmt.Sprint("body ", i)), make([]byte, m.body)...),
+		}
+		if c.Own {
+			x.Group = ""
 		}
 		if c.Admission == record.BySequence {
 			x.ID, x.Source, x.Sequence = "", "sender", uint64(i/c.Groups+1) //nolint:gosec // a small number

@@ -30,6 +30,9 @@ func TestMessagesCostAtMostTheDocumentedUnits(t *testing.T) {
 		of               Case
 		writes, requests float64
 	}{
+		{Case{Admission: record.ByKey, Record: true, Own: true, Batch: 1, Groups: 1}, 1, 3},
+		{Case{Admission: record.ByKey, Effects: true, Record: true, Own: true, Batch: 1, Groups: 1}, 2, 5},
+		{Case{Admission: record.ByKey, Record: true, Own: true, Batch: 10, Groups: 10}, 1, 1.5},
 		{Case{Admission: record.ByKey, Record: true, Batch: 1, Groups: 1}, 2, 4},
 		{Case{Admission: record.ByKey, Record: true, Batch: 10, Groups: 10}, 2, 1.5},
 		{Case{Admission: record.ByKey, Effects: true, Record: true, Batch: 1, Groups: 1}, 3, 6},

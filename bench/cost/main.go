@@ -176,6 +176,12 @@ func admissionOf(c Case) string {
 }
 
 func arrival(c Case) string {
+	if c.Own && c.Batch == 1 {
+		return "alone, a group of its own"
+	}
+	if c.Own {
+		return fmt.Sprintf("%d, each a group of its own", c.Batch)
+	}
 	switch {
 	case c.Known:
 		return "after another of its group"

@@ -167,12 +167,16 @@ func ours(binary string) []client {
 		name, which string
 		aim         aim
 	}{
-		{"key, alone", "key-alone", aim{cpu: alone, requests: new(4.0), writes: new(2.0)}},
-		{"key, alone, with an effect", "key-alone-effects", aim{writes: new(3.0)}},
-		{"key, alone, by HTTP", "key-alone-issued", aim{writes: new(3.0)}},
-		{"key, alone, by HTTP, with an effect", "key-alone-issued-effects", aim{writes: new(4.0)}},
+		{"key, alone", "key-alone", aim{cpu: alone, requests: new(3.0), writes: new(1.0)}},
+		{"key, alone, with an effect", "key-alone-effects", aim{writes: new(2.0)}},
+		{"key, alone, by HTTP", "key-alone-issued", aim{writes: new(2.0)}},
+		{"key, alone, by HTTP, with an effect", "key-alone-issued-effects", aim{writes: new(3.0)}},
+		{"key, in a new group that it names", "key-named", aim{cpu: alone, requests: new(4.0), writes: new(2.0)}},
+		{"key, in a new group that it names, with an effect", "key-named-effects", aim{writes: new(3.0)}},
+		{"key, in a new group that it names, by HTTP", "key-named-issued", aim{writes: new(3.0)}},
 		{"key, after another of its group", "key-again", aim{cpu: alone, writes: new(2.0)}},
-		{"key, batches of ten new groups", "key-new-groups", aim{cpu: batched, requests: new(1.5), writes: new(2.0)}},
+		{"key, batches of ten that name no group", "key-new-groups", aim{cpu: batched, requests: new(1.5), writes: new(1.0)}},
+		{"key, batches of ten new groups", "key-new-named", aim{cpu: batched, requests: new(1.5), writes: new(2.0)}},
 		{"key, batches of the same ten groups", "key-ten-groups", aim{cpu: batched, writes: new(2.0)}},
 		{"key, batches of ten of one group", "key-one-group", aim{cpu: batched, writes: new(2.0)}},
 		{"sequence, alone", "sequence-alone", aim{cpu: alone, writes: new(1.0)}},

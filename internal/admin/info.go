@@ -43,7 +43,8 @@ type StreamStats struct {
 	TokenStats
 }
 
-// TokenStats counts tokens by their state.
+// TokenStats counts tokens by their state. A message that is done by an entry of its group's record
+// counts as one with a done token.
 type TokenStats struct {
 	Issued int `json:"issued"`
 	Leased int `json:"leased"`

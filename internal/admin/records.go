@@ -29,8 +29,14 @@ func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time
 	for _, name := range streams {
 		of(name)
 	}
+	kept := map[record.TokenKey]bool{}
 	err := record.EachGroup(ctx, l, "", passed, func(g *record.Group) error {
-		of(g.Key.Stream).addGroup(g)
+		of(g.Key.Stream).addGroup(g, now)
+		for _, p := range g.Pending {
+			if p.Kept() {
+				kept[p.Token] = true
+			}
+		}
 		return nil
 	})
 	if err == nil {
@@ -42,7 +48,9 @@ func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time
 				stats.Decorators.add(t, now)
 				return nil
 			}
-			of(t.Stream).add(t, now)
+			if !kept[t.Key] || t.State != record.Issued { // otherwise its message is done
+				of(t.Stream).add(t, now)
+			}
 			return nil
 		})
 	}
@@ -55,12 +63,15 @@ func Tally(ctx context.Context, l record.Lister, streams []string, now time.Time
 	return stats, nil
 }
 
-func (st *StreamStats) addGroup(g *record.Group) {
+func (st *StreamStats) addGroup(g *record.Group, now time.Time) {
 	st.Groups++
 	st.Held += heldCount(g)
 	for _, p := range g.Pending {
-		if len(p.Effects) > 0 {
+		switch {
+		case len(p.Effects) > 0:
 			st.Pending++
+		case p.Kept() && !p.Forgotten(now):
+			st.Done++
 		}
 	}
 }
@@ -130,6 +141,9 @@ func noGroup(key record.GroupKey, s record.Stream, known bool) error {
 func infoOf(g *record.Group) GroupInfo {
 	info := GroupInfo{Stream: g.Key.Stream, Group: g.Key.Group, Version: g.Version, LastNumber: g.Last, Held: heldCount(g), Pending: []Pending{}, Sources: []SourceInfo{}}
 	for _, p := range g.Pending {
+		if p.Kept() {
+			continue
+		}
 		info.Pending = append(info.Pending, Pending{Number: p.Number, ID: p.Identity, Attempt: p.Attempt, Effects: len(p.Effects), Sent: len(p.Sent)})
 	}
 	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {

@@ -48,10 +48,13 @@ func TestATallyCountsTheWorkInFlightOfEachStream(t *testing.T) {
 			{Key: record.GroupKey{Stream: "orders", Group: "a"}, Version: 1, Pending: []record.Pending{{Number: 1}, {Number: 2, Effects: sent}}},
 			{Key: record.GroupKey{Stream: "orders", Group: "b"}, Version: 1, Sources: map[string]record.Source{"till": {Held: record.Ranges{{First: 3, Last: 5}}}}},
 			{Key: record.GroupKey{Stream: "old", Group: "c"}, Version: 1},
+			{Key: record.GroupKey{Stream: "own", Group: "8"}, Version: 1, Pending: []record.Pending{{Number: 1, Token: record.NewTokenKey("", "own", "8"), DoneUntil: now.Add(time.Hour)}}},
+			{Key: record.GroupKey{Stream: "own", Group: "9"}, Version: 1, Pending: []record.Pending{{Number: 1, Token: record.NewTokenKey("", "own", "9"), DoneUntil: now}}},
 		},
 		tokens: []record.Token{
 			token("1", "orders", record.Issued, time.Time{}), token("2", "orders", record.Leased, now.Add(time.Second)),
 			token("3", "orders", record.Leased, now), token("4", "orders", record.Done, time.Time{}), token("5", "old", record.Done, time.Time{}),
+			token("8", "own", record.Issued, time.Time{}), token("10", "own", record.Issued, time.Time{}),
 			token("6", "", record.Done, time.Time{}), token("7", "", record.Leased, now.Add(time.Second)),
 		},
 	}
@@ -61,6 +64,7 @@ func TestATallyCountsTheWorkInFlightOfEachStream(t *testing.T) {
 			{Stream: "empty"},
 			{Stream: "old", Groups: 1, TokenStats: admin.TokenStats{Done: 1}},
 			{Stream: "orders", Groups: 2, Pending: 1, Held: 3, TokenStats: admin.TokenStats{Issued: 1, Leased: 1, Done: 1}},
+			{Stream: "own", Groups: 2, TokenStats: admin.TokenStats{Issued: 1, Done: 1}},
 		},
 		Decorators: &admin.TokenStats{Leased: 1, Done: 1},
 	}

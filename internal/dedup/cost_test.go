@@ -92,6 +92,7 @@ type hold struct{ requests, writes float64 }
 
 func holds() map[string]hold {
 	return map[string]hold{
+		ownGroup + " no alone": {3, 1}, ownGroup + " yes alone": {5, 2}, ownGroup + " no ten of ten groups": {1.2, 1}, ownGroup + " yes ten of ten groups": {0, 2},
 		"key no alone": {4, 2}, "key yes alone": {0, 3},
 		"key no ten of ten groups": {1.5, 2}, "token no ten of ten groups": {1.5, 2},
 		"sequence yes alone": {0, 2}, "sequence no alone": {0, 1}, "sequence yes ten of one group": {0, 0.2}, "sequence no ten of one group": {0, 0.1},
@@ -145,8 +146,16 @@ func bills(t *testing.T) []bill {
 			}
 		}
 	}
+	for _, effects := range []string{"no", "yes"} {
+		for _, batch := range []string{"alone", "a duplicate", "ten of ten groups"} {
+			out = append(out, count(t, byKey, bill{stream: ownGroup, effects: effects, batch: batch}))
+		}
+	}
 	return out
 }
+
+// ownGroup is the row of messages that are groups of their own.
+const ownGroup = "key, a group of its own"
 
 // count runs one row: the batch, and the publishing that it triggers.
 func count(t *testing.T, stream record.Stream, b bill) bill {
@@ -154,9 +163,13 @@ func count(t *testing.T, stream record.Stream, b bill) bill {
 	l := newLab(t)
 	w := l.worker(stream)
 	m := &meter{portStore: portStore{w}}
-	metered := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: m})
+	own := b.stream == ownGroup
+	metered := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: m, KeepDone: own})
 	message := func(group string, n int) record.Message {
 		out := record.Message{Stream: "s", Group: group, ID: fmt.Sprintf("%s%d", group, n)}
+		if own {
+			out.Group = ""
+		}
 		if stream.Admission == record.BySequence {
 			out.Source, out.Sequence = "p", uint64(n)
 		}
@@ -171,8 +184,9 @@ func count(t *testing.T, stream record.Stream, b bill) bill {
 	batch := []record.Message{message("g", 1)}
 	switch b.batch {
 	case "a duplicate":
-		w.process(batch...)
-		l.publish(stream)
+		before := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, KeepDone: own})
+		before.process(batch...)
+		publishAll(t, before)
 	case "after another of its group":
 		w.process(batch...)
 		l.publish(stream)
@@ -204,7 +218,7 @@ func costPage(bills []bill) string {
 	var b strings.Builder
 	b.WriteString(`# What a message costs
 
-A new message costs two to five store calls and one to three writes, and less in a batch. A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
+A new message costs two to five store calls and one to three writes, and less in a batch. On DynamoDB a message that names no group costs one write, with an effect two ("a group of its own"). A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
 A test of the engine counts (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page). No other worker is active: a lost race costs one load and one commit more.
 
 - **Store calls**: calls to the store.
@@ -213,7 +227,9 @@ A test of the engine counts (` + "`go test ./internal/dedup -run TestTheCostOfAM
 
 Not in the table:
 
-- A message by HTTP, on a stream with the admission key or token, costs one call, one request and one write more, because the server issues its token first.
+- A message by HTTP, on a stream with the admission key or token, costs one call, one request and one write more, because the server issues its token first. With the admission key and a handler with state it also reads the group that its key
+  names: one call and one request more, and on DynamoDB one read unit.
+- On DynamoDB, a message by key that names a group also reads the group that its key names, in the same call: one read unit more, if its handler keeps state. [Why](protocol.md#a-message-that-is-a-group-of-its-own).
 - A held message costs two writes more, and its commits are transactions. Another delivery of a held message costs a commit.
 
 | admission | effects | batch | store calls | requests | writes |

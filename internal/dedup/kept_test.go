@@ -27,8 +27,8 @@ func own(texts ...string) []record.Message {
 	return out
 }
 
-// publishKept publishes what is triggered as a worker of that kind does.
-func publishKept(t *testing.T, w *worker) {
+// publishAll has the worker itself publish what is triggered.
+func publishAll(t *testing.T, w *worker) {
 	t.Helper()
 	for len(w.triggers) > 0 {
 		key := w.triggers[0].Key
@@ -44,7 +44,7 @@ func TestKeptEntriesTakeThePlaceOfDoneTokens(t *testing.T) {
 		l := newLab(t)
 		w := keeper(l, byKey)
 		same(t, "fates", w.process(own("a: "+body)...), []string{"processed with a"})
-		publishKept(t, w)
+		publishAll(t, w)
 		same(t, "token", w.token(own("a")[0]).State, record.Absent)
 		same(t, "record", summary(l.record("a")), "v1 state=a, pending=[1 a 0 effects]")
 		same(t, "copy", w.process(own("a: "+body)...), []string{"duplicate with a"})
@@ -63,7 +63,7 @@ func TestKeptEntryCountsAsLongAsATokenWould(t *testing.T) {
 		w := keeper(l, stream)
 		w.process(own("a: " + body)...)
 		l.pass(time.Minute)
-		publishKept(t, w)
+		publishAll(t, w)
 		left := time.Hour
 		if body == "" {
 			left -= time.Minute
@@ -72,7 +72,7 @@ func TestKeptEntryCountsAsLongAsATokenWould(t *testing.T) {
 		same(t, "before", w.process(own("a: "+body)...), []string{"duplicate"})
 		l.pass(time.Second)
 		same(t, "after", w.process(own("a: other")...), []string{"processed"})
-		publishKept(t, w)
+		publishAll(t, w)
 		same(t, "the new message", w.process(own("a: other")...), []string{"duplicate"})
 		same(t, "record", len(l.record("a").Pending), 1)
 	}
@@ -96,7 +96,7 @@ func TestKeptEntryAnswersTheStatusOfItsMessage(t *testing.T) {
 	status(admission.StatusAccepted)
 	w.process(m)
 	status(admission.StatusCommitted)
-	publishKept(t, w)
+	publishAll(t, w)
 	state := status(admission.StatusDone)
 	if state.Reply == nil || string(state.Reply.Body) != "a" || state.Group != "a" {
 		t.Errorf("got %+v", state)
@@ -235,7 +235,7 @@ func TestKeptEntriesAreNothingToSweep(t *testing.T) {
 	l := newLab(t)
 	w := keeper(l, byKey)
 	w.process(own("a: send")...)
-	publishKept(t, w)
+	publishAll(t, w)
 	before := l.record("a")
 	w.calls()
 	if err := w.Sweep(context.Background(), before.Key); err != nil {

@@ -85,7 +85,7 @@ func newEngine(ctx context.Context, w *world) (*dedup.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dedup.New(dedup.Config{Store: store, Queues: w, Senders: map[string]record.Sender{"ledger": w}, Streams: []record.Stream{
+	return dedup.New(dedup.Config{KeepDone: true, Store: store, Queues: w, Senders: map[string]record.Sender{"ledger": w}, Streams: []record.Stream{
 		{Name: "key", Handler: handle}, {Name: "sequence", Admission: record.BySequence, Handler: handle},
 	}})
 }

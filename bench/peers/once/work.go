@@ -64,7 +64,7 @@ func (w *work) do(ctx context.Context, messages int) error {
 
 func (w *work) size() int {
 	switch w.arrival {
-	case "new-groups", "ten-groups", "one-group":
+	case "new-groups", "new-named", "ten-groups", "one-group":
 		return batchSize
 	default:
 		return 1
@@ -103,7 +103,7 @@ func (w *work) next() record.Message {
 	w.n++
 	group, sequence := w.run, n+1 // one-group
 	switch w.arrival {
-	case "alone", "new-groups":
+	case "alone", "named", "new-groups", "new-named":
 		group, sequence = fmt.Sprint(w.run, n), 1
 	case "again", "ten-groups":
 		group, sequence = fmt.Sprint(w.run, n%groups), n/groups+1
@@ -128,5 +128,8 @@ func (w *work) message(group string, n, sequence int) record.Message {
 		return m
 	}
 	m.ID = fmt.Sprint(w.run, "-", n)
+	if w.arrival == "alone" || w.arrival == "new-groups" { // each message is a group of its own
+		m.Group = ""
+	}
 	return m
 }

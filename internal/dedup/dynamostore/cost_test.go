@@ -39,6 +39,13 @@ func handler(to ...string) record.Handler {
 	}
 }
 
+// reply changes the state, and replies with half a KB.
+func reply(_ context.Context, a *record.Attempt, m record.Message) error {
+	a.State = append([]byte("state after "), m.Body...)
+	a.Reply(record.Reply{Status: 200, Body: make([]byte, 512)})
+	return nil
+}
+
 // batch returns n messages, in one group or in n.
 func batch(stream string, n int, together bool) []record.Message {
 	out := make([]record.Message, n)
@@ -46,6 +53,9 @@ func batch(stream string, n int, together bool) []record.Message {
 		m := record.Message{Stream: stream, ID: fmt.Sprint("id-", i), Group: fmt.Sprint("group-", i), Body: []byte(fmt.Sprintf(`{"order":%d,"cents":12345}`, i)), Accepted: time.Now()}
 		if together {
 			m.Group = "group"
+		}
+		if strings.HasPrefix(stream, "own") {
+			m.Group = ""
 		}
 		if strings.HasPrefix(stream, "numbered") {
 			m.ID, m.Source, m.Sequence = "", "sender", uint64(i+1)
@@ -76,6 +86,12 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 		{"key", 1, false, 2, 4, 2},
 		{"key", 10, false, 2, 1.5, 0.2},
 		{"key-effects", 1, false, 3, 4, 2},
+		{"own", 1, false, 1, 3, 2},
+		{"own-effects", 1, false, 2, 3, 2},
+		{"own-reply", 1, false, 1, 3, 2},
+		{"own-issued", 1, false, 2, 5, 2},
+		{"own", 10, false, 1, 1.2, 0.2},
+		{"own-effects", 10, false, 2, 1.2, 0.2},
 		{"numbered", 1, false, 1, 2, 2},
 		{"numbered", 10, true, 0.2, 0.4, 0.2},
 		{"numbered-effects", 10, true, 0.2, 0.4, 0.2},
@@ -87,17 +103,31 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 				Streams: []record.Stream{
 					{Name: "key", Handler: handler()},
 					{Name: "key-effects", Handler: handler("sink")},
+					{Name: "own", Handler: handler()},
+					{Name: "own-effects", Handler: handler("sink")},
+					{Name: "own-reply", Handler: reply},
+					{Name: "own-issued", Handler: handler()},
 					{Name: "numbered", Admission: record.BySequence, Handler: handler()},
 					{Name: "numbered-effects", Admission: record.BySequence, Handler: handler("sink")},
 					{Name: "numbered-forwards", Admission: record.BySequence, Handler: dedup.ForwardTo([]string{"sink"})},
 				},
 				Store: open(t, client, awstest.Tables(t, client), time.Now), Queues: queues, Senders: map[string]record.Sender{"sink": queues},
+				KeepDone: true,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			messages := batch(c.stream, c.n, c.together)
 			meter.Reset()
+			var issued dynamostore.Cost
+			if c.stream == "own-issued" {
+				for _, m := range messages {
+					if _, fresh, err := engine.Issue(t.Context(), m); err != nil || !fresh {
+						t.Fatal(fresh, err)
+					}
+				}
+				issued = meter.Reset()
+			}
 			processed := process(t, engine, messages, record.Processed, &meter)
 			for _, err := range engine.Publish(t.Context(), queues.triggered) {
 				if err != nil {
@@ -107,6 +137,8 @@ func TestTheCostOfAMessageInUnits(t *testing.T) {
 			published := meter.Reset()
 			repeated := process(t, engine, messages, record.Duplicate, &meter)
 
+			processed.WriteUnits += issued.WriteUnits
+			processed.Requests += issued.Requests
 			each := func(total float64) float64 { return total / float64(c.n) }
 			t.Logf("processed %+v, published %+v, repeated %+v", processed, published, repeated)
 			if got := each(processed.WriteUnits + published.WriteUnits); got > c.writes {

@@ -86,6 +86,7 @@ func New(cfg Config) (*Pipeline, error) {
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
+		KeepDone: true,
 	})
 	if err != nil {
 		return nil, err
