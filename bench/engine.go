@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/pebbledb"
+	"github.com/effectively-once/once/internal/pebbledb/presence"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -39,25 +41,42 @@ func touch(_ context.Context, a *record.Attempt, _ record.Message) error {
 	return nil
 }
 
-func newEngine(db *pebble.DB) (*dedup.Engine, error) {
-	return dedup.New(dedup.Config{
-		Store: pebblestore.New(db, pebblestore.Options{}), Queues: noQueues{},
+// newEngine returns the engine on Pebble with the filter of keys that the embedded system has. stop
+// ends the filter, before the database is closed.
+func newEngine(ctx context.Context, db *pebble.DB) (e *dedup.Engine, stop func() error, err error) {
+	filter := presence.New(db, pebbledb.Tokens, pebbledb.Groups)
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- filter.Run(ctx) }()
+	stop = func() error {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			return err
+		}
+		return nil
+	}
+	e, err = dedup.New(dedup.Config{
+		Store: pebblestore.New(db, pebblestore.Options{Presence: filter}), Queues: noQueues{},
 		Streams: []record.Stream{
 			{Name: "key", Handler: touch},
 			{Name: "sequence", Admission: record.BySequence, Handler: touch},
 		},
 	})
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	return e, stop, nil
 }
 
 // openEngine returns a function that opens the engine on Pebble, with callers that process what
 // batch makes.
 func openEngine(callers, size int, batch batches) func(context.Context, string) (*worker, error) {
-	return func(_ context.Context, dir string) (*worker, error) {
+	return func(ctx context.Context, dir string) (*worker, error) {
 		db, err := pebbledb.Open(dir, nil)
 		if err != nil {
 			return nil, err
 		}
-		e, err := newEngine(db)
+		e, stop, err := newEngine(ctx, db)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +88,7 @@ func openEngine(callers, size int, batch batches) func(context.Context, string) 
 				return size, process(ctx, e, messages)
 			})
 		}
-		return &worker{run: run, close: db.Close}, nil
+		return &worker{run: run, close: func() error { return errors.Join(stop(), db.Close()) }}, nil
 	}
 }
 

@@ -38,10 +38,13 @@ func identities(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	e, err := newEngine(db)
+	e, stop, err := newEngine(ctx, db)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(stop(), err) }()
+	reserve := make([]byte, reserveSize)
+	defer runtime.KeepAlive(reserve)
 	var rows []memory
 	for n, until := 0, 1000; ; until *= 10 {
 		until = min(until, o.identities)
