@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/effectively-once/once/bench/table"
@@ -50,6 +51,7 @@ type bootstrap struct {
 	Binary int64       `json:"binary_bytes"`
 	Zip    int64       `json:"zip_bytes"`
 	Starts [][]float64 `json:"starts_ms"` // by round
+	CPU    [][]float64 `json:"cpu_ms"`
 }
 
 // A source is a function to build. The first one is the floor.
@@ -159,28 +161,37 @@ func (c *counter) Write(p []byte) (int, error) {
 // them.
 func startAll(ctx context.Context, all []*bootstrap, environment []string) error {
 	for _, b := range all {
-		b.Starts = append(b.Starts, nil)
+		b.Starts, b.CPU = append(b.Starts, nil), append(b.CPU, nil)
 	}
 	for range starts {
 		for _, b := range all {
-			took, err := startOnce(ctx, b.path, environment)
+			took, cpu, err := startOnce(ctx, b.path, environment)
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.Name, err)
 			}
 			last := len(b.Starts) - 1
-			b.Starts[last] = append(b.Starts[last], took.Seconds()*1000)
+			b.Starts[last], b.CPU[last] = append(b.Starts[last], took.Seconds()*1000), append(b.CPU[last], cpu)
 		}
 	}
 	return nil
 }
 
-// startOnce returns the time from before the process is created until it asks for its first event.
-func startOnce(ctx context.Context, path string, environment []string) (took time.Duration, err error) {
+// startOnce returns the time from before the process is created until it asks for its first event,
+// and the CPU time of the process in ms.
+func startOnce(ctx context.Context, path string, environment []string) (took time.Duration, cpu float64, err error) {
 	instance := host.New(path, host.Options{Env: environment, Output: os.Stderr})
-	defer func() { err = errors.Join(err, instance.Close()) }()
-	began := time.Now()
+	before, began := childCPU(), time.Now()
 	err = instance.Start(ctx)
-	return time.Since(began), err
+	took = time.Since(began)
+	err = errors.Join(err, instance.Close())
+	return took, micros(childCPU()-before) / 1000, err
+}
+
+// childCPU returns the CPU time of all child processes that have ended.
+func childCPU() time.Duration {
+	var r syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_CHILDREN, &r) // it never fails with these arguments
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
 // reportFunctions prints the medians of all starts, and the median of the rounds' ratios with their
@@ -189,19 +200,25 @@ func (o options) reportFunctions(all []*bootstrap) error {
 	if o.json {
 		return o.print(all)
 	}
-	t := table.Table{Head: []string{"function, " + runtime.GOARCH, "binary, MB", "zip, MB", "start, ms", "beside the floor", "aim"}}
+	t := table.Table{Head: []string{"function, " + runtime.GOARCH, "binary, MB", "zip, MB", "start, ms", "beside the floor", "CPU, ms", "beside the floor", "aim"}}
 	for _, b := range all {
-		ratios := make([]float64, len(b.Starts))
-		for i := range b.Starts {
-			ratios[i] = table.Median(b.Starts[i]) / table.Median(all[0].Starts[i])
-		}
 		aim := fmt.Sprintf("≤ %g, zip ≤ %g MB", initAim, zipAim)
 		if strings.Contains(b.Name, "floor") {
 			aim = "–"
 		}
-		t.Add(b.Name, table.Digits(megabytes(b.Binary)), table.Digits(megabytes(b.Zip)), table.SpreadOf(slices.Concat(b.Starts...)).String(), table.SpreadOf(ratios).String(), aim)
+		t.Add(b.Name, table.Digits(megabytes(b.Binary)), table.Digits(megabytes(b.Zip)), table.Digits(table.Median(slices.Concat(b.Starts...))), besideFloor(b.Starts, all[0].Starts),
+			table.Digits(table.Median(slices.Concat(b.CPU...))), besideFloor(b.CPU, all[0].CPU), aim)
 	}
 	return t.Write(os.Stdout)
+}
+
+// besideFloor returns the ratios of the rounds' medians.
+func besideFloor(figures, floor [][]float64) string {
+	ratios := make([]float64, len(figures))
+	for i := range figures {
+		ratios[i] = table.Median(figures[i]) / table.Median(floor[i])
+	}
+	return table.SpreadOf(ratios).String()
 }
 
 func megabytes(n int64) float64 { return float64(n) / 1e6 }

@@ -22,11 +22,11 @@ func TestAFunctionsZipIsSmallAndItStartsOrSaysWhyNot(t *testing.T) {
 		if megabytes(b.Zip) > zipAim {
 			t.Errorf("the zip of %s is larger than %g MB", b.Name, zipAim)
 		}
-		if _, err := startOnce(t.Context(), b.path, environment); err != nil {
+		if _, _, err := startOnce(t.Context(), b.path, environment); err != nil {
 			t.Errorf("%s: %v", b.Name, err)
 		}
 		collector := append(environment, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1")
-		if _, err := startOnce(t.Context(), b.path, collector); (err != nil) != strings.Contains(s.tags, "nootlp") {
+		if _, _, err := startOnce(t.Context(), b.path, collector); (err != nil) != strings.Contains(s.tags, "nootlp") {
 			t.Errorf("%s with a collector: %v", b.Name, err)
 		}
 	}
