@@ -18,8 +18,8 @@ t-1 201 {"ID":"t-1","Balance":30} again
 t-1 201 {"ID":"t-1","Balance":30} again
 t-1 201 {"ID":"t-1","Balance":30} again
 `
-	told = `bank got {"stream":"transfers","group":"alice","number":2,"content_type":"application/json","body":{"From":"alice","To":"bob","Cents":70}}
-mail got {"stream":"transfers","group":"alice","number":3,"content_type":"application/json","body":{"ID":"t-1","Balance":30}}
+	told = `bank got {"stream":"transfers","group":"alice","number":1,"content_type":"application/json","body":{"From":"alice","To":"bob","Cents":70}}
+mail got {"stream":"transfers","group":"alice","number":2,"content_type":"application/json","body":{"ID":"t-1","Balance":30}}
 `
 )
 

@@ -37,7 +37,7 @@ func TestATransferDeliveredThreeTimesMovesMoneyOnce(t *testing.T) {
 		t.Errorf("the account has %d cents, %v", account.Cents, err)
 	}
 	want := []oncetest.Effect{{
-		Identity: "transfers/alice/2", Group: "bob",
+		Identity: "transfers/alice/1", Group: "bob",
 		ContentType: "application/json", Body: `{"From":"alice","To":"bob","Cents":70}`,
 	}}
 	if diff := cmp.Diff(want, sys.Sent("bank")); diff != "" {

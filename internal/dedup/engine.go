@@ -52,6 +52,8 @@ type Config struct {
 	// that are paid by the write, and has no effect on one that commits done tokens. Every engine
 	// understands such records, whether or not it writes them.
 	KeepDone bool
+	// Parallel is how many groups of a batch are processed at the same time. Defaults to 64.
+	Parallel int
 	// Log defaults to discarding.
 	Log *slog.Logger
 	// LogKeys writes the keys of messages to the log, beside their hashes.
@@ -115,6 +117,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LateDelay == 0 {
 		c.LateDelay = 15 * time.Minute
+	}
+	if c.Parallel == 0 {
+		c.Parallel = 64
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -15,9 +15,6 @@ import (
 // queue.
 const maxRounds = 12
 
-// maxParallel limits how many groups of one batch are processed concurrently.
-const maxParallel = 64
-
 // settleAll processes parts in rounds, until each is settled or has conflicted maxRounds times.
 func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	for n := 1; len(parts) > 0; n++ {
@@ -49,7 +46,7 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 	switch err := e.load(ctx, parts); {
 	// load each alone, so that one corrupt record does not block the others
 	case errors.Is(err, record.ErrCorrupt) && len(parts) > 1:
-		each(parts, func(p *part) { e.round(ctx, []*part{p}) })
+		e.each(parts, func(p *part) { e.round(ctx, []*part{p}) })
 		return
 	case err != nil:
 		for _, p := range parts {
@@ -57,7 +54,7 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 		}
 		return
 	}
-	each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+	e.each(parts, func(p *part) { p.err = e.advance(ctx, p) })
 	e.settle(ctx, parts)
 }
 
@@ -286,13 +283,14 @@ func (e *Engine) publishFirst(ctx context.Context, p *part) error {
 	return e.load(ctx, []*part{p})
 }
 
-func each(parts []*part, do func(*part)) {
+// each calls do for each part, for several at the same time.
+func (e *Engine) each(parts []*part, do func(*part)) {
 	if len(parts) == 1 {
 		do(parts[0])
 		return
 	}
 	var wg sync.WaitGroup
-	places := make(chan struct{}, maxParallel)
+	places := make(chan struct{}, e.cfg.Parallel)
 	for _, p := range parts {
 		places <- struct{}{}
 		wg.Go(func() {

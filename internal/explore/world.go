@@ -125,6 +125,7 @@ func (w *world) engine(a *host) *dedup.Engine {
 	e, err := dedup.New(dedup.Config{
 		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
 		Pause: queuesPort{a}.Pause, KeepDone: w.keeps(a), Recalls: w.scenario.Recalls,
+		Parallel: 1, // a step has one result, also in a batch of several groups
 	})
 	if err != nil {
 		panic(fmt.Sprintf("explore: %v", err)) // the scenario was validated
