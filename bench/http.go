@@ -21,18 +21,18 @@ import (
 
 const benchConfig = `
 streams:
-  messages: {destinations: [out]}
+  messages: {destinations: [out], direct: %v}
 destinations:
   out: {file: %q}
 `
 
 // openServer returns a function that opens the embedded system with a client. A message counts when
 // its line is in the output file; in a paused system, which accepts and does not process, when it is
-// accepted.
-func openServer(paused bool, c client) func(context.Context, string) (*worker, error) {
+// accepted. A queued system processes nothing without its queue.
+func openServer(paused, queued bool, c client) func(context.Context, string) (*worker, error) {
 	return func(ctx context.Context, dir string) (*worker, error) {
 		output := filepath.Join(dir, "out.jsonl")
-		cfg, err := config.Parse("bench", fmt.Appendf(nil, benchConfig, output))
+		cfg, err := config.Parse("bench", fmt.Appendf(nil, benchConfig, !queued, output))
 		if err != nil {
 			return nil, err
 		}

@@ -20,11 +20,13 @@ const (
 	sequenceAlone = "sequence, one message a group"
 	sequenceBatch = "sequence, batches of 512 of one group"
 
-	accepted    = "HTTP 202, processing paused"
-	toFile      = "HTTP to file"
-	toFileMany  = "HTTP to file, 256 connections"
-	grouped     = "HTTP to file, 6,400 groups"
-	toFileBatch = "HTTP to file, batches of 100"
+	accepted      = "HTTP 202, processing paused"
+	toFile        = "HTTP to file"
+	toFileQueued  = "HTTP to file, through the queue"
+	toFileMany    = "HTTP to file, 256 connections"
+	grouped       = "HTTP to file, 6,400 groups"
+	groupedQueued = "HTTP to file, 6,400 groups, through the queue"
+	toFileBatch   = "HTTP to file, batches of 100"
 )
 
 // engineSubjects are the engine beside what it is built on: 256 callers with a message each, 16 with
@@ -53,10 +55,12 @@ func httpSubjects() []subject {
 		{rawHTTPPut, openBare(true)},
 		{alwaysThrough, openJetStream(true, true, true, bodyBytes)},
 		{lazilyThrough, openJetStream(false, true, true, bodyBytes)},
-		{accepted, openServer(true, client{Connections: connections})},
-		{toFile, openServer(false, client{Connections: connections})},
-		{toFileMany, openServer(false, client{Connections: callers})},
-		{grouped, openServer(false, client{Connections: connections, Groups: 100})},
-		{toFileBatch, openServer(false, client{Connections: 16, Batch: 100})},
+		{accepted, openServer(true, false, client{Connections: connections})},
+		{toFile, openServer(false, false, client{Connections: connections})},
+		{toFileQueued, openServer(false, true, client{Connections: connections})},
+		{toFileMany, openServer(false, false, client{Connections: callers})},
+		{grouped, openServer(false, false, client{Connections: connections, Groups: 100})},
+		{groupedQueued, openServer(false, true, client{Connections: connections, Groups: 100})},
+		{toFileBatch, openServer(false, false, client{Connections: 16, Batch: 100})},
 	}
 }

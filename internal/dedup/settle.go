@@ -51,7 +51,7 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 // release triggers publishing of the parts' groups, or publishes the group of a direct message.
 func (e *Engine) release(ctx context.Context, parts []*part, groups []record.GroupKey) error {
 	if p := parts[0]; p.direct {
-		if e.cfg.Recalls && e.publisher.Publish(ctx, groups)[0] == nil {
+		if e.cfg.Recalls && e.publisher.PublishView(ctx, p.view) == nil {
 			return nil
 		}
 		*p.pending = true
