@@ -31,7 +31,7 @@ const (
 	memTableSize = 16 << 20
 	// cacheSize is the size of the memory for the data being written, for the filters and indexes
 	// of millions of keys, and for recently read data.
-	cacheSize = 96 << 20
+	cacheSize = 64 << 20
 	// filterBits is the number of filter bits for a key. With them, nearly all look-ups of new
 	// identities read no table.
 	filterBits = 10

@@ -16,7 +16,7 @@
 //
 // All keys with the prefixes of a filter must be written by its Commit. The filter is empty after a
 // restart, and is filled again. It uses 31 MB at most, and twice as much while it is filled again
-// because most of its keys were deleted. That suffices for 22 million keys; with more, it reports
+// because most of its keys were deleted. That suffices for 26 million keys; with more, it reports
 // fewer keys absent.
 package presence
 

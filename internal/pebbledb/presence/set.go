@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// bitsPerKey is the number of bits for a key in a full layer. Then a layer has about 1 % false
+// bitsPerKey is the number of bits for a key in a full layer. Then a layer has about 2 % false
 // positives.
-const bitsPerKey = 12
+const bitsPerKey = 10
 
 // A size limits a set.
 type size struct {
