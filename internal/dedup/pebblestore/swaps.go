@@ -18,8 +18,7 @@ func (s *Store) SwapTokens(ctx context.Context, swaps []record.Swap) []record.Sw
 	err := s.swapTokens(ctx, swaps, results)
 	for i := range results {
 		r := &results[i]
-		// a conflict was decided by what was read, whatever became of the write
-		if err != nil && !errors.Is(r.Err, record.ErrConflict) {
+		if err != nil {
 			*r = record.Swapped{Err: err}
 		}
 		if r.Err != nil {
