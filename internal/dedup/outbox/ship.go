@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -116,8 +117,11 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 		deliveries[i] = s.Delivery
 	}
 	errs := sender.Send(ctx, deliveries)
-	grace, cancel := WithGrace(ctx) // an unrecorded refusal would be sent again, and refused again
-	defer cancel()
+	if slices.ContainsFunc(errs, isRefused) { // an unrecorded refusal would be sent again, and refused again
+		var cancel context.CancelFunc
+		ctx, cancel = WithGrace(ctx)
+		defer cancel()
+	}
 	// true if the last failed delivery of the group is a dead letter now
 	freed := map[record.GroupKey]bool{}
 	for i, s := range list {
@@ -134,7 +138,7 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 			if s.Refused = refused; s.Hold {
 				continue
 			}
-			err = p.DeadLetter(grace, s)
+			err = p.DeadLetter(ctx, s)
 		}
 		if ok || err != nil {
 			freed[key] = err == nil
@@ -145,6 +149,8 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 	}
 	return behind
 }
+
+func isRefused(err error) bool { return errors.As(err, new(*record.RefusedError)) }
 
 // DeadLetter makes a refused shipment a dead letter.
 func (p *Publisher) DeadLetter(ctx context.Context, s *Shipment) error {

@@ -89,7 +89,7 @@ func (s *Sender) forget(p *plan, r *request) error {
 		if _, written := p.written[string(key)]; written {
 			continue
 		}
-		live, err := s.marks.covers(&mark{key: string(key)}, s.options.Now())
+		live, err := s.marks.covers(&mark{key: key}, s.options.Now())
 		// damaged since it was found; the deliveries of this round must not fail because of it
 		if errors.Is(err, record.ErrCorrupt) {
 			continue

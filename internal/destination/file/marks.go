@@ -34,7 +34,7 @@ type marks struct {
 // A mark names the record that shows whether a delivery was written: it was, if the recorded number
 // is at least number.
 type mark struct {
-	key    string
+	key    []byte
 	number uint64
 	keep   time.Duration
 }
@@ -53,26 +53,25 @@ func (m *marks) prefix(kind byte) []byte {
 
 func (m *marks) lengthKey() []byte { return m.prefix(lengths) }
 
-func (m *marks) identityKey(identity string) string {
+func (m *marks) identityKey(identity string) []byte {
 	hash := sha256.Sum256([]byte(identity))
-	return string(append(m.prefix(singulars), hash[:]...))
+	return append(m.prefix(singulars), hash[:]...)
 }
 
-func (m *marks) groupKey(d *record.Delivery) string {
+func (m *marks) groupKey(d *record.Delivery) []byte {
 	key := m.prefix(numbered)
 	key = binary.AppendUvarint(key, uint64(len(d.Stream)))
 	key = append(key, d.Stream...)
 	key = append(key, d.Group...)
-	return string(binary.BigEndian.AppendUint64(key, d.Incarnation))
+	return binary.BigEndian.AppendUint64(key, d.Incarnation)
 }
 
 // covers reports whether the delivery was written, according to the store.
 func (m *marks) covers(want *mark, now time.Time) (bool, error) {
-	key := []byte(want.key)
-	if m.presence.Absent(key) {
+	if m.presence.Absent(want.key) {
 		return false, nil
 	}
-	value, closer, err := m.db.Get(key)
+	value, closer, err := m.db.Get(want.key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return false, nil
 	}
@@ -80,7 +79,7 @@ func (m *marks) covers(want *mark, now time.Time) (bool, error) {
 		return false, err
 	}
 	defer closer.Close()
-	number, expires, err := parseMark(key, value)
+	number, expires, err := parseMark(want.key, value)
 	if err != nil {
 		return false, err
 	}
@@ -104,7 +103,10 @@ func (m *marks) length() (n int64, known bool, err error) {
 // format is the format of the records.
 const format byte = 1
 
-func seal(key, content []byte) []byte { return pebbledb.Seal(key, append([]byte{format}, content...)) }
+func seal(key, content []byte) []byte {
+	value := append(make([]byte, 0, 32), format) // larger than all records but the signature
+	return pebbledb.Seal(key, append(value, content...))
+}
 
 func open(key, value []byte) ([]byte, error) { return pebbledb.Unseal(format, key, value) }
 
@@ -124,8 +126,10 @@ func parseLength(key, value []byte) (int64, error) {
 }
 
 func markValue(key []byte, number uint64, expires time.Time) []byte {
-	content := binary.BigEndian.AppendUint64(make([]byte, 0, 16), uint64(expires.UnixMilli()))
-	return seal(key, binary.BigEndian.AppendUint64(content, number))
+	var content [16]byte
+	binary.BigEndian.PutUint64(content[:8], uint64(expires.UnixMilli()))
+	binary.BigEndian.PutUint64(content[8:], number)
+	return seal(key, content[:])
 }
 
 func parseMark(key, value []byte) (number uint64, expires time.Time, err error) {

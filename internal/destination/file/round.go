@@ -13,6 +13,9 @@ import (
 // keptBuffer is the largest buffer, in bytes, that is kept between rounds.
 const keptBuffer = 4 << 20
 
+// keptLines is the largest buffer of a request, in bytes, that is kept.
+const keptLines = 256 << 10
+
 // roundBytes is how much a round writes before it leaves the rest to the next one; a request is
 // never split.
 const roundBytes = 8 << 20
@@ -24,6 +27,7 @@ type request struct {
 	lines []byte
 	ends  []int // the end of each line
 	errs  []error
+	buf   *[]byte // of lines, from the pool of the sender
 	done  chan struct{}
 
 	expired [][]byte // keys of marks to delete, of an Expire
@@ -42,13 +46,34 @@ func (s *Sender) newRequest(deliveries []record.Delivery) *request {
 	for i := range deliveries {
 		size += len(deliveries[i].Effect.Body) + 256
 	}
-	r.lines = make([]byte, 0, size)
+	r.buf = s.borrow(size)
+	r.lines = *r.buf
 	for i := range deliveries {
 		r.marks[i] = s.mark(&deliveries[i])
 		r.lines = appendLine(r.lines, &deliveries[i])
 		r.ends[i] = len(r.lines)
 	}
 	return r
+}
+
+// borrow returns an empty buffer from the pool, with room for size bytes.
+func (s *Sender) borrow(size int) *[]byte {
+	buf, _ := s.buffers.Get().(*[]byte)
+	if buf == nil || cap(*buf) < size {
+		buf = &[]byte{}
+		*buf = make([]byte, 0, size)
+	}
+	return buf
+}
+
+// giveBack returns the lines of a request to the pool. Only the writer calls it, because it alone
+// knows when they were written.
+func (s *Sender) giveBack(r *request) {
+	if r.buf != nil && cap(r.lines) <= keptLines {
+		*r.buf = r.lines[:0]
+		s.buffers.Put(r.buf)
+	}
+	r.buf, r.lines = nil, nil
 }
 
 func (s *Sender) mark(d *record.Delivery) mark {
@@ -123,6 +148,7 @@ func (s *Sender) round(requests []*request) {
 		*answer = err
 	}
 	for _, r := range requests {
+		s.giveBack(r)
 		close(r.done)
 	}
 	if cap(s.buf) > keptBuffer {
@@ -141,7 +167,7 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 		}
 		for i := range r.marks {
 			m := &r.marks[i]
-			if last, ok := p.written[m.key]; ok && last >= m.number {
+			if last, ok := p.written[string(m.key)]; ok && last >= m.number {
 				p.depends = append(p.depends, &r.errs[i])
 				continue
 			}
@@ -157,14 +183,13 @@ func (s *Sender) plan(p *plan, requests []*request) error {
 			}
 			p.depends = append(p.depends, &r.errs[i])
 			if err == nil {
-				key := []byte(m.key)
-				err = p.batch.Set(key, markValue(key, m.number, now.Add(m.keep)), nil)
+				err = p.batch.Set(m.key, markValue(m.key, m.number, now.Add(m.keep)), nil)
 			}
 			if err != nil {
 				failed = err
 				continue
 			}
-			p.written[m.key] = m.number
+			p.written[string(m.key)] = m.number
 			s.buf = append(s.buf, r.line(i)...)
 		}
 	}

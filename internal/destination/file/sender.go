@@ -64,6 +64,8 @@ type Sender struct {
 	marks   marks
 	options Options
 
+	buffers sync.Pool // of *[]byte, for the lines of requests
+
 	mu      sync.Mutex
 	waiting []*request
 	closed  bool
