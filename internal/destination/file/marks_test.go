@@ -35,8 +35,8 @@ func records(s *Sender) []stored {
 			_, known, err := s.marks.length()
 			return known, err
 		}},
-		{"group", []byte(group.key), readGroup},
-		{"identity", []byte(identity.key), readIdentity},
+		{"group", group.key, readGroup},
+		{"identity", identity.key, readIdentity},
 		{"owner", s.marks.prefix(owners), func(s *Sender) (bool, error) {
 			name, err := s.ownName()
 			return name != "", err
@@ -117,7 +117,7 @@ func TestACorruptMarkBlocksOnlyItsOwnDeliveries(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
-	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1}))
+	key := s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1})
 	damaged := b.get(key)
 	damaged[3] ^= 1 // in the expiry
 	b.set(key, damaged)
@@ -175,7 +175,7 @@ func TestAMarkThatIsCorruptWhenItExpiresBlocksNoDelivery(t *testing.T) {
 	b := newBench(t)
 	s := b.open(Options{})
 	b.send(s, named("a/1"))
-	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1}))
+	key := s.marks.groupKey(&record.Delivery{Stream: "s", Group: "a", Incarnation: 1})
 	damaged := b.get(key)
 	damaged[3] ^= 1
 	b.set(key, damaged)
@@ -200,7 +200,7 @@ func TestExpireSkipsCorruptMarks(t *testing.T) {
 	now := time.Now()
 	s := b.open(Options{Now: func() time.Time { return now }})
 	b.send(s, named("a/1"), named("b/1"), named("c/1"))
-	key := []byte(s.marks.groupKey(&record.Delivery{Stream: "s", Group: "b", Incarnation: 1}))
+	key := s.marks.groupKey(&record.Delivery{Stream: "s", Group: "b", Incarnation: 1})
 	damaged := b.get(key)
 	damaged[len(damaged)-1] ^= 1
 	b.set(key, damaged)
@@ -286,7 +286,7 @@ func TestAMarkThatIsWrittenInTheRoundThatForgetsItsPredecessorIsKept(t *testing.
 	b.send(s, named("x"))
 	now = now.Add(2 * time.Hour)
 	send := s.newRequest([]record.Delivery{named("x")})
-	expire := &request{done: make(chan struct{}), expired: [][]byte{[]byte(s.marks.identityKey(named("x").Identity))}}
+	expire := &request{done: make(chan struct{}), expired: [][]byte{s.marks.identityKey(named("x").Identity)}}
 	s.mu.Lock() // in one round
 	s.waiting = append(s.waiting, send, expire)
 	s.mu.Unlock()

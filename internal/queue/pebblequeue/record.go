@@ -116,7 +116,7 @@ func (r *receivesRecord) read(d *encoding.Decoder) {
 	if readNumber(d, &n); n > math.MaxUint32 {
 		d.Fail("%d receives", n)
 	}
-	r.Receives = uint32(n) //nolint:gosec // checked
+	r.Receives = uint32(n)
 }
 
 func (*receivesRecord) size() int { return smallRecord }
