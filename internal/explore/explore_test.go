@@ -15,18 +15,17 @@ import (
 var (
 	bound          = flag.Int("bound", 20_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
 	only           = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
-	folder         = flag.String("folder", "scenarios", "the folder of the scenarios, below testdata")
 	counterexample = flag.String("counterexample", "", "write the last violation to this file, as testdata/traces has them")
 	results        = flag.String("results", "", "write what was found to this file, as JSON")
 )
 
 func TestEveryStateOfEveryScenarioIsRight(t *testing.T) {
-	scenarios, err := explore.Load(os.DirFS("testdata/"+*folder), *only)
+	scenarios, err := explore.Load(os.DirFS("testdata/scenarios"), *only)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(scenarios) == 0 {
-		t.Fatalf("no scenario in testdata/%s is named %s", *folder, *only)
+		t.Fatalf("no scenario is named %s", *only)
 	}
 	var all []explore.Result
 	for _, s := range scenarios {

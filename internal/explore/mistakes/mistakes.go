@@ -9,7 +9,6 @@
 package mistakes
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,8 +37,6 @@ type Mistake struct {
 	Changes []Change `yaml:"changes"`
 	// Scenario is explored to catch it.
 	Scenario string `yaml:"scenario"`
-	// Folder of the scenario, below internal/explore/testdata; defaults to "scenarios".
-	Folder string `yaml:"folder"`
 	// Test catches a mistake that no exploration finds: a package and a pattern of tests.
 	Test *Test `yaml:"test"`
 }
@@ -117,7 +114,7 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 		err = tested(ctx, root, list, m.Test)
 	} else {
 		c.By = m.Scenario
-		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"), cmp.Or(m.Folder, scenarioFolder))
+		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"))
 	}
 	if err != nil {
 		return c, fmt.Errorf("make mistake %q: %w", m.Name, err)
@@ -138,8 +135,8 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 }
 
 // explored explores a scenario, which has to find a violation.
-func (c *Catch) explored(ctx context.Context, root, list, results, folder string) error {
-	found, err := exploreChanged(ctx, root, list, results, folder, c.By, 3_000_000)
+func (c *Catch) explored(ctx context.Context, root, list, results string) error {
+	found, err := exploreChanged(ctx, root, list, results, c.By, 3_000_000)
 	if err != nil {
 		return err
 	}
@@ -150,14 +147,11 @@ func (c *Catch) explored(ctx context.Context, root, list, results, folder string
 	return nil
 }
 
-// scenarioFolder is the folder of the scenarios, below internal/explore/testdata.
-const scenarioFolder = "scenarios"
-
 // exploreChanged explores scenarios of a changed source, each up to about bound states. If a test
 // failed without a violation, it returns an error, because not all states were explored.
-func exploreChanged(ctx context.Context, root, list, results, folder, pattern string, bound int) ([]explore.Result, error) {
+func exploreChanged(ctx context.Context, root, list, results, pattern string, bound int) ([]explore.Result, error) {
 	out, err := goTest(ctx, root, list, "./internal/explore", "-run", "^TestEveryStateOfEveryScenarioIsRight$", "-timeout", "24h",
-		"-folder", folder, "-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)
+		"-scenario", pattern, "-bound", strconv.Itoa(bound), "-results", results)
 	text, missing := os.ReadFile(results) //nolint:gosec // its own file
 	if missing != nil {
 		return nil, fmt.Errorf("%w: %s", errors.Join(err, missing), out)

@@ -19,8 +19,6 @@ type Small struct {
 	// Name describes the limit.
 	Name    string           `yaml:"name"`
 	Changes []overlay.Change `yaml:"changes"`
-	// Folder of the scenarios, below internal/explore/testdata; defaults to "scenarios".
-	Folder string `yaml:"folder"`
 	// Scenarios are patterns of the scenarios to explore.
 	Scenarios []string `yaml:"scenarios"`
 }
@@ -38,9 +36,6 @@ func LoadSmall(files fs.FS, name string) ([]Small, error) {
 	for i := range out {
 		if out[i].Name == "" || len(out[i].Changes) == 0 || len(out[i].Scenarios) == 0 {
 			return nil, fmt.Errorf("load small numbers: %q needs a name, changes and scenarios", out[i].Name)
-		}
-		if out[i].Folder == "" {
-			out[i].Folder = scenarioFolder
 		}
 	}
 	return out, nil
@@ -66,7 +61,7 @@ func (s Small) Explore(ctx context.Context, root string, bound int) ([]explore.R
 	}
 	var all []explore.Result
 	for _, pattern := range s.Scenarios {
-		found, err := exploreChanged(ctx, root, list, filepath.Join(folder, "results.json"), s.Folder, pattern, bound)
+		found, err := exploreChanged(ctx, root, list, filepath.Join(folder, "results.json"), pattern, bound)
 		if err != nil {
 			return nil, fmt.Errorf("explore with %s: %w", s.Name, err)
 		}
