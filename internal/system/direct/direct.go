@@ -95,6 +95,7 @@ type Runner struct {
 	running int               // processors' calls
 	tries   map[identity]*try // under way
 	work    chan func()
+	closing sync.Once
 	closed  chan struct{}
 }
 
@@ -133,14 +134,13 @@ func (r *Runner) Open() {
 	r.open = true
 }
 
-// Close sends all further messages to the queue, and waits until the others are processed. It is
-// called at most once, and Open never after it.
+// Close sends all further messages to the queue, and waits until the others are processed.
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.open = false
 	r.mu.Unlock()
 	r.wg.Wait()
-	close(r.closed)
+	r.closing.Do(func() { close(r.closed) })
 }
 
 // spawn runs f in a goroutine that has run before, if one is idle: its stack has grown already.

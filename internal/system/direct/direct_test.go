@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,9 +98,19 @@ func TestMessagesGoToTheQueueUnlessTheRunnerIsOpenForTheirStream(t *testing.T) {
 	}
 	first.End()
 	r.Close()
+	r.Close()
 	if _, ok := r.Begin(t.Context(), stream, &message); ok {
 		t.Error("a message is processed after Close")
 	}
+	r.Open()
+	again, ok := r.Begin(t.Context(), stream, &message)
+	if !ok {
+		t.Fatal("no message is processed after the runner was opened again")
+	}
+	if _, _, ok, _ := again.Process(t.Context()); !ok {
+		t.Error("the message is not processed")
+	}
+	again.End()
 }
 
 func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
@@ -268,19 +279,19 @@ func TestAGroupThatMayHaveACommitAndNoQueuedMessageIsReported(t *testing.T) {
 func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		var cut time.Duration
+		var cut atomic.Int64
 		begun := time.Now()
 		d := &desk{run: func(ctx context.Context) process.Result {
 			<-ctx.Done()
-			cut = time.Since(begun)
+			cut.Store(int64(time.Since(begun)))
 			<-release
 			return done
 		}}
 		r, _ := d.runner(nil)
 		try, _ := r.Begin(t.Context(), stream, &message)
 		_, _, ok, err := try.Process(t.Context())
-		if after := time.Since(begun); ok || err != nil || cut != direct.Limit || after < direct.Limit || after > direct.Limit+time.Second {
-			t.Errorf("%v %v, cancelled after %v, ended after %v", ok, err, cut, after)
+		if after := time.Since(begun); ok || err != nil || time.Duration(cut.Load()) != direct.Limit || after < direct.Limit || after > direct.Limit+time.Second {
+			t.Errorf("%v %v, cancelled after %v, ended after %v", ok, err, time.Duration(cut.Load()), after)
 		}
 		if err := try.Enqueue(t.Context()); err != nil {
 			t.Fatal(err)
