@@ -132,8 +132,16 @@ func TestLargeWritesAreSeveralBatches(t *testing.T) {
 	d.write(200<<10, 1)
 	d.write(200<<10, 2)
 	d.write(200<<10, 1)
+	d.answers <- works
+	if n := <-d.applied; n != 2 {
+		t.Errorf("a batch has %d records, not 2", n)
+	}
+	if n := d.gathered(); n != 1 {
+		t.Errorf("while the full batch is written, %d writes wait, not 1", n)
+	}
+	d.write(200<<10, 2)
 	d.write(2*maxJoined, 1)
-	for _, want := range []int{2, 1, 1} {
+	for _, want := range []int{2, 1} {
 		d.answers <- works
 		if n := <-d.applied; n != want {
 			t.Errorf("a batch has %d records, not %d", n, want)
