@@ -133,7 +133,7 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 			}
 		}
 	}
-	if g.MissingExpiry() {
+	if g.Idle() && g.Expires.IsZero() {
 		g.Expires = c.Expires
 	}
 	s.groups[c.Group] = g

@@ -62,7 +62,7 @@ func settle(g *record.Group, c *record.Clear) bool {
 			}
 		}
 	}
-	if g.MissingExpiry() && !c.Expires.IsZero() {
+	if g.Idle() && g.Expires.IsZero() && !c.Expires.IsZero() {
 		g.Expires = c.Expires
 		changed = true
 	}

@@ -144,6 +144,7 @@ func testClearKeeps(t *testing.T, s *suite) {
 
 	later := kept(done, s.clock.In(3*time.Hour))
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}, Expires: s.clock.In(2 * time.Hour)})
+	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Done: []record.Pending{later}})
 	s.clear(t, record.Clear{Group: groupA(), Incarnation: 1000, Sent: map[uint64][]record.Sent{1: {{To: "shop"}}}})
 	same(t, "record after another clear", s.group(t, groupA()), g)
 	s.commit(t, g, nil)
