@@ -136,7 +136,7 @@ func (w *world) engine(a *host) *dedup.Engine {
 // keeps reports whether a worker's engine keeps done entries. If the scenario is mixed, only workers
 // with an odd number do.
 func (w *world) keeps(a *host) bool {
-	return w.scenario.Stream.Keep && !(w.scenario.Stream.Mixed && strings.HasSuffix(a.name, "#2"))
+	return w.scenario.Stream.Keep && (!w.scenario.Stream.Mixed || !strings.HasSuffix(a.name, "#2"))
 }
 
 // sender returns a destination. With a retry policy, each worker counts its own tries, and one is
