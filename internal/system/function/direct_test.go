@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestADirectMessageCostsNoRequestToAQueue(t *testing.T) {
 			if stream == "queued" {
 				status = `"status":"accepted"`
 			}
-			if a.StatusCode != 202 || !strings.Contains(a.Body, status) {
+			if a.StatusCode != http.StatusAccepted || !strings.Contains(a.Body, status) {
 				t.Errorf("%+v", a)
 			}
 			if d := cmp.Diff(want, o.calls); d != "" {
@@ -88,7 +89,7 @@ func TestADirectMessageCostsNoRequestToAQueue(t *testing.T) {
 func TestADirectMessageThatFailsGoesOnTheStandardQueueAfterAPause(t *testing.T) {
 	for _, stream := range []string{"loose", "numbered"} {
 		s, o := openDirect(t, func(context.Context, *record.Attempt, record.Message) error { return errors.New("not yet") })
-		if a := send(t, s, stream); a.StatusCode != 202 || !strings.Contains(a.Body, `"status":"accepted"`) {
+		if a := send(t, s, stream); a.StatusCode != http.StatusAccepted || !strings.Contains(a.Body, `"status":"accepted"`) {
 			t.Errorf("%s: %+v", stream, a)
 		}
 		if d := cmp.Diff([]map[string]any{{"QueueUrl": "https://q/1/ingress", "DelaySeconds": 1}}, o.messages); d != "" {
