@@ -33,6 +33,22 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 			input = generate(random, *messages)
 			return input, copies(random, input, 2)
 		}},
+		{"by key, without the queue", "admission: key, direct: true", func(random *rand.Rand) (input, load []sent) {
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
+		{"by key, unordered, without the queue", "admission: key, order: none, direct: true", func(random *rand.Rand) (input, load []sent) {
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
+		{"by sequence, without the queue", "admission: sequence, direct: true", func(random *rand.Rand) (input, load []sent) {
+			input = number(random, *messages, sources)
+			return input, copies(random, shuffle(random, input, 3*sources), 2)
+		}},
+		{"by token, without the queue", "admission: token, direct: true", func(random *rand.Rand) (input, load []sent) {
+			input = generate(random, *messages)
+			return input, copies(random, input, 2)
+		}},
 		{"by token", "admission: token", func(random *rand.Rand) (input, load []sent) {
 			input = generate(random, *messages)
 			return input, copies(random, input, 2)
