@@ -177,6 +177,7 @@ func (d *deployment) pretend(t *testing.T) {
 		outputs[q.output] = *d.queue(t, q.name)
 		env = append(env, q.variable+"="+outputs[q.output])
 	}
+	env = append(env, "AWS_CONFIG_FILE=", "AWS_SHARED_CREDENTIALS_FILE=") // stacktest sets them for the command line
 	process := host.New(filepath.Join(folder, "process", "bootstrap"), host.Options{Name: "process", Env: append(env, d.env...), Output: t.Output()})
 	t.Cleanup(func() { must(t, process.Close()) })
 	stack := stacktest.Start(t)

@@ -90,7 +90,7 @@ func (b *batch) deal(ctx context.Context, next func() (line, error), queues []ch
 		b.tally.Lines++
 		b.mu.Unlock()
 		if b.memory.Acquire(ctx, l.weight()) != nil {
-			return nil // ctx has ended
+			return nil //nolint:nilerr // ctx has ended, which is no failure of the file
 		}
 		select {
 		case queues[b.partition(l, turn)] <- l:

@@ -60,7 +60,9 @@ func FuzzSequence(f *testing.F) {
 	for _, v := range []any{
 		map[string]any{"key": "a", "body": []byte("x")},
 		map[string]any{"key": "a", "body": map[string]any{"n": []any{1, -1, 1.5, nil, true, "x"}}},
-		map[string]any{"source": "s", "sequence": 1, "headers": map[string]string{"X-A": "1"}}, []any{1}, map[string]any{"other": 1},
+		map[string]any{"source": "s", "sequence": 1, "headers": map[string]string{"X-A": "1"}},
+		[]any{1},
+		map[string]any{"other": 1},
 	} {
 		item, err := cbor.Marshal(v)
 		if err != nil {
