@@ -157,6 +157,7 @@ func testClearKeepsMissing(t *testing.T, s *suite) {
 	gone := kept(pending(2)[0], s.clock.In(time.Hour))
 	for _, c := range []record.Clear{
 		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}, Expires: s.clock.In(time.Hour)},
+		{Group: groupA(), Incarnation: 1000, Done: []record.Pending{gone}},
 		{Group: groupA(), Incarnation: 999, Done: []record.Pending{kept(g.Pending[0], s.clock.In(time.Hour))}},
 	} {
 		s.clear(t, c)

@@ -1,0 +1,103 @@
+package dedup_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// elsewhere returns a message with another group than the one that its id names.
+func elsewhere(id, group string) record.Message {
+	return record.Message{Stream: "s", Group: group, ID: id}
+}
+
+func TestKeptEntryRefusesItsKeyInAnotherGroup(t *testing.T) {
+	for _, body := range []string{"", "send"} {
+		l := newLab(t)
+		w := keeper(l, byKey)
+		w.process(own("a: " + body)...)
+		same(t, "before and after its effects are sent", w.process(elsewhere("a", "g")), []string{"rejected key-reuse"})
+		publishAll(t, w)
+		same(t, "before and after its effects are sent", w.process(elsewhere("a", "g")), []string{"rejected key-reuse"})
+		same(t, "in one batch with a message of its group", w.process(elsewhere("a", "g"), elsewhere("b", "a"), elsewhere("c", "a")), []string{"rejected key-reuse", "processed", "processed"})
+		same(t, "after the entry became a token", w.process(elsewhere("a", "g")), []string{"rejected key-reuse"})
+		same(t, "state", string(l.record("g").State), "")
+	}
+}
+
+func TestKeptEntryDoesNotRefuseItsKeyForEver(t *testing.T) {
+	stream := byKey
+	stream.Retention = time.Hour
+	l := newLab(t)
+	w := keeper(l, stream)
+	w.process(own("a")...)
+	l.pass(time.Hour)
+	same(t, "another group", w.process(elsewhere("a", "g")), []string{"processed"})
+	same(t, "a copy of it", w.process(elsewhere("a", "g")), []string{"duplicate"})
+	same(t, "its own group", w.process(own("a")...), []string{"rejected key-reuse"})
+}
+
+func TestKeptEntryThatIsForgottenTakesItsIssuedTokenAway(t *testing.T) {
+	stream := byKey
+	stream.Retention = time.Hour
+	l := newLab(t)
+	w := keeper(l, stream)
+	m := own("a")[0]
+	m.Accepted = l.clock()
+	w.issue(m)
+	w.process(m)
+	l.pass(time.Hour)
+	same(t, "another message of the group", w.process(elsewhere("b", "a")), []string{"processed"})
+	same(t, "token", w.token(m).State, record.Absent)
+	same(t, "record", summary(l.record("a")), "v2 state=a,b, pending=[2 b 0 effects]")
+	same(t, "a late copy", w.process(m), []string{"rejected expired"})
+}
+
+func TestKeptEntryThatIsForgottenLeavesATokenThatWasIssuedSince(t *testing.T) {
+	stream := byKey
+	stream.Retention = time.Hour
+	l := newLab(t)
+	w := keeper(l, stream)
+	w.issue(own("a")[0])
+	w.process(own("a")...)
+	l.pass(time.Hour)
+	again := own("a: again")[0]
+	w.issue(again)
+	same(t, "another message of the group", w.process(elsewhere("b", "a")), []string{"processed"})
+	same(t, "token", w.token(again).State, record.Issued)
+	same(t, "the old content", w.process(own("a")...), []string{"rejected key-reuse"})
+	same(t, "the new message", w.process(again), []string{"processed"})
+	same(t, "a copy of it", w.process(again), []string{"duplicate"})
+}
+
+func TestKeptEntryGivesWayToTheNextMessageUnderItsKey(t *testing.T) {
+	stream := byKey
+	stream.Retention = time.Hour
+	for _, body := range []string{"", "send"} {
+		l := newLab(t)
+		w := keeper(l, stream)
+		w.issue(own("a: " + body)[0])
+		w.process(own("a: " + body)...)
+		publishAll(t, w)
+		l.pass(time.Hour)
+		for _, want := range []string{"processed", "duplicate"} {
+			same(t, "the next message", w.process(own("a: next "+body)...), []string{want})
+		}
+		publishAll(t, w)
+		same(t, "entries", len(l.record("a").Pending), 1)
+		same(t, "a copy when it is published", w.process(own("a: next "+body)...), []string{"duplicate"})
+	}
+}
+
+func TestKeptEntryIsNotTakenForOneOfAnotherPrincipal(t *testing.T) {
+	l := newLab(t)
+	w := keeper(l, byKey)
+	w.process(own("a")...)
+	other := elsewhere("a", "g")
+	other.Principal = "tenant"
+	same(t, "fate", w.process(other), []string{"processed"})
+	if _, fresh, err := w.Issue(t.Context(), func() record.Message { m := own("a")[0]; m.Principal = "another"; return m }()); err != nil || !fresh {
+		t.Errorf("got %v, %v", fresh, err)
+	}
+}
