@@ -46,7 +46,8 @@ type Receipt struct {
 	ID     string `json:"id"`
 	Stream string `json:"stream"`
 	Group  string `json:"group"`
-	// Status is accepted, or done if the call waited for it.
+	// Status is done if the server has processed the message, because the call waited for it or
+	// because nothing of its group was queued; otherwise accepted.
 	Status string `json:"status"`
 	// Replayed is true when the server had the message before.
 	Replayed bool `json:"replayed,omitempty"`
