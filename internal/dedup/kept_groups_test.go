@@ -101,3 +101,44 @@ func TestKeptEntryIsNotTakenForOneOfAnotherPrincipal(t *testing.T) {
 		t.Errorf("got %v, %v", fresh, err)
 	}
 }
+
+func TestKeptEntriesRefuseEachOfTheirKeysInABatch(t *testing.T) {
+	w := keeper(newLab(t), byKey)
+	w.process(own("a", "b")...)
+	same(t, "fates", w.process(elsewhere("a", "g"), elsewhere("b", "g"), elsewhere("b", "h")), []string{"rejected key-reuse", "rejected key-reuse", "retry"})
+}
+
+func TestKeptEntryIsNoDoneTokenWhileItsEffectsArePending(t *testing.T) {
+	w := keeper(newLab(t), byKey)
+	m := own("a: send")[0]
+	w.process(m)
+	token, _, err := w.Issue(t.Context(), m)
+	if err != nil || token.State != record.Issued {
+		t.Errorf("got %v, %v", token.State, err)
+	}
+}
+
+func TestKeptEntryThatCanNotBeReadIssuesNothing(t *testing.T) {
+	w := keeper(newLab(t), byKey)
+	w.at = nth(1, "load a", func() fault { return failsBefore })
+	issued := w.IssueAll(t.Context(), own("a", "b"))
+	if issued[0].Err == nil || issued[1].Err == nil {
+		t.Errorf("got %+v", issued)
+	}
+	same(t, "token", w.token(own("a")[0]).State, record.Absent)
+}
+
+func TestKeptEntryNeverOutlivesItsGroup(t *testing.T) {
+	stream := byKey
+	stream.Retention = record.DefaultGroupRetention
+	l := newLab(t)
+	l.pass(time.Millisecond) // entries are kept for whole seconds
+	w := keeper(l, stream)
+	w.process(own("a", "b: send")...)
+	publishAll(t, w)
+	for _, name := range []string{"a", "b"} {
+		if g := l.record(name); g.Expires.Before(g.Pending[0].DoneUntil) {
+			t.Errorf("%s expires %s, its entry %s", name, g.Expires, g.Pending[0].DoneUntil)
+		}
+	}
+}

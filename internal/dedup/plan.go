@@ -255,7 +255,7 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	if len(left) == 0 || pl.more {
 		return nil
 	}
-	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done || pl.repeats(&p) })
+	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
 	if len(left) > 0 {
 		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
 		// The entry proves that its message is committed: write its token again, and keep the entry
@@ -276,10 +276,4 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 		return len(p.Effects) == 0 && p.Number <= pl.loaded.Last
 	})
 	return nil
-}
-
-// repeats reports whether a forgotten entry is replaced by one of this plan: its id was used again.
-func (pl *plan) repeats(p *record.Pending) bool {
-	added := pl.next.Pending[len(pl.next.Pending)-pl.added:]
-	return p.Forgotten(pl.now) && slices.ContainsFunc(added, func(entry record.Pending) bool { return entry.Token == p.Token })
 }

@@ -58,6 +58,6 @@ func (i *Issuer) load(ctx context.Context, keys []record.GroupKey, into namedGro
 // kept returns the token of a message that is done, as the group that its id names shows.
 func (i *Issuer) kept(a *Arrival, named namedGroups) (record.Token, bool) {
 	g, now := named.of(a), i.cfg.Now()
-	entry, ok := a.Entry(&g, now)
-	return entry.DoneToken(g.Key, now), ok && entry.Kept()
+	entry, _ := a.Entry(&g, now)
+	return entry.DoneToken(g.Key, now), entry.Kept()
 }
