@@ -104,7 +104,7 @@ func TestAProcessFunctionsOwnEventsDoNotPayForReplies(t *testing.T) {
 	if _, err := b.Start([]system.Stream{answering("orders")}); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.behind.pipeline.Engine.Process(t.Context(), []record.Message{{Stream: "orders", ID: "1", Body: []byte("{}")}})[0]; o.Kind != record.Processed {
+	if o := b.behind.pipeline.Engine.Process(t.Context(), []record.Message{{Stream: "orders", ID: "1", Group: "g", Body: []byte("{}")}})[0]; o.Kind != record.Processed {
 		t.Fatalf("the message is %s: %v", o.Kind, o.Err)
 	}
 	for store, replied := range map[*System]bool{b.behind: false, b.front: true} {
