@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	bound          = flag.Int("bound", 20_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
+	bound          = flag.Int("bound", 5_000, "explore at most about so many states of each scenario; 0 is what the scenario says. go run ./prove explores them all")
 	only           = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
 	counterexample = flag.String("counterexample", "", "write the last violation to this file, as testdata/traces has them")
 	results        = flag.String("results", "", "write what was found to this file, as JSON")
