@@ -97,6 +97,16 @@ func TestDirectAndQueuedMessagesKeepTheOrderOfTheirGroup(t *testing.T) {
 	var direct atomic.Int64
 	for g := range groups {
 		wg.Go(func() {
+			send := func(i int) {
+				receipt, err := r.client.Send(t.Context(), client.Message{Stream: "orders", Key: fmt.Sprintf("%d-%03d", g, i), Group: fmt.Sprint(g)})
+				if err != nil {
+					t.Error(err)
+				}
+				if receipt.Status == "done" {
+					direct.Add(1)
+				}
+			}
+			send(0) // nothing of the group is queued yet
 			// the next message is sent when the one before is acknowledged; other callers of the
 			// group keep its queue busy
 			for range ahead {
@@ -106,14 +116,8 @@ func TestDirectAndQueuedMessagesKeepTheOrderOfTheirGroup(t *testing.T) {
 					}
 				})
 			}
-			for i := range each {
-				receipt, err := r.client.Send(t.Context(), client.Message{Stream: "orders", Key: fmt.Sprintf("%d-%03d", g, i), Group: fmt.Sprint(g)})
-				if err != nil {
-					t.Error(err)
-				}
-				if receipt.Status == "done" {
-					direct.Add(1)
-				}
+			for i := 1; i < each; i++ {
+				send(i)
 			}
 		})
 	}
