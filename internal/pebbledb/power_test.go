@@ -328,7 +328,11 @@ func count(state []byte, id string) int {
 // once, and each effect of a message by key arrived under one identity. Numbered messages send
 // nothing.
 func TestEveryAcceptedMessageIsAppliedOnceInSpiteOfPowerFailures(t *testing.T) {
-	for seed := range uint64(3) {
+	seeds := uint64(3)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 8))
