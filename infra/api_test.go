@@ -98,7 +98,7 @@ func TestAccessLogsHaveTheCallerAndNoHeaderOrBody(t *testing.T) {
 
 func TestARESTAPITakesBodiesOfBytes(t *testing.T) {
 	id, api := synth(t, "api=rest").one(t, "AWS::ApiGateway::RestApi", "")
-	api.expect(t, id, map[string]any{"BinaryMediaTypes": []string{"*/*"}})
+	api.expect(t, id, map[string]any{"BinaryMediaTypes": []string{"*/*", "application/cbor-seq"}})
 }
 
 func TestTheAccountsRoleForAccessLogsIsASetting(t *testing.T) {
