@@ -113,7 +113,7 @@ func (l *lines) count() (int, error) {
 
 // openHandler serves a handler to a client. A message counts when it is answered.
 func openHandler(h http.Handler, c client, closing func() error) (*worker, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns at once
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it does not wait
 	if err != nil {
 		return nil, errors.Join(err, closing())
 	}

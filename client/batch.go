@@ -161,7 +161,7 @@ func (b *batch) sendEach(ctx context.Context) error {
 	return nil
 }
 
-// fail gives the open messages an error of their own.
+// fail sets the error of each open message.
 func (b *batch) fail(err error) {
 	for _, o := range b.open {
 		own := copied(err)

@@ -18,6 +18,12 @@ destinations:
 `
 }
 
+// twice returns random messages, and each of them two times.
+func twice(random *rand.Rand) (input, load []sent) {
+	input = generate(random, *messages)
+	return input, copies(random, input, 2)
+}
+
 func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) {
 	const sources = 50
 	for _, c := range []struct {
@@ -25,34 +31,16 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 		stream string
 		load   func(random *rand.Rand) (input, load []sent)
 	}{
-		{"by key", "admission: key", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
-		{"by key, unordered", "admission: key, order: none", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
-		{"by key, without the queue", "admission: key, direct: true", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
-		{"by key, unordered, without the queue", "admission: key, order: none, direct: true", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
+		{"by key", "admission: key", twice},
+		{"by key, unordered", "admission: key, order: none", twice},
+		{"by key, without the queue", "admission: key, direct: true", twice},
+		{"by key, unordered, without the queue", "admission: key, order: none, direct: true", twice},
 		{"by sequence, without the queue", "admission: sequence, direct: true", func(random *rand.Rand) (input, load []sent) {
 			input = number(random, *messages, sources)
 			return input, copies(random, shuffle(random, input, 3*sources), 2)
 		}},
-		{"by token, without the queue", "admission: token, direct: true", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
-		{"by token", "admission: token", func(random *rand.Rand) (input, load []sent) {
-			input = generate(random, *messages)
-			return input, copies(random, input, 2)
-		}},
+		{"by token, without the queue", "admission: token, direct: true", twice},
+		{"by token", "admission: token", twice},
 		{"by sequence, shuffled within the default bounds", "admission: sequence", func(random *rand.Rand) (input, load []sent) {
 			input = number(random, *messages, sources)
 			return input, copies(random, shuffle(random, input, 300*sources), 2)

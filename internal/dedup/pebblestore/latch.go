@@ -11,7 +11,7 @@ import (
 // shards is the number of independent parts of latches, and of heads.
 const shards = 64
 
-// latches are locks by key. A key has a lock only while somebody holds it or waits for it, so the
+// latches are locks by key. A key has a lock only while a caller holds it or waits for it, so the
 // sync of one writer never delays the readers and writers of other keys. Two keys whose 64-bit
 // hashes are equal share a lock.
 //
@@ -81,7 +81,7 @@ type heldLatch struct {
 	latch *latch
 }
 
-// Unlock unlocks the latch, and forgets it if nobody else waits for it.
+// Unlock unlocks the latch, and deletes it if no other caller waits for it.
 func (h heldLatch) Unlock() {
 	h.latch.Unlock()
 	s := h.shard
