@@ -30,9 +30,15 @@ func removeConditions(ctx context.Context, o options) error {
 	cmd.Dir = o.root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	scores, said, bad := scoresOf(bytes.NewReader(out), test+"/")
-	if err = errors.Join(err, bad); err != nil {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	scores, said, err := scoresOf(out, test+"/")
+	if err = errors.Join(err, cmd.Wait()); err != nil {
 		err = fmt.Errorf("%w\n%s%s", err, said, stderr.String())
 	}
 	printScores(scores)
@@ -47,8 +53,8 @@ func removeConditions(ctx context.Context, o options) error {
 	return o.documented("conditions", scoreTable(scores))
 }
 
-// scoresOf reads the events of the test and returns a score for each package. It prints survivors.
-// said is the rest of the output, which describes failures.
+// scoresOf reads the events of the test and returns a score for each package. It prints survivors
+// as they arrive. said is the rest of the output, which describes failures.
 func scoresOf(events io.Reader, prefix string) (scores []*score, said string, err error) {
 	var wrong strings.Builder
 	by := map[string]*score{}
@@ -91,6 +97,7 @@ func (s *score) take(action, output string, elapsed float64) (wrong string) {
 			fmt.Printf("  %s survives, for a reason: %s\n", s.of, survives)
 		case strings.Contains(line, ": no test fails without "):
 			s.still++
+			fmt.Printf("  %s: %s\n", s.of, line)
 			return line + "\n"
 		case strings.HasSuffix(line, " is not set"):
 			_, s.hidden, _ = strings.Cut(line, ": ")

@@ -101,7 +101,10 @@ func (g *guarded) check(t *testing.T) {
 	if by, err := g.failed(t, root, tests, longest, 0); by != "" || err != nil {
 		t.Fatalf("the tests fail with all conditions there: %s, %v", by, err)
 	}
-	killers, errs := g.removeEach(t, root, tests, len(found), max(10*time.Second, patience*time.Since(begun)))
+	c := counts{guarded: g}
+	errs := g.removeEach(t, root, tests, len(found), max(10*time.Second, patience*time.Since(begun)), func(i int, by string) {
+		c.count(t, found[i].name, by)
+	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -110,45 +113,59 @@ func (g *guarded) check(t *testing.T) {
 	if by, err := g.failed(t, root, tests, longest, 0); by != "" || err != nil {
 		t.Fatalf("the tests fail with all conditions there, after they did not at the beginning: %s, %v", by, err)
 	}
-	killed, ended, known := 0, 0, 0
-	for i, r := range found {
-		by := killers[i]
-		reason, expected := g.Survivors[r.name]
-		switch {
-		case expected: // a test that finds it only sometimes does not count
-			known++
-			if by != "" {
-				reason += "; this time it was found, by " + by
-			}
-			t.Logf("survives %s: %s", r.name, reason)
-		case by != "":
-			killed++
-			if strings.HasPrefix(by, outOfTime) {
-				ended++
-			}
-			t.Logf("killed %s: %s", r.name, by)
-		default:
-			t.Errorf("no test fails without %s", r.name)
-		}
-	}
 	for name := range g.Survivors {
 		if !slices.ContainsFunc(found, func(r removal) bool { return r.name == name }) {
 			t.Errorf("there is no condition %s any more", name)
 		}
 	}
 	t.Logf("%d conditions removed: %d killed, %d of them by the end of their time, %d survive for a reason, %d survive without",
-		len(found), killed, ended, known, len(found)-killed-known)
+		len(found), c.killed, c.ended, c.known, len(found)-c.killed-c.known)
 }
 
-// removeEach runs the tests without each condition, some concurrently, and names the failed tests.
-func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, limit time.Duration) (killers []string, errs []error) {
-	killers, errs = make([]string, n), make([]error, n)
+// counts are the results of one package.
+type counts struct {
+	*guarded
+	killed, ended, known int
+}
+
+// count reports the result of one removal as soon as it is known, because a package takes minutes.
+func (c *counts) count(t *testing.T, name, by string) {
+	reason, expected := c.Survivors[name]
+	switch {
+	case expected: // a test that finds it only sometimes does not count
+		c.known++
+		if by != "" {
+			reason += "; this time it was found, by " + by
+		}
+		t.Logf("survives %s: %s", name, reason)
+	case by != "":
+		c.killed++
+		if strings.HasPrefix(by, outOfTime) {
+			c.ended++
+		}
+		t.Logf("killed %s: %s", name, by)
+	default:
+		t.Errorf("no test fails without %s", name)
+	}
+}
+
+// removeEach runs the tests without each condition, some concurrently, and calls result, one call at
+// a time, with the test that failed.
+func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, limit time.Duration, result func(i int, by string)) []error {
+	errs := make([]error, n)
 	next := make(chan int)
 	var runs sync.WaitGroup
+	var one sync.Mutex
 	for range atOnce {
 		runs.Go(func() {
 			for i := range next {
-				killers[i], errs[i] = g.killer(t, root, tests, limit, i+1)
+				by, err := g.killer(t, root, tests, limit, i+1)
+				if errs[i] = err; err != nil {
+					continue
+				}
+				one.Lock()
+				result(i, by)
+				one.Unlock()
 			}
 		})
 	}
@@ -157,7 +174,7 @@ func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, l
 	}
 	close(next)
 	runs.Wait()
-	return killers, errs
+	return errs
 }
 
 // killer returns the name of a test that fails without a condition, or "" if none does. If the
