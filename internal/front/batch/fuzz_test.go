@@ -40,15 +40,7 @@ func FuzzLines(f *testing.F) {
 		if err != nil {
 			return
 		}
-		results := make([]Result, len(records))
-		for i := range records {
-			checkRecord(t, &records[i])
-			results[i] = Result{ID: records[i].Message.ID, Err: records[i].Err}
-		}
-		out, err := Write(NDJSON, records, results, "urn:uuid:x")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := answer(t, NDJSON, records)
 		if n := countJSON(t, out); n != len(records) {
 			t.Errorf("%d results for %d records", n, len(records))
 		}
@@ -77,16 +69,7 @@ func FuzzSequence(f *testing.F) {
 		if err != nil {
 			return
 		}
-		results := make([]Result, len(records))
-		for i := range records {
-			checkRecord(t, &records[i])
-			results[i] = Result{ID: records[i].Message.ID, Err: records[i].Err}
-		}
-		rest, err := Write(CBORSeq, records, results, "urn:uuid:x")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := 0
+		rest, n := answer(t, CBORSeq, records), 0
 		for ; len(rest) > 0; n++ {
 			var v any
 			if rest, err = cbor.UnmarshalFirst(rest, &v); err != nil {
@@ -111,6 +94,21 @@ func FuzzCompressed(f *testing.F) {
 			}
 		}
 	})
+}
+
+// answer checks each record, and returns the response to the batch.
+func answer(t *testing.T, mediaType string, records []Record) []byte {
+	t.Helper()
+	results := make([]Result, len(records))
+	for i := range records {
+		checkRecord(t, &records[i])
+		results[i] = Result{ID: records[i].Message.ID, Err: records[i].Err}
+	}
+	out, err := Write(mediaType, records, results, "urn:uuid:x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // checkRecord checks what holds for every record.
