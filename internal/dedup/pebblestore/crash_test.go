@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,43 +18,6 @@ import (
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
-
-// A gate lets syncs of the write-ahead log through while it is open, and reports when one waits.
-type gate struct {
-	waiting chan struct{}
-
-	mu   sync.Mutex
-	open chan struct{}
-}
-
-func (g *gate) shut() (reopen func()) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	open := make(chan struct{})
-	g.open = open
-	return sync.OnceFunc(func() {
-		g.mu.Lock()
-		g.open = nil
-		g.mu.Unlock()
-		close(open)
-	})
-}
-
-// MaybeError implements errorfs.Injector, which is called before each operation.
-func (g *gate) MaybeError(op errorfs.Op) error {
-	if op.Kind != errorfs.OpFileSync && op.Kind != errorfs.OpFileSyncData || filepath.Ext(op.Path) != ".log" {
-		return nil
-	}
-	g.mu.Lock()
-	open := g.open
-	g.mu.Unlock()
-	if open == nil {
-		return nil
-	}
-	g.waiting <- struct{}{}
-	<-open
-	return nil
-}
 
 func openStore(t *testing.T, fs vfs.FS) *pebblestore.Store {
 	t.Helper()
@@ -87,134 +49,6 @@ func tokenKey(i int) record.TokenKey { return record.NewTokenKey("", "orders", f
 func first(i int) record.Commit {
 	key := groupKey(i)
 	return record.Commit{Loaded: record.Group{Key: key}, Next: record.Group{Key: key, Incarnation: 1, Version: 1, Pending: []record.Pending{{Number: 1}}}}
-}
-
-func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
-	for name, c := range map[string]struct {
-		write func(s *pebblestore.Store) error
-		key   any
-	}{
-		"commit": {
-			write: func(s *pebblestore.Store) error { return s.Commit(t.Context(), first(1)) },
-			key:   groupKey(1),
-		},
-		"done in a commit": {
-			write: func(s *pebblestore.Store) error {
-				c := first(1)
-				c.Done = []record.Token{{Key: tokenKey(1), State: record.Done}}
-				return s.Commit(t.Context(), c)
-			},
-			key: tokenKey(1),
-		},
-		"two done in a commit": {
-			write: func(s *pebblestore.Store) error {
-				c := first(1)
-				c.Done = []record.Token{{Key: tokenKey(2), State: record.Done}, {Key: tokenKey(1), State: record.Done}}
-				return s.Commit(t.Context(), c)
-			},
-			key: tokenKey(1),
-		},
-		"lease": {
-			write: func(s *pebblestore.Store) error {
-				_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(1)}, record.Token{Key: tokenKey(1), State: record.Leased})
-				return err
-			},
-			key: tokenKey(1),
-		},
-		"stored request": {
-			write: func(s *pebblestore.Store) error {
-				issued := record.Token{Key: tokenKey(1), State: record.Issued, Request: &record.Message{}}
-				_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(1)}, issued)
-				return err
-			},
-			key: tokenKey(1),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fs := vfs.NewCrashableMem()
-			g := &gate{waiting: make(chan struct{})}
-			s := openStore(t, errorfs.Wrap(fs, errorfs.InjectorFunc(g.MaybeError)))
-			reopen := g.shut()
-			t.Cleanup(reopen)
-			written := make(chan error, 1)
-			go func() { written <- c.write(s) }()
-			select {
-			case <-g.waiting:
-			case err := <-written:
-				t.Fatalf("written without a sync: %v", err)
-			}
-
-			crashed := openStore(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-			if group, token := load(t, crashed, groupKey(1), tokenKey(1)); group.Version != 0 || token.State != record.Absent {
-				t.Error("the write survives a crash before its sync: this test tests nothing")
-			}
-			if pebblestore.Readable(s, c.key) {
-				t.Error("the record can be read before its sync")
-			}
-			reopen()
-			if err := <-written; err != nil {
-				t.Fatal(err)
-			}
-			if !pebblestore.Readable(s, c.key) {
-				t.Error("the record can't be read after its sync")
-			}
-		})
-	}
-}
-
-func TestMarksClearsAndIssuedTokensDoNotWaitForASync(t *testing.T) {
-	g := &gate{waiting: make(chan struct{}, 100)}
-	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
-	if err := s.Commit(t.Context(), first(1)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(g.shut())
-	written := make(chan error, 1)
-	go func() {
-		_, err := s.SwapToken(t.Context(), record.Token{Key: tokenKey(2)}, record.Token{Key: tokenKey(2), State: record.Issued})
-		together := s.SwapTokens(t.Context(), []record.Swap{
-			{Old: record.Token{Key: tokenKey(3)}, Next: record.Token{Key: tokenKey(3), State: record.Issued}},
-			{Old: record.Token{Key: tokenKey(4)}, Next: record.Token{Key: tokenKey(4), State: record.Issued}},
-		})
-		written <- errors.Join(err, together[0].Err, together[1].Err,
-			s.MarkDone(t.Context(), []record.Token{{Key: tokenKey(1), State: record.Done}}),
-			s.Clear(t.Context(), record.Clear{Group: groupKey(1), Incarnation: 1, Numbers: []uint64{1}}))
-	}()
-	select {
-	case <-g.waiting:
-		t.Fatal("a write waits for a sync")
-	case err := <-written:
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if group, token := load(t, s, groupKey(1), tokenKey(1)); len(group.Pending) != 0 || token.State != record.Done {
-		t.Error("what was written can't be read")
-	}
-}
-
-func TestSwapsTogetherWaitForASyncIfOneOfThemDoes(t *testing.T) {
-	g := &gate{waiting: make(chan struct{}, 100)}
-	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
-	reopen := g.shut()
-	t.Cleanup(reopen)
-	written := make(chan error, 1)
-	go func() {
-		together := s.SwapTokens(t.Context(), []record.Swap{
-			{Old: record.Token{Key: tokenKey(1)}, Next: record.Token{Key: tokenKey(1), State: record.Leased}},
-			{Old: record.Token{Key: tokenKey(2)}, Next: record.Token{Key: tokenKey(2), State: record.Issued}},
-		})
-		written <- errors.Join(together[0].Err, together[1].Err)
-	}()
-	select {
-	case <-g.waiting:
-	case err := <-written:
-		t.Fatalf("written without a sync: %v", err)
-	}
-	reopen()
-	if err := <-written; err != nil {
-		t.Fatal(err)
-	}
 }
 
 // groups is how many groups are committed to concurrently.
