@@ -37,6 +37,11 @@ func newWatch(store record.Store, now func() time.Time) *watch {
 // CommitsDone implements record.DoneCommitter.
 func (w *watch) CommitsDone() bool { return record.CommitsDone(w.Store) }
 
+// SwapTokens implements record.TokenSwapper.
+func (w *watch) SwapTokens(ctx context.Context, swaps []record.Swap) []record.Swapped {
+	return record.SwapTokens(ctx, w.Store, swaps)
+}
+
 // Commit records the expected work before the commit, because the answer may be lost, and the
 // actual work after it.
 func (w *watch) Commit(ctx context.Context, c record.Commit) error {

@@ -213,3 +213,34 @@ func TestAGroupWithoutPendingEntriesIsDueAtMostOnce(t *testing.T) {
 		})
 	}
 }
+
+// A swapping store counts the writes of token swaps.
+type swapping struct {
+	record.Store
+	single, together int
+}
+
+func (s *swapping) SwapToken(context.Context, record.Token, record.Token) (record.Token, error) {
+	s.single++
+	return record.Token{}, nil
+}
+
+func (s *swapping) SwapTokens(_ context.Context, swaps []record.Swap) []record.Swapped {
+	s.together++
+	return make([]record.Swapped, len(swaps))
+}
+
+func TestTheEngineOfASystemSwapsManyTokensWithOneWrite(t *testing.T) {
+	for name, wrapped := range map[string]func(record.Store) record.Store{
+		"watch":        func(s record.Store) record.Store { return newWatch(s, time.Now) },
+		"crash points": crashing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &swapping{}
+			record.SwapTokens(t.Context(), wrapped(s), make([]record.Swap, 3))
+			if s.single != 0 || s.together != 1 {
+				t.Errorf("%d single swaps and %d of many, want one of many", s.single, s.together)
+			}
+		})
+	}
+}
