@@ -42,7 +42,7 @@ func (h Hybrid) Time() time.Time { return time.UnixMilli(int64(h >> counterBits)
 func (h Hybrid) Counter() uint16 { return uint16(h) } //nolint:gosec // the low bits
 
 // Tick returns the clock after an event of its own process at a wall clock time. The result is
-// higher than h. It returns ErrOverflow if there is no higher value.
+// higher than h. It returns h and ErrOverflow if there is no higher value.
 func (h Hybrid) Tick(now time.Time) (Hybrid, error) {
 	if at := HybridAt(now); at > h {
 		return at, nil
@@ -67,12 +67,17 @@ func (e *AheadError) Error() string {
 // Receive returns the clock after the process received a message with the clock sent, at a wall
 // clock time. The result is higher than both. If sent is ahead of now by more than limit, Receive
 // returns h and an [*AheadError]: one process with a wrong wall clock would move all others ahead
-// with it. A clock of its own that is ahead, because the local wall clock went back, is no error.
+// with it. If h itself is ahead, because the local wall clock went back, that is no error. Receive
+// returns h and ErrOverflow if there is no higher value.
 func (h Hybrid) Receive(now time.Time, sent Hybrid, limit time.Duration) (Hybrid, error) {
 	if sent.Time().After(now.Add(limit)) {
 		return h, &AheadError{Clock: sent, Now: now, Limit: limit}
 	}
-	return max(h, sent).Tick(now)
+	next, err := max(h, sent).Tick(now)
+	if err != nil {
+		return h, err
+	}
+	return next, nil
 }
 
 // layout is RFC 3339 with milliseconds, in UTC.

@@ -130,6 +130,9 @@ func TestAHybridClockHasAnEnd(t *testing.T) {
 	if _, err := last.Tick(at(0)); !errors.Is(err, clock.ErrOverflow) {
 		t.Error(err)
 	}
+	if got, err := hybrid(1, 0).Receive(last.Time(), last, 0); !errors.Is(err, clock.ErrOverflow) || got != hybrid(1, 0) {
+		t.Errorf("a clock receives the last one: %s, %v; it must stay as it is", got, err)
+	}
 	if h := clock.HybridAt(time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)); h != 0 {
 		t.Errorf("before 1970 it is %s", h)
 	}

@@ -10,7 +10,7 @@ import "math"
 type Lamport uint64
 
 // Tick returns the clock after an event of its own process, such as the sending of a message. It
-// returns ErrOverflow if there is no higher number.
+// returns l and ErrOverflow if there is no higher number.
 func (l Lamport) Tick() (Lamport, error) {
 	if l == math.MaxUint64 {
 		return l, ErrOverflow
@@ -19,5 +19,11 @@ func (l Lamport) Tick() (Lamport, error) {
 }
 
 // Receive returns the clock after the process received a message that was sent at the given number:
-// one more than the higher of the two. It returns ErrOverflow if there is no higher number.
-func (l Lamport) Receive(sent Lamport) (Lamport, error) { return max(l, sent).Tick() }
+// one more than the higher of the two. It returns l and ErrOverflow if there is no higher number.
+func (l Lamport) Receive(sent Lamport) (Lamport, error) {
+	next, err := max(l, sent).Tick()
+	if err != nil {
+		return l, err
+	}
+	return next, nil
+}

@@ -24,7 +24,7 @@ func TestTheLastLamportNumberIsAnErrorAndDoesNotWrap(t *testing.T) {
 	if got, err := last.Tick(); !errors.Is(err, clock.ErrOverflow) || got != last {
 		t.Errorf("%d, %v", got, err)
 	}
-	if _, err := clock.Lamport(1).Receive(last); !errors.Is(err, clock.ErrOverflow) {
-		t.Error(err)
+	if got, err := clock.Lamport(1).Receive(last); !errors.Is(err, clock.ErrOverflow) || got != 1 {
+		t.Errorf("1 receives the last number: %d, %v; the clock must stay as it is", got, err)
 	}
 }
