@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"time"
 )
@@ -29,12 +30,14 @@ type Result struct {
 //
 // Only messages without an answer are sent again, under their keys, after the wait that the server
 // asks for. The errors are those of [Client.Send], one for each message; a message that is refused
-// keeps no other back. A request has at most 1,000 messages and 2.5 MB, and [Options.MaxElapsed]
-// limits each with its tries. If it ends, or the context, the messages that are still open get an
-// [*UnacknowledgedError], and so do those of later requests, which are not sent.
+// does not delay the others. A request has at most 1,000 messages and 2.5 MB.
 //
-// Wait has no effect: a batch returns no replies. A server of an older version, which has no
-// batches, gets the messages one by one.
+// [Options.MaxElapsed] limits the time of each request, retries included. When that time or ctx
+// ends, messages without an answer get an [*UnacknowledgedError]. So do the messages of later
+// requests to the same stream, which are not sent.
+//
+// Wait has no effect: a batch returns no replies. If the server is of an older version, which has no
+// batches, the messages are sent one by one.
 func (c *Client) SendBatch(ctx context.Context, messages []Message) []Result {
 	results := make([]Result, len(messages))
 	parts := map[string]*batch{} // by stream
@@ -109,8 +112,8 @@ func (b *batch) part(open []outgoing) *batch {
 	return &batch{client: b.client, stream: b.stream, results: b.results, open: open, tries: b.tries}
 }
 
-// sendParts sends one part after the other. After a message whose fate is unknown nothing more is
-// sent, because it could overtake the message.
+// sendParts sends one part after the other. If it is unknown whether a message was accepted, the
+// later parts are not sent, because their messages could overtake it.
 func (b *batch) sendParts(ctx context.Context, parts []*batch) (stopped error) {
 	for _, part := range parts {
 		if stopped != nil {
@@ -122,8 +125,8 @@ func (b *batch) sendParts(ctx context.Context, parts []*batch) (stopped error) {
 	return stopped
 }
 
-// send sends the messages in one request, again and again, until none is open. It returns the error
-// after which nothing more may be sent, or would be refused too.
+// send sends the messages in one request, and repeats those without an answer until none is open.
+// It returns an error if no later part may be sent, or if the server would refuse it too.
 func (b *batch) send(ctx context.Context) (stopped error) {
 	c := b.client
 	r := request{
@@ -242,7 +245,8 @@ func (b *batch) read(a answer) *Problem {
 
 // lines parses an answer; ok is false if it is not that of a once server to these messages.
 func (b *batch) lines(a answer) (list []lineResult, ok bool) {
-	if a.status != http.StatusOK || a.header.Get("Content-Type") != typeLines {
+	// A media type that can't be parsed is returned empty.
+	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); a.status != http.StatusOK || media != typeLines {
 		return nil, false
 	}
 	for text := range bytes.Lines(a.body) {

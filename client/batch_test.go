@@ -189,6 +189,11 @@ func TestAnAnswerToABatchThatIsNotOfAOnceServerIsAmbiguous(t *testing.T) {
 	}
 }
 
+func TestTheMediaTypeOfAnAnswerToABatchMayHaveParameters(t *testing.T) {
+	c, _ := newClient(t, client.Options{}, plain(200, `{"status":202,"id":"a","replayed":false}`+"\n", "Content-Type", "Application/X-NDJSON; charset=utf-8"))
+	want(t, c.SendBatch(t.Context(), batchOf("a")), "a")
+}
+
 func TestAProblemOfTheWholeBatchIsThatOfEachMessage(t *testing.T) {
 	c, s := newClient(t, client.Options{}, problem(404, "unknown-stream"))
 	var keys, list []string
