@@ -151,3 +151,21 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 		t.Errorf("%+v", all)
 	}
 }
+
+func TestAQueueHoldsAGroupUntilTheLastOfItsMessagesIsDeleted(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{Now: newClock().Now})
+	putOne(t, q, placed("g", "1"))
+	if !q.Holds("g") || q.Holds("other") {
+		t.Error("the queue has one message, of the group g")
+	}
+	_, all := receiveNow(t, q)
+	if !q.Holds("g") {
+		t.Error("a message that was received is not counted")
+	}
+	if err := q.Delete(t.Context(), []string{all[0].Receipt})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if q.Holds("g") {
+		t.Error("the group has no message any more")
+	}
+}

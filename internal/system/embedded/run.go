@@ -91,6 +91,7 @@ func (s *System) Run(ctx context.Context) error {
 		wg.Go(func() { p.run(working) })
 	}
 	wg.Go(func() { s.sweepForever(working) })
+	wg.Go(func() { s.walkForever(working) })
 	err := s.serve(ctx)
 	s.direct.Close()
 	stop()

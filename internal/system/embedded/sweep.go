@@ -26,17 +26,6 @@ const (
 	stagedAfter = time.Hour
 )
 
-// recall finds the groups that had pending entries or held messages when the last process ended.
-// They are due immediately, because their triggers may have been lost with the process.
-func (s *System) recall(ctx context.Context) error {
-	return s.eachGroup(ctx, func(g *record.Group) error {
-		if !g.Idle() {
-			s.watch.note(g, time.Time{})
-		}
-		return nil
-	})
-}
-
 func (s *System) eachGroup(ctx context.Context, do func(*record.Group) error) error {
 	return record.EachGroup(ctx, s.store, "", s.passedOver, do)
 }

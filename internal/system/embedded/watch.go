@@ -10,16 +10,22 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// maxWatched is how many groups a watch keeps, which takes about 30 MB.
+const maxWatched = 100_000
+
 // A watch is a store that keeps the set of groups with pending entries or held messages, so that
 // sweeps need not visit all groups. The set may contain idle groups until the next sweep. It misses
 // a group only if a sweep reads the group before a commit that is applied but returns an error; the
-// next commit or start adds it.
+// next commit or start adds it. If the set is full, it misses further groups until a walk through
+// the store finds them, see [System.walk].
 type watch struct {
 	record.Store
-	now func() time.Time
+	now   func() time.Time
+	limit int // of active
 
 	mu     sync.Mutex
 	active map[record.GroupKey]activity
+	missed bool // a group was left out, because the set was full
 }
 
 // activity is the unfinished work of a group, as of one version of its record.
@@ -31,7 +37,7 @@ type activity struct {
 }
 
 func newWatch(store record.Store, now func() time.Time) *watch {
-	return &watch{Store: store, now: now, active: map[record.GroupKey]activity{}}
+	return &watch{Store: store, now: now, limit: maxWatched, active: map[record.GroupKey]activity{}}
 }
 
 // CommitsDone implements record.DoneCommitter.
@@ -90,6 +96,9 @@ func (w *watch) expect(c *record.Commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	g := &c.Next
+	if !w.room(g.Key) {
+		return
+	}
 	a := w.active[g.Key]
 	a.held = a.held || g.HasHeld()
 	for i := range g.Pending {
@@ -100,6 +109,15 @@ func (w *watch) expect(c *record.Commit) {
 	}
 	a.since = w.now()
 	w.active[g.Key] = a
+}
+
+// room reports whether a group is in the set or can be added. The caller holds the lock.
+func (w *watch) room(key record.GroupKey) bool {
+	if _, known := w.active[key]; known || len(w.active) < w.limit {
+		return true
+	}
+	w.missed = true
+	return false
 }
 
 func hasEntry(g *record.Group, number uint64) bool {
@@ -132,7 +150,33 @@ func (w *watch) put(g *record.Group, since time.Time, pending func(number uint64
 		delete(w.active, g.Key)
 		return
 	}
-	w.active[g.Key] = a
+	if w.room(g.Key) {
+		w.active[g.Key] = a
+	}
+}
+
+// misses reports whether a group was left out since the last call, because the set was full.
+func (w *watch) misses() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	missed := w.missed
+	w.missed = false
+	return missed
+}
+
+// miss makes the next walk look for groups that are not in the set.
+func (w *watch) miss() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missed = true
+}
+
+// knows reports whether a group is in the set.
+func (w *watch) knows(key record.GroupKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, known := w.active[key]
+	return known
 }
 
 // due returns the groups without any change for the given time. They are due again after that time.
@@ -151,11 +195,12 @@ func (w *watch) due(patience time.Duration) []record.GroupKey {
 	return keys
 }
 
-// dueIn makes a group due after a time, if it has unfinished work.
+// dueIn makes a group due after a time, if it has unfinished work. If the set is full and the group
+// is not in it, the group is due all the same: it may have been left out.
 func (w *watch) dueIn(key record.GroupKey, after time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a, known := w.active[key]; known {
+	if a, known := w.active[key]; known || len(w.active) >= w.limit {
 		a.since = w.now().Add(after - lostAfter)
 		w.active[key] = a
 	}
