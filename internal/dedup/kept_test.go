@@ -164,6 +164,24 @@ func TestKeptEntryBecomesATokenWhenItHasToGo(t *testing.T) {
 	same(t, "copies", w.process(own("a: other")...), []string{"rejected key-reuse"})
 }
 
+// Entries that were committed without KeepDone are published to make room in a full record. Their
+// kept form would make none.
+func TestPublishRemovesEntriesThatWereNotCommittedAsKeptOnes(t *testing.T) {
+	l := newLab(t)
+	old := l.worker(byKey)
+	old.at = dies("mark", failsBefore)
+	old.process(own("a: reply")...)
+	g := l.record("a")
+	same(t, "left", summary(g), "v1 state=a, pending=[1 a 0 effects]")
+	w := keeper(l, byKey)
+	if err := w.Publish(t.Context(), []record.GroupKey{g.Key})[0]; err != nil {
+		t.Fatal(err)
+	}
+	same(t, "record", summary(l.record("a")), "v1 state=a, pending=")
+	same(t, "token", w.token(own("a")[0]).State, record.Done)
+	same(t, "copy", w.process(own("a: reply")...), []string{"duplicate with a"})
+}
+
 func TestKeptEntriesOfPrincipalsShareAGroup(t *testing.T) {
 	l := newLab(t)
 	w := keeper(l, byKey)
