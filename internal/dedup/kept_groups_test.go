@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -126,6 +127,33 @@ func TestKeptEntryThatCanNotBeReadIssuesNothing(t *testing.T) {
 		t.Errorf("got %+v", issued)
 	}
 	same(t, "token", w.token(own("a")[0]).State, record.Absent)
+}
+
+func TestKeptEntryIsFoundBesideAGroupThatCanNotBeRead(t *testing.T) {
+	l := newLab(t)
+	keeper(l, byKey).process(own("a")...)
+	d := &damaged{Store: l.store, group: record.GroupKey{Stream: "s", Group: "bad"}}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: d, KeepDone: true})
+	issued := w.IssueAll(t.Context(), own("a", "bad", "b"))
+	for i, want := range []record.TokenState{record.Done, record.Issued, record.Issued} {
+		if got := issued[i]; got.Err != nil || got.Token.State != want {
+			t.Errorf("message %d: got %v, %v, want %v", i, got.Token.State, got.Err, want)
+		}
+	}
+}
+
+// The store wrapper of tests panics if a load repeats a key.
+func TestKeptEntriesOfOneIdAreReadTogetherForAllPrincipals(t *testing.T) {
+	w := keeper(newLab(t), byKey)
+	w.process(own("a")...)
+	batch := own("a", "a")
+	batch[1].Principal = "tenant"
+	issued := w.IssueAll(t.Context(), batch)
+	for i, want := range []record.TokenState{record.Done, record.Issued} {
+		if got := issued[i]; got.Err != nil || got.Token.State != want {
+			t.Errorf("message %d: got %v, %v, want %v", i, got.Token.State, got.Err, want)
+		}
+	}
 }
 
 func TestKeptEntryNeverOutlivesItsGroup(t *testing.T) {

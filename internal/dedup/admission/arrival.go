@@ -84,7 +84,7 @@ func (a *Arrival) Entry(g *record.Group, now time.Time) (record.Pending, bool) {
 // message's done token if the stream keeps done entries, even if this copy names another group:
 // then the same id was used for two contents.
 func (a *Arrival) Named(s record.Stream) (record.GroupKey, bool) {
-	if !s.KeepDone || a.ByNumber {
+	if !s.KeepDone { // which is only set for streams that are admitted by key
 		return record.GroupKey{}, false
 	}
 	return record.GroupKey{Stream: a.Stream, Group: a.Identity()}, true
