@@ -124,3 +124,17 @@ func TestAFunctionDoesNotStartWithADirectStreamThatNeedsTheOrderOfAQueue(t *test
 		}
 	}
 }
+
+func TestAFunctionDoesNotStartWithADirectStreamThatCodeOrders(t *testing.T) {
+	settings, err := ReadSettings(environment(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if settings.Config, err = config.Parse("once.yaml", []byte("streams: {orders: {direct: true, order: none}}\n")); err != nil {
+		t.Fatal(err)
+	}
+	ordered := system.Stream{Stream: record.Stream{Name: "orders", Handler: nothing}, Ordered: true}
+	if _, err = Open(Ingest, settings, Clients{}, nil, ordered); err == nil || !strings.Contains(err.Error(), "streams.orders.direct") {
+		t.Errorf("the function starts: %v", err)
+	}
+}

@@ -64,7 +64,7 @@ func Open(function Function, settings Settings, clients Clients, log *slog.Logge
 
 // open makes a system with existing clients and telemetry.
 func open(function Function, settings Settings, clients Clients, watch *telemetry.Telemetry, log *slog.Logger, declared []system.Stream) (*System, error) {
-	if err := settings.Config.CheckDirect(); err != nil {
+	if err := pipeline.CheckDirect(settings.Config, declared); err != nil {
 		return nil, err
 	}
 	store, err := newStore(function, settings, clients)

@@ -117,20 +117,6 @@ func (p *Pipeline) Process() *process.Handler {
 	})
 }
 
-// Direct returns the streams whose messages are processed ahead of the queue, if their setting says
-// so or, without one, if local is true of all their destinations. A nil local is never true.
-func (p *Pipeline) Direct(local func(config.Destination) bool) map[string]bool {
-	out := map[string]bool{}
-	for _, s := range p.streams {
-		if set := p.cfg.Config.Streams[s.Name].Direct; set != nil {
-			out[s.Name] = *set
-			continue
-		}
-		out[s.Name] = local != nil && !slices.ContainsFunc(s.Events, func(to string) bool { return !local(p.cfg.Config.Destinations[to]) })
-	}
-	return out
-}
-
 // MessagePause returns the pause after the first failed try of a message of a stream.
 func (p *Pipeline) MessagePause(stream string) time.Duration {
 	return p.messageRetry(stream).Pause(1, rand.Int64N)
