@@ -41,7 +41,7 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	if err := admission.Handover(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
 		return pl.abandon(ctx, fmt.Errorf("return held messages: %w", err))
 	}
-	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold, Done: pl.done})
+	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold, Done: pl.done, Append: pl.chunks()})
 	switch {
 	case errors.Is(err, record.ErrConflict):
 		e.discard(ctx, pl.staged)
@@ -56,6 +56,9 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	}
 	p.view, p.done = pl.next, append(p.done, pl.done...)
 	p.trigger = true
+	if len(pl.entries) > 0 {
+		e.cfg.Appended(p.key)
+	}
 	for _, entry := range pl.next.Pending[len(pl.next.Pending)-pl.added:] {
 		if len(entry.Effects) == 0 && !entry.Kept() {
 			p.mark(entry, pl.now)

@@ -60,6 +60,9 @@ type Config struct {
 	LogKeys bool
 	// Observe is called with each event; by default events are dropped. It must not block.
 	Observe func(record.Event)
+	// Appended is called after a commit that appended entries to the log of a group. It must not
+	// block. By default nobody is told. It is not called if the result of the commit is unknown.
+	Appended func(record.GroupKey)
 }
 
 // An Engine runs the protocol. It keeps nothing in memory between calls, so any number of engines
@@ -126,6 +129,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Observe == nil {
 		c.Observe = func(record.Event) {}
+	}
+	if c.Appended == nil {
+		c.Appended = func(record.GroupKey) {}
 	}
 	return c
 }

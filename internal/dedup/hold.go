@@ -184,7 +184,9 @@ func (pl *plan) put(key string, src record.Source) {
 const maxHold = 3 << 20
 
 // room returns how many held messages this commit can still put or delete.
-func (pl *plan) room() int { return record.MaxCommitItems - len(pl.hold) - len(pl.unhold) }
+func (pl *plan) room() int {
+	return record.MaxCommitItems - len(pl.hold) - len(pl.unhold) - chunksOf(pl.entryBytes)
+}
 
 // drain runs the held messages of a source that are next.
 func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
@@ -221,6 +223,9 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 	it := &item{Arrival: admission.Arrival{Message: m}}
 	if _, err := it.Check(pl.streams); err != nil {
 		return false, fmt.Errorf("load held messages: %w: %w", record.ErrCorrupt, err)
+	}
+	if pl.more = pl.room() <= 0; pl.more {
+		return false, nil
 	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {

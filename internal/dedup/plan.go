@@ -39,6 +39,9 @@ type plan struct {
 	// tokens of messages without effects, which the commit marks done
 	done      []record.Token
 	doneBytes int
+	// entries of the group's log, which the commit appends, and their size
+	entries    []record.Entry
+	entryBytes int
 	// held messages, to be dead-lettered before the commit that releases them
 	refused []record.Refused
 	failing []record.Message // held messages, to be put back on their queue before that commit
@@ -166,17 +169,21 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return admission.Failed(err), nil
 	}
+	entries := pl.entriesOf(it, a)
+	if pl.more = !pl.fits(entries); pl.more {
+		return record.Outcome{}, nil
+	}
 	// the source's next number proves that the message is committed
 	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {
 		pl.changed, pl.next.State = true, a.State
-		return record.Outcome{Kind: record.Processed}, nil
+		return record.Outcome{Kind: record.Processed}, pl.append(entries)
 	}
 	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
 		return admission.BeyondLimits("targets"), nil
 	}
 	entry := it.NewEntry(a, effects, pl.part.stream)
 	if len(effects) == 0 && pl.commitsDone {
-		return pl.finish(it, a, &entry), nil
+		return pl.finish(it, a, &entry, entries)
 	}
 	switch {
 	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
@@ -196,20 +203,20 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	}
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, nil
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries)
 }
 
 // finish adds the results of an attempt without effects to the plan. The commit marks its token
 // done, so the record needs no entry for it. If finish sets pl.more, the message did not fit.
-func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending) record.Outcome {
+func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entries []record.Entry) (record.Outcome, error) {
 	size := entry.Size()
 	if pl.more = len(pl.done) > 0 && pl.doneBytes+size > MaxPending; pl.more {
-		return record.Outcome{}
+		return record.Outcome{}, nil
 	}
 	it.attempts = append(it.attempts, a.ID)
 	pl.changed, pl.next.State = true, a.State
 	pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+size
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries)
 }
 
 // token returns the token of an item as this plan will leave it.

@@ -68,23 +68,33 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 			pl.more = len(pl.next.Sources[key].Held) > 0
 			continue
 		}
-		pl.skip(key, src)
+		if !pl.fits([]record.Entry{{}}) {
+			pl.more = true
+			return nil
+		}
+		if err := pl.skip(key, src); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // skip continues after the missing numbers, remembers them as skipped, and sends an event.
-func (pl *plan) skip(key string, src record.Source) {
+func (pl *plan) skip(key string, src record.Source) error {
 	event := admission.GapEvent{Source: record.PlainSource(key), Epoch: src.Epoch, First: src.Next, Last: src.Held.First() - 1}
 	src.Skipped = src.Skipped.Add(event.First, event.Last)
 	src.Next = src.Held.First()
 	pl.put(key, src)
 	pl.next.FoldSkipped(pl.part.stream.Limits)
 	pl.changed = true
+	if err := pl.appendGap(key, event); err != nil {
+		return err
+	}
 	pl.event(record.EventSkipped, int(event.Last-event.First+1), "") //nolint:gosec // bounded by Bounds.Distance
 	if len(pl.part.stream.Events) == 0 {
-		return
+		return nil
 	}
 	a := &record.Attempt{ID: fmt.Sprintf("%s.gap.%d", pl.attempt, event.First), State: pl.next.State}
 	pl.take(a, record.Pending{Identity: fmt.Sprintf("gap/%s/%d/%d", key, src.Epoch, event.First), Attempt: a.ID, Effects: []record.Effect{event.Effect(pl.part.stream.Events)}})
+	return nil
 }

@@ -38,6 +38,7 @@ type Attempt struct {
 	State []byte
 
 	effects []Effect
+	entries []Entry
 	blobs   []stagedBlob
 	reply   *Reply
 }
@@ -53,6 +54,13 @@ const RequestAttempt = ".request"
 
 // Send adds an effect: a message to destinations.
 func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
+
+// Append adds an entry to the log of the group. Only its content counts: ContentType, Headers and
+// Body. A stream without logs drops it.
+func (a *Attempt) Append(e Entry) { a.entries = append(a.entries, e) }
+
+// Entries returns what the handler appended, in its order.
+func (a *Attempt) Entries() []Entry { return a.entries }
 
 // Reply sets the answer that is kept with the message's token.
 func (a *Attempt) Reply(r Reply) { a.reply = &r }

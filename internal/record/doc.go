@@ -19,5 +19,5 @@
 //
 // # Limits
 //
-// The package imports the standard library only and does no input or output.
+// The package imports the standard library and package clock only, and does no input or output.
 package record

@@ -27,11 +27,13 @@ type Group struct {
 	// Chained counts the effects sent to each sequenced target (destination/group), so that every
 	// target sees 1, 2, 3 … without gaps.
 	Chained map[string]uint64
+	// Log is the end of the group's log.
+	Log Log
 	// Retention is how long the record outlives its last message, as configured for the worker that
 	// committed last. A publisher may not have that configuration.
 	Retention time.Duration
 	// Expires is when the record may be deleted; zero while effects are pending or messages held.
-	// It is not before any DoneUntil of Pending.
+	// It is not before any DoneUntil of Pending, nor before Log.Until.
 	Expires time.Time
 }
 
@@ -126,9 +128,12 @@ func (g *Group) Idle() bool {
 func (g *Group) MissingExpiry() bool { return g.Version > 0 && g.Idle() && g.Expires.IsZero() }
 
 // ExpiryAt returns the expiry of the record if it becomes idle now: after the retention, and not
-// before a kept entry is forgotten.
+// before a kept entry is forgotten or the last entry of the log expires.
 func (g *Group) ExpiryAt(now time.Time, retention time.Duration) time.Time {
 	expires := now.Add(retention)
+	if g.Log.Until.After(expires) {
+		expires = g.Log.Until
+	}
 	for i := range g.Pending {
 		if until := g.Pending[i].DoneUntil; until.After(expires) {
 			expires = until

@@ -117,10 +117,13 @@ type Commit struct {
 	// MarkDone writes them: if the commit conflicts, no token changes. They are as durable as the
 	// group. No key repeats. If [CommitsDone] is false for the store, Done is empty.
 	Done []Token
+	// Append are the new entries of the group's log, in chunks that follow Loaded.Log and end at
+	// Next.Log. They are written in the same atomic write as the group, and are as durable.
+	Append []Chunk
 }
 
-// MaxCommitItems is how many held messages one commit may put and delete together: a DynamoDB
-// transaction takes 100 items.
+// MaxCommitItems is how many held messages one commit may put and delete together, and chunks it may
+// append: a DynamoDB transaction takes 100 items.
 const MaxCommitItems = 99
 
 // A Clear names the published entries and effects of a group.

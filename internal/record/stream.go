@@ -45,6 +45,12 @@ type Stream struct {
 	Limits Limits
 	// Events lists the destinations that receive a message about skipped numbers.
 	Events []string
+	// LogRetention is how long the entries of the groups' logs can be read; 0 for no logs. A group
+	// record is kept at least as long.
+	LogRetention time.Duration
+	// LogMessages appends every processed message to the log of its group, beside what the handler
+	// appends.
+	LogMessages bool
 	// KeepDone is set by [Streams.KeepDone]: the group record takes the place of the done token of
 	// a message whose group is named by its id.
 	KeepDone bool
@@ -111,6 +117,7 @@ func (s Stream) withDefaults() Stream {
 	if s.GroupRetention == 0 {
 		s.GroupRetention = DefaultGroupRetention
 	}
+	s.GroupRetention = max(s.GroupRetention, s.LogRetention)
 	if s.Gap.Policy == "" {
 		s.Gap.Policy = GapWait
 	}

@@ -56,6 +56,12 @@ func (e *Encoder) Field(at int, number uint64) {
 	e.head(unsigned, number)
 }
 
+// Name begins a field that has a name instead of a number; the caller appends the value next.
+func (e *Encoder) Name(at int, name string) {
+	e.B[at]++
+	e.Text(name)
+}
+
 // Text appends a text.
 func (e *Encoder) Text(s string) {
 	e.head(text, uint64(len(s)))
@@ -96,6 +102,18 @@ func (e *Encoder) UintField(at int, number, n uint64) {
 	if n != 0 {
 		e.Field(at, number)
 		e.head(unsigned, n)
+	}
+}
+
+// Uint appends a number.
+func (e *Encoder) Uint(n uint64) { e.head(unsigned, n) }
+
+// Bool appends true or false.
+func (e *Encoder) Bool(b bool) {
+	if b {
+		e.B = append(e.B, yes)
+	} else {
+		e.B = append(e.B, no)
 	}
 }
 

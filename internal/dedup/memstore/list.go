@@ -69,6 +69,19 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 			n++
 		}
 	}
+	for key, chunks := range s.chunks {
+		kept := make([]record.Chunk, 0, len(chunks))
+		for _, chunk := range chunks {
+			if n < limit && s.expired(chunk.Expires) {
+				n++
+				continue
+			}
+			kept = append(kept, chunk)
+		}
+		if s.chunks[key] = kept; len(kept) == 0 {
+			delete(s.chunks, key)
+		}
+	}
 	for key, t := range s.tokens {
 		if n < limit && s.expired(t.Expires) {
 			delete(s.tokens, key)

@@ -3,6 +3,7 @@
 package memstore
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -22,12 +23,14 @@ type Store struct {
 	groups map[record.GroupKey]record.Group
 	helds  map[record.HeldKey]record.Held
 	tokens map[record.TokenKey]record.Token
+	chunks map[record.GroupKey][]record.Chunk // in the order of the commits
 }
 
 var (
 	_ record.Store         = (*Store)(nil)
 	_ record.DoneCommitter = (*Store)(nil)
 	_ record.Lister        = (*Store)(nil)
+	_ record.LogReader     = (*Store)(nil)
 )
 
 // New returns an empty store that uses now to decide expiry.
@@ -37,6 +40,7 @@ func New(now func() time.Time) *Store {
 		groups: make(map[record.GroupKey]record.Group),
 		helds:  make(map[record.HeldKey]record.Held),
 		tokens: make(map[record.TokenKey]record.Token),
+		chunks: make(map[record.GroupKey][]record.Chunk),
 	}
 }
 
@@ -81,7 +85,34 @@ func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 		delete(s.helds, k)
 	}
 	s.putTokens(c.Done)
+	for _, chunk := range c.Append {
+		chunk.Data = bytes.Clone(chunk.Data)
+		s.chunks[key] = append(slices.Clip(s.chunks[key]), chunk) // a snapshot shares the list
+	}
 	return nil
+}
+
+// ReadLog implements record.LogReader.
+func (s *Store) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("read log of group %s: %w", r.Group, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []record.Chunk
+	size := 0
+	for _, chunk := range s.chunks[r.Group] {
+		if chunk.Incarnation != r.Incarnation || chunk.Last <= r.After || s.expired(chunk.Expires) {
+			continue
+		}
+		if size >= r.MaxBytes && len(out) > 0 {
+			break
+		}
+		size += len(chunk.Data)
+		chunk.Data = bytes.Clone(chunk.Data)
+		out = append(out, chunk)
+	}
+	return out, nil
 }
 
 // CommitsDone implements record.DoneCommitter.

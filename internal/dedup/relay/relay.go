@@ -54,7 +54,7 @@ func New(cfg Config) *Relay { return &Relay{cfg} }
 // Takes reports whether a checked message of a stream needs no group record. A one-time request
 // always has one, because DELETE and POST are serialised by its commits.
 func (r *Relay) Takes(s record.Stream, a *admission.Arrival) bool {
-	free := s.Stateless && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
+	free := s.Stateless && s.LogRetention == 0 && !a.ByNumber && a.Route == "" && (s.Unordered || a.Group == "")
 	return free && !r.chains(s)
 }
 

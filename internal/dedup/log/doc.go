@@ -1,0 +1,14 @@
+// Package log is the log of a group: what its commits appended, numbered 1, 2, 3 … without holes.
+//
+//	chunks.go  the entries of a commit, in the encoding in which they are stored and sent
+//	offset.go  positions in a log, which also say to which life of the group they belong
+//	reader.go  reading from a position
+//
+// A commit writes its entries together with the group record, see [record.Commit.Append]. So a reader
+// sees exactly what is committed, and nothing has to be published to it.
+//
+// # Errors
+//
+// An [*ExpiredError] says that the entries after a position can't be read any more, or belong to an
+// earlier life of the group. An [*AheadError] says that a position is after the end of the log.
+package log

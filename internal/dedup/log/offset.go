@@ -1,0 +1,45 @@
+package log
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// An Offset is a position in a log: after the entry with that number, or before all entries if it is
+// 0. Offsets of different lives of a group differ in the incarnation. The zero value is the
+// beginning of what is kept, whichever life that is.
+type Offset struct {
+	Incarnation uint64
+	Number      uint64
+}
+
+// The digits of both parts. A number of 16 digits is not reached, and Unix milliseconds have 13
+// digits until the year 2286.
+const (
+	incarnationDigits = 13
+	numberDigits      = 16
+)
+
+// String returns incarnation_number with leading zeros. Offsets sort as their texts do.
+func (o Offset) String() string {
+	return fmt.Sprintf("%0*d_%0*d", incarnationDigits, o.Incarnation, numberDigits, o.Number)
+}
+
+// ParseOffset parses what String returns, and the empty text as the zero value. It returns a
+// [*record.InvalidError].
+func ParseOffset(text string) (Offset, error) {
+	if text == "" {
+		return Offset{}, nil
+	}
+	a, b, ok := strings.Cut(text, "_")
+	incarnation, err1 := strconv.ParseUint(a, 10, 64)
+	number, err2 := strconv.ParseUint(b, 10, 64)
+	o := Offset{Incarnation: incarnation, Number: number}
+	if !ok || err1 != nil || err2 != nil || o.String() != text {
+		return Offset{}, &record.InvalidError{Field: "offset", Rule: "must be one that a log returned"}
+	}
+	return o, nil
+}

@@ -1,0 +1,134 @@
+package log
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Store is what a reader needs of a store.
+type Store interface {
+	record.LogReader
+	Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
+}
+
+// A Page is a part of a log.
+type Page struct {
+	// Entries are the next ones after the position, none if there is none yet.
+	Entries []Encoded
+	// Next is the position after them.
+	Next Offset
+	// Log is the end of the log when it was read.
+	Log record.Log
+	// End says that the last entry of an ended log is before Next: nothing will follow.
+	End bool
+}
+
+// An ExpiredError says that a reader can't continue at its position without missing entries.
+type ExpiredError struct {
+	// First is the position before the first entry that can still be read. It is the zero value if
+	// the group has no log any more.
+	First Offset
+	// Again says that the position belongs to an earlier life of the group.
+	Again bool
+}
+
+func (e *ExpiredError) Error() string {
+	switch {
+	case e.First == Offset{}:
+		return "the log of this group has expired"
+	case e.Again:
+		return "the log of this group has begun again; it is kept from " + e.First.String()
+	default:
+		return "entries after this offset have expired; the log is kept from " + e.First.String()
+	}
+}
+
+// An AheadError says that a position is after the end of a log. This happens to a reader if the
+// system was restored from an older copy.
+type AheadError struct {
+	// Last is the position at the end of the log.
+	Last Offset
+}
+
+func (e *AheadError) Error() string { return "the log ends before this offset, at " + e.Last.String() }
+
+// maxRead is how many bytes of a log one page holds, about.
+const maxRead = 1 << 20
+
+// Read returns the entries of a log after a position, at most limit and about 1 MB. It returns an
+// [*ExpiredError] or an [*AheadError] if it can't continue there. A group without a record has an
+// empty log.
+func Read(ctx context.Context, s Store, key record.GroupKey, after Offset, limit int) (Page, error) {
+	groups, _, err := s.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return Page{}, fmt.Errorf("read log: %w", err)
+	}
+	g := &groups[0]
+	switch {
+	case g.Version == 0 && after == Offset{}:
+		return Page{}, nil
+	case g.Version == 0:
+		return Page{}, &ExpiredError{}
+	case after != Offset{} && after.Incarnation != g.Incarnation:
+		first, err := first(ctx, s, g)
+		if err != nil {
+			return Page{}, err
+		}
+		return Page{}, &ExpiredError{First: first, Again: true}
+	case after.Number > g.Log.Last:
+		return Page{}, &AheadError{Last: Offset{g.Incarnation, g.Log.Last}}
+	}
+	return read(ctx, s, g, after, limit)
+}
+
+// first returns the position before the first entry that is kept.
+func first(ctx context.Context, s Store, g *record.Group) (Offset, error) {
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation})
+	if err != nil {
+		return Offset{}, fmt.Errorf("read log: %w", err)
+	}
+	if len(chunks) == 0 {
+		return Offset{g.Incarnation, g.Log.Last}, nil
+	}
+	return Offset{g.Incarnation, chunks[0].First - 1}, nil
+}
+
+func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int) (Page, error) {
+	page := Page{Next: Offset{g.Incarnation, after.Number}, Log: g.Log}
+	if after.Number == g.Log.Last {
+		page.End = g.Log.Ended
+		return page, nil
+	}
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: after.Number, MaxBytes: maxRead})
+	if err != nil {
+		return Page{}, fmt.Errorf("read log: %w", err)
+	}
+	kept := g.Log.Last + 1 // the first that is kept of those after the position
+	if len(chunks) > 0 {
+		kept = max(chunks[0].First, after.Number+1)
+	}
+	if kept > after.Number+1 && after != (Offset{}) {
+		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}}
+	}
+	page.Next.Number = kept - 1
+	for _, chunk := range chunks {
+		// The chunks between these two have expired meanwhile. The next read says so.
+		if chunk.First > page.Next.Number+1 {
+			break
+		}
+		entries, err := Split(chunk, page.Next.Number)
+		if err != nil {
+			return Page{}, err
+		}
+		entries = entries[:min(len(entries), limit-len(page.Entries))]
+		page.Entries = append(page.Entries, entries...)
+		page.Next.Number += uint64(len(entries))
+		if len(page.Entries) == limit {
+			break
+		}
+	}
+	page.End = g.Log.Ended && page.Next.Number >= g.Log.Last
+	return page, nil
+}
