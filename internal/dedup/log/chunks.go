@@ -122,7 +122,7 @@ func Split(c record.Chunk, after uint64) ([]Encoded, error) {
 // sized cuts off a part that begins with its size.
 func sized(b []byte) (part, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
+	if size <= 0 || n > uint64(len(b)-size) { //nolint:gosec // not negative: size is a part of the length
 		return nil, nil, false
 	}
 	return b[size : size+int(n)], b[size+int(n):], true //nolint:gosec // not more than the length
@@ -142,4 +142,3 @@ func (x *Encoded) AppendCBOR(b []byte, incarnation uint64, reader string) []byte
 	}
 	return e.B
 }
-
