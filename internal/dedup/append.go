@@ -15,8 +15,8 @@ import (
 // transaction of 4 MB.
 const maxAppend = 512 << 10
 
-// entriesOf returns what a processed message appends to the log of its group: the message itself if
-// its stream logs messages, and then what its handler appended.
+// entriesOf returns the entries of a processed message for the log of its group: the message itself if
+// its stream logs messages, and then those of its handler.
 func (pl *plan) entriesOf(it *item, a *record.Attempt) []record.Entry {
 	s := pl.part.stream
 	if s.LogRetention == 0 {

@@ -59,7 +59,7 @@ func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
 // Body. A stream without logs drops it.
 func (a *Attempt) Append(e Entry) { a.entries = append(a.entries, e) }
 
-// Entries returns what the handler appended, in its order.
+// Entries returns the entries that the handler appended, in its order.
 func (a *Attempt) Entries() []Entry { return a.entries }
 
 // Reply sets the answer that is kept with the message's token.

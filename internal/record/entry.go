@@ -49,7 +49,7 @@ func (e *Entry) Size() int {
 	return len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.ID) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + rest
 }
 
-// A Log is what a group record knows of the group's log. The zero value is a log without entries.
+// A Log is the end of a group's log as the group record knows it. The zero value is a log without entries.
 type Log struct {
 	// Last is the number of the last entry, and so how many entries were ever appended.
 	Last uint64

@@ -1,4 +1,4 @@
-// Package log is the log of a group: what its commits appended, numbered 1, 2, 3 … without holes.
+// Package log is the log of a group: the entries that its commits appended, numbered 1, 2, 3 … without holes.
 //
 //	chunks.go  the entries of a commit, in the encoding in which they are stored and sent
 //	offset.go  positions in a log, which also say to which life of the group they belong

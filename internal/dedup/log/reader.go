@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Store is what a reader needs of a store.
+// Store is the part of a store that reading needs.
 type Store interface {
 	record.LogReader
 	Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
