@@ -39,8 +39,9 @@ type Stream struct {
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
 	// Limits bound the names and ranges in a group's record.
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
-	// Direct says that the HTTP API processes messages itself, ahead of the queue, if it can. If it
-	// is nil, an embedded system does so unless a destination is remote, and the functions do not.
+	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it is
+	// nil, an embedded system does so unless the stream can send to a webhook, and the functions do
+	// not.
 	Direct *bool `json:"direct,omitempty" jsonschema:"description=Whether the HTTP API processes messages itself and uses the queue only for those that it could not process. Default: true in an embedded system unless a destination is a webhook; false on AWS."`
 	// Destinations receive every message of the stream from the built-in handler; a Go handler may
 	// send to these only.

@@ -36,7 +36,7 @@ func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.O
 // A way is how messages came to the engine.
 type way struct {
 	early  bool // trigger before the commit too
-	direct bool // ahead of the queue
+	direct bool // without the queue
 	// pending is set if effects are left to be sent; only for a direct message
 	pending *bool
 }

@@ -20,7 +20,7 @@ const late = " late"
 // request returns the name of the request that a worker serves.
 func request(item string) string { return strings.TrimSuffix(item, late) }
 
-// runner returns what processes messages ahead of the queue for a worker. The code of an attempt
+// runner returns what processes messages without the queue for a worker. The code of an attempt
 // runs in the worker's own goroutine, which the host can end.
 func (w *world) runner(a *host, out *end, over bool) *direct.Runner {
 	var processor direct.Processor = process.New(witness{w.engine(a), out.fates}, noQueue, queuesPort{a}.Defer, process.Options{

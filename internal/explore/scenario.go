@@ -48,7 +48,7 @@ type Scenario struct {
 	// FIFO says that the ingress queue delivers messages in order, one batch of a group at a time,
 	// as long as no worker dies.
 	FIFO bool `yaml:"fifo"`
-	// Direct says that the HTTP API processes messages ahead of the queue. A lapse is then the end
+	// Direct says that the HTTP API processes messages without the queue. A lapse is then the end
 	// of an attempt's time limit. Recalls says that all workers are one process, which triggers
 	// every group with pending effects when it starts again.
 	Direct  bool `yaml:"direct"`

@@ -7,14 +7,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Direct processes messages ahead of the queue. It may be used concurrently.
+// Direct processes messages without the queue. It may be used concurrently.
 type Direct interface {
 	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
 	// End when it is done with the try. Begin may wait for another try of the same message.
 	Begin(ctx context.Context, s record.Stream, m *record.Message) (Try, bool)
 }
 
-// A Try is one message that is being processed ahead of the queue.
+// A Try is one message that is being processed without the queue.
 type Try interface {
 	// Process returns false if the message has to be put on the queue. Otherwise its state is
 	// durable, and replayed reports whether it was processed before. The error is a
@@ -27,8 +27,8 @@ type Try interface {
 	End()
 }
 
-// acceptOne makes one message durable: processed, if nothing of its group is on the queue, or on
-// the queue.
+// acceptOne makes one message durable. It processes the message if nothing of its group is on the
+// queue, and otherwise puts it on the queue.
 func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.Message) fate {
 	if s.Direct != nil {
 		if try, ok := s.Direct.Begin(ctx, stream, &m); ok {

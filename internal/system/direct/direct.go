@@ -1,5 +1,5 @@
-// Package direct processes messages for callers ahead of the queue: the HTTP API answers when the
-// message is processed and durable, and the queue gets only what could not be processed.
+// Package direct processes messages for callers without the queue: the HTTP API answers when the
+// message is processed and durable, and the queue gets only messages that could not be processed.
 //
 // # Order
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/system/process"
 )
 
-// runner makes what processes messages ahead of the queue.
+// runner returns the runner that processes messages without the queue.
 func (s *System) runner(processor *process.Handler) *direct.Runner {
 	return direct.New(direct.Config{
 		Processor: processor, Line: line{s.queues, s.pipeline.Queues}, Streams: s.pipeline.Direct(local), Sync: s.syncDirect,
@@ -25,7 +25,7 @@ func (s *System) runner(processor *process.Handler) *direct.Runner {
 // those that need AWS are files here.
 func local(d config.Destination) bool { return d.Kind() != config.KindWebhook }
 
-// syncDirect makes a message durable that was processed ahead of the queue.
+// syncDirect makes the results of messages durable that were processed without the queue.
 func (s *System) syncDirect() error {
 	crash("before-sync")
 	defer crash("after-sync")

@@ -10,10 +10,11 @@ import (
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
-// direct returns what processes messages in the ingest function, or nil if no stream says so.
+// direct returns the runner that processes messages in the ingest function, or nil if no stream is
+// direct.
 //
-// An effect of a message with a group record is left to its trigger, which the engine sends before
-// the commit, delayed, and after it. Other effects are sent here.
+// The publish function sends the effects of a message with a group record: the engine triggers it
+// before the commit, delayed, and again after the commit. Other effects are sent here.
 func (s *System) direct() api.Direct {
 	streams := s.pipeline.Direct(nil)
 	found := false
@@ -30,8 +31,8 @@ func (s *System) direct() api.Direct {
 	return r
 }
 
-// line lets every message pass: no queue of SQS says whether it has a message of a group. The
-// streams have no order that a queue keeps, see [config.Config.CheckDirect].
+// line reserves every place, because no queue of SQS says whether it has a message of a group. The
+// streams need no order that a queue keeps, see [config.Config.CheckDirect].
 type line struct{ queues *pipeline.Queues }
 
 // Reserve implements [direct.Line].

@@ -21,11 +21,11 @@ type Result struct {
 	Pause time.Duration
 }
 
-// Direct processes one message of a stream ahead of the queue. If its outcome is [record.Retry], the caller has
-// to put it on the queue, as one that was received once, for a try after the pause.
+// Direct processes one message of a stream without the queue. If its outcome is [record.Retry], the
+// caller has to put it on the queue, as one that was received once, for a try after the pause.
 //
-// A rejected message is a dead letter when Direct returns, except if its token refuses it: it is
-// not the message that the token stands for, and its caller is told so.
+// A rejected message is a dead letter when Direct returns, unless its token refuses it: then the
+// token belongs to another message, and the caller is told so.
 func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
 	m.Try = 1
 	begun := h.options.Now()
@@ -50,8 +50,8 @@ func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message)
 	return r
 }
 
-// RefusedByToken reports whether a message of a stream was rejected because its identity belongs to another
-// one.
+// RefusedByToken reports whether a message of a stream was rejected because its identity belongs to
+// another one.
 func RefusedByToken(s record.Stream, reason record.Reason) bool {
 	return s.Admission != record.BySequence && (reason == record.ReasonDeleted || reason == record.ReasonKeyReuse)
 }

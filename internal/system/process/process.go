@@ -2,7 +2,7 @@
 // and returns for each delivery whether the queue deletes it or delivers it again.
 //
 //	process.go  the function
-//	direct.go   one message, ahead of the queue
+//	direct.go   one message, without the queue
 //	tries.go    how often a message failed
 //	fate.go     the result of each delivery, and the order in which it is decided
 package process
