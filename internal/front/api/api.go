@@ -105,6 +105,7 @@ func (o Options) withDefaults() Options {
 type server struct {
 	Options
 	decoder batch.Decoder
+	room    *room
 	waiting atomic.Int64 // callers that wait for handlers
 }
 
@@ -138,7 +139,7 @@ func New(o Options) http.Handler {
 	if o.Engine == nil || o.Queue == nil {
 		panic("api: Engine and Queue are required")
 	}
-	s := &server{Options: o.withDefaults()}
+	s := &server{Options: o.withDefaults(), room: newRoom()}
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, rt := range routes() {

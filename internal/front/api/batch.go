@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -30,17 +29,46 @@ func (s *server) postBatch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	data, err := s.readBatch(w, r)
+	own := record.Message{Principal: principal, Stream: stream.Name, Headers: trace(r.Header)}
+	results, err := s.runBatch(w, r, stream, own, format)
 	if err != nil {
 		return err
+	}
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = []string{format}, []string{"no-store"}
+	h["Content-Length"] = []string{strconv.Itoa(len(results))}
+	w.WriteHeader(http.StatusOK)
+	// If writing fails, the caller is gone.
+	_, _ = w.Write(results) //nolint:gosec // JSON or CBOR, with a type that no browser shows
+	return nil
+}
+
+// runBatch reads a batch, accepts its messages and returns the encoded results. When it returns,
+// the batch takes no more room: the caller may read the results slowly.
+func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.Stream, own record.Message, format string) ([]byte, error) {
+	data, leave, err := s.readBatch(w, r)
+	defer leave()
+	if err != nil {
+		return nil, err
+	}
+	encoding, most := r.Header.Get("Content-Encoding"), len(data)
+	if encoding != "" {
+		most = batch.MaxBytes
+	}
+	done, err := s.room.process(r.Context(), most)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if data, err = s.decoder.Decode(encoding, data); err != nil {
+		return nil, err
 	}
 	records, err := batch.Read(format, data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	own := record.Message{Principal: principal, Stream: stream.Name, Accepted: s.Now(), Headers: trace(r.Header)}
-	fates := s.acceptRecords(r.Context(), stream, own, records)
-	return s.answerBatch(w, r, format, records, fates)
+	own.Accepted = s.Now()
+	return s.results(r, format, records, s.acceptRecords(r.Context(), stream, own, records))
 }
 
 // batchFormat returns the media type of a batch. The headers that describe a single message are
@@ -58,30 +86,26 @@ func batchFormat(h http.Header) (string, error) {
 	return media, nil
 }
 
-// firstRead is how much is allocated for a batch before any of it is read.
-const firstRead = 256 << 10
-
-// readBatch reads a batch whole, without its compression.
-func (s *server) readBatch(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readBatch reads a batch whole, as it was sent. The caller calls leave, also after an error, when
+// it no longer needs the data.
+func (s *server) readBatch(w http.ResponseWriter, r *http.Request) (data []byte, leave func(), err error) {
 	if r.ContentLength > batch.MaxBytes {
-		return nil, batch.TooLarge()
-	}
-	var data bytes.Buffer
-	data.Grow(int(min(max(r.ContentLength, 0), firstRead)) + bytes.MinRead)
-	_, err := data.ReadFrom(http.MaxBytesReader(w, r.Body, batch.MaxBytes))
-	if err == nil && r.ContentLength >= 0 && int64(data.Len()) != r.ContentLength {
-		err = io.ErrUnexpectedEOF
-	}
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, batch.TooLarge()
-	}
-	if err != nil {
-		return nil, brokenBody(w)
+		return nil, func() {}, batch.TooLarge()
 	}
 	if len(r.Header["Content-Encoding"]) > 1 {
-		return nil, problem.New(problem.UnsupportedMediaType, "Content-Encoding must be there once.")
+		return nil, func() {}, problem.New(problem.UnsupportedMediaType, "Content-Encoding must be there once.")
 	}
-	return s.decoder.Decode(r.Header.Get("Content-Encoding"), data.Bytes())
+	data, leave, err = s.room.read(http.MaxBytesReader(w, r.Body, batch.MaxBytes), r.ContentLength)
+	if err == nil && r.ContentLength >= 0 && int64(len(data)) != r.ContentLength {
+		err = io.ErrUnexpectedEOF
+	}
+	var p *problem.Problem
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		err = batch.TooLarge()
+	} else if err != nil && !errors.As(err, &p) {
+		err = brokenBody(w)
+	}
+	return data, leave, err
 }
 
 // trace returns the headers of a request's trace, which its messages inherit.
@@ -180,8 +204,8 @@ func (s *server) repeated(ctx context.Context, stream record.Stream, m, earlier 
 	return fate{err: rejection(record.ReasonKeyReuse, "")}
 }
 
-// answerBatch answers with the results, and logs the first error of a port.
-func (s *server) answerBatch(w http.ResponseWriter, r *http.Request, format string, records []batch.Record, fates []fate) error {
+// results returns the encoded results of a batch, and logs the first error of a port.
+func (s *server) results(r *http.Request, format string, records []batch.Record, fates []fate) ([]byte, error) {
 	results := make([]batch.Result, len(fates))
 	id, failures := "", 0
 	var failure error
@@ -206,17 +230,7 @@ func (s *server) answerBatch(w http.ResponseWriter, r *http.Request, format stri
 	if failure != nil {
 		s.logFailures(r, id, failures, failure)
 	}
-	body, err := batch.Write(format, records, results, instance(id))
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h["Content-Type"], h["Cache-Control"] = []string{format}, []string{"no-store"}
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusOK)
-	// If writing fails, the caller is gone.
-	_, _ = w.Write(body) //nolint:gosec // JSON or CBOR, with a type that no browser shows
-	return nil
+	return batch.Write(format, records, results, instance(id))
 }
 
 // logFailures logs that a port failed for messages of a batch, unless the caller has gone.

@@ -135,10 +135,11 @@ func TestABadRecordFailsAloneWithItsLine(t *testing.T) {
 		{`{"key":"x","body":1`, "400 malformed-request", "ends early"},
 		{`{"key":"x","body":{"a":}}`, "400 malformed-request", "not JSON"},
 		{`nonsense`, "400 malformed-request", "not JSON"},
-		{`["key"]`, "400 malformed-request", "a record must be a JSON object"},
+		{`["key"]`, "400 malformed-request", "a record must be a JSON object, not an array."},
 		{`{"key":"x"} {"key":"y"}`, "400 malformed-request", "text after"},
 		{`{"key":7}`, "400 malformed-request", "key must not be a number"},
 		{`{"key":"x","sequence":-1}`, "400 malformed-request", "sequence must not be a number"},
+		{`{"key":"x","group":{}}`, "400 malformed-request", "group must not be an object."},
 		{"{\"key\":\"x\xff\"}", "400 malformed-request", "UTF-8"},
 		{`{"key":"\ud800"}`, "400 malformed-request", "surrogate"},
 		{`{"key":"x","body":1,"body_base64":""}`, "400 malformed-request", "exclude"},
@@ -157,7 +158,7 @@ func TestABadRecordFailsAloneWithItsLine(t *testing.T) {
 		{`{"key":"x","content_type":"text/plain","body":"` + strings.Repeat("x", record.MaxBody+1) + `"}`, "413 too-large", ""},
 	} {
 		got := w.wantResults(w.send("POST", ordersBatch, lines(`{"key":"before"}`, "", c.record, `{"key":"after"}`), ndjson), "202 before replayed", c.want, "202 after replayed")
-		if p := got[1].Problem; p == nil || p.Line != 3 || !strings.Contains(p.Detail, c.detail) {
+		if p := got[1].Problem; p == nil || p.Line != 3 || !strings.Contains(p.Detail, c.detail) || strings.Contains(p.Detail, "fields") {
 			t.Errorf("%.80s: %+v", c.record, p)
 		}
 	}

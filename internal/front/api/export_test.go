@@ -1,5 +1,10 @@
 package api
 
+import (
+	"context"
+	"io"
+)
+
 // Routes returns the routes, as "METHOD /path".
 func Routes() []string {
 	var list []string
@@ -14,3 +19,12 @@ var (
 	PreferredWait = preferredWait
 	ReadHeaders   = readHeaders
 )
+
+// NewRoom, Read and Process export the bounds on the memory of batches.
+func NewRoom() *room { return newRoom() }
+
+func (r *room) Read(body io.Reader, length int64) ([]byte, func(), error) {
+	return r.read(body, length)
+}
+
+func (r *room) Process(ctx context.Context, size int) (func(), error) { return r.process(ctx, size) }

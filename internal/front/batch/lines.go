@@ -17,6 +17,10 @@ import (
 func readLines(data []byte) ([]Record, error) {
 	records := make([]Record, 0, min(MaxRecords, bytes.Count(data, []byte{'\n'})+1))
 	for n := 1; len(data) > 0; n++ {
+		if data[0] == '\n' { // a batch of blank lines is read as fast as any other
+			data = data[1:]
+			continue
+		}
 		line := data
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
 			line, data = data[:end], data[end+1:]
@@ -102,9 +106,9 @@ func plainly(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
 	case ok && wrong.Field == "":
-		return fmt.Errorf("a record must be a JSON object, not a %s", wrong.Value)
+		return fmt.Errorf("a record must be a JSON object, not %s", article(wrong.Value))
 	case ok:
-		return fmt.Errorf("%s must not be a %s", wrong.Field, wrong.Value)
+		return fmt.Errorf("%s must not be %s", strings.TrimPrefix(wrong.Field, "fields."), article(wrong.Value))
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the JSON object ends early")
 	}
@@ -116,6 +120,13 @@ func plainly(err error) error {
 		return fmt.Errorf("it is not JSON: %s", text)
 	}
 	return errors.New("body_base64 must be base64 (RFC 4648)")
+}
+
+func article(noun string) string {
+	if noun[0] == 'a' || noun[0] == 'o' {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // setBody sets the body of m, and its type. Without a content type, a body is JSON.

@@ -1,0 +1,107 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/batch"
+	"github.com/effectively-once/once/internal/front/problem"
+)
+
+func wantNoRoom(t *testing.T, err error) {
+	t.Helper()
+	if p, ok := errors.AsType[*problem.Problem](err); !ok || p.Type != problem.RateLimited {
+		t.Errorf("error %v, want rate-limited", err)
+	}
+}
+
+func TestABatchWaitsUntilOthersAreProcessedAndIsRateLimitedIfThatTakesTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := api.NewRoom()
+		var leave func()
+		for range 8 {
+			var err error
+			if leave, err = room.Process(t.Context(), batch.MaxBytes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		_, err := room.Process(t.Context(), 1)
+		wantNoRoom(t, err)
+		if waited := time.Since(begun); waited != 10*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := room.Process(gone, 1); err == nil {
+			t.Error("a caller who has gone got room")
+		}
+		time.AfterFunc(time.Second, leave)
+		if _, err := room.Process(t.Context(), batch.MaxBytes); err != nil {
+			t.Errorf("no room after another batch has left: %v", err)
+		}
+	})
+}
+
+func TestABatchIsReadWholeWhateverItsLengthSays(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef", batch.MaxBytes/16)
+	for _, size := range []int{0, 1, 1000, 256<<10 - 1, 256 << 10, 256<<10 + 1, 3 << 20, batch.MaxBytes} {
+		for _, length := range []int64{int64(size), -1, 0, 1 << 40} {
+			data, leave, err := api.NewRoom().Read(strings.NewReader(text[:size]), length)
+			if string(data) != text[:size] || err != nil {
+				t.Errorf("%d bytes, announced as %d: read %d, %v", size, length, len(data), err)
+			}
+			leave()
+		}
+	}
+	if data, leave, err := api.NewRoom().Read(iotest.DataErrReader(strings.NewReader("last")), 4); string(data) != "last" || err != nil {
+		t.Errorf("read %q, %v", data, err)
+	} else {
+		leave()
+	}
+}
+
+func TestBatchesOccupyTheMemoryOfBytesThatWereSentNotOfThoseAnnounced(t *testing.T) {
+	room := api.NewRoom()
+	var leaves []func()
+	for range 256 { // of 4 MB as announced, together 1 GB
+		_, leave, err := room.Read(iotest.ErrReader(io.ErrUnexpectedEOF), batch.MaxBytes)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("error %v", err)
+		}
+		leaves = append(leaves, leave)
+	}
+	for _, leave := range leaves {
+		leave()
+	}
+	whole := make([]byte, batch.MaxBytes)
+	for range 31 {
+		if _, _, err := room.Read(bytes.NewReader(whole), batch.MaxBytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, leave, err := room.Read(bytes.NewReader(whole), batch.MaxBytes)
+	wantNoRoom(t, err)
+	leave()
+	if _, _, err := room.Read(bytes.NewReader(whole[:1000]), 1000); err != nil {
+		t.Errorf("no room for a small batch after a large one was refused: %v", err)
+	}
+}
+
+func TestBatchesOneAfterTheOtherAlwaysHaveRoom(t *testing.T) {
+	w := newWorld(t)
+	for range 40 { // more than have room at a time, whatever becomes of them
+		w.results(w.send("POST", ordersBatch, string(gzipped(t, lines(`{"key":"a"}`))), ndjson, "Content-Encoding: gzip"))
+		wantProblem(t, w.send("POST", ordersBatch, "not compressed", ndjson, "Content-Encoding: gzip"), problem.MalformedRequest)
+		wantProblem(t, w.send("POST", ordersBatch, string(gzipped(t, "\n")), ndjson, "Content-Encoding: gzip"), problem.MalformedRequest)
+		wantProblem(t, w.send("POST", ordersBatch, strings.Repeat("\n", batch.MaxBytes), ndjson), problem.MalformedRequest)
+	}
+}
