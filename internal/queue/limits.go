@@ -76,18 +76,39 @@ func (m *Message) Size() int {
 
 // ValidText reports whether SQS accepts the text: UTF-8, and only characters that XML 1.0 allows.
 func ValidText(s string) bool {
-	for i, r := range s {
+	for i := 0; i < len(s); {
+		if i += printable(s[i:]); i == len(s) {
+			return true
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == '\t' || r == '\n' || r == '\r':
-		case r < 0x20 || r == 0xFFFE || r == 0xFFFF:
+		case r < ' ' || r == 0xFFFE || r == 0xFFFF, r == utf8.RuneError && size == 1:
 			return false
-		case r == utf8.RuneError:
-			if _, size := utf8.DecodeRuneInString(s[i:]); size <= 1 {
-				return false
-			}
 		}
+		i += size
 	}
 	return true
+}
+
+// printable returns the length of a prefix of s that has only ASCII characters from the space on. It
+// looks at eight bytes at a time, because a body has a thousand of them.
+func printable(s string) (n int) {
+	const high, spaces = 0x8080808080808080, 0x2020202020202020
+	for ; n+8 <= len(s); n += 8 {
+		// in this order, so that the compiler makes one load of it
+		x := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 |
+			uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
+		// A byte below the space borrows. Then its own high bit is set in the difference, or that of
+		// a byte after it.
+		if (x|(x-spaces))&high != 0 {
+			break
+		}
+	}
+	for n < len(s) && s[n] >= ' ' && s[n] < utf8.RuneSelf {
+		n++
+	}
+	return n
 }
 
 // ValidGroup reports whether SQS accepts a message group or a deduplication id: 1 to 128 visible

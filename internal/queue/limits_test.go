@@ -54,3 +54,40 @@ func TestAMessageIsCheckedAgainstTheLimitsOfSQS(t *testing.T) {
 		})
 	}
 }
+
+// TestTextOfAnyLengthIsCheckedCharacterByCharacter puts each character at each place of a word of
+// eight bytes, because so many are looked at together.
+func TestTextOfAnyLengthIsCheckedCharacterByCharacter(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		valid bool
+	}{
+		{" ", true},
+		{"~", true},
+		{"\x7f", true},
+		{"\t", true},
+		{"\n", true},
+		{"\r", true},
+		{"é", true},
+		{"\uFFFD", true},
+		{"😀", true},
+		{"\x00", false},
+		{"\x08", false},
+		{"\x0b", false},
+		{"\x1f", false},
+		{"\x80", false},
+		{"\xff", false},
+		{"\xe2\x82", false},
+		{"\uFFFE", false},
+		{"\uFFFF", false},
+	} {
+		for before := range 20 {
+			for after := range 20 {
+				text := strings.Repeat("x", before) + c.text + strings.Repeat(" ", after)
+				if ValidText(text) != c.valid {
+					t.Errorf("%q: %v", text, !c.valid)
+				}
+			}
+		}
+	}
+}

@@ -73,12 +73,12 @@ type Fingerprint [sha256.Size]byte
 // because proxies and tracers change them between retries.
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
-	var size [8]byte
-	for _, part := range []string{m.Route, m.GroupName()} {
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		h.Write(size[:])
-		h.Write([]byte(part))
-	}
+	group := m.GroupName()
+	head := make([]byte, 0, 128) // on the stack if the names are short
+	head = binary.BigEndian.AppendUint64(head, uint64(len(m.Route)))
+	head = append(head, m.Route...)
+	head = binary.BigEndian.AppendUint64(head, uint64(len(group)))
+	h.Write(append(head, group...))
 	h.Write(m.Body)
 	var f Fingerprint
 	h.Sum(f[:0])

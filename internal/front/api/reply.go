@@ -72,7 +72,27 @@ func (a *answer) receipt(w http.ResponseWriter, code int, status admission.Statu
 		w.Header()[headerReplayed] = []string{"true"}
 	}
 	a.granted(w.Header())
-	return writeJSON(w, code, receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status})
+	x := receipt{a.message.Identity(), a.message.Stream, a.message.GroupName(), status}
+	if body, ok := x.plain(); ok {
+		writeBody(w, code, body)
+		return nil
+	}
+	return writeJSON(w, code, x)
+}
+
+// plain returns the receipt as encoding/json writes it, and a line feed. It returns false if a name
+// has a character that may have to be escaped.
+func (x *receipt) plain() ([]byte, bool) {
+	b := make([]byte, 0, 64+len(x.ID)+len(x.Stream)+len(x.Group)+len(x.Status))
+	for _, field := range [...][2]string{{`{"id":"`, x.ID}, {`","stream":"`, x.Stream}, {`","group":"`, x.Group}, {`","status":"`, string(x.Status)}} {
+		for _, c := range []byte(field[1]) {
+			if c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+				return nil, false
+			}
+		}
+		b = append(append(b, field[0]...), field[1]...)
+	}
+	return append(b, "\"}\n"...), true
 }
 
 // refused answers a caller who waited with a problem. It does not set Idempotent-Replayed: the
@@ -93,12 +113,10 @@ func (a *answer) granted(h http.Header) {
 // number, in the group that the query names.
 func (a *answer) location(kind string) string {
 	m := a.message
-	at := "/v1/streams/" + m.Stream + "/" + kind + "/"
 	if !a.numbered {
-		return at + escapeID(m.Identity())
+		return "/v1/streams/" + m.Stream + "/" + kind + "/" + escapeID(m.Identity())
 	}
-	number := record.Message{Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence}
-	return at + escapeID(number.Identity()) + "?group=" + url.QueryEscape(m.GroupName())
+	return "/v1/streams/" + m.Stream + "/" + kind + "/" + escapeID(m.Number()) + "?group=" + url.QueryEscape(m.GroupName())
 }
 
 // escapeID escapes an id for a path; if it consisted of dots only, it would be taken for a folder.
@@ -114,13 +132,22 @@ func writeJSON(w http.ResponseWriter, code int, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
+	writeBody(w, code, append(body, '\n'))
+	return nil
+}
+
+// The values of headers of every answer. Nothing changes them.
+var (
+	typeJSON = []string{"application/json"}
+	noStore  = []string{"no-store"}
+)
+
+func writeBody(w http.ResponseWriter, code int, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = []string{"application/json"}
-	h["Cache-Control"] = []string{"no-store"}
+	h["Content-Type"], h["Cache-Control"] = typeJSON, noStore
 	w.WriteHeader(code)
 	// If writing fails, the caller is gone.
-	_, _ = w.Write(append(body, '\n'))
-	return nil
+	_, _ = w.Write(body)
 }
 
 // writeReply answers with the handler's reply, byte for byte.

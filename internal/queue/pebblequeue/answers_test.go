@@ -2,6 +2,7 @@ package pebblequeue
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -170,4 +171,12 @@ func readOnly(t *testing.T) *pebble.DB {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db
+}
+
+func TestASequenceNumberHasTwentyDigits(t *testing.T) {
+	for seq, want := range map[uint64]string{0: "00000000000000000000", 1<<40 | 907: "00000001099511628683", math.MaxUint64: "18446744073709551615"} {
+		if got := sequenceNumber(seq); got != want {
+			t.Errorf("%d: %s", seq, got)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package pebblequeue
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"time"
 
@@ -180,7 +179,15 @@ func (q *Queue) delivery(r *messageRecord, seq uint64, receives uint32) queue.De
 	return d
 }
 
-func sequenceNumber(seq uint64) string { return fmt.Sprintf("%020d", seq) }
+// sequenceNumber returns a number with leading zeros, 20 digits in all.
+func sequenceNumber(seq uint64) string {
+	var digits [20]byte
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + seq%10)
+		seq /= 10
+	}
+	return string(digits[:])
+}
 
 // keyPrefix returns the prefix of the keys of one kind of one queue. Names hold no zero byte, so
 // the keys of two queues never overlap.

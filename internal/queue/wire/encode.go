@@ -30,7 +30,7 @@ func ToQueue(m record.Message) queue.Message {
 	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {
 		x.Accepted = &accepted
 	}
-	attributes := map[string]string{}
+	attributes := make(map[string]string, 4)
 	put := func(name, value string, instead *string) {
 		switch {
 		case value == "":
@@ -47,7 +47,7 @@ func ToQueue(m record.Message) queue.Message {
 	put(AttrEpoch, number(m.Epoch), nil)
 	put(AttrSequence, number(m.Sequence), nil)
 	put(AttrDependsOn, formatDependsOn(m.DependsOn), nil)
-	attributes[AttrMeta] = encodeJSON(x)
+	attributes[AttrMeta] = x.encode()
 	return envelope(body, attributes, m.GroupKey())
 }
 
@@ -99,5 +99,5 @@ func ToRedelivery(to string, d record.Delivery) queue.Message {
 }
 
 func form(name string) map[string]string {
-	return map[string]string{AttrMeta: encodeJSON(meta{Form: name})}
+	return map[string]string{AttrMeta: (&meta{Form: name}).encode()}
 }

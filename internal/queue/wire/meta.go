@@ -75,6 +75,49 @@ type meta struct {
 	Accepted  *time.Time `json:"accepted,omitempty"`
 }
 
+// encode returns the attribute: JSON that SQS accepts.
+func (x *meta) encode() string {
+	if !x.plain() {
+		return encodeJSON(x)
+	}
+	b := append(make([]byte, 0, 160), '{')
+	field := func(name, value string) {
+		if value == "" {
+			return
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), name...), `":"`...)
+		b = append(append(b, value...), '"')
+	}
+	field("content_type", x.ContentType)
+	field("encoding", x.Encoding)
+	field("form", x.Form)
+	field("principal", x.Principal)
+	field("route", x.Route)
+	if x.Accepted != nil {
+		field("accepted", x.Accepted.Format(time.RFC3339Nano))
+	}
+	return string(append(b, '}'))
+}
+
+// plain reports whether no text of x has to be escaped, and x has no rare field. Most messages are
+// plain, and encoding/json costs several times as much.
+func (x *meta) plain() bool {
+	return len(x.Headers) == 0 && x.ID == "" && x.Group == "" && x.Source == "" &&
+		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
+}
+
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // encodeJSON returns JSON that SQS accepts: U+FFFE and U+FFFF are not allowed in XML, so they are
 // escaped.
 func encodeJSON(v any) string {

@@ -23,6 +23,11 @@ var errNoAnswer = errors.New("the queue did not answer for each message")
 // harmless.
 func (q *Queues) EnqueueAll(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
+	if len(messages) == 1 {
+		to := q.entrance(&messages[0])
+		put(ctx, to, []queue.Message{toQueue(to, &messages[0])}, []int{0}, errs)
+		return errs
+	}
 	byQueue := map[queue.Queue][]int{}
 	for i := range messages {
 		to := q.entrance(&messages[i])
