@@ -142,6 +142,14 @@ func TestKeptEntryIsFoundBesideAGroupThatCanNotBeRead(t *testing.T) {
 	}
 }
 
+func TestKeptEntryRefusesItsKeyBesideATokenThatCanNotBeRead(t *testing.T) {
+	l := newLab(t)
+	keeper(l, byKey).process(own("a")...)
+	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "bad")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{byKey}, Store: d, KeepDone: true})
+	same(t, "fates", w.process(elsewhere("a", "g"), elsewhere("bad", "g")), []string{"rejected key-reuse", "retry"})
+}
+
 // The store wrapper of tests panics if a load repeats a key.
 func TestKeptEntriesOfOneIdAreReadTogetherForAllPrincipals(t *testing.T) {
 	w := keeper(newLab(t), byKey)
