@@ -74,7 +74,7 @@ type Engine struct {
 	publisher   *outbox.Publisher
 	relay       *relay.Relay
 	issuer      *admission.Issuer
-	items       sync.Pool // of *[]item, all zero
+	memory      sync.Pool // of *memory
 }
 
 // New checks the configuration and returns an engine. It does no input or output.

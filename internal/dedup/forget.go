@@ -50,7 +50,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 		}
 		return errReload
 	}
-	old := p.tokens[it.Token()]
+	old := p.tokens.get(it.Token())
 	switch {
 	case old.State == record.Absent:
 		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "no such request"}
@@ -76,7 +76,7 @@ func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 			// The request was committed before the delete began, so it counts as run.
 			continue
 		}
-		token := p.tokens[it.Token()]
+		token := p.tokens.get(it.Token())
 		if !token.Deleting() || token.Fingerprint != it.Fingerprint() {
 			continue
 		}
@@ -95,7 +95,7 @@ func (e *Engine) finishDelete(ctx context.Context, p *part) error {
 // writeTombstone deletes a request in three steps: mark the token so that no attempt begins, commit
 // the group so that no attempt commits, and only then write the tombstone, which callers rely on.
 func (e *Engine) writeTombstone(ctx context.Context, p *part, it *item) error {
-	old, attempt := p.tokens[it.Token()], e.cfg.NewID()
+	old, attempt := p.tokens.get(it.Token()), e.cfg.NewID()
 	if old.State != record.Done {
 		var err error
 		if old, err = e.fenceDeleted(ctx, p, old, attempt); err != nil {

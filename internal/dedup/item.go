@@ -41,7 +41,7 @@ type part struct {
 	stream record.Stream
 	items  []*item
 	view   record.Group // as loaded, or as committed by this worker
-	tokens map[record.TokenKey]record.Token
+	tokens tokens
 	// done are the tokens that commits of this worker have marked since tokens was read.
 	done []record.Token
 	// named are the done tokens of messages that are committed in the groups that their ids name.
@@ -60,6 +60,17 @@ type part struct {
 	way
 	sweeping bool
 	err      error // nil if the part is settled
+	first    plan  // memory of the first plan
+	planned  bool  // the first plan is in use
+}
+
+// newPlan returns memory for a plan.
+func (p *part) newPlan() *plan {
+	if p.planned {
+		return &plan{}
+	}
+	p.planned = true
+	return &p.first
 }
 
 func newPart(key record.GroupKey, s record.Stream) *part {

@@ -53,7 +53,9 @@ type plan struct {
 
 // plan decides every open item on the view, running handlers for the new messages.
 func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
-	pl := &plan{Engine: e, part: p, loaded: p.view, attempt: e.cfg.NewID(), now: e.cfg.Now(), next: p.view.Clone(), bytes: p.view.PendingBytes()}
+	pl := p.newPlan()
+	pl.Engine, pl.part, pl.attempt, pl.now = e, p, e.cfg.NewID(), e.cfg.Now()
+	pl.loaded, pl.next, pl.bytes = p.view, p.view.Clone(), p.view.PendingBytes()
 	if p.sweeping {
 		if err := pl.closeGaps(ctx); err != nil && !pl.cut(ctx) {
 			return pl, pl.abandon(ctx, err)
@@ -139,7 +141,7 @@ func (pl *plan) committed(it *item, entry record.Pending) {
 	pl.decide(it, fate)
 	pl.part.trigger = true
 	// An entry of this plan is not committed yet; commit marks its token.
-	if len(entry.Effects) == 0 && !entry.Kept() && entry.Number <= pl.loaded.Last && pl.part.tokens[it.Token()].State != record.Done {
+	if len(entry.Effects) == 0 && !entry.Kept() && entry.Number <= pl.loaded.Last && pl.part.tokens.get(it.Token()).State != record.Done {
 		pl.part.mark(entry, pl.now)
 	}
 }
@@ -228,7 +230,7 @@ func (pl *plan) token(it *item) record.Token {
 			}
 		}
 	}
-	token := pl.part.tokens[it.Token()]
+	token := pl.part.tokens.get(it.Token())
 	if other, ok := pl.part.named[it.Token()]; ok && token.State != record.Done {
 		return other
 	}
@@ -262,7 +264,7 @@ func (pl *plan) dropLeftovers(ctx context.Context) error {
 	if len(left) == 0 || pl.more {
 		return nil
 	}
-	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens[p.Token].State == record.Done })
+	left = slices.DeleteFunc(left, func(p record.Pending) bool { return pl.part.tokens.get(p.Token).State == record.Done })
 	if len(left) > 0 {
 		err := pl.publisher.MarkLeftovers(ctx, pl.next.Key, left, pl.now)
 		// The entry proves that its message is committed: write its token again, and keep the entry

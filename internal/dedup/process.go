@@ -43,11 +43,11 @@ type way struct {
 
 func (e *Engine) process(ctx context.Context, messages []record.Message, w way) []record.Outcome {
 	out := make([]record.Outcome, len(messages))
-	items := e.borrow(len(messages))
-	defer e.giveBack(items)
-	parts, relays := e.split(messages, *items, out)
-	for i := range *items {
-		(*items)[i].Direct = w.direct
+	m := e.borrow(len(messages))
+	defer e.giveBack(m)
+	parts, relays := e.split(messages, m, out)
+	for i := range m.items {
+		m.items[i].Direct = w.direct
 	}
 	e.forward(ctx, relays)
 	for _, p := range parts {
@@ -60,31 +60,16 @@ func (e *Engine) process(ctx context.Context, messages []record.Message, w way) 
 	return out
 }
 
-// borrow returns n zero items from the pool. They are a third of the memory
-// that a large batch needs.
-func (e *Engine) borrow(n int) *[]item {
-	items, _ := e.items.Get().(*[]item)
-	if items == nil || cap(*items) < n {
-		items = &[]item{}
-		*items = make([]item, n)
-	}
-	*items = (*items)[:n]
-	return items
-}
-
-// giveBack returns items to the pool. The caller must not keep a pointer to any of them.
-func (e *Engine) giveBack(items *[]item) {
-	clear(*items)
-	e.items.Put(items)
-}
-
 // split validates the messages and sorts them by group. It returns messages that need no group
 // record separately.
-func (e *Engine) split(messages []record.Message, items []item, out []record.Outcome) (parts []*part, relays []*item) {
-	byKey := map[record.GroupKey]*part{}
+func (e *Engine) split(messages []record.Message, m *memory, out []record.Outcome) (parts []*part, relays []*item) {
+	var byKey map[record.GroupKey]*part
+	if len(messages) > 1 {
+		byKey = map[record.GroupKey]*part{}
+	}
 	var p *part
 	for i := range messages {
-		it := &items[i]
+		it := &m.items[i]
 		it.Message, it.out = messages[i], &out[i]
 		s, err := it.Check(e.streams)
 		if err != nil {
@@ -98,9 +83,10 @@ func (e *Engine) split(messages []record.Message, items []item, out []record.Out
 		}
 		if key := it.GroupKey(); p == nil || p.key != key {
 			if p = byKey[key]; p == nil {
-				p = newPart(key, s)
-				byKey[key] = p
-				parts = append(parts, p)
+				p = m.part(key, s)
+				if parts = append(parts, p); byKey != nil {
+					byKey[key] = p
+				}
 			}
 		}
 		p.items = append(p.items, it)

@@ -19,15 +19,7 @@ const maxRounds = 12
 func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	for n := 1; len(parts) > 0; n++ {
 		e.round(ctx, parts)
-		parts = slices.DeleteFunc(slices.Clone(parts), func(p *part) bool {
-			// another round would read the same record
-			corrupt := errors.Is(p.err, record.ErrCorrupt)
-			if corrupt {
-				e.giveUp(ctx, []*part{p}, nil)
-			}
-			return corrupt || p.err == nil
-		})
-		if len(parts) == 0 {
+		if parts = e.unsettled(ctx, parts); len(parts) == 0 {
 			return
 		}
 		if n == maxRounds {
@@ -39,6 +31,20 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 			return
 		}
 	}
+}
+
+// unsettled returns the parts that need another round. It gives up those with a corrupt record,
+// because another round would read the same record.
+func (e *Engine) unsettled(ctx context.Context, parts []*part) (again []*part) {
+	for _, p := range parts {
+		switch {
+		case errors.Is(p.err, record.ErrCorrupt):
+			e.giveUp(ctx, []*part{p}, nil)
+		case p.err != nil:
+			again = append(again, p)
+		}
+	}
+	return again
 }
 
 // round loads the parts, advances each, and settles those without an error.
@@ -54,7 +60,11 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 		}
 		return
 	}
-	e.each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+	if len(parts) == 1 {
+		parts[0].err = e.advance(ctx, parts[0])
+	} else {
+		e.each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+	}
 	e.settle(ctx, parts)
 }
 
@@ -75,11 +85,8 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 	if err != nil {
 		return fmt.Errorf("load groups: %w", err)
 	}
-	byKey := make(map[record.TokenKey]record.Token, len(found))
-	for _, t := range found {
-		byKey[t.Key] = t
-	}
-	if left := leftovers(parts, groups, byKey); len(left) > 0 {
+	known := tokensOf(found)
+	if left := leftovers(parts, groups, &known); len(left) > 0 {
 		found, err = record.TokenStates(ctx, e.cfg.Store, left)
 		// A corrupt token in a single part counts as not done: its message is committed, and the
 		// token is written again.
@@ -87,12 +94,12 @@ func (e *Engine) load(ctx context.Context, parts []*part) error {
 			return fmt.Errorf("load tokens of leftovers: %w", err)
 		}
 		for _, t := range found {
-			byKey[t.Key] = t
+			known.put(t)
 		}
 	}
 	named := e.namedTokens(parts, groups)
 	for i, p := range parts {
-		p.view, p.tokens, p.done, p.named = groups[i], byKey, nil, named
+		p.view, p.tokens, p.done, p.named = groups[i], known, nil, named
 		e.resolveDoubts(ctx, p)
 	}
 	return nil
@@ -179,19 +186,27 @@ func (e *Engine) loadNamed(ctx context.Context, p *part) (groups []record.Group)
 // openTokens returns the tokens of the undecided messages, each once.
 func openTokens(parts []*part) []record.TokenKey {
 	var tokens []record.TokenKey
-	asked := map[record.TokenKey]bool{}
+	var asked map[record.TokenKey]bool // nil while there are few
 	for _, p := range parts {
 		for _, it := range p.items {
 			// A numbered message has a token of interest if a commit of it is in doubt.
 			if !it.open() || it.ByNumber && len(it.attempts) == 0 {
 				continue
 			}
-			if asked[it.Token()] {
+			if asked[it.Token()] || asked == nil && slices.Contains(tokens, it.Token()) {
 				it.copied = true
 				continue
 			}
-			asked[it.Token()] = true
 			tokens = append(tokens, it.Token())
+			switch {
+			case asked != nil:
+				asked[it.Token()] = true
+			case len(tokens) == fewTokens:
+				asked = make(map[record.TokenKey]bool, 2*fewTokens)
+				for _, key := range tokens {
+					asked[key] = true
+				}
+			}
 		}
 	}
 	return tokens
@@ -201,12 +216,12 @@ func openTokens(parts []*part) []record.TokenKey {
 // known. These are the tokens of redelivered numbered messages. If there are several groups, they
 // include the tokens of all entries that the commits will remove; a single group reads them when it
 // commits.
-func leftovers(parts []*part, groups []record.Group, known map[record.TokenKey]record.Token) (keys []record.TokenKey) {
+func leftovers(parts []*part, groups []record.Group, known *tokens) (keys []record.TokenKey) {
 	for i, p := range parts {
 		for _, entry := range groups[i].Leftovers() {
 			again := slices.ContainsFunc(p.items, func(it *item) bool { return it.ByNumber && it.open() && it.Token() == entry.Token })
-			if _, ok := known[entry.Token]; !ok && (again || len(parts) > 1) {
-				known[entry.Token] = record.Token{Key: entry.Token}
+			if known.find(entry.Token) == nil && (again || len(parts) > 1) {
+				known.put(record.Token{Key: entry.Token})
 				keys = append(keys, entry.Token)
 			}
 		}

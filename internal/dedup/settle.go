@@ -66,6 +66,6 @@ func (e *Engine) release(ctx context.Context, parts []*part, groups []record.Gro
 // message has no delivery any more when it is run, so no redelivery would mark it.
 func (p *part) stranded() bool {
 	return slices.ContainsFunc(p.view.Leftovers(), func(entry record.Pending) bool {
-		return p.tokens[entry.Token].State != record.Done && !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })
+		return p.tokens.get(entry.Token).State != record.Done && !slices.ContainsFunc(p.marks, func(t record.Token) bool { return t.Key == entry.Token })
 	})
 }

@@ -52,7 +52,8 @@ func (s *Store) expiredKeys(ctx context.Context, prefix byte, limit int) (keys [
 // expire deletes the record of a key if it is still expired, under the latch so that it can't be
 // renewed meanwhile. It returns how many records it deleted. A crash may undo the deletion.
 func (s *Store) expire(key []byte, l *latches) (int, error) {
-	defer l.lock(key).Unlock()
+	at := s.place(key)
+	defer l.lock(at).Unlock()
 	value, closer, err := s.db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return 0, nil
@@ -68,7 +69,7 @@ func (s *Store) expire(key []byte, l *latches) (int, error) {
 	if !gone {
 		return 0, nil
 	}
-	s.heads.forget(key)
+	s.heads.forget(at)
 	batch := s.db.NewBatch()
 	if err := batch.Delete(key, nil); err != nil {
 		return 0, errors.Join(err, batch.Close())

@@ -2,7 +2,7 @@ package pebblestore
 
 import (
 	"fmt"
-	"hash/maphash"
+	"slices"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -26,11 +26,11 @@ func Readable(s *Store, key any) bool {
 	if _, ok := key.(record.GroupKey); ok {
 		latches = s.groups
 	}
-	hash := maphash.Bytes(latches.seed, Key(key))
-	shard := &latches.shards[hash%shards]
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	return shard.used[hash] == nil
+	hash := s.place(Key(key)).hash
+	b := &latches[hash%buckets]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !slices.ContainsFunc(b.used, func(l *latch) bool { return l.hash == hash })
 }
 
 // Gathered returns how many synced writes wait to be written together.

@@ -21,6 +21,7 @@ var errNotWritten = errors.New("the write was interrupted")
 // a round have different keys, each with a condition that was checked and can't change. If the batch
 // fails, all of its writes return the error, and each of them may have been applied.
 type joiner struct {
+	db    *pebble.DB
 	apply func(*pebble.Batch) error
 
 	mu   sync.Mutex
@@ -72,8 +73,11 @@ func (j *joiner) join(batch *pebble.Batch) (r *round, leads bool) {
 }
 
 func (j *joiner) writeAll(r *round) error {
-	all := r.batches[0]
-	for _, batch := range r.batches[1:] {
+	if len(r.batches) == 1 {
+		return j.apply(r.batches[0])
+	}
+	all := j.db.NewBatchWithSize(r.bytes)
+	for _, batch := range r.batches {
 		if err := all.Apply(batch, nil); err != nil {
 			return err
 		}

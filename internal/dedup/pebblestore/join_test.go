@@ -37,6 +37,7 @@ func newSlowDisk(t *testing.T) *slowDisk {
 		}
 	})
 	d := &slowDisk{t: t, db: db, applied: make(chan int), answers: make(chan func() error), results: make(chan error, 100)}
+	d.joiner.db = db
 	d.joiner.apply = func(batch *pebble.Batch) error {
 		d.applied <- int(batch.Count())
 		if err := (<-d.answers)(); err != nil {

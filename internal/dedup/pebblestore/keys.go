@@ -18,6 +18,36 @@ import (
 //
 // Numbers are big-endian, so that keys sort by number.
 
+// fewKeys is how many keys most calls have at most. Their places need no memory of the heap.
+const fewKeys = 2
+
+// A keyMemory encodes keys. The first ones share its own memory, so that a call with a few short keys
+// needs no memory of the heap.
+type keyMemory struct {
+	own  [160]byte
+	used int
+}
+
+// group returns the key of a group.
+func (m *keyMemory) group(k record.GroupKey) []byte {
+	return m.keep(appendGroup(m.free(), pebbledb.Groups, k))
+}
+
+// token returns the key of a token.
+func (m *keyMemory) token(k record.TokenKey) []byte {
+	return m.keep(append(append(m.free(), pebbledb.Tokens), k[:]...))
+}
+
+func (m *keyMemory) free() []byte { return m.own[m.used:m.used] }
+
+// keep keeps the memory of a key that begins where free does, unless it did not fit.
+func (m *keyMemory) keep(key []byte) []byte {
+	if m.used+len(key) <= len(m.own) {
+		m.used += len(key)
+	}
+	return key[:len(key):len(key)]
+}
+
 func groupKey(k record.GroupKey) []byte {
 	return appendGroup(make([]byte, 0, 2+len(k.Stream)+len(k.Group)), pebbledb.Groups, k)
 }

@@ -2,14 +2,19 @@ package pebblestore
 
 import (
 	"bytes"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
 )
 
-// shards is the number of independent parts of latches, and of heads.
-const shards = 64
+// A place is a key of the database and its hash.
+type place struct {
+	key  []byte
+	hash uint64
+}
+
+// buckets is the number of independent parts of latches.
+const buckets = 4096
 
 // latches are locks by key. A key has a lock only while a caller holds it or waits for it, so the
 // sync of one writer never delays the readers and writers of other keys. Two keys whose 64-bit
@@ -18,93 +23,103 @@ const shards = 64
 // A goroutine that holds a latch may wait for another one of the same latches only in lockAll, which
 // locks in a fixed order. It may wait for a token's latch while it holds those of groups, but not the
 // other way round. So there is no deadlock.
-type latches struct {
-	seed   maphash.Seed
-	shards [shards]latchShard
-}
+type latches [buckets]bucket
 
-type latchShard struct {
-	mu   sync.Mutex
-	used map[uint64]*latch // by hash
-	free []*latch
+// A bucket has the latches of the keys whose hashes have the same remainder: nearly always one or
+// none.
+type bucket struct {
+	mu sync.Mutex
+	// used are the latches that are held or waited for. The latches between its length and its
+	// capacity are for later use.
+	used []*latch
 }
 
 // A latch is held while a record is read, and until a write of it is durable. Readers exclude each
 // other too: a plain mutex costs less than concurrent reads would save.
 type latch struct {
 	sync.Mutex
-	users int // holders and waiters; guarded by the shard
-}
-
-// maxFree is how many latches a shard keeps for later use.
-const maxFree = 64
-
-func newLatches() *latches {
-	l := &latches{seed: maphash.MakeSeed()}
-	for i := range l.shards {
-		l.shards[i].used = map[uint64]*latch{}
-	}
-	return l
+	hash  uint64
+	users int // holders and waiters; guarded by the bucket
 }
 
 // lock locks the latch of a key and returns what unlocks it.
-func (l *latches) lock(key []byte) heldLatch { return l.lockHash(maphash.Bytes(l.seed, key)) }
+func (l *latches) lock(p place) heldLatch { return l.lockHash(p.hash) }
 
 func (l *latches) lockHash(hash uint64) heldLatch {
-	shard := &l.shards[hash%shards]
-	held := heldLatch{shard: shard, hash: hash, latch: shard.use(hash)}
+	b := &l[hash%buckets]
+	held := heldLatch{bucket: b, latch: b.use(hash)}
 	held.latch.Lock()
 	return held
 }
 
 // use returns the latch of a hash, and counts the caller as a user.
-func (s *latchShard) use(hash uint64) *latch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.used[hash]
-	if l == nil {
-		if n := len(s.free); n > 0 {
-			l, s.free = s.free[n-1], s.free[:n-1]
-		} else {
-			l = &latch{}
+func (b *bucket) use(hash uint64) *latch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.used {
+		if l.hash == hash {
+			l.users++
+			return l
 		}
-		s.used[hash] = l
 	}
-	l.users++
-	return l
+	n := len(b.used)
+	if n == cap(b.used) {
+		b.used = append(b.used, &latch{})
+	} else if b.used = b.used[:n+1]; b.used[n] == nil {
+		b.used[n] = &latch{}
+	}
+	b.used[n].hash, b.used[n].users = hash, 1
+	return b.used[n]
 }
 
 // A heldLatch is a latch that the caller holds.
 type heldLatch struct {
-	shard *latchShard
-	hash  uint64
-	latch *latch
+	bucket *bucket
+	latch  *latch
 }
 
-// Unlock unlocks the latch, and deletes it if no other caller waits for it.
+// Unlock unlocks the latch, and frees it if no other caller waits for it.
 func (h heldLatch) Unlock() {
 	h.latch.Unlock()
-	s := h.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	b := h.bucket
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	h.latch.users--
 	if h.latch.users > 0 {
 		return
 	}
-	delete(s.used, h.hash)
-	if len(s.free) < maxFree {
-		s.free = append(s.free, h.latch)
+	i, last := slices.Index(b.used, h.latch), len(b.used)-1
+	b.used[i], b.used[last] = b.used[last], h.latch
+	b.used = b.used[:last]
+}
+
+// heldLatches are the latches that lockAll has locked.
+type heldLatches struct {
+	one  heldLatch // if there is a single key
+	more []heldLatch
+}
+
+// Unlock unlocks the latches.
+func (h heldLatches) Unlock() {
+	if h.one.latch != nil {
+		h.one.Unlock()
+	}
+	for _, held := range h.more {
+		held.Unlock()
 	}
 }
 
-// lockAll locks the latches of keys and returns a function that unlocks them.
-func (l *latches) lockAll(keys [][]byte) (unlock func()) {
-	if len(keys) == 1 {
-		return l.lock(keys[0]).Unlock
+// lockAll locks the latches of keys, which may repeat.
+func (l *latches) lockAll(places []place) heldLatches {
+	switch len(places) {
+	case 0:
+		return heldLatches{}
+	case 1:
+		return heldLatches{one: l.lock(places[0])}
 	}
-	hashes := make([]uint64, len(keys))
-	for i, key := range keys {
-		hashes[i] = maphash.Bytes(l.seed, key)
+	hashes := make([]uint64, len(places))
+	for i, p := range places {
+		hashes[i] = p.hash
 	}
 	slices.Sort(hashes)
 	hashes = slices.Compact(hashes)
@@ -112,11 +127,7 @@ func (l *latches) lockAll(keys [][]byte) (unlock func()) {
 	for i, hash := range hashes {
 		held[i] = l.lockHash(hash)
 	}
-	return func() {
-		for _, h := range held {
-			h.Unlock()
-		}
-	}
+	return heldLatches{more: held}
 }
 
 // A head holds the fields that the condition of a commit compares. It is zero if there is no
@@ -136,49 +147,42 @@ func (h head) at(now time.Time) head {
 
 // heads remembers the heads of groups that were read or written last, because most commits follow a
 // load of their group. The caller of each method holds the latch of the key.
-type heads struct {
-	seed  maphash.Seed
-	slots [8192]headSlot
-}
+type heads [8192]headSlot
 
 type headSlot struct {
 	mu   sync.Mutex
-	key  []byte // nil if the slot is empty
+	key  []byte // empty if the slot is
 	head head
 }
 
-func newHeads() *heads { return &heads{seed: maphash.MakeSeed()} }
-
-func (h *heads) slot(key []byte) *headSlot {
-	return &h.slots[maphash.Bytes(h.seed, key)%uint64(len(h.slots))]
-}
+func (h *heads) slot(p place) *headSlot { return &h[p.hash%uint64(len(h))] }
 
 // recall returns the head of a key, if it is remembered.
-func (h *heads) recall(key []byte) (head, bool) {
-	s := h.slot(key)
+func (h *heads) recall(p place) (head, bool) {
+	s := h.slot(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !bytes.Equal(s.key, key) {
+	if !bytes.Equal(s.key, p.key) {
 		return head{}, false
 	}
 	return s.head, true
 }
 
-// remember stores the head of a key. It keeps a reference to key.
-func (h *heads) remember(key []byte, now head) {
-	s := h.slot(key)
+// remember stores the head of a key.
+func (h *heads) remember(p place, now head) {
+	s := h.slot(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.key, s.head = key, now
+	s.key, s.head = append(s.key[:0], p.key...), now
 }
 
 // forget makes the next condition read the record. A writer calls it before it writes, because a
 // failed write may have been applied.
-func (h *heads) forget(key []byte) {
-	s := h.slot(key)
+func (h *heads) forget(p place) {
+	s := h.slot(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if bytes.Equal(s.key, key) {
-		s.key = nil
+	if bytes.Equal(s.key, p.key) {
+		s.key = s.key[:0]
 	}
 }

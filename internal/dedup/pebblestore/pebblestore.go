@@ -22,6 +22,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -46,6 +47,7 @@ type Store struct {
 	presence *presence.Filter
 	now      func() time.Time
 	encode   *buffers
+	seed     maphash.Seed // of the hashes of keys
 	groups   *latches
 	tokens   *latches
 	heads    *heads
@@ -65,8 +67,9 @@ func New(db *pebble.DB, options Options) *Store {
 	}
 	s := &Store{
 		db: db, presence: options.Presence, now: options.Now,
-		encode: newBuffers(), groups: newLatches(), tokens: newLatches(), heads: newHeads(),
+		encode: newBuffers(), seed: maphash.MakeSeed(), groups: &latches{}, tokens: &latches{}, heads: &heads{},
 	}
+	s.synced.db = db
 	s.synced.apply = func(batch *pebble.Batch) error { return s.writeBatch(batch, pebble.Sync) }
 	return s
 }
@@ -77,65 +80,68 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	if err := ctx.Err(); err != nil {
 		return nil, nil, fmt.Errorf("load: %w", err)
 	}
-	groupKeys, tokenKeys := keysOf(groups, groupKey), keysOf(tokens, tokenKey)
-	defer s.groups.lockAll(groupKeys)()
-	defer s.tokens.lockAll(tokenKeys)()
+	var memory keyMemory
+	places := make([]place, 0, fewKeys)
+	for _, key := range groups {
+		places = append(places, s.place(memory.group(key)))
+	}
+	for _, key := range tokens {
+		places = append(places, s.place(memory.token(key)))
+	}
+	groupPlaces, tokenPlaces := places[:len(groups)], places[len(groups):]
+	defer s.groups.lockAll(groupPlaces).Unlock()
+	defer s.tokens.lockAll(tokenPlaces).Unlock()
 	gs, ts := make([]record.Group, len(groups)), make([]record.Token, len(tokens))
-	err := s.read(func(r *reader) (err error) {
-		for i, key := range groups {
-			if gs[i], err = s.loadGroup(r, key, groupKeys[i]); err != nil {
-				return fmt.Errorf("load group %s: %w", key, err)
-			}
-		}
-		for i, key := range tokens {
-			if ts[i], err = s.token(r, key, tokenKeys[i]); err != nil {
-				return fmt.Errorf("load token %s: %w", key, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := s.loadAll(groups, tokens, places, gs, ts); err != nil {
 		return nil, nil, err
 	}
 	return gs, ts, nil
 }
 
-func keysOf[K any](keys []K, encode func(K) []byte) [][]byte {
-	out := make([][]byte, len(keys))
-	for i, key := range keys {
-		out[i] = encode(key)
+// loadAll reads groups and tokens of one snapshot into gs and ts. The caller holds their latches.
+func (s *Store) loadAll(groups []record.GroupKey, tokens []record.TokenKey, places []place, gs []record.Group, ts []record.Token) (err error) {
+	r := reader{store: s}
+	defer func() { err = errors.Join(err, r.close()) }()
+	for i, key := range groups {
+		if gs[i], err = s.loadGroup(&r, key, places[i]); err != nil {
+			return fmt.Errorf("load group %s: %w", key, err)
+		}
 	}
-	return out
+	for i, key := range tokens {
+		if ts[i], err = s.token(&r, key, places[len(groups)+i].key); err != nil {
+			return fmt.Errorf("load token %s: %w", key, err)
+		}
+	}
+	return nil
 }
 
+func (s *Store) place(key []byte) place { return place{key: key, hash: maphash.Bytes(s.seed, key)} }
+
 // loadGroup reads a record and remembers its head, because a commit of the group usually follows.
-func (s *Store) loadGroup(r *reader, key record.GroupKey, dbKey []byte) (record.Group, error) {
-	s.heads.forget(dbKey)
-	g, err := s.group(r, key, dbKey)
+func (s *Store) loadGroup(r *reader, key record.GroupKey, at place) (record.Group, error) {
+	g, err := s.group(r, key, at.key)
 	if err != nil {
+		s.heads.forget(at)
 		return record.Group{}, err
 	}
-	s.heads.remember(dbKey, headOf(&g))
+	s.heads.remember(at, headOf(&g))
 	return g, nil
 }
 
 // group reads a record, or returns one of version 0. The caller must hold the latch.
 func (s *Store) group(r *reader, key record.GroupKey, dbKey []byte) (record.Group, error) {
-	g := record.Group{Key: key}
-	err := r.view(dbKey, func(c checked) (err error) {
-		g, err = decodeGroup(c, key)
-		return err
-	})
-	return g, err
+	c, ok, err := r.view(dbKey)
+	if !ok || err != nil {
+		return record.Group{Key: key}, err
+	}
+	return decodeGroup(c, key)
 }
 
 // groupNow is group with a new iterator.
-func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (g record.Group, err error) {
-	err = s.read(func(r *reader) error {
-		g, err = s.group(r, key, dbKey)
-		return err
-	})
-	return g, err
+func (s *Store) groupNow(key record.GroupKey, dbKey []byte) (record.Group, error) {
+	r := reader{store: s}
+	g, err := s.group(&r, key, dbKey)
+	return g, errors.Join(err, r.close())
 }
 
 func headOf(g *record.Group) head {
@@ -155,32 +161,33 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	key := groupKey(c.Next.Key)
-	defer s.groups.lock(key).Unlock()
-	pending, err := s.condition(key, c)
+	var memory keyMemory
+	at := s.place(memory.group(c.Next.Key))
+	defer s.groups.lock(at).Unlock()
+	pending, err := s.condition(at, c)
 	if err != nil {
 		return err
 	}
 	batch := s.db.NewBatch()
-	if err := s.fill(batch, key, c, pending); err != nil {
+	if err := s.fill(batch, at.key, c, pending); err != nil {
 		return errors.Join(err, batch.Close())
 	}
 	// A caller that reads a token as done acknowledges its message, so the commit must be durable.
-	defer s.lockTokens(c.Done)()
-	s.heads.forget(key)
+	defer s.lockTokens(c.Done).Unlock()
+	s.heads.forget(at)
 	if err := s.apply(batch, pebble.Sync); err != nil {
 		return err
 	}
-	s.heads.remember(key, headOf(&c.Next))
+	s.heads.remember(at, headOf(&c.Next))
 	return nil
 }
 
 // condition checks a commit against the stored record, and returns the pending entries to write.
-func (s *Store) condition(key []byte, c *record.Commit) ([]record.Pending, error) {
+func (s *Store) condition(at place, c *record.Commit) ([]record.Pending, error) {
 	pending := c.Next.Pending
-	stored, known := s.heads.recall(key)
+	stored, known := s.heads.recall(at)
 	if !known || carries(c) {
-		g, err := s.groupNow(c.Next.Key, key)
+		g, err := s.groupNow(c.Next.Key, at.key)
 		if err != nil {
 			return nil, err
 		}
@@ -253,28 +260,28 @@ func (s *Store) clear(ctx context.Context, c *record.Clear) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	key := groupKey(c.Group)
-	defer s.groups.lock(key).Unlock()
-	g, err := s.groupNow(c.Group, key)
+	at := s.place(groupKey(c.Group))
+	defer s.groups.lock(at).Unlock()
+	g, err := s.groupNow(c.Group, at.key)
 	if err != nil || g.Version == 0 || g.Incarnation != c.Incarnation || !settle(&g, c) {
 		return err
 	}
 	batch := s.db.NewBatch()
-	if err := s.encode.put(batch, key, func(e *encoding.Encoder) { encodeGroup(e, &g) }); err != nil {
+	if err := s.encode.put(batch, at.key, func(e *encoding.Encoder) { encodeGroup(e, &g) }); err != nil {
 		return errors.Join(err, batch.Close())
 	}
-	s.heads.forget(key)
+	s.heads.forget(at)
 	if err := s.apply(batch, pebble.NoSync); err != nil {
 		return err
 	}
-	s.heads.remember(key, headOf(&g))
+	s.heads.remember(at, headOf(&g))
 	return nil
 }
 
 // Held implements record.Store. It takes the group's latch, because held messages are committed
 // with the group.
 func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]record.Held, error) {
-	defer s.groups.lock(groupKey(from.Group)).Unlock()
+	defer s.groups.lock(s.place(groupKey(from.Group))).Unlock()
 	held, err := s.heldFrom(ctx, from, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read held messages of group %s: %w", from.Group, err)

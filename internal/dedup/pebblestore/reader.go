@@ -1,50 +1,40 @@
 package pebblestore
 
 import (
-	"errors"
+	"bytes"
 
 	"github.com/cockroachdb/pebble/v2"
 )
 
 // A reader reads records of one snapshot, which it takes with the first record that may exist. Most
-// lookups are of identities that were never stored, and the filter of keys answers them.
+// lookups are of identities that were never stored, and the filter of keys answers them. Its user
+// holds the latches of all records that it reads, and closes it.
 type reader struct {
 	store *Store
 	iter  *pebble.Iterator // nil before the first lookup
 }
 
-// read calls f with a reader. The caller must hold the latches of all records that f reads.
-func (s *Store) read(f func(r *reader) error) (err error) {
-	r := reader{store: s}
-	defer func() {
-		if r.iter != nil {
-			err = errors.Join(err, r.iter.Close())
-		}
-	}()
-	return f(&r)
-}
-
-// view calls f with the unexpired record of a key, if there is one. The record is valid until f
-// returns.
-func (r *reader) view(key []byte, f func(checked) error) error {
+// view returns the unexpired record of a key, if there is one. The record is valid until the next
+// view.
+func (r *reader) view(key []byte) (c checked, ok bool, err error) {
 	if r.store.presence.Absent(key) {
-		return nil
+		return checked{}, false, nil
 	}
 	if err := r.open(); err != nil {
-		return err
+		return checked{}, false, err
 	}
-	if !r.iter.SeekPrefixGE(key) {
-		return r.iter.Error()
+	// Pebble gets a copy, so that the key of a lookup that ends above need not be on the heap.
+	if !r.iter.SeekPrefixGE(bytes.Clone(key)) {
+		return checked{}, false, r.iter.Error()
 	}
 	value, err := r.iter.ValueAndErr()
 	if err != nil {
-		return err
+		return checked{}, false, err
 	}
-	c, err := open(key, value)
-	if err == nil && !expired(c.expires, r.store.now()) {
-		err = f(c)
+	if c, err = open(key, value); err != nil || expired(c.expires, r.store.now()) {
+		return checked{}, false, err
 	}
-	return err
+	return c, true, nil
 }
 
 // open opens the iterator. Unlike pebble.DB.Get, it can use the bloom filters of the last level.
@@ -53,4 +43,12 @@ func (r *reader) open() (err error) {
 		r.iter, err = r.store.db.NewIter(&pebble.IterOptions{KeyTypes: pebble.IterKeyTypePointsOnly, UseL6Filters: true})
 	}
 	return err
+}
+
+// close ends the snapshot.
+func (r *reader) close() error {
+	if r.iter == nil {
+		return nil
+	}
+	return r.iter.Close()
 }

@@ -32,38 +32,44 @@ func (s *Store) swapTokens(ctx context.Context, swaps []record.Swap, results []r
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	keys := make([][]byte, len(swaps))
+	places := make([]place, len(swaps))
 	for i := range swaps {
-		keys[i] = tokenKey(swaps[i].Next.Key)
+		places[i] = s.place(tokenKey(swaps[i].Next.Key))
 	}
-	unlock := s.tokens.lockAll(keys)
-	defer unlock()
-	batch, sync := s.db.NewBatch(), pebble.NoSync
-	err := s.read(func(r *reader) error {
-		for i := range swaps {
-			old, next := &swaps[i].Old, &swaps[i].Next
-			stored, err := s.token(r, next.Key, keys[i])
-			switch {
-			case err != nil:
-				results[i].Err = err
-				continue
-			case same(&stored, old):
-				if err := s.putToken(batch, next); err != nil {
-					return err
-				}
-				if durability(next) == pebble.Sync {
-					sync = pebble.Sync
-				}
-			case !same(&stored, next):
-				results[i] = record.Swapped{Token: stored, Err: record.ErrConflict}
-				continue
-			}
-			results[i].Token = *next
-		}
-		return nil
-	})
+	defer s.tokens.lockAll(places).Unlock()
+	batch := s.db.NewBatch()
+	sync, err := s.swapInto(batch, swaps, places, results)
 	if err != nil || batch.Empty() {
 		return errors.Join(err, batch.Close())
 	}
 	return s.apply(batch, sync)
+}
+
+// swapInto puts those swaps into a batch whose conditions hold, and returns whether the batch must be
+// synced. The caller holds the latches.
+func (s *Store) swapInto(batch *pebble.Batch, swaps []record.Swap, places []place, results []record.Swapped) (sync *pebble.WriteOptions, err error) {
+	r := reader{store: s}
+	defer func() { err = errors.Join(err, r.close()) }()
+	sync = pebble.NoSync
+	for i := range swaps {
+		old, next := &swaps[i].Old, &swaps[i].Next
+		stored, err := s.token(&r, next.Key, places[i].key)
+		switch {
+		case err != nil:
+			results[i].Err = err
+			continue
+		case same(&stored, old):
+			if err := s.putToken(batch, next); err != nil {
+				return nil, err
+			}
+			if durability(next) == pebble.Sync {
+				sync = pebble.Sync
+			}
+		case !same(&stored, next):
+			results[i] = record.Swapped{Token: stored, Err: record.ErrConflict}
+			continue
+		}
+		results[i].Token = *next
+	}
+	return sync, nil
 }

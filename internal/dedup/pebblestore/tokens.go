@@ -13,21 +13,18 @@ import (
 
 // token reads a record, or returns an absent one. The caller must hold the latch.
 func (s *Store) token(r *reader, key record.TokenKey, dbKey []byte) (record.Token, error) {
-	t := record.Token{Key: key}
-	err := r.view(dbKey, func(c checked) (err error) {
-		t, err = decodeToken(c, key)
-		return err
-	})
-	return t, err
+	c, ok, err := r.view(dbKey)
+	if !ok || err != nil {
+		return record.Token{Key: key}, err
+	}
+	return decodeToken(c, key)
 }
 
 // tokenNow is token with a new iterator.
-func (s *Store) tokenNow(key record.TokenKey, dbKey []byte) (t record.Token, err error) {
-	err = s.read(func(r *reader) error {
-		t, err = s.token(r, key, dbKey)
-		return err
-	})
-	return t, err
+func (s *Store) tokenNow(key record.TokenKey, dbKey []byte) (record.Token, error) {
+	r := reader{store: s}
+	t, err := s.token(&r, key, dbKey)
+	return t, errors.Join(err, r.close())
 }
 
 // SwapToken implements record.Store. A next token that is Absent deletes the record.
@@ -43,9 +40,10 @@ func (s *Store) swapToken(ctx context.Context, old, next *record.Token) (record.
 	if err := ctx.Err(); err != nil {
 		return record.Token{}, err
 	}
-	key := tokenKey(next.Key)
-	defer s.tokens.lock(key).Unlock()
-	stored, err := s.tokenNow(next.Key, key)
+	var memory keyMemory
+	at := s.place(memory.token(next.Key))
+	defer s.tokens.lock(at).Unlock()
+	stored, err := s.tokenNow(next.Key, at.key)
 	switch {
 	case err != nil:
 		return record.Token{}, err
@@ -91,24 +89,18 @@ func (s *Store) markDone(ctx context.Context, tokens []record.Token) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	defer s.lockTokens(tokens)()
+	defer s.lockTokens(tokens).Unlock()
 	return s.putTokens(pebble.NoSync, tokens...)
 }
 
-// lockTokens locks the latches of tokens and returns a function that unlocks them. The caller holds
-// no other latch of a token.
-func (s *Store) lockTokens(tokens []record.Token) (unlock func()) {
-	switch len(tokens) {
-	case 0:
-		return func() {}
-	case 1:
-		return s.tokens.lock(tokenKey(tokens[0].Key)).Unlock
-	}
-	keys := make([][]byte, len(tokens))
+// lockTokens locks the latches of tokens. The caller holds no other latch of a token.
+func (s *Store) lockTokens(tokens []record.Token) heldLatches {
+	var memory keyMemory
+	places := make([]place, 0, fewKeys)
 	for i := range tokens {
-		keys[i] = tokenKey(tokens[i].Key)
+		places = append(places, s.place(memory.token(tokens[i].Key)))
 	}
-	return s.tokens.lockAll(keys)
+	return s.tokens.lockAll(places)
 }
 
 func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...record.Token) error {
@@ -123,7 +115,8 @@ func (s *Store) putTokens(sync *pebble.WriteOptions, tokens ...record.Token) err
 }
 
 func (s *Store) putToken(batch *pebble.Batch, t *record.Token) error {
-	key := tokenKey(t.Key)
+	var memory keyMemory
+	key := memory.token(t.Key)
 	if t.State == record.Absent {
 		return batch.Delete(key, nil)
 	}
