@@ -20,6 +20,7 @@ import (
 const (
 	Groups byte = 'g'
 	Helds  byte = 'h'
+	Chunks byte = 'c' // of logs
 	Tokens byte = 't'
 	Queues byte = 'q'
 	Files  byte = 'f'

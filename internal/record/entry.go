@@ -70,17 +70,22 @@ type Chunk struct {
 	Group       GroupKey
 	Incarnation uint64
 	First, Last uint64
-	// Expires is when the entries can no longer be read.
+	// Expires is when the entries can no longer be read. It is not before that of an earlier chunk of
+	// the same incarnation.
 	Expires time.Time
 	// Data is the encoding of the entries, see package dedup/log. A store does not interpret it.
 	Data []byte
 }
 
-// A LogRange is a part of a log: the chunks that hold entries after a number.
+// A LogRange is a part of a log: the chunks that hold entries after a number, up to another one.
 type LogRange struct {
 	Group       GroupKey
 	Incarnation uint64
 	After       uint64
+	// Last is the [Log.Last] of a record that Load returned with this incarnation. Such a record is
+	// durable, and so are the chunks up to its end: a reader needs no lock against commits that are
+	// not.
+	Last uint64
 	// MaxBytes is how much data is enough: no further chunk is read after that. At least one chunk is
 	// read if there is one.
 	MaxBytes int
@@ -89,9 +94,8 @@ type LogRange struct {
 // A LogReader is a store that can read the logs of groups.
 type LogReader interface {
 	// ReadLog returns the chunks of a range in the order of their numbers, without expired ones. The
-	// first chunk may begin with entries that are not after LogRange.After. Every chunk that a commit
-	// wrote before ReadLog was called, and that is not expired, is returned or comes after the last
-	// one that is returned. The entries after a returned chunk follow in the next one, unless some
-	// between them are expired.
+	// first chunk may begin with entries that are not after LogRange.After. Every chunk of the range
+	// that is not expired is returned or comes after the last one that is returned. The entries after
+	// a returned chunk follow in the next one, unless some between them are expired.
 	ReadLog(ctx context.Context, r LogRange) ([]Chunk, error)
 }

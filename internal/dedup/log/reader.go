@@ -85,7 +85,7 @@ func Read(ctx context.Context, s Store, key record.GroupKey, after Offset, limit
 
 // first returns the position before the first entry that is kept.
 func first(ctx context.Context, s Store, g *record.Group) (Offset, error) {
-	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation})
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, Last: g.Log.Last})
 	if err != nil {
 		return Offset{}, fmt.Errorf("read log: %w", err)
 	}
@@ -101,7 +101,7 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		page.End = g.Log.Ended
 		return page, nil
 	}
-	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: after.Number, MaxBytes: maxRead})
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: after.Number, Last: g.Log.Last, MaxBytes: maxRead})
 	if err != nil {
 		return Page{}, fmt.Errorf("read log: %w", err)
 	}

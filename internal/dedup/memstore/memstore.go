@@ -102,7 +102,7 @@ func (s *Store) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 	var out []record.Chunk
 	size := 0
 	for _, chunk := range s.chunks[r.Group] {
-		if chunk.Incarnation != r.Incarnation || chunk.Last <= r.After || s.expired(chunk.Expires) {
+		if chunk.Incarnation != r.Incarnation || chunk.Last <= r.After || chunk.Last > r.Last || s.expired(chunk.Expires) {
 			continue
 		}
 		if size >= r.MaxBytes && len(out) > 0 {

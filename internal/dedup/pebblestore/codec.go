@@ -117,6 +117,11 @@ func encodeHeld(e *encoding.Encoder, h *record.Held) {
 	encoding.WriteHeld(e, h)
 }
 
+func encodeChunk(e *encoding.Encoder, c *record.Chunk) {
+	begin(e, c.Expires)
+	writeChunk(e, c)
+}
+
 func encodeToken(e *encoding.Encoder, t *record.Token) {
 	begin(e, t.Expires)
 	writeToken(e, t)
@@ -138,6 +143,15 @@ func decodeHeld(r checked) (record.Held, error) {
 	d := encoding.NewDecoder(r.body)
 	encoding.ReadHeld(d, &h)
 	return h, d.End()
+}
+
+// decodeChunk decodes a chunk; key is its database key.
+func decodeChunk(r checked, group record.GroupKey, key []byte) (record.Chunk, error) {
+	c := record.Chunk{Group: group, Expires: encoding.FromMicros(r.expires)}
+	c.Incarnation, c.Last = chunkNumbers(key)
+	d := encoding.NewDecoder(r.body)
+	readChunk(d, &c)
+	return c, d.End()
 }
 
 func decodeToken(r checked, key record.TokenKey) (record.Token, error) {

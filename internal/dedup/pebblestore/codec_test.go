@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
@@ -41,21 +42,31 @@ func (k kind) read(key, value []byte) (any, error) {
 }
 
 func kinds() []kind {
-	group, token, held := exampleGroup(), exampleToken(), exampleHeld()
+	group, token, held, chunk := exampleGroup(), exampleToken(), exampleHeld(), exampleChunk()
 	groupK, tokenK, heldK := groupKey(group.Key), tokenKey(token.Key), heldKey(keyOf(&held.Message))
+	chunkK := chunkKey(chunk.Group, chunk.Incarnation, chunk.Last)
+	logged := group
+	logged.Log = record.Log{Last: 345, Time: clock.HybridAt(group.Expires) + 1, Ended: true, Until: group.Expires}
 	encode := func(key []byte, write func(e *encoding.Encoder)) []byte {
 		e := &encoding.Encoder{}
 		write(e)
 		return pebbledb.Seal(key, e.B)
 	}
+	encodeAGroup := func(x any) []byte {
+		g := x.(record.Group)
+		return encode(groupK, func(e *encoding.Encoder) { encodeGroup(e, &g) })
+	}
+	decodeAGroup := func(r checked) (any, error) { return decodeGroup(r, group.Key) }
 	return []kind{
+		{name: "group", key: groupK, record: group, encode: encodeAGroup, decode: decodeAGroup},
+		{name: "group with a log", key: groupK, record: logged, encode: encodeAGroup, decode: decodeAGroup},
 		{
-			name: "group", key: groupK, record: group,
+			name: "chunk", key: chunkK, record: chunk,
 			encode: func(x any) []byte {
-				g := x.(record.Group)
-				return encode(groupK, func(e *encoding.Encoder) { encodeGroup(e, &g) })
+				c := x.(record.Chunk)
+				return encode(chunkK, func(e *encoding.Encoder) { encodeChunk(e, &c) })
 			},
-			decode: func(r checked) (any, error) { return decodeGroup(r, group.Key) },
+			decode: func(r checked) (any, error) { return decodeChunk(r, chunk.Group, chunkK) },
 		},
 		{
 			name: "token", key: tokenK, record: token,
@@ -97,6 +108,13 @@ func exampleGroup() record.Group {
 	}
 }
 
+func exampleChunk() record.Chunk {
+	return record.Chunk{
+		Group: record.GroupKey{Stream: "orders", Group: "customer-1"}, Incarnation: 1767225600000, First: 340, Last: 345,
+		Expires: time.UnixMicro(1767225600_000001).UTC(), Data: []byte("entries"),
+	}
+}
+
 func exampleToken() record.Token {
 	at := time.UnixMicro(1767225600_000001).UTC()
 	request := exampleHeld().Message
@@ -116,7 +134,7 @@ func exampleHeld() record.Held {
 
 func TestStoredRecordsOfThisFormatStayReadable(t *testing.T) {
 	for _, k := range kinds() {
-		file := filepath.Join("testdata", "format-1", k.name+".hex")
+		file := filepath.Join("testdata", "format-1", strings.ReplaceAll(k.name, " ", "-")+".hex")
 		if *update {
 			if err := os.WriteFile(file, []byte(hex.EncodeToString(k.encode(k.record))+"\n"), 0o600); err != nil {
 				t.Fatal(err)
@@ -187,7 +205,7 @@ func TestACBORLibraryCanReadTheRecords(t *testing.T) {
 	for _, k := range kinds() {
 		value := k.encode(k.record)
 		body := value[headerSize : len(value)-4]
-		if k.name == "group" {
+		if _, ok := k.record.(record.Group); ok {
 			body = body[identitySize:]
 		}
 		var any map[uint64]any
@@ -213,7 +231,7 @@ func TestAnUnknownFieldIsCorruption(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range kinds() {
-		if k.name == "group" {
+		if _, ok := k.record.(record.Group); ok {
 			body = append(make([]byte, identitySize), body...)
 		}
 		if _, err := k.read(k.key, sealed(k.key, body)); !errors.Is(err, record.ErrCorrupt) {
@@ -255,6 +273,7 @@ func fuzz(f *testing.F, name string) {
 func FuzzGroup(f *testing.F) { fuzz(f, "group") }
 func FuzzToken(f *testing.F) { fuzz(f, "token") }
 func FuzzHeld(f *testing.F)  { fuzz(f, "held") }
+func FuzzChunk(f *testing.F) { fuzz(f, "chunk") }
 
 // FuzzValue reads any bytes as a stored value.
 func FuzzValue(f *testing.F) {

@@ -31,7 +31,11 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 			n += deleted
 		}
 	}
-	return n, nil
+	deleted, err := s.expireChunks(ctx, limit-n)
+	if err != nil {
+		return n + deleted, fmt.Errorf("expire records: %w", err)
+	}
+	return n + deleted, nil
 }
 
 // expiredKeys returns up to limit keys of expired records, judging by their headers only.

@@ -14,6 +14,8 @@ func Key(key any) []byte {
 		return groupKey(k)
 	case record.HeldKey:
 		return heldKey(k)
+	case record.Chunk:
+		return chunkKey(k.Group, k.Incarnation, k.Last)
 	case record.TokenKey:
 		return tokenKey(k)
 	}

@@ -14,9 +14,12 @@ import (
 //
 //	group  g stream 0 group
 //	held   h stream 0 group 0 source 0 epoch(8) number(8)
+//	chunk  c stream 0 group 0 incarnation(8) number(8)
 //	token  t hash(32)
 //
-// Numbers are big-endian, so that keys sort by number.
+// Numbers are big-endian, so that keys sort by number. The number of a chunk is that of its last
+// entry: the first key that is not before a number is the chunk with the entry of that number, so a
+// reader finds it by one seek and reads forward.
 
 // fewKeys is how many keys most calls have at most. Their places need no memory of the heap.
 const fewKeys = 2
@@ -93,6 +96,24 @@ func heldBounds(from record.HeldKey) bounds {
 
 // sequenceOf returns the number in a held message's key.
 func sequenceOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
+
+func chunkKey(group record.GroupKey, incarnation, last uint64) []byte {
+	b := make([]byte, 0, 20+len(group.Stream)+len(group.Group))
+	b = append(appendGroup(b, pebbledb.Chunks, group), 0)
+	b = binary.BigEndian.AppendUint64(b, incarnation)
+	return binary.BigEndian.AppendUint64(b, last)
+}
+
+// chunkNumbers returns the incarnation and the last number in a chunk's key.
+func chunkNumbers(key []byte) (incarnation, last uint64) {
+	n := len(key)
+	return binary.BigEndian.Uint64(key[n-16:]), binary.BigEndian.Uint64(key[n-8:])
+}
+
+// chunkBounds returns the range of keys of the chunks of a range, which is not empty.
+func chunkBounds(r record.LogRange) bounds {
+	return bounds{lower: chunkKey(r.Group, r.Incarnation, r.After+1), upper: append(chunkKey(r.Group, r.Incarnation, r.Last), 0)}
+}
 
 // keyOf returns the key of a held message.
 func keyOf(m *record.Message) record.HeldKey {

@@ -69,6 +69,9 @@ func checkCorrupt(t *testing.T, s *Store, k kind) {
 		load(nil, []record.TokenKey{x.Key})
 		_, err := s.SwapToken(t.Context(), record.Token{Key: x.Key}, record.Token{Key: x.Key, State: record.Issued})
 		errs = append(errs, err)
+	case record.Chunk:
+		_, err := s.ReadLog(t.Context(), record.LogRange{Group: x.Group, Incarnation: x.Incarnation, After: x.First, Last: x.Last})
+		errs = append(errs, err)
 	case record.Held:
 		_, err := s.Held(t.Context(), keyOf(&x.Message), 1)
 		errs = append(errs, err)

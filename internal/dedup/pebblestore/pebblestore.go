@@ -58,6 +58,7 @@ var (
 	_ record.Store         = (*Store)(nil)
 	_ record.DoneCommitter = (*Store)(nil)
 	_ record.Lister        = (*Store)(nil)
+	_ record.LogReader     = (*Store)(nil)
 )
 
 // New returns the store of a database that the caller opened, and closes after the last call.
@@ -215,6 +216,13 @@ func (s *Store) fill(batch *pebble.Batch, key []byte, c *record.Commit, pending 
 	}
 	for _, k := range c.Unhold {
 		if err := batch.Delete(heldKey(k), nil); err != nil {
+			return err
+		}
+	}
+	for i := range c.Append {
+		x := &c.Append[i]
+		key := chunkKey(x.Group, x.Incarnation, x.Last)
+		if err := s.encode.put(batch, key, func(e *encoding.Encoder) { encodeChunk(e, x) }); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The fields of groups and tokens. The fields of their parts are in package encoding, with the
+// The fields of groups, chunks and tokens. The fields of their parts are in package encoding, with the
 // rules for all of them.
 
 func writeGroup(e *encoding.Encoder, g *record.Group) {
@@ -20,6 +20,10 @@ func writeGroup(e *encoding.Encoder, g *record.Group) {
 	encoding.MapField(e, at, 4, g.Sources, encoding.WriteSource)
 	encoding.MapField(e, at, 5, g.Chained, encoding.WriteUint)
 	e.IntField(at, 6, int64(g.Retention))
+	if g.Log.Last != 0 {
+		e.Field(at, 7)
+		encoding.WriteLog(e, &g.Log)
+	}
 }
 
 func readGroup(d *encoding.Decoder, g *record.Group) {
@@ -37,6 +41,8 @@ func readGroup(d *encoding.Decoder, g *record.Group) {
 			g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint)
 		case 6:
 			g.Retention = time.Duration(d.Int())
+		case 7:
+			encoding.ReadLog(d, &g.Log)
 		default:
 			return false
 		}
@@ -44,6 +50,29 @@ func readGroup(d *encoding.Decoder, g *record.Group) {
 	})
 	if !slices.IsSortedFunc(g.Pending, func(a, b record.Pending) int { return cmp.Compare(a.Number, b.Number) }) {
 		d.Fail("pending entries out of order")
+	}
+}
+
+func writeChunk(e *encoding.Encoder, c *record.Chunk) {
+	at := e.Object()
+	e.UintField(at, 1, c.First)
+	e.BytesField(at, 2, c.Data)
+}
+
+func readChunk(d *encoding.Decoder, c *record.Chunk) {
+	d.Fields(func(number uint64) bool {
+		switch number {
+		case 1:
+			c.First = d.Uint()
+		case 2:
+			c.Data = d.Bytes()
+		default:
+			return false
+		}
+		return true
+	})
+	if c.First == 0 || c.First > c.Last {
+		d.Fail("a chunk from entry %d to %d", c.First, c.Last)
 	}
 }
 
