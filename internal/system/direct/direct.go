@@ -252,26 +252,26 @@ func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok 
 		results <- t.run(ctx)
 	})
 	if !t.await(ctx, results) {
-		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
 		t.result = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: errSlow}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
 	}
 	return t.state()
 }
 
-// await waits for the result. It returns false if the time is over.
+// await waits for the result, at most for [grace] after the end of ctx. It returns false if there is
+// none by then. If the attempt takes longer than its limit, the stream counts as slow.
 func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
 	select {
 	case t.result = <-results:
 		return true
-	case <-ctx.Done(): // also right after the result
+	case <-ctx.Done(): // cancelled by Process right after the result, or over its limit
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
 	}
 	end := time.NewTimer(grace)
 	defer end.Stop()
 	select {
 	case t.result = <-results:
-		if errors.Is(t.result.Outcome.Err, context.DeadlineExceeded) {
-			t.slow.Store(t.runner.cfg.Now().Add(slowFor).UnixNano())
-		}
 		return true
 	case <-end.C:
 		return false

@@ -276,6 +276,46 @@ func TestAGroupThatMayHaveACommitAndNoQueuedMessageIsReported(t *testing.T) {
 	}
 }
 
+func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *testing.T) {
+	for name, result := range map[string]process.Result{
+		"an error of its own": {Outcome: record.Outcome{Err: &record.HandlerError{Err: errors.New("query cancelled")}}, Pause: time.Second},
+		"done":                done,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &desk{run: func(ctx context.Context) process.Result {
+					<-ctx.Done()
+					return result
+				}}
+				r, _ := d.runner(nil)
+				defer r.Close()
+				try, _ := r.Begin(t.Context(), stream, &message)
+				if _, _, ok, err := try.Process(t.Context()); ok != result.Outcome.Settled() || err != nil {
+					t.Errorf("%v %v", ok, err)
+				}
+				try.End()
+				if _, ok := r.Begin(t.Context(), stream, &message); ok {
+					t.Error("a message of the slow stream is processed directly")
+				}
+			})
+		})
+	}
+}
+
+func TestAStreamWithFastHandlersDoesNotCountAsSlow(t *testing.T) {
+	d := &desk{run: func(context.Context) process.Result { return done }}
+	r, _ := d.runner(nil)
+	defer r.Close()
+	for i := range 1000 { // the result and the end of its context race
+		try, ok := r.Begin(t.Context(), stream, &message)
+		if !ok {
+			t.Fatalf("message %d goes to the queue", i)
+		}
+		_, _, _, _ = try.Process(t.Context())
+		try.End()
+	}
+}
+
 func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
