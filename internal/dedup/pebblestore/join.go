@@ -2,6 +2,7 @@ package pebblestore
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -15,7 +16,7 @@ var errNotWritten = errors.New("the write was interrupted")
 
 // A joiner combines the synced writes of concurrent callers. While a write waits for its sync, the
 // ones that come meanwhile gather in a round, which is then written as one batch with one sync. If
-// nothing is being written, a write is not delayed.
+// nothing is being written, a write waits only for goroutines that can run.
 //
 // The caller of each write holds the latches of its keys until the write returns. So the writes of
 // a round have different keys, each with a condition that was checked and can't change. If the batch
@@ -49,6 +50,8 @@ func (j *joiner) write(batch *pebble.Batch) error {
 		<-r.before.done
 		r.before = nil
 	}
+	// Many callers that waited for the last sync are running again: let them join this round.
+	runtime.Gosched()
 	j.mu.Lock()
 	if j.open == r {
 		j.open = nil

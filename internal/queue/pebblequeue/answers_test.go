@@ -180,3 +180,25 @@ func TestASequenceNumberHasTwentyDigits(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlySendsThatWaitForTheDiskUseTheGivenWrite(t *testing.T) {
+	db, calls, failure := newDB(t), 0, error(nil)
+	q := open(t, db, "q", Options{Write: func(batch *pebble.Batch) error {
+		calls++
+		if failure != nil {
+			return errors.Join(failure, batch.Close())
+		}
+		return errors.Join(batch.Commit(pebble.Sync), batch.Close())
+	}})
+	m := []queue.Message{{Body: "x"}}
+	if r := q.SendOrdered(t.Context(), m); r[0].Err != nil || calls != 0 {
+		t.Errorf("a send that does not wait: %v, %d calls", r[0].Err, calls)
+	}
+	if r := q.Send(t.Context(), m); r[0].Err != nil || calls != 1 || q.Len() != 2 {
+		t.Errorf("a send: %v, %d calls, %d messages", r[0].Err, calls, q.Len())
+	}
+	failure = errors.New("disk full")
+	if r := q.Send(t.Context(), m); !errors.Is(r[0].Err, failure) || q.Len() != 2 {
+		t.Errorf("a send that fails: %v, %d messages", r[0].Err, q.Len())
+	}
+}

@@ -29,6 +29,9 @@ type Options struct {
 	// Deduplicate is how long a second message with the same DedupID is treated as a duplicate of
 	// the first one. SQS does so for five minutes. 0 means never.
 	Deduplicate time.Duration
+	// Write writes a batch durably and closes it. It may write the batches of concurrent callers
+	// together. Defaults to a synced commit.
+	Write func(*pebble.Batch) error
 	// ReadOnly opens the queue of a database that was opened to be read only. Only Name, Peek,
 	// Stats, Len and Close may be called then.
 	ReadOnly bool
@@ -39,6 +42,9 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Write == nil {
+		o.Write = func(batch *pebble.Batch) error { return errors.Join(batch.Commit(pebble.Sync), batch.Close()) }
 	}
 	return o
 }

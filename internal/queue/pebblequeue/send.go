@@ -2,6 +2,7 @@ package pebblequeue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -116,7 +117,17 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 		return nil
 	}
 	batch := q.db.NewBatch()
-	defer batch.Close()
+	if err := q.fill(batch, out, forgotten); err != nil {
+		return errors.Join(err, batch.Close())
+	}
+	if sync.Sync {
+		return q.options.Write(batch)
+	}
+	return errors.Join(batch.Commit(sync), batch.Close())
+}
+
+// fill puts messages into a batch, and the deletes of deduplication records.
+func (q *Queue) fill(batch *pebble.Batch, out []outgoing, forgotten []uint64) error {
 	for i := range out {
 		key := q.key(kindMessage, out[i].entry.seq)
 		if err := batch.Set(key, pebbledb.Seal(key, out[i].data), nil); err != nil {
@@ -139,7 +150,7 @@ func (q *Queue) write(out []outgoing, forgotten []uint64, sync *pebble.WriteOpti
 			return err
 		}
 	}
-	return batch.Commit(sync)
+	return nil
 }
 
 // finish makes written messages ready, or removes them if the write failed.
