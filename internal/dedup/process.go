@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/record"
@@ -27,18 +28,24 @@ func (e *Engine) Call(ctx context.Context, m record.Message) record.Outcome {
 // trigger before the commit, delayed by Config.LateDelay, unless Config.Recalls is set. published
 // reports whether nothing of the message's effects is left to be sent.
 func (e *Engine) Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool) {
-	var pending bool
+	var pending atomic.Bool
 	w := way{early: !e.cfg.Recalls, direct: true, pending: &pending}
 	outcome = e.process(ctx, []record.Message{m}, w)[0]
-	return outcome, !pending
+	return outcome, !pending.Load()
+}
+
+// DirectAll is Direct for many messages, each with its own outcome. It puts nothing on the queue
+// either: the caller does that with the messages whose outcome is [record.Retry], in their order.
+func (e *Engine) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
+	return e.process(ctx, messages, way{early: !e.cfg.Recalls, direct: true, pending: new(atomic.Bool)})
 }
 
 // A way is how messages came to the engine.
 type way struct {
 	early  bool // trigger before the commit too
 	direct bool // without the queue
-	// pending is set if effects are left to be sent; only for a direct message
-	pending *bool
+	// pending is set if effects are left to be sent; only for direct messages
+	pending *atomic.Bool
 }
 
 func (e *Engine) process(ctx context.Context, messages []record.Message, w way) []record.Outcome {

@@ -21,19 +21,19 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 	ctx, cancel := outbox.WithGrace(ctx)
 	defer cancel()
 	var marks []record.Token
-	var groups []record.GroupKey
+	var unpublished []*part
 	for _, p := range parts {
 		if p.err != nil {
 			continue
 		}
 		marks = append(marks, p.marks...)
 		if p.trigger && p.view.HasEffects() || p.numbered && p.stranded() {
-			groups = append(groups, p.key)
+			unpublished = append(unpublished, p)
 		}
 	}
 	err := e.publisher.MarkDone(ctx, marks)
-	if err == nil && len(groups) > 0 {
-		err = e.release(ctx, parts, groups)
+	if err == nil && len(unpublished) > 0 {
+		err = e.release(ctx, unpublished)
 	}
 	for _, p := range parts {
 		if p.err != nil {
@@ -48,18 +48,40 @@ func (e *Engine) settle(ctx context.Context, parts []*part) {
 	}
 }
 
-// release triggers publishing of the parts' groups, or publishes the group of a direct message.
-func (e *Engine) release(ctx context.Context, parts []*part, groups []record.GroupKey) error {
-	if p := parts[0]; p.direct {
-		if e.cfg.Recalls && e.publisher.PublishView(ctx, p.view) == nil {
+// release triggers publishing of the parts' groups. It publishes the groups of direct messages
+// itself if the configuration allows it, and triggers only those that fail.
+func (e *Engine) release(ctx context.Context, parts []*part) error {
+	if parts[0].direct {
+		if e.cfg.Recalls {
+			parts = e.publish(ctx, parts)
+		}
+		if len(parts) == 0 {
 			return nil
 		}
-		*p.pending = true
+		parts[0].pending.Store(true)
+	}
+	groups := make([]record.GroupKey, len(parts))
+	for i, p := range parts {
+		groups[i] = p.key
 	}
 	if err := e.cfg.Queues.Trigger(ctx, groups, 0); err != nil {
 		return fmt.Errorf("trigger publishing: %w", err)
 	}
 	return nil
+}
+
+// publish publishes the parts' groups, and returns the parts for which that failed.
+func (e *Engine) publish(ctx context.Context, parts []*part) (failed []*part) {
+	views := make([]record.Group, len(parts))
+	for i, p := range parts {
+		views[i] = p.view
+	}
+	for i, err := range e.publisher.PublishViews(ctx, views) {
+		if err != nil {
+			failed = append(failed, parts[i])
+		}
+	}
+	return failed
 }
 
 // stranded reports whether the token of an entry without effects would never be marked: a held

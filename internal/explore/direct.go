@@ -46,12 +46,34 @@ func (overdue) Direct(context.Context, record.Stream, record.Message) process.Re
 	return process.Result{}
 }
 
+// DirectAll implements [direct.Processor].
+func (overdue) DirectAll(_ context.Context, _ record.Stream, messages []record.Message) []process.Result {
+	return make([]process.Result, len(messages))
+}
+
 func (overdue) Queued(string, process.Result) {}
 
 // lineOf reserves every place: copies of a message may be on the queue, as where no queue can tell.
 type lineOf struct{ *host }
 
 func (l lineOf) Reserve(*record.Message) (direct.Place, bool) { return placeOf(l), true }
+
+// ReserveAll reserves the places of a batch, as Reserve does.
+func (l lineOf) ReserveAll([]record.Message) direct.Places { return placesOf(l) }
+
+type placesOf struct{ *host }
+
+func (placesOf) Has(int) bool { return true }
+
+func (p placesOf) Enqueue(_ context.Context, queued []direct.Queued) (ids []string, errs []error) {
+	messages := make([]record.Message, len(queued))
+	for i, q := range queued {
+		messages[i] = *q.Message
+	}
+	return make([]string, len(queued)), record.ErrorsOf(queuesPort(p).enqueue(opEnqueue, messages), len(queued))
+}
+
+func (placesOf) Release() {}
 
 type placeOf struct{ *host }
 

@@ -180,6 +180,15 @@ func (e witness) Direct(ctx context.Context, m record.Message) (record.Outcome, 
 	return o, published
 }
 
+// DirectAll implements [process.Engine].
+func (e witness) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
+	outcomes := e.Engine.DirectAll(ctx, messages)
+	for i, o := range outcomes {
+		e.fates[nameOf(messages[i])] = o
+	}
+	return outcomes
+}
+
 func (w *world) process(ctx context.Context, a *host, r *run) *end {
 	out := &end{again: map[string]bool{}, fates: map[string]record.Outcome{}}
 	decode := func(d *queue.Delivery) (record.Message, error) {

@@ -83,16 +83,13 @@ func (p *Publisher) publishGroups(ctx context.Context, keys []record.GroupKey) [
 		}
 		return errs
 	}
-	return p.publishViews(ctx, groups)
+	return p.PublishViews(ctx, groups)
 }
 
-// PublishView is Publish for one group, as its caller has just loaded or committed it. If another
-// worker has published effects since then, they are sent again, under the same identities.
-func (p *Publisher) PublishView(ctx context.Context, g record.Group) error {
-	return p.publishViews(ctx, []record.Group{g})[0]
-}
-
-func (p *Publisher) publishViews(ctx context.Context, groups []record.Group) []error {
+// PublishViews is Publish for groups as their caller has just loaded or committed them. No group is
+// there twice. If another worker has published effects since then, they are sent again, under the
+// same identities.
+func (p *Publisher) PublishViews(ctx context.Context, groups []record.Group) []error {
 	publications := make([]*publication, len(groups))
 	var all []*Shipment
 	for i, g := range groups {

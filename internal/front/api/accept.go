@@ -61,11 +61,21 @@ type fate struct {
 // After a message that is to be sent again, no later one of its group is accepted: otherwise it
 // would overtake the first. On a numbered stream the numbers keep the order.
 func (s *server) accept(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
-	fates := make([]fate, len(messages))
 	if stream.Admission == record.BySequence {
+		fates := make([]fate, len(messages))
 		s.enqueue(ctx, messages, fates)
 		return fates
 	}
+	fates := s.issued(ctx, messages)
+	keepOrder(messages, fates)
+	s.enqueue(ctx, messages, fates)
+	keepOrder(messages, fates)
+	return fates
+}
+
+// issued issues the tokens of messages and returns the fates that follow from that.
+func (s *server) issued(ctx context.Context, messages []record.Message) []fate {
+	fates := make([]fate, len(messages))
 	for i, issued := range s.Engine.IssueAll(ctx, messages) {
 		f := fate{token: issued.Token, replayed: !issued.Fresh, err: refusal(issued.Err)}
 		if f.err == nil && f.token.State == record.Leased {
@@ -73,9 +83,6 @@ func (s *server) accept(ctx context.Context, stream record.Stream, messages []re
 		}
 		fates[i] = f
 	}
-	keepOrder(messages, fates)
-	s.enqueue(ctx, messages, fates)
-	keepOrder(messages, fates)
 	return fates
 }
 

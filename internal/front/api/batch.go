@@ -143,7 +143,7 @@ func (s *server) acceptRecords(ctx context.Context, stream record.Stream, own re
 	if len(messages) == 0 {
 		return fates
 	}
-	accepted := s.accept(ctx, stream, messages)
+	accepted := s.acceptAll(ctx, stream, messages)
 	for k, i := range places {
 		fates[i] = accepted[k]
 	}
@@ -199,7 +199,7 @@ func (s *server) repeated(ctx context.Context, stream record.Stream, m, earlier 
 		return fate{err: problem.New(problem.Unavailable, behindDetail)}
 	case f.err != nil && f.token.State != record.Absent && f.token.Fingerprint == print:
 		// the earlier one reused the key of a message that this one repeats
-		return s.accept(ctx, stream, []record.Message{*m})[0]
+		return s.acceptAll(ctx, stream, []record.Message{*m})[0]
 	}
 	return fate{err: rejection(record.ReasonKeyReuse, "")}
 }

@@ -12,6 +12,35 @@ type Direct interface {
 	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
 	// End when it is done with the try. Begin may wait for another try of the same message.
 	Begin(ctx context.Context, s record.Stream, m *record.Message) (Try, bool)
+	// BeginAll is Begin for the messages of a batch. It returns nil if all of them have to go
+	// through the queue. Of a group it takes all messages or none.
+	BeginAll(ctx context.Context, s record.Stream, messages []record.Message) Tries
+}
+
+// Tries are the messages of a batch that are being processed without the queue.
+type Tries interface {
+	// Has reports whether message i of the batch is one of them.
+	Has(i int) bool
+	// Process processes messages of the batch and returns the result of each. The messages are
+	// named by their indexes in ascending order. Process is called once. It may return while
+	// messages are still being processed.
+	Process(ctx context.Context, open []int) []Tried
+	// Enqueue puts messages on the queue in their places, and returns an error for each. The
+	// messages are named by their indexes in the results of Process, in ascending order. See
+	// [Queue].
+	Enqueue(ctx context.Context, which []int) []error
+	// End releases the places in the order of the groups.
+	End()
+}
+
+// Tried is the result of a message of a batch.
+type Tried struct {
+	// Left says that the message has to be put on the queue. Otherwise its result is durable.
+	Left bool
+	// Replayed says that it was processed before.
+	Replayed bool
+	// Err is a [*record.RefusedError] if its identity belongs to another message.
+	Err error
 }
 
 // A Try is one message that is being processed without the queue.

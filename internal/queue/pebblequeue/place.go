@@ -62,7 +62,7 @@ func (p *Place) Send(ctx context.Context, m queue.Message, pause time.Duration) 
 	if p.entry == nil {
 		return queue.SendResult{Err: fmt.Errorf("send message: %w", errPlaceUsed)}
 	}
-	result := p.q.sendTried(ctx, m, pause, p.entry)
+	result := p.q.sendTried(ctx, []Tried{{Message: m, Receives: 1, Pause: pause}}, []*entry{p.entry})[0]
 	if result.Err == nil {
 		p.entry = nil
 	}
@@ -70,34 +70,121 @@ func (p *Place) Send(ctx context.Context, m queue.Message, pause time.Duration) 
 	return result
 }
 
-// SendTried puts a message that was received once before, without a place. See [Place.Send].
-func (q *Queue) SendTried(ctx context.Context, m queue.Message, pause time.Duration) queue.SendResult {
-	return q.sendTried(ctx, m, pause, nil)
+// Places are reserved places in the order of many groups.
+type Places struct {
+	q       *Queue
+	entries []*entry // nil if there is no place, or if it was used or released
 }
 
-func (q *Queue) sendTried(ctx context.Context, m queue.Message, pause time.Duration, at *entry) queue.SendResult {
-	results := make([]queue.SendResult, 1)
+// ReserveAll reserves a place for each message of a batch. groups are the groups of the messages.
+// It gives all messages of a group the first places in it, in their order, under the conditions of
+// [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
+func (q *Queue) ReserveAll(groups []string) *Places {
+	p := &Places{q, make([]*entry, len(groups))}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || !q.index.fifo {
+		return nil
+	}
+	first, reserved := q.next(), 0
+	for i, name := range groups {
+		hash := q.hash(name)
+		if g := q.index.groups[hash]; g != nil && g.entries.head.seq < first { // not reserved by this call
+			continue
+		}
+		p.entries[i] = q.index.add(q.next(), hash)
+		reserved++
+	}
+	if reserved == 0 {
+		return nil
+	}
+	return p
+}
+
+// Has reports whether message i of the batch has a place.
+func (p *Places) Has(i int) bool { return p.entries[i] != nil }
+
+// Release gives up the places that were not used or released before.
+func (p *Places) Release() {
+	p.q.mu.Lock()
+	defer p.q.mu.Unlock()
+	for i, e := range p.entries {
+		if e != nil {
+			p.q.index.remove(e)
+			p.entries[i] = nil
+		}
+	}
+	p.q.stir()
+}
+
+// Send puts messages into their places with one write, and returns when it is durable. which are
+// the places. It returns a result for each message, see [Place.Send]. If the write fails, none of
+// the messages is on the queue. A message without a place is an error.
+func (p *Places) Send(ctx context.Context, which []int, messages []Tried) []queue.SendResult {
+	entries := make([]*entry, len(which))
+	for k, i := range which {
+		if entries[k] = p.entries[i]; entries[k] == nil {
+			return failAll(make([]queue.SendResult, len(which)), errPlaceUsed)
+		}
+	}
+	results := p.q.sendTried(ctx, messages, entries)
+	for k, i := range which {
+		if results[k].Err == nil {
+			p.entries[i] = nil
+		}
+	}
+	return results
+}
+
+// A Tried message was processed without the queue before it is sent.
+type Tried struct {
+	queue.Message
+	// Receives is how often it counts as received.
+	Receives uint32
+	// Pause is the time until it can be received again.
+	Pause time.Duration
+}
+
+// SendTried puts messages without places, with one write. See [Place.Send].
+func (q *Queue) SendTried(ctx context.Context, messages []Tried) []queue.SendResult {
+	return q.sendTried(ctx, messages, nil)
+}
+
+// sendTried puts messages into the entries at, or into new ones if at is nil. If it fails, the
+// entries at are left as they are.
+func (q *Queue) sendTried(ctx context.Context, messages []Tried, at []*entry) []queue.SendResult {
+	results := make([]queue.SendResult, len(messages))
 	err := ctx.Err()
 	if err == nil {
 		err = q.enter()
 	}
 	if err != nil {
-		return failAll(results, err)[0]
+		return failAll(results, err)
 	}
 	defer q.busy.Done()
-	out := q.prepare([]queue.Message{m}, results)
-	if len(out) == 0 {
-		return results[0]
+	plain := make([]queue.Message, len(messages))
+	for i := range messages {
+		plain[i] = messages[i].Message
 	}
-	o := &out[0]
-	o.record.Due, o.receives = q.options.Now().Add(pause).UnixNano(), 1
-	o.data = encode(&o.record)
-	if o.entry = at; at == nil {
+	out := q.prepare(plain, results)
+	for i := range out {
+		o := &out[i]
+		m := &messages[o.place]
+		o.receives = m.Receives
+		if m.Pause > 0 {
+			o.record.Due = q.options.Now().Add(m.Pause).UnixNano()
+			o.data = encode(&o.record)
+		}
+		if at != nil {
+			o.entry = at[o.place]
+		}
+	}
+	if at == nil {
 		q.place(out)
 	}
 	if err = q.write(out, nil, pebble.Sync); err != nil && at != nil {
-		return failAll(results, err)[0]
+		return failAll(results, err)
 	}
 	q.finish(out, results, err)
-	return results[0]
+	return results
 }

@@ -2,6 +2,7 @@ package pebblequeue
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,7 +141,10 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 	if !q.Quiet() {
 		t.Error("an empty queue is not quiet")
 	}
-	if r := q.SendTried(t.Context(), queue.Message{Body: "m"}, time.Minute); r.Err != nil {
+	if q.ReserveAll([]string{"g"}) != nil {
+		t.Error("a standard queue has no groups to reserve places in")
+	}
+	if r := q.SendTried(t.Context(), []Tried{{queue.Message{Body: "m"}, 1, time.Minute}})[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if got, _ := receiveNow(t, q); len(got) != 0 || !q.Quiet() {
@@ -167,5 +171,76 @@ func TestAQueueHoldsAGroupUntilTheLastOfItsMessagesIsDeleted(t *testing.T) {
 	}
 	if q.Holds("g") {
 		t.Error("the group has no message any more")
+	}
+}
+
+// reserveAll reserves places, one for each group named.
+func reserveAll(t *testing.T, q *Queue, groups ...string) *Places {
+	t.Helper()
+	p := q.ReserveAll(groups)
+	if p == nil {
+		t.Fatalf("no place in %q", groups)
+	}
+	return p
+}
+
+func TestABatchHasPlacesInTheIdleGroupsOnly(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	putOne(t, q, placed("queued", "1"))
+	one := reserve(t, q, "reserved")
+	p := reserveAll(t, q, "a", "queued", "b", "reserved", "a", "queued")
+	for i, want := range []bool{true, false, true, false, true, false} {
+		if p.Has(i) != want {
+			t.Errorf("message %d has a place: %v", i, p.Has(i))
+		}
+	}
+	if again := q.ReserveAll([]string{"a", "b", "reserved"}); again != nil {
+		t.Error("a group of the batch is reserved a second time")
+	}
+	if _, ok := q.Reserve("b"); ok {
+		t.Error("a group of the batch is reserved for one more message")
+	}
+	p.Release()
+	p.Release() // changes nothing
+	one.Release()
+	reserveAll(t, q, "a", "b", "reserved").Release()
+	if n := q.Len(); n != 1 {
+		t.Errorf("%d messages on the queue", n)
+	}
+}
+
+// Messages 1 and 3 of group a were processed, 2, 4 and the one of group b were not.
+func TestTheRestOfABatchIsAheadOfLaterMessagesInItsOrderAcrossARestart(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		clock, db := newClock(), newDB(t)
+		q := open(t, db, "q.fifo", Options{Now: clock.Now})
+		p := reserveAll(t, q, "a", "a", "b", "a", "a")
+		putOne(t, q, placed("a", "later"))
+		rest := []Tried{{placed("a", "2"), 1, time.Minute}, {placed("b", "b"), 0, 0}, {placed("a", "4"), 0, 0}}
+		for i, r := range p.Send(t.Context(), []int{1, 2, 4}, rest) {
+			if r.Err != nil || r.ID == "" {
+				t.Fatalf("message %d: %+v", i, r)
+			}
+		}
+		if again := p.Send(t.Context(), []int{1}, rest[:1]); !errors.Is(again[0].Err, errPlaceUsed) {
+			t.Errorf("a place is used twice: %v", again[0].Err)
+		}
+		p.Release()
+		if restart {
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+			q = open(t, db, "q.fifo", Options{Now: clock.Now})
+		}
+		clock.Advance(2 * time.Minute)
+		got, all := receiveNow(t, q)
+		if !slices.Equal(got, []string{"b", "2", "4", "later"}) && !slices.Equal(got, []string{"2", "4", "later", "b"}) {
+			t.Errorf("restart %v: received %q", restart, got)
+		}
+		for i, d := range all {
+			if want := map[bool]int{true: 2, false: 1}[got[i] == "2"]; d.Receives != want {
+				t.Errorf("%s is received for the time %d", got[i], d.Receives)
+			}
+		}
 	}
 }

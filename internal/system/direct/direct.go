@@ -1,6 +1,10 @@
 // Package direct processes messages for callers without the queue: the HTTP API answers when the
 // message is processed and durable, and the queue gets only messages that could not be processed.
 //
+//	direct.go  one message
+//	batch.go   the messages of a batch, with one call of the processor and one write of the queue
+//	slow.go    when a stream goes through the queue for a while
+//
 // # Order
 //
 // A message is processed directly only if [Line] reserves the first place in its group. The place
@@ -13,6 +17,10 @@
 // on the queue even if the handler still runs. The handler's late result is then committed only if
 // the queue's attempt was not: the commit is conditional. The stream's messages go through the queue
 // for [slowFor] after that, and every message does while [MaxRunning] others are processed.
+//
+// A batch has [Limit] as a whole. After it, the messages that are not processed go on the queue.
+// That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch did not end
+// when its context did.
 package direct
 
 import (
@@ -34,7 +42,7 @@ import (
 const (
 	// Limit is the time that a handler has.
 	Limit = 2 * time.Second
-	// MaxRunning is how many messages are processed concurrently.
+	// MaxRunning is how many messages are processed concurrently. A batch counts as one.
 	MaxRunning = 256
 	// grace is for a handler that ends when its context does, and for the writes after it.
 	grace   = 500 * time.Millisecond
@@ -46,6 +54,9 @@ type Line interface {
 	// Reserve takes the first place in the message's group. It returns false if a message of the
 	// group is on the queue, or has its place reserved.
 	Reserve(m *record.Message) (Place, bool)
+	// ReserveAll takes places for messages of one stream: for all messages of a group the first
+	// places in it, or none of them. It returns nil if no message has a place.
+	ReserveAll(messages []record.Message) Places
 }
 
 // A Place is a reserved place.
@@ -57,9 +68,31 @@ type Place interface {
 	Release()
 }
 
-// Processor processes a message. *process.Handler is one.
+// Places are the reserved places of a batch.
+type Places interface {
+	// Has reports whether message i of the batch has a place.
+	Has(i int) bool
+	// Enqueue puts messages into their places, durably, and returns the queue's id or an error for
+	// each. After a message that fails, no later one of its group is put.
+	Enqueue(ctx context.Context, messages []Queued) (ids []string, errs []error)
+	// Release gives up the places that were not used.
+	Release()
+}
+
+// A Queued message goes on the queue, because it could not be processed.
+type Queued struct {
+	Place   int // its index in the batch
+	Message *record.Message
+	// Tried reports whether it counts as tried once.
+	Tried bool
+	// Pause is the time until it is tried again.
+	Pause time.Duration
+}
+
+// Processor processes messages. *process.Handler is one.
 type Processor interface {
 	Direct(ctx context.Context, s record.Stream, m record.Message) process.Result
+	DirectAll(ctx context.Context, s record.Stream, messages []record.Message) []process.Result
 	Queued(id string, r process.Result)
 }
 
@@ -92,8 +125,8 @@ type Runner struct {
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	open    bool
-	running int               // processors' calls
-	tries   map[identity]*try // under way
+	running int                  // processors' calls
+	flights map[identity]*flight // under way
 	work    chan func()
 	closing sync.Once
 	closed  chan struct{}
@@ -115,7 +148,7 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, tries: map[identity]*try{}, work: make(chan func()), closed: make(chan struct{})}
+	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{})}
 	if cfg.Go == nil {
 		r.cfg.Go = r.spawn
 	}
@@ -164,13 +197,29 @@ func (r *Runner) spawn(f func()) {
 // An identity names a message.
 type identity struct{ principal, stream, name string }
 
+func identityOf(m *record.Message) identity { return identity{m.Principal, m.Stream, m.Identity()} }
+
+// A flight is one call of the processor, for a message or a batch. Other callers' copies of its
+// messages wait for its end.
+type flight struct {
+	ended chan struct{} // made when the first caller waits
+}
+
+// wait returns a channel that is closed when the flight ends. The caller holds the lock.
+func (f *flight) wait() <-chan struct{} {
+	if f.ended == nil {
+		f.ended = make(chan struct{})
+	}
+	return f.ended
+}
+
 // Begin reserves a place for a message, if it can be processed directly. If another caller's copy
 // of the message is being processed, Begin waits for it, so that both get the same answer. See
 // [api.Direct].
 func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) (api.Try, bool) {
 	slow := r.slow[s.Name]
 	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
-		t := &try{runner: r, id: identity{m.Principal, m.Stream, m.Identity()}, stream: s, message: m, slow: slow}
+		t := &try{runner: r, id: identityOf(m), stream: s, message: m, slow: slow}
 		other, ok := r.enter(t)
 		if other == nil {
 			return t, ok
@@ -189,11 +238,8 @@ func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) 
 func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if same := r.tries[t.id]; same != nil {
-		if same.ended == nil {
-			same.ended = make(chan struct{})
-		}
-		return same.ended, false
+	if same := r.flights[t.id]; same != nil {
+		return same.wait(), false
 	}
 	if !r.open || r.running == MaxRunning {
 		return nil, false
@@ -201,7 +247,7 @@ func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	if t.place, ok = r.cfg.Line.Reserve(t.message); !ok {
 		return nil, false
 	}
-	r.tries[t.id] = t
+	r.flights[t.id] = &t.flight
 	r.running++
 	r.wg.Add(1)
 	return nil, true
@@ -215,21 +261,25 @@ func (r *Runner) leave() {
 	r.wg.Done()
 }
 
-// end removes a try whose caller has its result.
-func (r *Runner) end(t *try) {
+// end removes a flight whose caller has its results.
+func (r *Runner) end(f *flight, ids ...identity) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.tries, t.id)
-	if t.ended != nil {
-		close(t.ended)
+	for i := range ids {
+		if r.flights[ids[i]] == f {
+			delete(r.flights, ids[i])
+		}
+	}
+	if f.ended != nil {
+		close(f.ended)
 	}
 }
 
 // A try is one message that is being processed.
 type try struct {
+	flight
 	runner  *Runner
 	id      identity
-	ended   chan struct{} // if another caller waits for the end
 	stream  record.Stream
 	message *record.Message
 	place   Place
@@ -332,7 +382,7 @@ func (t *try) Enqueue(ctx context.Context) error {
 // End implements [api.Try].
 func (t *try) End() {
 	t.place.Release()
-	t.runner.end(t)
+	t.runner.end(&t.flight, t.id)
 	switch {
 	case !t.started:
 		t.runner.leave()

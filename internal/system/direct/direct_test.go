@@ -18,15 +18,22 @@ import (
 // A desk is a processor and the queue, and notes what happens.
 type desk struct {
 	run    func(ctx context.Context) process.Result
+	runAll func(ctx context.Context, messages []record.Message) []process.Result
 	mu     sync.Mutex
 	taken  map[record.GroupKey]bool
 	queued []time.Duration // the pauses
 	counts int             // failures that were counted
 	fails  error           // of Enqueue
+	// batches lists the messages that were put into the places of each batch
+	batches []string
 }
 
 func (d *desk) Direct(ctx context.Context, _ record.Stream, _ record.Message) process.Result {
 	return d.run(ctx)
+}
+
+func (d *desk) DirectAll(ctx context.Context, _ record.Stream, messages []record.Message) []process.Result {
+	return d.runAll(ctx, messages)
 }
 
 func (d *desk) Queued(string, process.Result) { d.counts++ }

@@ -2,9 +2,11 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -81,6 +83,73 @@ func (p numberedPlace) Enqueue(ctx context.Context, m record.Message, pause time
 	defer crash("after-enqueue")
 	out := wire.ToQueue(m)
 	out.Group, out.DedupID = "", ""
-	r := p.queue.SendTried(ctx, out, pause)
+	r := p.queue.SendTried(ctx, []pebblequeue.Tried{{Message: out, Receives: 1, Pause: pause}})[0]
 	return r.ID, r.Err
+}
+
+// ReserveAll reserves the places of a batch. See Reserve.
+func (l line) ReserveAll(messages []record.Message) direct.Places {
+	p := places{line: l, numbered: l.routes.Numbered(&messages[0])}
+	if p.numbered && !l.queues.ingress.Quiet() {
+		return nil
+	}
+	groups := make([]string, len(messages))
+	for i := range messages {
+		groups[i] = wire.FIFOGroup(&messages[i])
+	}
+	if p.Places = l.queues.ingressFIFO.ReserveAll(groups); p.Places == nil {
+		return nil
+	}
+	return p
+}
+
+// places are those of a batch in the first-in-first-out queue. Numbered messages go on the standard
+// queue, see numberedPlace.
+type places struct {
+	*pebblequeue.Places
+	line     line
+	numbered bool
+}
+
+var errBehind = errors.New("an earlier message of the group was not put on the queue")
+
+// Enqueue implements [direct.Places]. The queue takes all valid messages or none. A message that is
+// not valid stops its group.
+func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []string, errs []error) {
+	crash("before-enqueue")
+	defer crash("after-enqueue")
+	to := p.line.queues.ingressFIFO
+	if p.numbered {
+		to = p.line.queues.ingress
+	}
+	ids, errs = make([]string, len(messages)), make([]error, len(messages))
+	out, which, sent := make([]pebblequeue.Tried, 0, len(messages)), make([]int, 0, len(messages)), make([]int, 0, len(messages))
+	stopped := map[record.GroupKey]bool{}
+	for j, q := range messages {
+		m := pebblequeue.Tried{Message: wire.ToQueue(*q.Message), Pause: q.Pause}
+		if q.Tried {
+			m.Receives = 1
+		}
+		if p.numbered {
+			m.Group, m.DedupID = "", ""
+		}
+		if errs[j] = m.Validate(to.Name()); errs[j] == nil && stopped[q.Message.GroupKey()] {
+			errs[j] = errBehind
+		}
+		if errs[j] != nil {
+			stopped[q.Message.GroupKey()] = true
+			continue
+		}
+		out, which, sent = append(out, m), append(which, q.Place), append(sent, j)
+	}
+	var results []queue.SendResult
+	if p.numbered {
+		results = to.SendTried(ctx, out)
+	} else {
+		results = p.Send(ctx, which, out)
+	}
+	for k, j := range sent {
+		ids[j], errs[j] = results[k].ID, results[k].Err
+	}
+	return ids, errs
 }

@@ -38,12 +38,33 @@ type line struct{ queues *pipeline.Queues }
 // Reserve implements [direct.Line].
 func (l line) Reserve(*record.Message) (direct.Place, bool) { return place(l), true }
 
+// ReserveAll implements [direct.Line].
+func (l line) ReserveAll([]record.Message) direct.Places { return places(l) }
+
+// places are those of a batch. See place.
+type places struct{ queues *pipeline.Queues }
+
+// Has implements [direct.Places].
+func (places) Has(int) bool { return true }
+
+// Enqueue implements [direct.Places]. The streams have no order that a queue keeps.
+func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []string, errs []error) {
+	out, pauses := make([]record.Message, len(messages)), make([]time.Duration, len(messages))
+	for i, m := range messages {
+		out[i], pauses[i] = *m.Message, m.Pause
+	}
+	return make([]string, len(messages)), p.queues.Later(ctx, out, pauses)
+}
+
+// Release implements [direct.Places].
+func (places) Release() {}
+
 type place struct{ queues *pipeline.Queues }
 
 // Enqueue puts the message on the standard queue, which delays it. The queue counts its tries from
 // 1 again, and the id is not known.
 func (p place) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
-	return "", p.queues.Later(ctx, m, pause)
+	return "", p.queues.Later(ctx, []record.Message{m}, []time.Duration{pause})[0]
 }
 
 // Release implements [direct.Place].

@@ -15,6 +15,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/process"
 	"github.com/effectively-once/once/internal/system/publish"
 )
@@ -76,7 +77,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	for i := range streams {
-		streams[i].Handler = cfg.Watch.Handler(streams[i].Handler)
+		streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
 	}
 	p := &Pipeline{cfg: cfg, streams: streams, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()

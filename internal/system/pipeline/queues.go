@@ -94,11 +94,15 @@ func (q *Queues) Defer(ctx context.Context, messages []record.Message) error {
 	return q.back(ctx, messages, func(m *record.Message) time.Duration { return process.Backoff(m, now) })
 }
 
-// Later puts a message on the ingress queue after a pause. It does not keep the order of the
-// message's group.
-func (q *Queues) Later(ctx context.Context, m record.Message, pause time.Duration) error {
-	whole := min(pause.Truncate(time.Second)+time.Second, queue.MaxDelay) // SQS has no fractions
-	return q.back(ctx, []record.Message{m}, func(*record.Message) time.Duration { return whole })
+// Later puts messages on the ingress queue, each after its pause, and returns an error for each. It
+// does not keep the order of a group.
+func (q *Queues) Later(ctx context.Context, messages []record.Message, pauses []time.Duration) []error {
+	out := make([]queue.Message, len(messages))
+	for i := range messages {
+		out[i] = wire.ToQueue(messages[i])
+		out[i].Delay = min(pauses[i].Truncate(time.Second)+time.Second, queue.MaxDelay) // SQS has no fractions
+	}
+	return record.ErrorsOf(send(ctx, q.ports.Ingress, out...), len(messages))
 }
 
 // back uses the standard queue: in the other one a waiting message would block its own

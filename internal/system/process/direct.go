@@ -12,11 +12,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Result is the result of [Handler.Direct].
+// A Result is the result of a message that was processed without the queue.
 type Result struct {
 	Outcome record.Outcome
-	// Published reports whether nothing of the message's effects is left to be sent.
+	// Published reports whether nothing of the message's effects is left to be sent. It is not set
+	// by [Handler.DirectAll].
 	Published bool
+	// Untried reports whether the message was not run: it was behind a failed one of its group, or
+	// the time of its batch was over.
+	Untried bool
 	// Pause is the time until the next try of a message whose outcome is [record.Retry].
 	Pause time.Duration
 }
@@ -29,15 +33,58 @@ type Result struct {
 func (h *Handler) Direct(ctx context.Context, s record.Stream, m record.Message) Result {
 	m.Try = 1
 	begun := h.options.Now()
-	d := &delivery{received: &queue.Delivery{Receives: 1}, message: m, valid: true}
-	var published bool
-	d.outcome, published = h.engine.Direct(ctx, m)
+	o, published := h.engine.Direct(ctx, m)
+	r := h.result(ctx, s, m, o, begun)
+	r.Published = published
+	return r
+}
+
+// DirectAll is Direct for the messages of a batch, with a result for each. It sets their Try. A
+// message that is untried is put on the queue as one that was never received.
+func (h *Handler) DirectAll(ctx context.Context, s record.Stream, messages []record.Message) []Result {
+	for i := range messages {
+		messages[i].Try = 1
+	}
+	begun := h.options.Now()
+	results := make([]Result, len(messages))
+	outcomes := h.engine.DirectAll(ctx, messages)
+	for i := range messages {
+		m, o := &messages[i], outcomes[i]
+		if o.Kind == record.Processed || o.Kind == record.Retry && untried(o.Err) {
+			results[i] = Result{Outcome: o, Untried: o.Kind == record.Retry}
+			h.logProcessed(m, o, begun)
+			continue
+		}
+		results[i] = h.result(ctx, s, *m, o, begun)
+	}
+	return results
+}
+
+// logProcessed logs a message of a batch that is processed.
+func (h *Handler) logProcessed(m *record.Message, o record.Outcome, begun time.Time) {
+	if o.Kind == record.Processed && h.options.Log.Enabled(context.Background(), slog.LevelDebug) {
+		h.logSettled(&delivery{received: &queue.Delivery{Receives: 1}, message: *m, valid: true, outcome: o}, begun)
+	}
+}
+
+// untried reports whether the error of a message says that it was not run.
+func untried(err error) bool {
+	if _, ran := errors.AsType[*record.HandlerError](err); ran {
+		return false
+	}
+	return errors.Is(err, record.ErrBlocked) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// result returns the result of a message with an outcome. It makes a rejected message a dead
+// letter, and logs a failure.
+func (h *Handler) result(ctx context.Context, s record.Stream, m record.Message, o record.Outcome, begun time.Time) Result {
+	d := &delivery{received: &queue.Delivery{Receives: 1}, message: m, valid: true, outcome: o}
 	if d.outcome.Kind == record.Rejected && !RefusedByToken(s, d.outcome.Reason) {
 		h.rejected(ctx, d)
 	}
 	if d.outcome.Settled() {
 		h.logSettled(d, begun)
-		return Result{Outcome: d.outcome, Published: published}
+		return Result{Outcome: d.outcome}
 	}
 	if errors.Is(d.outcome.Err, dedup.ErrBounds) { // not a failed try: it waits for its predecessors
 		return Result{Outcome: d.outcome, Pause: Backoff(&m, begun)}

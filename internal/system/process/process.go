@@ -2,7 +2,7 @@
 // and returns for each delivery whether the queue deletes it or delivers it again.
 //
 //	process.go  the function
-//	direct.go   one message, without the queue
+//	direct.go   one message or a batch, without the queue
 //	tries.go    how often a message failed
 //	fate.go     the result of each delivery, and the order in which it is decided
 package process
@@ -26,6 +26,7 @@ const deadlineMargin = 2 * time.Second
 type Engine interface {
 	Process(ctx context.Context, messages []record.Message) []record.Outcome
 	Direct(ctx context.Context, m record.Message) (outcome record.Outcome, published bool)
+	DirectAll(ctx context.Context, messages []record.Message) []record.Outcome
 	Refuse(ctx context.Context, refused []record.Refused) error
 }
 

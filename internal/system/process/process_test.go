@@ -63,6 +63,10 @@ func (s *stub) Direct(ctx context.Context, m record.Message) (record.Outcome, bo
 	return s.Process(ctx, []record.Message{m})[0], true
 }
 
+func (s *stub) DirectAll(ctx context.Context, messages []record.Message) []record.Outcome {
+	return s.Process(ctx, messages)
+}
+
 func (s *stub) Process(ctx context.Context, messages []record.Message) []record.Outcome {
 	s.note(ctx, "process", ids(messages))
 	out := make([]record.Outcome, len(messages))

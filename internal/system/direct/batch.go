@@ -1,0 +1,216 @@
+package direct
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/process"
+)
+
+// A batch is the messages of one request that are being processed.
+type batch struct {
+	flight
+	runner   *Runner
+	stream   record.Stream
+	messages []record.Message // the whole batch
+	ids      []identity       // of the messages
+	places   Places
+	slow     *atomic.Int64
+	started  bool
+	open     []int            // the messages that are processed
+	results  []process.Result // of open
+	queued   []bool           // of open
+}
+
+// BeginAll reserves places for the messages of a batch that can be processed directly. It returns
+// nil if there are none. If another caller's copy of a message is being processed, BeginAll waits
+// for it. See [api.Direct].
+func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
+	slow := r.slow[s.Name]
+	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
+		b := &batch{runner: r, stream: s, messages: messages, slow: slow}
+		other, ok := r.enterAll(b)
+		switch {
+		case ok:
+			return b
+		case other == nil:
+			return nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// enterAll reserves the places of a batch and counts it. If one of its messages is being processed,
+// it returns a channel that is closed when that ends. It then holds no place, so that two batches
+// do not wait for each other.
+func (r *Runner) enterAll(b *batch) (other <-chan struct{}, ok bool) {
+	b.ids = make([]identity, len(b.messages))
+	for i := range b.messages {
+		b.ids[i] = identityOf(&b.messages[i])
+	}
+	if other, ok = r.join(b); !ok {
+		return other, false
+	}
+	// without the lock: copies of the messages find the batch already
+	if b.places = r.cfg.Line.ReserveAll(b.messages); b.places == nil {
+		r.end(&b.flight, b.ids...)
+		r.leave()
+		return nil, false
+	}
+	return nil, true
+}
+
+// join registers the messages of a batch if none of them is being processed.
+func (r *Runner) join(b *batch) (other <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.open || r.running == MaxRunning {
+		return nil, false
+	}
+	for i := range b.ids {
+		if same := r.flights[b.ids[i]]; same != nil {
+			return same.wait(), false
+		}
+	}
+	for i := range b.ids {
+		r.flights[b.ids[i]] = &b.flight
+	}
+	r.running++
+	r.wg.Add(1)
+	return nil, true
+}
+
+// Has implements [api.Tries].
+func (b *batch) Has(i int) bool { return b.places.Has(i) }
+
+// Process implements [api.Tries].
+func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
+	b.started, b.open, b.queued = true, open, make([]bool, len(open))
+	messages := make([]record.Message, len(open))
+	for k, i := range open {
+		messages[k] = b.messages[i]
+	}
+	w := &watch{now: b.runner.cfg.Now}
+	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Limit)
+	results := make(chan []process.Result, 1)
+	b.runner.cfg.Go(func() {
+		defer b.runner.leave()
+		defer cancel()
+		results <- b.run(ctx, messages)
+	})
+	b.await(ctx, results, w)
+	return b.tried()
+}
+
+// await waits for the results. If the time is over, each message has to be tried again.
+func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *watch) {
+	select {
+	case b.results = <-results:
+		return
+	case <-ctx.Done(): // also right after the results
+	}
+	end := time.NewTimer(grace)
+	defer end.Stop()
+	select {
+	case b.results = <-results:
+		if w.longest() >= b.runner.cfg.Limit/2 {
+			b.slowDown()
+		}
+	case <-end.C:
+		b.slowDown()
+		b.results = b.again(errSlow)
+	}
+}
+
+// slowDown makes the stream's messages go through the queue for a while.
+func (b *batch) slowDown() { b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano()) }
+
+// run processes the messages, and makes the results durable. After a panic, every message has to be
+// tried again.
+func (b *batch) run(ctx context.Context, messages []record.Message) (results []process.Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			results = b.again(&record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()})
+		}
+	}()
+	results = b.runner.cfg.Processor.DirectAll(ctx, b.stream, messages)
+	if len(results) != len(messages) {
+		return b.again(fmt.Errorf("%d results for %d messages", len(results), len(messages)))
+	}
+	for i := range results {
+		if results[i].Outcome.Settled() {
+			if err := b.runner.cfg.Sync(); err != nil {
+				return b.again(err)
+			}
+			break
+		}
+	}
+	return results
+}
+
+// again returns results with which each message is tried again.
+func (b *batch) again(err error) []process.Result {
+	results := make([]process.Result, len(b.open))
+	for k := range results {
+		results[k] = process.Result{Outcome: record.Outcome{Err: err}, Pause: b.runner.cfg.Retry(b.stream.Name)}
+	}
+	return results
+}
+
+// tried returns the results for the callers.
+func (b *batch) tried() []api.Tried {
+	out := make([]api.Tried, len(b.results))
+	for k := range b.results {
+		switch o := &b.results[k].Outcome; {
+		case o.Kind == record.Retry:
+			out[k].Left = true
+		case o.Kind == record.Rejected && process.RefusedByToken(b.stream, o.Reason):
+			out[k].Err = &record.RefusedError{Reason: o.Reason, Detail: o.Detail}
+		default:
+			out[k].Replayed = o.Kind == record.Duplicate
+		}
+	}
+	return out
+}
+
+// Enqueue implements [api.Tries].
+func (b *batch) Enqueue(ctx context.Context, which []int) []error {
+	queued := make([]Queued, len(which))
+	for j, k := range which {
+		r := &b.results[k]
+		queued[j] = Queued{Place: b.open[k], Message: &b.messages[b.open[k]], Tried: !r.Untried, Pause: r.Pause}
+	}
+	ids, errs := b.places.Enqueue(ctx, queued)
+	for j, k := range which {
+		if errs[j] == nil {
+			b.queued[k] = true
+			b.runner.cfg.Processor.Queued(ids[j], b.results[k])
+		}
+	}
+	return errs
+}
+
+// End implements [api.Tries].
+func (b *batch) End() {
+	b.places.Release()
+	b.runner.end(&b.flight, b.ids...)
+	if !b.started {
+		b.runner.leave()
+		return
+	}
+	for k, i := range b.open {
+		if !b.queued[k] && !b.results[k].Outcome.Settled() {
+			b.runner.cfg.Stranded(b.messages[i].GroupKey())
+		}
+	}
+}
