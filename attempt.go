@@ -65,6 +65,17 @@ func (a *Attempt[S]) sendable(destination string, body Body) error {
 	return body.check()
 }
 
+// Append adds an entry to the log of the message's group. It becomes readable with the commit, and
+// only then, after the entries of earlier commits. If the stream has no logs, or if a message appends
+// more than 1 MiB, the attempt fails.
+func (a *Attempt[S]) Append(body Body) {
+	if err := body.check(); err != nil {
+		a.fail(fmt.Errorf("append to log: %w", err))
+		return
+	}
+	a.inner.Append(record.Entry{ContentType: body.contentType, Headers: body.headers, Body: body.data})
+}
+
 // Reply sets the answer to a caller that waits for the message, and to every duplicate until the
 // message is forgotten. The status is an HTTP status, 200 to 599. If an attempt replies several
 // times, the last reply counts.

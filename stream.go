@@ -69,6 +69,10 @@ type StreamConfig struct {
 	HeldCount    int
 	HeldBytes    int
 	HeldDistance uint64
+	// LogRetention is how long the log of a group can be read: its entries are what handlers append
+	// (see [Attempt.Append]), or every message if no handler is registered. A group's state is kept
+	// at least as long. If neither it nor the configuration file sets a time, there are no logs.
+	LogRetention time.Duration
 	// Destinations are the destinations to which the handler sends, and to which messages are
 	// forwarded if no handler is registered. They also receive messages about skipped numbers. If
 	// one of them does not exist, the system does not start; if an attempt sends elsewhere, it
@@ -101,6 +105,7 @@ func (c StreamConfig) stream(name string) system.Stream {
 			Retry:          record.RetryPolicy{First: c.Retry.First, Max: c.Retry.Max, For: c.Retry.For},
 			Gap:            record.Gap{Policy: record.GapPolicy(c.Gap), After: c.GapAfter},
 			Bounds:         record.Bounds{Count: c.HeldCount, Bytes: c.HeldBytes, Distance: c.HeldDistance},
+			LogRetention:   c.LogRetention,
 		},
 		Ordered:      c.Order == OrderGroup,
 		Destinations: c.Destinations,
@@ -118,8 +123,8 @@ func (c StreamConfig) validate() error {
 		return invalid("Gap", "must be GapWait, GapSkip or GapFail")
 	case oneOf(c.Gap, GapSkip, GapFail) && c.GapAfter <= 0:
 		return invalid("GapAfter", "must be given with GapSkip and GapFail")
-	case c.Retention < 0 || c.GroupRetention < 0 || c.GapAfter < 0:
-		return invalid("Retention, GroupRetention and GapAfter", "must not be negative")
+	case c.Retention < 0 || c.GroupRetention < 0 || c.LogRetention < 0 || c.GapAfter < 0:
+		return invalid("Retention, GroupRetention, LogRetention and GapAfter", "must not be negative")
 	case c.Retry.First < 0 || c.Retry.Max < 0 || c.Retry.For < 0:
 		return invalid("Retry", "must not be negative")
 	case c.Retry.Max > 0 && c.Retry.First > c.Retry.Max:

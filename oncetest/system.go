@@ -128,7 +128,7 @@ func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
-			s.Handler, s.Stateless = dedup.ForwardTo(s.Destinations), true
+			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
 		}
 		cfg.Streams = append(cfg.Streams, s.Stream)
 	}

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -39,6 +41,8 @@ type Stream struct {
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
 	// Limits bound the names and ranges in a group's record.
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
+	// Log keeps what the groups have committed, for readers. If it is nil, the stream has no logs.
+	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
 	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it is
 	// nil, an embedded system does so unless the stream can send to a webhook, and the functions do
 	// not.
@@ -121,6 +125,20 @@ type Limits struct {
 	Ranges int `json:"ranges,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many ranges of held numbers all senders have together; as many ranges of skipped numbers are remembered exactly."`
 }
 
+// Log is the policy for the logs of a stream's groups.
+type Log struct {
+	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention].
+	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long an entry can be read; at least 1s. Default: 7d."`
+}
+
+// retention returns how long an entry can be read, or 0 if there are no logs.
+func (l *Log) retention() time.Duration {
+	if l == nil {
+		return 0
+	}
+	return cmp.Or(l.Retain.Std(), record.DefaultLogRetention)
+}
+
 // Settings returns the stream in the engine's form, without a handler.
 func (s Stream) Settings(name string) record.Stream {
 	return record.Stream{
@@ -132,6 +150,8 @@ func (s Stream) Settings(name string) record.Stream {
 		Gap:       record.Gap{Policy: s.Gap.Policy, After: s.Gap.After.Std()},
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
+
+		LogRetention: s.Log.retention(),
 	}
 }
 

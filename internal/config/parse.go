@@ -106,7 +106,7 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "direct", "destinations")
+	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "log", "direct", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
@@ -122,6 +122,9 @@ func (p *reader) stream(n node) Stream {
 	}
 	if limits, ok := f["limits"]; ok {
 		s.Limits = p.limits(limits)
+	}
+	if log, ok := f["log"]; ok {
+		s.Log = p.log(log)
 	}
 	if direct, ok := f["direct"]; ok {
 		s.Direct = p.yesOrNo(direct)
@@ -191,6 +194,15 @@ func (p *reader) limits(n node) Limits {
 		Names:   p.size(f, "names"),
 		Ranges:  int(p.number(f, "ranges")), //nolint:gosec // at most maxBound
 	}
+}
+
+func (p *reader) log(n node) *Log {
+	f := p.only(n, "retain")
+	l := &Log{Retain: p.duration(f, "retain")}
+	if r, ok := f["retain"]; ok && l.Retain.Std() >= minDuration && l.Retain.Std() < minRetention {
+		p.add(r.line, r.path, "must be at least %v", minRetention)
+	}
+	return l
 }
 
 func (p *reader) size(f map[string]node, key string) Size {

@@ -164,7 +164,7 @@ func (c *Config) Warnings() []string {
 		for _, d := range s.Destinations {
 			used[d] = true
 		}
-		if len(s.Destinations) == 0 {
+		if len(s.Destinations) == 0 && s.Log == nil {
 			out = append(out, path+": has no destinations: messages are remembered and go nowhere, unless a Go handler takes them")
 		}
 		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == record.ByKey {

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,6 +15,29 @@ import (
 // appends more: together with held messages and the group record they fit into a DynamoDB
 // transaction of 4 MB.
 const maxAppend = 512 << 10
+
+// MaxAppend limits the entries that one message appends to a log, in bytes.
+const MaxAppend = 1 << 20
+
+var errNoLog = errors.New("the handler appends to a log, but the stream has none: configure log.retain")
+
+// appendable returns an error if the engine can't append what a handler appended. Another try of the
+// handler may succeed.
+func appendable(s record.Stream, entries []record.Entry) error {
+	if s.LogRetention == 0 && len(entries) > 0 {
+		return errNoLog
+	}
+	if size := sizeOf(entries); size > MaxAppend {
+		return fmt.Errorf("a message appends %d bytes to a log, more than %d", size, MaxAppend)
+	}
+	for i := range entries {
+		m := record.Message{ContentType: entries[i].ContentType, Headers: entries[i].Headers}
+		if wrong := m.WrongHeaders(); wrong != nil {
+			return fmt.Errorf("append to log: %w", wrong)
+		}
+	}
+	return nil
+}
 
 // entriesOf returns the entries of a processed message for the log of its group: the message itself if
 // its stream logs messages, and then those of its handler.

@@ -171,6 +171,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return admission.Failed(err), nil
 	}
+	if err := appendable(pl.part.stream, a.Entries()); err != nil {
+		return admission.Failed(err), nil
+	}
 	entries := pl.entriesOf(it, a)
 	if pl.more = !pl.fits(entries); pl.more {
 		return record.Outcome{}, nil

@@ -56,7 +56,7 @@ const RequestAttempt = ".request"
 func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
 
 // Append adds an entry to the log of the group. Only its content counts: ContentType, Headers and
-// Body. A stream without logs drops it.
+// Body.
 func (a *Attempt) Append(e Entry) { a.entries = append(a.entries, e) }
 
 // Entries returns the entries that the handler appended, in its order.

@@ -73,6 +73,9 @@ const IssuedRetention = 30 * 24 * time.Hour
 // DefaultGroupRetention is how long a group record outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
 
+// DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
+const DefaultLogRetention = 7 * 24 * time.Hour
+
 // GapPolicy is the engine's action when a number does not arrive.
 type GapPolicy string
 

@@ -201,3 +201,56 @@ func TestOnlyTheTextOfAnOffsetIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestAHandlerThatAppendsWithoutALogOrTooMuchFails(t *testing.T) {
+	appends := func(e record.Entry, n int) record.Handler {
+		return func(_ context.Context, a *record.Attempt, _ record.Message) error {
+			for range n {
+				a.Append(e)
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct {
+		stream record.Stream
+		want   string
+	}{
+		"no log":   {record.Stream{Handler: appends(record.Entry{}, 1)}, "configure log.retain"},
+		"too much": {record.Stream{LogRetention: time.Hour, Handler: appends(record.Entry{Body: make([]byte, record.MaxBody)}, 4)}, "more than 1048576"},
+		"no text":  {record.Stream{LogRetention: time.Hour, Handler: appends(record.Entry{ContentType: "\xff"}, 1)}, "UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.stream.Name = "chat"
+			w := newWorld(t, c.stream)
+			out := w.engine.Process(t.Context(), []record.Message{said("a")})[0]
+			if out.Kind != record.Retry || !strings.Contains(fmt.Sprint(out.Err), c.want) {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
+func TestSkippedNumbersAreAnEntryOfTheLog(t *testing.T) {
+	w := newWorld(t, record.Stream{
+		Name: "chat", Admission: record.BySequence, LogRetention: time.Hour, LogMessages: true, Gap: record.Gap{Policy: record.GapSkip, After: time.Minute},
+	})
+	numbered := func(n uint64) record.Message {
+		return record.Message{Stream: "chat", Group: "room", Principal: "ann", Source: "phone", Sequence: n}
+	}
+	w.send(numbered(1), numbered(4))
+	w.now = w.now.Add(2 * time.Minute)
+	if err := w.engine.CloseGaps(t.Context(), room); err != nil {
+		t.Fatal(err)
+	}
+	page, err := w.read(log.Offset{}, 10)
+	if err != nil || len(page.Entries) != 3 {
+		t.Fatal(page, err)
+	}
+	var gap map[string]any
+	if err := cbor.Unmarshal(page.Entries[1].AppendCBOR(nil, 7, "ann"), &gap); err != nil {
+		t.Fatal(err)
+	}
+	if gap["kind"] != "gap" || gap["source"] != "phone" || gap["from"] != uint64(2) || gap["to"] != uint64(3) || gap["principal"] != "ann" {
+		t.Errorf("%v", gap)
+	}
+}

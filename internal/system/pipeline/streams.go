@@ -31,7 +31,7 @@ func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) 
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
-			s.Handler, s.Stateless = dedup.ForwardTo(s.Destinations), true
+			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
 		}
 		out = append(out, s.Stream)
 	}
@@ -55,6 +55,7 @@ func overlay(s, d system.Stream) system.Stream {
 		s.GroupRetention = d.GroupRetention
 	}
 	s.Retry = d.Retry.Or(s.Retry)
+	s.LogRetention = cmp.Or(d.LogRetention, s.LogRetention)
 	if d.Gap != (record.Gap{}) {
 		s.Gap = d.Gap
 	}
