@@ -1,4 +1,4 @@
-// Command cost measures what a message costs in DynamoDB: it runs the engine on a DynamoDB endpoint
+// Command cost measures the price of a message in DynamoDB: it runs the engine on a DynamoDB endpoint
 // on your machine, in two tables that it creates and deletes, and counts requests and units as
 // DynamoDB itself reports them.
 //

@@ -113,7 +113,7 @@ func (b *batch) partition(l line, turn int) int {
 	return int(maphash.String(b.seed, name) % uint64(b.workers)) //nolint:gosec // smaller than workers
 }
 
-// work sends what is in its queue, up to requestSize messages in one request.
+// work sends the messages in its queue, up to requestSize in one request.
 func (b *batch) work(ctx context.Context, queue <-chan line) {
 	for l := range queue {
 		lines := waiting(queue, []line{l})

@@ -41,7 +41,7 @@ type Stream struct {
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
 	// Limits bound the names and ranges in a group's record.
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
-	// Log keeps what the groups have committed, for readers. If it is nil, the stream has no logs.
+	// Log keeps the commits of each group for readers. If it is nil, the stream has no logs.
 	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
 	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it is
 	// nil, an embedded system does so unless the stream can send to a webhook, and the functions do

@@ -21,7 +21,7 @@ const MaxAppend = 1 << 20
 
 var errNoLog = errors.New("the handler appends to a log, but the stream has none: configure log.retain")
 
-// appendable returns an error if the engine can't append what a handler appended. Another try of the
+// appendable returns an error if the engine can't take the entries of a handler. Another try of the
 // handler may succeed.
 func appendable(s record.Stream, entries []record.Entry) error {
 	if s.LogRetention == 0 && len(entries) > 0 {

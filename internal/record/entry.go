@@ -12,7 +12,7 @@ type EntryKind string
 
 // The kinds of entry.
 const (
-	EntryMessage EntryKind = "message" // a processed message, or what its handler appended
+	EntryMessage EntryKind = "message" // a processed message, or an entry of its handler
 	EntryGap     EntryKind = "gap"     // numbers of a source that were skipped
 	EntryEnd     EntryKind = "end"     // the last entry of a log
 )

@@ -5,7 +5,7 @@
 //	reader.go  reading from a position
 //
 // A commit writes its entries together with the group record, see [record.Commit.Append]. So a reader
-// sees exactly what is committed, and nothing has to be published to it.
+// sees a commit as a whole or not at all, and nothing has to be published to it.
 //
 // # Errors
 //

@@ -10,7 +10,7 @@ import (
 
 // An Offset is a position in a log: after the entry with that number, or before all entries if it is
 // 0. Offsets of different lives of a group differ in the incarnation. The zero value is the
-// beginning of what is kept, whichever life that is.
+// beginning of the log as far as it is kept.
 type Offset struct {
 	Incarnation uint64
 	Number      uint64
