@@ -66,8 +66,8 @@ func (a *Attempt[S]) sendable(destination string, body Body) error {
 }
 
 // Append adds an entry to the log of the message's group. It becomes readable with the commit, and
-// only then, after the entries of earlier commits. If the stream has no logs, or if a message appends
-// more than 1 MiB, the attempt fails.
+// only then, after the entries of earlier commits. If the stream has no logs, or if a message
+// appends more than 1 MiB, the attempt fails.
 func (a *Attempt[S]) Append(body Body) {
 	if err := body.check(); err != nil {
 		a.fail(fmt.Errorf("append to log: %w", err))

@@ -27,8 +27,8 @@ destinations:
 `
 
 // openServer returns a function that opens the embedded system with a client. A message counts when
-// its line is in the output file; in a paused system, which accepts and does not process, when it is
-// accepted. A queued system processes nothing without its queue.
+// its line is in the output file; in a paused system, which accepts and does not process, when it
+// is accepted. A queued system processes nothing without its queue.
 func openServer(paused, queued bool, c client) func(context.Context, string) (*worker, error) {
 	return func(ctx context.Context, dir string) (*worker, error) {
 		output := filepath.Join(dir, "out.jsonl")

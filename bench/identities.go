@@ -64,7 +64,8 @@ func identities(ctx context.Context, o options) (err error) {
 	}
 }
 
-// fill processes messages in batches of 100 groups, of a thousand groups in all, until n is reached.
+// fill processes messages in batches of 100 groups, of a thousand groups in all, until n is
+// reached.
 func fill(ctx context.Context, e *dedup.Engine, n *int, until int) error {
 	for *n < until {
 		batch := make([]record.Message, 100)

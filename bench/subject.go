@@ -48,8 +48,8 @@ type sample struct {
 	Disk   float64 `json:"written_bytes"` // a message, to the device; 0 if the system does not say
 }
 
-// reserveSize is the memory that once dev allocates and never touches, so that the garbage collector
-// runs less often. Every subject has it, floors and peers too.
+// reserveSize is the memory that once dev allocates and never touches, so that the garbage
+// collector runs less often. Every subject has it, floors and peers too.
 const reserveSize = 64 << 20
 
 // serve is the process of a subject: for each line of the input, a duration, it prints a sample.

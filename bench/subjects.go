@@ -29,8 +29,8 @@ const (
 	toFileBatch   = "HTTP to file, batches of 100"
 )
 
-// engineSubjects are the engine beside what it is built on: 256 callers with a message each, 16 with
-// batches. A message of a floor or a peer has 300 bytes.
+// engineSubjects are the engine beside what it is built on: 256 callers with a message each, 16
+// with batches. A message of a floor or a peer has 300 bytes.
 func engineSubjects() []subject {
 	return []subject{
 		{rawPut, openPut},

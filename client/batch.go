@@ -36,8 +36,8 @@ type Result struct {
 // ends, messages without an answer get an [*UnacknowledgedError]. So do the messages of later
 // requests to the same stream, which are not sent.
 //
-// Wait has no effect: a batch returns no replies. If the server is of an older version, which has no
-// batches, the messages are sent one by one.
+// Wait has no effect: a batch returns no replies. If the server is of an older version, which has
+// no batches, the messages are sent one by one.
 func (c *Client) SendBatch(ctx context.Context, messages []Message) []Result {
 	results := make([]Result, len(messages))
 	parts := map[string]*batch{} // by stream

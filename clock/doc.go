@@ -13,9 +13,9 @@
 //
 // # Errors
 //
-// A clock that came from elsewhere can be damaged or absurd. Parsing accepts only the canonical form
-// of a clock and returns [ErrFormat] otherwise. [Hybrid.Receive] refuses a time that is too far
-// ahead of the local wall clock with an [*AheadError].
+// A clock that came from elsewhere can be damaged or absurd. Parsing accepts only the canonical
+// form of a clock and returns [ErrFormat] otherwise. [Hybrid.Receive] refuses a time that is too
+// far ahead of the local wall clock with an [*AheadError].
 //
 // # Limits
 //

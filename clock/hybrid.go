@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Hybrid is a hybrid logical clock: the highest wall clock time that is known, in milliseconds since
-// 1970 (48 bits), and a counter for events within it (16 bits). Later events have higher values, so
-// two clocks compare with < and ==. The zero value is before every event.
+// Hybrid is a hybrid logical clock: the highest wall clock time that is known, in milliseconds
+// since 1970 (48 bits), and a counter for events within it (16 bits). Later events have higher
+// values, so two clocks compare with < and ==. The zero value is before every event.
 //
 // It stays within the largest difference of the wall clocks that take part: its time is always the
 // wall clock time of some process. A process that stores its clock and continues from it after a
@@ -108,8 +108,8 @@ func (h *Hybrid) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseHybrid parses the text form of a hybrid clock. It accepts only what String returns; otherwise
-// the error wraps ErrFormat.
+// ParseHybrid parses the text form of a hybrid clock. It accepts only what String returns;
+// otherwise the error wraps ErrFormat.
 func ParseHybrid(text string) (Hybrid, error) {
 	if i := len(text) - len("-0000"); i > 0 {
 		t, err := time.Parse(layout, text[:i])
@@ -130,8 +130,8 @@ func (h Hybrid) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the binary form. It never fails.
 func (h Hybrid) MarshalBinary() ([]byte, error) { return h.AppendBinary(nil) }
 
-// UnmarshalBinary parses the binary form. The error wraps ErrFormat if data does not have eight bytes,
-// or is a time after the year 9999.
+// UnmarshalBinary parses the binary form. The error wraps ErrFormat if data does not have eight
+// bytes, or is a time after the year 9999.
 func (h *Hybrid) UnmarshalBinary(data []byte) error {
 	if len(data) != 8 {
 		return fmt.Errorf("hybrid clock of %d bytes: %w", len(data), ErrFormat)

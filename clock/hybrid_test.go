@@ -18,8 +18,9 @@ func hybrid(ms int64, counter uint16) clock.Hybrid {
 	return clock.HybridAt(at(ms)) | clock.Hybrid(counter)
 }
 
-// TestAHybridClockFollowsTheHistoryOfCockroachDB plays TestHLCClock of github.com/cockroachdb/cockroach,
-// pkg/util/hlc/hlc_test.go. That test reads the clock before each receive, which is an event too.
+// TestAHybridClockFollowsTheHistoryOfCockroachDB plays TestHLCClock of
+// github.com/cockroachdb/cockroach, pkg/util/hlc/hlc_test.go. That test reads the clock before each
+// receive, which is an event too.
 func TestAHybridClockFollowsTheHistoryOfCockroachDB(t *testing.T) {
 	var now clock.Hybrid
 	for i, step := range []struct {

@@ -2,8 +2,8 @@ package clock
 
 import "math"
 
-// Lamport is a Lamport clock: the number of the last event of a process. The zero value is a process
-// that has had no event.
+// Lamport is a Lamport clock: the number of the last event of a process. The zero value is a
+// process that has had no event.
 //
 // Source: L. Lamport, Time, Clocks, and the Ordering of Events in a Distributed System,
 // Communications of the ACM 21(7), 1978, rules IR1 and IR2.

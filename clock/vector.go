@@ -46,9 +46,9 @@ func (o Order) String() string {
 	}
 }
 
-// A Vector is a vector clock: for each member the number of its events that are known. A member that
-// is not in the vector has number 0. The zero value knows no event. Vectors are immutable, so copies
-// may share memory.
+// A Vector is a vector clock: for each member the number of its events that are known. A member
+// that is not in the vector has number 0. The zero value knows no event. Vectors are immutable, so
+// copies may share memory.
 //
 // Source: C. Fidge, Timestamps in Message-Passing Systems That Preserve the Partial Ordering, 1988;
 // F. Mattern, Virtual Time and Global States of Distributed Systems, 1989.
@@ -137,9 +137,9 @@ func (v Vector) Tick(member string) (Vector, error) {
 	return Vector{next}, nil
 }
 
-// Merge returns the vector that knows all events that v or w know: the higher number of each member.
-// It returns an error if together they have more than MaxMembers members. A process that receives a
-// message merges the message's vector into its own, and then ticks.
+// Merge returns the vector that knows all events that v or w know: the higher number of each
+// member. It returns an error if together they have more than MaxMembers members. A process that
+// receives a message merges the message's vector into its own, and then ticks.
 func (v Vector) Merge(w Vector) (Vector, error) {
 	switch v.Compare(w) {
 	case Equal, After:
@@ -168,8 +168,8 @@ func (v Vector) Merge(w Vector) (Vector, error) {
 	return Vector{slices.Clip(all)}, nil
 }
 
-// Compare returns how the event with clock v relates to the event with clock w. It allocates nothing
-// and takes time proportional to the members of both.
+// Compare returns how the event with clock v relates to the event with clock w. It allocates
+// nothing and takes time proportional to the members of both.
 func (v Vector) Compare(w Vector) Order {
 	less, more := false, false // v has a lower number than w somewhere, or a higher one
 	a, b := v.entries, w.entries

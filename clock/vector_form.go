@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// String returns the text form, such as "a=3,b=7": members in order, names escaped as in a URL query.
-// The zero value is the empty string.
+// String returns the text form, such as "a=3,b=7": members in order, names escaped as in a URL
+// query. The zero value is the empty string.
 func (v Vector) String() string {
 	text, _ := v.AppendText(nil)
 	return string(text)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestTheFunctionsStartWithoutWhatTheyRarelyUse keeps starts short. OpenTelemetry's exporters and the
-// SDK's ways to log in are in other builds and other programs. Newer clients of the SDK build the
-// schemas of all their operations before main runs, which is worth its time only for clients that
-// are called for each message. docs/dependencies.md names the clients that are kept at an older
-// version.
+// TestTheFunctionsStartWithoutWhatTheyRarelyUse keeps starts short. OpenTelemetry's exporters and
+// the SDK's ways to log in are in other builds and other programs. Newer clients of the SDK build
+// the schemas of all their operations before main runs, which is worth its time only for clients
+// that are called for each message. docs/dependencies.md names the clients that are kept at an
+// older version.
 func TestTheFunctionsStartWithoutWhatTheyRarelyUse(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-tags", "lambda.norpc,grpcnotrace,nootlp", "-deps", "./...").Output()
 	if err != nil {

@@ -86,7 +86,8 @@ func newREST(scope constructs.Construct, settings APISettings, to awslambda.Func
 	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
 	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
 		Handler: to, Proxy: jsii.Bool(true), RestApiName: awscdk.Stack_Of(scope).StackName(), CloudWatchRole: jsii.Bool(settings.LogsRole),
-		// Bodies are passed on unchanged. LocalStack does not take */* to include the answers to batches.
+		// Bodies are passed on unchanged. LocalStack does not take */* to include the answers to
+		// batches.
 		BinaryMediaTypes:      jsii.Strings("*/*", "application/cbor-seq"),
 		EndpointConfiguration: endpointConfiguration(endpoints), DefaultMethodOptions: methodOptions(scope, settings),
 		IntegrationOptions: &awsapigateway.LambdaIntegrationOptions{AllowTestInvoke: jsii.Bool(false)},

@@ -50,7 +50,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// withoutOTLP reports whether a Go program can't report to a collector: it would fail at each start.
+// withoutOTLP reports whether a Go program can't report to a collector: it would fail at each
+// start.
 func withoutOTLP(bootstrap io.ReaderAt) bool {
 	info, err := buildinfo.Read(bootstrap)
 	if err != nil {

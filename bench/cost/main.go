@@ -1,6 +1,6 @@
-// Command cost measures the price of a message in DynamoDB: it runs the engine on a DynamoDB endpoint
-// on your machine, in two tables that it creates and deletes, and counts requests and units as
-// DynamoDB itself reports them.
+// Command cost measures the price of a message in DynamoDB: it runs the engine on a DynamoDB
+// endpoint on your machine, in two tables that it creates and deletes, and counts requests and
+// units as DynamoDB itself reports them.
 //
 //	AWS_ENDPOINT_URL_DYNAMODB=http://127.0.0.1:8123 go -C bench run ./cost
 //	go -C bench run ./cost -body 2000 -write-price 0.7065 -read-price 0.1413 -json

@@ -100,8 +100,8 @@ func (b *builder) consumer(ctx context.Context, name string) (*consumer, error) 
 	}
 }
 
-// compile builds a program of the module in a folder, as a deployment does, but for this machine and with cgo if it is
-// enabled: without it nearly everything would be recompiled.
+// compile builds a program of the module in a folder, as a deployment does, but for this machine
+// and with cgo if it is enabled: without it nearly everything would be recompiled.
 func (b *builder) compile(ctx context.Context, module, source string) (string, error) {
 	if path := b.done[source]; path != "" {
 		return path, nil

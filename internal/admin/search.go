@@ -100,8 +100,8 @@ type walk struct {
 	read int
 }
 
-// next returns the error that ends the walk if the record is the one looked for, or if it is one too
-// many.
+// next returns the error that ends the walk if the record is the one looked for, or if it is one
+// too many.
 func (w *walk) next(found bool) error {
 	if found {
 		return errEnough

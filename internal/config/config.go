@@ -43,9 +43,9 @@ type Stream struct {
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
 	// Log keeps the commits of each group for readers. If it is nil, the stream has no logs.
 	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
-	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it is
-	// nil, an embedded system does so unless the stream can send to a webhook, and the functions do
-	// not.
+	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it
+	// is nil, an embedded system does so unless the stream can send to a webhook, and the functions
+	// do not.
 	Direct *bool `json:"direct,omitempty" jsonschema:"description=Whether the HTTP API processes messages itself and uses the queue only for those that it could not process. Default: true in an embedded system unless a destination is a webhook; false on AWS."`
 	// Destinations receive every message of the stream from the built-in handler; a Go handler may
 	// send to these only.

@@ -39,8 +39,8 @@ func appendable(s record.Stream, entries []record.Entry) error {
 	return nil
 }
 
-// entriesOf returns the entries of a processed message for the log of its group: the message itself if
-// its stream logs messages, and then those of its handler.
+// entriesOf returns the entries of a processed message for the log of its group: the message itself
+// if its stream logs messages, and then those of its handler.
 func (pl *plan) entriesOf(it *item, a *record.Attempt) []record.Entry {
 	s := pl.part.stream
 	if s.LogRetention == 0 {

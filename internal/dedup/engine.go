@@ -42,15 +42,15 @@ type Config struct {
 	// it, and publishes effects itself: it sends a trigger only if that fails.
 	Recalls bool
 	// LateDelay is the delay of triggers that are sent before their effects are committed: by Call
-	// and Direct before their commits, and by Refuse because an earlier delivery may still commit. It should be
-	// longer than two deliveries of a message take, one after the other. Defaults to 15 minutes,
-	// the longest delay in SQS. If a single delivery may take longer than half of that, the sweep
-	// publishes effects that are committed after the trigger.
+	// and Direct before their commits, and by Refuse because an earlier delivery may still commit.
+	// It should be longer than two deliveries of a message take, one after the other. Defaults to
+	// 15 minutes, the longest delay in SQS. If a single delivery may take longer than half of that,
+	// the sweep publishes effects that are committed after the trigger.
 	LateDelay time.Duration
 	// KeepDone lets the record of a group take the place of the done token of a message that is a
-	// group of its own, on the streams that qualify: see [record.Streams.KeepDone]. It is for stores
-	// that are paid by the write, and has no effect on one that commits done tokens. Every engine
-	// understands such records, whether or not it writes them.
+	// group of its own, on the streams that qualify: see [record.Streams.KeepDone]. It is for
+	// stores that are paid by the write, and has no effect on one that commits done tokens. Every
+	// engine understands such records, whether or not it writes them.
 	KeepDone bool
 	// Parallel is how many groups of a batch are processed at the same time. Defaults to 64.
 	Parallel int

@@ -50,10 +50,11 @@
 // the order of its numbers; no number is skipped before its time, or while it is held; no effect is
 // sent by an attempt that was not committed, none for the first time after its successor unless it
 // is a dead letter, and, with a retry policy, none before its predecessor is sent or a dead letter;
-// one identity never stands for two contents; no two callers are given different replies; no message is acknowledged unless it is applied, held, a dead letter or in the
-// queue once more; no deleted request is applied; an outcome never has the reply of another
-// attempt, or lacks an existing one; no record may expire while effects are pending or messages
-// held; no running lease is taken over; no commit holds a number and deletes it.
+// one identity never stands for two contents; no two callers are given different replies; no
+// message is acknowledged unless it is applied, held, a dead letter or in the queue once more; no
+// deleted request is applied; an outcome never has the reply of another attempt, or lacks an
+// existing one; no record may expire while effects are pending or messages held; no running lease
+// is taken over; no commit holds a number and deletes it.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is
@@ -66,8 +67,9 @@
 // # Limits
 //
 // The store is the one in memory, with the semantics that the conformance suite requires of all
-// stores; a scenario says whether it marks tokens done in a commit. The scenario limits the numbers of workers and faults. More triggers of one group than
-// there are publishers are treated as one for each publisher. A delayed trigger is delivered after
-// every worker that was running when its sender ended, and that may commit to a group. Concurrent
-// calls of one worker, to several destinations or groups, are explored in one order.
+// stores; a scenario says whether it marks tokens done in a commit. The scenario limits the numbers
+// of workers and faults. More triggers of one group than there are publishers are treated as one
+// for each publisher. A delayed trigger is delivered after every worker that was running when its
+// sender ended, and that may commit to a group. Concurrent calls of one worker, to several
+// destinations or groups, are explored in one order.
 package explore

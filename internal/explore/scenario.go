@@ -32,7 +32,8 @@ type Scenario struct {
 	Issued []string `yaml:"issued"`
 	// Done names the messages that were done before the start, as their tokens say, and Kept those
 	// of which the records of their groups say so. Left names messages that an older program
-	// committed: their entries, without effects, are in the record, and their tokens are not marked.
+	// committed: their entries, without effects, are in the record, and their tokens are not
+	// marked.
 	Done []string `yaml:"done"`
 	Kept []string `yaml:"kept"`
 	Left []string `yaml:"left"`

@@ -133,8 +133,8 @@ func (w *world) engine(a *host) *dedup.Engine {
 	return e
 }
 
-// keeps reports whether a worker's engine keeps done entries. If the scenario is mixed, only workers
-// with an odd number do.
+// keeps reports whether a worker's engine keeps done entries. If the scenario is mixed, only
+// workers with an odd number do.
 func (w *world) keeps(a *host) bool {
 	return w.scenario.Stream.Keep && (!w.scenario.Stream.Mixed || !strings.HasSuffix(a.name, "#2"))
 }

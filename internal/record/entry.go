@@ -49,7 +49,8 @@ func (e *Entry) Size() int {
 	return len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.ID) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + rest
 }
 
-// A Log is the end of a group's log as the group record knows it. The zero value is a log without entries.
+// A Log is the end of a group's log as the group record knows it. The zero value is a log without
+// entries.
 type Log struct {
 	// Last is the number of the last entry, and so how many entries were ever appended.
 	Last uint64
@@ -61,8 +62,8 @@ type Log struct {
 	Until time.Time
 }
 
-// MaxChunk is the size from which on a chunk takes no further entry, in bytes. A single entry may be
-// larger.
+// MaxChunk is the size from which on a chunk takes no further entry, in bytes. A single entry may
+// be larger.
 const MaxChunk = 64 << 10
 
 // A Chunk holds consecutive entries of a log, as one commit appended them.
@@ -70,8 +71,8 @@ type Chunk struct {
 	Group       GroupKey
 	Incarnation uint64
 	First, Last uint64
-	// Expires is when the entries can no longer be read. It is not before that of an earlier chunk of
-	// the same incarnation.
+	// Expires is when the entries can no longer be read. It is not before that of an earlier chunk
+	// of the same incarnation.
 	Expires time.Time
 	// Data is the encoding of the entries, see package dedup/log. A store does not interpret it.
 	Data []byte
@@ -86,16 +87,16 @@ type LogRange struct {
 	// durable, and so are the chunks up to its end: a reader needs no lock against commits that are
 	// not.
 	Last uint64
-	// MaxBytes is how much data is enough: no further chunk is read after that. At least one chunk is
-	// read if there is one.
+	// MaxBytes is how much data is enough: no further chunk is read after that. At least one chunk
+	// is read if there is one.
 	MaxBytes int
 }
 
 // A LogReader is a store that can read the logs of groups.
 type LogReader interface {
-	// ReadLog returns the chunks of a range in the order of their numbers, without expired ones. The
-	// first chunk may begin with entries that are not after LogRange.After. Every chunk of the range
-	// that is not expired is returned or comes after the last one that is returned. The entries after
-	// a returned chunk follow in the next one, unless some between them are expired.
+	// ReadLog returns the chunks of a range in the order of their numbers, without expired ones.
+	// The first chunk may begin with entries that are not after LogRange.After. Every chunk of the
+	// range that is not expired is returned or comes after the last one that is returned. The
+	// entries after a returned chunk follow in the next one, unless some between them are expired.
 	ReadLog(ctx context.Context, r LogRange) ([]Chunk, error)
 }

@@ -122,8 +122,8 @@ type Commit struct {
 	Append []Chunk
 }
 
-// MaxCommitItems is how many held messages one commit may put and delete together, and chunks it may
-// append: a DynamoDB transaction takes 100 items.
+// MaxCommitItems is how many held messages one commit may put and delete together, and chunks it
+// may append: a DynamoDB transaction takes 100 items.
 const MaxCommitItems = 99
 
 // A Clear names the published entries and effects of a group.

@@ -48,8 +48,8 @@ type Stream struct {
 	// LogRetention is how long the entries of the groups' logs can be read; 0 for no logs. A group
 	// record is kept at least as long.
 	LogRetention time.Duration
-	// LogMessages appends every processed message to the log of its group, before the entries of its
-	// handler.
+	// LogMessages appends every processed message to the log of its group, before the entries of
+	// its handler.
 	LogMessages bool
 	// KeepDone is set by [Streams.KeepDone]: the group record takes the place of the done token of
 	// a message whose group is named by its id.

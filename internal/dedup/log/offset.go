@@ -8,8 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// An Offset is a position in a log: after the entry with that number, or before all entries if it is
-// 0. Offsets of different lives of a group differ in the incarnation. The zero value is the
+// An Offset is a position in a log: after the entry with that number, or before all entries if it
+// is 0. Offsets of different lives of a group differ in the incarnation. The zero value is the
 // beginning of the log as far as it is kept.
 type Offset struct {
 	Incarnation uint64

@@ -149,8 +149,8 @@ func (c *counts) count(t *testing.T, name, by string) {
 	}
 }
 
-// removeEach runs the tests without each condition, some concurrently, and calls result, one call at
-// a time, with the test that failed.
+// removeEach runs the tests without each condition, some concurrently, and calls result, one call
+// at a time, with the test that failed.
 func (g *guarded) removeEach(t *testing.T, root string, tests []string, n int, limit time.Duration, result func(i int, by string)) []error {
 	errs := make([]error, n)
 	next := make(chan int)

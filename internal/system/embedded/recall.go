@@ -18,8 +18,8 @@ const walkEvery = 10 * time.Minute
 // it before anything is received from a queue.
 //
 // A group whose trigger is on the queue is left out: the trigger will be received, and then
-// publishes all of the group. So a restart while a destination is down for a day does not load every
-// group that waits for it.
+// publishes all of the group. So a restart while a destination is down for a day does not load
+// every group that waits for it.
 func (s *System) recall(ctx context.Context) error {
 	return s.eachGroup(ctx, func(g *record.Group) error {
 		if !g.Idle() && !s.triggered(g) {
