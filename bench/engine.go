@@ -48,13 +48,7 @@ func newEngine(ctx context.Context, db *pebble.DB) (e *dedup.Engine, stop func()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- filter.Run(ctx) }()
-	stop = func() error {
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			return err
-		}
-		return nil
-	}
+	stop = func() error { cancel(); return <-ended }
 	e, err = dedup.New(dedup.Config{
 		Store: pebblestore.New(db, pebblestore.Options{Presence: filter}), Queues: noQueues{},
 		Streams: []record.Stream{

@@ -106,7 +106,7 @@ func used() usage {
 	return usage{cpu: time.Duration(r.Utime.Nano() + r.Stime.Nano()), allocs: m.Mallocs, heap: m.TotalAlloc, disk: field("/proc/self/io", "write_bytes:")}
 }
 
-// field returns a number of a file of /proc, or 0 where there is none. Linux counts a page as
+// field returns a number of a file of /proc, or 0 if there is none. Linux counts a page as
 // written when a process makes it dirty, so a synced append of a few bytes is a page.
 func field(path, name string) (n uint64) {
 	text, err := os.ReadFile(path) //nolint:gosec // of /proc

@@ -118,8 +118,8 @@ func serveFunctions(ctx context.Context, o options) (err error) {
 	return r.work(ctx)
 }
 
-// pass gives the functions region and credentials in variables, as Lambda does, also if a profile
-// has them here.
+// pass passes region and credentials to the functions in variables, as Lambda does. Here a profile
+// may have them.
 func (r *run) pass(ctx context.Context, cfg aws.Config) error {
 	c, err := cfg.Credentials.Retrieve(ctx)
 	if err != nil {

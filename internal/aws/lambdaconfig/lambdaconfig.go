@@ -31,8 +31,8 @@ import (
 	"github.com/effectively-once/once/internal/aws/keepalive"
 )
 
-// Load returns the settings that a function such as os.Getenv has, as the SDK would. The error
-// names every variable that can't be used.
+// Load reads the variables of the environment with getenv, such as os.Getenv, and returns the
+// configuration that the SDK would make of them. The error names every variable that can't be used.
 func Load(getenv func(string) string) (aws.Config, error) {
 	r := reader{getenv: getenv}
 	cfg := aws.Config{

@@ -17,7 +17,7 @@ type size struct {
 	most  int // layers
 }
 
-// defaultSize is of layers of 1, 2, 4, 8 and 16 MB.
+// defaultSize returns the size of a set with layers of 1, 2, 4, 8 and 16 MB.
 func defaultSize() size { return size{first: 1 << 17, most: 5} }
 
 // A set is a Bloom filter that grows. It has no false negatives, and nothing can be removed from

@@ -19,8 +19,8 @@
 // for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
 // A batch has [Limit] as a whole. After it, the messages that are not processed go on the queue.
-// That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch did not end
-// when its context did.
+// That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch
+// did not end when its context did.
 package direct
 
 import (
@@ -102,11 +102,12 @@ type Config struct {
 	Line      Line      // required
 	// Streams names the streams whose messages are processed directly. Required.
 	Streams map[string]bool
-	// Sync makes the results of the processor durable. Defaults to nothing: they are already.
+	// Sync makes the results of the processor durable. Defaults to no sync, for results that are
+	// durable already.
 	Sync func() error
 	// Stranded is called with the group of a message that was tried and could not be put on the
-	// queue. Effects of it may be committed, and nothing but a look at the group would publish
-	// them. Defaults to nothing.
+	// queue. If the try committed effects, no queue has a message or trigger that publishes them.
+	// Defaults to nothing.
 	Stranded func(record.GroupKey)
 	// Go runs a function concurrently. Defaults to goroutines that are kept until Close.
 	Go func(func())
@@ -253,7 +254,7 @@ func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-// leave uncounts a try whose code has ended.
+// leave stops counting a try, when its goroutine has ended or if it was never started.
 func (r *Runner) leave() {
 	r.mu.Lock()
 	r.running--

@@ -8,8 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/pebbledb/presence"
 )
 
-// A keyFilter is the filter of the keys of groups, tokens and marks, which a goroutine fills from
-// the first start until stop. Until the filter is full, the stores look up every key.
+// A keyFilter is the filter of the keys of groups, tokens and marks. From the first call of start
+// until stop, a goroutine fills it. Until it is filled once, the stores look up every key.
 type keyFilter struct {
 	*presence.Filter // nil if there is none
 	failed           func(error)
@@ -52,6 +52,6 @@ func (k *keyFilter) start() {
 
 // stop ends the goroutine. The database must still be open.
 func (k *keyFilter) stop() {
-	k.once.Do(func() {}) // none from now on
+	k.once.Do(func() {}) // start does nothing from now on
 	k.end()
 }
