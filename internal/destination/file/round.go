@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -99,6 +100,7 @@ func (r *request) line(i int) []byte {
 func (s *Sender) write() {
 	defer close(s.stopped)
 	for range s.wake {
+		runtime.Gosched() // callers that waited for the last round are running again: let them join
 		requests, open := s.take()
 		for len(requests) > 0 {
 			n := fill(requests)
