@@ -68,6 +68,12 @@ func (e *Encoder) Text(s string) {
 	e.B = append(e.B, s...)
 }
 
+// TextBytes appends a text that is in a byte slice.
+func (e *Encoder) TextBytes(b []byte) {
+	e.head(text, uint64(len(b)))
+	e.B = append(e.B, b...)
+}
+
 // TextField appends a text as a field.
 func (e *Encoder) TextField(at int, number uint64, s string) {
 	if s != "" {

@@ -101,8 +101,9 @@ type Encoded struct {
 // Split returns the entries of a chunk that are after a number. The error wraps
 // [record.ErrCorrupt].
 func Split(c record.Chunk, after uint64) ([]Encoded, error) {
-	out := make([]Encoded, 0, c.Last-min(c.Last, max(after, c.First-1)))
-	rest := c.Data
+	// An entry takes at least three bytes: a damaged range must not allocate more than the data.
+	out := make([]Encoded, 0, min(c.Last-min(c.Last, max(after, c.First-1)), uint64(len(c.Data))/3))
+	rest, last := c.Data, ""
 	for number := c.First; number <= c.Last; number++ {
 		principal, r, ok := sized(rest)
 		fields, r, ok2 := sized(r)
@@ -110,7 +111,10 @@ func Split(c record.Chunk, after uint64) ([]Encoded, error) {
 			return nil, fmt.Errorf("%w: entry %d of the log of %s", record.ErrCorrupt, number, c.Group)
 		}
 		if rest = r; number > after {
-			out = append(out, Encoded{Number: number, Principal: string(principal), fields: fields})
+			if string(principal) != last {
+				last = string(principal)
+			}
+			out = append(out, Encoded{Number: number, Principal: last, fields: fields})
 		}
 	}
 	if len(rest) > 0 {
@@ -135,10 +139,14 @@ func (x *Encoded) AppendCBOR(b []byte, incarnation uint64, reader string) []byte
 	e.Name(at, "number")
 	e.Uint(x.Number)
 	e.Name(at, "offset")
-	e.Text(Offset{Incarnation: incarnation, Number: x.Number}.String())
+	var offset [incarnationDigits + 1 + numberDigits + 8]byte
+	e.TextBytes(Offset{Incarnation: incarnation, Number: x.Number}.Append(offset[:0]))
 	if x.Principal != "" && x.Principal == reader {
 		e.Name(at, "principal")
 		e.Text(x.Principal)
 	}
 	return e.B
 }
+
+// Size returns about how many bytes AppendCBOR appends.
+func (x *Encoded) Size() int { return len(x.fields) + 64 }

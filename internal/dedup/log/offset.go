@@ -1,7 +1,6 @@
 package log
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -24,8 +23,24 @@ const (
 )
 
 // String returns incarnation_number with leading zeros. Offsets sort as their texts do.
-func (o Offset) String() string {
-	return fmt.Sprintf("%0*d_%0*d", incarnationDigits, o.Incarnation, numberDigits, o.Number)
+func (o Offset) String() string { return string(o.Append(nil)) }
+
+// Append appends the text of String.
+func (o Offset) Append(b []byte) []byte {
+	b = append(appendPadded(b, o.Incarnation, incarnationDigits), '_')
+	return appendPadded(b, o.Number, numberDigits)
+}
+
+// appendPadded appends a decimal number with leading zeros up to a width of at most 20 digits.
+func appendPadded(b []byte, n uint64, width int) []byte {
+	digits := 1
+	for x := n; x >= 10; x /= 10 {
+		digits++
+	}
+	if digits < width {
+		b = append(b, "00000000000000000000"[:width-digits]...)
+	}
+	return strconv.AppendUint(b, n, 10)
 }
 
 // ParseOffset parses what String returns, and the empty text as the zero value. It returns a

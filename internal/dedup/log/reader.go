@@ -83,6 +83,19 @@ func Read(ctx context.Context, s Store, key record.GroupKey, after Offset, limit
 	return read(ctx, s, g, after, limit)
 }
 
+// End returns an empty page at the end of a log.
+func End(ctx context.Context, s Store, key record.GroupKey) (Page, error) {
+	groups, _, err := s.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return Page{}, fmt.Errorf("read end of log: %w", err)
+	}
+	g := &groups[0]
+	if g.Version == 0 {
+		return Page{}, nil
+	}
+	return Page{Next: Offset{g.Incarnation, g.Log.Last}, Log: g.Log, End: g.Log.Ended}, nil
+}
+
 // first returns the position before the first entry that is kept.
 func first(ctx context.Context, s Store, g *record.Group) (Offset, error) {
 	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, Last: g.Log.Last})
@@ -107,7 +120,7 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 	}
 	kept := g.Log.Last + 1 // the first that is kept of those after the position
 	if len(chunks) > 0 {
-		kept = max(chunks[0].First, after.Number+1)
+		kept = min(max(chunks[0].First, after.Number+1), kept)
 	}
 	if kept > after.Number+1 && after != (Offset{}) {
 		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}}
@@ -122,10 +135,11 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		if err != nil {
 			return Page{}, err
 		}
-		entries = entries[:min(len(entries), limit-len(page.Entries))]
+		// Entries after the end that was loaded may belong to a commit that is not durable yet.
+		entries = entries[:min(len(entries), limit-len(page.Entries), int(g.Log.Last-page.Next.Number))] //nolint:gosec // not negative
 		page.Entries = append(page.Entries, entries...)
 		page.Next.Number += uint64(len(entries))
-		if len(page.Entries) == limit {
+		if len(page.Entries) == limit || page.Next.Number == g.Log.Last {
 			break
 		}
 	}

@@ -8,13 +8,16 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/follow"
 )
 
 // Engine lists the methods of the engine that the HTTP API calls; *dedup.Engine is one.
@@ -39,8 +42,21 @@ type Queue interface {
 	EnqueueAll(ctx context.Context, messages []record.Message) []error
 }
 
-// DefaultMaxWaiting is the default of [Options.MaxWaiting].
-const DefaultMaxWaiting = 1000
+// Logs reads the logs of groups and waits for appends to them; *follow.Logs is one.
+type Logs interface {
+	// Read returns the entries after an offset, as [log.Read] does.
+	Read(ctx context.Context, group record.GroupKey, after log.Offset, limit int) (log.Page, error)
+	// End returns an empty page at the end of a log.
+	End(ctx context.Context, group record.GroupKey) (log.Page, error)
+	Follow(group record.GroupKey) follow.Follower
+}
+
+// Defaults of [Options].
+const (
+	DefaultMaxWaiting   = 1000
+	DefaultMaxFollowing = 10_000
+	DefaultLogWait      = 20 * time.Second
+)
 
 // Options configure the handler. Zero fields take the defaults in their comments.
 type Options struct {
@@ -49,6 +65,17 @@ type Options struct {
 	// Direct processes messages without the queue, if it can. Defaults to nil: every message goes
 	// through the queue.
 	Direct Direct
+	// Logs reads the logs of groups. Defaults to nil: there are no logs.
+	Logs Logs
+	// LogWait is the longest that a reader of a log can wait for entries. Defaults to
+	// [DefaultLogWait].
+	LogWait time.Duration
+	// MaxFollowing is the largest number of readers that wait for entries at a time. The next one
+	// gets 429. Defaults to [DefaultMaxFollowing].
+	MaxFollowing int
+	// Heartbeat is the time without an event after which a stream of events gets a comment line, so
+	// that proxies keep the connection. Defaults to 15 s.
+	Heartbeat time.Duration
 	// Await returns when a message is done, rejected, deleted or known to have another content, or
 	// when the context ends. Defaults to [Poll] with the engine's Status.
 	Await func(ctx context.Context, m record.Message) (admission.State, error)
@@ -83,6 +110,9 @@ func (o Options) withDefaults() Options {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
 	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxFollowing = cmp.Or(o.MaxFollowing, DefaultMaxFollowing)
+	o.LogWait = cmp.Or(o.LogWait, DefaultLogWait)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
 	if o.Streams == nil {
 		o.Streams = func(*http.Request) []string { return nil }
 	}
@@ -104,9 +134,11 @@ func (o Options) withDefaults() Options {
 // server answers; it keeps nothing between requests.
 type server struct {
 	Options
-	decoder batch.Decoder
-	room    *room
-	waiting atomic.Int64 // callers that wait for handlers
+	decoder   batch.Decoder
+	room      *room
+	waiting   atomic.Int64 // callers that wait for handlers
+	following atomic.Int64 // readers that wait for entries
+	buffers   sync.Pool    // of *[]byte, for pages of logs
 }
 
 // handler answers a request, or returns why it can't: a *problem.Problem, or an error of a port.
@@ -128,6 +160,7 @@ func routes() []route {
 		{http.MethodPost, "/v1/streams/{stream}/requests/{id...}", (*server).postRequest},
 		{http.MethodDelete, "/v1/streams/{stream}/requests/{id...}", (*server).deleteRequest},
 		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
+		{http.MethodGet, "/v1/streams/{stream}/groups/{group}/log", (*server).getLog},
 		{http.MethodGet, "/healthz", (*server).health},
 		{http.MethodGet, "/openapi.json", (*server).openapi},
 	}
@@ -155,6 +188,8 @@ func New(o Options) http.Handler {
 	mux.Handle("/", s.serve(unknownRoute))
 	// Without this one the mux would redirect to the path with a slash at its end.
 	mux.Handle("/v1/streams/{stream}/requests", s.serve(unknownRoute))
+	// A gateway may have decoded the slashes in the name of a group.
+	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve((*server).getDecodedLog))
 	return s.clean(mux)
 }
 

@@ -8,6 +8,7 @@
 //	wait       until the message is done, then its reply        await.go
 //	look up    the status of a message                          status.go
 //	requests   store, run once, forget                          request.go
+//	read       the log of a group: query, pages, events         readlog.go, logquery.go, logpage.go, logevents.go
 //
 // # Errors
 //

@@ -3,6 +3,10 @@ package api
 import (
 	"context"
 	"io"
+	"net/http"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/log"
 )
 
 // Routes returns the routes, as "METHOD /path".
@@ -28,3 +32,9 @@ func (r *room) Read(body io.Reader, length int64) ([]byte, func(), error) {
 }
 
 func (r *room) Process(ctx context.Context, size int) (func(), error) { return r.process(ctx, size) }
+
+// ReadLogQuery returns the offset, the number of entries and the wait that a query asks for.
+func ReadLogQuery(h http.Header, query string, longest time.Duration) (after log.Offset, limit int, wait time.Duration, err error) {
+	q, err := readLogQuery(h, query, longest)
+	return q.after, q.max, q.wait, err
+}

@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -40,6 +42,30 @@ func FuzzOnceHeaders(f *testing.F) {
 			if source == "" || n == 0 {
 				t.Errorf("%q gives %v", depends, m.DependsOn)
 			}
+		}
+	})
+}
+
+func FuzzLogQuery(f *testing.F) {
+	f.Add("after=1767323045000_0000000000000017&max=5&wait=20", "*/*", "")
+	f.Add("after=now&wait=99999999999999999999", "text/event-stream", "1767323045000_0000000000000017")
+	f.Add("max=0&after=%30", "application/json;q=0.1, text/*", "x")
+	f.Add("after=1&after=2&;", ";q=", "\xff")
+	f.Fuzz(func(t *testing.T, query, accept, last string) {
+		const longest = 7 * time.Second
+		after, limit, wait, err := api.ReadLogQuery(http.Header{"Accept": {accept}, "Last-Event-Id": {last}}, query, longest)
+		if err != nil {
+			return
+		}
+		if limit < 1 || limit > 10_000 || wait < 0 || wait > longest {
+			t.Errorf("%q: at most %d entries, wait %v", query, limit, wait)
+		}
+		text := after.String()
+		if after != (log.Offset{}) && text != last && url.QueryEscape(text) != text {
+			t.Errorf("%q: after %s", query, text)
+		}
+		if got, err := log.ParseOffset(text); err != nil || got != after {
+			t.Errorf("%q: after %s, which is %v, %v", query, text, got, err)
 		}
 	})
 }

@@ -42,7 +42,10 @@ func (c *contract) find(path string) string {
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 5)
 	if len(parts) >= 4 && parts[0] == "v1" && parts[1] == "streams" {
 		parts[2] = "{stream}"
-		if len(parts) == 5 {
+		switch {
+		case len(parts) == 5 && parts[3] == "groups" && strings.HasSuffix(parts[4], "/log"):
+			parts[4] = "{group}/log"
+		case len(parts) == 5:
 			parts[4] = "{id}"
 		}
 	}

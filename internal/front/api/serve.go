@@ -46,6 +46,11 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 // answered without its text.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	id := s.RequestID(r)
+	s.problem(r, id, err).Write(w, instance(id))
+}
+
+// problem returns the problem of an error, and logs it.
+func (s *server) problem(r *http.Request, id string, err error) *problem.Problem {
 	var p *problem.Problem
 	if !errors.As(err, &p) {
 		p = &problem.Problem{Type: problem.Unavailable, Detail: "Repeat the request under the same key."}
@@ -58,7 +63,7 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		s.Log.LogAttrs(r.Context(), slog.LevelDebug, "request refused", append(attrs, slog.String("problem", string(p.Type)))...)
 	}
-	p.Write(w, instance(id))
+	return p
 }
 
 // logFault logs an error, unless the caller has gone.

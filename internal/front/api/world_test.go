@@ -18,6 +18,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/follow"
 )
 
 // A world is the HTTP API with the real engine behind it, on a real listener. Its queue processes
@@ -31,6 +32,7 @@ type world struct {
 	spec   *contract
 	log    *syncBuffer
 	runs   atomic.Int64
+	hub    follow.Hub
 }
 
 // newWorld starts a world; change may set options and may wrap the engine.
@@ -39,10 +41,11 @@ func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 	w := &world{t: t, spec: newContract(t), log: &syncBuffer{}}
 	w.store = &faultyStore{Store: memstore.New(time.Now)}
 	w.queue = &ingress{}
+	w.hub.LookAgain = time.Hour // so that only appends wake readers
 	w.engine = w.newEngine()
 	w.queue.engine = w.engine
 	options := api.Options{
-		Engine: w.engine, Queue: w.queue, Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		Engine: w.engine, Queue: w.queue, Logs: follow.NewLogs(w.store, &w.hub), Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Principal: func(r *http.Request) (string, error) {
 			if r.Header.Get("Test-Principal") == "intruder" {
 				return "", errors.New("internal text: not on the list")
@@ -62,13 +65,15 @@ func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 func (w *world) newEngine() *dedup.Engine {
 	w.t.Helper()
 	e, err := dedup.New(dedup.Config{
-		Store:   w.store,
-		Queues:  w.queue,
-		Senders: map[string]record.Sender{"out": sink{}},
+		Store:    w.store,
+		Queues:   w.queue,
+		Senders:  map[string]record.Sender{"out": sink{}},
+		Appended: w.hub.Appended,
 		Streams: []record.Stream{
 			{Name: "orders", Handler: w.handle, Stateless: true},
 			{Name: "payments", Admission: record.ByToken, Handler: w.handle},
 			{Name: "chat", Admission: record.BySequence, Handler: w.handle},
+			{Name: "room", Handler: w.handle, LogRetention: time.Hour, LogMessages: true},
 		},
 	})
 	if err != nil {
@@ -211,6 +216,14 @@ func (s *faultyStore) SwapToken(ctx context.Context, old, next record.Token) (re
 		return record.Token{}, errAway
 	}
 	return s.Store.SwapToken(ctx, old, next)
+}
+
+// ReadLog implements record.LogReader.
+func (s *faultyStore) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk, error) {
+	if s.away.Load() {
+		return nil, errAway
+	}
+	return s.Store.(record.LogReader).ReadLog(ctx, r)
 }
 
 // syncBuffer is a log that may be written to and read at the same time.

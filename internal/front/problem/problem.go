@@ -28,9 +28,13 @@ const (
 	UnknownRoute         Type = "unknown-route"          // 404
 	UnknownStream        Type = "unknown-stream"         // 404
 	UnknownMessage       Type = "unknown-message"        // 404
+	NoLog                Type = "no-log"                 // 404
 	MethodNotAllowed     Type = "method-not-allowed"     // 405, with Allow
+	NotAcceptable        Type = "not-acceptable"         // 406
 	Leased               Type = "leased"                 // 409, with Retry-After
+	Ahead                Type = "ahead"                  // 409, with next
 	Deleted              Type = "deleted"                // 410
+	Expired              Type = "expired"                // 410, with first and next
 	TooLarge             Type = "too-large"              // 413
 	UnsupportedMediaType Type = "unsupported-media-type" // 415
 	KeyReuse             Type = "key-reuse"              // 422
@@ -42,8 +46,8 @@ const (
 // Types lists every type.
 func Types() []Type {
 	return []Type{
-		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage,
-		MethodNotAllowed, Leased, Deleted, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
+		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, NoLog,
+		MethodNotAllowed, NotAcceptable, Leased, Ahead, Deleted, Expired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
 	}
 }
 
@@ -82,12 +86,20 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusNotFound, "No such stream"
 	case UnknownMessage:
 		return http.StatusNotFound, "No such message"
+	case NoLog:
+		return http.StatusNotFound, "Stream keeps no log"
 	case MethodNotAllowed:
 		return http.StatusMethodNotAllowed, "Method is not allowed here"
+	case NotAcceptable:
+		return http.StatusNotAcceptable, "No such format"
 	case Leased:
 		return http.StatusConflict, "Message is being processed elsewhere"
+	case Ahead:
+		return http.StatusConflict, "Log ends before this offset"
 	case Deleted:
 		return http.StatusGone, "Request was deleted"
+	case Expired:
+		return http.StatusGone, "Entries have expired"
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge, "Body is too large"
 	case UnsupportedMediaType:
@@ -114,6 +126,12 @@ type Problem struct {
 	RetryAfter time.Duration
 	// Allow lists the methods of MethodNotAllowed.
 	Allow []string
+	// First is the number of the first entry that a log still has, with Expired. It is 0 if the log
+	// has no entries at all.
+	First uint64
+	// Next is the offset at which a reader can continue, with Expired and Ahead. It is empty if
+	// there is none.
+	Next string
 }
 
 // New returns a problem with a detail.
@@ -133,14 +151,26 @@ type document struct {
 	Status   int    `json:"status"`
 	Detail   string `json:"detail,omitempty"`
 	Instance string `json:"instance,omitempty"`
+	First    uint64 `json:"first,omitempty"`
+	Next     string `json:"next,omitempty"`
+}
+
+func (p *Problem) document(instance string) document {
+	status, title := p.Type.describe()
+	return document{p.Type.URI(), title, status, p.Detail, instance, p.First, p.Next}
+}
+
+// JSON returns the problem as JSON, without a line break.
+func (p *Problem) JSON(instance string) []byte {
+	// Strings and numbers always encode.
+	body, _ := json.Marshal(p.document(instance))
+	return body
 }
 
 // Write answers with the problem. Instance identifies the occurrence, for support: a request id as
 // a URI. It may be empty.
 func (p *Problem) Write(w http.ResponseWriter, instance string) {
-	status, title := p.Type.describe()
-	// Strings and a number always encode.
-	body, _ := json.Marshal(document{p.Type.URI(), title, status, p.Detail, instance})
+	body := p.JSON(instance)
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
@@ -151,7 +181,7 @@ func (p *Problem) Write(w http.ResponseWriter, instance string) {
 	if seconds := p.retrySeconds(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(p.Type.Status())
 	// If writing fails, the caller is gone.
 	_, _ = w.Write(append(body, '\n'))
 }
@@ -168,8 +198,7 @@ type Item struct {
 
 // Item returns the problem as a part of an answer.
 func (p *Problem) Item(instance string, line int) Item {
-	status, title := p.Type.describe()
-	return Item{document{p.Type.URI(), title, status, p.Detail, instance}, p.retrySeconds(), line}
+	return Item{p.document(instance), p.retrySeconds(), line}
 }
 
 // retrySeconds rounds up: if a caller came a fraction too early, it would be refused again.

@@ -42,6 +42,8 @@ type Config struct {
 	Waiting *system.Waiting
 	// Recalls is [dedup.Config]'s.
 	Recalls bool
+	// Appended is [dedup.Config]'s. It may be nil.
+	Appended func(record.GroupKey)
 	// LogKeys writes the keys of messages to the log, beside their hashes.
 	LogKeys bool
 	// Watch defaults to [Unwatched].
@@ -86,7 +88,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
-		Recalls: cfg.Recalls, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
+		Recalls: cfg.Recalls, Appended: cfg.Appended, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true,
 	})
 	if err != nil {
