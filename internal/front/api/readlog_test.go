@@ -57,10 +57,10 @@ func (p *logPage) String() string {
 	return strings.Join(parts, " ")
 }
 
-// log reads a page in JSON.
-func (w *world) page(query string, headers ...string) (p logPage) {
+// page reads a page of the lobby in JSON.
+func (w *world) page(query string) (p logPage) {
 	w.t.Helper()
-	got := w.send("GET", room+query, "", headers...)
+	got := w.send("GET", room+query, "")
 	if got.status != 200 || json.Unmarshal([]byte(got.body), &p) != nil {
 		w.t.Fatalf("%s: %d %s", query, got.status, got.body)
 	}
@@ -440,7 +440,7 @@ func (w *world) follow(query string, headers ...string) *eventReader {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
 	}
-	answer, err := w.server.Client().Do(r)
+	answer, err := w.server.Client().Do(r) //nolint:bodyclose // by close
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -38,6 +38,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
 )
@@ -156,6 +157,7 @@ type System struct {
 	direct   *direct.Runner
 	process  *process.Handler
 	handler  http.Handler
+	appends  follow.Hub // wakes the readers of logs
 
 	tokens     sync.Once // at the first call of Tokens
 	stopTokens func()    // ends expireTokens
@@ -244,7 +246,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/follow"
 )
 
 // pollers is how many batches of each queue are processed concurrently. More hide the disk's
@@ -30,7 +31,7 @@ const drainTime = 10 * time.Second
 func (s *System) frontDoor() (http.Handler, error) {
 	engine := durable{s.engine, s}
 	contract := s.options.Watch.HTTP(api.New(api.Options{
-		Engine: engine, Queue: s.door, Direct: s.direct, Streams: func(*http.Request) []string { return s.engine.StreamNames() },
+		Engine: engine, Queue: s.door, Direct: s.direct, Logs: follow.NewLogs(s.store, &s.appends), Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
 	sending, err := sqsapi.New(sqsapi.Config{
@@ -174,6 +175,7 @@ func (s *System) down() {
 	defer s.mu.Unlock()
 	s.ready = false
 	close(s.draining)
+	s.appends.Close()
 	s.options.Log.Info(record.LogDraining)
 }
 

@@ -16,10 +16,12 @@ import (
 	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/system"
+	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/telemetry"
 )
@@ -138,10 +140,19 @@ func (s *System) ingest() Handler {
 }
 
 func (s *System) frontDoor() http.Handler {
-	return s.watch.HTTP(api.New(api.Options{
+	o := api.Options{
 		Direct: s.direct(), Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
-	}))
+		LogWait: logWait,
+	}
+	if store, ok := any(s.store).(log.Store); ok {
+		o.Logs = follow.NewLogs(store, follow.Poller{})
+	}
+	return s.watch.HTTP(api.New(o))
 }
+
+// logWait is the longest that a reader of a log can wait for entries. A function costs money while
+// it waits, and so does each look into the store.
+const logWait = 5 * time.Second
 
 // knownTo lists the streams for callers that the API authenticated, and none for others.
 func (s *System) knownTo(r *http.Request) []string {
