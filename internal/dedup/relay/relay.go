@@ -72,7 +72,7 @@ type task struct {
 	runs  *task        // of the lead: the message with this identity that runs
 	fate  record.Outcome
 	list  []*outbox.Shipment
-	done  record.Token // to be written when all of list is sent
+	entry record.Pending // of the message, if its handler ran
 }
 
 // Process runs a batch of messages and returns their outcomes, in the same order.
@@ -122,12 +122,16 @@ func (r *Relay) process(ctx context.Context, tasks []task) error {
 	r.cfg.Publisher.Ship(ctx, all)
 	grace, cancel := outbox.WithGrace(ctx)
 	defer cancel()
-	done := make([]record.Token, 0, len(tasks))
 	for i := range tasks {
-		t := &tasks[i]
-		r.deadLetter(grace, t)
-		if t.settled() {
-			done = append(done, t.done)
+		r.deadLetter(grace, &tasks[i])
+	}
+	done := make([]record.Token, 0, len(tasks))
+	// A token must not expire before the mark of a destination that drops repeated identities: until
+	// the mark expires, the destination would drop a new message with the same key.
+	now := r.cfg.Now()
+	for i := range tasks {
+		if t := &tasks[i]; t.settled() {
+			done = append(done, t.entry.DoneToken(t.GroupKey(), now))
 		}
 	}
 	if err := r.cfg.Publisher.MarkDone(grace, done); err != nil {
@@ -232,8 +236,7 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 		}
 	}
 	t.fate = record.Outcome{Kind: record.Processed, Reply: a.Answer()}
-	p := record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
-	t.done = p.DoneToken(t.GroupKey(), r.cfg.Now())
+	t.entry = record.Pending{Token: t.Token(), Fingerprint: t.Fingerprint(), Attempt: a.ID, Reply: a.Answer(), Retention: retention}
 }
 
 // identity returns stream/id for the first effect of a message without a group record. It escapes

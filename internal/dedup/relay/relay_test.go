@@ -28,8 +28,10 @@ type bench struct {
 	*memstore.Store
 	streams record.Streams
 
-	calls []string // handlers, deliveries and marks, in order
-	down  string   // a destination that fails
+	now   time.Time
+	takes time.Duration // of a delivery to out
+	calls []string      // handlers, deliveries and marks, in order
+	down  string        // a destination that fails
 	dead  []record.Refused
 	// lost says when the reply of MarkDone is lost: before it is applied, or after.
 	lost string
@@ -39,7 +41,7 @@ var errDown = errors.New("the destination is down")
 
 func newBench(t *testing.T, change func(s *record.Stream)) *bench {
 	t.Helper()
-	b := &bench{t: t, Store: memstore.New(func() time.Time { return noon })}
+	b := &bench{t: t, Store: memstore.New(func() time.Time { return noon }), now: noon}
 	stream := record.Stream{Name: "s", Stateless: true, Handler: b.handle}
 	if change != nil {
 		change(&stream)
@@ -51,7 +53,7 @@ func newBench(t *testing.T, change func(s *record.Stream)) *bench {
 	senders := map[string]record.Sender{"out": sender{b, "out"}, "side": sender{b, "side"}, "next": sender{b, "next"}}
 	names := 0
 	b.Relay = relay.New(relay.Config{
-		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Now: func() time.Time { return noon },
+		Streams: b.streams, Sequenced: map[string]bool{"next": true}, Store: b, Now: func() time.Time { return b.now },
 		Publisher: outbox.New(outbox.Config{Streams: b.streams, Store: b, Queues: b, Senders: senders, Now: func() time.Time { return noon }, Observe: func(record.Event) {}}),
 		NewID:     func() string { names++; return fmt.Sprint("a", names) },
 		Observe:   func(e record.Event) { b.calls = append(b.calls, string(e.Name)) },
@@ -123,6 +125,7 @@ func (s sender) Send(_ context.Context, deliveries []record.Delivery) []error {
 			errs[i] = &record.RefusedError{Reason: record.ReasonGone}
 		case s.name == "out":
 			s.calls = append(s.calls, "out "+d.Identity) // side is called concurrently
+			s.now = s.now.Add(s.takes)
 		}
 	}
 	return errs
@@ -204,6 +207,15 @@ func TestATokenIsDoneOnlyAfterItsEffectsAreSent(t *testing.T) {
 	same(t, "fates", fates, []string{"processed with a", "processed", "processed"})
 	same(t, "calls", calls, []string{"run a", "run b", "run c", "out s/a", "out s/b", "out s/b@@2", "mark 3", "published", "published"})
 	same(t, "token", b.token().State, record.Done)
+}
+
+func TestATokenExpiresNoEarlierThanWhatADestinationRemembersOfItsEffects(t *testing.T) {
+	b := newBench(t, func(s *record.Stream) { s.Retention = time.Minute })
+	b.takes = time.Second
+	b.process(message("a", ""), message("b", ""))
+	if sent := noon.Add(2 * time.Second); b.token().Expires.Before(sent.Add(time.Minute)) {
+		t.Errorf("the token expires at %v, a minute after a time before the effects were sent", b.token().Expires)
+	}
 }
 
 func TestADuplicateGetsTheReplyAndSendsNothing(t *testing.T) {
