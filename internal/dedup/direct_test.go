@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -33,5 +34,33 @@ func TestADirectMessageRunsUnderItsIssuedToken(t *testing.T) {
 	w.issue(m)
 	if o, _ := w.Direct(t.Context(), m); o.Kind != record.Processed {
 		t.Errorf("got %+v", o)
+	}
+}
+
+// Where one process has all workers, a direct message is published by the worker that commits it.
+// In all other cases a publisher is triggered.
+func TestADirectMessageIsPublishedByItsWorkerIfItsProcessLooksForUnfinishedGroups(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		recalls   bool
+		fails     string // prefix of the calls that fail
+		published bool
+		calls     []string
+	}{
+		{"one process", true, "", true, []string{"load g +1 tokens", "run a", "commit g v1", "send out s/g/1", "mark 1", "clear g 1"}},
+		{"one process, the destination fails", true, "send", false, []string{"load g +1 tokens", "run a", "commit g v1", "send out s/g/1", "trigger g"}},
+		{"several processes", false, "", false, []string{"load g +1 tokens", "run a", "trigger later g", "commit g v1", "trigger g"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newLab(t).workerOf(dedup.Config{Streams: []record.Stream{byKey}, Recalls: c.recalls})
+			if c.fails != "" {
+				w.at = always(c.fails, failsBefore)
+			}
+			o, published := w.Direct(t.Context(), keyed("a: send")[0])
+			if o.Kind != record.Processed || published != c.published {
+				t.Errorf("got %+v, published %v", o, published)
+			}
+			same(t, "calls", w.calls(), c.calls)
+		})
 	}
 }

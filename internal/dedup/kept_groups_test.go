@@ -27,6 +27,32 @@ func TestKeptEntryRefusesItsKeyInAnotherGroup(t *testing.T) {
 	}
 }
 
+// Two messages with one key in two groups both run if they are processed at the same time. Then each
+// copy is a duplicate of its own message.
+func TestKeptEntryDoesNotRefuseACopyOfTheMessageThatItsTokenNames(t *testing.T) {
+	l := newLab(t)
+	w, other := keeper(l, byKey), keeper(l, byKey)
+	w.at = between("commit g", func() { other.process(own("a")...) })
+	same(t, "in another group", w.process(elsewhere("a", "g")), []string{"processed"})
+	same(t, "the next one of that group, which removes its entry", w.process(elsewhere("b", "g")), []string{"processed"})
+	same(t, "a copy of it", w.process(elsewhere("a", "g")), []string{"duplicate"})
+	same(t, "a copy of the kept one", w.process(own("a")...), []string{"duplicate"})
+}
+
+func TestKeptEntryThatIsForgottenMarksNoTokenThatCanNotBeRead(t *testing.T) {
+	stream := byKey
+	stream.Retention = time.Hour
+	l := newLab(t)
+	keeper(l, stream).process(own("a")...)
+	l.pass(time.Hour)
+	again := own("a: again")[0]
+	l.worker(stream).issue(again)
+	d := &damaged{Store: l.store, token: record.NewTokenKey("", "s", "a")}
+	w := l.workerOf(dedup.Config{Streams: []record.Stream{stream}, Store: d, KeepDone: true})
+	same(t, "another message of the group", w.process(elsewhere("b", "a")), []string{"processed"})
+	same(t, "the token of the next message under its key", l.token(again).State, record.Issued)
+}
+
 func TestKeptEntryDoesNotRefuseItsKeyForEver(t *testing.T) {
 	stream := byKey
 	stream.Retention = time.Hour

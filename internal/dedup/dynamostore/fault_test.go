@@ -322,3 +322,17 @@ func TestUnprocessedItemsAreRetried(t *testing.T) {
 		t.Error("nothing was left undone")
 	}
 }
+
+// A caller has to ask CommitsDone first: a commit without its tokens would lose the only proof of
+// messages that have no entry.
+func TestACommitThatMarksTokensDoneIsRefusedAndWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	next := following(w.group(t), "a")
+	next.Done = []record.Token{{Key: record.NewTokenKey("", "orders", "1"), State: record.Done}}
+	if err := w.Commit(t.Context(), next); err == nil {
+		t.Error("the commit succeeds")
+	}
+	if g := w.group(t); g.Version != 0 {
+		t.Errorf("version %d", g.Version)
+	}
+}
