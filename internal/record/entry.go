@@ -87,9 +87,19 @@ type LogRange struct {
 	// durable, and so are the chunks up to its end: a reader needs no lock against commits that are
 	// not.
 	Last uint64
-	// MaxBytes is how much data is enough: no further chunk is read after that. At least one chunk
-	// is read if there is one.
-	MaxBytes int
+	// MaxBytes is how much data is enough, and MaxEntries how many entries are, if it is not 0: no
+	// further chunk is read after that. At least one chunk is read if there is one.
+	MaxBytes   int
+	MaxEntries int
+}
+
+// Enough reports whether chunks of the range, with this many bytes of data, are enough.
+func (r *LogRange) Enough(chunks []Chunk, bytes int) bool {
+	if len(chunks) == 0 {
+		return false
+	}
+	entries := chunks[len(chunks)-1].Last - max(r.After, chunks[0].First-1)
+	return bytes >= r.MaxBytes || r.MaxEntries > 0 && entries >= uint64(r.MaxEntries)
 }
 
 // A LogReader is a store that can read the logs of groups.

@@ -30,6 +30,7 @@ import (
 //	             one mark with the time until which it counts, see doneMark; always there
 //	src       B  map of sources; absent if there are none
 //	chain     B  map of numbers by target; absent if there are none
+//	log       B  the end of its log; absent if it has no entries
 //	keep      N  how long it outlives its last message, in seconds; absent if unknown
 //	held      S  present while messages are held: the shard in the index of waiting groups
 //	x         N  expiry in milliseconds of Unix time, which conditions compare; absent is never
@@ -41,6 +42,13 @@ import (
 //
 //	pk, sk, f
 //	m         B  a held message
+//
+// In the same table one item per chunk of a log, with the sort key LOG#incarnation#number, where the
+// number is that of the last entry, both in twenty digits:
+//
+//	pk, sk, f, x, expires
+//	first     N  the number of the first entry
+//	data      B  the entries
 //
 // Table of tokens, one item per token:
 //
@@ -77,12 +85,16 @@ const (
 	attrCommon      = "c"
 	attrSources     = "src"
 	attrChained     = "chain"
+	attrLog         = "log"
 	attrRetention   = "keep"
 	attrHeld        = "held"
 	attrExpires     = "x"
 	attrTTL         = "expires"
 
 	attrMessage = "m"
+
+	attrFirst = "first"
+	attrData  = "data"
 
 	attrTokenState  = "st"
 	attrOwner       = "owner"
@@ -142,6 +154,21 @@ func heldItemKey(k record.HeldKey) item {
 // named "a#1#2" would sort among those of "a".
 func heldSortKey(k record.HeldKey) string {
 	return fmt.Sprintf("HELD#%s#%020d#%020d", strings.ReplaceAll(k.Source, "#", "\x1e"), k.Epoch, k.Sequence)
+}
+
+// chunkSortKey sorts by number within an incarnation.
+func chunkSortKey(incarnation, last uint64) string {
+	return fmt.Sprintf("LOG#%020d#%020d", incarnation, last)
+}
+
+func parseChunkSortKey(sk string) (incarnation, last uint64, ok bool) {
+	parts := strings.Split(sk, "#")
+	if len(parts) != 3 {
+		return 0, 0, false
+	}
+	incarnation, _ = strconv.ParseUint(parts[1], 10, 64)
+	last, _ = strconv.ParseUint(parts[2], 10, 64)
+	return incarnation, last, chunkSortKey(incarnation, last) == sk
 }
 
 func tokenItemKey(k record.TokenKey) item { return item{attrPK: str(k.String())} }

@@ -43,7 +43,7 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	}
 	var d doubt
 	var before item
-	if len(c.Hold)+len(c.Unhold) == 0 {
+	if len(c.Hold)+len(c.Unhold)+len(c.Append) == 0 {
 		before, err = w.send(ctx, s.client, &d)
 	} else {
 		err = s.transact(ctx, c, w, &d)
@@ -118,7 +118,7 @@ func (s *Store) groupWrite(c *record.Commit) (write, error) {
 	x.equal(number(c.Loaded.Version), attrVersion)
 	x.equal(number(c.Loaded.Incarnation), attrIncarnation)
 	x.live(s.nowMillis())
-	for _, name := range []string{attrVersion, attrAttempt, attrCommon, attrLast, attrSources, attrChained, attrRetention, attrHeld, attrExpires, attrTTL} {
+	for _, name := range []string{attrVersion, attrAttempt, attrCommon, attrLast, attrSources, attrChained, attrLog, attrRetention, attrHeld, attrExpires, attrTTL} {
 		x.set(it[name], name)
 	}
 	w := write{state: !bytes.Equal(c.Loaded.State, c.Next.State)}
@@ -248,7 +248,7 @@ func (w *write) send(ctx context.Context, client Client, d *doubt) (item, error)
 	return out.Attributes, nil
 }
 
-// transact sends the write in a transaction with those of held messages.
+// transact sends the write in a transaction with those of held messages and of the log's chunks.
 func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doubt) error {
 	// a transaction must not contain an item twice
 	changes := make(map[record.HeldKey]types.TransactWriteItem, len(c.Hold)+len(c.Unhold))
@@ -268,6 +268,13 @@ func (s *Store) transact(ctx context.Context, c *record.Commit, w write, d *doub
 	// in a fixed order, because a request that is repeated with its token must be the same
 	for _, key := range keys {
 		all = append(all, changes[key])
+	}
+	for i := range c.Append {
+		it, err := encodeChunk(&c.Append[i])
+		if err != nil {
+			return err
+		}
+		all = append(all, types.TransactWriteItem{Put: &types.Put{TableName: &s.tables.Groups, Item: it}})
 	}
 	_, err := s.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: all, ClientRequestToken: aws.String(requestToken(c))}, d.watch)
 	return err

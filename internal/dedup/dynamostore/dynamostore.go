@@ -56,6 +56,7 @@ var (
 	_ record.Store       = (*Store)(nil)
 	_ record.StateReader = (*Store)(nil)
 	_ record.Lister      = (*Store)(nil)
+	_ record.LogReader   = (*Store)(nil)
 )
 
 // New returns the store of two tables. It makes no call.

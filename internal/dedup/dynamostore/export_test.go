@@ -16,6 +16,9 @@ func Item(t Tables, key any) (table string, its map[string]types.AttributeValue,
 		return t.Groups, groupItemKey(k), attrVersion
 	case record.HeldKey:
 		return t.Groups, heldItemKey(k), attrMessage
+	case record.Chunk:
+		it, _ := encodeChunk(&k)
+		return t.Groups, item{attrPK: it[attrPK], attrSK: it[attrSK]}, attrData
 	case record.TokenKey:
 		return t.Tokens, tokenItemKey(k), attrTokenState
 	}

@@ -36,6 +36,9 @@ func encodeGroup(g *record.Group, attempt string) item {
 	if len(g.Chained) > 0 {
 		it[attrChained] = encoded(func(e *encoding.Encoder) { encoding.Map(e, g.Chained, encoding.WriteUint) })
 	}
+	if g.Log.Last > 0 {
+		it[attrLog] = encoded(func(e *encoding.Encoder) { encoding.WriteLog(e, &g.Log) })
+	}
 	encodePending(it, g, attempt)
 	return it
 }
@@ -104,6 +107,7 @@ func decodeGroup(key record.GroupKey, it item, now int64) (record.Group, error) 
 	g.State, g.Expires = r.binary(attrState), r.instant(attrExpires)
 	r.record(attrSources, func(d *encoding.Decoder) { g.Sources = encoding.MapOf(d, encoding.ReadSource) })
 	r.record(attrChained, func(d *encoding.Decoder) { g.Chained = encoding.MapOf(d, (*encoding.Decoder).Uint) })
+	r.record(attrLog, func(d *encoding.Decoder) { encoding.ReadLog(d, &g.Log) })
 	g.Retention = r.seconds(attrRetention)
 	g.Pending = decodePending(r, key)
 	if g.Version == 0 { // version 0 would read as a missing record

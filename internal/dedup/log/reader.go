@@ -98,7 +98,7 @@ func End(ctx context.Context, s Store, key record.GroupKey) (Page, error) {
 
 // first returns the position before the first entry that is kept.
 func first(ctx context.Context, s Store, g *record.Group) (Offset, error) {
-	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, Last: g.Log.Last})
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, Last: g.Log.Last, MaxEntries: 1})
 	if err != nil {
 		return Offset{}, fmt.Errorf("read log: %w", err)
 	}
@@ -114,7 +114,7 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		page.End = g.Log.Ended
 		return page, nil
 	}
-	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: after.Number, Last: g.Log.Last, MaxBytes: maxRead})
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: after.Number, Last: g.Log.Last, MaxBytes: maxRead, MaxEntries: limit})
 	if err != nil {
 		return Page{}, fmt.Errorf("read log: %w", err)
 	}

@@ -78,9 +78,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (int, error) {
 			}
 			kept = append(kept, chunk)
 		}
-		if s.chunks[key] = kept; len(kept) == 0 {
-			delete(s.chunks, key)
-		}
+		s.chunks[key] = kept
 	}
 	for key, t := range s.tokens {
 		if n < limit && s.expired(t.Expires) {

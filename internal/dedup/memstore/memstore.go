@@ -105,7 +105,7 @@ func (s *Store) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 		if chunk.Incarnation != r.Incarnation || chunk.Last <= r.After || chunk.Last > r.Last || s.expired(chunk.Expires) {
 			continue
 		}
-		if size >= r.MaxBytes && len(out) > 0 {
+		if r.Enough(out, size) {
 			break
 		}
 		size += len(chunk.Data)

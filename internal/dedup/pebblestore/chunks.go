@@ -24,7 +24,7 @@ func (s *Store) ReadLog(ctx context.Context, r record.LogRange) (chunks []record
 	}
 	now, size := s.now(), 0
 	err = s.walk(ctx, chunkBounds(r), func(key, value []byte) (bool, error) {
-		if len(chunks) > 0 && size >= r.MaxBytes {
+		if r.Enough(chunks, size) {
 			return false, nil
 		}
 		c, err := open(key, value)

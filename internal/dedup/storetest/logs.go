@@ -22,7 +22,7 @@ func logCases() []testCase {
 		{name: "a commit that is repeated appends once", run: testAppendAgain},
 		{name: "groups and incarnations do not see one another's chunks", run: testLogIsolation},
 		{name: "a chunk is read until it expires", run: testChunkExpiry},
-		{name: "a read stops after enough data, and returns at least one chunk", run: testLogBytes},
+		{name: "a read stops after enough data or entries, and returns at least one chunk", run: testLogBytes},
 		{name: "chunks of 300 KB come back", run: testLargeChunks},
 		{name: "one commit appends as many chunks as may be", run: testAppendMany},
 		{name: "one commit appends, holds and unholds", run: testAppendAndHold},
@@ -32,7 +32,6 @@ func logCases() []testCase {
 		{name: "expire deletes expired chunks, up to the limit, and nothing else", run: withLister(testExpireChunks)},
 		{name: "chunks are there after a restart", run: testRestartLog, when: reopens},
 		{name: "a corrupt chunk is an error, never absent", run: testCorruptChunk, when: corrupts},
-		{name: "expire passes corrupt chunks over", run: withLister(testExpireCorruptChunk), when: corrupts},
 	}
 }
 
@@ -230,6 +229,8 @@ func testChunkExpiry(t *testing.T, s *suite) {
 		r := whole(g)
 		r.MaxBytes = 0
 		same(t, "one chunk at the expiry", s.read(t, r), chunks[i:min(i+1, len(chunks))])
+		r.MaxBytes, r.MaxEntries = math.MaxInt, 4
+		same(t, "four entries at the expiry", s.read(t, r), chunks[i:min(i+2, len(chunks))])
 		s.clock.Advance(time.Minute - time.Millisecond)
 		same(t, "just before the next", s.read(t, whole(g)), chunks[i:])
 		s.clock.Advance(time.Millisecond)
@@ -247,6 +248,14 @@ func testLogBytes(t *testing.T, s *suite) {
 		r.MaxBytes = c.bytes
 		if chunks := s.read(t, r); len(chunks) != c.want {
 			t.Errorf("a read of %d bytes returned %d chunks, want %d", c.bytes, len(chunks), c.want)
+		}
+	}
+	g, _ = s.append(t, g, 20, 22)
+	for _, c := range []struct{ after, entries, want int }{{0, 0, 12}, {0, 1, 1}, {0, 2, 2}, {9, 1, 1}, {9, 2, 2}, {9, 11, 2}, {9, 12, 3}, {12, 1, 1}, {12, 8, 1}, {12, 9, 2}, {12, 100, 2}} {
+		r := whole(g)
+		r.After, r.MaxEntries = uint64(c.after), c.entries
+		if chunks := s.read(t, r); len(chunks) != c.want {
+			t.Errorf("a read of %d entries after %d returned %d chunks, want %d", c.entries, c.after, len(chunks), c.want)
 		}
 	}
 }
@@ -421,15 +430,4 @@ func testCorruptChunk(t *testing.T, s *suite) {
 	r := whole(g)
 	r.After = 2
 	same(t, "chunks after it", s.read(t, r), chunks[2:])
-}
-
-func testExpireCorruptChunk(t *testing.T, s *suite, l record.Lister) {
-	g, chunks := s.append(t, s.group(t, groupA()), 1, 2, 3)
-	s.harness.Corrupt(t, s.Store, chunks[0])
-	s.clock.Advance(time.Hour)
-	if n, err := l.Expire(t.Context(), 100); n != 2 || err != nil {
-		t.Errorf("expired %d, %v; want the two others", n, err)
-	}
-	_, err := s.Store.(record.LogReader).ReadLog(t.Context(), whole(g))
-	wantCorrupt(t, "read log", err)
 }
