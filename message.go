@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -33,6 +34,12 @@ type Message struct {
 	// DependsOn lists, by source, the last sequence that must have been processed in this group
 	// before.
 	DependsOn map[string]uint64
+	// Parents are the numbers of entries in the group's log that the message answers: it is processed
+	// after them. At most 100; they need a Source.
+	Parents []uint64
+	// Seen is the hybrid time of the last entry that the sender had seen, or 0. The message's own
+	// entry gets a later time. A time that is more than a minute ahead is refused.
+	Seen clock.Hybrid
 	// ContentType is the media type of Body. May be empty.
 	ContentType string
 	// Headers are the sender's headers, by name; together at most 16 KiB.
@@ -60,7 +67,7 @@ func (m *Message) Decode(v any) error {
 func (m *Message) internal() record.Message {
 	return record.Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.ID, Group: m.Group,
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 }
@@ -69,7 +76,7 @@ func (m *Message) internal() record.Message {
 func public(m *record.Message) Message {
 	return Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.Identity(), Group: m.GroupName(),
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 		Accepted: m.Accepted, Try: max(m.Try, 1),
 	}

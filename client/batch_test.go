@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -248,7 +249,7 @@ func TestTheServerReadsTheSameMessageFromALine(t *testing.T) {
 		"no type":         {Body: []byte("{}")},
 		"empty":           {ContentType: "text/plain"},
 		"empty JSON":      {ContentType: "application/json"},
-		"a number":        {Source: "s", Epoch: 1, Sequence: 2, Group: "g", DependsOn: map[string]uint64{"o": 3}, Headers: map[string]string{"x-a": " 1"}},
+		"a number":        {Source: "s", Epoch: 1, Sequence: 2, Group: "g", DependsOn: map[string]uint64{"o": 3}, Parents: []uint64{17}, Seen: 1 << 40, Headers: map[string]string{"x-a": " 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.Stream = "orders"
@@ -270,7 +271,7 @@ func TestTheServerReadsTheSameMessageFromALine(t *testing.T) {
 			}
 			got := records[0].Message
 			if string(got.Body) != string(m.Body) || got.ContentType != m.ContentType || got.ID != m.Key || got.Group != m.Group || got.Source != m.Source ||
-				got.Epoch != m.Epoch || got.Sequence != m.Sequence || got.DependsOn["o"] != m.DependsOn["o"] || len(m.Headers) > 0 && got.Headers["X-A"] != "1" {
+				got.Epoch != m.Epoch || got.Sequence != m.Sequence || got.DependsOn["o"] != m.DependsOn["o"] || !slices.Equal(got.Parents, m.Parents) || got.Seen != m.Seen || len(m.Headers) > 0 && got.Headers["X-A"] != "1" {
 				t.Errorf("line %q is read as %+v", line, got)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/clock"
 )
 
 func TestEveryTryCarriesTheSameKeyAndBody(t *testing.T) {
@@ -247,6 +248,7 @@ func TestHeadersDescribeTheMessage(t *testing.T) {
 	c, s := newClient(t, client.Options{Header: http.Header{"Authorization": {"Bearer x"}}}, accept)
 	_, err := c.Send(t.Context(), client.Message{
 		Stream: "orders", Key: `a "b" \c`, Group: "größe/1", Source: "till 3", Epoch: 2, Sequence: 7, DependsOn: map[string]uint64{"other": 5},
+		Parents: []uint64{17, 23}, Seen: clock.HybridAt(time.Unix(0, 0).Add(time.Second)),
 		ContentType: "application/json", Headers: map[string]string{"x-event": "push", "traceparent": "00-1"}, Body: []byte("{}"),
 	})
 	if err != nil {
@@ -254,7 +256,8 @@ func TestHeadersDescribeTheMessage(t *testing.T) {
 	}
 	want := http.Header{
 		"Authorization": {"Bearer x"}, "Idempotency-Key": {`"a \"b\" \\c"`}, "Once-Group": {"größe/1"}, "Once-Source": {"till 3"}, "Once-Epoch": {"2"},
-		"Once-Sequence": {"7"}, "Once-Depends-On": {"other=5"}, "Content-Type": {"application/json"}, "Once-Header-X-Event": {"push"}, "Once-Header-Traceparent": {"00-1"},
+		"Once-Sequence": {"7"}, "Once-Depends-On": {"other=5"}, "Once-Parents": {"17, 23"}, "Once-Time": {"1970-01-01T00:00:01.000Z-0000"},
+		"Content-Type": {"application/json"}, "Once-Header-X-Event": {"push"}, "Once-Header-Traceparent": {"00-1"},
 	}
 	if d := cmp.Diff(want, s.last.Header); d != "" {
 		t.Error(d)

@@ -6,6 +6,8 @@ import (
 	"mime"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/effectively-once/once/clock"
 )
 
 // record is a message as a line of a batch.
@@ -16,6 +18,8 @@ type record struct {
 	Epoch       uint64            `json:"epoch,omitempty"`
 	Sequence    uint64            `json:"sequence,omitempty"`
 	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
+	Parents     []uint64          `json:"parents,omitempty"`
+	Time        clock.Hybrid      `json:"time,omitzero"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        *string           `json:"body,omitempty"` // of text
@@ -26,7 +30,7 @@ type record struct {
 // is if it is JSON on one line, as a string if it is text, otherwise in base64.
 func (m *Message) line() ([]byte, error) {
 	r := record{
-		Key: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, ContentType: m.ContentType,
+		Key: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Time: m.Seen, ContentType: m.ContentType,
 	}
 	if len(m.Headers) > 0 {
 		r.Headers = make(map[string]string, len(m.Headers))

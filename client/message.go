@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/effectively-once/once/clock"
 )
 
 // Message is one logical message.
@@ -30,6 +32,12 @@ type Message struct {
 	// DependsOn lists, by source, the last number that must be processed in the group before this
 	// message. Sources must be lowercase names here.
 	DependsOn map[string]uint64
+	// Parents are the numbers of entries in the group's log that this message answers: it is
+	// processed after them. At most 100; they need a Source.
+	Parents []uint64
+	// Seen is the time of the last entry that the sender has read. The entry of this message gets a
+	// later time. The server refuses a time that is more than a minute ahead of its clock.
+	Seen clock.Hybrid
 	// ContentType is the media type of the body. Defaults to none.
 	ContentType string
 	// Headers are part of the message. Their names start with X-, except Traceparent and
@@ -123,9 +131,10 @@ func (m *Message) names(h http.Header) error {
 
 func (m *Message) numbers(h http.Header) error {
 	switch {
-	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0):
-		return errors.New("source must be given with a sequence, an epoch or dependencies")
+	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0 || len(m.Parents) > 0):
+		return errors.New("source must be given with a sequence, an epoch, dependencies or parents")
 	case m.Source == "":
+		m.seen(h)
 		return nil
 	case m.Sequence == 0:
 		return errors.New("sequence must be at least 1 if a source is given")
@@ -133,6 +142,14 @@ func (m *Message) numbers(h http.Header) error {
 	h.Set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
 	if m.Epoch != 0 {
 		h.Set("Once-Epoch", strconv.FormatUint(m.Epoch, 10))
+	}
+	m.seen(h)
+	if len(m.Parents) > 0 {
+		texts := make([]string, len(m.Parents))
+		for i, n := range m.Parents {
+			texts[i] = strconv.FormatUint(n, 10)
+		}
+		h.Set("Once-Parents", strings.Join(texts, ", "))
 	}
 	if len(m.DependsOn) == 0 {
 		return nil
@@ -147,6 +164,13 @@ func (m *Message) numbers(h http.Header) error {
 	}
 	h.Set("Once-Depends-On", text)
 	return nil
+}
+
+// seen adds the time that the sender has seen.
+func (m *Message) seen(h http.Header) {
+	if m.Seen != 0 {
+		h.Set("Once-Time", m.Seen.String())
+	}
 }
 
 // own adds the message's own headers.

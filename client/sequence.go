@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // ErrPending says that the previous message is not acknowledged: call [Sequence.Resume] first.
@@ -124,7 +125,7 @@ func (s *Sequence) settle(ctx context.Context, state sequenceState, m Message) (
 		state = sequenceState{next: state.next + 1}
 	case errors.As(err, &open), errors.As(err, &p) && (p.Ambiguous || resumed):
 		// The caller may reuse its own.
-		m.Body, m.Headers, m.DependsOn = bytes.Clone(m.Body), maps.Clone(m.Headers), maps.Clone(m.DependsOn)
+		m.Body, m.Headers, m.DependsOn, m.Parents = bytes.Clone(m.Body), maps.Clone(m.Headers), maps.Clone(m.DependsOn), slices.Clone(m.Parents)
 		state.pending = &m
 	}
 	s.turn <- state

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -98,6 +99,8 @@ type jsonLine struct {
 	Epoch       uint64            `json:"epoch"`
 	Sequence    uint64            `json:"sequence"`
 	DependsOn   map[string]uint64 `json:"depends_on"`
+	Parents     []uint64          `json:"parents"`
+	Time        clock.Hybrid      `json:"time"`
 	Headers     map[string]string `json:"headers"`
 	ContentType string            `json:"content_type"`
 	Body        json.RawMessage   `json:"body"`
@@ -115,7 +118,7 @@ func parseLine(text []byte) (client.Message, error) {
 		return client.Message{}, errors.New("text after the JSON object: write one object a line")
 	}
 	m := client.Message{
-		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Headers: r.Headers, ContentType: r.ContentType,
+		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Parents: r.Parents, Seen: r.Time, Headers: r.Headers, ContentType: r.ContentType,
 	}
 	if r.ID != nil {
 		if m.Key = *r.ID; m.Key == "" {
@@ -174,7 +177,7 @@ func validate(m client.Message) error {
 		return err
 	}
 	same := record.Message{
-		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
+		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 	if same.ID == "" && same.Source == "" {

@@ -47,7 +47,7 @@ BODY is the body itself; - or no BODY reads it from standard input. A body that 
 Without --key a new key is made: retries count once, but running the command again sends a second message.
 If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
---file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "headers"?, "content_type"?, "body"}.
+--file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
 Up to 100 messages are sent in one request. Messages of one group, or of one source, are sent in the order of the file; all others concurrently.
 A server of an older version, which takes no batches, gets them one by one.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
@@ -48,6 +49,7 @@ func (pl *plan) entriesOf(it *item, a *record.Attempt) []record.Entry {
 	}
 	base := record.Entry{
 		Kind: record.EntryMessage, ID: it.Identity(), Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
+		Parents: it.Parents, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
 	}
 	var out []record.Entry
 	if s.LogMessages {
@@ -89,14 +91,15 @@ func chunksOf(bytes int) int {
 	return bytes/record.MaxChunk + 1
 }
 
-// append numbers entries and adds them to the plan.
-func (pl *plan) append(entries []record.Entry) error {
+// append numbers entries and adds them to the plan. Their time is after the last entry's, and after
+// the time that the sender has seen.
+func (pl *plan) append(entries []record.Entry, seen clock.Hybrid) error {
 	if len(entries) == 0 {
 		return nil
 	}
 	l := &pl.next.Log
 	for _, e := range entries {
-		at, err := l.Time.Tick(pl.now)
+		at, err := max(l.Time, seen).Tick(pl.now)
 		if err != nil {
 			return fmt.Errorf("append to log: %w", err)
 		}
@@ -123,7 +126,7 @@ func (pl *plan) appendGap(key string, event admission.GapEvent) error {
 	}
 	return pl.append([]record.Entry{{
 		Kind: record.EntryGap, Principal: principal, Source: event.Source, Epoch: event.Epoch, From: event.First, To: event.Last,
-	}})
+	}}, 0)
 }
 
 // chunks returns the entries of a plan whose record is complete.

@@ -153,6 +153,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
+	if err := it.CheckSeen(pl.now); err != nil {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: err.Error()}, nil
+	}
 	if why, ok := pl.part.tooLarge(it); ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil
 	}
@@ -181,7 +184,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	// the source's next number proves that the message is committed
 	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {
 		pl.changed, pl.next.State = true, a.State
-		return record.Outcome{Kind: record.Processed}, pl.append(entries)
+		return record.Outcome{Kind: record.Processed}, pl.append(entries, it.Seen)
 	}
 	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
 		return admission.BeyondLimits("targets"), nil
@@ -208,7 +211,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	}
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries)
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries, it.Seen)
 }
 
 // finish adds the results of an attempt without effects to the plan. The commit marks its token
@@ -221,7 +224,7 @@ func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entri
 	it.attempts = append(it.attempts, a.ID)
 	pl.changed, pl.next.State = true, a.State
 	pl.done, pl.doneBytes = append(pl.done, entry.DoneToken(pl.next.Key, pl.now)), pl.doneBytes+size
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries)
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries, it.Seen)
 }
 
 // token returns the token of an item as this plan will leave it.

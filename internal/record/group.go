@@ -93,8 +93,14 @@ func (g *Group) Clone() Group {
 	return c
 }
 
-// Ready reports whether every message on which m depends has been processed in the group.
+// Ready reports whether every message on which m depends has been processed in the group, and every
+// entry that it names as its parent is in the log.
 func (g *Group) Ready(m *Message) bool {
+	for _, n := range m.Parents {
+		if n > g.Log.Last {
+			return false
+		}
+	}
 	for source, n := range m.DependsOn {
 		if source == m.Source || n == 0 {
 			// a vector clock lists every sender: the message's own, and those with no message yet

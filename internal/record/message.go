@@ -2,10 +2,13 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/effectively-once/once/clock"
 )
 
 // Limits on the sizes of a message, in bytes.
@@ -16,6 +19,7 @@ const (
 	MaxHeaders    = 16 << 10 // names and values together
 	MaxDependsOn  = 32 << 10 // names of sources, plus 8 for each number
 	MaxReply      = 256 << 10
+	MaxParents    = 100
 	// body and headers: a dead letter with it fits into a queue, even if JSON has to escape every
 	// character of its headers
 	MaxEffect = 640 << 10
@@ -41,6 +45,12 @@ type Message struct {
 	// DependsOn lists, by source, the last number of the same principal that must be processed in
 	// this group before this message.
 	DependsOn map[string]uint64
+	// Parents are the numbers of entries in the group's log that must be there before this message is
+	// processed.
+	Parents []uint64
+	// Seen is the hybrid time of the last entry that the sender had seen; 0 if it did not say. It is
+	// no part of the fingerprint.
+	Seen clock.Hybrid
 
 	ContentType string
 	Headers     map[string]string
@@ -92,6 +102,14 @@ func (m *Message) Validate() error {
 	if err := m.validDependsOn(); err != nil {
 		return err
 	}
+	if err := m.validParents(); err != nil {
+		return err
+	}
+	if !m.Accepted.IsZero() {
+		if err := m.CheckSeen(m.Accepted); err != nil {
+			return err
+		}
+	}
 	if wrong := m.WrongHeaders(); wrong != nil {
 		return wrong
 	}
@@ -108,6 +126,36 @@ func (m *Message) validDependsOn() error {
 	}
 	if size > MaxDependsOn {
 		return &InvalidError{"depends-on", fmt.Sprintf("must be at most %d bytes: the names of the sources, and 8 for each number", MaxDependsOn)}
+	}
+	return nil
+}
+
+func (m *Message) validParents() error {
+	switch {
+	case len(m.Parents) == 0:
+		return nil
+	case m.Source == "":
+		return &InvalidError{"parents", "need a numbered message: send a source and a sequence"}
+	case len(m.Parents) > MaxParents:
+		return &InvalidError{"parents", fmt.Sprintf("must be at most %d", MaxParents)}
+	case slices.Contains(m.Parents, 0):
+		return &InvalidError{"parents", "must be numbers of entries, which start at 1"}
+	}
+	return nil
+}
+
+// MaxAhead is how far the time that a sender has seen may be ahead of the clock of this machine.
+const MaxAhead = time.Minute
+
+// CheckSeen returns an [*InvalidError] with both times if the sender claims to have seen a time that
+// is more than [MaxAhead] ahead of now and of the time of acceptance. A claim that is too high would
+// move the time of the group's log ahead for ever.
+func (m *Message) CheckSeen(now time.Time) error {
+	if m.Accepted.After(now) {
+		now = m.Accepted
+	}
+	if m.Seen.Time().After(now.Add(MaxAhead)) {
+		return &InvalidError{"time", fmt.Sprintf("must be at most %s ahead: it is %s, and the time here is %s", MaxAhead, m.Seen, clock.HybridAt(now))}
 	}
 	return nil
 }

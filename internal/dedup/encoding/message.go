@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -20,6 +21,8 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.BytesField(at, 11, m.Body)
 	e.TextField(at, 12, m.Route)
 	e.IntField(at, 13, Micros(m.Accepted))
+	ListField(e, at, 14, m.Parents, func(e *Encoder, n *uint64) { e.Uint(*n) })
+	e.UintField(at, 15, uint64(m.Seen))
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -52,6 +55,10 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.Route = d.Text()
 		case 13:
 			m.Accepted = d.Time()
+		case 14:
+			m.Parents = ListOf(d, func(d *Decoder, n *uint64) { *n = d.Uint() })
+		case 15:
+			m.Seen = clock.Hybrid(d.Uint())
 		default:
 			return false
 		}

@@ -77,6 +77,7 @@ func cloneHeld(h record.Held) record.Held {
 
 func cloneMessage(m record.Message) record.Message {
 	m.DependsOn = maps.Clone(m.DependsOn)
+	m.Parents = slices.Clone(m.Parents)
 	m.Headers = maps.Clone(m.Headers)
 	m.Body = bytes.Clone(m.Body)
 	return m

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -18,6 +19,8 @@ const (
 	headerEpoch     = "Once-Epoch"
 	headerSequence  = "Once-Sequence"
 	headerDependsOn = "Once-Depends-On"
+	headerParents   = "Once-Parents"
+	headerTime      = "Once-Time"
 	headerKey       = "Idempotency-Key"
 	headerReplayed  = "Idempotent-Replayed"
 )
@@ -86,6 +89,14 @@ func readOnce(name string, values []string, m *record.Message) (err error) {
 		m.Epoch, err = number(name, value, 0)
 	case headerSequence:
 		m.Sequence, err = number(name, value, 1)
+	case headerParents:
+		if m.Parents, err = wire.ParseParents(value); err != nil {
+			return malformed(name, "has to be a list of at most 100 numbers from 1 on, such as 17, 23")
+		}
+	case headerTime:
+		if m.Seen, err = clock.ParseHybrid(value); err != nil {
+			return malformed(name, "has to be a hybrid time such as 2026-01-31T12:00:00.000Z-0003")
+		}
 	default:
 		return malformed(name, "is not a header of this contract")
 	}

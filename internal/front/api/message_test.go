@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -64,13 +65,14 @@ func TestAllFieldsOfTheSenderReachTheQueue(t *testing.T) {
 	w := newWorld(t)
 	before := time.Now()
 	w.send("POST", chat, "\x00body", "Test-Principal: acme", "Idempotency-Key: k", "Once-Source: bob", "Once-Epoch: 7", "Once-Sequence: 9", "Once-Group: g",
-		"Once-Depends-On: carol=3, dave=4", "Content-Type: text/plain; charset=utf-8",
+		"Once-Depends-On: carol=3, dave=4", "Once-Parents: 17,23", "Once-Time: 2026-01-31T12:00:00.000Z-0003", "Content-Type: text/plain; charset=utf-8",
 		"X-GitHub-Event: push", "X-Twice: a", "X-Twice: b", "traceparent: 00-1-2-01", "tracestate: v=1",
 		"X-Forwarded-For: 10.0.0.1", "X-Real-IP: 10.0.0.1", "X-Amz-Date: now", "X-Amzn-Trace-Id: r", "X-Api-Key: secret", "X-Auth-User: root", "X-Gitlab-Token: secret",
 		"Authorization: secret", "Cookie: secret", "Accept: */*")
 	got := w.queue.message()
 	wanted := record.Message{
 		Principal: "acme", Stream: "chat", ID: "k", Group: "g", Source: "bob", Epoch: 7, Sequence: 9, DependsOn: map[string]uint64{"carol": 3, "dave": 4},
+		Parents: []uint64{17, 23}, Seen: clock.HybridAt(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)) + 3,
 		ContentType: "text/plain; charset=utf-8", Body: []byte("\x00body"),
 		Headers: map[string]string{"X-Github-Event": "push", "X-Twice": "a, b", "Traceparent": "00-1-2-01", "Tracestate": "v=1"},
 	}
@@ -79,6 +81,20 @@ func TestAllFieldsOfTheSenderReachTheQueue(t *testing.T) {
 	}
 	if got.Accepted.Before(before) || got.Accepted.After(time.Now()) {
 		t.Errorf("accepted at %v", got.Accepted)
+	}
+}
+
+func TestATimeFarAheadIsRefusedBeforeTheMessageIsQueued(t *testing.T) {
+	w := newWorld(t)
+	ahead := clock.HybridAt(time.Now().Add(time.Hour)).String()
+	got := w.send("POST", chat, "", "Once-Source: bob", "Once-Sequence: 1", "Once-Time: "+ahead)
+	if got.status != 400 || !strings.Contains(got.body, ahead) || !strings.Contains(got.body, "the time here is") || len(w.queue.names()) != 0 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for _, header := range []string{"Once-Time: noon", "Once-Parents: 1,,2", "Once-Parents: 0", "Once-Parents: " + strings.Repeat("1,", 100) + "1"} {
+		if got := w.send("POST", chat, "", "Once-Source: bob", "Once-Sequence: 1", header); got.status != 400 {
+			t.Errorf("%s: %d %s", header, got.status, got.body)
+		}
 	}
 }
 

@@ -18,7 +18,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -72,6 +74,8 @@ type fields struct {
 	Epoch       uint64            `json:"epoch"`
 	Sequence    uint64            `json:"sequence"`
 	DependsOn   map[string]uint64 `json:"depends_on"`
+	Parents     []uint64          `json:"parents"`
+	Time        string            `json:"time"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
@@ -91,6 +95,14 @@ func (f *fields) set(m *record.Message) *problem.Problem {
 		if source == "" || n == 0 {
 			return malformed("depends_on has to name sources, and numbers from 1 on.")
 		}
+	}
+	m.Parents = f.Parents
+	if f.Time != "" {
+		seen, err := clock.ParseHybrid(f.Time)
+		if err != nil {
+			return malformed("time " + wire.TimeRule + ".")
+		}
+		m.Seen = seen
 	}
 	return setHeaders(m, f.Headers)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -52,6 +53,7 @@ func FromQueue(received *queue.Delivery, d Defaults) (record.Message, Origin, er
 	own := r.meta()
 	r.names(d.Stream, own)
 	r.numbers()
+	r.causes()
 	origin := r.identity()
 	for name := range r.message.Headers {
 		if Reserved(name) {
@@ -137,6 +139,10 @@ func (r *reader) meta() bool {
 		r.message.ContentType = x.ContentType
 	}
 	r.message.ID, r.message.Group, r.message.Source = x.ID, x.Group, x.Source
+	if r.message.Parents, r.message.Seen = x.Parents, x.Time; len(x.Parents) > record.MaxParents {
+		r.message.Parents = nil
+		r.malformed(AttrMeta, "must have at most "+strconv.Itoa(record.MaxParents)+" parents")
+	}
 	body, err := decodeBody(r.received.Body, x.Encoding)
 	if r.message.Body = body; err != nil {
 		r.header(AttrMeta, text)
@@ -200,6 +206,26 @@ func (r *reader) numbers() {
 			return
 		}
 		r.message.DependsOn = depends
+	}
+}
+
+// causes reads the parents and the time that the sender has seen.
+func (r *reader) causes() {
+	if text := r.text(AttrParents); text != "" {
+		parents, err := ParseParents(text)
+		if err != nil {
+			r.malformed(AttrParents, parentsRule)
+			return
+		}
+		r.message.Parents = parents
+	}
+	if text := r.text(AttrTime); text != "" {
+		seen, err := clock.ParseHybrid(text)
+		if err != nil {
+			r.malformed(AttrTime, TimeRule)
+			return
+		}
+		r.message.Seen = seen
 	}
 }
 

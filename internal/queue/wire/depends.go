@@ -113,3 +113,23 @@ func unescapeKey(key string) (string, bool) {
 	}
 	return b.String(), true
 }
+
+const parentsRule = "must be a list of at most 100 numbers from 1 on, such as 17, 23"
+
+// TimeRule describes the form of a hybrid time.
+const TimeRule = "must be a hybrid time such as 2026-01-31T12:00:00.000Z-0003"
+
+// ParseParents parses numbers of entries, separated by commas, from an attribute or a header: 17,
+// 23. The error is a [*record.InvalidError].
+func ParseParents(text string) ([]uint64, error) {
+	parts := strings.SplitN(text, ",", record.MaxParents+1)
+	parents := make([]uint64, len(parts))
+	for i, part := range parts {
+		n, ok := parseNumber(strings.Trim(part, " \t"))
+		if !ok || n == 0 || i == record.MaxParents {
+			return nil, &record.InvalidError{Field: "parents", Rule: parentsRule}
+		}
+		parents[i] = n
+	}
+	return parents, nil
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -20,6 +21,8 @@ const (
 	AttrEpoch     = "once-epoch"
 	AttrSequence  = "once-sequence"
 	AttrDependsOn = "once-depends-on"
+	AttrParents   = "once-parents"
+	AttrTime      = "once-time"
 	AttrMeta      = "once-meta"
 	AttrReason    = "once-reason"
 )
@@ -27,7 +30,7 @@ const (
 // known reports whether an attribute is listed in the contract.
 func known(name string) bool {
 	switch name {
-	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrMeta, AttrReason:
+	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrParents, AttrTime, AttrMeta, AttrReason:
 		return true
 	}
 	return false
@@ -67,6 +70,9 @@ type meta struct {
 	ID     string `json:"id,omitempty"`
 	Group  string `json:"group,omitempty"`
 	Source string `json:"source,omitempty"`
+	// Parents and Time take the place of attributes in the messages of ToQueue: SQS allows ten.
+	Parents []uint64     `json:"parents,omitempty"`
+	Time    clock.Hybrid `json:"time,omitzero"`
 
 	// The following fields are accepted from trusted senders only.
 	Form      string     `json:"form,omitempty"`
@@ -105,7 +111,7 @@ func (x *meta) encode() string {
 // plain reports whether no text of x has to be escaped, and x has no rare field. Most messages are
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
-	return len(x.Headers) == 0 && x.ID == "" && x.Group == "" && x.Source == "" &&
+	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && x.ID == "" && x.Group == "" && x.Source == "" &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -35,6 +36,7 @@ func full() record.Message {
 		Principal: "alice", Stream: "orders", ID: "käse \uFFFF", Group: "gr\uFFFEoup/ü", Source: "sensor", Epoch: 3, Sequence: 18446744073709551615,
 		DependsOn: map[string]uint64{"Other Source": 7, "b": 1 << 60}, ContentType: "application/json",
 		Headers: map[string]string{"traceparent": "00-é", "x": "line\nbreak"}, Body: []byte(`{"a":1}`),
+		Parents: []uint64{17, 23}, Seen: clock.HybridAt(time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)) + 3,
 		Route: "POST /v1/x", Accepted: time.Date(2026, 2, 3, 4, 5, 6, 789, time.UTC),
 	}
 }
