@@ -178,7 +178,7 @@ func same[T any](t *testing.T, what string, got, want T) {
 	}
 }
 
-func TestTakesOnlyMessagesThatNeedNoStateOrderOrNumbers(t *testing.T) {
+func TestTakesOnlyMessagesThatNeedNoStateOrderNumbersOrLog(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		change  func(s *record.Stream)
@@ -189,6 +189,7 @@ func TestTakesOnlyMessagesThatNeedNoStateOrderOrNumbers(t *testing.T) {
 		{"a group", nil, record.Message{ID: "a", Group: "g"}, false},
 		{"a group that orders nothing", func(s *record.Stream) { s.Unordered = true }, record.Message{ID: "a", Group: "g"}, true},
 		{"a handler with state", func(s *record.Stream) { s.Stateless = false }, message("a", ""), false},
+		{"a log", func(s *record.Stream) { s.LogRetention = time.Hour }, message("a", ""), false},
 		{"a number", func(s *record.Stream) { s.Admission = record.BySequence }, record.Message{Source: "p", Sequence: 1}, false},
 		{"a one-time request", nil, record.Message{ID: "a", Route: "POST /"}, false},
 		{"a destination that wants numbers", func(s *record.Stream) { s.Events = []string{"out", "next"} }, message("a", ""), false},
