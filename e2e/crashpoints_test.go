@@ -52,11 +52,12 @@ func TestACrashAtAnyStepLeavesEveryMessageWithOneEffect(t *testing.T) {
 	for _, point := range points {
 		for _, n := range []int{1, 7} {
 			at := fmt.Sprintf("%s:%d", point, n)
-			t.Run(fmt.Sprintf("%s %d direct", point, n), func(t *testing.T) { crashAt(t, at, true) })
+			t.Run(fmt.Sprintf("%s %d direct", point, n), func(t *testing.T) { crashAt(t, at, true, 1) })
 			if !strings.HasSuffix(point, "-sync") { // only what is processed without the queue
-				t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, at, false) })
+				t.Run(fmt.Sprintf("%s %d", point, n), func(t *testing.T) { crashAt(t, at, false, 1) })
 			}
 		}
+		t.Run(point+" direct batches", func(t *testing.T) { crashAt(t, point+":2", true, 10) })
 	}
 }
 
@@ -77,9 +78,9 @@ func TestThePageOfTheProtocolDescribesTheStateAfterACrashAtEachPoint(t *testing.
 	}
 }
 
-// crashAt sends messages to a process that kills itself at a point, restarts it, and judges the
-// effects.
-func crashAt(t *testing.T, point string, direct bool) {
+// crashAt sends messages, so many in a request, to a process that kills itself at a point, restarts
+// it, and judges the effects.
+func crashAt(t *testing.T, point string, direct bool, size int) {
 	t.Helper()
 	r := newReceiver(t, 0)
 	s := newServer(t, crashBinary, crashStreams(r.url, direct))
@@ -95,7 +96,7 @@ func crashAt(t *testing.T, point string, direct bool) {
 		}
 		revived <- err
 	}()
-	inputs := sendCrashLoad(ctx, t, s)
+	inputs := sendCrashLoad(ctx, t, s, size)
 	select {
 	case err := <-revived:
 		must(t, err)
@@ -117,14 +118,14 @@ func (s *server) revive(p *process, env ...string) error {
 	return s.start()
 }
 
-// sendCrashLoad sends to every stream concurrently, each message twice, and returns the sent
-// messages by stream.
-func sendCrashLoad(ctx context.Context, t *testing.T, s *server) map[string][]sent {
+// sendCrashLoad sends to every stream concurrently, each message twice and so many in a request, and
+// returns the sent messages by stream.
+func sendCrashLoad(ctx context.Context, t *testing.T, s *server, size int) map[string][]sent {
 	t.Helper()
 	random := newRandom(t)
 	type addressed struct {
 		stream string
-		sent
+		list   []sent
 	}
 	inputs := map[string][]sent{"numbered": number(random, 30, 3)}
 	for _, stream := range []string{"keyed", "loose", "issued"} {
@@ -138,12 +139,17 @@ func sendCrashLoad(ctx context.Context, t *testing.T, s *server) map[string][]se
 	senders := map[string]*httpSender{}
 	for stream, input := range inputs {
 		senders[stream] = newHTTPSender(t, s.url(), stream)
-		for _, m := range copies(random, shuffle(random, input, 10), 2) {
-			load = append(load, addressed{stream, m})
+		for list := range slices.Chunk(copies(random, shuffle(random, input, 10), 2), size) {
+			load = append(load, addressed{stream, list})
 		}
 	}
-	slices.SortFunc(load, func(a, b addressed) int { return strings.Compare(string(a.body), string(b.body)) })
-	concurrently(ctx, t, 8, load, func(ctx context.Context, a addressed) error { return senders[a.stream].send(ctx, a.sent) })
+	slices.SortFunc(load, func(a, b addressed) int { return strings.Compare(string(a.list[0].body), string(b.list[0].body)) })
+	concurrently(ctx, t, 8, load, func(ctx context.Context, a addressed) error {
+		if size == 1 {
+			return senders[a.stream].send(ctx, a.list[0])
+		}
+		return senders[a.stream].sendBatch(ctx, a.list)
+	})
 	return inputs
 }
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,12 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 		stream string
 		load   func(random *rand.Rand) (input, load []sent)
 	}{
+		{"by key, batches without the queue", "admission: key, direct: true", twice},
+		{"by key, unordered, batches without the queue", "admission: key, order: none, direct: true", twice},
+		{"by sequence, batches without the queue", "admission: sequence, direct: true", func(random *rand.Rand) (input, load []sent) {
+			input = number(random, *messages, sources)
+			return input, copies(random, shuffle(random, input, 3*sources), 2)
+		}},
 		{"by key", "admission: key", twice},
 		{"by key, unordered", "admission: key, order: none", twice},
 		{"by key, without the queue", "admission: key, direct: true", twice},
@@ -63,9 +70,20 @@ func TestGeneratedMessagesHaveOneEffectEachWhileTheServerIsKilled(t *testing.T) 
 			must(t, s.start())
 			h := newHTTPSender(t, s.url(), "x")
 			ctx, k := newKiller(t, s, random, *kills, len(load))
-			concurrently(ctx, t, 32, load, func(ctx context.Context, m sent) error {
-				defer k.acknowledged()
-				return h.send(ctx, m)
+			size := 1
+			if strings.Contains(c.name, "batches") {
+				size = 20
+			}
+			concurrently(ctx, t, 32, slices.Collect(slices.Chunk(load, size)), func(ctx context.Context, list []sent) error {
+				defer func() {
+					for range list {
+						k.acknowledged()
+					}
+				}()
+				if size == 1 {
+					return h.send(ctx, list[0])
+				}
+				return h.sendBatch(ctx, list)
 			})
 			k.finish(t)
 			s.settle(t, settleTime)

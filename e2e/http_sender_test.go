@@ -66,19 +66,43 @@ func newHTTPSender(t *testing.T, url, stream string) *httpSender {
 
 // send sends a message until it is acknowledged.
 func (h *httpSender) send(ctx context.Context, m sent) error {
-	receipt, err := h.client.Send(ctx, client.Message{
-		Stream: h.stream, Key: m.id, Group: m.group, Source: m.source, Sequence: m.sequence,
-		ContentType: m.contentType, Headers: m.headers, Body: m.body,
-	})
+	receipt, err := h.client.Send(ctx, h.message(m))
 	if err != nil {
 		return err
 	}
-	if !receipt.Replayed {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.fresh[m.identity()]++
+	h.acknowledged(m, receipt)
+	return nil
+}
+
+// sendBatch sends messages in one request, until each is acknowledged.
+func (h *httpSender) sendBatch(ctx context.Context, list []sent) error {
+	messages := make([]client.Message, len(list))
+	for i, m := range list {
+		messages[i] = h.message(m)
+	}
+	for i, result := range h.client.SendBatch(ctx, messages) {
+		if result.Err != nil {
+			return result.Err
+		}
+		h.acknowledged(list[i], result.Receipt)
 	}
 	return nil
+}
+
+func (h *httpSender) message(m sent) client.Message {
+	return client.Message{
+		Stream: h.stream, Key: m.id, Group: m.group, Source: m.source, Sequence: m.sequence,
+		ContentType: m.contentType, Headers: m.headers, Body: m.body,
+	}
+}
+
+func (h *httpSender) acknowledged(m sent, receipt client.Receipt) {
+	if receipt.Replayed {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.fresh[m.identity()]++
 }
 
 // judge checks that no message was acknowledged as new twice. (Never is right too: the first answer

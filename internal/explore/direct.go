@@ -2,7 +2,10 @@ package explore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +20,94 @@ import (
 // caller, and this worker puts the message on the queue and answers.
 const late = " late"
 
+// behind is the suffix of a request that goes through the queue, because the queue has messages of
+// its group, or another request has the first place.
+const behind = " behind"
+
 // request returns the name of the request that a worker serves.
-func request(item string) string { return strings.TrimSuffix(item, late) }
+func request(item string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(item, late), behind)
+}
+
+// lines returns a batch as JSON lines.
+func (w *world) lines(names []string) string {
+	var out strings.Builder
+	for _, name := range names {
+		m := w.scenario.message(name)
+		fields := map[string]any{"group": m.Group, "content_type": "text/plain", "headers": m.Headers, "body": string(m.Body)}
+		if m.ID != "" {
+			fields["key"] = m.ID
+		}
+		if m.Source != "" {
+			fields["source"], fields["sequence"] = m.Source, m.Sequence
+		}
+		text, err := json.Marshal(fields)
+		if err != nil {
+			panic(fmt.Sprintf("explore: %v", err)) // texts and numbers
+		}
+		out.Write(append(text, '\n'))
+	}
+	return out.String()
+}
+
+// results records the answer to a batch. The client repeats the batch if one of its messages is to
+// be sent again.
+func (e *end) results(names []string, answer *httptest.ResponseRecorder) {
+	if answer.Code != http.StatusOK {
+		return
+	}
+	e.told = fmt.Sprint(answer.Code)
+	lines := json.NewDecoder(answer.Body)
+	for _, name := range names {
+		var result struct{ Status int }
+		switch err := lines.Decode(&result); {
+		case err != nil, result.Status >= http.StatusInternalServerError, result.Status == http.StatusTooManyRequests:
+			e.told = ""
+		case result.Status == http.StatusAccepted:
+			e.accepted = append(e.accepted, name)
+		}
+	}
+}
+
+// held reports whether a request has the first place in the group of a queue that keeps the order.
+func (s *state) held() bool {
+	return slices.ContainsFunc(s.runs, func(r *run) bool {
+		return r.kind == serves && !r.lapsed && r.end == nil && !strings.HasSuffix(r.items[0], behind)
+	})
+}
+
+// line returns the item of a request that a worker begins to serve: if the queue keeps the order,
+// and has messages or a place of another request, the request goes behind them.
+func (w *world) line(s *state, name string) string {
+	if !w.scenario.lined() {
+		return name
+	}
+	processing := slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes })
+	if len(s.queues.messages) > 0 || processing || s.held() {
+		return name + behind
+	}
+	return name
+}
+
+// ordered returns an error if messages of a queue that keeps the order are applied in another
+// order: those of the start first, and those of each batch in their order.
+func (w *world) ordered(applied []string) error {
+	lists := [][]string{w.scenario.Arrive}
+	for _, r := range w.scenario.Requests {
+		lists = append(lists, slices.Concat(w.scenario.Arrive, r.names()))
+	}
+	for _, list := range lists {
+		last := 0
+		for _, line := range applied {
+			if i := slices.Index(list, nameIn(line)); i >= 0 && i < last {
+				return fmt.Errorf("not in the order of the queue: %q", applied)
+			} else if i >= 0 {
+				last = i
+			}
+		}
+	}
+	return nil
+}
 
 // runner returns what processes messages without the queue for a worker. The code of an attempt
 // runs in the worker's own goroutine, which the host can end.
@@ -70,14 +159,40 @@ func (p placesOf) Enqueue(_ context.Context, queued []direct.Queued) (ids []stri
 	for i, q := range queued {
 		messages[i] = *q.Message
 	}
-	return make([]string, len(queued)), record.ErrorsOf(queuesPort(p).enqueue(opEnqueue, messages), len(queued))
+	q := queuesPort(p)
+	put := func() error { return q.enqueue(opEnqueue, messages) }
+	if p.w.scenario.lined() {
+		put = func() error { return q.putWhole(messages, false) }
+	}
+	return make([]string, len(queued)), record.ErrorsOf(put(), len(queued))
 }
 
 func (placesOf) Release() {}
 
+// putWhole puts all of some messages on a queue that keeps the order: at its end, or in the first
+// place.
+func (q queuesPort) putWhole(messages []record.Message, last bool) error {
+	names := namesOf(messages)
+	c := call{op: opEnqueue, touches: touchQueues, text: opEnqueue + " " + strings.Join(names, ", "), parts: 1}
+	c.apply = func(v view) outcome {
+		v.queues = q.w.change(v.queues, func(p *queuesPart) {
+			if last {
+				p.messages = append(p.messages, names...)
+			} else {
+				p.messages = slices.Concat(names, p.messages)
+			}
+		})
+		return outcome{view: v, answer: q.w.done(v.now)}
+	}
+	return q.ask(c, names, last).err
+}
+
 type placeOf struct{ *host }
 
 func (p placeOf) Enqueue(_ context.Context, m record.Message, _ time.Duration) (string, error) {
+	if p.w.scenario.lined() {
+		return "id", queuesPort(p).putWhole([]record.Message{m}, false)
+	}
 	return "id", queuesPort(p).enqueue(opEnqueue, []record.Message{m})
 }
 
@@ -103,7 +218,7 @@ func (w *world) abandoned(s *state, r *run) step {
 
 // overruns reports whether the time limit of a run may pass now.
 func (w *world) overruns(r *run) bool {
-	return w.scenario.Direct && r.kind == serves && !r.lapsed && r.end == nil && !strings.HasSuffix(r.items[0], late) && !r.fallsBack()
+	return w.scenario.Direct && r.kind == serves && !r.lapsed && r.end == nil && request(r.items[0]) == r.items[0] && !r.fallsBack()
 }
 
 // recall triggers publishing of the groups that have effects pending, as the start of an embedded

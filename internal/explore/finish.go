@@ -89,7 +89,13 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 			return nil, err
 		}
 	}
-	if r.end.told == "" {
+	for _, name := range r.end.accepted {
+		var err error
+		if past, err = w.tell(past, accepted+name, "202"); err != nil {
+			return nil, err
+		}
+	}
+	if r.end.told == "" || r.kind == serves && len(w.scenario.Requests[request(r.items[0])].Messages) > 0 {
 		return past, nil
 	}
 	return w.answered(s, past, r)

@@ -311,6 +311,9 @@ func (q queuesPort) Defer(_ context.Context, messages []record.Message) error {
 
 // EnqueueAll implements api.Queue.
 func (q queuesPort) EnqueueAll(_ context.Context, messages []record.Message) []error {
+	if q.w.scenario.lined() {
+		return record.ErrorsOf(q.putWhole(messages, true), len(messages))
+	}
 	return record.ErrorsOf(q.enqueue(opEnqueue, messages), len(messages))
 }
 

@@ -139,11 +139,13 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 	for _, list := range [][]string{c.triggers, c.requests, c.guarded, c.dead} {
 		slices.Sort(list)
 	}
-	if w.scenario.FIFO {
+	switch {
+	case w.scenario.lined(): // the order in which they were put
+	case w.scenario.FIFO:
 		slices.SortStableFunc(c.messages, func(a, b string) int {
 			return slices.Index(w.scenario.Arrive, plain(a)) - slices.Index(w.scenario.Arrive, plain(b))
 		})
-	} else {
+	default:
 		slices.Sort(c.messages)
 	}
 	c.dead = slices.Compact(c.dead)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
@@ -70,6 +71,8 @@ type end struct {
 	// the answer to the client of a request; empty if the client repeats the request
 	told string
 	done bool // that client was told that its message is done
+	// accepted names the messages of a batch of which the client was told that they are accepted
+	accepted []string
 }
 
 // begin returns the run of a worker that has just received its input.
@@ -195,14 +198,14 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 		name, _, _ := strings.Cut(d.ID, " ")
 		return w.scenario.message(name), nil
 	}
-	var batch []queue.Delivery
+	var deliveries []queue.Delivery
 	for i, name := range r.items {
 		d := queue.Delivery{Queue: "ingress", ID: fmt.Sprintf("%s %d", name, i), Receives: w.scenario.Receives, Sent: r.first.Add(-time.Hour)}
 		if w.scenario.FIFO {
 			m := w.scenario.message(name)
 			d.Queue, d.Group = "ingress.fifo", m.GroupName()
 		}
-		batch = append(batch, d)
+		deliveries = append(deliveries, d)
 	}
 	handler := process.New(witness{w.engine(a), out.fates}, decode, queuesPort{a}.Defer, process.Options{
 		Retry: func(string) record.RetryPolicy {
@@ -210,9 +213,9 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 		},
 		MinTries: w.scenario.minTries(), Random: func(int64) int64 { return 0 }, Now: a.clock,
 	})
-	for i, disposition := range handler.Handle(ctx, batch) {
+	for i, disposition := range handler.Handle(ctx, deliveries) {
 		if disposition.Retry {
-			out.again[batch[i].ID] = true
+			out.again[deliveries[i].ID] = true
 		}
 	}
 	return out
@@ -222,18 +225,28 @@ func (w *world) process(ctx context.Context, a *host, r *run) *end {
 func (w *world) serve(a *host, name string) *end {
 	r := w.scenario.Requests[request(name)]
 	method, path, _ := strings.Cut(r.Do, " ")
-	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(r.Body))
+	body := r.Body
+	if len(r.Messages) > 0 {
+		r.Header, body = map[string]string{"Content-Type": batch.NDJSON}, w.lines(r.Messages)
+	}
+	request := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 	for key, value := range r.Header {
 		request.Header.Set(key, value)
 	}
-	request.Header.Set("Once-Header-"+nameHeader, r.Message)
+	if len(r.Messages) == 0 {
+		request.Header.Set("Once-Header-"+nameHeader, r.Message)
+	}
 	answer := httptest.NewRecorder()
 	out := &end{fates: map[string]record.Outcome{}}
 	options := api.Options{Engine: w.engine(a), Queue: queuesPort{a}, Now: a.clock, RequestID: func(*http.Request) string { return "r" }}
-	if w.scenario.Direct {
+	if w.scenario.Direct && !strings.HasSuffix(name, behind) {
 		options.Direct = w.runner(a, out, strings.HasSuffix(name, late))
 	}
 	api.New(options).ServeHTTP(answer, request)
+	if len(r.Messages) > 0 {
+		out.results(r.Messages, answer)
+		return out
+	}
 	if answer.Code >= 500 || answer.Code == http.StatusTooManyRequests {
 		return out
 	}

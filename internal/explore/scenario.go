@@ -47,7 +47,10 @@ type Scenario struct {
 	// name may occur twice, as in Arrive.
 	Guard []string `yaml:"guard"`
 	// FIFO says that the ingress queue delivers messages in order, one batch of a group at a time,
-	// as long as no worker dies.
+	// as long as no worker dies. If Direct is set too, all messages are of one group, the HTTP API
+	// processes them only if it gets the first place in the group, and the messages that it
+	// puts on the queue after that are ahead of all others. The messages of a batch are then
+	// applied in their order, and those that were on the queue at the start are applied first.
 	FIFO bool `yaml:"fifo"`
 	// Direct says that the HTTP API processes messages without the queue. A lapse is then the end
 	// of an attempt's time limit. Recalls says that all workers are one process, which triggers
@@ -149,10 +152,20 @@ type Message struct {
 type Request struct {
 	// Do is the method and the path.
 	Do string `yaml:"do"`
-	// Message names the message in the request.
-	Message string            `yaml:"message"`
-	Header  map[string]string `yaml:"header"`
-	Body    string            `yaml:"body"`
+	// Message names the message in the request. Messages names those of a batch, in the place of
+	// Message, Header and Body.
+	Message  string            `yaml:"message"`
+	Messages []string          `yaml:"messages"`
+	Header   map[string]string `yaml:"header"`
+	Body     string            `yaml:"body"`
+}
+
+// names returns the names of the messages in the request.
+func (r Request) names() []string {
+	if len(r.Messages) > 0 {
+		return r.Messages
+	}
+	return []string{r.Message}
 }
 
 // Workers is the number of concurrent workers of each kind.
@@ -226,6 +239,9 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 	return out, nil
 }
 
+// lined reports whether the HTTP API processes messages only with the first place in their group.
+func (s *Scenario) lined() bool { return s.Direct && s.FIFO }
+
 func (s *Scenario) check() error {
 	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
 	for _, list := range [][]string{s.Issued, s.Done, s.Kept, s.Left, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
@@ -245,8 +261,10 @@ func (s *Scenario) check() error {
 		if !ok {
 			return fmt.Errorf("no such request: %s", name)
 		}
-		if _, ok := s.Messages[r.Message]; !ok {
-			return fmt.Errorf("request %s: no such message: %q", name, r.Message)
+		for _, m := range r.names() {
+			if _, ok := s.Messages[m]; !ok {
+				return fmt.Errorf("request %s: no such message: %q", name, m)
+			}
 		}
 	}
 	if len(s.Arrive)+len(s.Ask)+len(s.Guard) == 0 {

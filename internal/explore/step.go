@@ -39,7 +39,7 @@ func (w *world) steps(s *state) []step {
 		if s.left[deaths] > 0 {
 			out = append(out, w.die(s, r))
 		}
-		if s.left[lapses] > 0 && !r.lapsed && r.kind == processes {
+		if s.left[lapses] > 0 && !r.lapsed && r.kind == processes && !w.scenario.lined() {
 			out = append(out, w.lapse(s, r))
 		}
 		if s.left[lapses] > 0 && w.overruns(r) {
@@ -60,7 +60,7 @@ func (w *world) steps(s *state) []step {
 // receive adds the steps in which free workers receive waiting messages.
 func (w *world) receive(s *state, out []step) []step {
 	q, limit := s.queues, w.scenario.Workers
-	if s.working(processes) < limit.Process && (!w.scenario.FIFO || !slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes && !r.lapsed })) {
+	if s.working(processes) < limit.Process && (!w.scenario.lined() || !s.held()) && (!w.scenario.FIFO || !slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes && !r.lapsed })) {
 		for _, batch := range w.batches(q.messages) {
 			out = append(out, w.take(s, processes, batch, func(p *queuesPart) {
 				for _, name := range batch {
@@ -86,7 +86,7 @@ func (w *world) receive(s *state, out []step) []step {
 	}
 	if s.working(serves) < limit.HTTP {
 		for _, name := range slices.Compact(slices.Clone(q.requests)) {
-			out = append(out, w.take(s, serves, []string{name}, func(p *queuesPart) { p.requests = without(p.requests, name) }))
+			out = append(out, w.take(s, serves, []string{w.line(s, name)}, func(p *queuesPart) { p.requests = without(p.requests, name) }))
 		}
 	}
 	if s.working(guards) < limit.Guard {
@@ -289,12 +289,18 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			delete(p.taken, what)
 		}
 	}
+	first := 0
 	for i, item := range r.items {
 		if r.lapsed || !undone(item, i) {
 			continue
 		}
 		switch r.kind {
 		case processes:
+			if w.scenario.lined() { // ahead of those that were put meanwhile
+				p.messages = slices.Insert(p.messages, first, item)
+				first++
+				continue
+			}
 			p.messages = append(p.messages, item)
 		case publishes:
 			p.triggers = append(p.triggers, item)

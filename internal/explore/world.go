@@ -268,7 +268,11 @@ func (w *world) wrongly(applied []string, told map[string]string) error {
 			last[source] = a.Message
 		}
 	}
-	if w.scenario.FIFO && !slices.IsSortedFunc(applied, func(a, b string) int {
+	if w.scenario.lined() {
+		if err := w.ordered(applied); err != nil {
+			return err
+		}
+	} else if w.scenario.FIFO && !slices.IsSortedFunc(applied, func(a, b string) int {
 		return slices.Index(w.scenario.Arrive, nameIn(a)) - slices.Index(w.scenario.Arrive, nameIn(b))
 	}) {
 		return fmt.Errorf("not in the order of the queue: %q", applied)

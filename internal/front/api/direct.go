@@ -12,8 +12,9 @@ type Direct interface {
 	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
 	// End when it is done with the try. Begin may wait for another try of the same message.
 	Begin(ctx context.Context, s record.Stream, m *record.Message) (Try, bool)
-	// BeginAll is Begin for the messages of a batch. It returns nil if all of them have to go
-	// through the queue. Of a group it takes all messages or none.
+	// BeginAll is Begin for the messages of a batch. It may return nil if all of them have to go
+	// through the queue. Of a group it takes all messages or none. The caller calls End when the
+	// other messages are on the queue, too.
 	BeginAll(ctx context.Context, s record.Stream, messages []record.Message) Tries
 }
 

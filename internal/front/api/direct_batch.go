@@ -26,6 +26,7 @@ func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages [
 			queued = append(queued, i)
 		}
 	}
+	defer tries.End()
 	fates := make([]fate, len(messages))
 	s.directAll(ctx, stream, messages, ahead, fates, tries)
 	if len(queued) > 0 { // all of their groups
@@ -36,15 +37,15 @@ func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages [
 	return fates
 }
 
-// directAll processes messages of a batch without the queue. It puts those on the queue that are
-// not settled by that, before it releases their places. See direct, which does so for one message.
+// directAll processes messages of a batch without the queue. It puts those on the queue, in their
+// places, that are not settled by that. See direct, which does so for one message.
 func (s *server) directAll(ctx context.Context, stream record.Stream, messages []record.Message, ahead []int, fates []fate, tries Tries) {
-	defer tries.End()
-	if stream.Admission == record.ByToken {
+	if stream.Admission == record.ByToken && len(ahead) > 0 {
 		s.issueAll(ctx, messages, ahead, fates)
-		if ahead = unsettled(ahead, fates); len(ahead) == 0 {
-			return
-		}
+		ahead = unsettled(ahead, fates)
+	}
+	if len(ahead) == 0 {
+		return
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		ctx = context.WithoutCancel(ctx)

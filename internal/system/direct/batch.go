@@ -2,6 +2,7 @@ package direct
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
@@ -19,7 +20,7 @@ type batch struct {
 	stream   record.Stream
 	messages []record.Message // the whole batch
 	ids      []identity       // of the messages
-	places   Places
+	places   Places           // nil if no message has one
 	slow     *atomic.Int64
 	started  bool
 	open     []int            // the messages that are processed
@@ -27,9 +28,10 @@ type batch struct {
 	queued   []bool           // of open
 }
 
-// BeginAll reserves places for the messages of a batch that can be processed directly. It returns
-// nil if there are none. If another caller's copy of a message is being processed, BeginAll waits
-// for it. See [api.Direct].
+// BeginAll reserves places for the messages of a batch that can be processed directly. If another
+// caller's copy of a message is being processed, BeginAll waits for it. Until End, other callers'
+// copies wait, also those of messages without a place: otherwise both callers could be told that
+// the message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
 	slow := r.slow[s.Name]
 	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
@@ -62,11 +64,7 @@ func (r *Runner) enterAll(b *batch) (other <-chan struct{}, ok bool) {
 		return other, false
 	}
 	// without the lock: copies of the messages find the batch already
-	if b.places = r.cfg.Line.ReserveAll(b.messages); b.places == nil {
-		r.end(&b.flight, b.ids...)
-		r.leave()
-		return nil, false
-	}
+	b.places = r.cfg.Line.ReserveAll(b.messages)
 	return nil, true
 }
 
@@ -91,7 +89,7 @@ func (r *Runner) join(b *batch) (other <-chan struct{}, ok bool) {
 }
 
 // Has implements [api.Tries].
-func (b *batch) Has(i int) bool { return b.places.Has(i) }
+func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
@@ -123,7 +121,7 @@ func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *w
 	defer end.Stop()
 	select {
 	case b.results = <-results:
-		if w.longest() >= b.runner.cfg.Limit/2 {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) && w.longest() >= b.runner.cfg.Limit/2 {
 			b.slowDown()
 		}
 	case <-end.C:
@@ -202,7 +200,9 @@ func (b *batch) Enqueue(ctx context.Context, which []int) []error {
 
 // End implements [api.Tries].
 func (b *batch) End() {
-	b.places.Release()
+	if b.places != nil {
+		b.places.Release()
+	}
 	b.runner.end(&b.flight, b.ids...)
 	if !b.started {
 		b.runner.leave()

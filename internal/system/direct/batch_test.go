@@ -106,9 +106,11 @@ func TestABatchIsProcessedButForItsBusyGroups(t *testing.T) {
 	if got := all(tries, len(batch)); !slices.Equal(got, []int{0, 2, 3}) {
 		t.Fatalf("processed: %v", got)
 	}
-	if r.BeginAll(t.Context(), stream, of("a3 b3 c3")) != nil {
-		t.Error("a batch without an idle group is processed")
+	none := r.BeginAll(t.Context(), stream, of("a3 b3 c3"))
+	if got := all(none, 3); len(got) > 0 {
+		t.Errorf("of a batch without an idle group are processed: %v", got)
 	}
+	none.End()
 	if got := tries.Process(t.Context(), []int{0, 2, 3}); len(got) != 3 || slices.ContainsFunc(got, func(r api.Tried) bool { return r != (api.Tried{}) }) {
 		t.Errorf("%+v", got)
 	}
@@ -240,6 +242,33 @@ func TestACopyOfABatchWaitsForItWithoutAPlace(t *testing.T) {
 		synctest.Wait()
 		if len(begun) != 2 {
 			t.Error("the copies are not processed after the first ones")
+		}
+	})
+}
+
+// Otherwise both callers could be told that the message is new.
+func TestACopyOfAMessageThatABatchPutsOnTheQueueWaitsForThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{run: func(context.Context) process.Result { return done }, runAll: as(nil)}
+		r, _ := d.runner(nil)
+		defer r.Close()
+		busy, _ := r.Begin(t.Context(), stream, &of("a0")[0])
+		first := r.BeginAll(t.Context(), stream, of("a1"))
+		busy.End()
+		var begun bool
+		go func() {
+			try, _ := r.Begin(t.Context(), stream, &of("a1")[0])
+			begun = true
+			try.End()
+		}()
+		synctest.Wait()
+		if begun {
+			t.Error("a copy is processed while the first one is put on the queue")
+		}
+		first.End()
+		synctest.Wait()
+		if !begun {
+			t.Error("the copy is not processed after the first one")
 		}
 	})
 }
