@@ -108,7 +108,7 @@ func (c *caller) repeats() bool { return c.repeated > 1 }
 func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
 
 func (c *caller) call() {
-	switch n := c.rnd.IntN(20); {
+	switch n := c.rnd.IntN(22); {
 	case n < 6:
 		c.load()
 	case n < 11:
@@ -117,7 +117,9 @@ func (c *caller) call() {
 		c.clear()
 	case n < 14:
 		c.held()
-	case n < 18:
+	case n < 16:
+		c.readLog()
+	case n < 20:
 		c.swap()
 	default:
 		c.mark()

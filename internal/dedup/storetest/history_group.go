@@ -33,6 +33,7 @@ type view struct {
 	pending              entries
 	sent                 numberSet
 	kept                 numberSet
+	last                 uint64 // the last entry of the log
 }
 
 // lastNumber is the highest number of an entry in a history. An entry has the number of the version
@@ -74,16 +75,20 @@ func seq(n int) []int {
 type groupState struct {
 	view
 	held uint64 // the attempt that held the message, or 0
+	logs chunkList
 }
 
 type groupCall struct {
-	do     string // load, held, clear or commit
+	do     string // load, held, read, clear or commit
 	loaded view
 	// next is the record that a commit writes.
 	next    view
 	expires bool // the record expires immediately
 	hold    uint64
 	unhold  bool
+	appends chunkList
+	// from is the range that a read reads.
+	from record.LogRange
 	// remove, keep and mark are the changes of a clear of that incarnation.
 	incarnation        uint64
 	remove, keep, mark numberSet
@@ -92,6 +97,7 @@ type groupCall struct {
 type groupAnswer struct {
 	seen           view
 	held           uint64
+	chunks         chunkList
 	conflict, lost bool
 }
 
@@ -102,6 +108,8 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 		return s, out.seen == s.view
 	case "held":
 		return s, out.held == s.held
+	case "read":
+		return s, out.chunks == s.logs.of(in.from)
 	case "clear":
 		if s.version > 0 && s.incarnation == in.incarnation {
 			s.clear(in.remove, in.keep, in.mark)
@@ -112,7 +120,7 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 	if !holds || out.conflict {
 		return s, out.lost || out.conflict != holds
 	}
-	next := groupState{view: in.next, held: s.held}
+	next := groupState{view: in.next, held: s.held, logs: s.logs + in.appends}
 	next.sent, next.kept = s.sent, s.kept
 	for n := range next.pending { // loaded entries are kept as they are stored
 		if in.loaded.pending[n] > 0 && next.pending[n] > 0 {
@@ -148,7 +156,7 @@ func (v *view) clear(remove, keep, mark numberSet) {
 
 // viewOf returns the view of a record.
 func viewOf(g *record.Group) view {
-	v := view{incarnation: g.Incarnation, version: g.Version}
+	v := view{incarnation: g.Incarnation, version: g.Version, last: g.Log.Last}
 	if g.Version > 0 {
 		v.state, _ = strconv.ParseUint(string(g.State), 10, 64)
 	}
@@ -190,6 +198,9 @@ func (c *caller) commit() {
 		in.hold, w.Hold = attempt, []record.Held{heldBy(o.key, attempt)}
 	case 1:
 		in.unhold, w.Unhold = true, []record.HeldKey{keyOf(heldBy(o.key, 0))}
+	}
+	if c.oneIn(2) {
+		w.Append, in.appends = c.appends(&w.Next, attempt)
 	}
 	in.loaded, in.next = viewOf(&w.Loaded), viewOf(&w.Next)
 	a := c.make(func(ctx context.Context) error { return c.Commit(ctx, w) })
