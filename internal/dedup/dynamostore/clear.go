@@ -83,7 +83,7 @@ func guess(c *record.Clear) *sight {
 // returned item.
 func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 	g := guess(c)
-	for range rounds {
+	for round := range rounds {
 		x, gone, err := s.clearing(c, g)
 		if err != nil || x == nil {
 			return err
@@ -100,6 +100,9 @@ func (s *Store) settle(ctx context.Context, c *record.Clear) error {
 		if err == nil {
 			s.dropClaims(ctx, claimedEntries(out.Attributes, names(gone)))
 			return nil
+		}
+		if s.tryAgain(ctx, round+1, err) {
+			continue
 		}
 		found, failed := conditionFailed(err)
 		if !failed {

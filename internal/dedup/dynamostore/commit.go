@@ -43,10 +43,10 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 	}
 	var d doubt
 	var before item
-	if len(c.Hold)+len(c.Unhold)+len(c.Append) == 0 {
-		before, err = w.send(ctx, s.client, &d)
-	} else {
-		err = s.transact(ctx, c, w, &d)
+	for round := 1; ; round++ {
+		if before, err = s.send(ctx, c, w, &d); !s.tryAgain(ctx, round, err) {
+			break
+		}
 	}
 	stored, failed := conditionFailed(err)
 	switch {
@@ -61,6 +61,15 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 		s.dropClaims(ctx, w.unused(stored))
 		return record.ErrConflict
 	}
+}
+
+// send sends the write of a commit, in a transaction if it has other parts. It returns the replaced
+// values for which the write asks.
+func (s *Store) send(ctx context.Context, c *record.Commit, w write, d *doubt) (item, error) {
+	if len(c.Hold)+len(c.Unhold)+len(c.Append) == 0 {
+		return w.send(ctx, s.client, d)
+	}
+	return nil, s.transact(ctx, c, w, d)
 }
 
 // A write is the conditional write of one item: an update, or a put if the stored item does not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -31,6 +32,29 @@ func conditionFailed(err error) (stored item, failed bool) {
 		}
 	}
 	return nil, false
+}
+
+// conflicts is how often a write is sent if each time a transaction in progress keeps it out.
+const conflicts = 5
+
+// tryAgain waits and reports true if a write of that round was not applied because a transaction on
+// the same item was in progress: of a commit that appends to a log, when a clear or another commit
+// comes meanwhile.
+func (s *Store) tryAgain(ctx context.Context, round int, err error) bool {
+	return conflicted(err) && round < conflicts && s.options.Pause(ctx, round) == nil
+}
+
+// conflicted reports whether a write was not applied because of a transaction in progress. If a
+// condition failed too, it reports false.
+func conflicted(err error) bool {
+	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
+		return true
+	}
+	transaction, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if _, failed := conditionFailed(err); !ok || failed {
+		return false
+	}
+	return slices.ContainsFunc(transaction.CancellationReasons, func(r types.CancellationReason) bool { return aws.ToString(r.Code) == "TransactionConflict" })
 }
 
 // refused reports whether the error of one try proves that the try was not applied: the service

@@ -68,6 +68,9 @@ func TestOnlyACertainRefusalCountsAsNotApplied(t *testing.T) {
 		{"cancelled", &smithy.OperationError{Err: &smithy.CanceledError{Err: context.Canceled}}, false, false},
 		{"no error", nil, false, false},
 	} {
+		if got, want := conflicted(c.err), c.name == "transaction met another" || c.name == "write met a transaction"; got != want {
+			t.Errorf("%s: conflicted %t, want %t", c.name, got, want)
+		}
 		if got := refused(c.err); got != c.refused {
 			t.Errorf("%s: refused %t, want %t", c.name, got, c.refused)
 		}

@@ -2,14 +2,18 @@ package dynamostore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // An away client fails every write with an error that leaves open whether it was applied.
@@ -55,6 +59,80 @@ func TestAWriteThatFailsForAnotherReasonIsNoConflict(t *testing.T) {
 		if !errors.Is(err, errAway) || errors.Is(err, record.ErrConflict) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// A busy client refuses the next writes because of a transaction in progress, as DynamoDB Local
+// never does.
+type busy struct {
+	dynamostore.Client
+	left, refused int
+}
+
+func (b *busy) refuse(err error) error {
+	if b.left == 0 {
+		return nil
+	}
+	b.left--
+	b.refused++
+	return err
+}
+
+func (b *busy) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, options ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
+	if err := b.refuse(&types.TransactionConflictException{}); err != nil {
+		return nil, err
+	}
+	return b.Client.UpdateItem(ctx, in, options...)
+}
+
+func (b *busy) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, options ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
+	reasons := []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}
+	if err := b.refuse(&types.TransactionCanceledException{CancellationReasons: reasons}); err != nil {
+		return nil, err
+	}
+	return b.Client.TransactWriteItems(ctx, in, options...)
+}
+
+func TestAWriteThatMeetsATransactionIsTriedAgain(t *testing.T) {
+	client := &busy{Client: connect(t)}
+	pauses, paused := 0, error(nil)
+	store, err := dynamostore.New(client, awstest.Tables(t, client.Client.(*dynamodb.Client)), dynamostore.Options{
+		Pause: func(context.Context, int) error { pauses++; return paused },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := following(record.Group{Key: key}, rand.Text(), 1)
+	if err := store.Commit(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	for name, write := range map[string]func() error{
+		"commit": func() error {
+			c := following(g.Next, rand.Text(), g.Next.Version+1)
+			appendChunks(&c, c.Next.Version)
+			err := store.Commit(t.Context(), c)
+			if err == nil {
+				g = c
+			}
+			return err
+		},
+		"clear": func() error {
+			return store.Clear(t.Context(), record.Clear{Group: key, Incarnation: 1000, Numbers: []uint64{g.Next.Version}})
+		},
+	} {
+		client.left, client.refused, pauses = 2, 0, 0
+		if err := write(); err != nil || client.refused != 2 || pauses != 2 {
+			t.Errorf("%s: %v after %d refusals and %d pauses", name, err, client.refused, pauses)
+		}
+		client.left, client.refused = 100, 0
+		if err := write(); err == nil || errors.Is(err, record.ErrConflict) || client.refused != 5 {
+			t.Errorf("%s: %v after %d refusals, want an error after 5", name, err, client.refused)
+		}
+		paused, client.refused = errAway, 0
+		if err := write(); err == nil || errors.Is(err, record.ErrConflict) || client.refused != 1 {
+			t.Errorf("%s: %v after %d refusals, want an error when the pause ends with one", name, err, client.refused)
+		}
+		paused, client.left = nil, 0
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,6 +91,25 @@ func following(loaded record.Group, attempt string, numbers ...uint64) record.Co
 	return c
 }
 
+// appendChunks adds chunks to a commit that end at these numbers.
+func appendChunks(c *record.Commit, ends ...uint64) {
+	for _, last := range ends {
+		c.Append = append(c.Append, record.Chunk{Group: key, Incarnation: c.Next.Incarnation, First: c.Next.Log.Last + 1, Last: last, Data: []byte(c.Attempt)})
+		c.Next.Log.Last = last
+	}
+}
+
+// chunks returns the whole log of the group.
+func (w *world) chunks(t *testing.T) []record.Chunk {
+	t.Helper()
+	g := w.group(t)
+	chunks, err := w.beside.ReadLog(t.Context(), record.LogRange{Group: key, Incarnation: g.Incarnation, Last: g.Log.Last + 100, MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chunks
+}
+
 func held(sequence uint64) record.Held {
 	return record.Held{Message: record.Message{Stream: key.Stream, Group: key.Group, Source: "s", Epoch: 1, Sequence: sequence}}
 }
@@ -107,8 +127,15 @@ func TestACommitWithALostReplySucceeds(t *testing.T) {
 		operation string
 		version   uint64
 		hold      []record.Held
-	}{{"PutItem", 0, nil}, {"UpdateItem", 1, nil}, {"TransactWriteItems", 1, []record.Held{held(5)}}} {
-		t.Run(c.operation, func(t *testing.T) {
+		ends      []uint64
+	}{
+		{"PutItem", 0, nil, nil},
+		{"UpdateItem", 1, nil, nil},
+		{"TransactWriteItems", 1, []record.Held{held(5)}, nil},
+		{"TransactWriteItems", 0, nil, []uint64{3}},
+		{"TransactWriteItems", 1, nil, []uint64{2, 3}},
+	} {
+		t.Run(fmt.Sprint(c.operation, c.ends), func(t *testing.T) {
 			w := newWorld(t)
 			loaded := w.group(t)
 			if c.version > 0 {
@@ -116,12 +143,16 @@ func TestACommitWithALostReplySucceeds(t *testing.T) {
 			}
 			next := following(loaded, rand.Text(), 2)
 			next.Hold = c.hold
+			appendChunks(&next, c.ends...)
 			w.net.operation = c.operation
 			if err := w.Commit(t.Context(), next); err != nil {
 				t.Fatal(err)
 			}
 			if g := w.group(t); g.Version != c.version+1 {
 				t.Errorf("version %d after one commit on version %d", g.Version, c.version)
+			}
+			if chunks := w.chunks(t); len(chunks) != len(c.ends) {
+				t.Errorf("%d chunks, want %d", len(chunks), len(c.ends))
 			}
 			if want := []string{c.operation, c.operation}; !slices.Equal(w.net.requests, want) {
 				t.Errorf("requests %v, want %v", w.net.requests, want)
@@ -141,6 +172,27 @@ func TestACommitThatMayHaveBeenOverwrittenIsNoConflict(t *testing.T) {
 	}
 	if g := w.group(t); g.Version != 3 || len(g.Pending) != 3 {
 		t.Errorf("version %d with %d entries, want both commits", g.Version, len(g.Pending))
+	}
+}
+
+// A transaction that is sent again under its name within ten minutes is not applied again, and its
+// condition is not checked: the answer is that of the first try.
+func TestAnAppendThatMayHaveBeenOverwrittenAppendsOnce(t *testing.T) {
+	w := newWorld(t)
+	loaded := w.commit(t, following(w.group(t), "first", 1))
+	mine := following(loaded, rand.Text(), 2)
+	appendChunks(&mine, 2)
+	w.net.operation = "TransactWriteItems"
+	w.net.meanwhile = func() {
+		theirs := following(w.group(t), rand.Text(), 3)
+		appendChunks(&theirs, 4)
+		w.commit(t, theirs)
+	}
+	if err := w.Commit(t.Context(), mine); errors.Is(err, record.ErrConflict) {
+		t.Errorf("got %v, and the commit was applied", err)
+	}
+	if g, chunks := w.group(t), w.chunks(t); g.Version != 3 || g.Log.Last != 4 || len(chunks) != 2 || string(chunks[0].Data) != mine.Attempt {
+		t.Errorf("version %d, %d entries in %d chunks", g.Version, g.Log.Last, len(chunks))
 	}
 }
 

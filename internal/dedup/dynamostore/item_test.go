@@ -87,6 +87,7 @@ const itemTime = 1_000_000_000_000
 func FuzzGroupItem(f *testing.F) {
 	seeds(f)
 	g := afterTen(forwarded)
+	g.Log = record.Log{Last: 9, Time: 7, Until: time.UnixMilli(itemTime + 1)}
 	g.Expires, g.Chained = time.UnixMilli(itemTime+1), map[string]uint64{"next/g": 1}
 	g.Pending[0].Sent = []record.Sent{{To: "ledger"}}
 	g.Sources["s"] = record.Source{Epoch: 1, Next: 2, Held: record.Ranges{{First: 4, Last: 5}}}
@@ -143,6 +144,31 @@ func FuzzHeldItem(f *testing.F) {
 		first, err := decodeHeld(other)
 		if checkItem(t, name, true, err) && heldKey(&first.Message) != heldKey(&h.Message) {
 			t.Fatalf("with another attribute %s it is a message of another number: %+v", name, first)
+		}
+	})
+}
+
+func FuzzChunkItem(f *testing.F) {
+	seeds(f)
+	group := record.GroupKey{Stream: "orders", Group: "a"}
+	c := record.Chunk{Group: group, Incarnation: 1000, First: 3, Last: 5, Expires: time.UnixMilli(itemTime + 1), Data: []byte("entries")}
+	it, err := encodeChunk(&c)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, attribute uint8, kind byte, text string) {
+		other, name := alter(it, attribute, kind, text)
+		first, err := decodeChunk(other, record.LogRange{Group: group, Incarnation: 1000, Last: 5})
+		if !checkItem(t, name, true, err) {
+			return
+		}
+		again, err := encodeChunk(&first)
+		if err != nil || first.First > first.Last || first.Group != group || first.Incarnation != 1000 {
+			t.Fatalf("with another attribute %s it is %+v, %v", name, first, err)
+		}
+		second, err := decodeChunk(again, record.LogRange{Group: group, Incarnation: 1000, Last: 5})
+		if diff := cmp.Diff(first, second, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			t.Fatalf("attribute %s: read, written and read again: %v (-first +again):\n%s", name, err, diff)
 		}
 	})
 }
