@@ -63,6 +63,10 @@ type Problem struct {
 	// message again under it. For a one-time request it is the id. It is empty for a numbered
 	// message without a key, for a look-up, and in [UnacknowledgedError.Last].
 	Key string
+
+	// of Expired, see [ExpiredError]
+	first uint64
+	next  string
 }
 
 // Error returns status, title and detail.
@@ -85,6 +89,9 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
+	if p.Type == Ahead {
+		return false // the log will have other entries there
+	}
 	switch p.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
@@ -149,6 +156,8 @@ type problemDocument struct {
 	Title    string `json:"title"`
 	Detail   string `json:"detail"`
 	Instance string `json:"instance"`
+	First    uint64 `json:"first"`
+	Next     string `json:"next"`
 }
 
 // name returns the name of the type, or "" if it is not that of a once server.
@@ -161,7 +170,7 @@ func (d *problemDocument) name() ProblemType {
 }
 
 func (d *problemDocument) problem(status int) *Problem {
-	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance}
+	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, first: d.First, next: d.Next}
 }
 
 // problemOf returns a problem for any response that is not a success.
