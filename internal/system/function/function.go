@@ -16,7 +16,6 @@ import (
 	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
-	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
@@ -140,14 +139,10 @@ func (s *System) ingest() Handler {
 }
 
 func (s *System) frontDoor() http.Handler {
-	o := api.Options{
+	return s.watch.HTTP(api.New(api.Options{
 		Direct: s.direct(), Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
-		LogWait: logWait,
-	}
-	if store, ok := any(s.store).(log.Store); ok {
-		o.Logs = follow.NewLogs(store, follow.Poller{})
-	}
-	return s.watch.HTTP(api.New(o))
+		Logs: follow.NewLogs(s.store, follow.Poller{}), LogWait: logWait,
+	}))
 }
 
 // logWait is the longest that a reader of a log can wait for entries. A function costs money while

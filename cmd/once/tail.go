@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// tailing holds the arguments of tail.
+type tailing struct {
+	stream, group string
+	after         string
+	noFollow      bool
+	json          bool
+	sending       // the server
+}
+
+const tailLong = `Tail prints the log of a group, one entry a line, and then follows it: it prints what the group commits from then on.
+
+The stream must keep a log: log: {retain: 7d} in its configuration. Numbers are 1, 2, 3 ... without holes. A lost connection or a restart of the server
+is survived: tail continues after the last entry that it printed. It ends with exit code 0 after the last entry of a log that has ended.
+
+--after OFFSET begins after an entry, and --after now at the end of the log; default is the first entry that is kept. If tail is interrupted, it
+prints the offset to continue with on standard error, and exits with 5. If entries after the offset have expired, it exits with 3 and says where
+the log continues; it never skips entries silently.
+
+A log belongs to one group: to follow several, run tail for each. The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+
+func (a *app) tail() *cobra.Command {
+	var o tailing
+	cmd := &cobra.Command{
+		Use:   "tail STREAM/GROUP",
+		Short: "Print the log of a group, and follow it",
+		Long:  tailLong,
+		Example: `  once tail chat/lobby                                       # from the first entry that is kept, and on
+  once tail chat/lobby --after now --json                    # only what comes from now on, as JSON lines
+  once tail chat/lobby --no-follow > lobby.txt               # what there is
+  once tail chat/lobby --after 1767323045000_0000000000000017
+  once tail chat/lobby --stack Once --region eu-west-1`,
+		Args:              arguments(streamAndGroup),
+		ValidArgsFunction: completeStreams,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.after, "after", "", "offset of the entry to begin after, or now; default the first entry that is kept")
+	f.BoolVar(&o.noFollow, "no-follow", false, "end at the present end of the log")
+	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	o.stack = stackFlags(cmd)
+	f.BoolVar(&o.json, "json", false, "print JSON, one entry a line, as the HTTP API has it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.stream, o.group, _ = strings.Cut(args[0], "/")
+		if err := errors.Join(record.ValidStream(o.stream), o.stack.check(cmd)); err != nil {
+			return usageError(cmd, err)
+		}
+		notice := &notice{app: a}
+		s, err := a.sender(cmd, &o.sending, client.Options{OnRetry: notice.retry})
+		if err != nil {
+			return err
+		}
+		if x, ok := s.(signed); ok {
+			s = x.sender
+		}
+		return a.follow(cmd.Context(), s.(*client.Client), &o)
+	}
+	return cmd
+}
+
+func streamAndGroup(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return errors.New("name a group: once tail STREAM/GROUP")
+	}
+	if _, group, _ := strings.Cut(args[0], "/"); group == "" {
+		return fmt.Errorf("a log belongs to a group: once tail %s/GROUP", strings.TrimSuffix(args[0], "/"))
+	}
+	return cobra.MaximumNArgs(1)(cmd, args)
+}
+
+// follow prints entries until the log or the context ends.
+func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
+	// A tail waits until a server is there. At the beginning its address is more likely wrong.
+	if err := c.Healthy(ctx); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
+		return o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	}
+	tail := c.Tail(o.stream, o.group, client.TailOptions{After: o.after, NoFollow: o.noFollow})
+	for {
+		e, err := tail.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && ctx.Err() != nil:
+			return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: once tail %s/%s%s", o.stream, safe(o.group), after(tail.Offset()))}
+		case err != nil:
+			return continued(err, o)
+		}
+		if _, err := io.WriteString(a.out, o.line(&e)); err != nil {
+			return fmt.Errorf("print entry: %w", err)
+		}
+	}
+}
+
+func after(offset string) string {
+	if offset == "" {
+		return ""
+	}
+	return " --after " + offset
+}
+
+// continued adds the place to continue to the error of an offset that can't be read any more.
+func continued(err error, o *tailing) error {
+	if expired, ok := errors.AsType[*client.ExpiredError](err); ok {
+		return fmt.Errorf("%w\nto read what is kept: once tail %s/%s%s", err, o.stream, safe(o.group), after(expired.Next))
+	}
+	return err
+}
+
+// A tailLine is an entry as the HTTP API has it in JSON.
+type tailLine struct {
+	Number      uint64            `json:"number"`
+	Offset      string            `json:"offset"`
+	Kind        string            `json:"kind"`
+	ID          string            `json:"id,omitempty"`
+	Source      string            `json:"source,omitempty"`
+	Epoch       uint64            `json:"epoch,omitempty"`
+	Sequence    uint64            `json:"sequence,omitempty"`
+	From        uint64            `json:"from,omitempty"`
+	To          uint64            `json:"to,omitempty"`
+	Parents     []uint64          `json:"parents,omitempty"`
+	Late        bool              `json:"late,omitempty"`
+	Time        string            `json:"time"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Body        any               `json:"body,omitempty"`
+	BodyBase64  []byte            `json:"body_base64,omitempty"`
+	Principal   string            `json:"principal,omitempty"`
+}
+
+// line returns an entry as a line: JSON, or number, time, identity and body for people.
+func (o *tailing) line(e *client.Entry) string {
+	if !o.json {
+		return text(e)
+	}
+	l := tailLine{
+		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
+		Parents: e.Parents, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
+	}
+	switch {
+	case len(e.Body) == 0:
+	case !utf8.Valid(e.Body):
+		l.BodyBase64 = e.Body
+	case isJSON(e.ContentType) && json.Valid(e.Body):
+		l.Body = json.RawMessage(e.Body)
+	default:
+		l.Body = string(e.Body)
+	}
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(l) // strings, numbers and valid JSON always encode
+	return b.String()
+}
+
+func text(e *client.Entry) string {
+	what := safe(e.ID)
+	switch e.Kind {
+	case "gap":
+		what = fmt.Sprintf("gap: numbers %d to %d of source %s were skipped", e.From, e.To, safe(e.Source))
+	case "end":
+		what = "end of the log"
+	}
+	line := fmt.Sprintf("%d  %s  %s", e.Number, e.Time.Time().Format("2006-01-02T15:04:05.000Z"), what)
+	if len(e.Body) > 0 {
+		line += "  " + safe(string(e.Body))
+	}
+	return line + "\n"
+}
