@@ -16,14 +16,10 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 	if len(marks) == 0 {
 		return nil
 	}
-	messages := make([]record.Token, 0, len(marks))
+	messages := lastOfEach(marks)
 	var requests []record.Token
-	for _, t := range lastOfEach(marks) {
-		if t.OfRequest() {
-			requests = append(requests, t)
-		} else {
-			messages = append(messages, t)
-		}
+	if slices.ContainsFunc(messages, func(t record.Token) bool { return t.OfRequest() }) {
+		messages, requests = apart(messages)
 	}
 	if len(messages) > 0 {
 		if err := p.cfg.Store.MarkDone(ctx, messages); err != nil {
@@ -36,6 +32,18 @@ func (p *Publisher) MarkDone(ctx context.Context, marks []record.Token) error {
 		}
 	}
 	return nil
+}
+
+// apart separates the marks of messages from those of one-time requests.
+func apart(marks []record.Token) (messages, requests []record.Token) {
+	for _, t := range marks {
+		if t.OfRequest() {
+			requests = append(requests, t)
+		} else {
+			messages = append(messages, t)
+		}
+	}
+	return messages, requests
 }
 
 // lastOfEach keeps only the last mark of each token, because a batch write must not contain a key
