@@ -43,6 +43,7 @@ func identities(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(stop(), err) }()
+	debug.SetGCPercent(collectAt)
 	reserve := make([]byte, reserveSize)
 	defer runtime.KeepAlive(reserve)
 	var rows []memory

@@ -10,16 +10,21 @@ import (
 
 const (
 	// reserveSize is the size of the reserve, in bytes.
-	reserveSize = 64 << 20
+	reserveSize = 128 << 20
+	// collectAt is GOGC: by how many percent the heap grows between two runs of the garbage
+	// collector.
+	collectAt = 50
 	// smallest is the memory of a container, in bytes, below which there is no reserve.
 	smallest = 1 << 30
 )
 
-// reserve makes the garbage collector run less often, by allocating memory that is never touched
-// and so takes no RAM. The collector runs when the heap has doubled since its last run, and the
-// reserve is a part of the heap: at least [reserveSize] bytes are allocated between two runs.
-// Without it the live heap is a few megabytes, and the collector runs many times a second. A higher
-// GOGC would do the same, and multiply a large heap too. The reserve lasts as long as the result.
+// reserve makes the garbage collector run less often while the heap is small, by allocating memory
+// that is never touched and so takes no RAM. The collector runs when the heap has grown by
+// [collectAt] percent since its last run, and the reserve is a part of the heap: at least 64 MB are
+// allocated between two runs. Without it the live heap is a few megabytes, and the collector runs
+// many times a second. A higher GOGC would do the same, and multiply a large heap too. The
+// percentage is below the default of 100, so that there is less garbage beside full caches. The
+// reserve lasts as long as the result.
 //
 // In a container reserve also sets the soft memory limit to nine tenths of the container's memory,
 // so that garbage does not get the process killed. root is the root of the file system.
@@ -35,6 +40,7 @@ func reserve(root fs.FS) []byte {
 			return nil
 		}
 	}
+	debug.SetGCPercent(collectAt)
 	return make([]byte, reserveSize)
 }
 

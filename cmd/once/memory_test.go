@@ -10,7 +10,8 @@ import (
 func TestTheGarbageCollectorIsTunedUnlessTheEnvironmentDoesSo(t *testing.T) {
 	const version2, version1 = "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"
 	before := debug.SetMemoryLimit(-1)
-	defer debug.SetMemoryLimit(before)
+	percent := debug.SetGCPercent(100)
+	defer func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) }()
 	for _, c := range []struct {
 		name, gogc, memlimit, file, text string
 		limit                            int64 // of the memory, nine tenths of the container's
@@ -30,9 +31,14 @@ func TestTheGarbageCollectorIsTunedUnlessTheEnvironmentDoesSo(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)
 			t.Setenv("GOMEMLIMIT", c.memlimit)
 			debug.SetMemoryLimit(math.MaxInt64)
+			debug.SetGCPercent(100)
 			got := reserve(fstest.MapFS{c.file: {Data: []byte(c.text)}})
 			if limit := debug.SetMemoryLimit(-1); len(got) != c.reserve || limit != c.limit {
 				t.Errorf("reserve of %d bytes, limit %d; want %d and %d", len(got), limit, c.reserve, c.limit)
+			}
+			// The percentage belongs to the reserve: alone it would make the collector run more often.
+			if percent := debug.SetGCPercent(100); (percent == collectAt) != (c.reserve > 0) {
+				t.Errorf("GOGC is %d beside a reserve of %d bytes", percent, c.reserve)
 			}
 		})
 	}
