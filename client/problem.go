@@ -63,10 +63,10 @@ type Problem struct {
 	// message again under it. For a one-time request it is the id. It is empty for a numbered
 	// message without a key, for a look-up, and in [UnacknowledgedError.Last].
 	Key string
-
-	// of Expired, see [ExpiredError]
-	first uint64
-	next  string
+	// First is the number of the first entry that a log has kept, with [Expired]; 0 if there is none.
+	First uint64
+	// Next is the offset at which a reader can continue, with [Expired] and [Ahead].
+	Next string
 }
 
 // Error returns status, title and detail.
@@ -170,7 +170,7 @@ func (d *problemDocument) name() ProblemType {
 }
 
 func (d *problemDocument) problem(status int) *Problem {
-	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, first: d.First, next: d.Next}
+	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, First: d.First, Next: d.Next}
 }
 
 // problemOf returns a problem for any response that is not a success.

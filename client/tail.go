@@ -186,7 +186,7 @@ func (t *Tail) read(ctx context.Context) error {
 	got, err := call(ctx, t.client, r, t.readPage)
 	var refused *Problem
 	if errors.As(err, &refused) && refused.Type == Expired {
-		return &ExpiredError{First: refused.first, Next: refused.next, Problem: refused}
+		return &ExpiredError{First: refused.First, Next: refused.Next, Problem: refused}
 	}
 	if err == nil {
 		t.page, t.next, t.ended = got.entries, got.next, got.end
