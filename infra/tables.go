@@ -79,7 +79,7 @@ func (t *Tables) GrantUse(grantee awsiam.IGrantable) {
 	for _, table := range []awsdynamodb.ITable{t.Groups, t.Tokens} {
 		allow(grantee, table.TableArn(), "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:BatchWriteItem")
 	}
-	allow(grantee, t.Groups.TableArn(), "dynamodb:Query") // reads held messages
+	allow(grantee, t.Groups.TableArn(), "dynamodb:Query") // reads held messages and logs
 }
 
 // GrantSweep allows a sweep to find groups; it needs GrantUse too. Processing a message never reads

@@ -8,6 +8,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// ItemSize returns the size of an item in bytes.
+func ItemSize(it map[string]types.AttributeValue) int { return itemSize(it) }
+
 // Item returns the table and key of a record, and an attribute without which it can't be read, for
 // tests that damage it.
 func Item(t Tables, key any) (table string, its map[string]types.AttributeValue, attribute string) {
