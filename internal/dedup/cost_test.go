@@ -230,6 +230,9 @@ Not in the table:
 - A message by HTTP, on a stream with the admission key or token, costs one call, one request and one write more, because the server issues its token first. With the admission key and a handler with state it also reads the group that its key
   names: one call and one request more, and on DynamoDB one read unit.
 - On DynamoDB, a message by key that names a group also reads the group that its key names, in the same call: one read unit more, if its handler keeps state. [Why](protocol.md#a-message-that-is-a-group-of-its-own).
+- A log: on DynamoDB a commit with entries is a transaction, of two write units for each KiB of the group's item and two for each KiB of the chunk that has its entries. One message of 100 bytes costs 4 units, ten of one group 8, and
+  one of 10 KB 22. Reading costs a read unit for the group, and one for each 4 KiB of chunks: ten messages of 100 bytes cost 2. The embedded store writes one key more. A test holds these figures
+  (` + "`go test ./internal/dedup/dynamostore -run TestTheCostOfALogInUnits`" + `).
 - A held message costs two writes more, and its commits are transactions. Another delivery of a held message costs a commit.
 
 | admission | effects | batch | store calls | requests | writes |
@@ -247,6 +250,11 @@ The embedded store marks the token of a message without effects in the commit it
 On DynamoDB, a record written costs one unit for each KiB of its item, before or after the write, whichever is larger. The item of a group holds its state, its senders and what is pending.
 Ten messages of one group, with an effect of 30 bytes each, fit into one KiB beside a state of 30 bytes ([how](schema.md#pending-entries)). So a batch of them costs one unit for the commit and one for
 the clear: 0.2 for each message, with its effect. [Performance](performance.md#on-dynamodb) has the units of every case as DynamoDB reports them.
+
+## Readers of logs
+
+On one machine readers are woken by the commit: an idle one costs memory, and one read every five seconds. On AWS nobody wakes them. A reader that waits looks again after 0.1, 0.3, 0.7, 1.5, 2.5, 3.5 and 4.5 seconds, and then gets an empty answer.
+Each look reads the record of the group: one read unit for each 4 KB. The function runs all the time that it waits, and is billed for it, so a request waits for 5 seconds at most. A reader that follows an idle log without a pause makes 720 requests an hour, and keeps one function busy. If minutes are soon enough, read without ` + "`wait`" + `.
 
 ## The bill
 
