@@ -26,6 +26,14 @@ type entry struct {
 
 // appendLine appends d as one line of JSON.
 func appendLine(dst []byte, d *record.Delivery) []byte {
+	if out, ok := appendPlain(dst, d); ok {
+		return out
+	}
+	return appendEncoded(dst, d)
+}
+
+// appendEncoded is appendLine by encoding/json, for every delivery.
+func appendEncoded(dst []byte, d *record.Delivery) []byte {
 	e := &d.Effect
 	l := entry{
 		Stream: d.Stream, Group: d.Group, Number: d.Number,
