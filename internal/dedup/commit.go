@@ -41,7 +41,16 @@ func (e *Engine) commit(ctx context.Context, p *part, pl *plan) error {
 	if err := admission.Handover(ctx, e.cfg.Queues, pl.refused, pl.failing); err != nil {
 		return pl.abandon(ctx, fmt.Errorf("return held messages: %w", err))
 	}
-	err := e.cfg.Store.Commit(ctx, record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold, Done: pl.done, Append: pl.chunks()})
+	return e.committed(ctx, p, pl, e.cfg.Store.Commit(ctx, pl.commit()))
+}
+
+// commit returns the write of a plan.
+func (pl *plan) commit() record.Commit {
+	return record.Commit{Loaded: pl.loaded, Next: pl.next, Attempt: pl.attempt, Hold: pl.hold, Unhold: pl.unhold, Done: pl.done, Append: pl.chunks()}
+}
+
+// committed brings a part up to date with the result of its commit.
+func (e *Engine) committed(ctx context.Context, p *part, pl *plan, err error) error {
 	switch {
 	case errors.Is(err, record.ErrConflict):
 		e.discard(ctx, pl.staged)

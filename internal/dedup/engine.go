@@ -70,11 +70,13 @@ type Config struct {
 type Engine struct {
 	cfg         Config
 	commitsDone bool // see [record.CommitsDone]
-	streams     record.Streams
-	publisher   *outbox.Publisher
-	relay       *relay.Relay
-	issuer      *admission.Issuer
-	memory      sync.Pool // of *memory
+	// see [record.CommitsTogether]
+	commitsTogether bool
+	streams         record.Streams
+	publisher       *outbox.Publisher
+	relay           *relay.Relay
+	issuer          *admission.Issuer
+	memory          sync.Pool // of *memory
 }
 
 // New checks the configuration and returns an engine. It does no input or output.
@@ -99,7 +101,7 @@ func New(cfg Config) (*Engine, error) {
 	issuer := admission.New(admission.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
 	})
-	return &Engine{cfg: cfg, commitsDone: record.CommitsDone(cfg.Store), streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
+	return &Engine{cfg: cfg, commitsDone: record.CommitsDone(cfg.Store), commitsTogether: record.CommitsTogether(cfg.Store), streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
 }
 
 func (c Config) withDefaults() Config {

@@ -2,8 +2,8 @@ package dedup
 
 import "github.com/effectively-once/once/internal/record"
 
-// A memory holds most of what a call would allocate for its messages, so that a later call can use
-// it again. Nothing in it is used after the call.
+// A memory holds the items, parts and first plans of a call, so that a later call can use their
+// memory again. Nothing in it is used after the call.
 type memory struct {
 	items []item
 	parts []*part // the first ones are in use, the others are for later use

@@ -63,7 +63,7 @@ func (e *Engine) round(ctx context.Context, parts []*part) {
 	if len(parts) == 1 {
 		parts[0].err = e.advance(ctx, parts[0])
 	} else {
-		e.each(parts, func(p *part) { p.err = e.advance(ctx, p) })
+		e.advanceAll(ctx, parts)
 	}
 	e.settle(ctx, parts)
 }
@@ -233,6 +233,15 @@ func leftovers(parts []*part, groups []record.Group, known *tokens) (keys []reco
 // full, it publishes first. It publishes a second time only after a commit of its own, so the loop
 // always makes progress.
 func (e *Engine) advance(ctx context.Context, p *part) error {
+	if err := e.begin(ctx, p); err != nil {
+		return err
+	}
+	pl, err := e.plan(ctx, p)
+	return e.proceed(ctx, p, pl, err)
+}
+
+// begin fences earlier commits and completes deletes, before the first plan.
+func (e *Engine) begin(ctx context.Context, p *part) error {
 	if len(p.doubts) > 0 {
 		if err := e.fence(ctx, p); err != nil {
 			return err
@@ -241,8 +250,12 @@ func (e *Engine) advance(ctx context.Context, p *part) error {
 	if err := e.finishDelete(ctx, p); err != nil {
 		return err
 	}
-	for published := false; ; {
-		pl, err := e.plan(ctx, p)
+	return nil
+}
+
+// proceed is advance from a plan on, whose making returned err.
+func (e *Engine) proceed(ctx context.Context, p *part, pl *plan, err error) error {
+	for published := false; ; pl, err = e.plan(ctx, p) {
 		// nothing has changed yet, so the decisions follow from the view
 		if errors.Is(err, record.ErrFull) && !published {
 			p.accept(pl)

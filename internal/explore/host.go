@@ -106,9 +106,10 @@ func (a *host) work(name string) error {
 type storePort struct{ *host }
 
 var (
-	_ record.Store  = storePort{}
-	_ record.Queues = queuesPort{}
-	_ record.Sender = senderPort{}
+	_ record.Store           = storePort{}
+	_ record.GroupsCommitter = storePort{}
+	_ record.Queues          = queuesPort{}
+	_ record.Sender          = senderPort{}
 )
 
 // loaded is the answer of a Load: a store from which it can be loaded again, so that every worker
@@ -158,6 +159,29 @@ func (s storePort) Commit(_ context.Context, c record.Commit) error {
 
 // CommitsDone implements record.DoneCommitter.
 func (s storePort) CommitsDone() bool { return s.w.scenario.CommitsDone }
+
+// CommitsTogether implements record.GroupsCommitter.
+func (s storePort) CommitsTogether() bool { return s.w.scenario.CommitsTogether }
+
+// CommitAll implements record.GroupsCommitter. If it fails, any of the commits may have been applied.
+func (s storePort) CommitAll(_ context.Context, commits []record.Commit) []error {
+	p := call{op: opCommit, touches: touchStore | touchPast, text: "commit together"}
+	for _, c := range commits {
+		p.text += " " + s.w.showCommit(c)
+	}
+	p.parts = parts(len(commits))
+	p.some = func(v view, n int) outcome {
+		o := s.w.commitAll(v, part(commits, n))
+		o.answer = s.w.failed(v.now)
+		return o
+	}
+	p.apply = func(v view) outcome { return s.w.commitAll(v, commits) }
+	a := s.ask(p, commits)
+	if a.err != nil {
+		return slices.Repeat([]error{a.err}, len(commits))
+	}
+	return slices.Clone(a.value.([]error)) // put there by commitAll
+}
 
 func (s storePort) Clear(_ context.Context, c record.Clear) error {
 	p := call{op: "clear", touches: touchStore, text: "clear " + c.Group.Group + " " + keyOf(c.Numbers, c.Sent) + showKept(c.Done)}

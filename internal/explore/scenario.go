@@ -91,6 +91,8 @@ type Scenario struct {
 	Room int `yaml:"room"`
 	// CommitsDone says that the store can mark tokens done in a commit.
 	CommitsDone bool `yaml:"commits-done"`
+	// CommitsTogether says that the store can write the commits of several groups with one write.
+	CommitsTogether bool `yaml:"commits-together"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
 	// may be applied again.
 	Forgets bool `yaml:"forgets"`

@@ -184,6 +184,19 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound())}
 }
 
+// commitAll applies commits of several groups. Its answer has their results.
+func (w *world) commitAll(v view, commits []record.Commit) outcome {
+	errs, texts, wrong := make([]error, len(commits)), make([]string, len(commits)), error(nil)
+	for i, c := range commits {
+		o := w.commit(v, c)
+		if v, wrong = o.view, errors.Join(wrong, o.wrong); o.answer != nil {
+			errs[i], texts[i] = o.answer.err, o.answer.text
+		}
+	}
+	text := "together " + strings.Join(texts, ", ")
+	return outcome{view: v, answer: w.answerOf(text, text, v.now, errs, nil), wrong: wrong}
+}
+
 // patient returns an error if a number is skipped before its time, or while it is held.
 func (w *world) patient(was, is record.Group, now time.Time) error {
 	for key, src := range is.Sources {

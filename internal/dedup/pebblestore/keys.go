@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
@@ -48,7 +49,7 @@ func (m *keyMemory) keep(key []byte) []byte {
 	if m.used+len(key) <= len(m.own) {
 		m.used += len(key)
 	}
-	return key[:len(key):len(key)]
+	return slices.Clip(key)
 }
 
 func groupKey(k record.GroupKey) []byte {

@@ -29,7 +29,7 @@ func TestNoGroupGetsTheHeadOfAnotherInTheSameSlot(t *testing.T) {
 func TestALatchExcludesTheOthersOfItsKeyOnly(t *testing.T) {
 	const keys, goroutines, turns = 5, 8, 200
 	l := &latches{}
-	at := func(i int) place { return place{hash: uint64(i*buckets + i%2)} } //nolint:gosec // in two buckets
+	at := func(i int) place { return place{hash: uint64(i*buckets + i%2)} }
 	counters := make([]int, keys)
 	var all sync.WaitGroup
 	for g := range goroutines {
@@ -61,6 +61,6 @@ func TestALatchExcludesTheOthersOfItsKeyOnly(t *testing.T) {
 	}
 	defer l.lock(place{hash: 7}).Unlock()
 	for i := range 3 { // others of the same bucket
-		l.lock(place{hash: 7 + uint64(i+1)*buckets}).Unlock() //nolint:gosec // small
+		l.lock(place{hash: 7 + uint64(i+1)*buckets}).Unlock()
 	}
 }

@@ -19,6 +19,7 @@
 package pebblestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +56,11 @@ type Store struct {
 }
 
 var (
-	_ record.Store         = (*Store)(nil)
-	_ record.DoneCommitter = (*Store)(nil)
-	_ record.Lister        = (*Store)(nil)
-	_ record.LogReader     = (*Store)(nil)
+	_ record.Store           = (*Store)(nil)
+	_ record.DoneCommitter   = (*Store)(nil)
+	_ record.GroupsCommitter = (*Store)(nil)
+	_ record.Lister          = (*Store)(nil)
+	_ record.LogReader       = (*Store)(nil)
 )
 
 // New returns the store of a database that the caller opened, and closes after the last call.
@@ -180,6 +182,67 @@ func (s *Store) commit(ctx context.Context, c *record.Commit) error {
 		return err
 	}
 	s.heads.remember(at, headOf(&c.Next))
+	return nil
+}
+
+// CommitsTogether implements record.GroupsCommitter.
+func (s *Store) CommitsTogether() bool { return true }
+
+// CommitAll implements record.GroupsCommitter: one batch for all commits whose conditions hold.
+func (s *Store) CommitAll(ctx context.Context, commits []record.Commit) []error {
+	errs := make([]error, len(commits))
+	if err := s.commitAll(ctx, commits, errs); err != nil {
+		for i := range errs {
+			errs[i] = cmp.Or(errs[i], err)
+		}
+	}
+	for i, err := range errs {
+		if err != nil {
+			errs[i] = fmt.Errorf("commit group %s: %w", commits[i].Next.Key, err)
+		}
+	}
+	return errs
+}
+
+// commitAll sets the errors of the commits that are not to be applied, and returns the error of the
+// write of all others.
+func (s *Store) commitAll(ctx context.Context, commits []record.Commit, errs []error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	places, tokens := make([]place, len(commits)), []place{}
+	for i := range commits {
+		places[i] = s.place(groupKey(commits[i].Next.Key))
+		for n := range commits[i].Done {
+			tokens = append(tokens, s.place(tokenKey(commits[i].Done[n].Key)))
+		}
+	}
+	defer s.groups.lockAll(places).Unlock()
+	batch := s.db.NewBatch()
+	for i := range commits {
+		var pending []record.Pending
+		if pending, errs[i] = s.condition(places[i], &commits[i]); errs[i] != nil {
+			continue
+		}
+		if err := s.fill(batch, places[i].key, &commits[i], pending); err != nil {
+			return errors.Join(err, batch.Close())
+		}
+	}
+	if batch.Empty() {
+		return batch.Close()
+	}
+	defer s.tokens.lockAll(tokens).Unlock()
+	for _, at := range places {
+		s.heads.forget(at)
+	}
+	if err := s.apply(batch, pebble.Sync); err != nil {
+		return err
+	}
+	for i, at := range places {
+		if errs[i] == nil {
+			s.heads.remember(at, headOf(&commits[i].Next))
+		}
+	}
 	return nil
 }
 

@@ -73,7 +73,7 @@ func harness(known func(*testing.T, *pebble.DB) *presence.Filter) storetest.Harn
 			return d.open(t, d.files[s].CrashClone(vfs.CrashCloneCfg{}))
 		},
 		Corrupt:     func(t *testing.T, s record.Store, key any) { corrupt(t, d.dbs[s], key) },
-		CommitsDone: true,
+		CommitsDone: true, CommitsTogether: true,
 	}
 }
 

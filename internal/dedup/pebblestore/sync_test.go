@@ -67,6 +67,20 @@ func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
 			},
 			key: tokenKey(1),
 		},
+		"commits of several groups": {
+			write: func(s *pebblestore.Store) error {
+				return errors.Join(s.CommitAll(t.Context(), []record.Commit{first(2), first(1)})...)
+			},
+			key: groupKey(1),
+		},
+		"done in commits of several groups": {
+			write: func(s *pebblestore.Store) error {
+				c, other := first(1), first(2)
+				c.Done = []record.Token{{Key: tokenKey(1), State: record.Done}}
+				return errors.Join(s.CommitAll(t.Context(), []record.Commit{other, c})...)
+			},
+			key: tokenKey(1),
+		},
 		"two done in a commit": {
 			write: func(s *pebblestore.Store) error {
 				c := first(1)

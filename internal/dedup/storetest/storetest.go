@@ -38,6 +38,9 @@ type Harness struct {
 	RecognisesCommit bool
 	// CommitsDone says that the store marks tokens done in a commit, see [record.DoneCommitter].
 	CommitsDone bool
+	// CommitsTogether says that the store writes the commits of several groups with one write, see
+	// [record.GroupsCommitter].
+	CommitsTogether bool
 	// MaxRecord is a size in bytes that is too large for a record, or 0 if there is no limit.
 	MaxRecord int
 	// Abreast is how many rounds of Histories run concurrently, for a store behind a network.
@@ -55,6 +58,7 @@ func Run(t *testing.T, h Harness) {
 		{"groups", groupCases()},
 		{"commit", commitCases()},
 		{"done", doneCases()},
+		{"together", togetherCases()},
 		{"held", heldCases()},
 		{"log", logCases()},
 		{"clear", clearCases()},

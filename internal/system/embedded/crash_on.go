@@ -67,6 +67,16 @@ func (s crashingStore) Commit(ctx context.Context, c record.Commit) error {
 	return s.store.Commit(ctx, c)
 }
 
+// CommitsTogether implements record.GroupsCommitter.
+func (s crashingStore) CommitsTogether() bool { return record.CommitsTogether(s.store) }
+
+// CommitAll implements record.GroupsCommitter.
+func (s crashingStore) CommitAll(ctx context.Context, commits []record.Commit) []error {
+	crash("before-commit")
+	defer crash("after-commit")
+	return record.CommitAll(ctx, s.store, commits)
+}
+
 func (s crashingStore) Clear(ctx context.Context, c record.Clear) error {
 	crash("before-clear")
 	defer crash("after-clear")

@@ -57,6 +57,31 @@ func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 	if err := w.Store.Commit(ctx, c); err != nil {
 		return err
 	}
+	w.committed(&c)
+	return nil
+}
+
+// CommitsTogether implements record.GroupsCommitter.
+func (w *watch) CommitsTogether() bool { return record.CommitsTogether(w.Store) }
+
+// CommitAll implements record.GroupsCommitter. It records the same work as Commit.
+func (w *watch) CommitAll(ctx context.Context, commits []record.Commit) []error {
+	for i := range commits {
+		if c := &commits[i]; len(c.Next.Pending) > 0 || c.Next.HasHeld() {
+			w.expect(c)
+		}
+	}
+	errs := record.CommitAll(ctx, w.Store, commits)
+	for i, err := range errs {
+		if err == nil {
+			w.committed(&commits[i])
+		}
+	}
+	return errs
+}
+
+// committed records the work that a commit has left.
+func (w *watch) committed(c *record.Commit) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.active[c.Next.Key].pending
@@ -65,7 +90,6 @@ func (w *watch) Commit(ctx context.Context, c record.Commit) error {
 		_, pending := slices.BinarySearch(known, n)
 		return pending || !hasEntry(&c.Loaded, n)
 	})
-	return nil
 }
 
 // Clear forgets the group when the last of its entries is cleared.
