@@ -79,6 +79,10 @@ func TestReadsAndAcknowledgedWritesSurviveACrash(t *testing.T) {
 			if g.Version < least[i] {
 				t.Errorf("crash %d: group %d is at version %d after %d was read or acknowledged", crash, i, g.Version, least[i])
 			}
+			checkLog(t, crashed, &g, 0)
+			lost := g
+			lost.Log.Last += 100
+			checkLog(t, crashed, &lost, 0)
 			for n, want := range map[uint64]record.TokenState{g.Version: record.Done, g.Version + 1: record.Absent} {
 				if _, token := load(t, crashed, groupKey(i), versionToken(i, n)); n > 0 && token.State != want {
 					t.Errorf("crash %d: group %d is at version %d, and the token of version %d is %v", crash, i, g.Version, n, token.State)
@@ -103,8 +107,10 @@ func commitUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}
 		}
 		next := g
 		next.Version, next.Incarnation = g.Version+1, 1
+		next.Log.Last = next.Version
 		done := record.Token{Key: versionToken(i, next.Version), State: record.Done}
-		if err := s.Commit(t.Context(), record.Commit{Loaded: g, Next: next, Done: []record.Token{done}}); err != nil {
+		entry := record.Chunk{Group: next.Key, Incarnation: 1, First: next.Version, Last: next.Version}
+		if err := s.Commit(t.Context(), record.Commit{Loaded: g, Next: next, Done: []record.Token{done}, Append: []record.Chunk{entry}}); err != nil {
 			t.Error(err)
 			return
 		}
@@ -125,7 +131,22 @@ func readUntil(t *testing.T, s *pebblestore.Store, i int, stop <-chan struct{}, 
 			t.Error(err)
 			return
 		}
+		checkLog(t, s, &groups[0], max(groups[0].Version, 3)-3)
 		seen.Store(groups[0].Version)
+	}
+}
+
+// checkLog checks that a log has the chunk of each version of its group after one, and no others.
+func checkLog(t *testing.T, s *pebblestore.Store, g *record.Group, after uint64) {
+	t.Helper()
+	chunks, err := s.ReadLog(t.Context(), record.LogRange{Group: g.Key, Incarnation: 1, After: after, Last: g.Log.Last, MaxBytes: 1 << 30})
+	if err != nil || uint64(len(chunks)) != g.Version-after {
+		t.Errorf("group %s at version %d has %d chunks after number %d, %v", g.Key, g.Version, len(chunks), after, err)
+	}
+	for i, c := range chunks {
+		if c.First != after+uint64(i)+1 || c.Last != c.First {
+			t.Errorf("chunk %d is from %d to %d", i, c.First, c.Last)
+		}
 	}
 }
 

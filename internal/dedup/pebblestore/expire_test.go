@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -35,5 +36,35 @@ func TestARecordThatWasRenewedOrDeletedMeanwhileIsNotExpired(t *testing.T) {
 	now = token.Expires
 	if n, err := s.expire(tokenKey(token.Key), s.tokens); n != 1 || err != nil {
 		t.Errorf("deleted %d that have expired: %v", n, err)
+	}
+}
+
+func TestCorruptChunksAreNotExpiredAndHideNoOthers(t *testing.T) {
+	db, err := pebbledb.Open("data", &pebble.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	now := time.Unix(1e9, 0)
+	s := New(db, Options{Now: func() time.Time { return now }})
+	c := record.Commit{Loaded: record.Group{Key: record.GroupKey{Stream: "chat", Group: "room"}}}
+	c.Next = record.Group{Key: c.Loaded.Key, Version: 1, Incarnation: 1, Log: record.Log{Last: 4}}
+	for n := uint64(1); n <= 4; n++ {
+		c.Append = append(c.Append, record.Chunk{Group: c.Next.Key, Incarnation: 1, First: n, Last: n, Expires: now.Add(time.Second)})
+	}
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []uint64{1, 3} {
+		if err := db.Set(chunkKey(c.Next.Key, 1, n), make([]byte, 20), pebble.NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(time.Second)
+	if n, err := s.Expire(t.Context(), 100); n != 2 || err != nil {
+		t.Errorf("deleted %d, %v; want those that are whole", n, err)
+	}
+	if _, err := s.ReadLog(t.Context(), record.LogRange{Group: c.Next.Key, Incarnation: 1, Last: 4}); !errors.Is(err, record.ErrCorrupt) {
+		t.Errorf("got %v, want %v", err, record.ErrCorrupt)
 	}
 }

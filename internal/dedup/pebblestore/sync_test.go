@@ -191,3 +191,35 @@ func TestSwapsTogetherWaitForASyncIfOneOfThemDoes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// While a commit waits for its sync, its group can't be loaded. A reader that has loaded the record
+// before still reads its log, and sees nothing of the commit.
+func TestAReaderOfALogDoesNotWaitForASync(t *testing.T) {
+	g := &gate{waiting: make(chan struct{}, 1)}
+	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
+	next := func(loaded record.Group) record.Commit {
+		c := record.Commit{Loaded: loaded, Next: loaded}
+		c.Next.Version, c.Next.Incarnation, c.Next.Log.Last = loaded.Version+1, 1, loaded.Log.Last+1
+		c.Append = []record.Chunk{{Group: loaded.Key, Incarnation: 1, First: c.Next.Log.Last, Last: c.Next.Log.Last}}
+		return c
+	}
+	if err := s.Commit(t.Context(), next(record.Group{Key: groupKey(1)})); err != nil {
+		t.Fatal(err)
+	}
+	loaded, _ := load(t, s, groupKey(1), tokenKey(1))
+	reopen := g.shut()
+	t.Cleanup(reopen)
+	written := make(chan error, 1)
+	go func() { written <- s.Commit(t.Context(), next(loaded)) }()
+	<-g.waiting
+	checkLog(t, s, &loaded, 0)
+	if pebblestore.Readable(s, groupKey(1)) {
+		t.Error("the record can be read before its sync: this test tests nothing")
+	}
+	reopen()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	loaded, _ = load(t, s, groupKey(1), tokenKey(1))
+	checkLog(t, s, &loaded, 0)
+}
