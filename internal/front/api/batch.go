@@ -122,12 +122,12 @@ func trace(h http.Header) map[string]string {
 // acceptRecords accepts the messages of records and returns the fate of each. A record whose key
 // was in the batch before is a repetition, or key reuse; it is not accepted a second time.
 func (s *server) acceptRecords(ctx context.Context, stream record.Stream, own record.Message, records []batch.Record) []fate {
-	fates := make([]fate, len(records))
+	errs := make([]error, len(records))
 	messages, places := make([]record.Message, 0, len(records)), make([]int, 0, len(records))
 	first := make(map[string]int, len(records)) // of an identity: its place in messages
 	copies := map[int]int{}                     // of a record: the place of its first one
 	for i := range records {
-		if fates[i].err = completeRecord(stream, own, &records[i]); fates[i].err != nil {
+		if errs[i] = completeRecord(stream, own, &records[i]); errs[i] != nil {
 			continue
 		}
 		m := &records[i].Message
@@ -140,14 +140,21 @@ func (s *server) acceptRecords(ctx context.Context, stream record.Stream, own re
 		first[name] = len(messages)
 		messages, places = append(messages, *m), append(places, i)
 	}
-	if len(messages) == 0 {
-		return fates
+	var accepted []fate
+	if len(messages) > 0 {
+		accepted = s.acceptAll(ctx, stream, messages)
 	}
-	accepted := s.acceptAll(ctx, stream, messages)
+	if len(accepted) == len(records) {
+		return accepted
+	}
+	fates := make([]fate, len(records))
 	for k, i := range places {
 		fates[i] = accepted[k]
 	}
 	for i := range records {
+		if errs[i] != nil {
+			fates[i].err = errs[i]
+		}
 		if k, is := copies[i]; is {
 			fates[i] = s.repeated(ctx, stream, &records[i].Message, &messages[k], accepted[k])
 		}

@@ -18,7 +18,7 @@ func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages [
 	if tries == nil {
 		return s.accept(ctx, stream, messages)
 	}
-	var ahead, queued []int
+	ahead, queued := make([]int, 0, len(messages)), []int(nil)
 	for i := range messages {
 		if tries.Has(i) {
 			ahead = append(ahead, i)
