@@ -26,6 +26,7 @@ func logCases() []testCase {
 		{name: "chunks of 300 KB come back", run: testLargeChunks},
 		{name: "one commit appends as many chunks as may be", run: testAppendMany},
 		{name: "one commit appends, holds and unholds", run: testAppendAndHold},
+		{name: "commits of several groups append, but those that conflict", run: testAppendTogether},
 		{name: "chunks are neither groups nor held messages", run: testChunksApart},
 		{name: "chunks are copies", run: testChunkCopies},
 		{name: "of many appends after one entry one wins, and a reader sees every entry once", run: testAppendRace},
@@ -311,6 +312,30 @@ func testAppendAndHold(t *testing.T, s *suite) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	same(t, "chunks after a conflict", s.read(t, whole(c.Next)), c.Append)
+}
+
+func testAppendTogether(t *testing.T, s *suite) {
+	stale := s.group(t, groupB())
+	g, chunks := s.append(t, stale, 1)
+	var commits []record.Commit
+	for _, loaded := range []record.Group{s.group(t, groupA()), stale, {Key: record.GroupKey{Stream: "orders", Group: "c"}}} {
+		commits = append(commits, following(loaded, appending(s.clock.In(time.Hour), 2, 3)))
+	}
+	for i, err := range record.CommitAll(t.Context(), s.Store, commits) {
+		next, want := commits[i].Next, commits[i].Append
+		if i == 1 {
+			next, want = g, chunks
+			if !errors.Is(err, record.ErrConflict) {
+				t.Errorf("got %v, want a conflict", err)
+			}
+		} else if err != nil {
+			t.Error(err)
+		}
+		r := whole(next)
+		r.Last += 10
+		same(t, "record", s.group(t, next.Key), next)
+		same(t, "chunks", s.read(t, r), want)
+	}
 }
 
 func testChunksApart(t *testing.T, s *suite) {
