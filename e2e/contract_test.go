@@ -30,6 +30,8 @@ func checkContract(t *testing.T, x *target) {
 		"a batch in CBOR is answered in CBOR":                            aBatchInCBORIsAnsweredInCBOR,
 		"a batch keeps the order of its groups":                          aBatchKeepsTheOrderOfItsGroups,
 		"a batch of numbered messages comes out in order":                aNumberedBatchComesOutInOrder,
+		"a log has each message once, in one order, in every format":     aLogHasEachMessageOnce,
+		"a log is read from any offset":                                  aLogIsReadFromAnyOffset,
 		"messages by SQS have one effect each":                           messagesBySQSHaveOneEffectEach,
 		"the front doors share their memory":                             theFrontDoorsShareTheirMemory,
 		"a group keeps the order of its first-in-first-out queue":        aGroupKeepsTheOrderOfItsQueue,

@@ -101,10 +101,16 @@ type Encoded struct {
 // Split returns the entries of a chunk that are after a number. The error wraps
 // [record.ErrCorrupt].
 func Split(c record.Chunk, after uint64) ([]Encoded, error) {
-	// An entry takes at least three bytes: a damaged range must not allocate more than the data.
-	out := make([]Encoded, 0, min(c.Last-min(c.Last, max(after, c.First-1)), uint64(len(c.Data))/3))
+	return appendEntries(nil, c, after, c.Last)
+}
+
+// appendEntries appends the entries of a chunk that are after a number, up to another one.
+func appendEntries(out []Encoded, c record.Chunk, after, upTo uint64) ([]Encoded, error) {
 	rest, last := c.Data, ""
 	for number := c.First; number <= c.Last; number++ {
+		if number > upTo {
+			return out, nil
+		}
 		principal, r, ok := sized(rest)
 		fields, r, ok2 := sized(r)
 		if !ok || !ok2 || len(fields) == 0 || fields[0]>>5 != 5 || fields[0]&31 > 20 {

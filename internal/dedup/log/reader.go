@@ -126,19 +126,23 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}}
 	}
 	page.Next.Number = kept - 1
+	if len(chunks) > 0 {
+		available := min(g.Log.Last, chunks[len(chunks)-1].Last) - min(g.Log.Last, page.Next.Number)
+		page.Entries = make([]Encoded, 0, min(uint64(limit), available)) //nolint:gosec // not negative
+	}
 	for _, chunk := range chunks {
 		// The chunks between these two have expired meanwhile. The next read says so.
 		if chunk.First > page.Next.Number+1 {
 			break
 		}
-		entries, err := Split(chunk, page.Next.Number)
-		if err != nil {
+		// Entries after the end that was loaded may belong to a commit that is not durable yet.
+		upTo := min(g.Log.Last, page.Next.Number+uint64(limit-len(page.Entries))) //nolint:gosec // not negative
+		if page.Entries, err = appendEntries(page.Entries, chunk, page.Next.Number, upTo); err != nil {
 			return Page{}, err
 		}
-		// Entries after the end that was loaded may belong to a commit that is not durable yet.
-		entries = entries[:min(len(entries), limit-len(page.Entries), int(g.Log.Last-page.Next.Number))] //nolint:gosec // not negative
-		page.Entries = append(page.Entries, entries...)
-		page.Next.Number += uint64(len(entries))
+		if n := len(page.Entries); n > 0 {
+			page.Next.Number = page.Entries[n-1].Number
+		}
 		if len(page.Entries) == limit || page.Next.Number == g.Log.Last {
 			break
 		}

@@ -76,6 +76,9 @@ type Options struct {
 	// Heartbeat is the time without an event after which a stream of events gets a comment line, so
 	// that proxies keep the connection. Defaults to 15 s.
 	Heartbeat time.Duration
+	// SlowestEvents is how long a write of events may take. A reader that does not read for that
+	// long is cut off, and resumes where it was. Defaults to 20 s.
+	SlowestEvents time.Duration
 	// Await returns when a message is done, rejected, deleted or known to have another content, or
 	// when the context ends. Defaults to [Poll] with the engine's Status.
 	Await func(ctx context.Context, m record.Message) (admission.State, error)
@@ -113,6 +116,7 @@ func (o Options) withDefaults() Options {
 	o.MaxFollowing = cmp.Or(o.MaxFollowing, DefaultMaxFollowing)
 	o.LogWait = cmp.Or(o.LogWait, DefaultLogWait)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 15*time.Second)
+	o.SlowestEvents = cmp.Or(o.SlowestEvents, 20*time.Second)
 	if o.Streams == nil {
 		o.Streams = func(*http.Request) []string { return nil }
 	}

@@ -10,10 +10,6 @@ import (
 	"github.com/effectively-once/once/internal/system/follow"
 )
 
-// slowestWrite is how long a write of events may take. A reader that does not read for that long is
-// cut off, and resumes where it was.
-const slowestWrite = 20 * time.Second
-
 // sendEvents follows a log as server-sent events until the reader goes, the log ends, or the server
 // does. Behind API Gateway, where answers are sent whole, it answers with one page, and the reader
 // resumes.
@@ -158,7 +154,7 @@ func (e *events) send(write func([]byte) ([]byte, error)) bool {
 	}
 	*buffer = b
 	e.last = e.server.Now()
-	_ = e.control.SetWriteDeadline(time.Now().Add(slowestWrite)) //nolint:forbidigo // the clock of the network
+	_ = e.control.SetWriteDeadline(time.Now().Add(e.server.SlowestEvents)) //nolint:forbidigo // the clock of the network
 	if _, err = e.writer.Write(b); err == nil && !e.whole {
 		err = e.control.Flush()
 	}

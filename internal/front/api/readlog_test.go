@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -625,4 +626,28 @@ func TestTheFormatIsTheOneThatAcceptPrefers(t *testing.T) {
 			t.Errorf("%s: %s", accept, got.header.Get("Content-Type"))
 		}
 	}
+}
+
+func TestAReaderThatDoesNotReadStopsNobodyAndIsCutOff(t *testing.T) {
+	w := newWorld(t, func(_ *world, o *api.Options) { o.SlowestEvents = time.Second })
+	conn, err := net.Dial("tcp", strings.TrimPrefix(w.server.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n", room); err != nil {
+		t.Fatal(err)
+	}
+	w.followed(1)
+	body := strings.Repeat("x", record.MaxBody)
+	for i := range 60 { // more than the buffers of both ends hold
+		if got := w.send("POST", toRoom, body, fmt.Sprintf("Idempotency-Key: %d", i), inLobby); got.status != 202 {
+			t.Fatal(got)
+		}
+		w.settled()
+	}
+	if got := w.page("?after=" + w.before(60)); got.String() != "60:59" {
+		t.Errorf("another reader: %+v", got)
+	}
+	w.followed(0)
 }
