@@ -31,6 +31,9 @@ func Chunks(next *record.Group, entries []record.Entry) []record.Chunk {
 		chunks, e = append(chunks, c), encoding.Encoder{}
 	}
 	for i := range entries {
+		if len(e.B) == 0 {
+			e.B = make([]byte, 0, room(entries[i:]))
+		}
 		one.B = one.B[:0]
 		writeEntry(&one, &entries[i])
 		e.B = appendSized(e.B, entries[i].Principal)
@@ -43,6 +46,17 @@ func Chunks(next *record.Group, entries []record.Entry) []record.Chunk {
 		flush(entries[len(entries)-1].Number)
 	}
 	return chunks
+}
+
+// room returns about how many bytes the first chunk of entries takes.
+func room(entries []record.Entry) int {
+	n := 0
+	for i := range entries {
+		if n += entries[i].Size(); n >= record.MaxChunk {
+			break
+		}
+	}
+	return n
 }
 
 func appendSized[T string | []byte](b []byte, s T) []byte {
