@@ -53,7 +53,7 @@ func (s *suite) applied(t *testing.T, c record.Commit) {
 
 func testCommitAll(t *testing.T, s *suite) {
 	commits := s.together(t, 1, 2, 3, 4)
-	winner := s.commit(t, s.group(t, groupN(3)), nil)
+	winner := s.commit(t, s.commit(t, s.group(t, groupN(3)), nil), nil)
 	errs := record.CommitAll(t.Context(), s.Store, commits)
 	for i, err := range errs {
 		if i == 2 {
@@ -66,6 +66,9 @@ func testCommitAll(t *testing.T, s *suite) {
 	}
 	if !errors.Is(errs[2], record.ErrConflict) {
 		t.Errorf("got %v, want a conflict", errs[2])
+	}
+	if err := s.Commit(t.Context(), following(commits[2].Next, nil)); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("after the commit that conflicted: got %v, want a conflict", err)
 	}
 	same(t, "the group of the conflict", s.group(t, groupN(3)), winner)
 	same(t, "the token of the conflict", s.token(t, tokenKey(3)), record.Token{Key: tokenKey(3)})
