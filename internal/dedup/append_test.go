@@ -1,6 +1,9 @@
 package dedup_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,4 +28,70 @@ func TestACommitReportsItsGroupOnlyIfItAppendsToTheLog(t *testing.T) {
 		same(t, "fates", w.process(keyed("a")...), []string{"duplicate"})
 		same(t, "reported after a copy", appended, want)
 	}
+}
+
+// logging returns a stream that logs its messages.
+func logging(s record.Stream) record.Stream {
+	s.LogRetention, s.LogMessages = time.Hour, true
+	return s
+}
+
+func TestOneCommitAppendsABoundedNumberOfBytes(t *testing.T) {
+	w := newLab(t).worker(logging(byKey))
+	large := ": " + strings.Repeat(" ", 200<<10)
+	same(t, "fates", w.process(keyed("a"+large, "b"+large, "c"+large, "d"+large)...), []string{"processed", "processed", "processed", "processed"})
+	g := w.group()
+	same(t, "commits", g.Version, 2)
+	same(t, "entries", g.Log.Last, 4)
+}
+
+// The store wrapper of tests panics at a commit with more held messages and chunks than one
+// transaction takes.
+func TestOneCommitHasRoomForHeldMessagesAndTheirEntries(t *testing.T) {
+	w := newLab(t).worker(logging(bySequence))
+	body := ": " + strings.Repeat(" ", 5000)
+	var later []string
+	for n := range record.MaxCommitItems {
+		later = append(later, fmt.Sprint(n+2, body))
+	}
+	batch := append(numbered(later...), numbered("q/0/1"+body)...)
+	for i, o := range w.Process(t.Context(), batch) {
+		if !o.Settled() {
+			t.Errorf("message %d: %+v", i, o)
+		}
+	}
+	same(t, "held", w.group().Sources["p"].Held.Contains(2), true)
+	same(t, "the first", w.process(numbered("1"+body)...), []string{"processed"})
+	same(t, "entries", w.group().Log.Last, uint64(len(batch)+1))
+}
+
+// The handler appends an entry of 70 kB for each byte of the body, so each entry is a chunk.
+func TestACommitThatReleasesHeldMessagesLeavesManyEntriesToTheNext(t *testing.T) {
+	stream := bySequence
+	stream.LogRetention = time.Hour
+	stream.Handler = func(_ context.Context, a *record.Attempt, m record.Message) error {
+		for range m.Body {
+			a.Append(record.Entry{Body: make([]byte, 70_000)})
+		}
+		return nil
+	}
+	var held []string
+	for n := range 94 {
+		held = append(held, fmt.Sprint(n+2))
+	}
+	held = append(held, "96: 1234567")
+	for _, first := range []string{"", "x"} {
+		w := newLab(t).worker(stream)
+		w.process(numbered(held...)...)
+		same(t, "fates", w.process(numbered("1: "+first)...), []string{"processed"})
+		g := w.group()
+		same(t, "next", g.Sources["p"].Next, 97)
+		same(t, "entries", g.Log.Last, uint64(7+len(first)))
+	}
+}
+
+func TestARecordWithoutALogHasNoTimeOfItsLog(t *testing.T) {
+	w := newLab(t).worker(byKey)
+	w.process(keyed("a")...)
+	same(t, "log", w.group().Log, record.Log{})
 }

@@ -74,8 +74,8 @@ func checkCommit(c record.Commit) {
 		items[k] = true
 	}
 	switch n := len(c.Hold) + len(c.Unhold); {
-	case n > record.MaxCommitItems:
-		panic(fmt.Sprintf("a commit of %d items", n))
+	case n+len(c.Append) > record.MaxCommitItems:
+		panic(fmt.Sprintf("a commit of %d items and %d chunks", n, len(c.Append)))
 	case n != len(items):
 		panic("a commit puts and deletes one item")
 	case c.Next.Version != c.Loaded.Version+1:

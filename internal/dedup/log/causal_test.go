@@ -110,6 +110,14 @@ func TestAnEntryIsLaterThanTheTimeThatItsSenderHasSeen(t *testing.T) {
 	}
 }
 
+func TestAnEntryWhoseSenderNamesNoTimeIsNotLate(t *testing.T) {
+	w := causal(t)
+	w.send(from("ann", 1), from("bob", 1))
+	if got := w.entries(); got[0].Late || got[1].Late {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestATimeFarAheadIsRefusedWithBothTimes(t *testing.T) {
 	w := causal(t)
 	m := from("ann", 1)
