@@ -40,7 +40,7 @@ func (s *Store) readLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 		limit = min(limit, r.MaxEntries)
 	}
 	for ; ; limit = min(2*limit, maxChunks) {
-		in.Limit = aws.Int32(int32(limit)) //nolint:gosec // bounded
+		in.Limit = aws.Int32(int32(limit))
 		out, err := s.client.Query(ctx, in)
 		if err != nil {
 			return nil, err

@@ -378,7 +378,7 @@ func testAppendRace(t *testing.T, s *suite) {
 	const last = 60
 	won := race(t, 5, func(i int) error {
 		var seen []record.Chunk
-		for {
+		for range 10_000 {
 			groups, _, err := s.Load(t.Context(), []record.GroupKey{groupA()}, nil)
 			if err != nil {
 				return err
@@ -402,6 +402,7 @@ func testAppendRace(t *testing.T, s *suite) {
 				}
 			}
 		}
+		return errors.New("the log does not grow")
 	})
 	if won != 5 {
 		t.Error("an appender or a reader failed")
