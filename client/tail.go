@@ -129,7 +129,7 @@ func (t *Tail) Next(ctx context.Context) (Entry, error) {
 		if t.ended {
 			return Entry{}, io.EOF
 		}
-		began := time.Now()
+		began := time.Now() //nolint:forbidigo // only how long the request took
 		if err := t.read(ctx); err != nil {
 			return Entry{}, fmt.Errorf("read log: %w", err)
 		}

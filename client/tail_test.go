@@ -146,7 +146,7 @@ func TestATailThatDoesNotFollowEndsAtTheEndOfTheLog(t *testing.T) {
 func TestATailReportsExpiredEntriesWithThePlaceToContinue(t *testing.T) {
 	c, s := newClient(t, client.Options{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(410)
+		w.WriteHeader(http.StatusGone)
 		_, _ = io.WriteString(w, `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#expired","title":"x","status":410,"first":17,"next":"0000000000007_0000000000000016"}`)
 	})
 	_, err := c.Tail("room", "lobby", client.TailOptions{}).Next(t.Context())
