@@ -90,6 +90,15 @@ func TestACommitThatReleasesHeldMessagesLeavesManyEntriesToTheNext(t *testing.T)
 	}
 }
 
+func TestASkippedGapIsNoEntryIfItsStreamHasNoLog(t *testing.T) {
+	w := newLab(t).worker(gapped(record.GapSkip))
+	w.process(numbered("3")...)
+	w.pass(time.Minute)
+	w.closeGaps()
+	same(t, "next", w.group().Sources["p"].Next, 4)
+	same(t, "log", w.group().Log, record.Log{})
+}
+
 func TestARecordWithoutALogHasNoTimeOfItsLog(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	w.process(keyed("a")...)
