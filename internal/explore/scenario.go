@@ -109,7 +109,9 @@ type Stream struct {
 	Mixed   bool `yaml:"mixed"`
 	Effects int  `yaml:"effects"`
 	// Fails says that the handler may fail, as a call that changes nothing.
-	Fails          bool             `yaml:"fails"`
+	Fails bool `yaml:"fails"`
+	// Log says that the groups have logs, to which the handler appends an entry for each message.
+	Log            bool             `yaml:"log"`
 	Reply          bool             `yaml:"reply"`
 	Blob           bool             `yaml:"blob"`
 	Retention      Duration         `yaml:"retention"`
@@ -138,6 +140,7 @@ type Message struct {
 	Epoch     uint64            `yaml:"epoch"`
 	Sequence  uint64            `yaml:"sequence"`
 	DependsOn map[string]uint64 `yaml:"depends-on"`
+	Parents   []uint64          `yaml:"parents"`
 	Body      string            `yaml:"body"`
 	// Rejected says that the handler refuses the message for good, Refused that the destinations
 	// refuse its effects, Large that its results do not fit into a record.
@@ -279,7 +282,7 @@ func (s *Scenario) check() error {
 func (s *Scenario) message(name string) record.Message {
 	m := s.Messages[name]
 	out := record.Message{
-		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn,
+		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents,
 		Body: []byte(m.Body), Headers: map[string]string{nameHeader: name},
 	}
 	if m.Accepted {

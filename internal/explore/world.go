@@ -78,6 +78,9 @@ func (w *world) streams(a *host) []record.Stream {
 	if s.Events {
 		out.Events = w.scenario.destinations()
 	}
+	if s.Log {
+		out.LogRetention = record.DefaultLogRetention
+	}
 	return []record.Stream{out}
 }
 
@@ -98,6 +101,9 @@ func (w *world) handle(worker *host, a *record.Attempt, m record.Message) error 
 	}
 	if s.Blob {
 		a.Blob("blob of "+name, []byte(mark))
+	}
+	if s.Log {
+		a.Append(record.Entry{Body: []byte(mark)})
 	}
 	if s.Reply {
 		a.Reply(record.Reply{Status: 200, Body: []byte(mark)})
@@ -181,7 +187,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound())}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks))}
 }
 
 // commitAll applies commits of several groups. Its answer has their results.

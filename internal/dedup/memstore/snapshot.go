@@ -23,6 +23,8 @@ type Contents struct {
 	Groups []record.Group
 	Held   []record.Held
 	Tokens []record.Token
+	// Chunks are those of the logs, in the order of their groups and then of the commits.
+	Chunks []record.Chunk
 }
 
 // Contents returns copies of all records.
@@ -38,6 +40,9 @@ func (s *Store) Contents() Contents {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(s.tokens), compareTokens) {
 		c.Tokens = append(c.Tokens, cloneToken(s.tokens[key]))
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(s.chunks), compareGroups) {
+		c.Chunks = append(c.Chunks, s.chunks[key]...) // their data is never changed
 	}
 	return c
 }
