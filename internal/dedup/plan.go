@@ -153,8 +153,8 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
-	if err := it.CheckSeen(pl.now); err != nil {
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: err.Error()}, nil
+	if wrong := it.CheckSeen(pl.now); wrong != nil {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: wrong.Error()}, nil
 	}
 	if why, ok := pl.part.tooLarge(it); ok {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil

@@ -106,8 +106,8 @@ func (m *Message) Validate() error {
 		return err
 	}
 	if !m.Accepted.IsZero() {
-		if err := m.CheckSeen(m.Accepted); err != nil {
-			return err
+		if wrong := m.CheckSeen(m.Accepted); wrong != nil {
+			return wrong
 		}
 	}
 	if wrong := m.WrongHeaders(); wrong != nil {
@@ -150,7 +150,7 @@ const MaxAhead = time.Minute
 // CheckSeen returns an [*InvalidError] with both times if the sender claims to have seen a time that
 // is more than [MaxAhead] ahead of now and of the time of acceptance. A claim that is too high would
 // move the time of the group's log ahead for ever.
-func (m *Message) CheckSeen(now time.Time) error {
+func (m *Message) CheckSeen(now time.Time) *InvalidError {
 	if m.Accepted.After(now) {
 		now = m.Accepted
 	}

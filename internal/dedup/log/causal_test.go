@@ -18,8 +18,9 @@ func causal(t *testing.T) *world {
 	return newWorld(t, record.Stream{Name: "chat", Admission: record.BySequence, LogRetention: time.Hour, LogMessages: true})
 }
 
-func from(source string, sequence uint64, parents ...uint64) record.Message {
-	return record.Message{Stream: "chat", Group: "room", Source: source, Sequence: sequence, Parents: parents}
+// from returns the first message of a source.
+func from(source string, parents ...uint64) record.Message {
+	return record.Message{Stream: "chat", Group: "room", Source: source, Sequence: 1, Parents: parents}
 }
 
 type readEntry struct {
@@ -58,12 +59,12 @@ func idsOf(entries []readEntry) string {
 
 func TestAnAnswerWaitsForItsParentsInWhateverOrderTheyArrive(t *testing.T) {
 	w := causal(t)
-	w.send(from("ann", 1, 2)) // answers the second entry
-	w.send(from("bob", 1, 1)) // answers the first
+	w.send(from("ann", 2)) // answers the second entry
+	w.send(from("bob", 1)) // answers the first
 	if got := w.entries(); len(got) != 0 {
 		t.Fatalf("answers are in the log before their parents: %v", got)
 	}
-	w.send(from("cy", 1))
+	w.send(from("cy"))
 	if got := idsOf(w.entries()); got != "cy/0/1 bob/0/1 ann/0/1" {
 		t.Errorf("got %s", got)
 	}
@@ -75,10 +76,10 @@ func TestAnAnswerWaitsForItsParentsInWhateverOrderTheyArrive(t *testing.T) {
 func TestTheTimesOfALogRiseWithItsNumbersWhateverTheClocksSay(t *testing.T) {
 	w := causal(t)
 	start := w.now
-	w.send(from("ann", 1))
+	w.send(from("ann"))
 	w.now = start.Add(-time.Hour) // the clock of another worker
-	w.send(from("bob", 1))
-	m := from("cy", 1)
+	w.send(from("bob"))
+	m := from("cy")
 	m.Seen = clock.HybridAt(w.now.Add(time.Minute))
 	w.now = start.Add(time.Second)
 	w.send(m)
@@ -95,10 +96,10 @@ func TestTheTimesOfALogRiseWithItsNumbersWhateverTheClocksSay(t *testing.T) {
 
 func TestAnEntryIsLaterThanTheTimeThatItsSenderHasSeen(t *testing.T) {
 	w := causal(t)
-	ahead := from("ann", 1)
+	ahead := from("ann")
 	ahead.Seen = clock.HybridAt(w.now.Add(30*time.Second)) + 7
 	w.send(ahead)
-	behind := from("bob", 1)
+	behind := from("bob")
 	behind.Seen = clock.HybridAt(w.now)
 	w.send(behind)
 	got := w.entries()
@@ -112,7 +113,7 @@ func TestAnEntryIsLaterThanTheTimeThatItsSenderHasSeen(t *testing.T) {
 
 func TestAnEntryWhoseSenderNamesNoTimeIsNotLate(t *testing.T) {
 	w := causal(t)
-	w.send(from("ann", 1), from("bob", 1))
+	w.send(from("ann"), from("bob"))
 	if got := w.entries(); got[0].Late || got[1].Late {
 		t.Errorf("got %+v", got)
 	}
@@ -120,7 +121,7 @@ func TestAnEntryWhoseSenderNamesNoTimeIsNotLate(t *testing.T) {
 
 func TestATimeFarAheadIsRefusedWithBothTimes(t *testing.T) {
 	w := causal(t)
-	m := from("ann", 1)
+	m := from("ann")
 	m.Seen = clock.HybridAt(w.now.Add(2 * time.Minute))
 	out := w.engine.Process(context.Background(), []record.Message{m})[0]
 	if out.Kind != record.Rejected || !strings.Contains(out.Detail, m.Seen.String()) || !strings.Contains(out.Detail, clock.HybridAt(w.now).String()) {
