@@ -69,8 +69,8 @@ func measure(entries, followers, appends int) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	cmd := exec.Command(os.Args[0], "serve", dir)
+	defer func() { _ = os.RemoveAll(dir) }()
+	cmd := exec.CommandContext(context.Background(), os.Args[0], "serve", dir) //nolint:gosec // this program itself
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -185,13 +185,13 @@ type page struct {
 func (b *bench) page(format, after string) <-chan page {
 	result := make(chan page, 1)
 	go func() {
-		r, err := http.NewRequest(http.MethodGet, b.base+"/v1/streams/chat/groups/lobby/log"+limits+after, nil)
+		r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, b.base+"/v1/streams/chat/groups/lobby/log"+limits+after, nil)
 		if err != nil {
 			result <- page{err: err}
 			return
 		}
 		r.Header.Set("Accept", format)
-		answer, err := http.DefaultClient.Do(r)
+		answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // by read
 		result <- page{after, answer, err}
 	}()
 	return result
@@ -268,7 +268,7 @@ func (b *bench) follow(n int) error {
 
 // connect sends the request of one follower. It stays open until the process ends.
 func (b *bench) connect(i int) error {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(b.base, "http://"))
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", strings.TrimPrefix(b.base, "http://"))
 	if err != nil {
 		return err
 	}
