@@ -14,6 +14,7 @@
 //	scenario.go  a scenario, read from a file
 //	parts.go     the contents of stores, queues, buckets and destinations
 //	call.go      one call of a port, and its answer
+//	log.go       the rules for logs
 //	host.go      the ports of a worker; bucket.go has the last of them
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
@@ -54,7 +55,9 @@
 // message is acknowledged unless it is applied, held, a dead letter or in the queue once more; no
 // deleted request is applied; an outcome never has the reply of another attempt, or lacks an
 // existing one; no record may expire while effects are pending or messages held; no running lease
-// is taken over; no commit holds a number and deletes it.
+// is taken over; no commit holds a number and deletes it. A log has an entry for each applied message
+// of its group, in the order of the commits, and one for each range of skipped numbers, numbered
+// from 1 without holes, with rising times, each after its parents.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

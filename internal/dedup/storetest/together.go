@@ -82,9 +82,9 @@ func testCommitAll(t *testing.T, s *suite) {
 func testCommitAllRace(t *testing.T, s *suite) {
 	const writers, groups = 8, 5
 	wins := make([][]error, writers)
+	commits := s.together(t, 0, 1, 2, 3, 4) // loaded before any of them is written
 	var all sync.WaitGroup
 	for w := range writers {
-		commits := s.together(t, 0, 1, 2, 3, 4)
 		order := []int{0, 1, 2, 3, 4}
 		if w%2 == 1 {
 			slices.Reverse(order)
