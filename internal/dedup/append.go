@@ -130,9 +130,4 @@ func (pl *plan) appendGap(key string, event admission.GapEvent) error {
 }
 
 // chunks returns the entries of a plan whose record is complete.
-func (pl *plan) chunks() []record.Chunk {
-	if len(pl.entries) == 0 {
-		return nil
-	}
-	return log.Chunks(&pl.next, pl.entries)
-}
+func (pl *plan) chunks() []record.Chunk { return log.Chunks(&pl.next, pl.entries) }

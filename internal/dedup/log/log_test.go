@@ -265,3 +265,16 @@ func skippedNumbers(t *testing.T, principal string) {
 		t.Errorf("the principal is %q, not %q", got, principal)
 	}
 }
+
+func TestAMessageMayAppendMoreThanACommitOfSeveralDoes(t *testing.T) {
+	w := newWorld(t, record.Stream{Name: "chat", LogRetention: time.Hour, Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+		for range 4 {
+			a.Append(record.Entry{Body: []byte(strings.Repeat(m.ID, 200<<10))})
+		}
+		return nil
+	}})
+	w.send(said("a"), said("b"))
+	if page, err := log.End(t.Context(), w.store, room); err != nil || page.Log.Last != 8 {
+		t.Errorf("%d entries, %v", page.Log.Last, err)
+	}
+}
