@@ -102,7 +102,6 @@ func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Limit)
 	results := make(chan []process.Result, 1)
 	b.runner.cfg.Go(func() {
-		defer b.runner.leave()
 		defer cancel()
 		results <- b.run(ctx, messages)
 	})
@@ -134,8 +133,9 @@ func (b *batch) await(ctx context.Context, results <-chan []process.Result, w *w
 func (b *batch) slowDown() { b.slow.Store(b.runner.cfg.Now().Add(slowFor).UnixNano()) }
 
 // run processes the messages, and makes the results durable. After a panic, every message has to be
-// tried again.
+// tried again. It stops counting the batch before its caller gets the results.
 func (b *batch) run(ctx context.Context, messages []record.Message) (results []process.Result) {
+	defer b.runner.leave()
 	defer func() {
 		if p := recover(); p != nil {
 			results = b.again(&record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()})

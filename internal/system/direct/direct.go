@@ -254,7 +254,7 @@ func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-// leave stops counting a try, when its goroutine has ended or if it was never started.
+// leave stops counting a try, when it has run or if it was never started.
 func (r *Runner) leave() {
 	r.mu.Lock()
 	r.running--
@@ -298,7 +298,6 @@ func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok 
 	ctx, cancel := context.WithTimeout(ctx, t.runner.cfg.Limit)
 	results := make(chan process.Result, 1)
 	t.runner.cfg.Go(func() {
-		defer t.runner.leave()
 		defer cancel()
 		results <- t.run(ctx)
 	})
@@ -329,8 +328,10 @@ func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
 	}
 }
 
-// run processes the message, and makes the result durable. A panic counts as a failed try.
+// run processes the message, and makes the result durable. A panic counts as a failed try. It stops
+// counting the try before its caller gets the result.
 func (t *try) run(ctx context.Context) (r process.Result) {
+	defer t.runner.leave()
 	defer func() {
 		if p := recover(); p != nil {
 			r = process.Result{Outcome: record.Outcome{Err: &record.HandlerError{Err: fmt.Errorf("panic: %v", p), Stack: debug.Stack()}}, Pause: t.runner.cfg.Retry(t.stream.Name)}
