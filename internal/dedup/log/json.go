@@ -26,7 +26,7 @@ func (x *Encoded) AppendJSON(b []byte, incarnation uint64, reader string) ([]byt
 	contentType := ""
 	for range c.head(5) {
 		name := c.text()
-		b = append(append(append(b, `,"`...), name...), `":`...)
+		b = append(appendString(append(b, ','), name), ':')
 		switch string(name) {
 		case "content_type":
 			value := c.text()

@@ -113,6 +113,7 @@ func FuzzSplit(f *testing.F) {
 	chunks := log.Chunks(&record.Group{Key: room, Incarnation: 7}, []record.Entry{full(), full()})
 	f.Add(chunks[0].Data, uint64(1), uint64(2), uint64(0))
 	f.Add([]byte{0, 1, 0xa0}, uint64(1), uint64(1<<63), uint64(5))
+	f.Add([]byte("\x00\x05\xa1\x62\"0\x00"), uint64(1), uint64(1), uint64(0)) // a damaged name
 	f.Fuzz(func(t *testing.T, data []byte, first, last, after uint64) {
 		entries, err := log.Split(record.Chunk{Group: room, First: first, Last: last, Data: data}, after)
 		if err != nil {
