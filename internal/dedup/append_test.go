@@ -75,18 +75,23 @@ func TestACommitThatReleasesHeldMessagesLeavesManyEntriesToTheNext(t *testing.T)
 		}
 		return nil
 	}
-	var held []string
-	for n := range 94 {
-		held = append(held, fmt.Sprint(n+2))
-	}
-	held = append(held, "96: 1234567")
-	for _, first := range []string{"", "x"} {
-		w := newLab(t).worker(stream)
-		w.process(numbered(held...)...)
-		same(t, "fates", w.process(numbered("1: "+first)...), []string{"processed"})
-		g := w.group()
-		same(t, "next", g.Sources["p"].Next, 97)
-		same(t, "entries", g.Log.Last, uint64(7+len(first)))
+	for _, large := range []int{2, 50, 96} { // the held message with the entries
+		var held []string
+		for n := 2; n <= 96; n++ {
+			if n == large {
+				held = append(held, fmt.Sprint(n, ": 1234567"))
+			} else {
+				held = append(held, fmt.Sprint(n))
+			}
+		}
+		for _, first := range []string{"", "x"} {
+			w := newLab(t).worker(stream)
+			w.process(numbered(held...)...)
+			same(t, "fates", w.process(numbered("1: "+first)...), []string{"processed"})
+			g := w.group()
+			same(t, "next", g.Sources["p"].Next, 97)
+			same(t, "entries", g.Log.Last, uint64(7+len(first)))
+		}
 	}
 }
 
