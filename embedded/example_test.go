@@ -99,3 +99,56 @@ destinations:
 	// {"stream":"orders","group":"customer-7","number":1,"id":"o-1","body":"one book"}
 	// <nil> <nil> <nil>
 }
+
+// The log of a group has what its handler appends. Readers follow it while the system runs, and
+// continue at an offset that they have stored.
+func Example_log() {
+	dir, err := os.MkdirTemp("", "once")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	address := make(chan string, 1)
+	sys, err := embedded.Open(dir, embedded.Options{Listen: "127.0.0.1:0", Ready: func(a string) { address <- a }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	sys.Declare("accounts", once.StreamConfig{LogRetention: 24 * time.Hour})
+	once.Handle(sys, "accounts", func(_ context.Context, a *once.Attempt[int], m once.Message) error {
+		var amount int
+		if err := m.Decode(&amount); err != nil {
+			return once.Reject("no amount", err)
+		}
+		a.State += amount
+		a.Append(once.JSON(map[string]int{"balance": a.State}))
+		return nil
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- sys.Run(ctx) }()
+
+	c, err := client.New("http://"+<-address, client.Options{MaxElapsed: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, amount := range []string{"5", "7", "5"} {
+		key := "deposit-" + amount // the last is a repetition
+		if _, err := c.Send(ctx, client.Message{Stream: "accounts", Group: "ann", Key: key, ContentType: "application/json", Body: []byte(amount)}); err != nil {
+			log.Fatal(err)
+		}
+	}
+	tail := c.Tail("accounts", "ann", client.TailOptions{})
+	for range 2 {
+		e, err := tail.Next(ctx)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(e.Number, e.ID, string(e.Body))
+	}
+	stop()
+	fmt.Println(<-ended, sys.Close())
+	// Output:
+	// 1 deposit-5 {"balance":5}
+	// 2 deposit-7 {"balance":12}
+	// <nil> <nil>
+}
