@@ -2,6 +2,8 @@ package dedup_test
 
 import (
 	"context"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/effectively-once/once/internal/dedup"
@@ -42,6 +44,21 @@ func TestACopyInABatchFindsTheTokenThatItsOwnCommitMarks(t *testing.T) {
 	w := newDoneLab(t).worker(byKey)
 	same(t, "fates", w.process(keyed("a: reply", "a: reply", "a: send")...), []string{"processed with a", "duplicate with a", "rejected key-reuse"})
 	same(t, "state", string(w.group().State), "a,")
+}
+
+func TestEachCopyInALargeBatchIsADuplicate(t *testing.T) {
+	var batch, want, runs []string
+	for i := range 100 {
+		id := strconv.Itoa(i)
+		batch, want, runs = append(batch, id+": reply"), append(want, "processed with "+id), append(runs, "run "+id)
+	}
+	for i := range 100 {
+		id := strconv.Itoa(i)
+		batch, want = append(batch, id+": reply"), append(want, "duplicate with "+id)
+	}
+	w := newDoneLab(t).worker(byKey)
+	same(t, "fates", w.process(keyed(batch...)...), want)
+	same(t, "calls", w.calls(), slices.Concat([]string{"load g +100 tokens"}, runs, []string{"commit g v1 done 100"}))
 }
 
 func TestACopyFindsTheTokenThatAnEarlierCommitOfItsBatchMarked(t *testing.T) {

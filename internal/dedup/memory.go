@@ -53,7 +53,7 @@ func (m *memory) part(key record.GroupKey, s record.Stream) *part {
 	return p
 }
 
-// fewTokens is how many tokens are searched without an index.
+// fewTokens is how many tokens are searched without a map.
 const fewTokens = 8
 
 // tokens are tokens by key.

@@ -186,26 +186,23 @@ func (e *Engine) loadNamed(ctx context.Context, p *part) (groups []record.Group)
 // openTokens returns the tokens of the undecided messages, each once.
 func openTokens(parts []*part) []record.TokenKey {
 	var tokens []record.TokenKey
-	var asked map[record.TokenKey]bool // nil while there are few
+	var later map[record.TokenKey]bool // the tokens after the first few, which are searched without a map
 	for _, p := range parts {
 		for _, it := range p.items {
 			// A numbered message has a token of interest if a commit of it is in doubt.
 			if !it.open() || it.ByNumber && len(it.attempts) == 0 {
 				continue
 			}
-			if asked[it.Token()] || asked == nil && slices.Contains(tokens, it.Token()) {
+			key := it.Token()
+			if later[key] || slices.Contains(tokens[:min(len(tokens), fewTokens)], key) {
 				it.copied = true
 				continue
 			}
-			tokens = append(tokens, it.Token())
-			switch {
-			case asked != nil:
-				asked[it.Token()] = true
-			case len(tokens) == fewTokens:
-				asked = make(map[record.TokenKey]bool, 2*fewTokens)
-				for _, key := range tokens {
-					asked[key] = true
+			if tokens = append(tokens, key); len(tokens) > fewTokens {
+				if later == nil {
+					later = map[record.TokenKey]bool{}
 				}
+				later[key] = true
 			}
 		}
 	}
