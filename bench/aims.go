@@ -43,6 +43,11 @@ func rate(of string) func(round) float64 { return func(r round) float64 { return
 
 func cpuOf(of string) func(round) float64 { return func(r round) float64 { return r[of].CPU } }
 
+// cpuBeside is the CPU time of a message of a subject, divided by that of another in the same round.
+func cpuBeside(of, other string) func(round) float64 {
+	return func(r round) float64 { return r[of].CPU / r[other].CPU }
+}
+
 // amplification is the number of bytes that are written for each byte of a body.
 func amplification(of string) func(round) float64 {
 	return func(r round) float64 { return r[of].Disk / bodyBytes }
@@ -58,6 +63,10 @@ func aims() []aim {
 		{"messages a second", "590,000", 1.2e6, rate(sequenceBatch), sequenceBatch, raw, claims},
 		{"rate beside raw puts", "", 10, rateBeside(sequenceBatch, rawPut), sequenceBatch, raw, claims},
 		{"rate beside one at a time", "1.0", 3, rateBeside(keyBatch, keyAlone), keyBatch, raw, claims},
+		{"time beside no log", "", -1.3, rateBeside(sequenceHundred, sequenceLogged), sequenceLogged, nil, nil},
+		{"CPU time beside no log", "", -1.3, cpuBeside(sequenceLogged, sequenceHundred), sequenceLogged, nil, nil},
+		{"time beside no log", "", -1.3, rateBeside(keyHundred, keyLogged), keyLogged, nil, nil},
+		{"CPU time beside no log", "", -1.3, cpuBeside(keyLogged, keyHundred), keyLogged, nil, nil},
 		{"CPU µs of the server", "236", -100, cpuOf(toFile), toFile, web, through},
 		{"rate beside net/http and a put", "0.60", 0.85, rateBeside(accepted, rawHTTPPut), accepted, web, through},
 		{"rate beside net/http and a put", "0.34", 0.7, rateBeside(toFile, rawHTTPPut), toFile, web, through},

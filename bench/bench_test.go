@@ -11,7 +11,7 @@ import (
 
 func TestEveryAimIsOfSubjectsThatAreMeasured(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range slices.Concat(engineSubjects(), httpSubjects()) {
+	for _, s := range slices.Concat(engineSubjects(), logSubjects(), httpSubjects()) {
 		if known[s.name] {
 			t.Errorf("two subjects are called %q", s.name)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,8 @@ func newEngine(ctx context.Context, db *pebble.DB) (e *dedup.Engine, stop func()
 		Streams: []record.Stream{
 			{Name: "key", Handler: touch},
 			{Name: "sequence", Admission: record.BySequence, Handler: touch},
+			{Name: "key-logged", Handler: touch, LogRetention: time.Hour, LogMessages: true},
+			{Name: "sequence-logged", Admission: record.BySequence, Handler: touch, LogRetention: time.Hour, LogMessages: true},
 		},
 	})
 	if err != nil {
@@ -111,6 +114,24 @@ func numbered(messages []record.Message, caller string, i uint64) {
 	body, first := []byte(`{"a":1}`), (i-1)*uint64(len(messages))+1
 	for n := range messages {
 		messages[n] = record.Message{Stream: "sequence", Source: caller, Sequence: first + uint64(n), Body: body}
+	}
+}
+
+// hundred returns the batches of a stream, for which each caller is a group. The bodies have 100
+// bytes.
+func hundred(stream string) batches {
+	body := []byte(`{"text":"` + strings.Repeat("x", 89) + `"}`)
+	return func(messages []record.Message, caller string, i uint64) {
+		first := (i-1)*uint64(len(messages)) + 1
+		for n := range messages {
+			m := record.Message{Stream: stream, ContentType: "application/json", Body: body}
+			if number := first + uint64(n); strings.HasPrefix(stream, "sequence") {
+				m.Source, m.Sequence = caller, number
+			} else {
+				m.Group, m.ID = caller, caller+"-"+strconv.FormatUint(number, 10)
+			}
+			messages[n] = m
+		}
 	}
 }
 

@@ -20,6 +20,11 @@ const (
 	sequenceAlone = "sequence, one message a group"
 	sequenceBatch = "sequence, batches of 512 of one group"
 
+	sequenceHundred = "sequence, batches of 100 of one group"
+	sequenceLogged  = "sequence, batches of 100 of one group, with a log"
+	keyHundred      = "key, batches of 100 of one group"
+	keyLogged       = "key, batches of 100 of one group, with a log"
+
 	accepted      = "HTTP 202, processing paused"
 	toFile        = "HTTP to file"
 	toFileQueued  = "HTTP to file, through the queue"
@@ -44,6 +49,16 @@ func engineSubjects() []subject {
 		{keyBatch, openEngine(batchCallers, 100, keyed)},
 		{sequenceAlone, openEngine(callers, 1, fresh)},
 		{sequenceBatch, openEngine(batchCallers, 512, numbered)},
+	}
+}
+
+// logSubjects are the engine with a log of each group and without one.
+func logSubjects() []subject {
+	return []subject{
+		{sequenceHundred, openEngine(batchCallers, 100, hundred("sequence"))},
+		{sequenceLogged, openEngine(batchCallers, 100, hundred("sequence-logged"))},
+		{keyHundred, openEngine(batchCallers, 100, hundred("key"))},
+		{keyLogged, openEngine(batchCallers, 100, hundred("key-logged"))},
 	}
 }
 

@@ -92,7 +92,28 @@ func (h Hybrid) String() string {
 
 // AppendText appends the text form. It never fails.
 func (h Hybrid) AppendText(b []byte) ([]byte, error) {
-	return fmt.Appendf(h.Time().AppendFormat(b, layout), "-%04x", h.Counter()), nil
+	t := h.Time()
+	year, month, day := t.Date()
+	hour, minute, second := t.Clock()
+	b = append(strconv.AppendInt(b, int64(year), 10), '-') // at least 1970
+	b = append(appendPadded(b, int(month), 2), '-')
+	b = append(appendPadded(b, day, 2), 'T')
+	b = append(appendPadded(b, hour, 2), ':')
+	b = append(appendPadded(b, minute, 2), ':')
+	b = append(appendPadded(b, second, 2), '.')
+	b = append(appendPadded(b, t.Nanosecond()/int(time.Millisecond), 3), 'Z', '-')
+	const hex = "0123456789abcdef"
+	c := h.Counter()
+	return append(b, hex[c>>12], hex[c>>8&15], hex[c>>4&15], hex[c&15]), nil
+}
+
+// appendPadded appends a decimal number with leading zeros. It has width digits, at most four.
+func appendPadded(b []byte, n, width int) []byte {
+	var digits [4]byte
+	for i := width - 1; i >= 0; i-- {
+		digits[i], n = byte('0'+n%10), n/10
+	}
+	return append(b, digits[:width]...)
 }
 
 // MarshalText returns the text form. It never fails.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/effectively-once/once/clock"
 	"github.com/effectively-once/once/internal/dedup/admission"
-	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -40,38 +39,64 @@ func appendable(s record.Stream, entries []record.Entry) error {
 	return nil
 }
 
-// entriesOf returns the entries of a processed message for the log of its group: the message itself
-// if its stream logs messages, and then those of its handler.
-func (pl *plan) entriesOf(it *item, a *record.Attempt) []record.Entry {
-	s := pl.part.stream
-	if s.LogRetention == 0 {
-		return nil
-	}
-	base := record.Entry{
-		Kind: record.EntryMessage, ID: it.Identity(), Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
-		Parents: it.Parents, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
-	}
-	var out []record.Entry
-	if s.LogMessages {
-		e := base
-		e.ContentType, e.Headers, e.Body = it.ContentType, it.Headers, it.Body
-		out = append(out, e)
-	}
-	for _, x := range a.Entries() {
-		e := base
-		e.ContentType, e.Headers, e.Body = x.ContentType, x.Headers, x.Body
-		out = append(out, e)
-	}
-	return out
+// An addition is the entries that a processed message adds to the log of its group: the message
+// itself if its stream logs messages, and then those of its handler.
+type addition struct {
+	entry   record.Entry    // the fields that all of them have; at sets the content
+	message *record.Message // nil if the stream does not log messages
+	own     []record.Entry  // of the handler, with content only
+	size    int             // of all of them
 }
 
-// fits reports whether the plan can append these entries too. The first ones always fit.
-func (pl *plan) fits(entries []record.Entry) bool {
-	if len(entries) == 0 {
+// additionOf returns the addition of a message. It must not be used after the message and the attempt.
+func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
+	s := &pl.part.stream
+	if s.LogRetention == 0 {
+		return addition{}
+	}
+	if add.own = a.Entries(); s.LogMessages {
+		add.message = &it.Message
+	}
+	add.entry = record.Entry{
+		Kind: record.EntryMessage, ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
+		Parents: it.Parents, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
+	}
+	for i := range add.count() {
+		add.size += add.at(i).Size()
+	}
+	return add
+}
+
+// count returns the number of entries.
+func (add *addition) count() int {
+	if add.message != nil {
+		return len(add.own) + 1
+	}
+	return len(add.own)
+}
+
+// at returns an entry, until the next call.
+func (add *addition) at(i int) *record.Entry {
+	e := &add.entry
+	if m := add.message; m != nil {
+		if i == 0 {
+			e.ContentType, e.Headers, e.Body = m.ContentType, m.Headers, m.Body
+			return e
+		}
+		i--
+	}
+	x := &add.own[i]
+	e.ContentType, e.Headers, e.Body = x.ContentType, x.Headers, x.Body
+	return e
+}
+
+// fits reports whether the plan can append entries of that size too. The first ones always fit.
+func (pl *plan) fits(size int) bool {
+	if size == 0 {
 		return true
 	}
-	size := pl.entryBytes + sizeOf(entries)
-	return len(pl.entries) == 0 && len(pl.hold)+len(pl.unhold) == 0 ||
+	size += pl.entryBytes
+	return pl.entries.Empty() && len(pl.hold)+len(pl.unhold) == 0 ||
 		size <= maxAppend && len(pl.hold)+len(pl.unhold)+1+chunksOf(size) <= record.MaxCommitItems
 }
 
@@ -91,24 +116,30 @@ func chunksOf(bytes int) int {
 	return bytes/record.MaxChunk + 1
 }
 
-// append numbers entries and adds them to the plan. Their time is after the last entry's, and after
-// the time that the sender has seen.
-func (pl *plan) append(entries []record.Entry, seen clock.Hybrid) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	l := &pl.next.Log
-	for _, e := range entries {
-		at, err := max(l.Time, seen).Tick(pl.now)
-		if err != nil {
-			return fmt.Errorf("append to log: %w", err)
+// append adds the entries of a message to the plan. Their time is after the one that the sender has
+// seen.
+func (pl *plan) append(add *addition, seen clock.Hybrid) error {
+	for i := range add.count() {
+		if err := pl.appendEntry(add.at(i), seen); err != nil {
+			return err
 		}
-		l.Last, l.Time = l.Last+1, at
-		e.Number, e.Time = l.Last, at
-		pl.entries = append(pl.entries, e)
 	}
+	return nil
+}
+
+// appendEntry numbers an entry and adds it to the plan. Its time is after the last entry's, and after
+// another one.
+func (pl *plan) appendEntry(e *record.Entry, seen clock.Hybrid) error {
+	l := &pl.next.Log
+	at, err := max(l.Time, seen).Tick(pl.now)
+	if err != nil {
+		return fmt.Errorf("append to log: %w", err)
+	}
+	l.Last, l.Time = l.Last+1, at
+	e.Number, e.Time = l.Last, at
+	pl.entries.Append(e, len(pl.part.items))
 	pl.changed = true
-	pl.entryBytes += sizeOf(entries)
+	pl.entryBytes += e.Size()
 	if until := pl.now.Add(pl.part.stream.LogRetention).Truncate(time.Millisecond); until.After(l.Until) {
 		l.Until = until
 	}
@@ -124,10 +155,10 @@ func (pl *plan) appendGap(key string, event admission.GapEvent) error {
 	if principal == key {
 		principal = ""
 	}
-	return pl.append([]record.Entry{{
+	return pl.appendEntry(&record.Entry{
 		Kind: record.EntryGap, Principal: principal, Source: event.Source, Epoch: event.Epoch, From: event.First, To: event.Last,
-	}}, 0)
+	}, 0)
 }
 
 // chunks returns the entries of a plan whose record is complete.
-func (pl *plan) chunks() []record.Chunk { return log.Chunks(&pl.next, pl.entries) }
+func (pl *plan) chunks() []record.Chunk { return pl.entries.Chunks(&pl.next) }

@@ -65,7 +65,7 @@ func (e *Engine) committed(ctx context.Context, p *part, pl *plan, err error) er
 	}
 	p.view, p.done = pl.next, append(p.done, pl.done...)
 	p.trigger = true
-	if len(pl.entries) > 0 {
+	if !pl.entries.Empty() {
 		e.cfg.Appended(p.key)
 	}
 	for _, entry := range pl.next.Pending[len(pl.next.Pending)-pl.added:] {

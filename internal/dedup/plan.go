@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -40,7 +41,7 @@ type plan struct {
 	done      []record.Token
 	doneBytes int
 	// entries of the group's log, which the commit appends, and their size
-	entries    []record.Entry
+	entries    log.Writer
 	entryBytes int
 	// held messages, to be dead-lettered before the commit that releases them
 	refused []record.Refused
@@ -177,21 +178,21 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := appendable(pl.part.stream, a.Entries()); err != nil {
 		return admission.Failed(err), nil
 	}
-	entries := pl.entriesOf(it, a)
-	if pl.more = !pl.fits(entries); pl.more {
+	entries := pl.additionOf(it, a)
+	if pl.more = !pl.fits(entries.size); pl.more {
 		return record.Outcome{}, nil
 	}
 	// the source's next number proves that the message is committed
 	if it.ByNumber && len(effects) == 0 && a.Answer() == nil {
 		pl.changed, pl.next.State = true, a.State
-		return record.Outcome{Kind: record.Processed}, pl.append(entries, it.Seen)
+		return record.Outcome{Kind: record.Processed}, pl.append(&entries, it.Seen)
 	}
 	if !pl.next.TakesTargets(effects, pl.cfg.Sequenced, pl.part.stream.Limits) {
 		return admission.BeyondLimits("targets"), nil
 	}
 	entry := it.NewEntry(a, effects, pl.part.stream)
 	if len(effects) == 0 && pl.commitsDone {
-		return pl.finish(it, a, &entry, entries)
+		return pl.finish(it, a, &entry, &entries)
 	}
 	switch {
 	case len(pl.next.Pending) == 0 || pl.bytes+entry.Size() <= MaxPending:
@@ -211,12 +212,12 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	}
 	it.attempts = append(it.attempts, a.ID)
 	pl.take(a, entry)
-	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(entries, it.Seen)
+	return record.Outcome{Kind: record.Processed, Reply: a.Answer()}, pl.append(&entries, it.Seen)
 }
 
 // finish adds the results of an attempt without effects to the plan. The commit marks its token
 // done, so the record needs no entry for it. If finish sets pl.more, the message did not fit.
-func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entries []record.Entry) (record.Outcome, error) {
+func (pl *plan) finish(it *item, a *record.Attempt, entry *record.Pending, entries *addition) (record.Outcome, error) {
 	size := entry.Size()
 	if pl.more = len(pl.done) > 0 && pl.doneBytes+size > MaxPending; pl.more {
 		return record.Outcome{}, nil

@@ -68,7 +68,7 @@ func (pl *plan) closeGaps(ctx context.Context) error {
 			pl.more = len(pl.next.Sources[key].Held) > 0
 			continue
 		}
-		if !pl.fits([]record.Entry{{}}) {
+		if !pl.fits((&record.Entry{}).Size()) {
 			pl.more = true
 			return nil
 		}

@@ -22,7 +22,8 @@ type Entry struct {
 	// Number counts the entries of one incarnation of the group: 1, 2, 3 … without holes.
 	Number uint64
 	Kind   EntryKind
-	// ID is the identity of the message.
+	// ID is the identity of the message. It may be left empty if that is its number: source, epoch
+	// and sequence.
 	ID string
 	// Principal is the sender of the message. Readers see it only if it is their own.
 	Principal string
@@ -43,10 +44,20 @@ type Entry struct {
 	Body        []byte
 }
 
+// Named reports whether the entry has an ID, or needs none because it is not about a message.
+func (e *Entry) Named() bool { return e.ID != "" || e.Sequence == 0 }
+
 // Size returns about how many bytes the entry takes in a chunk.
 func (e *Entry) Size() int {
-	const rest = 96 // the names of the fields, the time and the numbers
-	return len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.ID) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + rest
+	const (
+		rest   = 96 // the names of the fields, the time and the numbers
+		number = 12 // of an ID, beside the source
+	)
+	id := len(e.ID)
+	if !e.Named() {
+		id = len(e.Source) + number
+	}
+	return id + len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + rest
 }
 
 // A Log is the end of a group's log as the group record knows it. The zero value is a log without

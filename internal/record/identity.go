@@ -40,6 +40,13 @@ func (m *Message) Number() string {
 	return m.Source + "/" + strconv.FormatUint(m.Epoch, 10) + "/" + strconv.FormatUint(m.Sequence, 10)
 }
 
+// AppendNumber appends what [Message.Number] returns.
+func AppendNumber(b []byte, source string, epoch, sequence uint64) []byte {
+	b = append(append(b, source...), '/')
+	b = append(strconv.AppendUint(b, epoch, 10), '/')
+	return strconv.AppendUint(b, sequence, 10)
+}
+
 // ParseNumber parses a [Message.Number]: source/epoch/sequence.
 func ParseNumber(id string) (source string, epoch, sequence uint64, ok bool) {
 	parts := strings.Split(id, "/")

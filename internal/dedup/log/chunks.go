@@ -3,6 +3,7 @@ package log
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/effectively-once/once/internal/dedup/encoding"
 	"github.com/effectively-once/once/internal/record"
@@ -16,47 +17,76 @@ import (
 // which the reader adds: numbers follow from that of the chunk, and a principal is shown only to
 // itself. A map has less than 24 fields with those three, so that its first byte is its count.
 
-// Chunks returns the entries of a commit in chunks. The entries must have consecutive numbers. A
-// chunk takes no further entry when it has reached [record.MaxChunk].
-func Chunks(next *record.Group, entries []record.Entry) []record.Chunk {
-	var chunks []record.Chunk
-	var e, one encoding.Encoder
-	flush := func(last uint64) {
-		c := record.Chunk{Group: next.Key, Incarnation: next.Incarnation, First: 1, Last: last, Expires: next.Log.Until, Data: e.B}
-		if n := len(chunks); n > 0 {
-			c.First = chunks[n-1].Last + 1
-		} else if len(entries) > 0 {
-			c.First = entries[0].Number
-		}
-		chunks, e = append(chunks, c), encoding.Encoder{}
+// A Writer encodes the entries of a commit, each as soon as it is numbered, straight into the data of
+// their chunk. The zero value is ready.
+type Writer struct {
+	full        []record.Chunk
+	data        encoding.Encoder // of the chunk that takes the next entry
+	first, last uint64           // its numbers
+}
+
+// Append encodes an entry. Its number is one more than that of the entry before. likely is how many
+// entries like it the chunk may take, with this one; it only saves allocations.
+//
+// A chunk takes no further entry when it has reached [record.MaxChunk].
+func (w *Writer) Append(x *record.Entry, likely int) {
+	e, size := &w.data, x.Size()
+	if len(e.B) == 0 {
+		e.B, w.first = make([]byte, 0, min(max(likely, 1)*size, record.MaxChunk+size)), x.Number
 	}
-	for i := range entries {
-		if len(e.B) == 0 {
-			e.B = make([]byte, 0, room(entries[i:]))
-		}
-		one.B = one.B[:0]
-		writeEntry(&one, &entries[i])
-		e.B = appendSized(e.B, entries[i].Principal)
-		e.B = appendSized(e.B, one.B)
-		if len(e.B) >= record.MaxChunk {
-			flush(entries[i].Number)
-		}
+	w.last = x.Number
+	e.B = appendSized(e.B, x.Principal)
+	at := len(e.B)
+	e.B = binary.AppendUvarint(e.B, uint64(size)) //nolint:gosec // not negative
+	from := len(e.B)
+	writeEntry(e, x)
+	e.B = setSize(e.B, at, from)
+	if len(e.B) >= record.MaxChunk {
+		w.full, e.B = append(w.full, w.open()), nil
 	}
-	if len(e.B) > 0 {
-		flush(entries[len(entries)-1].Number)
+}
+
+// open returns the chunk that takes the next entry.
+func (w *Writer) open() record.Chunk {
+	return record.Chunk{First: w.first, Last: w.last, Data: w.data.B}
+}
+
+// setSize sets the size of a part that begins at from. It is at a position before the part, where a
+// guess has taken about as many bytes.
+func setSize(b []byte, at, from int) []byte {
+	var memory [binary.MaxVarintLen64]byte
+	size := binary.AppendUvarint(memory[:0], uint64(len(b)-from)) //nolint:gosec // not negative
+	if len(size) != from-at {
+		b = slices.Replace(b, at, from, size...)
+	}
+	copy(b[at:], size)
+	return b
+}
+
+// Empty reports whether there is no entry.
+func (w *Writer) Empty() bool { return w.last == 0 }
+
+// Chunks returns the entries in chunks of the group record that is written with them.
+func (w *Writer) Chunks(next *record.Group) []record.Chunk {
+	chunks := slices.Clone(w.full)
+	if len(w.data.B) > 0 {
+		chunks = append(chunks, w.open())
+	}
+	for i := range chunks {
+		c := &chunks[i]
+		c.Group, c.Incarnation, c.Expires = next.Key, next.Incarnation, next.Log.Until
 	}
 	return chunks
 }
 
-// room returns about how many bytes the first chunk of entries takes.
-func room(entries []record.Entry) int {
-	n := 0
+// Chunks returns entries with consecutive numbers in chunks of the group record that is written with
+// them.
+func Chunks(next *record.Group, entries []record.Entry) []record.Chunk {
+	var w Writer
 	for i := range entries {
-		if n += entries[i].Size(); n >= record.MaxChunk {
-			break
-		}
+		w.Append(&entries[i], len(entries)-i)
 	}
-	return n
+	return w.Chunks(next)
 }
 
 func appendSized[T string | []byte](b []byte, s T) []byte {
@@ -65,25 +95,19 @@ func appendSized[T string | []byte](b []byte, s T) []byte {
 
 func writeEntry(e *encoding.Encoder, x *record.Entry) {
 	at := e.Object()
-	text := func(name, value string) {
-		if value != "" {
-			e.Name(at, name)
-			e.Text(value)
-		}
+	textField(e, at, "kind", string(x.Kind))
+	if x.Named() {
+		textField(e, at, "id", x.ID)
+	} else {
+		var memory [128]byte
+		e.Name(at, "id")
+		e.TextBytes(record.AppendNumber(memory[:0], x.Source, x.Epoch, x.Sequence))
 	}
-	number := func(name string, n uint64) {
-		if n != 0 {
-			e.Name(at, name)
-			e.Uint(n)
-		}
-	}
-	text("kind", string(x.Kind))
-	text("id", x.ID)
-	text("source", x.Source)
-	number("epoch", x.Epoch)
-	number("sequence", x.Sequence)
-	number("from", x.From)
-	number("to", x.To)
+	textField(e, at, "source", x.Source)
+	numberField(e, at, "epoch", x.Epoch)
+	numberField(e, at, "sequence", x.Sequence)
+	numberField(e, at, "from", x.From)
+	numberField(e, at, "to", x.To)
 	if len(x.Parents) > 0 {
 		e.Name(at, "parents")
 		encoding.List(e, x.Parents, func(e *encoding.Encoder, n *uint64) { e.Uint(*n) })
@@ -92,8 +116,11 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 		e.Name(at, "late")
 		e.Bool(true)
 	}
-	text("time", x.Time.String())
-	text("content_type", x.ContentType)
+	var memory [32]byte
+	time, _ := x.Time.AppendText(memory[:0]) // never fails
+	e.Name(at, "time")
+	e.TextBytes(time)
+	textField(e, at, "content_type", x.ContentType)
 	if len(x.Headers) > 0 {
 		e.Name(at, "headers")
 		encoding.Map(e, x.Headers, (*encoding.Encoder).Text)
@@ -101,6 +128,20 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 	if len(x.Body) > 0 {
 		e.Name(at, "body")
 		e.Bytes(x.Body)
+	}
+}
+
+func textField(e *encoding.Encoder, at int, name, value string) {
+	if value != "" {
+		e.Name(at, name)
+		e.Text(value)
+	}
+}
+
+func numberField(e *encoding.Encoder, at int, name string, n uint64) {
+	if n != 0 {
+		e.Name(at, name)
+		e.Uint(n)
 	}
 }
 
