@@ -54,7 +54,7 @@ func (a *Attempt[S]) SendTo(destination, group string, body Body) {
 	}
 	a.inner.Send(record.Effect{
 		To: []string{destination}, Group: group,
-		ContentType: body.contentType, Headers: body.headers, Body: body.data,
+		ContentType: body.contentType, Headers: body.headers, Body: body.data, DependsOn: body.dependsOn,
 	})
 }
 

@@ -14,6 +14,7 @@ type Body struct {
 	contentType string
 	data        []byte
 	headers     map[string]string
+	dependsOn   map[string]uint64
 	err         error
 }
 
@@ -41,6 +42,15 @@ func (b Body) WithHeader(name, value string) Body {
 		b.headers = map[string]string{}
 	}
 	b.headers[name] = value
+	return b
+}
+
+// WithDependsOn returns the body of an effect that waits at its destination: until the group there
+// has processed these numbers, by source. It is [Message.DependsOn] for a stream of this or of
+// another system; other destinations, entries of logs and replies ignore it. A source is that of
+// the same sender at the destination, such as "chat/lobby" for the effects of that group.
+func (b Body) WithDependsOn(numbers map[string]uint64) Body {
+	b.dependsOn = maps.Clone(numbers)
 	return b
 }
 

@@ -156,7 +156,7 @@ func (m *Message) numbers(h http.Header) error {
 	}
 	dictionary := httpsfv.NewDictionary()
 	for source, n := range m.DependsOn {
-		dictionary.Add(source, httpsfv.NewItem(int64(n))) //nolint:gosec // Marshal refuses numbers over 15 digits
+		dictionary.Add(dictionaryKey(source), httpsfv.NewItem(int64(n))) //nolint:gosec // Marshal refuses numbers over 15 digits
 	}
 	text, err := httpsfv.Marshal(dictionary)
 	if err != nil {
@@ -164,6 +164,21 @@ func (m *Message) numbers(h http.Header) error {
 	}
 	h.Set("Once-Depends-On", text)
 	return nil
+}
+
+// dictionaryKey returns a source as the key of a structured-field dictionary: a byte that a key
+// can't hold is an asterisk and two hexadecimal digits.
+func dictionaryKey(source string) string {
+	var b strings.Builder
+	for i := range len(source) {
+		c := source[i]
+		if c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || strings.IndexByte("_-.", c) >= 0) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "*%02x", c)
+		}
+	}
+	return b.String()
 }
 
 // seen adds the time that the sender has seen.

@@ -71,6 +71,8 @@ type Effect struct {
 	ContentType string
 	Headers     map[string]string
 	Body        []byte
+	// DependsOn is [Message.DependsOn] of the message that a stream gets.
+	DependsOn map[string]uint64
 	// Chain holds, for each sequenced destination in To, the effect's number there.
 	Chain map[string]uint64
 	Blob  *Blob
@@ -87,7 +89,7 @@ type Blob struct {
 func (p *Pending) Size() int {
 	n := 200 + len(p.Identity) + p.Reply.Size()
 	for _, e := range p.Effects {
-		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers)
+		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers) + size(e.DependsOn) + 8*len(e.DependsOn)
 	}
 	return n
 }

@@ -23,6 +23,7 @@ func WriteEffect(e *Encoder, x *record.Effect) {
 		e.Text(x.Blob.Key)
 		e.Text(x.Blob.Staged)
 	}
+	MapField(e, at, 13, x.DependsOn, WriteUint)
 }
 
 // ReadEffect reads an effect written by WriteEffect.
@@ -52,6 +53,8 @@ func ReadEffect(d *Decoder, x *record.Effect) {
 		case 11:
 			d.Pair()
 			x.Blob = &record.Blob{Key: d.Text(), Staged: d.Text()}
+		case 13:
+			x.DependsOn = MapOf(d, (*Decoder).Uint)
 		default:
 			return false
 		}

@@ -61,7 +61,7 @@ func message() record.Message {
 func pending() record.Pending {
 	return record.Pending{
 		Number: 6, Identity: "id", Principal: "tenant", Token: record.TokenKey{1}, Fingerprint: record.Fingerprint{2}, Attempt: "attempt",
-		Effects: []record.Effect{{To: []string{"ledger"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9}}, {Blob: &record.Blob{Key: "k", Staged: "staged"}}},
+		Effects: []record.Effect{{To: []string{"ledger"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9}, DependsOn: map[string]uint64{"chat/a": 2}}, {Blob: &record.Blob{Key: "k", Staged: "staged"}}},
 		Sent:    []record.Sent{{To: "ledger"}}, Reply: &record.Reply{Status: 201, Header: map[string][]string{"Etag": {"x"}}}, Marks: true, Retention: time.Hour,
 	}
 }

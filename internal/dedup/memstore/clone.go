@@ -41,6 +41,7 @@ func cloneEffect(e record.Effect) record.Effect {
 	e.Headers = maps.Clone(e.Headers)
 	e.Body = bytes.Clone(e.Body)
 	e.Chain = maps.Clone(e.Chain)
+	e.DependsOn = maps.Clone(e.DependsOn)
 	if e.Blob != nil {
 		blob := *e.Blob
 		e.Blob = &blob

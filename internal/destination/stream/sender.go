@@ -114,6 +114,7 @@ func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	}
 	if d.Sequence > 0 {
 		m.Source, m.Epoch, m.Sequence = fit(d.Stream+"/"+d.Group), d.Incarnation, d.Sequence
+		m.DependsOn = d.Effect.DependsOn
 	} else if s.admission == record.BySequence {
 		return m, errUnnumbered
 	}

@@ -72,13 +72,13 @@ func TestADeliveryBecomesANumberedMessage(t *testing.T) {
 	d.Sequence = 3
 	d.Effect = record.Effect{
 		To: []string{"next"}, ID: "a", Source: "outside", Epoch: 1, Sequence: 5,
-		ContentType: "text/plain", Headers: map[string]string{"h": "v"}, Body: []byte("b"),
+		ContentType: "text/plain", Headers: map[string]string{"h": "v"}, Body: []byte("b"), DependsOn: map[string]uint64{"chat/a": 2},
 	}
 	if errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Fatal(errs[0])
 	}
 	want := []record.Message{{
-		Principal: "~stream", Stream: "payments", ID: "orders/eve/7", Group: "account", Source: "orders/eve", Epoch: 9, Sequence: 3,
+		Principal: "~stream", Stream: "payments", ID: "orders/eve/7", Group: "account", Source: "orders/eve", Epoch: 9, Sequence: 3, DependsOn: map[string]uint64{"chat/a": 2},
 		ContentType: "text/plain", Headers: map[string]string{"h": "v"}, Body: []byte("b"),
 	}}
 	if diff := cmp.Diff(want, r.got); diff != "" {

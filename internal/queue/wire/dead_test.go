@@ -18,7 +18,7 @@ func TestADeadLetterKeepsItsIdentityAndReason(t *testing.T) {
 			Identity: "orders/g/7", Stream: "orders", Group: "g", Number: 7, Incarnation: 1 << 63, Sequence: 2, Target: "t\uFFFF",
 			Effect: record.Effect{
 				To: []string{"shop", "ledger"}, Group: "x", ID: "i", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
-				Headers: map[string]string{"a": "b"}, Body: []byte{0, 255}, Chain: map[string]uint64{"ledger": 3}, Blob: &record.Blob{Key: "k", Staged: "s"},
+				Headers: map[string]string{"a": "b"}, Body: []byte{0, 255}, Chain: map[string]uint64{"ledger": 3}, DependsOn: map[string]uint64{"chat/a": 2}, Blob: &record.Blob{Key: "k", Staged: "s"},
 			},
 		}},
 	} {

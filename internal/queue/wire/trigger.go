@@ -63,6 +63,7 @@ type effectJSON struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        []byte            `json:"body,omitempty"` // base64
 	Chain       map[string]uint64 `json:"chain,omitempty"`
+	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
 	BlobKey     string            `json:"blob_key,omitempty"`
 	BlobStaged  string            `json:"blob_staged,omitempty"`
 }
@@ -74,7 +75,7 @@ func toDeliveryJSON(d record.Delivery) deliveryJSON {
 		Retention: duration(d.Retention),
 		Effect: effectJSON{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
-			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn,
 		},
 	}
 	if e.Blob != nil {
@@ -90,7 +91,7 @@ func (j deliveryJSON) delivery() record.Delivery {
 		Retention: time.Duration(j.Retention),
 		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
-			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn,
 		},
 	}
 	if e.BlobKey != "" {
