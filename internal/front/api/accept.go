@@ -133,6 +133,9 @@ func again(err error) bool {
 	if !refused {
 		return err != nil
 	}
+	if p.Type == problem.Fenced {
+		return false
+	}
 	switch p.Type.Status() {
 	case http.StatusConflict, http.StatusTooManyRequests:
 		return true

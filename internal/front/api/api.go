@@ -28,6 +28,8 @@ type Engine interface {
 	Call(ctx context.Context, m record.Message) record.Outcome
 	Forget(ctx context.Context, m record.Message) error
 	Status(ctx context.Context, m record.Message) (admission.State, error)
+	IssueEpoch(ctx context.Context, m record.Message) (uint64, error)
+	CheckEpochs(ctx context.Context, messages []record.Message) []error
 }
 
 // Queue is the ingress queue.
@@ -165,6 +167,7 @@ func routes() []route {
 		{http.MethodDelete, "/v1/streams/{stream}/requests/{id...}", (*server).deleteRequest},
 		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
 		{http.MethodGet, "/v1/streams/{stream}/groups/{group}/log", (*server).getLog},
+		{http.MethodPost, "/v1/streams/{stream}/epochs/{id...}", (*server).postEpoch},
 		{http.MethodGet, "/healthz", (*server).health},
 		{http.MethodGet, "/openapi.json", (*server).openapi},
 	}
@@ -190,8 +193,9 @@ func New(o Options) http.Handler {
 		mux.Handle(path, s.serve(notAllowed(allowed)))
 	}
 	mux.Handle("/", s.serve(unknownRoute))
-	// Without this one the mux would redirect to the path with a slash at its end.
+	// Without these the mux would redirect to the paths with a slash at their end.
 	mux.Handle("/v1/streams/{stream}/requests", s.serve(unknownRoute))
+	mux.Handle("/v1/streams/{stream}/epochs", s.serve(unknownRoute))
 	// A gateway may have decoded the slashes in the name of a group.
 	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve((*server).getDecodedLog))
 	return s.clean(mux)

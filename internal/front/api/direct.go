@@ -60,6 +60,9 @@ type Try interface {
 // acceptOne makes one message durable. It processes the message if nothing of its group is on the
 // queue, and otherwise puts it on the queue.
 func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.Message) fate {
+	if errs := s.checkEpochs(ctx, stream, []record.Message{m}); errs != nil {
+		return fate{err: errs[0]}
+	}
 	if s.Direct != nil {
 		if try, ok := s.Direct.Begin(ctx, stream, &m); ok {
 			defer try.End()

@@ -7,10 +7,32 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// acceptAll makes the messages of a batch durable and returns the fate of each. It processes the
+// acceptAll makes the messages of a batch durable and returns the fate of each. It refuses those of
+// epochs that are not valid any more.
+func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
+	errs := s.checkEpochs(ctx, stream, messages)
+	if errs == nil {
+		return s.acceptChecked(ctx, stream, messages)
+	}
+	fates := make([]fate, len(messages))
+	var valid []int
+	for i, err := range errs {
+		if fates[i].err = err; err == nil {
+			valid = append(valid, i)
+		}
+	}
+	if len(valid) > 0 {
+		for k, f := range s.acceptChecked(ctx, stream, pick(messages, valid)) {
+			fates[valid[k]] = f
+		}
+	}
+	return fates
+}
+
+// acceptChecked makes the messages of a batch durable and returns the fate of each. It processes the
 // messages of groups of which nothing is on the queue, and puts the others on the queue. No two of
 // the messages have the same identity.
-func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
+func (s *server) acceptChecked(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
 	var tries Tries
 	if s.Direct != nil {
 		tries = s.Direct.BeginAll(ctx, stream, messages)

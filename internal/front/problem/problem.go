@@ -33,8 +33,10 @@ const (
 	NotAcceptable        Type = "not-acceptable"         // 406
 	Leased               Type = "leased"                 // 409, with Retry-After
 	Ahead                Type = "ahead"                  // 409, with next
+	Fenced               Type = "fenced"                 // 409
 	Deleted              Type = "deleted"                // 410
 	Expired              Type = "expired"                // 410, with first and next
+	UnknownEpoch         Type = "unknown-epoch"          // 410
 	TooLarge             Type = "too-large"              // 413
 	UnsupportedMediaType Type = "unsupported-media-type" // 415
 	KeyReuse             Type = "key-reuse"              // 422
@@ -47,7 +49,7 @@ const (
 func Types() []Type {
 	return []Type{
 		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, NoLog,
-		MethodNotAllowed, NotAcceptable, Leased, Ahead, Deleted, Expired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
+		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
 	}
 }
 
@@ -96,10 +98,14 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusConflict, "Message is being processed elsewhere"
 	case Ahead:
 		return http.StatusConflict, "Log ends before this offset"
+	case Fenced:
+		return http.StatusConflict, "Another has taken its place"
 	case Deleted:
 		return http.StatusGone, "Request was deleted"
 	case Expired:
 		return http.StatusGone, "Entries have expired"
+	case UnknownEpoch:
+		return http.StatusGone, "Epoch is not known"
 	case TooLarge:
 		return http.StatusRequestEntityTooLarge, "Body is too large"
 	case UnsupportedMediaType:

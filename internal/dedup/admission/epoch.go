@@ -1,0 +1,110 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// renewEpochs is how old the record of an epoch in use may become before it is written again. It is
+// less if the record is kept for less than ten days.
+const renewEpochs = 24 * time.Hour
+
+// IssueEpoch returns an epoch for the source of a message in its group that no call has returned
+// before. From then on the messages of the source's earlier epochs are refused, see
+// [Issuer.CheckEpochs]. If the error wraps [record.ErrConflict], another call was first. A caller
+// that does not get the answer calls again, and gets a higher epoch.
+//
+// The epoch is the record's last one plus 1, or the time in microseconds if that is higher. So it
+// is not issued twice after the record has expired either, unless the clock then goes back by more
+// than the retention of groups. An epoch counts as issued only if this call has written it.
+func (i *Issuer) IssueEpoch(ctx context.Context, m record.Message) (uint64, error) {
+	source := record.NewSourceEpoch(&m)
+	g, err := i.source(ctx, &source)
+	if err != nil {
+		return 0, fmt.Errorf("issue epoch: %w", err)
+	}
+	now := i.cfg.Now()
+	if source.Epoch = source.Following(now); source.Epoch > record.LastIssuedEpoch {
+		return 0, errors.New("issue epoch: the clock is too far ahead")
+	}
+	if err := i.writeEpoch(ctx, source, &g, now); err != nil {
+		return 0, fmt.Errorf("issue epoch: %w", err)
+	}
+	return source.Epoch, nil
+}
+
+// source loads the record of a source.
+func (i *Issuer) source(ctx context.Context, s *record.SourceEpoch) (record.Group, error) {
+	groups, _, err := i.cfg.Store.Load(ctx, []record.GroupKey{s.Key()}, nil)
+	if err != nil {
+		return record.Group{}, fmt.Errorf("load epoch: %w", err)
+	}
+	return groups[0], s.Read(&groups[0])
+}
+
+// writeEpoch writes the record of a source, if it is still the loaded one.
+func (i *Issuer) writeEpoch(ctx context.Context, s record.SourceEpoch, loaded *record.Group, now time.Time) error {
+	retention := i.cfg.Streams.GroupRetention(s.Stream)
+	next := loaded.Clone()
+	next.Key, next.State = s.Key(), s.State()
+	next.Succeed(loaded, now, retention)
+	next.Expires = s.Expires(now, retention)
+	if err := i.cfg.Store.Commit(ctx, record.Commit{Loaded: *loaded, Next: next, Attempt: i.cfg.NewID()}); err != nil {
+		return fmt.Errorf("write epoch: %w", err)
+	}
+	return nil
+}
+
+// CheckEpochs refuses the messages of epochs that were issued and are no longer the newest of their
+// sources. It returns an error for each message: nil, a [*record.RefusedError], or an error of the
+// store. A message that it lets pass may still be late: the number of its source decides when it is
+// processed.
+//
+// It renews the record of an epoch that is used, so that the epoch is remembered for as long as the
+// numbers of its source are.
+func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []error {
+	errs := make([]error, len(messages))
+	type used struct {
+		source record.SourceEpoch
+		epoch  uint64
+	}
+	known := map[used]error{}
+	for n := range messages {
+		m := &messages[n]
+		if !record.EpochIssued(m.Epoch) || m.Source == "" {
+			continue
+		}
+		u := used{record.NewSourceEpoch(m), m.Epoch}
+		if _, checked := known[u]; !checked {
+			known[u] = i.checkEpoch(ctx, u.source, u.epoch)
+		}
+		errs[n] = known[u]
+	}
+	return errs
+}
+
+func (i *Issuer) checkEpoch(ctx context.Context, s record.SourceEpoch, epoch uint64) error {
+	g, err := i.source(ctx, &s)
+	switch {
+	case err != nil:
+		return err
+	case s.Epoch > epoch:
+		return &record.RefusedError{Reason: record.ReasonStaleEpoch, Detail: "a newer epoch of its source was issued"}
+	case s.Epoch < epoch:
+		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "its epoch was not issued here, or is forgotten"}
+	}
+	now := i.cfg.Now()
+	retention := i.cfg.Streams.GroupRetention(s.Stream)
+	if g.Expires.Sub(now) >= retention-min(renewEpochs, retention/10) {
+		return nil
+	}
+	// Another call has renewed it, or has issued a newer epoch just now.
+	if err := i.writeEpoch(ctx, s, &g, now); err != nil && !errors.Is(err, record.ErrConflict) {
+		return err
+	}
+	return nil
+}

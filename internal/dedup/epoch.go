@@ -1,0 +1,35 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// IssueEpoch returns an epoch for the source of a message in its group that no call has returned
+// before. See [admission.Issuer.IssueEpoch]. If other callers ask for the same source at the same
+// time, it tries again.
+func (e *Engine) IssueEpoch(ctx context.Context, m record.Message) (uint64, error) {
+	for n := 1; ; n++ {
+		epoch, err := e.issuer.IssueEpoch(ctx, m)
+		if !errors.Is(err, record.ErrConflict) || n == maxRounds {
+			return epoch, err
+		}
+		if err := e.cfg.Pause(ctx, n); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// CheckEpochs refuses the messages of epochs that were issued and are no longer the newest of their
+// sources. See [admission.Issuer.CheckEpochs]. It reports refusals as Issue does.
+func (e *Engine) CheckEpochs(ctx context.Context, messages []record.Message) []error {
+	errs := e.issuer.CheckEpochs(ctx, messages)
+	for i, err := range errs {
+		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+			e.cfg.Observe(record.Outcome{Kind: record.Rejected, Reason: refused.Reason}.Event(messages[i].Stream))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,143 @@
+package dedup_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// ofSource is a message of the source p in the group g.
+func ofSource(epoch, n uint64) record.Message {
+	return record.Message{Stream: "s", Group: "g", Source: "p", Epoch: epoch, Sequence: n}
+}
+
+func (w *worker) epoch() uint64 {
+	w.t.Helper()
+	epoch, err := w.IssueEpoch(w.t.Context(), ofSource(0, 1))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return epoch
+}
+
+// check returns the reason with which the epoch of a message is refused.
+func (w *worker) check(m record.Message) record.Reason {
+	w.t.Helper()
+	err := w.CheckEpochs(w.t.Context(), []record.Message{m})[0]
+	if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+		return refused.Reason
+	}
+	if err != nil {
+		w.t.Error(err)
+	}
+	return ""
+}
+
+func TestAnEpochIsIssuedOnceWhateverTheClockDoes(t *testing.T) {
+	l := newLab(t)
+	last := uint64(0)
+	for _, passed := range []time.Duration{0, 0, time.Second, -24 * time.Hour, 0, 29 * 24 * time.Hour, 365 * 24 * time.Hour, -29 * 24 * time.Hour} {
+		l.pass(passed)
+		epoch := l.worker(bySequence).epoch()
+		if epoch <= last || !record.EpochIssued(epoch) {
+			t.Errorf("%d follows %d after %v", epoch, last, passed)
+		}
+		last = epoch
+	}
+}
+
+func TestAnEpochIsIssuedOnceIfManyAskAtTheSameTime(t *testing.T) {
+	l := newLab(t)
+	var mu sync.Mutex
+	given := map[uint64]bool{}
+	var asking sync.WaitGroup
+	for range 8 {
+		w := l.worker(bySequence)
+		asking.Go(func() {
+			epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || given[epoch] {
+				t.Errorf("%d: %v", epoch, err)
+			}
+			given[epoch] = true
+		})
+	}
+	asking.Wait()
+}
+
+func TestAnEpochThatAnotherCallerTookFirstIsNotIssued(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	other := uint64(0)
+	w.at = between("commit", func() { other = l.worker(bySequence).epoch() })
+	if epoch := w.epoch(); epoch <= other || other == 0 {
+		t.Errorf("%d was issued after %d", epoch, other)
+	}
+}
+
+func TestAnEpochWhoseWriteHasNoAnswerIsNotIssued(t *testing.T) {
+	for _, f := range []fault{failsBefore, failsAfter} {
+		l := newLab(t)
+		w := l.worker(bySequence)
+		w.at = nth(1, "commit", func() fault { return f })
+		if epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1)); err == nil {
+			t.Errorf("%d was issued", epoch)
+		}
+		stored := uint64(0)
+		if f == failsAfter {
+			stored = uint64(l.clock().UnixMicro())
+		}
+		if epoch := w.epoch(); epoch <= stored {
+			t.Errorf("%d follows %d", epoch, stored)
+		}
+	}
+}
+
+func TestOnlyTheNewestIssuedEpochOfASourceIsValid(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	first := w.epoch()
+	same(t, "the only one", w.check(ofSource(first, 1)), "")
+	second := w.epoch()
+	same(t, "the newer one", w.check(ofSource(second, 1)), "")
+	same(t, "the older one", w.check(ofSource(first, 1)), record.ReasonStaleEpoch)
+	same(t, "one that was not issued", w.check(ofSource(second+1, 1)), record.ReasonUnknown)
+	same(t, "one that the sender chose", w.check(ofSource(7, 1)), "")
+	elsewhere := ofSource(second, 1)
+	elsewhere.Group = "h"
+	same(t, "in another group", w.check(elsewhere), record.ReasonUnknown)
+	elsewhere = ofSource(second, 1)
+	elsewhere.Principal = "bob"
+	same(t, "of another principal", w.check(elsewhere), record.ReasonUnknown)
+}
+
+func TestAnEpochIsRememberedWhileItIsUsed(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	epoch := w.epoch()
+	for range 10 {
+		l.pass(record.DefaultGroupRetention - time.Hour)
+		same(t, "in use", w.check(ofSource(epoch, 1)), "")
+	}
+	l.pass(record.DefaultGroupRetention)
+	same(t, "unused", w.check(ofSource(epoch, 1)), record.ReasonUnknown)
+	if again := w.epoch(); again <= epoch {
+		t.Errorf("%d follows %d", again, epoch)
+	}
+}
+
+func TestTheEpochOfAClockThatWasAheadIsRememberedUntilItsTime(t *testing.T) {
+	l := newLab(t)
+	l.pass(365 * 24 * time.Hour)
+	ahead := l.worker(bySequence).epoch()
+	l.pass(-365 * 24 * time.Hour)
+	l.worker(bySequence).epoch()
+	l.pass(364 * 24 * time.Hour)
+	if epoch := l.worker(bySequence).epoch(); epoch <= ahead {
+		t.Errorf("%d follows %d", epoch, ahead)
+	}
+}
