@@ -95,7 +95,7 @@ func exampleGroup() record.Group {
 			Number: 6, Identity: "id", Principal: "tenant", Token: record.TokenKey{1}, Fingerprint: record.Fingerprint{2}, Attempt: "attempt",
 			Effects: []record.Effect{{
 				To: []string{"ledger"}, Group: "g", ID: "id", Source: "s", Epoch: 1, Sequence: 2, ContentType: "text/plain",
-				Headers: map[string]string{"a": "1", "b": "2"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9}, DependsOn: map[string]uint64{"chat/a": 2},
+				Headers: map[string]string{"a": "1", "b": "2"}, Body: []byte("body"), Chain: map[string]uint64{"next": 9},
 			}, {Blob: &record.Blob{Key: "k", Staged: "staged"}}},
 			Sent:  []record.Sent{{Effect: 0, To: "ledger"}},
 			Reply: &record.Reply{Status: 201, Header: map[string][]string{"Etag": {"x"}}, Body: []byte("reply")},
