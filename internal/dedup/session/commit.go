@@ -1,0 +1,179 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Commit moves the cursor of a session.
+type Commit struct {
+	Fence uint64
+	// From is the cursor before, and To the cursor after. To may be lower if the consumer's store
+	// was restored from an older copy. If both are the cursor, nothing is written.
+	From, To uint64
+	// State replaces the consumer's state if it is not nil.
+	State []byte
+}
+
+// Commit moves the cursor, and writes the consumer's state with it. It renews the lease. The same
+// commit again is no error. It returns a [*FencedError], [ErrRetired], a [*MovedError], an
+// [*AheadError] or an [*ExpiredError].
+func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
+	return s.change(ctx, id, c.Fence, "commit", func(st *state) (bool, error) {
+		switch {
+		case st.Cursor == c.To && (st.From == c.From || c.From == c.To):
+			return false, nil
+		case st.Cursor != c.From:
+			return false, &MovedError{Cursor: st.Cursor}
+		}
+		if err := s.within(ctx, id, st, c.To); err != nil {
+			return false, err
+		}
+		st.From, st.Cursor = c.From, c.To
+		if c.State != nil {
+			st.Consumer = c.State
+		}
+		st.renew(s.cfg.Now())
+		return true, nil
+	})
+}
+
+// within returns an error if the session can't have a cursor.
+func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) error {
+	lowest, highest := uint64(0), uint64(0)
+	if id.pooled() {
+		_, p, err := s.pool(ctx, id)
+		if err != nil {
+			return err
+		}
+		lowest, highest = p.bounds(id.Name, st.Life)
+	} else {
+		groups, err := s.load(ctx, id.logKey())
+		if err != nil {
+			return err
+		}
+		switch g := &groups[0]; {
+		case st.Incarnation == 0: // nothing was read
+		case g.Incarnation != st.Incarnation:
+			return &ExpiredError{First: 1, Again: true}
+		default:
+			highest = g.Log.Last
+		}
+	}
+	switch {
+	case cursor < lowest:
+		return &ExpiredError{First: lowest + 1}
+	case cursor > highest:
+		return &AheadError{Last: highest}
+	}
+	return nil
+}
+
+// change changes the state of a session that the caller holds. The function reports whether it
+// changed anything.
+func (s *Sessions) change(ctx context.Context, id ID, fence uint64, what string, apply func(st *state) (bool, error)) error {
+	if err := s.validate(id); err != nil {
+		return err
+	}
+	err := repeat(ctx, func() error {
+		g, st, err := s.held(ctx, id, fence)
+		if err != nil {
+			return err
+		}
+		changed, err := apply(&st)
+		if err != nil || !changed {
+			return err
+		}
+		return s.writeState(ctx, g, &st)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// A Failure reports a failed try of an entry.
+type Failure struct {
+	Fence uint64
+	// At is the number of the entry.
+	At uint64
+	// Try counts the tries of the entry from 1. So a repeated report counts once.
+	Try uint64
+}
+
+// Failed is the result of a failed try.
+type Failed struct {
+	// Tries counts the failed tries.
+	Tries uint64
+	// Dead says that the entry is a dead letter now: the consumer moves its cursor past it without
+	// processing it.
+	Dead bool
+	// Stop says that the entry has failed too often, and that the consumer must stop.
+	Stop bool
+}
+
+// Fail counts a failed try of an entry that is not yet committed. After [Config.Attempts] the entry
+// becomes a dead letter, or the consumer has to stop. It can be repeated. It returns the errors of
+// Commit, and a [*record.InvalidError] if a try is left out.
+func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
+	err = s.change(ctx, id, f.Fence, "fail", func(st *state) (bool, error) {
+		if st.Dead.Contains(f.At) {
+			out = Failed{Tries: s.cfg.Attempts, Dead: true}
+			return false, nil
+		}
+		if f.At <= st.Cursor {
+			return false, &MovedError{Cursor: st.Cursor}
+		}
+		if err := s.within(ctx, id, st, f.At); err != nil {
+			return false, err
+		}
+		if st.At != f.At {
+			st.At, st.Tries = f.At, 0
+		}
+		switch {
+		case f.Try == 0 || f.Try > st.Tries+1:
+			return false, &record.InvalidError{Field: "try", Rule: fmt.Sprintf("must be at most %d", st.Tries+1)}
+		case f.Try <= st.Tries:
+			out = s.verdict(st)
+			return false, nil
+		}
+		st.Tries = f.Try
+		out = s.verdict(st)
+		if out.Dead {
+			st.Dead = st.Dead.Add(f.At, f.At)
+		}
+		st.renew(s.cfg.Now())
+		return true, nil
+	})
+	if err != nil {
+		return Failed{}, err
+	}
+	return out, nil
+}
+
+func (s *Sessions) verdict(st *state) Failed {
+	over := st.Tries >= s.cfg.Attempts
+	return Failed{Tries: st.Tries, Dead: over && s.cfg.DeadLetter, Stop: over && !s.cfg.DeadLetter}
+}
+
+// Release ends the lease: the next consumer need not wait. It can be repeated.
+func (s *Sessions) Release(ctx context.Context, id ID, fence uint64) error {
+	return s.change(ctx, id, fence, "release", func(st *state) (bool, error) {
+		released := st.LeaseUntil == 0
+		st.LeaseUntil, st.Holder = 0, ""
+		return !released, nil
+	})
+}
+
+// Renew lets the lease run from now on, and returns its end.
+func (s *Sessions) Renew(ctx context.Context, id ID, fence uint64) (until time.Time, err error) {
+	err = s.change(ctx, id, fence, "renew", func(st *state) (bool, error) {
+		st.renew(s.cfg.Now())
+		until = st.leaseUntil()
+		return true, nil
+	})
+	return until, err
+}

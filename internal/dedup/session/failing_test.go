@@ -1,0 +1,45 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/record"
+)
+
+var errBroken = errors.New("broken")
+
+// A failing store fails each commit after the first ones, if after is not 0, and runs before in
+// front of the first commit.
+type failing struct {
+	session.Store
+	after  int
+	before func()
+}
+
+func (f *failing) Commit(ctx context.Context, c record.Commit) error {
+	if f.before != nil {
+		before := f.before
+		f.before = nil
+		before()
+		return f.Store.Commit(ctx, c)
+	}
+	if f.after--; f.after < 0 {
+		return errBroken
+	}
+	return f.Store.Commit(ctx, c)
+}
+
+// on returns sessions with the default settings on another store.
+func (w *world) on(store session.Store) *session.Sessions {
+	return session.New(store, session.Config{Pools: map[string]session.Pool{stream: {}}, Now: func() time.Time { return w.now }})
+}
+
+func (w *world) noError(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}

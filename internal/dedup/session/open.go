@@ -1,0 +1,128 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Take says when a session may be taken from its holder.
+type Take string
+
+// When a session may be taken.
+const (
+	TakeFree Take = "free" // if it is released, or its lease has ended
+	TakeMine Take = "mine" // also from an earlier open of the same holder
+	TakeNow  Take = "now"  // always
+)
+
+// An Opening asks for a session.
+type Opening struct {
+	Holder string
+	// Take defaults to TakeFree.
+	Take Take
+	// Lease is for how long others should wait. Defaults to 30 s.
+	Lease time.Duration
+}
+
+// Opened describes a session that was taken.
+type Opened struct {
+	// Fence goes with every further call. A consumer raises the fence of its own store to it.
+	Fence uint64
+	// Life names the life of the session's name. Numbers of different lives are unrelated.
+	Life uint64
+	// Cursor is the last number that was reported as processed. A consumer with a store of its own
+	// uses the number there.
+	Cursor uint64
+	// Dead are the numbers that must be passed without being processed.
+	Dead record.Ranges
+	// First and Last are the numbers that were dealt so far and can be read; both are 0 for the log
+	// of a single group.
+	First, Last uint64
+	// Ended says that the number after Last is the end.
+	Ended bool
+	// Tries counts the failed tries of the number At.
+	Tries, At uint64
+	// LeaseUntil is when another consumer may take the session.
+	LeaseUntil time.Time
+	// State is the state that the consumer wrote with a commit.
+	State []byte
+}
+
+// Open takes a session, which is created if there is none. Every open has a fence of its own, also
+// a repeated one: only the last holds the session. If the session was retired, Open begins a new
+// life, with numbers from 1. It returns a [*HeldError] or [ErrEnded].
+func (s *Sessions) Open(ctx context.Context, id ID, o Opening) (out Opened, err error) {
+	if err := s.validate(id); err != nil {
+		return out, err
+	}
+	if o.Lease == 0 {
+		o.Lease = 30 * time.Second
+	}
+	err = repeat(ctx, func() error {
+		out, err = s.open(ctx, id, o)
+		return err
+	})
+	if err != nil {
+		return Opened{}, fmt.Errorf("open: %w", err)
+	}
+	return out, nil
+}
+
+func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
+	g, st, err := s.session(ctx, id)
+	if err != nil {
+		return Opened{}, err
+	}
+	if st.Closed && !st.Returned {
+		if err := s.finish(ctx, id, &st); err != nil {
+			return Opened{}, err
+		}
+		return Opened{}, errAgain
+	}
+	now := s.cfg.Now()
+	wait := st.heldFor(now)
+	if wait > 0 && o.Take != TakeNow && (o.Take != TakeMine || st.Holder != o.Holder) {
+		return Opened{}, &HeldError{Holder: st.Holder, RetryAfter: wait}
+	}
+	var p pool
+	if id.pooled() {
+		if _, p, err = s.pool(ctx, id); err != nil {
+			return Opened{}, err
+		}
+	}
+	switch {
+	case p.Ended && (g.Version == 0 || st.Closed):
+		return Opened{}, ErrEnded
+	case g.Version == 0:
+		fence := incarnation(now)
+		st = state{Fence: fence, Life: fence}
+	case st.Closed:
+		st = state{Fence: st.Fence + 1, Life: st.Fence + 1}
+	default:
+		if st.LeaseUntil != 0 {
+			st.Takeovers++
+		}
+		st.Fence++
+	}
+	st.Holder, st.Lease = o.Holder, uint64(o.Lease.Milliseconds()) //nolint:gosec // not negative
+	st.renew(now)
+	if err := s.writeState(ctx, g, &st); err != nil {
+		return Opened{}, err
+	}
+	return opened(id, &st, &p), nil
+}
+
+func opened(id ID, st *state, p *pool) Opened {
+	out := Opened{
+		Fence: st.Fence, Life: st.Life, Cursor: st.Cursor, Dead: st.Dead, Ended: p.Ended, Tries: st.Tries, At: st.At,
+		LeaseUntil: st.leaseUntil(), State: st.Consumer,
+	}
+	if id.pooled() {
+		m := p.member(id.Name, st.Life)
+		out.First, out.Last = m.Dropped+1, m.last()
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A Retirement closes a session for good.
+type Retirement struct {
+	Fence uint64
+	// Cursor is the number in the consumer's store, read in the statement that raised the fence
+	// there. It is nil if the consumer has no store of its own.
+	Cursor *uint64
+}
+
+// Retire closes a session, and returns its unread entries to the pool: the caller has opened the
+// session, and raised the fence in the consumer's store. It can be repeated until it succeeds. It
+// returns a [*FencedError], an [*AheadError] or an [*ExpiredError].
+func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
+	err := s.change(ctx, id, r.Fence, "retire", func(st *state) (bool, error) {
+		if r.Cursor != nil && *r.Cursor != st.Cursor {
+			if err := s.within(ctx, id, st, *r.Cursor); err != nil {
+				return false, err
+			}
+			st.From, st.Cursor = st.Cursor, *r.Cursor
+		}
+		st.Closed, st.LeaseUntil, st.Holder = true, 0, ""
+		st.Returned = !id.pooled()
+		return true, nil
+	})
+	if err != nil && !errors.Is(err, ErrRetired) {
+		return err
+	}
+	return s.Finish(ctx, id)
+}
+
+// Finish returns the unread entries of a session that is closed, if nobody has done so. A sweep
+// calls it for a process that died in Retire.
+func (s *Sessions) Finish(ctx context.Context, id ID) error {
+	_, st, err := s.session(ctx, id)
+	if err == nil && st.Closed && !st.Returned {
+		err = s.finish(ctx, id, &st)
+	}
+	if err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	return nil
+}
+
+// finish returns the unread entries of a closed session to the pool, and then marks the session.
+// Others may be doing the same.
+func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
+	err := repeat(ctx, func() error {
+		g, p, err := s.pool(ctx, id)
+		if err != nil {
+			return err
+		}
+		p.giveBack(id.Name, closed.Life, closed.Cursor, closed.Dead)
+		// The pool is written even if it does not know the session: a deal that loaded the session
+		// before it was closed must not succeed any more.
+		return s.write(ctx, g, p.encode(), never())
+	})
+	if err != nil {
+		return err
+	}
+	return repeat(ctx, func() error {
+		g, st, err := s.session(ctx, id)
+		if err != nil || st.Life != closed.Life || st.Returned {
+			return err
+		}
+		st.Returned = true
+		return s.writeState(ctx, g, &st)
+	})
+}

@@ -1,0 +1,88 @@
+package session
+
+import (
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A state is the content of a session's record.
+type state struct {
+	// Fence is the number of the last open. Life is the fence with which the name's present life
+	// began. Neither ever falls, nor repeats in another life.
+	Fence, Life uint64
+	Holder      string
+	// LeaseUntil is in Unix milliseconds, 0 if the session is released. Lease is in milliseconds.
+	LeaseUntil, Lease uint64
+	// Cursor is the last number that was processed, From the cursor before the commit that set it.
+	Cursor, From uint64
+	// Incarnation is that of the log of a single group, 0 as long as nothing of it was read.
+	Incarnation uint64
+	// Tries counts the failed tries of the number At.
+	Tries, At uint64
+	// Takeovers counts opens while another holder's lease was running or had expired.
+	Takeovers uint64
+	// Dead are the numbers that are dead letters in this life.
+	Dead record.Ranges
+	// Closed says that this life is over, and Cursor final. Returned says that the pool has taken
+	// back the unread entries.
+	Closed, Returned bool
+	// Consumer is the state that the consumer keeps.
+	Consumer []byte
+}
+
+func (s *state) encode() []byte {
+	e := make(encoder, 0, 64+len(s.Holder)+len(s.Consumer))
+	e.number(format, s.Fence, s.Life, s.LeaseUntil, s.Lease, s.Cursor, s.From, s.Incarnation, s.Tries, s.At, s.Takeovers)
+	e.text(s.Holder)
+	e.ranges(s.Dead)
+	e.flag(s.Closed)
+	e.flag(s.Returned)
+	e.text(string(s.Consumer))
+	return e
+}
+
+// decodeState returns the state of a session's record. A record that does not exist has the zero
+// value.
+func decodeState(g *record.Group) (state, error) {
+	if g.Version == 0 {
+		return state{}, nil
+	}
+	d := decoder{b: g.State}
+	d.bad = d.number() != format
+	s := state{
+		Fence: d.number(), Life: d.number(), LeaseUntil: d.number(), Lease: d.number(), Cursor: d.number(), From: d.number(),
+		Incarnation: d.number(), Tries: d.number(), At: d.number(), Takeovers: d.number(),
+		Holder: d.text(), Dead: d.ranges(), Closed: d.flag(), Returned: d.flag(), Consumer: []byte(d.text()),
+	}
+	return s, d.done(g.Key)
+}
+
+// check returns an error if the caller, who opened under a fence, does not hold the session.
+func (s *state) check(fence uint64) error {
+	switch {
+	case s.Fence != fence || fence == 0:
+		return &FencedError{Fence: s.Fence, Holder: s.Holder}
+	case s.Closed:
+		return ErrRetired
+	}
+	return nil
+}
+
+// heldFor returns how long the lease of the holder runs; not positive if nobody holds the session.
+func (s *state) heldFor(now time.Time) time.Duration {
+	if s.LeaseUntil == 0 || s.Closed {
+		return 0
+	}
+	return time.UnixMilli(int64(s.LeaseUntil)).Sub(now) //nolint:gosec // a time of this century
+}
+
+// renew lets the lease run from now on.
+func (s *state) renew(now time.Time) {
+	s.LeaseUntil = uint64(now.UnixMilli()) + s.Lease
+}
+
+// leaseUntil returns when the lease ends.
+func (s *state) leaseUntil() time.Time {
+	return time.UnixMilli(int64(s.LeaseUntil)).UTC() //nolint:gosec // a time of this century
+}
