@@ -262,6 +262,9 @@ func TestHeadersDescribeTheMessage(t *testing.T) {
 	if d := cmp.Diff(want, s.last.Header); d != "" {
 		t.Error(d)
 	}
+	if _, err := c.Send(t.Context(), client.Message{Stream: "orders", Key: "k", Parents: []uint64{1}}); err != nil || s.last.Header.Get("Once-Parents") != "1" {
+		t.Errorf("parents without a number: %v, %v", s.last.Header, err)
+	}
 }
 
 func TestMistakesAreFoundBeforeAnythingIsSent(t *testing.T) {

@@ -68,6 +68,8 @@ func (d *cborReader) field(e *Entry) {
 		for range d.count(cborArray) {
 			e.Parents = append(e.Parents, d.head(cborUnsigned))
 		}
+	case "parents_missing":
+		e.ParentsMissing = d.truth()
 	case "late":
 		e.Late = d.truth()
 	case "time":

@@ -33,7 +33,7 @@ type Message struct {
 	// message. Sources must be lowercase names here.
 	DependsOn map[string]uint64
 	// Parents are the numbers of entries in the group's log that this message answers: it is
-	// processed after them. At most 100; they need a Source.
+	// processed after them. At most 100.
 	Parents []uint64
 	// Seen is the time of the last entry that the sender has read. The entry of this message gets a
 	// later time. The server refuses a time that is more than a minute ahead of its clock.
@@ -131,10 +131,10 @@ func (m *Message) names(h http.Header) error {
 
 func (m *Message) numbers(h http.Header) error {
 	switch {
-	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0 || len(m.Parents) > 0):
-		return errors.New("source must be given with a sequence, an epoch, dependencies or parents")
+	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0):
+		return errors.New("source must be given with a sequence, an epoch or dependencies")
 	case m.Source == "":
-		m.seen(h)
+		m.causes(h)
 		return nil
 	case m.Sequence == 0:
 		return errors.New("sequence must be at least 1 if a source is given")
@@ -143,14 +143,7 @@ func (m *Message) numbers(h http.Header) error {
 	if m.Epoch != 0 {
 		h.Set("Once-Epoch", strconv.FormatUint(m.Epoch, 10))
 	}
-	m.seen(h)
-	if len(m.Parents) > 0 {
-		texts := make([]string, len(m.Parents))
-		for i, n := range m.Parents {
-			texts[i] = strconv.FormatUint(n, 10)
-		}
-		h.Set("Once-Parents", strings.Join(texts, ", "))
-	}
+	m.causes(h)
 	if len(m.DependsOn) == 0 {
 		return nil
 	}
@@ -181,10 +174,17 @@ func dictionaryKey(source string) string {
 	return b.String()
 }
 
-// seen adds the time that the sender has seen.
-func (m *Message) seen(h http.Header) {
+// causes adds the entries that the message answers, and the time that the sender has seen.
+func (m *Message) causes(h http.Header) {
 	if m.Seen != 0 {
 		h.Set("Once-Time", m.Seen.String())
+	}
+	if len(m.Parents) > 0 {
+		texts := make([]string, len(m.Parents))
+		for i, n := range m.Parents {
+			texts[i] = strconv.FormatUint(n, 10)
+		}
+		h.Set("Once-Parents", strings.Join(texts, ", "))
 	}
 }
 

@@ -37,6 +37,9 @@ type Entry struct {
 	From, To  uint64
 	// Parents are the numbers of the entries that the message answers.
 	Parents []uint64
+	// ParentsMissing is true if some of Parents were not in the log: the stream's gap policy ended the
+	// wait for them.
+	ParentsMissing bool
 	// Late is true if the sender had not seen all entries that are before this one in time.
 	Late bool
 	// Time is the hybrid time of the commit. It rises with the number.

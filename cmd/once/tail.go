@@ -124,23 +124,24 @@ func continued(err error, o *tailing) error {
 
 // A tailLine is an entry as the HTTP API has it in JSON.
 type tailLine struct {
-	Number      uint64            `json:"number"`
-	Offset      string            `json:"offset"`
-	Kind        string            `json:"kind"`
-	ID          string            `json:"id,omitempty"`
-	Source      string            `json:"source,omitempty"`
-	Epoch       uint64            `json:"epoch,omitempty"`
-	Sequence    uint64            `json:"sequence,omitempty"`
-	From        uint64            `json:"from,omitempty"`
-	To          uint64            `json:"to,omitempty"`
-	Parents     []uint64          `json:"parents,omitempty"`
-	Late        bool              `json:"late,omitempty"`
-	Time        string            `json:"time"`
-	ContentType string            `json:"content_type,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Body        any               `json:"body,omitempty"`
-	BodyBase64  []byte            `json:"body_base64,omitempty"`
-	Principal   string            `json:"principal,omitempty"`
+	Number         uint64            `json:"number"`
+	Offset         string            `json:"offset"`
+	Kind           string            `json:"kind"`
+	ID             string            `json:"id,omitempty"`
+	Source         string            `json:"source,omitempty"`
+	Epoch          uint64            `json:"epoch,omitempty"`
+	Sequence       uint64            `json:"sequence,omitempty"`
+	From           uint64            `json:"from,omitempty"`
+	To             uint64            `json:"to,omitempty"`
+	Parents        []uint64          `json:"parents,omitempty"`
+	ParentsMissing bool              `json:"parents_missing,omitempty"`
+	Late           bool              `json:"late,omitempty"`
+	Time           string            `json:"time"`
+	ContentType    string            `json:"content_type,omitempty"`
+	Headers        map[string]string `json:"headers,omitempty"`
+	Body           any               `json:"body,omitempty"`
+	BodyBase64     []byte            `json:"body_base64,omitempty"`
+	Principal      string            `json:"principal,omitempty"`
 }
 
 // line returns an entry as a line: JSON, or number, time, identity and body for people.
@@ -150,7 +151,7 @@ func (o *tailing) line(e *client.Entry) string {
 	}
 	l := tailLine{
 		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
-		Parents: e.Parents, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
+		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
 	}
 	switch {
 	case len(e.Body) == 0:

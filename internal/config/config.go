@@ -35,8 +35,8 @@ type Stream struct {
 	Retention Duration `json:"retention,omitempty" jsonschema:"description=How long done is remembered; at least 1s. Default: 15d."`
 	// Retry is the policy for messages whose handler fails.
 	Retry Retry `json:"retry,omitzero" jsonschema:"description=How messages are retried whose handler fails. Defaults: first 1s; max 5m; for 24h."`
-	// Gap is the policy for a missing number, under sequence admission.
-	Gap Gap `json:"gap,omitzero" jsonschema:"description=What happens when a number does not come. Only with sequence admission."`
+	// Gap is the policy for a missing number, under sequence admission, and for a missing parent.
+	Gap Gap `json:"gap,omitzero" jsonschema:"description=What happens when a number or a parent does not come. Only with sequence admission or a log."`
 	// Held limits the held messages, under sequence admission.
 	Held Held `json:"held,omitzero" jsonschema:"description=Bounds on what one source may have waiting in one group. Only with sequence admission."`
 	// Limits bound the names and ranges in a group's record.

@@ -22,10 +22,11 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 		p.add(f["order"].line, n.path+".order", "none contradicts admission sequence, which is an order")
 	}
 	if s.Admission != record.BySequence && s.Admission != "" {
-		for _, key := range []string{"gap", "held"} {
-			if field, ok := f[key]; ok {
-				p.add(field.line, field.path, "is only for admission sequence; this stream has %s", s.Admission)
-			}
+		if field, ok := f["held"]; ok {
+			p.add(field.line, field.path, "is only for admission sequence; this stream has %s", s.Admission)
+		}
+		if field, ok := f["gap"]; ok && s.Log == nil {
+			p.add(field.line, field.path, "is only for admission sequence, or for a stream with a log; this stream has %s, and no log", s.Admission)
 		}
 	}
 	if r, ok := f["retention"]; ok && s.Retention.Std() >= minDuration && s.Retention.Std() < minRetention {

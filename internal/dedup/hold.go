@@ -42,6 +42,13 @@ func (pl *plan) bySequence(ctx context.Context) error {
 			}
 			progress = progress || moved
 		}
+		if progress || !pl.part.sweeping || pl.more {
+			continue
+		}
+		var err error
+		if progress, err = pl.endWaits(ctx); err != nil {
+			return err
+		}
 	}
 	return pl.holdRest(ctx)
 }
@@ -204,6 +211,9 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 			return moved, fmt.Errorf("load held messages: number %d is missing: %w", src.Next, errReload)
 		}
 		for _, h := range held {
+			if !pl.next.Ready(&h.Message) {
+				return moved, nil
+			}
 			ran, err := pl.runHeld(ctx, key, h.Message)
 			if err != nil || !ran {
 				return moved, err
@@ -217,7 +227,7 @@ func (pl *plan) drain(ctx context.Context, key string) (moved bool, err error) {
 // runHeld runs one held message, if it is next.
 func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran bool, err error) {
 	src := pl.next.Sources[key]
-	if m.Sequence != src.Next || !pl.next.Ready(&m) || pl.more {
+	if m.Sequence != src.Next || pl.more {
 		return false, nil
 	}
 	it := &item{Arrival: admission.Arrival{Message: m}}

@@ -1,7 +1,6 @@
 package dedup
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
@@ -32,7 +31,7 @@ func (it *item) settle(fate record.Outcome) { it.fate, it.decided = fate, true }
 
 // stops reports whether the item has to be retried before any later message of its group runs.
 func (it *item) stops() bool {
-	return it.decided && it.fate.Kind == record.Retry && !errors.Is(it.fate.Err, ErrBounds)
+	return it.decided && it.fate.Kind == record.Retry && !Waits(it.fate.Err)
 }
 
 // A part is the messages of one group in a batch.

@@ -62,13 +62,8 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 			return pl, pl.abandon(ctx, err)
 		}
 	}
-	for _, it := range p.items {
-		pl.failed = pl.failed || it.stops()
-		if it.open() && !it.ByNumber && !pl.more {
-			if err := pl.byToken(ctx, it); err != nil && !pl.cut(ctx) {
-				return pl, pl.abandon(ctx, err)
-			}
-		}
+	if err := pl.byTokens(ctx); err != nil && !pl.cut(ctx) {
+		return pl, pl.abandon(ctx, err)
 	}
 	if err := pl.bySequence(ctx); err != nil && !pl.cut(ctx) {
 		return pl, pl.abandon(ctx, err)
@@ -100,6 +95,28 @@ func (pl *plan) abandon(ctx context.Context, err error) error {
 	return err
 }
 
+// byTokens decides the messages without numbers, in their order. If the log has grown, it tries
+// those again that wait for their parents.
+func (pl *plan) byTokens(ctx context.Context) error {
+	for grown := true; grown && !pl.failed && !pl.more; {
+		last := pl.next.Log.Last
+		for _, it := range pl.part.items {
+			pl.failed = pl.failed || it.stops()
+			if it.plan == pl && errors.Is(it.planned.Err, ErrParents) {
+				it.plan = nil
+			}
+			if it.ByNumber || !it.open() || pl.more || it.plan == pl {
+				continue
+			}
+			if err := pl.byToken(ctx, it); err != nil {
+				return err
+			}
+		}
+		grown = pl.next.Log.Last > last
+	}
+	return nil
+}
+
 func (pl *plan) byToken(ctx context.Context, it *item) error {
 	if pl.failed {
 		pl.decide(it, record.Outcome{Err: record.ErrBlocked})
@@ -117,6 +134,10 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		}
 		pl.decide(it, fate)
 		pl.failed = fate.Kind == record.Retry
+		return nil
+	}
+	if fate, waits := pl.awaitsParents(it); waits {
+		pl.decide(it, fate)
 		return nil
 	}
 	fate, err := pl.run(ctx, it)

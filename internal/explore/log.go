@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -17,14 +18,15 @@ type entry struct {
 	Kind     record.EntryKind `cbor:"kind"`
 	Body     []byte           `cbor:"body"`
 	Parents  []uint64         `cbor:"parents"`
+	Missing  bool             `cbor:"parents_missing"`
 	From, To uint64
 	Time     string `cbor:"time"`
 }
 
 // logged returns an error if the log of a group is not that of its commits: an entry for each applied
 // message in the order of the state, and one for each range of skipped numbers, numbered from 1
-// without holes, with rising times, each after its parents.
-func (w *world) logged(g *record.Group, chunks []record.Chunk) error {
+// without holes, with rising times, each after its parents unless the gap policy ended the wait.
+func (w *world) logged(g *record.Group, chunks []record.Chunk, now time.Time) error {
 	if !w.scenario.Stream.Log {
 		return nil
 	}
@@ -52,8 +54,10 @@ func (w *world) logged(g *record.Group, chunks []record.Chunk) error {
 				return err
 			case at <= last:
 				return fmt.Errorf("entry %d has time %s after %s", e.Number, at, last)
-			case slices.ContainsFunc(x.Parents, func(n uint64) bool { return n >= e.Number }):
+			case slices.ContainsFunc(x.Parents, func(n uint64) bool { return n >= e.Number }) != x.Missing:
 				return fmt.Errorf("entry %d is before its parents %d", e.Number, x.Parents)
+			case x.Missing && (w.scenario.Stream.Gap != record.GapSkip || now.Before(start().Add(time.Duration(w.scenario.Stream.After)))):
+				return fmt.Errorf("the wait of entry %d for its parents ended too early", e.Number)
 			case x.Kind == record.EntryGap:
 				skipped += x.To - x.From + 1
 			default:

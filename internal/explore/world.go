@@ -187,7 +187,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks))}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now))}
 }
 
 // commitAll applies commits of several groups. Its answer has their results.

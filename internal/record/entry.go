@@ -35,6 +35,9 @@ type Entry struct {
 	From, To uint64
 	// Parents are the numbers of entries of the same log that the message answers.
 	Parents []uint64
+	// ParentsMissing says that some of Parents were not in the log: the gap policy ended the wait for
+	// them.
+	ParentsMissing bool
 	// Late says that the sender had not seen all entries that are before this one in time.
 	Late bool
 	// Time is the hybrid time of the commit. It rises with the number.

@@ -94,13 +94,22 @@ func (g *Group) Clone() Group {
 }
 
 // Ready reports whether every message on which m depends has been processed in the group, and every
-// entry that it names as its parent is in the log.
-func (g *Group) Ready(m *Message) bool {
+// entry that it names as its parent is in the log. It costs time for these only, however many
+// sources the group has.
+func (g *Group) Ready(m *Message) bool { return g.MissingParent(m) == 0 && g.Follows(m) }
+
+// MissingParent returns the first of m's parents that is not in the log, or 0 if all are there.
+func (g *Group) MissingParent(m *Message) uint64 {
 	for _, n := range m.Parents {
 		if n > g.Log.Last {
-			return false
+			return n
 		}
 	}
+	return 0
+}
+
+// Follows reports whether every message on which m depends has been processed in the group.
+func (g *Group) Follows(m *Message) bool {
 	for source, n := range m.DependsOn {
 		if source == m.Source || n == 0 {
 			// a vector clock lists every sender: the message's own, and those with no message yet

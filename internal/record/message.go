@@ -46,7 +46,7 @@ type Message struct {
 	// this group before this message.
 	DependsOn map[string]uint64
 	// Parents are the numbers of entries in the group's log that must be there before this message is
-	// processed.
+	// processed, unless the stream's gap policy ends the wait.
 	Parents []uint64
 	// Seen is the hybrid time of the last entry that the sender had seen; 0 if it did not say. It is
 	// no part of the fingerprint.
@@ -134,8 +134,6 @@ func (m *Message) validParents() error {
 	switch {
 	case len(m.Parents) == 0:
 		return nil
-	case m.Source == "":
-		return &InvalidError{"parents", "need a numbered message: send a source and a sequence"}
 	case len(m.Parents) > MaxParents:
 		return &InvalidError{"parents", fmt.Sprintf("must be at most %d", MaxParents)}
 	case slices.Contains(m.Parents, 0):

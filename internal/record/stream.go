@@ -37,7 +37,7 @@ type Stream struct {
 	// Retry is the policy for messages that fail. Zero fields take those of [MessageRetry]. The
 	// engine does not use it: the function behind the queue does.
 	Retry RetryPolicy
-	// Gap is the policy for a missing number of a source.
+	// Gap is the policy for a missing number of a source, and for a missing parent of a message.
 	Gap Gap
 	// Bounds limit the held messages of one source in one group.
 	Bounds Bounds
@@ -76,14 +76,14 @@ const DefaultGroupRetention = 30 * 24 * time.Hour
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
 
-// GapPolicy is the engine's action when a number does not arrive.
+// GapPolicy is the engine's action when a number or a parent does not arrive.
 type GapPolicy string
 
 // The gap policies.
 const (
 	GapWait GapPolicy = "wait" // wait for ever
-	GapSkip GapPolicy = "skip" // continue after the gap, and report it
-	GapFail GapPolicy = "fail" // dead-letter the held messages
+	GapSkip GapPolicy = "skip" // continue without it, and report it
+	GapFail GapPolicy = "fail" // dead-letter the messages that wait
 )
 
 // A Gap is a policy and the time after which it acts; the default policy is GapWait.

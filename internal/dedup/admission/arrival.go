@@ -36,6 +36,9 @@ func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
 	if a.ByNumber && a.Source == "" {
 		return s, &record.InvalidError{Field: "source", Rule: "and sequence are required by this stream"}
 	}
+	if !a.ByNumber && len(a.Parents) > 0 && s.LogRetention == 0 {
+		return s, &record.InvalidError{Field: "parents", Rule: "must not be given: this stream has no log"}
+	}
 	return s, nil
 }
 

@@ -39,6 +39,12 @@ func Gap(next uint64) record.Outcome {
 	return reject(record.ReasonGap, fmt.Sprintf("number %d did not come in time", next))
 }
 
+// MissingParent returns the outcome of a message whose parent, an entry of its group's log, did not
+// arrive in time.
+func MissingParent(number uint64) record.Outcome {
+	return reject(record.ReasonGap, fmt.Sprintf("entry %d, which it answers, did not come in time", number))
+}
+
 func reject(reason record.Reason, detail string) record.Outcome {
 	return record.Outcome{Kind: record.Rejected, Reason: reason, Detail: detail}
 }

@@ -112,6 +112,10 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 		e.Name(at, "parents")
 		encoding.List(e, x.Parents, func(e *encoding.Encoder, n *uint64) { e.Uint(*n) })
 	}
+	if x.ParentsMissing {
+		e.Name(at, "parents_missing")
+		e.Bool(true)
+	}
 	if x.Late {
 		e.Name(at, "late")
 		e.Bool(true)

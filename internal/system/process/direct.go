@@ -86,8 +86,13 @@ func (h *Handler) result(ctx context.Context, s record.Stream, m record.Message,
 		h.logSettled(d, begun)
 		return Result{Outcome: d.outcome}
 	}
-	if errors.Is(d.outcome.Err, dedup.ErrBounds) { // not a failed try: it waits for its predecessors
+	switch {
+	case errors.Is(d.outcome.Err, dedup.ErrBounds): // not a failed try: it waits for its predecessors
 		return Result{Outcome: d.outcome, Pause: Backoff(&m, begun)}
+	case errors.Is(d.outcome.Err, dedup.ErrParents):
+		// The first place in the group must not wait: from it, the queue's worker moves the message
+		// behind the others.
+		return Result{Outcome: d.outcome}
 	}
 	if d.outcome.Err == nil {
 		d.outcome.Err = errUndecided

@@ -19,7 +19,7 @@ const (
 	settled fate = iota // the queue may delete it
 	again               // the queue has to deliver it again
 	refused             // it goes to the dead-letter queue
-	ahead               // beyond the bounds of held messages: it goes back to the ingress queue, with a delay
+	ahead               // it waits for others and is not held: it goes back to the ingress queue, with a delay
 	moved               // it was sent to its other queue, and must be deleted from this one
 )
 
@@ -63,7 +63,7 @@ func (h *Handler) decide(b *batch) {
 			d.fate = refused
 		case d.outcome.Settled():
 			d.fate = settled
-		case errors.Is(d.outcome.Err, dedup.ErrBounds):
+		case dedup.Waits(d.outcome.Err):
 			d.fate = ahead
 		default:
 			d.fate = again
