@@ -92,28 +92,26 @@ func (h Hybrid) String() string {
 
 // AppendText appends the text form. It never fails.
 func (h Hybrid) AppendText(b []byte) ([]byte, error) {
-	t := h.Time()
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	b = append(strconv.AppendInt(b, int64(year), 10), '-') // at least 1970
-	b = append(appendPadded(b, int(month), 2), '-')
-	b = append(appendPadded(b, day, 2), 'T')
-	b = append(appendPadded(b, hour, 2), ':')
-	b = append(appendPadded(b, minute, 2), ':')
-	b = append(appendPadded(b, second, 2), '.')
-	b = append(appendPadded(b, t.Nanosecond()/int(time.Millisecond), 3), 'Z', '-')
+	year, month, day := h.Time().Date()
+	ms := uint(h >> counterBits % (24 * 60 * 60 * 1000))
+	rest := [...]byte{'-', 'm', 'm', '-', 'd', 'd', 'T', 'h', 'h', ':', 'm', 'm', ':', 's', 's', '.', '0', '0', '0', 'Z', '-', 'x', 'x', 'x', 'x'}
+	setDigits(rest[1:3], uint(month))
+	setDigits(rest[4:6], uint(day)) //nolint:gosec // not negative
+	setDigits(rest[7:9], ms/3_600_000)
+	setDigits(rest[10:12], ms/60_000%60)
+	setDigits(rest[13:15], ms/1000%60)
+	setDigits(rest[16:19], ms%1000)
 	const hex = "0123456789abcdef"
 	c := h.Counter()
-	return append(b, hex[c>>12], hex[c>>8&15], hex[c>>4&15], hex[c&15]), nil
+	rest[21], rest[22], rest[23], rest[24] = hex[c>>12], hex[c>>8&15], hex[c>>4&15], hex[c&15]
+	return append(strconv.AppendInt(b, int64(year), 10), rest[:]...), nil // a year has at least four digits
 }
 
-// appendPadded appends a decimal number with leading zeros. It has width digits, at most four.
-func appendPadded(b []byte, n, width int) []byte {
-	var digits [4]byte
-	for i := width - 1; i >= 0; i-- {
-		digits[i], n = byte('0'+n%10), n/10
+// setDigits sets b to a decimal number with leading zeros.
+func setDigits(b []byte, n uint) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i], n = byte('0'+n%10), n/10
 	}
-	return append(b, digits[:width]...)
 }
 
 // MarshalText returns the text form. It never fails.

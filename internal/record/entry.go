@@ -53,7 +53,7 @@ func (e *Entry) Named() bool { return e.ID != "" || e.Sequence == 0 }
 // Size returns about how many bytes the entry takes in a chunk.
 func (e *Entry) Size() int {
 	const (
-		rest   = 96 // the names of the fields, the time and the numbers
+		rest   = 112 // the names of the fields, the time and the numbers
 		number = 12 // of an ID, beside the source
 	)
 	id := len(e.ID)

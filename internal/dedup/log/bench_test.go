@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
@@ -17,11 +14,11 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// benchEngine returns an engine on a database in memory, with a numbered stream that has logs, and one
+// benchEngine returns an engine on a database in a folder, with a numbered stream that has logs, and one
 // that has none.
 func benchEngine(b *testing.B) (*dedup.Engine, *pebblestore.Store) {
 	b.Helper()
-	db, err := pebbledb.Open("data", &pebble.Options{FS: vfs.NewMem()})
+	db, err := pebbledb.Open(b.TempDir(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
