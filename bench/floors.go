@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -27,6 +29,27 @@ func openPut(_ context.Context, dir string) (*worker, error) {
 	}
 	put := func(key []byte) error { return db.Set(key, make([]byte, recordBytes), pebble.Sync) }
 	return &worker{run: puts(put), close: db.Close}, nil
+}
+
+// chunkBytes is about the size of the chunk of a hundred entries of a log, with bodies of a hundred
+// bytes.
+const chunkBytes = 22 << 10
+
+// openPutChunk returns synced puts of a hundred entries each, which do not compress.
+func openPutChunk(_ context.Context, dir string) (*worker, error) {
+	db, err := pebbledb.Open(dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	chunk := make([]byte, chunkBytes)
+	_, _ = rand.Read(chunk) // never fails
+	run := func(ctx context.Context, d time.Duration) (load, error) {
+		round := time.Now().UnixNano()
+		return hammer(ctx, batchCallers, d, func(_ context.Context, caller int, i uint64) (int, error) {
+			return 100, db.Set(fmt.Appendf(nil, "%d-%02d-%012d", round, caller, i), chunk, pebble.Sync)
+		})
+	}
+	return &worker{run: run, close: db.Close}, nil
 }
 
 // openBolt opens a peer: bbolt, whose Batch writes several callers' puts in one synced transaction.

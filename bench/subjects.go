@@ -20,10 +20,13 @@ const (
 	sequenceAlone = "sequence, one message a group"
 	sequenceBatch = "sequence, batches of 512 of one group"
 
-	sequenceHundred = "sequence, batches of 100 of one group"
-	sequenceLogged  = "sequence, batches of 100 of one group, with a log"
-	keyHundred      = "key, batches of 100 of one group"
-	keyLogged       = "key, batches of 100 of one group, with a log"
+	chunkPut          = "floor: synced Pebble put of a hundred entries"
+	sequenceOne       = "sequence, batches of 100 of one caller"
+	sequenceOneLogged = "sequence, batches of 100 of one caller, with a log"
+	sequenceHundred   = "sequence, batches of 100 of one group"
+	sequenceLogged    = "sequence, batches of 100 of one group, with a log"
+	keyHundred        = "key, batches of 100 of one group"
+	keyLogged         = "key, batches of 100 of one group, with a log"
 
 	accepted      = "HTTP 202, processing paused"
 	toFile        = "HTTP to file"
@@ -52,9 +55,13 @@ func engineSubjects() []subject {
 	}
 }
 
-// logSubjects are the engine with a log of each group and without one.
+// logSubjects are the engine with a log of each group and without one, with 16 callers or a single
+// one.
 func logSubjects() []subject {
 	return []subject{
+		{chunkPut, openPutChunk},
+		{sequenceOne, openEngine(1, 100, hundred("sequence"))},
+		{sequenceOneLogged, openEngine(1, 100, hundred("sequence-logged"))},
 		{sequenceHundred, openEngine(batchCallers, 100, hundred("sequence"))},
 		{sequenceLogged, openEngine(batchCallers, 100, hundred("sequence-logged"))},
 		{keyHundred, openEngine(batchCallers, 100, hundred("key"))},
