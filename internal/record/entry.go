@@ -54,7 +54,7 @@ func (e *Entry) Named() bool { return e.ID != "" || e.Sequence == 0 }
 func (e *Entry) Size() int {
 	const (
 		rest   = 112 // the names of the fields, the time and the numbers
-		number = 12 // of an ID, beside the source
+		number = 12  // of an ID, beside the source
 	)
 	id := len(e.ID)
 	if !e.Named() {
