@@ -109,3 +109,20 @@ func TestARecordWithoutALogHasNoTimeOfItsLog(t *testing.T) {
 	w.process(keyed("a")...)
 	same(t, "log", w.group().Log, record.Log{})
 }
+
+// The messages far ahead are dead-lettered, and a gap entry has no room in their commit.
+func TestOneCommitHasRoomForReleasedMessagesAndGapEntries(t *testing.T) {
+	w := newLab(t).worker(logging(gapped(record.GapSkip)))
+	var batch []string
+	for n := range record.MaxCommitItems {
+		batch = append(batch, fmt.Sprintf("far%02d/0/20000", n))
+	}
+	for _, message := range append(batch, "near/0/2") {
+		same(t, "fates", w.process(numbered(message)...), []string{"held"})
+	}
+	w.pass(time.Minute)
+	w.closeGaps()
+	same(t, "dead letters", len(w.lettered()), record.MaxCommitItems)
+	same(t, "state", string(w.group().State), "near/0/2,")
+	same(t, "entries", w.group().Log.Last, 2)
+}

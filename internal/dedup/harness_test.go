@@ -26,6 +26,8 @@ type lab struct {
 	store *memstore.Store
 	// commitsDone says that the store of new workers marks tokens done in a commit.
 	commitsDone bool
+	// commitsTogether says that the store of new workers commits several groups with one write.
+	commitsTogether bool
 
 	mu       sync.Mutex
 	now      time.Time

@@ -49,8 +49,36 @@ func repeats[K comparable](keys []K) bool {
 }
 
 func (s portStore) Commit(ctx context.Context, c record.Commit) error {
+	return s.w.call("commit "+commitText(c), func() error { return s.w.store.Commit(ctx, c) })
+}
+
+// CommitsTogether implements record.GroupsCommitter.
+func (s portStore) CommitsTogether() bool { return s.w != nil && s.w.commitsTogether }
+
+// CommitAll makes one call for all commits.
+func (s portStore) CommitAll(ctx context.Context, commits []record.Commit) []error {
+	texts, errs := make([]string, len(commits)), make([]error, len(commits))
+	for i, c := range commits {
+		texts[i] = commitText(c)
+	}
+	err := s.w.call("commit "+strings.Join(texts, ", "), func() error {
+		for i, c := range commits {
+			errs[i] = s.w.store.Commit(ctx, c)
+		}
+		return nil
+	})
+	for i := range errs {
+		if err != nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// commitText checks a commit and returns what it writes.
+func commitText(c record.Commit) string {
 	checkCommit(c)
-	text := fmt.Sprintf("commit %s v%d", c.Next.Key.Group, c.Next.Version)
+	text := fmt.Sprintf("%s v%d", c.Next.Key.Group, c.Next.Version)
 	for _, h := range c.Hold {
 		text += fmt.Sprintf(" hold %d/%d", h.Message.Epoch, h.Message.Sequence)
 	}
@@ -60,7 +88,7 @@ func (s portStore) Commit(ctx context.Context, c record.Commit) error {
 	if len(c.Done) > 0 {
 		text += fmt.Sprintf(" done %d", len(c.Done))
 	}
-	return s.w.call(text, func() error { return s.w.store.Commit(ctx, c) })
+	return text
 }
 
 // checkCommit panics at a commit that violates the contract of the store.
