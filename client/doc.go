@@ -4,7 +4,8 @@
 //	c, err := client.New("http://127.0.0.1:8080", client.Options{})
 //	receipt, err := c.Send(ctx, client.Message{Stream: "orders", Group: "customer-7", Body: order})
 //
-// [Client.SendBatch] sends many messages in one request. [Client.Tail] reads the log of a group.
+// [Client.SendBatch] sends many messages in one request. [Client.Tail] reads the log of a group. A
+// [Sender] keeps messages while there is no connection, and sends them in order.
 //
 // A program that may crash before it learns of the acknowledgement should choose the key itself,
 // from data that survives the crash (an order number, a row's id), and send the message again under

@@ -33,8 +33,10 @@ const (
 	NotAcceptable        ProblemType = "not-acceptable"
 	Leased               ProblemType = "leased"
 	Ahead                ProblemType = "ahead"
+	Fenced               ProblemType = "fenced"
 	Deleted              ProblemType = "deleted"
 	Expired              ProblemType = "expired"
+	UnknownEpoch         ProblemType = "unknown-epoch"
 	TooLarge             ProblemType = "too-large"
 	UnsupportedMediaType ProblemType = "unsupported-media-type"
 	KeyReuse             ProblemType = "key-reuse"
@@ -67,6 +69,9 @@ type Problem struct {
 	First uint64
 	// Next is the offset at which a reader can continue, with [Expired] and [Ahead].
 	Next string
+	// Epoch is the newest epoch of the source, with [Fenced], if an epoch was asked for; 0 if there is
+	// none.
+	Epoch uint64
 }
 
 // Error returns status, title and detail.
@@ -89,8 +94,8 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
-	if p.Type == Ahead {
-		return false // the log will have other entries there
+	if p.Type == Ahead || p.Type == Fenced {
+		return false // the log will have other entries there; a newer epoch stays
 	}
 	switch p.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -158,6 +163,7 @@ type problemDocument struct {
 	Instance string `json:"instance"`
 	First    uint64 `json:"first"`
 	Next     string `json:"next"`
+	Epoch    uint64 `json:"epoch"`
 }
 
 // name returns the name of the type, or "" if it is not that of a once server.
@@ -170,7 +176,7 @@ func (d *problemDocument) name() ProblemType {
 }
 
 func (d *problemDocument) problem(status int) *Problem {
-	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, First: d.First, Next: d.Next}
+	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, First: d.First, Next: d.Next, Epoch: d.Epoch}
 }
 
 // problemOf returns a problem for any response that is not a success.

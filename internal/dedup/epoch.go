@@ -10,9 +10,9 @@ import (
 // IssueEpoch returns an epoch for the source of a message in its group that no call has returned
 // before. See [admission.Issuer.IssueEpoch]. If other callers ask for the same source at the same
 // time, it tries again.
-func (e *Engine) IssueEpoch(ctx context.Context, m record.Message) (uint64, error) {
+func (e *Engine) IssueEpoch(ctx context.Context, m record.Message, after *uint64) (uint64, error) {
 	for n := 1; ; n++ {
-		epoch, err := e.issuer.IssueEpoch(ctx, m)
+		epoch, err := e.issuer.IssueEpoch(ctx, m, after)
 		if !errors.Is(err, record.ErrConflict) || n == maxRounds {
 			return epoch, err
 		}

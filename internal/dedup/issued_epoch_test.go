@@ -16,7 +16,7 @@ func ofSource(epoch, n uint64) record.Message {
 
 func (w *worker) epoch() uint64 {
 	w.t.Helper()
-	epoch, err := w.IssueEpoch(w.t.Context(), ofSource(0, 1))
+	epoch, err := w.IssueEpoch(w.t.Context(), ofSource(0, 1), nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestAnEpochIsIssuedOnceIfManyAskAtTheSameTime(t *testing.T) {
 	for range 8 {
 		w := l.worker(bySequence)
 		asking.Go(func() {
-			epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1))
+			epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1), nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || given[epoch] {
@@ -84,7 +84,7 @@ func TestAnEpochWhoseWriteHasNoAnswerIsNotIssued(t *testing.T) {
 		l := newLab(t)
 		w := l.worker(bySequence)
 		w.at = nth(1, "commit", func() fault { return f })
-		if epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1)); err == nil {
+		if epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1), nil); err == nil {
 			t.Errorf("%d was issued", epoch)
 		}
 		stored := uint64(0)
@@ -140,4 +140,25 @@ func TestTheEpochOfAClockThatWasAheadIsRememberedUntilItsTime(t *testing.T) {
 	if epoch := l.worker(bySequence).epoch(); epoch <= ahead {
 		t.Errorf("%d follows %d", epoch, ahead)
 	}
+}
+
+func TestAnEpochIsNotIssuedAfterAnotherOneThanTheNewest(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	none := uint64(0)
+	first, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &first)
+	if err != nil || second <= first {
+		t.Fatal(second, err)
+	}
+	for _, after := range []uint64{none, first, second + 1} {
+		_, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &after)
+		if newer, ok := errors.AsType[*record.NewerEpochError](err); !ok || newer.Epoch != second {
+			t.Errorf("after %d: %v", after, err)
+		}
+	}
+	same(t, "the newest one", w.check(ofSource(second, 1)), "")
 }

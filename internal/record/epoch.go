@@ -79,3 +79,13 @@ func (s SourceEpoch) Expires(now time.Time, retention time.Duration) time.Time {
 	}
 	return now.Add(retention).Truncate(time.Millisecond).UTC()
 }
+
+// A NewerEpochError says that the newest epoch of a source is not the one that a caller knows.
+type NewerEpochError struct {
+	// Epoch is the newest one; 0 if there is none.
+	Epoch uint64
+}
+
+func (e *NewerEpochError) Error() string {
+	return fmt.Sprintf("the newest epoch of the source is %d", e.Epoch)
+}

@@ -18,14 +18,21 @@ const renewEpochs = 24 * time.Hour
 // [Issuer.CheckEpochs]. If the error wraps [record.ErrConflict], another call was first. A caller
 // that does not get the answer calls again, and gets a higher epoch.
 //
+// If after is not nil, the source's newest epoch must be that one, or 0 if there is none; otherwise
+// the error is a [*record.NewerEpochError]. Without it, a copy of a request that arrives late would
+// fence the epoch that its caller has got since.
+//
 // The epoch is the record's last one plus 1, or the time in microseconds if that is higher. So it
 // is not issued twice after the record has expired either, unless the clock then goes back by more
 // than the retention of groups. An epoch counts as issued only if this call has written it.
-func (i *Issuer) IssueEpoch(ctx context.Context, m record.Message) (uint64, error) {
+func (i *Issuer) IssueEpoch(ctx context.Context, m record.Message, after *uint64) (uint64, error) {
 	source := record.NewSourceEpoch(&m)
 	g, err := i.source(ctx, &source)
 	if err != nil {
 		return 0, fmt.Errorf("issue epoch: %w", err)
+	}
+	if after != nil && *after != source.Epoch {
+		return 0, fmt.Errorf("issue epoch: %w", &record.NewerEpochError{Epoch: source.Epoch})
 	}
 	now := i.cfg.Now()
 	if source.Epoch = source.Following(now); source.Epoch > record.LastIssuedEpoch {

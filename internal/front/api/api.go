@@ -28,7 +28,7 @@ type Engine interface {
 	Call(ctx context.Context, m record.Message) record.Outcome
 	Forget(ctx context.Context, m record.Message) error
 	Status(ctx context.Context, m record.Message) (admission.State, error)
-	IssueEpoch(ctx context.Context, m record.Message) (uint64, error)
+	IssueEpoch(ctx context.Context, m record.Message, after *uint64) (uint64, error)
 	CheckEpochs(ctx context.Context, messages []record.Message) []error
 }
 

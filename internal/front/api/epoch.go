@@ -32,11 +32,30 @@ func (s *server) postEpoch(w http.ResponseWriter, r *http.Request) error {
 	if err := invalid(m.Validate()); err != nil {
 		return err
 	}
-	epoch, err := s.Engine.IssueEpoch(r.Context(), m)
+	after, err := afterEpoch(r)
+	if err != nil {
+		return err
+	}
+	epoch, err := s.Engine.IssueEpoch(r.Context(), m, after)
+	if newer, ok := errors.AsType[*record.NewerEpochError](err); ok {
+		p := problem.New(problem.Fenced, "Another epoch of this source was issued since. Ask again after that one.")
+		p.Epoch = newer.Epoch
+		return p
+	}
 	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, issuedEpoch{epoch})
+}
+
+// afterEpoch returns the epoch that the caller takes for the newest one, or nil.
+func afterEpoch(r *http.Request) (*uint64, error) {
+	values, given := r.URL.Query()["after"]
+	if !given {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	epoch, err := number("after", values[0], 0)
+	return &epoch, err
 }
 
 // checkEpochs returns an error for each message of a stream: nil, or why its epoch is refused. It

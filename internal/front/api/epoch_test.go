@@ -93,3 +93,19 @@ func TestAnEpochIsNotIssuedAndNotCheckedWhileTheStoreFails(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+func TestACopyOfARequestForAnEpochThatArrivesLateHasNoEffect(t *testing.T) {
+	w := newWorld(t)
+	const path = "/v1/streams/chat/epochs/ann?after="
+	epoch := w.askEpoch(path + "0")
+	got := w.send("POST", path+"0", "")
+	if got.status != 409 || !strings.Contains(got.body, fmt.Sprintf(`"epoch":%d`, epoch)) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if next := w.askEpoch(path + fmt.Sprint(epoch)); next <= epoch {
+		t.Errorf("%d follows %d", next, epoch)
+	}
+	if got := w.send("POST", path+"x", ""); got.status != 400 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}

@@ -138,6 +138,9 @@ type Problem struct {
 	// Next is the offset at which a reader can continue, with Expired and Ahead. It is empty if
 	// there is none.
 	Next string
+	// Epoch is the newest epoch of a source, with Fenced. It is 0 if there is none, or if it is not
+	// told.
+	Epoch uint64
 }
 
 // New returns a problem with a detail.
@@ -159,11 +162,12 @@ type document struct {
 	Instance string `json:"instance,omitempty"`
 	First    uint64 `json:"first,omitempty"`
 	Next     string `json:"next,omitempty"`
+	Epoch    uint64 `json:"epoch,omitempty"`
 }
 
 func (p *Problem) document(instance string) document {
 	status, title := p.Type.describe()
-	return document{p.Type.URI(), title, status, p.Detail, instance, p.First, p.Next}
+	return document{p.Type.URI(), title, status, p.Detail, instance, p.First, p.Next, p.Epoch}
 }
 
 // JSON returns the problem as JSON, without a line break.
