@@ -82,10 +82,10 @@ func placeholder(p *Problem) Message {
 // concurrently; the order is then that of the calls.
 //
 // The numbers count from 1 under an epoch that the server issues: see [Client.IssueEpoch]. A sender
-// without a folder asks for one each time it is made. The server then refuses what an earlier sender
-// of the source still sends, and what it has accepted from it and not processed yet becomes a dead
-// letter when the first message of the new epoch arrives. With a folder, the same epoch and numbers
-// are used after a restart.
+// without a folder asks for one each time it is made. The server then refuses the messages that an
+// earlier sender of the source still sends. Messages of the earlier sender that the server has
+// accepted, but not yet processed, become dead letters when the first message of the new epoch
+// arrives. With a folder, the same epoch and numbers are used after a restart.
 //
 // If the server reports that a newer epoch was issued ([Fenced]), or that it has forgotten this one
 // ([UnknownEpoch]), the sender stops: every method returns the problem. See
@@ -116,7 +116,7 @@ type queued struct {
 	message      Message
 	size         int
 	acknowledged bool // a message before it is not
-	replaced     int  // how often the server has refused what has its number
+	replaced     int  // how often the server has refused a message with its number
 }
 
 // A spool keeps messages across restarts.
@@ -131,7 +131,7 @@ type spool interface {
 	Close() error
 }
 
-// Sender returns a sender. It opens the folder, if there is one, and starts to send what is in it.
+// Sender returns a sender. It opens the folder, if there is one, and starts to send its messages.
 // Call [Sender.Close] in the end.
 func (c *Client) Sender(o SenderOptions) (*Sender, error) {
 	o = o.withDefaults()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// run sends what is not acknowledged until the context ends or the sender stops.
+// run sends the messages that are not acknowledged until the context ends or the sender stops.
 func (s *Sender) run(ctx context.Context) {
 	defer close(s.stopped)
 	pauses := s.client.backOff()
