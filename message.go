@@ -40,6 +40,9 @@ type Message struct {
 	// Seen is the hybrid time of the last entry that the sender had seen, or 0. The message's own
 	// entry gets a later time. A time that is more than a minute ahead is refused.
 	Seen clock.Hybrid
+	// Via names the other systems that the message came through, the first one first. It is set for
+	// handlers, and ignored in a message that is sent.
+	Via []string
 	// ContentType is the media type of Body. May be empty.
 	ContentType string
 	// Headers are the sender's headers, by name; together at most 16 KiB.
@@ -76,7 +79,7 @@ func (m *Message) internal() record.Message {
 func public(m *record.Message) Message {
 	return Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.Identity(), Group: m.GroupName(),
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, Via: m.Via,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 		Accepted: m.Accepted, Try: max(m.Try, 1),
 	}

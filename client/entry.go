@@ -70,6 +70,10 @@ func (d *cborReader) field(e *Entry) {
 		}
 	case "parents_missing":
 		e.ParentsMissing = d.truth()
+	case "via":
+		for range d.count(cborArray) {
+			e.Via = append(e.Via, d.text())
+		}
 	case "late":
 		e.Late = d.truth()
 	case "time":

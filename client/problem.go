@@ -43,6 +43,7 @@ const (
 	RateLimited          ProblemType = "rate-limited"
 	Internal             ProblemType = "internal"
 	Unavailable          ProblemType = "unavailable"
+	Loop                 ProblemType = "loop"
 )
 
 // Problem is a response that is neither a receipt nor a reply, with the fields of RFC 9457. If Type
@@ -96,6 +97,9 @@ func (p *Problem) Is(target error) bool {
 func (p *Problem) again() bool {
 	if p.Type == Ahead || p.Type == Fenced {
 		return false // the log will have other entries there; a newer epoch stays
+	}
+	if p.Type == Loop {
+		return false
 	}
 	switch p.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:

@@ -40,6 +40,8 @@ type Entry struct {
 	// ParentsMissing is true if some of Parents were not in the log: the stream's gap policy ended the
 	// wait for them.
 	ParentsMissing bool
+	// Via names the other systems that the message came through, the first one first.
+	Via []string
 	// Late is true if the sender had not seen all entries that are before this one in time.
 	Late bool
 	// Time is the hybrid time of the commit. It rises with the number.

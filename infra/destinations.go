@@ -72,6 +72,8 @@ func permissionsOf(d config.Destination, environment map[string]string) ([]permi
 		return []permission{{"events:PutEvents", named(d.Target(), "events", "event-bus/")}}, nil
 	case config.KindStream:
 		return nil, nil
+	case config.KindOnce:
+		return linkPermissions(d, environment)
 	}
 	return nil, nil
 }
@@ -102,8 +104,26 @@ func queueARN(target string) (arn, error) {
 	return arn{service: "sqs", resource: path[1], region: host[1], account: path[0]}, nil
 }
 
-// secretPermissions returns the permissions to read a webhook's secret. AWS appends a dash and six
-// characters to a secret's name in its ARN.
+// linkPermissions returns the permissions to send to another system: to call its API, or to read the
+// key for it. The account of the API is not in its URL.
+func linkPermissions(d config.Destination, environment map[string]string) ([]permission, error) {
+	if d.Auth != config.AuthIAM {
+		return secretPermissions(d.Key().Place(), environment)
+	}
+	u, err := url.Parse(d.Target())
+	if err != nil {
+		return nil, fmt.Errorf("read URL of a system: %w", err)
+	}
+	route := "/*/POST/v1/streams/" + d.Stream + "/batch"
+	host := strings.Split(u.Hostname(), ".")
+	if len(host) < 5 || host[1] != "execute-api" { // a domain of its own
+		return []permission{{"execute-api:Invoke", arn{service: "execute-api", resource: "*" + route, region: "*", account: "*"}}}, nil
+	}
+	return []permission{{"execute-api:Invoke", arn{service: "execute-api", resource: host[0] + route, region: host[2], account: "*"}}}, nil
+}
+
+// secretPermissions returns the permissions to read the secret of a destination. AWS appends a dash
+// and six characters to the name of a secret in its ARN.
 func secretPermissions(place string, environment map[string]string) ([]permission, error) {
 	kind, name, _ := strings.Cut(place, ":")
 	switch kind {

@@ -79,10 +79,10 @@ func dash(text string) string {
 	return text
 }
 
-// visible returns a destination's target for terminals and logs. For a webhook it is only scheme
-// and host, because path and query may contain a token.
+// visible returns a destination's target for terminals and logs. For a webhook or a system it is
+// only scheme and host, because path and query may contain a token.
 func visible(d config.Destination) string {
-	if d.Kind() != config.KindWebhook {
+	if d.Kind() != config.KindWebhook && d.Kind() != config.KindOnce {
 		return d.Target()
 	}
 	u, err := url.Parse(d.Target())

@@ -135,6 +135,7 @@ type tailLine struct {
 	To             uint64            `json:"to,omitempty"`
 	Parents        []uint64          `json:"parents,omitempty"`
 	ParentsMissing bool              `json:"parents_missing,omitempty"`
+	Via            []string          `json:"via,omitempty"`
 	Late           bool              `json:"late,omitempty"`
 	Time           string            `json:"time"`
 	ContentType    string            `json:"content_type,omitempty"`
@@ -151,7 +152,7 @@ func (o *tailing) line(e *client.Entry) string {
 	}
 	l := tailLine{
 		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
-		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
+		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Via: e.Via, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
 	}
 	switch {
 	case len(e.Body) == 0:

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/aws/sign"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
 	"github.com/effectively-once/once/internal/telemetry"
@@ -33,13 +36,23 @@ func openServer(o serverOptions) (server, error) {
 		return nil, err
 	}
 	e.System, err = openStarted(embedded.Options{
-		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Watch: e.telemetry, AcceptLoss: o.AcceptLoss,
+		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Watch: e.telemetry, AcceptLoss: o.AcceptLoss, Sign: signer,
 		Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+// signer returns a transport that signs requests to a URL of API Gateway with the credentials of the
+// environment.
+func signer(url string, next http.RoundTripper) (http.RoundTripper, error) {
+	cfg, err := awsconfig.Load(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	return sign.New(cfg.Credentials, sign.RegionOf(url, cfg.Region), next), nil
 }
 
 // Run serves until the context ends, and reports to a collector if the environment names one.
@@ -64,7 +77,7 @@ func editFolder(_ context.Context, dir string, c *config.Config) (folder, error)
 }
 
 func repairFolder(_ context.Context, dir string, c *config.Config) (folder, error) {
-	return openExisting(embedded.Options{Config: c, DataDir: dir})
+	return openExisting(embedded.Options{Config: c, DataDir: dir, Sign: signer})
 }
 
 // openExisting opens a folder on which once ran before. Opening another one would write a database

@@ -19,6 +19,9 @@ const MaxSize = 1 << 20
 // Config is the configuration of a system, as [Parse] and [Default] return it: valid, with every
 // reference resolved.
 type Config struct {
+	// Name is the name of the system for other systems that it sends to. They recognise its messages
+	// by it. Required if there is a destination of the kind once.
+	Name string `json:"name,omitempty" jsonschema:"pattern=^[A-Za-z0-9][A-Za-z0-9._-]{0\\,63}$,description=Name of this system for other systems: it must differ from theirs and must not change. Required if a destination is another system."`
 	// Streams by name; at least one.
 	Streams map[string]Stream `json:"streams" jsonschema:"description=Streams by name: letters and digits and . _ -; at least one."`
 	// Destinations by name.

@@ -19,6 +19,7 @@ const (
 	KindSNS         Kind = "sns"
 	KindEventBridge Kind = "eventbridge"
 	KindStream      Kind = "stream"
+	KindOnce        Kind = "once"
 )
 
 // Destination is a receiver of effects; exactly one of the fields for its kind is set.
@@ -36,8 +37,19 @@ type Destination struct {
 	SNS string `json:"sns,omitempty" jsonschema:"minLength=1,description=Name or ARN of a topic."`
 	// EventBridge is a bus's name or ARN.
 	EventBridge string `json:"eventbridge,omitempty" jsonschema:"minLength=1,description=Name or ARN of an event bus."`
-	// Stream is another stream of this system.
-	Stream string `json:"stream,omitempty" jsonschema:"minLength=1,description=Name of another stream of this system."`
+	// Stream is another stream of this system or, with Once, a stream of the other system.
+	Stream string `json:"stream,omitempty" jsonschema:"minLength=1,description=Name of another stream of this system. With once: name of a stream of the other system."`
+	// Once is the URL of the HTTP API of another once system.
+	Once string `json:"once,omitempty" jsonschema:"pattern=^https?://,description=URL of another once system; it gets each effect as a numbered message."`
+	// Group is the group at the other system. Defaults to that of the effect.
+	Group string `json:"group,omitempty" jsonschema:"minLength=1,maxLength=256,description=Group at the other system. Default: the group of the effect."`
+	// Auth proves to the other system who sends: AuthIAM, or the location of a key.
+	Auth Secret `json:"auth,omitempty" jsonschema:"description=How requests to the other system are authorized: iam signs them with the AWS credentials of this one. Otherwise where the key is: env:NAME or file:PATH or secretsmanager:NAME or ssm:NAME."`
+	// Header is the header that carries the key. Defaults to Authorization, as a bearer token.
+	Header string `json:"header,omitempty" jsonschema:"minLength=1,description=Header that carries the key as it is. Default: Authorization with Bearer before the key."`
+	// Relay says whether effects of messages that came from other systems are sent too. Defaults to
+	// true.
+	Relay *bool `json:"relay,omitempty" jsonschema:"description=Whether effects of messages that came from other systems are sent too. Default: true. Set false if systems are linked both ways or all with each other."`
 	// Retry is the policy for effects that the destination does not take.
 	Retry Retry `json:"retry,omitzero" jsonschema:"description=How effects are retried that the destination does not take. Defaults: first 1s; max 10m; for 72h."`
 }
@@ -56,6 +68,8 @@ func (d Destination) Target() string {
 
 func (d Destination) place() (Kind, string) {
 	switch {
+	case d.Once != "":
+		return KindOnce, d.Once
 	case d.File != "":
 		return KindFile, d.File
 	case d.Webhook != "":
@@ -69,6 +83,31 @@ func (d Destination) place() (Kind, string) {
 	default:
 		return KindStream, d.Stream
 	}
+}
+
+// AuthIAM is the authorization that signs requests with the credentials of AWS.
+const AuthIAM Secret = "iam"
+
+// Local returns the name of the stream of this system to which the destination sends, or "".
+func (d Destination) Local() string {
+	if d.Once != "" {
+		return ""
+	}
+	return d.Stream
+}
+
+// Relays reports whether effects of messages that came from other systems are sent.
+func (d Destination) Relays() bool { return d.Relay == nil || *d.Relay }
+
+// Key returns the location of the secret that the destination needs, or "".
+func (d Destination) Key() Secret {
+	if d.Once == "" {
+		return d.Secret
+	}
+	if d.Auth == AuthIAM {
+		return ""
+	}
+	return d.Auth
 }
 
 // Secret names the location of a secret: env:NAME, file:PATH, secretsmanager:NAME (AWS Secrets

@@ -25,7 +25,13 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "streams", "destinations")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations")
+	p.note(top)
+	if n, ok := top["name"]; ok {
+		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
+			p.add(n.line, n.path, "must be 1 to %d letters, digits, dots, dashes or underscores, starting with a letter or a digit", record.MaxStreamName)
+		}
+	}
 	if n, ok := top["streams"]; ok {
 		for _, f := range p.named(n) {
 			c.Streams[f.key] = p.stream(f.node)

@@ -48,7 +48,10 @@ func (p *reader) together(c *Config) {
 	files := map[string]string{}
 	for _, name := range c.DestinationNames() {
 		d, path := c.Destinations[name], join("destinations", name)
-		if _, ok := c.Streams[d.Stream]; d.Stream != "" && !ok {
+		if d.Kind() == KindOnce && c.Name == "" {
+			p.add(p.lines[path], path, "is another system: give this one a name, at the top of the file, as in name: eu. The other system distinguishes its senders by their names")
+		}
+		if _, ok := c.Streams[d.Local()]; d.Local() != "" && !ok {
 			p.add(p.lines[path+".stream"], path+".stream", "there is no stream %q%s", d.Stream, known(c.StreamNames()))
 		}
 		if d.File == "" || d.File == "-" {
@@ -78,7 +81,7 @@ func (p *reader) cycles(c *Config) {
 	walk = func(stream string, way []string) {
 		way = append(slices.Clone(way), stream)
 		for _, name := range c.Streams[stream].Destinations {
-			next := c.Destinations[name].Stream
+			next := c.Destinations[name].Local()
 			if next == "" || done[next] {
 				continue
 			}
@@ -146,11 +149,15 @@ func (c *Config) MissingSecrets() []string {
 	var out []string
 	for _, name := range c.DestinationNames() {
 		d := c.Destinations[name]
-		if d.Secret == "" {
+		if d.Key() == "" {
 			continue
 		}
-		if _, err := d.Secret.Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
-			out = append(out, join("destinations", name)+".secret: "+err.Error())
+		field := ".secret: "
+		if d.Kind() == KindOnce {
+			field = ".auth: "
+		}
+		if _, err := d.Key().Resolve(); err != nil && !errors.Is(err, ErrRemoteSecret) {
+			out = append(out, join("destinations", name)+field+err.Error())
 		}
 	}
 	return out
@@ -185,6 +192,9 @@ func (c *Config) Warnings() []string {
 		}
 		if d.Webhook != "" && d.Secret == "" {
 			out = append(out, path+": has no secret: its requests are not signed")
+		}
+		if d.Key() != "" && strings.HasPrefix(d.Once, "http://") {
+			out = append(out, path+": sends its key without encryption: use https")
 		}
 		out = append(out, retryWarnings(path, d.Retry.Std().Or(record.EffectRetry()))...)
 	}

@@ -60,13 +60,19 @@ func generate(t *testing.T) *jsonschema.Schema {
 	one := uint64(1)
 	streams.MinProperties = &one
 	d := s.Definitions["Destination"]
-	for _, kind := range []string{"file", "webhook", "sqs", "sns", "eventbridge", "stream"} {
+	for _, kind := range []string{"file", "webhook", "sqs", "sns", "eventbridge", "stream", "once"} {
 		if _, ok := d.Properties.Get(kind); !ok {
 			t.Fatalf("no kind %s", kind)
 		}
-		d.OneOf = append(d.OneOf, &jsonschema.Schema{Required: []string{kind}})
+		only := &jsonschema.Schema{Required: []string{kind}}
+		if kind == "stream" { // of this system: the kind once has a stream too
+			only.Not = &jsonschema.Schema{Required: []string{"once"}}
+		}
+		d.OneOf = append(d.OneOf, only)
 	}
-	d.DependentRequired = map[string][]string{"secret": {"webhook"}}
+	d.DependentRequired = map[string][]string{"secret": {"webhook"}, "once": {"stream"}, "group": {"once"}, "auth": {"once"}, "header": {"auth"}, "relay": {"once"}}
+	auth, _ := d.Properties.Get("auth")
+	auth.Pattern = `^(iam|(env|file|secretsmanager|ssm):.+)$`
 	names, _ := s.Definitions["Stream"].Properties.Get("destinations")
 	names.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
 	return s

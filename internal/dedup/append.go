@@ -59,7 +59,7 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 	}
 	add.entry = record.Entry{
 		Kind: record.EntryMessage, ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
-		Parents: it.Parents, ParentsMissing: pl.next.MissingParent(&it.Message) > 0, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
+		Parents: it.Parents, Via: it.Via, ParentsMissing: pl.next.MissingParent(&it.Message) > 0, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
 	}
 	for i := range add.count() {
 		add.size += add.at(i).Size()

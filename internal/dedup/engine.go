@@ -26,8 +26,10 @@ type Config struct {
 	// Senders are the destinations, by name.
 	Senders map[string]record.Sender
 	// Sequenced names the destinations whose deliveries are numbered without gaps for each group:
-	// other streams.
+	// other streams, and other systems.
 	Sequenced map[string]bool
+	// Unrelayed names the destinations that effects of messages of other systems do not go to.
+	Unrelayed map[string]bool
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Now defaults to time.Now.

@@ -99,6 +99,9 @@ func (pl *plan) late(it *item, src *record.Source) record.Outcome {
 			return record.Outcome{Kind: record.Processed, Reply: t.Reply}
 		}
 	}
+	if it.Void {
+		return record.Outcome{Kind: record.Duplicate}
+	}
 	return admission.Late(src, it.Sequence)
 }
 
@@ -139,6 +142,13 @@ func (pl *plan) runNext(ctx context.Context, it *item, key string, src record.So
 			pl.decide(it, admission.KeyReuse())
 			return false, nil
 		}
+	}
+	if it.Void {
+		passed, err := pl.void(key, src, &m)
+		if passed {
+			pl.decide(it, record.Outcome{Kind: record.Processed})
+		}
+		return passed, err
 	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {
@@ -236,6 +246,9 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 	}
 	if pl.more = pl.room() <= 0; pl.more {
 		return false, nil
+	}
+	if m.Void {
+		return pl.void(key, src, &m)
 	}
 	fate, err := pl.run(ctx, it)
 	if err != nil || pl.more {

@@ -192,7 +192,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
 		return admission.Failed(err), nil
 	}
-	effects := a.Effects()
+	effects := pl.effectsOf(it, a)
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {
 		return admission.Failed(err), nil
 	}

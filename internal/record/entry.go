@@ -38,6 +38,8 @@ type Entry struct {
 	// ParentsMissing says that some of Parents were not in the log: the gap policy ended the wait for
 	// them.
 	ParentsMissing bool
+	// Via names the systems that the message came through before this one.
+	Via []string
 	// Late says that the sender had not seen all entries that are before this one in time.
 	Late bool
 	// Time is the hybrid time of the commit. It rises with the number.
@@ -60,7 +62,7 @@ func (e *Entry) Size() int {
 	if !e.Named() {
 		id = len(e.Source) + number
 	}
-	return id + len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + rest
+	return id + len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.Principal) + len(e.Source) + 9*len(e.Parents) + viaBytes(e.Via) + rest
 }
 
 // A Log is the end of a group's log as the group record knows it. The zero value is a log without

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // GroupName returns the group whose state and order the message belongs to. It is the group that
@@ -73,6 +74,23 @@ func sourceKey(principal, source string) string {
 // PlainSource returns a [Message.SourceKey] without its principal.
 func PlainSource(key string) string { return key[strings.LastIndex(key, "\x1f")+1:] }
 
+// Fit returns a name that is short enough for a message, and different for different names: if a
+// name is too long, or has the form of a shortened one, it is cut and extended by the hash of the
+// whole.
+func Fit(name string) string {
+	const digits = 2 * sha256.Size
+	tail := len(name) - digits - 1
+	if len(name) <= MaxName && (tail < 0 || name[tail] != '~' || strings.Trim(name[tail+1:], "0123456789abcdef") != "") {
+		return name
+	}
+	hash := sha256.Sum256([]byte(name))
+	cut := min(len(name), MaxName-digits-1)
+	for cut > 0 && cut < len(name) && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return name[:cut] + "~" + hex.EncodeToString(hash[:])
+}
+
 // A Fingerprint is the SHA-256 of the content that a sender chose.
 type Fingerprint [sha256.Size]byte
 
@@ -86,6 +104,9 @@ func (m *Message) Fingerprint() Fingerprint {
 	head = append(head, m.Route...)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(group)))
 	h.Write(append(head, group...))
+	if m.Void { // is not the same content as an empty body
+		h.Write([]byte{0})
+	}
 	h.Write(m.Body)
 	var f Fingerprint
 	h.Sum(f[:0])

@@ -20,6 +20,7 @@ const (
 	MaxDependsOn  = 32 << 10 // names of sources, plus 8 for each number
 	MaxReply      = 256 << 10
 	MaxParents    = 100
+	MaxVia        = 16
 	// body and headers: a dead letter with it fits into a queue, even if JSON has to escape every
 	// character of its headers
 	MaxEffect = 640 << 10
@@ -51,6 +52,12 @@ type Message struct {
 	// Seen is the hybrid time of the last entry that the sender had seen; 0 if it did not say. It is
 	// no part of the fingerprint.
 	Seen clock.Hybrid
+	// Via names the systems that the message came through before this one, the first one first. It
+	// is no part of the fingerprint.
+	Via []string
+	// Void says that the sender has no message of this number: a system that was linked to this one
+	// refused it for good. The number is passed without running a handler. The body is empty.
+	Void bool
 
 	ContentType string
 	Headers     map[string]string
@@ -105,6 +112,12 @@ func (m *Message) Validate() error {
 	if err := m.validParents(); err != nil {
 		return err
 	}
+	if m.Void && (m.Source == "" || len(m.Body) > 0) {
+		return &InvalidError{"void", "is for a numbered message without a body"}
+	}
+	if err := ValidVia(m.Via); err != nil {
+		return err
+	}
 	if !m.Accepted.IsZero() {
 		if wrong := m.CheckSeen(m.Accepted); wrong != nil {
 			return wrong
@@ -140,6 +153,28 @@ func (m *Message) validParents() error {
 		return &InvalidError{"parents", "must be numbers of entries, which start at 1"}
 	}
 	return nil
+}
+
+// ValidVia checks the names of the systems that a message came through. It returns an
+// [*InvalidError].
+func ValidVia(via []string) error {
+	if len(via) > MaxVia {
+		return &InvalidError{"via", fmt.Sprintf("must name at most %d systems", MaxVia)}
+	}
+	for _, name := range via {
+		if ValidStream(name) != nil {
+			return &InvalidError{"via", fmt.Sprintf("must name systems: each of 1 to %d letters, digits, dots, dashes or underscores, starting with a letter or a digit", MaxStreamName)}
+		}
+	}
+	return nil
+}
+
+// ViaText returns the names of systems as a header has them: eu, us.
+func ViaText(via []string) string { return strings.Join(via, ", ") }
+
+// LoopDetail says, for people, which way a message came that came back to a system.
+func LoopDetail(via []string, system string) string {
+	return fmt.Sprintf("the message came back to the system %s: %s -> %s", system, strings.Join(via, " -> "), system)
 }
 
 // MaxAhead is how far the time that a sender has seen may be ahead of the clock of this machine.

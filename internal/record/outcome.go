@@ -45,6 +45,7 @@ const (
 	ReasonInvalid    Reason = "invalid"     // it breaks a rule for messages
 	ReasonHandler    Reason = "rejected"    // the handler's decision
 	ReasonDeleted    Reason = "deleted"     // the one-time request was deleted
+	ReasonLoop       Reason = "loop"        // it came through the system that it was sent to
 	ReasonGone       Reason = "gone"        // the destination answered 410 Gone
 	ReasonAttempts   Reason = "attempts"    // delivered too many times without success
 

@@ -64,10 +64,12 @@ type Effect struct {
 	Group string
 	// ID, Source, Epoch and Sequence are those of the forwarded message; they are empty if a
 	// handler made the effect.
-	ID          string
-	Source      string
-	Epoch       uint64
-	Sequence    uint64
+	ID       string
+	Source   string
+	Epoch    uint64
+	Sequence uint64
+	// Via names the systems that the message came through which made the effect, before this one.
+	Via         []string
 	ContentType string
 	Headers     map[string]string
 	Body        []byte
@@ -89,7 +91,15 @@ type Blob struct {
 func (p *Pending) Size() int {
 	n := 200 + len(p.Identity) + p.Reply.Size()
 	for _, e := range p.Effects {
-		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers) + size(e.DependsOn) + 8*len(e.DependsOn)
+		n += 100 + len(e.Body) + len(e.ContentType) + headerBytes(e.Headers) + size(e.DependsOn) + 8*len(e.DependsOn) + viaBytes(e.Via)
+	}
+	return n
+}
+
+func viaBytes(via []string) int {
+	n := 0
+	for _, name := range via {
+		n += len(name) + 2
 	}
 	return n
 }

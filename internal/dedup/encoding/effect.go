@@ -23,6 +23,7 @@ func WriteEffect(e *Encoder, x *record.Effect) {
 		e.Text(x.Blob.Key)
 		e.Text(x.Blob.Staged)
 	}
+	ListField(e, at, 12, x.Via, writeTextAt)
 	MapField(e, at, 13, x.DependsOn, WriteUint)
 }
 
@@ -53,6 +54,8 @@ func ReadEffect(d *Decoder, x *record.Effect) {
 		case 11:
 			d.Pair()
 			x.Blob = &record.Blob{Key: d.Text(), Staged: d.Text()}
+		case 12:
+			x.Via = ListOf(d, readText)
 		case 13:
 			x.DependsOn = MapOf(d, (*Decoder).Uint)
 		default:

@@ -23,6 +23,8 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.IntField(at, 13, Micros(m.Accepted))
 	ListField(e, at, 14, m.Parents, func(e *Encoder, n *uint64) { e.Uint(*n) })
 	e.UintField(at, 15, uint64(m.Seen))
+	ListField(e, at, 16, m.Via, writeTextAt)
+	e.BoolField(at, 17, m.Void)
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -59,6 +61,10 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.Parents = ListOf(d, func(d *Decoder, n *uint64) { *n = d.Uint() })
 		case 15:
 			m.Seen = clock.Hybrid(d.Uint())
+		case 16:
+			m.Via = ListOf(d, readText)
+		case 17:
+			m.Void = d.Bool()
 		default:
 			return false
 		}
@@ -73,8 +79,6 @@ func WriteHeld(e *Encoder, h *record.Held) {
 	WriteMessage(e, &h.Message)
 	e.IntField(at, 2, Micros(h.At))
 }
-
-// ReadHeld reads a held message written by WriteHeld.
 
 // ReadHeld reads what WriteHeld appended.
 func ReadHeld(d *Decoder, h *record.Held) {

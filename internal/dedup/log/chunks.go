@@ -116,6 +116,10 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 		e.Name(at, "parents_missing")
 		e.Bool(true)
 	}
+	if len(x.Via) > 0 {
+		e.Name(at, "via")
+		encoding.WriteTexts(e, x.Via)
+	}
 	if x.Late {
 		e.Name(at, "late")
 		e.Bool(true)

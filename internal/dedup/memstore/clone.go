@@ -42,6 +42,7 @@ func cloneEffect(e record.Effect) record.Effect {
 	e.Body = bytes.Clone(e.Body)
 	e.Chain = maps.Clone(e.Chain)
 	e.DependsOn = maps.Clone(e.DependsOn)
+	e.Via = slices.Clone(e.Via)
 	if e.Blob != nil {
 		blob := *e.Blob
 		e.Blob = &blob
@@ -79,6 +80,7 @@ func cloneHeld(h record.Held) record.Held {
 func cloneMessage(m record.Message) record.Message {
 	m.DependsOn = maps.Clone(m.DependsOn)
 	m.Parents = slices.Clone(m.Parents)
+	m.Via = slices.Clone(m.Via)
 	m.Headers = maps.Clone(m.Headers)
 	m.Body = bytes.Clone(m.Body)
 	return m

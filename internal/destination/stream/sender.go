@@ -19,13 +19,9 @@ package stream
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -109,11 +105,11 @@ type fate struct {
 // message converts a delivery.
 func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	m := record.Message{
-		Principal: ownPrincipal, Stream: s.target, ID: fit(s.id(d)), Group: d.Target,
-		ContentType: d.Effect.ContentType, Headers: d.Effect.Headers, Body: d.Effect.Body,
+		Principal: ownPrincipal, Stream: s.target, ID: record.Fit(s.id(d)), Group: d.Target,
+		Via: d.Effect.Via, ContentType: d.Effect.ContentType, Headers: d.Effect.Headers, Body: d.Effect.Body,
 	}
 	if d.Sequence > 0 {
-		m.Source, m.Epoch, m.Sequence = fit(d.Stream+"/"+d.Group), d.Incarnation, d.Sequence
+		m.Source, m.Epoch, m.Sequence = record.Fit(d.Stream+"/"+d.Group), d.Incarnation, d.Sequence
 		m.DependsOn = d.Effect.DependsOn
 	} else if s.admission == record.BySequence {
 		return m, errUnnumbered
@@ -193,20 +189,3 @@ func stop(deliveries []record.Delivery, fates []fate) {
 }
 
 func isRefused(err error) bool { return errors.As(err, new(*record.RefusedError)) }
-
-// fit returns a name that is short enough for a message, and different for different names: if a
-// name is too long, or has the form of a shortened one, it is cut and extended by the hash of the
-// whole.
-func fit(name string) string {
-	const digits = 2 * sha256.Size
-	tail := len(name) - digits - 1
-	if len(name) <= record.MaxName && (tail < 0 || name[tail] != '~' || strings.Trim(name[tail+1:], "0123456789abcdef") != "") {
-		return name
-	}
-	hash := sha256.Sum256([]byte(name))
-	cut := min(len(name), record.MaxName-digits-1)
-	for cut > 0 && cut < len(name) && !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return name[:cut] + "~" + hex.EncodeToString(hash[:])
-}

@@ -177,10 +177,10 @@ func TestARefusedDeliveryStopsNothing(t *testing.T) {
 
 func TestLongNamesFitAndStayDifferent(t *testing.T) {
 	long := strings.Repeat("é", 150)
-	names := []string{"short", long, long + "/1", long + "/2", fit(long), fit(fit(long)), strings.Repeat("x", record.MaxName)}
+	names := []string{"short", long, long + "/1", long + "/2", record.Fit(long), record.Fit(record.Fit(long)), strings.Repeat("x", record.MaxName)}
 	seen := map[string]string{}
 	for _, name := range names {
-		got := fit(name)
+		got := record.Fit(name)
 		if len(got) > record.MaxName || !utf8.ValidString(got) {
 			t.Errorf("%q does not fit", got)
 		}
@@ -189,7 +189,7 @@ func TestLongNamesFitAndStayDifferent(t *testing.T) {
 		}
 		seen[got] = name
 	}
-	if fit("short") != "short" || fit(names[6]) != names[6] {
+	if record.Fit("short") != "short" || record.Fit(names[6]) != names[6] {
 		t.Error("a name that fits was changed")
 	}
 	d := numbered(strings.Repeat("g", record.MaxName), 1)

@@ -139,6 +139,8 @@ func again(err error) bool {
 	switch p.Type.Status() {
 	case http.StatusConflict, http.StatusTooManyRequests:
 		return true
+	case http.StatusLoopDetected:
+		return false
 	}
 	return p.Type.Status() >= http.StatusInternalServerError
 }

@@ -127,10 +127,13 @@ func (s *server) acceptRecords(ctx context.Context, stream record.Stream, own re
 	first := make(map[string]int, len(records)) // of an identity: its place in messages
 	copies := map[int]int{}                     // of a record: the place of its first one
 	for i := range records {
-		if errs[i] = completeRecord(stream, own, &records[i]); errs[i] != nil {
+		if errs[i] = s.completeRecord(stream, own, &records[i]); errs[i] != nil {
 			continue
 		}
 		m := &records[i].Message
+		if m.Void && stream.Admission != record.BySequence {
+			continue // there is no number to pass: it is settled
+		}
 		name := identity(stream, m)
 		k, seen := first[name]
 		if seen {
@@ -172,7 +175,7 @@ func identity(stream record.Stream, m *record.Message) string {
 }
 
 // completeRecord sets the fields of a record's message that are those of the request, and checks it.
-func completeRecord(stream record.Stream, own record.Message, r *batch.Record) error {
+func (s *server) completeRecord(stream record.Stream, own record.Message, r *batch.Record) error {
 	if r.Err != nil {
 		return r.Err
 	}
@@ -191,6 +194,9 @@ func completeRecord(stream record.Stream, own record.Message, r *batch.Record) e
 	}
 	if len(m.Body) > record.MaxBody {
 		return tooLarge()
+	}
+	if err := s.loops(m); err != nil && !m.Void {
+		return err
 	}
 	return invalid(m.Validate())
 }

@@ -21,6 +21,7 @@ const (
 	headerDependsOn = "Once-Depends-On"
 	headerParents   = "Once-Parents"
 	headerTime      = "Once-Time"
+	headerVia       = "Once-Via"
 	headerKey       = "Idempotency-Key"
 	headerReplayed  = "Idempotent-Replayed"
 )
@@ -96,6 +97,10 @@ func readOnce(name string, values []string, m *record.Message) (err error) {
 	case headerTime:
 		if m.Seen, err = clock.ParseHybrid(value); err != nil {
 			return malformed(name, "has to be a hybrid time such as 2026-01-31T12:00:00.000Z-0003")
+		}
+	case headerVia:
+		if m.Via, err = wire.ParseVia(value); err != nil {
+			return malformed(name, "has to be a list of at most 16 names of systems, such as eu, us")
 		}
 	default:
 		return malformed(name, "is not a header of this contract")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/effectively-once/once/internal/front/problem"
@@ -112,7 +113,18 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, m *record.Mess
 		return err
 	}
 	m.Accepted = s.Now()
+	if err := s.loops(m); err != nil {
+		return err
+	}
 	return invalid(m.Validate())
+}
+
+// loops returns a problem if a message came through this system before.
+func (s *server) loops(m *record.Message) error {
+	if s.System == "" || !slices.Contains(m.Via, s.System) {
+		return nil
+	}
+	return problem.New(problem.Loop, "Not accepted, because "+record.LoopDetail(m.Via, s.System)+".")
 }
 
 // invalid returns the problem for a broken rule: rules are public, so is their text.

@@ -76,6 +76,8 @@ type fields struct {
 	DependsOn   map[string]uint64 `json:"depends_on"`
 	Parents     []uint64          `json:"parents"`
 	Time        string            `json:"time"`
+	Via         []string          `json:"via"`
+	Void        bool              `json:"void"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
@@ -96,7 +98,7 @@ func (f *fields) set(m *record.Message) *problem.Problem {
 			return malformed("depends_on has to name sources, and numbers from 1 on.")
 		}
 	}
-	m.Parents = f.Parents
+	m.Parents, m.Via, m.Void = f.Parents, f.Via, f.Void
 	if f.Time != "" {
 		seen, err := clock.ParseHybrid(f.Time)
 		if err != nil {
@@ -115,6 +117,9 @@ func setHeaders(m *record.Message, headers map[string]string) *problem.Problem {
 	m.Headers = make(map[string]string, len(headers))
 	for name, value := range headers {
 		canonical := http.CanonicalHeaderKey(name)
+		if name == wire.HeaderEvent { // of an event that another system forwards
+			canonical = name
+		}
 		switch {
 		case !isToken(name) || strings.HasPrefix(canonical, "Once-"):
 			return malformed(fmt.Sprintf("header %.64q must have a name that HTTP allows, and that does not begin with Once-.", name))

@@ -43,13 +43,14 @@ const (
 	RateLimited          Type = "rate-limited"           // 429, with Retry-After
 	Internal             Type = "internal"               // 500
 	Unavailable          Type = "unavailable"            // 503, with Retry-After
+	Loop                 Type = "loop"                   // 508
 )
 
 // Types lists every type.
 func Types() []Type {
 	return []Type{
 		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, NoLog,
-		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable,
+		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
 
@@ -116,6 +117,8 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusTooManyRequests, "Too many requests"
 	case Unavailable:
 		return http.StatusServiceUnavailable, "Service is unavailable"
+	case Loop:
+		return http.StatusLoopDetected, "Message came through this system before"
 	case Internal:
 	}
 	return http.StatusInternalServerError, "Internal error"

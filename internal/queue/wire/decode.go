@@ -138,7 +138,7 @@ func (r *reader) meta() bool {
 	if x.ContentType != "" {
 		r.message.ContentType = x.ContentType
 	}
-	r.message.ID, r.message.Group, r.message.Source = x.ID, x.Group, x.Source
+	r.message.ID, r.message.Group, r.message.Source, r.message.Via, r.message.Void = x.ID, x.Group, x.Source, x.Via, x.Void
 	if r.message.Parents, r.message.Seen = x.Parents, x.Time; len(x.Parents) > record.MaxParents {
 		r.message.Parents = nil
 		r.malformed(AttrMeta, "must have at most "+strconv.Itoa(record.MaxParents)+" parents")

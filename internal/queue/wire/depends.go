@@ -116,6 +116,16 @@ func unescapeKey(key string) (string, bool) {
 
 const parentsRule = "must be a list of at most 100 numbers from 1 on, such as 17, 23"
 
+// ParseVia parses the names of systems, separated by commas, from a header: eu, us. The error is a
+// [*record.InvalidError].
+func ParseVia(text string) ([]string, error) {
+	via := strings.SplitN(text, ",", record.MaxVia+1)
+	for i := range via {
+		via[i] = strings.Trim(via[i], " \t")
+	}
+	return via, record.ValidVia(via)
+}
+
 // TimeRule describes the form of a hybrid time.
 const TimeRule = "must be a hybrid time such as 2026-01-31T12:00:00.000Z-0003"
 

@@ -113,9 +113,9 @@ func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *test
 
 func TestAnEventOfTheSystemIsAnOrdinaryMessage(t *testing.T) {
 	m := full()
-	m.Headers = map[string]string{headerEvent: "gap"}
+	m.Headers = map[string]string{HeaderEvent: "gap"}
 	got, _, err := FromQueue(through(t, ToQueue(m)), trusted)
-	if err != nil || got.Headers[headerEvent] != "gap" {
+	if err != nil || got.Headers[HeaderEvent] != "gap" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -38,14 +38,14 @@ func known(name string) bool {
 
 const prefix = "once-"
 
-// headerEvent is the header of messages that the system itself generates. It is not reserved,
+// HeaderEvent is the header of messages that the system itself generates. It is not reserved,
 // because a stream may send such messages to another one.
-const headerEvent = "once-event"
+const HeaderEvent = "once-event"
 
 // Reserved reports whether an attribute's name is reserved for the contract: all names that start
 // with once-, in any case.
 func Reserved(name string) bool {
-	return name != headerEvent && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+	return name != HeaderEvent && len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // The encodings of a body.
@@ -73,6 +73,9 @@ type meta struct {
 	// Parents and Time take the place of attributes in the messages of ToQueue: SQS allows ten.
 	Parents []uint64     `json:"parents,omitempty"`
 	Time    clock.Hybrid `json:"time,omitzero"`
+	// Via and Void have no attributes: messages of other systems come by HTTP.
+	Via  []string `json:"via,omitempty"`
+	Void bool     `json:"void,omitempty"`
 
 	// The following fields are accepted from trusted senders only.
 	Form      string     `json:"form,omitempty"`
@@ -111,7 +114,7 @@ func (x *meta) encode() string {
 // plain reports whether no text of x has to be escaped, and x has no rare field. Most messages are
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
-	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && x.ID == "" && x.Group == "" && x.Source == "" &&
+	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && x.ID == "" && x.Group == "" && x.Source == "" &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

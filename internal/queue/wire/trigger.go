@@ -64,6 +64,7 @@ type effectJSON struct {
 	Body        []byte            `json:"body,omitempty"` // base64
 	Chain       map[string]uint64 `json:"chain,omitempty"`
 	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
+	Via         []string          `json:"via,omitempty"`
 	BlobKey     string            `json:"blob_key,omitempty"`
 	BlobStaged  string            `json:"blob_staged,omitempty"`
 }
@@ -75,7 +76,7 @@ func toDeliveryJSON(d record.Delivery) deliveryJSON {
 		Retention: duration(d.Retention),
 		Effect: effectJSON{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
-			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn, Via: e.Via,
 		},
 	}
 	if e.Blob != nil {
@@ -91,7 +92,7 @@ func (j deliveryJSON) delivery() record.Delivery {
 		Retention: time.Duration(j.Retention),
 		Effect: record.Effect{
 			To: e.To, Group: e.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
-			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn,
+			ContentType: e.ContentType, Headers: e.Headers, Body: e.Body, Chain: e.Chain, DependsOn: e.DependsOn, Via: e.Via,
 		},
 	}
 	if e.BlobKey != "" {

@@ -25,7 +25,7 @@ func (s *System) openDestination(name string, d config.Destination, shared pipel
 
 func (s *System) sender(name string, d config.Destination, shared pipeline.Open) (record.Sender, error) {
 	switch d.Kind() {
-	case config.KindWebhook, config.KindStream:
+	case config.KindWebhook, config.KindStream, config.KindOnce:
 		return shared()
 	case config.KindFile:
 		if d.Target() == "-" {

@@ -23,9 +23,11 @@ func (s *System) runner(processor *process.Handler) *direct.Runner {
 	})
 }
 
-// local reports whether sending to a destination is a write on this machine. All but webhooks are:
-// those that need AWS are files here.
-func local(d config.Destination) bool { return d.Kind() != config.KindWebhook }
+// local reports whether sending to a destination is a write on this machine. All but webhooks and
+// other systems are: those that need AWS are files here.
+func local(d config.Destination) bool {
+	return d.Kind() != config.KindWebhook && d.Kind() != config.KindOnce
+}
 
 // syncDirect makes the results of messages durable that were processed without the queue.
 func (s *System) syncDirect() error {

@@ -69,6 +69,9 @@ type Options struct {
 	MaxWaiting int
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
+	// Sign and Transport are those of [pipeline.Config]. Optional.
+	Sign      func(url string, next http.RoundTripper) (http.RoundTripper, error)
+	Transport http.RoundTripper
 	// Watch observes the system. Optional.
 	Watch pipeline.Watch
 	// Now defaults to time.Now.
@@ -245,7 +248,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 		blobs = s.blobs
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Blobs: blobs,
+		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Blobs: blobs,
 		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {

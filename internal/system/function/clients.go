@@ -1,6 +1,9 @@
 package function
 
 import (
+	"errors"
+	"net/http"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -12,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/effectively-once/once/internal/aws/secret"
+	"github.com/effectively-once/once/internal/aws/sign"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/system/pipeline"
@@ -27,11 +31,14 @@ type Clients struct {
 	SQS            *sqs.Client
 	SSM            *ssm.Client
 	STS            *sts.Client
+
+	config aws.Config
 }
 
 // NewClients returns the clients for an account and a region.
 func NewClients(cfg aws.Config) Clients {
 	return Clients{
+		config: cfg,
 		DynamoDB: dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 			// An emulator sends no checksum with an error, and each failed condition would be
 			// logged.
@@ -50,6 +57,15 @@ func NewClients(cfg aws.Config) Clients {
 // secrets reads the secrets of destinations when they are needed, and keeps them for some minutes.
 func (c Clients) secrets() *secret.Reader {
 	return secret.New(secret.Options{SecretsManager: c.SecretsManager, Parameters: c.SSM})
+}
+
+// sign returns a transport that signs requests to a URL of API Gateway with the function's
+// credentials.
+func (c Clients) sign(url string, next http.RoundTripper) (http.RoundTripper, error) {
+	if c.config.Credentials == nil {
+		return nil, errors.New("there are no credentials of AWS")
+	}
+	return sign.New(c.config.Credentials, sign.RegionOf(url, c.config.Region), next), nil
 }
 
 // ports are the queues of a deployment. When SQS answers, the message is durable, so that every

@@ -24,7 +24,7 @@ func (c Clients) destination(_ string, d config.Destination, shared pipeline.Ope
 		return snsdest.New(c.SNS, c.STS, d.Target())
 	case config.KindEventBridge:
 		return eventdest.New(c.EventBridge, d.Target())
-	case config.KindWebhook, config.KindStream:
+	case config.KindWebhook, config.KindStream, config.KindOnce:
 		return shared()
 	default:
 		return nil, fmt.Errorf("%w: %s %s works only in the embedded system", errDestination, d.Kind(), d.Target())

@@ -38,6 +38,7 @@ const (
 // A System is the engine on its AWS ports, for one function.
 type System struct {
 	function Function
+	name     string // of the system; may be empty
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
 	watch    *telemetry.Telemetry
@@ -73,7 +74,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		return nil, err
 	}
 	cfg := pipeline.Config{
-		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Secret: clients.secrets().Source,
+		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
 		Trusted: settings.Trusted, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
@@ -84,7 +85,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		return nil, err
 	}
 	return &System{
-		function: function, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
+		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 	}, nil
 }
@@ -140,7 +141,7 @@ func (s *System) ingest() Handler {
 
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
-		Direct: s.direct(), Engine: s.pipeline.Engine, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
+		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
 		Logs: follow.NewLogs(s.store, follow.Poller{}), LogWait: logWait,
 	}))
 }

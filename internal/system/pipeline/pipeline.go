@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"time"
 
@@ -27,13 +28,18 @@ type Config struct {
 	Ports  Ports          // required
 	// Declared are the streams that code handles. See [system.Backend].
 	Declared []system.Stream
-	// Open opens a destination, by shared if it is a webhook or a stream: these are the same
-	// everywhere. If the sender is nil, the destination is left out. Required.
+	// Open opens a destination, by shared if it is a webhook, a stream or another system: these are
+	// the same everywhere. If the sender is nil, the destination is left out. Required.
 	Open func(name string, d config.Destination, shared Open) (record.Sender, error)
 	// Secret returns a function that reads the secret of a place, such as env:NAME. If a secret is
 	// on this machine, it is read at once, too, so that mistakes are found early. Defaults to
 	// variables and files.
 	Secret func(place string) func() (string, error)
+	// Sign returns a transport that signs requests to a URL of API Gateway with the credentials of
+	// this system. Defaults to none: then a destination with auth: iam can't be opened.
+	Sign func(url string, next http.RoundTripper) (http.RoundTripper, error)
+	// Transport sends the requests to other systems. Defaults to a new one for each destination.
+	Transport http.RoundTripper
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Trusted lists the trusted SenderIds on the ingress queues. See [wire.Defaults].
@@ -87,7 +93,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p.Engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Blobs: cfg.Blobs,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Unrelayed: unrelayed(cfg.Config), Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Appended: cfg.Appended, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true,
 	})

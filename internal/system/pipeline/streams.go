@@ -68,11 +68,22 @@ func overlay(s, d system.Stream) system.Stream {
 	return s
 }
 
-// sequenced names the destinations that are streams of this system.
+// sequenced names the destinations that are streams, of this system or of another one.
 func sequenced(c *config.Config) map[string]bool {
+	return those(c, func(d config.Destination) bool { return d.Kind() == config.KindStream || d.Kind() == config.KindOnce })
+}
+
+// unrelayed names the destinations that effects of messages of other systems do not go to.
+func unrelayed(c *config.Config) map[string]bool {
+	return those(c, func(d config.Destination) bool { return !d.Relays() })
+}
+
+func those(c *config.Config, which func(config.Destination) bool) map[string]bool {
 	out := map[string]bool{}
 	for name, d := range c.Destinations {
-		out[name] = d.Kind() == config.KindStream
+		if which(d) {
+			out[name] = true
+		}
 	}
 	return out
 }
