@@ -21,8 +21,8 @@ type region struct {
 	url string
 }
 
-// link opens a system and runs it. Its server exists before it, because systems that are linked both
-// ways need each other's URLs.
+// link opens a system and runs it. Its server exists before it, because systems that are linked
+// both ways need each other's URLs.
 func link(t *testing.T, server *httptest.Server, config string) region {
 	t.Helper()
 	sys, err := embedded.Open(t.TempDir(), embedded.Options{Config: config})

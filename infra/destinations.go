@@ -104,8 +104,8 @@ func queueARN(target string) (arn, error) {
 	return arn{service: "sqs", resource: path[1], region: host[1], account: path[0]}, nil
 }
 
-// linkPermissions returns the permissions to send to another system: to call its API, or to read the
-// key for it. The account of the API is not in its URL.
+// linkPermissions returns the permissions to send to another system: to call its API, or to read
+// the key for it. The account of the API is not in its URL.
 func linkPermissions(d config.Destination, environment map[string]string) ([]permission, error) {
 	if d.Auth != config.AuthIAM {
 		return secretPermissions(d.Key().Place(), environment)

@@ -7,8 +7,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// effectsOf returns the effects of an attempt at a message. Each names the systems that the message
-// came through. Effects of a message of another system do not go to the destinations in
+// effectsOf returns the effects of an attempt at a message. Each names the systems that the
+// message came through. Effects of a message of another system do not go to the destinations in
 // Config.Unrelayed; they must not take a number there either, because no number may be missing.
 func (pl *plan) effectsOf(it *item, a *record.Attempt) []record.Effect {
 	effects := a.Effects()

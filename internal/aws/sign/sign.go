@@ -1,4 +1,5 @@
-// Package sign signs requests to API Gateway, as IAM authorization requires (Signature Version 4).
+// Package sign signs requests to API Gateway, as IAM authorization requires (Signature Version
+// 4).
 package sign
 
 import (

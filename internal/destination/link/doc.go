@@ -1,34 +1,35 @@
-// Package link is a destination that is another once system. Effects are posted to its HTTP API as
-// numbered messages, many in one request, so that a stream with sequence admission there processes
-// each effect once and in order, however often it is sent.
+// Package link is a destination that is another once system. Effects are posted to its HTTP API
+// as numbered messages, many in one request, so that a stream with sequence admission there
+// processes each effect once and in order, however often it is sent.
 //
 // # Identity
 //
 // The source is SYSTEM/DESTINATION/stream/group: the name of this system, the name of the
-// destination, and the group that sends. The epoch is the incarnation of the group, the sequence the
-// effect's number among those of the group to the same destination and target. All four parts of the
-// source are needed. Two systems may send from streams of one name to one receiver. A destination
-// that is renamed numbers from 1 again, and so does a second destination with the same URL. A
-// restored or deleted group has a new incarnation, and so a new epoch.
+// destination, and the group that sends. The epoch is the incarnation of the group, the sequence
+// the effect's number among those of the group to the same destination and target. All four
+// parts of the source are needed. Two systems may send from streams of one name to one receiver.
+// A destination that is renamed numbers from 1 again, and so does a second destination with the
+// same URL. A restored or deleted group has a new incarnation, and so a new epoch.
 //
-// The key is the effect's identity in this system with its incarnation. It is the identity if the
-// stream there is not numbered.
+// The key is the effect's identity in this system with its incarnation. It is the identity if
+// the stream there is not numbered.
 //
 // # Order
 //
-// A request has effects in their order. If one of a group has to be sent again, so have the later
-// ones: the receiver drops the copies of those that it accepted.
+// A request has effects in their order. If one of a group has to be sent again, so have the
+// later ones: the receiver drops the copies of those that it accepted.
 //
 // # Errors
 //
-// An effect that the other system refuses for good, because of a loop or of its content, is refused
-// here too, after a void message has taken its number: otherwise the receiver would hold all later
-// ones. If its number is taken by another content, or the receiver has ended, there is no void
-// message. After any other answer, and if there is none, the effect is to be sent again under the
-// same number. Redirects are not followed. Errors name the host only: a URL may contain secrets.
+// An effect that the other system refuses for good, because of a loop or of its content, is
+// refused here too, after a void message has taken its number: otherwise the receiver would hold
+// all later ones. If its number is taken by another content, or the receiver has ended, there is
+// no void message. After any other answer, and if there is none, the effect is to be sent again
+// under the same number. Redirects are not followed. Errors name the host only: a URL may
+// contain secrets.
 //
 // # Limits
 //
-// A request has at most 500 effects and about 1 MiB. A body is at most [record.MaxBody] bytes. While
-// the other system does not answer, only one request in a pause of up to 5 s is sent.
+// A request has at most 500 effects and about 1 MiB. A body is at most [record.MaxBody] bytes.
+// While the other system does not answer, only one request in a pause of up to 5 s is sent.
 package link

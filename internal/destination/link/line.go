@@ -96,7 +96,8 @@ func (s *Sender) content(d *record.Delivery) *content {
 		return c
 	}
 	source := prefix + d.Stream + "/" + d.Group
-	// deliveries are numbered by target, and with a fixed group several targets are one group there
+	// deliveries are numbered by target, and with a fixed group several targets are one group
+	// there
 	if s.config.Group != "" && d.Target != d.Group {
 		sum := sha256.Sum256([]byte(d.Target))
 		source += "~" + hex.EncodeToString(sum[:])

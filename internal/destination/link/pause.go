@@ -15,8 +15,9 @@ const (
 	maxAsked = time.Minute
 )
 
-// A pause keeps requests from a system that does not answer, so that a publisher does not wait for
-// it while it has effects for other destinations. The pauses double, and the first answer ends them.
+// A pause keeps requests from a system that does not answer, so that a publisher does not wait
+// for it while it has effects for other destinations. The pauses double, and the first answer
+// ends them.
 type pause struct {
 	now func() time.Time
 
@@ -25,8 +26,8 @@ type pause struct {
 	until time.Time
 }
 
-// admit returns an error during a pause. After it, one request is admitted, and the others when that
-// one has ended, or after the next pause.
+// admit returns an error during a pause. After it, one request is admitted, and the others when
+// that one has ended, or after the next pause.
 func (p *pause) admit() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

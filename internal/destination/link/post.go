@@ -22,8 +22,8 @@ const ndjson = "application/x-ndjson"
 // maxAnswer is how much of an answer is read for each line, in bytes.
 const maxAnswer = 8 << 10
 
-// post sends lines in one request and sets the result of each. If it returns an error, the lines may
-// or may not have been accepted.
+// post sends lines in one request and sets the result of each. If it returns an error, the lines
+// may or may not have been accepted.
 func (s *Sender) post(ctx context.Context, lines []*line) error {
 	if err := s.pause.admit(); err != nil {
 		return err
@@ -82,8 +82,8 @@ func (s *Sender) request(ctx context.Context, lines []*line) (*http.Request, err
 	return r, nil
 }
 
-// judge sets the results of the lines from an answer. It returns an error if the answer is not that
-// of a batch: then nothing is known about any line.
+// judge sets the results of the lines from an answer. It returns an error if the answer is not
+// that of a batch: then nothing is known about any line.
 func (s *Sender) judge(response *http.Response, body []byte, lines []*line) error {
 	code := response.StatusCode
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
@@ -121,8 +121,8 @@ type result struct {
 	} `json:"problem"`
 }
 
-// errAnswer says that an answer has another form than that of a batch. Something between the systems
-// may have written it.
+// errAnswer says that an answer has another form than that of a batch. Something between the
+// systems may have written it.
 var errAnswer = errors.New("the answer is not that of a once system to this request")
 
 // parse returns the result of each line.

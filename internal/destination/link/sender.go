@@ -127,8 +127,8 @@ func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error
 	return errs
 }
 
-// stop fails the deliveries that follow a failed one of their group: they are sent again with it. A
-// refused one stops nothing.
+// stop fails the deliveries that follow a failed one of their group: they are sent again with
+// it. A refused one stops nothing.
 func stop(deliveries []record.Delivery, errs []error) {
 	failed := map[record.GroupKey]error{}
 	for i := range deliveries {
