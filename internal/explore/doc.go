@@ -14,7 +14,7 @@
 //	scenario.go  a scenario, read from a file
 //	parts.go     the contents of stores, queues, buckets and destinations
 //	call.go      one call of a port, and its answer
-//	log.go       the rules for logs
+//	log.go       the rules for logs; read.go has those for a reader
 //	host.go      the ports of a worker; bucket.go has the last of them
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
@@ -39,7 +39,7 @@
 // while its worker continues, the queue redelivers, and a late acknowledgement removes that second
 // delivery or does not; a worker runs out of time between two tries; a dead letter is redriven; a
 // trigger is delivered once more; time passes; expired records are deleted; a sweep starts; an
-// operator skips an effect. Each scenario sets how often. The time of a retry policy passes when
+// operator skips an effect; a reader reads the next page of a log. Each scenario sets how often. The time of a retry policy passes when
 // nobody works.
 //
 // Limits that no small scenario reaches, such as the size of a commit, are made small in a copy of
@@ -57,7 +57,9 @@
 // existing one; no record may expire while effects are pending or messages held; no running lease
 // is taken over; no commit holds a number and deletes it. A log has an entry for each applied message
 // of its group, in the order of the commits, and one for each range of skipped numbers, numbered
-// from 1 without holes, with rising times, each after its parents.
+// from 1 without holes, with rising times, each after its parents unless a gap policy ended the
+// wait. A reader of a log gets the committed entries in order, each once; it misses one only if it
+// has expired, and then is told so.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

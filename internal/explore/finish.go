@@ -59,7 +59,7 @@ func (e *end) undone(k kind) func(string, int) bool {
 			return e.again[item]
 		case serves, guards:
 			return e.told == ""
-		case sweeps, closes, collects, skips, kinds:
+		case sweeps, closes, collects, skips, follows, kinds:
 		}
 		return false
 	}
@@ -94,6 +94,9 @@ func (w *world) judge(s *state, r *run) (*pastPart, error) {
 		if past, err = w.tell(past, accepted+name, "202"); err != nil {
 			return nil, err
 		}
+	}
+	if r.end.read != nil {
+		return w.continued(past, r.end.read, s.now)
 	}
 	if r.end.told == "" || r.kind == serves && len(w.scenario.Requests[request(r.items[0])].Messages) > 0 {
 		return past, nil

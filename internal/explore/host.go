@@ -108,6 +108,7 @@ type storePort struct{ *host }
 var (
 	_ record.Store           = storePort{}
 	_ record.GroupsCommitter = storePort{}
+	_ record.LogReader       = storePort{}
 	_ record.Queues          = queuesPort{}
 	_ record.Sender          = senderPort{}
 )
@@ -239,6 +240,30 @@ func (s storePort) Held(_ context.Context, from record.HeldKey, limit int) ([]re
 		return nil, a.err
 	}
 	return a.value.(*memstore.Store).Held(context.Background(), from, limit) // put there above
+}
+
+// ReadLog reads a chunk with each call: others may act between them, as between the pages of a
+// query.
+func (s storePort) ReadLog(_ context.Context, r record.LogRange) (chunks []record.Chunk, err error) {
+	size := 0
+	for at := r; !r.Enough(chunks, size) && at.After < r.Last; at.After = chunks[len(chunks)-1].Last {
+		at.MaxEntries, at.MaxBytes = 1, 1
+		c := call{op: "read log", touches: touchStore, reads: true, text: fmt.Sprintf("read the chunk after entry %d", at.After)}
+		c.apply = func(v view) outcome {
+			found, err := v.store.at(v.now).ReadLog(context.Background(), at)
+			return outcome{view: v, answer: s.w.answerOf(keyOf("chunk", found), showChunks(found), v.now, found, err)}
+		}
+		a := s.ask(c, at)
+		if a.err != nil {
+			return nil, a.err
+		}
+		found := a.value.([]record.Chunk) // put there above
+		if len(found) == 0 {
+			break
+		}
+		chunks, size = append(chunks, found[0]), size+len(found[0].Data)
+	}
+	return chunks, nil
 }
 
 func (s storePort) SwapToken(_ context.Context, old, next record.Token) (record.Token, error) {

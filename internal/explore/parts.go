@@ -70,6 +70,8 @@ type pastPart struct {
 	id      int32
 	applied []string          // "name by attempt", in order
 	told    map[string]string // answers to clients, by request or message
+	log     []committed       // every entry that was committed to the log that is read, in order
+	reader  reader
 }
 
 // table keeps one object for all equal parts.
@@ -178,8 +180,11 @@ func (w *world) blobsOf(staged map[string]stagedBlob, published map[string]strin
 	return w.blobs.one(keyOf(staged, published), func(id int32) *blobsPart { return &blobsPart{id, staged, published} })
 }
 
-func (w *world) pastOf(applied []string, told map[string]string) *pastPart {
-	return w.pasts.one(keyOf(applied, told), func(id int32) *pastPart { return &pastPart{id, applied, told} })
+func (w *world) pastOf(p pastPart) *pastPart {
+	return w.pasts.one(keyOf(p.applied, p.told, p.log, p.reader), func(id int32) *pastPart {
+		p.id = id
+		return &p
+	})
 }
 
 // tell records an answer to a client. Two different answers are an error.
@@ -195,7 +200,9 @@ func (w *world) tell(p *pastPart, who, what string) (*pastPart, error) {
 		told = map[string]string{}
 	}
 	told[who] = what
-	return w.pastOf(p.applied, told), nil
+	c := *p
+	c.told = told
+	return w.pastOf(c), nil
 }
 
 // lines splits the state of a group, as the handler writes it: a line for each message.

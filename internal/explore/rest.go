@@ -275,6 +275,9 @@ func (w *world) remembered() time.Duration {
 // swept sweeps the groups and the bucket of a state, without any fault, and checks that nothing is
 // left over.
 func (w *world) swept(s *state) error {
+	if err := w.readToTheEnd(s); err != nil {
+		return err
+	}
 	for _, key := range w.scenario.groups() {
 		var err error
 		if s, err = w.alone(s, sweeps, key.Group); err != nil {

@@ -30,12 +30,13 @@ const (
 	collects              // a sweep of staged objects
 	skips                 // a skip of an effect
 	guards                // a leased consumer
+	follows               // a reader of a log, which reads one page
 	kinds
 )
 
 // String returns the kind's word.
 func (k kind) String() string {
-	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard"}[k]
+	return [...]string{"process", "publish", "serve", "sweep", "close gaps", "collect", "skip", "guard", "read log"}[k]
 }
 
 // A run is a worker between two calls: its input, and the answers to its calls so far. Its next
@@ -73,6 +74,8 @@ type end struct {
 	done bool // that client was told that its message is done
 	// accepted names the messages of a batch of which the client was told that they are accepted
 	accepted []string
+	// read is the result of a reader; nil if it got no answer
+	read *readPage
 }
 
 // begin returns the run of a worker that has just received its input.
@@ -157,6 +160,8 @@ func (w *world) perform(a *host, r *run) *end {
 		_, _ = e.Skip(ctx, record.GroupKey{Stream: stream, Group: r.items[0]}, w.scenario.Skip)
 	case guards:
 		return w.guard(ctx, a, r.items[0])
+	case follows:
+		return w.follow(ctx, a, r)
 	case kinds:
 	}
 	return &end{}

@@ -111,7 +111,9 @@ type Stream struct {
 	// Fails says that the handler may fail, as a call that changes nothing.
 	Fails bool `yaml:"fails"`
 	// Log says that the groups have logs, to which the handler appends an entry for each message.
-	Log            bool             `yaml:"log"`
+	Log bool `yaml:"log"`
+	// Retain is how long entries of logs can be read. Defaults to [record.DefaultLogRetention].
+	Retain         Duration         `yaml:"retain"`
 	Reply          bool             `yaml:"reply"`
 	Blob           bool             `yaml:"blob"`
 	Retention      Duration         `yaml:"retention"`
@@ -204,6 +206,8 @@ type Budget struct {
 	Blobs  int `yaml:"blobs"`
 	// Skips are skips of the scenario's effect.
 	Skips int `yaml:"skips"`
+	// Reads are pages that a reader reads of the log of group g. It continues at its offset.
+	Reads int `yaml:"reads"`
 	// Ticks are moves of the clock at any time.
 	Ticks int `yaml:"ticks"`
 	// Expiries are deletions of all expired records.

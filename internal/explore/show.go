@@ -117,6 +117,13 @@ func showHeld(held []record.Held) string {
 	return "held: " + strings.Join(out, ", ")
 }
 
+func showChunks(chunks []record.Chunk) string {
+	if len(chunks) == 0 {
+		return "no more chunks"
+	}
+	return fmt.Sprintf("entries %d to %d", chunks[0].First, chunks[0].Last)
+}
+
 func showSent(list []sent) string {
 	var out []string
 	for _, s := range list {

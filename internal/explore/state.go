@@ -28,13 +28,14 @@ const (
 	closings
 	collections
 	skippings
+	readings
 	ticks
 	expiries
 	spends
 )
 
 func (b Budget) numbers() [spends]int {
-	return [spends]int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Skips, b.Ticks, b.Expiries}
+	return [spends]int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Skips, b.Reads, b.Ticks, b.Expiries}
 }
 
 func (b Budget) left() (out [spends]uint8) {

@@ -108,6 +108,12 @@ func (w *world) receive(s *state, out []step) []step {
 			out = append(out, swept)
 		}
 	}
+	if s.left[readings] > 0 && s.working(follows) == 0 {
+		page := w.take(s, follows, w.reading(s.past), func(*queuesPart) {})
+		page.free = false
+		page.next.spend(readings)
+		out = append(out, page)
+	}
 	return out
 }
 
@@ -310,7 +316,7 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 			}
 		case guards:
 			p.guarded = append(p.guarded, item)
-		case sweeps, closes, collects, skips, kinds:
+		case sweeps, closes, collects, skips, follows, kinds:
 		}
 	}
 }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,7 @@ func (w *world) streams(a *host) []record.Stream {
 		out.Events = w.scenario.destinations()
 	}
 	if s.Log {
-		out.LogRetention = record.DefaultLogRetention
+		out.LogRetention = cmp.Or(time.Duration(s.Retain), record.DefaultLogRetention)
 	}
 	return []record.Stream{out}
 }
@@ -186,7 +187,7 @@ func (w *world) commit(v view, c record.Commit) outcome {
 		return outcome{view: v, wrong: fmt.Errorf("the commit overwrites what another one did: the state was %q and is %q", was, is)}
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
-	v.past, v.store = w.pastOf(applied, past.told), w.storeOf(m)
+	v.past, v.store = w.pastOf(pastPart{applied: applied, told: past.told, log: append(slices.Clip(past.log), w.appended(c)...), reader: past.reader}), w.storeOf(m)
 	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now))}
 }
 
