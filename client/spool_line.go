@@ -1,0 +1,99 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+
+	"github.com/effectively-once/once/clock"
+)
+
+// A spoolLine is one line of the file of a sender, as JSON behind its checksum. It has one of the
+// parts.
+type spoolLine struct {
+	Begin   *spoolBegin   `json:"begin,omitempty"`   // the first line
+	Epoch   uint64        `json:"epoch,omitempty"`   // the epoch that the server has issued
+	Message *spoolMessage `json:"message,omitempty"` // the message of the next number
+	Done    uint64        `json:"done,omitempty"`    // the messages up to this number are acknowledged
+}
+
+// spoolBegin says whose file it is, and where its numbers begin.
+type spoolBegin struct {
+	Version int    `json:"version"`
+	Stream  string `json:"stream"`
+	Group   string `json:"group"`
+	Source  string `json:"source"`
+	Epoch   uint64 `json:"epoch,omitempty"`
+	// First is the number of the first message in the file.
+	First uint64 `json:"first"`
+}
+
+// spoolMessage is a message without the fields that belong to its sender.
+type spoolMessage struct {
+	Number      uint64            `json:"number"`
+	Key         string            `json:"key,omitempty"`
+	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
+	Parents     []uint64          `json:"parents,omitempty"`
+	Seen        clock.Hybrid      `json:"seen,omitzero"`
+	ContentType string            `json:"content_type,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Body        []byte            `json:"body,omitempty"`
+}
+
+func toSpool(m *Message) *spoolMessage {
+	return &spoolMessage{m.Sequence, m.Key, m.DependsOn, m.Parents, m.Seen, m.ContentType, m.Headers, m.Body}
+}
+
+func (x *spoolMessage) message() Message {
+	return Message{
+		Sequence: x.Number, Key: x.Key, DependsOn: x.DependsOn, Parents: x.Parents, Seen: x.Seen, ContentType: x.ContentType, Headers: x.Headers, Body: x.Body,
+	}
+}
+
+// sumLen is the length of a checksum in front of a line, with the space after it.
+const sumLen = 9
+
+func checksum(text []byte) uint32 { return crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)) }
+
+// encode returns the line with its checksum and its end.
+func (l spoolLine) encode() ([]byte, error) {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return nil, fmt.Errorf("encode line: %w", err)
+	}
+	line := fmt.Appendf(make([]byte, 0, len(text)+sumLen+1), "%08x ", checksum(text))
+	return append(append(line, text...), '\n'), nil
+}
+
+var errDamaged = errors.New("the file is damaged")
+
+// decodeLine reads a line without its end.
+func decodeLine(line []byte) (l spoolLine, err error) {
+	if !hasSum(line) {
+		return l, errDamaged
+	}
+	d := json.NewDecoder(bytes.NewReader(line[sumLen:]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		return l, fmt.Errorf("%w, or is of a newer version: %w", errDamaged, err)
+	}
+	return l, nil
+}
+
+// hasSum reports whether a line without its end is whole.
+func hasSum(line []byte) bool {
+	if len(line) < sumLen || line[sumLen-1] != ' ' {
+		return false
+	}
+	sum, err := strconv.ParseUint(string(line[:sumLen-1]), 16, 32)
+	return err == nil && uint32(sum) == checksum(line[sumLen:])
+}
+
+// torn reports whether the end of a file, which has no end of a line, is what a write leaves that a
+// crash has cut off: the beginning of a line, or zeros. A whole line with one more byte is damaged.
+func torn(rest []byte) bool {
+	return len(rest) == 0 || !hasSum(rest[:len(rest)-1])
+}

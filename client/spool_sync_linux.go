@@ -1,0 +1,15 @@
+package client
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// syncData waits until the content of a file is durable, and its size.
+func syncData(f *os.File) error {
+	if err := syscall.Fdatasync(int(f.Fd())); err != nil {
+		return fmt.Errorf("sync %s: %w", f.Name(), err)
+	}
+	return nil
+}

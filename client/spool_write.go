@@ -1,0 +1,191 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// Append adds the message of the next number. It returns a function that waits until the message is
+// durable; callers who wait at the same time share a sync.
+func (s *fileSpool) Append(m Message) (sync func() error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.size
+	if err := s.write(spoolLine{Message: toSpool(&m)}); err != nil {
+		return nil, err
+	}
+	s.starts = append(s.starts, at)
+	target := s.written
+	return func() error { return s.sync(target) }, nil
+}
+
+// write appends a line. If that fails, nothing of it stays in the file, or the spool takes no more.
+func (s *fileSpool) write(l spoolLine) error {
+	if s.err != nil {
+		return s.err
+	}
+	line, err := l.encode()
+	if err != nil {
+		return err
+	}
+	if _, err := s.file.WriteAt(line, s.size); err != nil {
+		err = fmt.Errorf("write message: %w", err)
+		if cut := s.file.Truncate(s.size); cut != nil {
+			s.err = errors.Join(err, cut)
+		}
+		return err
+	}
+	s.size, s.written = s.size+int64(len(line)), s.written+int64(len(line))
+	return nil
+}
+
+// sync waits until as many bytes are durable as were ever written at some time. After a sync that
+// failed it is unknown what is durable, so the spool takes no more.
+func (s *fileSpool) sync(target int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.synced < target && s.err == nil {
+		if s.syncing {
+			s.idle.Wait()
+			continue
+		}
+		at, file := s.written, s.file
+		s.syncing = true
+		s.mu.Unlock()
+		err := syncData(file)
+		s.mu.Lock()
+		s.syncing = false
+		if s.idle.Broadcast(); err != nil {
+			s.err = err
+			return err
+		}
+		s.synced = max(s.synced, at)
+	}
+	if s.synced < target {
+		return s.err
+	}
+	return nil
+}
+
+// SetEpoch keeps the epoch, durably.
+func (s *fileSpool) SetEpoch(epoch uint64) error {
+	s.mu.Lock()
+	err := s.write(spoolLine{Epoch: epoch})
+	s.begin.Epoch = epoch
+	target := s.written
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.sync(target)
+}
+
+// Done forgets the messages up to a number. It does not wait for the disk: messages that are
+// remembered after a crash are sent again, which is harmless.
+func (s *fileSpool) Done(number uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.syncing { // the file may be replaced
+		s.idle.Wait()
+	}
+	n := int(number - s.begin.First + 1) //nolint:gosec // at most the number of messages
+	s.begin.First, s.starts = number+1, s.starts[n:]
+	if kept := s.size - s.keepFrom(); s.size-kept > max(spoolSlack, kept) {
+		return s.rewrite(s.file)
+	}
+	return s.write(spoolLine{Done: number})
+}
+
+// keepFrom returns where the first message that is not acknowledged starts in the file.
+func (s *fileSpool) keepFrom() int64 {
+	if len(s.starts) == 0 {
+		return s.size
+	}
+	return s.starts[0]
+}
+
+// rewrite makes the file anew, with the part of the old one that is not acknowledged. The new file
+// takes the place of the old one when it is durable.
+func (s *fileSpool) rewrite(old *os.File) error {
+	if s.err != nil {
+		return s.err
+	}
+	from := s.keepFrom()
+	file, head, err := s.writeNew(old, from)
+	if err != nil {
+		s.err = fmt.Errorf("write messages anew: %w", err) // either file may have the name now
+		return s.err
+	}
+	if old != nil {
+		err = old.Close()
+	}
+	for i := range s.starts {
+		s.starts[i] += head - from
+	}
+	s.file, s.size, s.synced = file, head+s.size-from, s.written
+	if err != nil {
+		return fmt.Errorf("close the old messages: %w", err)
+	}
+	return nil
+}
+
+// writeNew writes the new file, and returns the length of its first line.
+func (s *fileSpool) writeNew(old *os.File, from int64) (file *os.File, head int64, err error) {
+	begin := s.begin
+	line, err := spoolLine{Begin: &begin}.encode()
+	if err != nil {
+		return nil, 0, err
+	}
+	file, err = os.OpenFile(s.path()+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, 0, err
+	}
+	if _, err = file.Write(line); err == nil && old != nil {
+		_, err = io.Copy(file, io.NewSectionReader(old, from, s.size-from))
+	}
+	if err = errors.Join(err, file.Sync()); err == nil {
+		err = os.Rename(s.path()+".new", s.path())
+	}
+	if err == nil {
+		err = syncFolder(s.folder)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, int64(len(line)), nil
+}
+
+// syncFolder makes the names in a folder durable, and the folder's own name.
+func syncFolder(path string) error {
+	for _, p := range []string{path, filepath.Dir(path)} {
+		f, err := os.Open(p) //nolint:gosec // the folder of the caller
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return fmt.Errorf("sync folder: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close makes everything durable and lets another sender have the folder.
+func (s *fileSpool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.syncing {
+		s.idle.Wait()
+	}
+	err := s.err
+	if s.err == nil {
+		err = s.file.Sync()
+	}
+	if err == nil {
+		s.synced = s.written
+	}
+	s.err = ErrClosed
+	return errors.Join(err, s.file.Close(), s.lock.Close())
+}
