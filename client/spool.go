@@ -59,7 +59,7 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 
 func (s *fileSpool) path() string { return filepath.Join(s.folder, spoolName) }
 
-// load reads the file, cuts off what a crash has left, and opens it for appending.
+// load reads the file, cuts off a line that a crash has left unfinished, and opens it for appending.
 func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	content, err := os.ReadFile(s.path())
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,7 +79,7 @@ func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	if s.size = end; end < int64(len(content)) {
 		err = s.file.Truncate(end)
 	}
-	// Lines of a process that was killed may not be durable yet: what is sent must be.
+	// Lines of a process that was killed may not be durable yet; they must be before they are sent.
 	if err = errors.Join(err, s.file.Sync()); err != nil {
 		return nil, errors.Join(fmt.Errorf("cut messages off: %w", err), s.file.Close())
 	}
@@ -107,7 +107,7 @@ func (s *fileSpool) read(content []byte, own spoolBegin) (messages []Message, en
 	}
 }
 
-// apply adds one line to what was read.
+// apply adds one line to the messages that were read.
 func (s *fileSpool) apply(l spoolLine, first bool, at int64, messages []Message, own spoolBegin) ([]Message, error) {
 	next := s.begin.First + uint64(len(messages))
 	switch {
@@ -137,7 +137,7 @@ func (s *fileSpool) apply(l spoolLine, first bool, at int64, messages []Message,
 	return messages, nil
 }
 
-// unacknowledged removes the acknowledged messages from what was read.
+// unacknowledged removes the acknowledged messages from those that were read.
 func (s *fileSpool) unacknowledged(messages []Message, end int64) ([]Message, int64, error) {
 	if s.done >= s.begin.First {
 		n := int(s.done - s.begin.First + 1)
