@@ -103,7 +103,7 @@ func crashAt(t *testing.T, point string, direct bool, size int) {
 	select {
 	case err := <-revived:
 		must(t, err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * startTime):
 		t.Fatalf("the process never came to %s", point)
 	}
 	s.settle(t, time.Minute)

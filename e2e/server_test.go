@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -88,12 +89,20 @@ func newServer(t *testing.T, binary func() (string, error), configuration string
 	return s
 }
 
+// freeAddress returns an address that nothing listens on. Its port is below those that the kernel
+// gives to outgoing connections: while the server is down, a client's connection could get such a
+// port, and even connect to itself.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	for {
+		address := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+		listener, err := net.Listen("tcp", address)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		must(t, err, listener.Close())
+		return address
+	}
 }
 
 func (s *server) configure(text string) error {

@@ -187,7 +187,7 @@ func TestASessionFindsAWrongOutput(t *testing.T) {
 		{"right\nmore", "prints\nright"},
 		{"…", ""},
 	} {
-		s := &session{dir: t.TempDir(), patience: 10 * time.Second}
+		s := &session{dir: t.TempDir(), patience: time.Minute}
 		defer s.close()
 		blocks := readBlocks(strings.Replace(page, "%s\n```", c.output+"\n```", 1))
 		steps, err := blocks[0].steps()

@@ -260,7 +260,7 @@ func (w *world) pageOf(path string) (p logPage) {
 // followed waits until there is a number of followers.
 func (w *world) followed(n int) {
 	w.t.Helper()
-	for end := time.Now().Add(10 * time.Second); w.hub.Followers() != n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); w.hub.Followers() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Fatalf("there are %d followers, not %d", w.hub.Followers(), n)
 		}
@@ -272,7 +272,7 @@ func TestAReaderThatWaitsInVainGetsAnEmptyPage(t *testing.T) {
 	w.say("a")
 	began := time.Now()
 	p := w.page("?wait=1&after=now")
-	if took := time.Since(began); len(p.Entries) != 0 || p.Next != w.before(2) || took < time.Second || took > 10*time.Second {
+	if took := time.Since(began); len(p.Entries) != 0 || p.Next != w.before(2) || took < time.Second || took > time.Minute {
 		t.Errorf("after %v: %+v", took, p)
 	}
 	go w.hub.Close()

@@ -48,7 +48,7 @@ streams:
 	} {
 		until(t, want.message.ID, func() bool {
 			m, err := r.Message(t.Context(), want.message.Stream, want.message.ID)
-			return err == nil && m.Status == want.status && (want.status != "accepted" || m.Waiting[0].For == admin.WaitRetry)
+			return err == nil && m.Status == want.status && (want.status != "accepted" || len(m.Waiting) > 0 && m.Waiting[0].For == admin.WaitRetry)
 		})
 		for _, stream := range []string{"", want.message.Stream} {
 			got, err := r.ByHash(t.Context(), admin.HashOptions{Stream: stream, Hash: want.message.Hash()})

@@ -136,6 +136,9 @@ destinations:
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(m.Waiting) == 0 {
+			return false
+		}
 		w := m.Waiting[0]
 		return w.Tries > 0 && w.Status == http.StatusBadRequest && w.Next != nil && strings.Contains(w.Error, "field x missing")
 	})
@@ -225,7 +228,7 @@ func TestShowFindsAMessageThatCameBySQSBeforeItIsProcessed(t *testing.T) {
 		m, err = r.Message(t.Context(), "orders", "s-1")
 		return err == nil && len(m.Waiting) > 0 && m.Waiting[0].For == admin.WaitRetry
 	})
-	if m.Status != "accepted" || m.Group != "g" || m.Waiting[0].Tries != 1 {
+	if m.Status != "accepted" || m.Group != "g" || m.Waiting[0].Tries < 1 {
 		t.Errorf("it waits: %+v", m)
 	}
 }
