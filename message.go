@@ -43,6 +43,9 @@ type Message struct {
 	// Via names the other systems that the message came through, the first one first. It is set for
 	// handlers, and ignored in a message that is sent.
 	Via []string
+	// End ends the log of the group with this message: no later message of the group is processed.
+	// Without a body, the message ends the log and no handler gets it.
+	End bool
 	// ContentType is the media type of Body. May be empty.
 	ContentType string
 	// Headers are the sender's headers, by name; together at most 16 KiB.
@@ -70,7 +73,7 @@ func (m *Message) Decode(v any) error {
 func (m *Message) internal() record.Message {
 	return record.Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.ID, Group: m.Group,
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 }
@@ -79,7 +82,7 @@ func (m *Message) internal() record.Message {
 func public(m *record.Message) Message {
 	return Message{
 		Principal: m.Principal, Stream: m.Stream, ID: m.Identity(), Group: m.GroupName(),
-		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, Via: m.Via,
+		Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, Via: m.Via, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 		Accepted: m.Accepted, Try: max(m.Try, 1),
 	}

@@ -20,6 +20,7 @@ type record struct {
 	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
 	Parents     []uint64          `json:"parents,omitempty"`
 	Time        clock.Hybrid      `json:"time,omitzero"`
+	End         bool              `json:"end,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        *string           `json:"body,omitempty"` // of text
@@ -30,7 +31,7 @@ type record struct {
 // is if it is JSON on one line, as a string if it is text, otherwise in base64.
 func (m *Message) line() ([]byte, error) {
 	r := record{
-		Key: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Time: m.Seen, ContentType: m.ContentType,
+		Key: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Time: m.Seen, End: m.End, ContentType: m.ContentType,
 	}
 	if len(m.Headers) > 0 {
 		r.Headers = make(map[string]string, len(m.Headers))

@@ -38,6 +38,9 @@ type Message struct {
 	// Seen is the time of the last entry that the sender has read. The entry of this message gets a
 	// later time. The server refuses a time that is more than a minute ahead of its clock.
 	Seen clock.Hybrid
+	// End ends the log of the group with this message: no later message of the group is processed.
+	// Without a body, the message ends the log and does nothing else.
+	End bool
 	// ContentType is the media type of the body. Defaults to none.
 	ContentType string
 	// Headers are part of the message. Their names start with X-, except Traceparent and
@@ -125,6 +128,9 @@ func (m *Message) names(h http.Header) error {
 			return fmt.Errorf("%s must be at most %d bytes, without spaces around it", strings.ToLower(n.name), maxKey)
 		}
 		h.Set("Once-"+n.name, n.value)
+	}
+	if m.End {
+		h.Set("Once-End", "true")
 	}
 	return nil
 }

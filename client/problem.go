@@ -32,6 +32,7 @@ const (
 	MethodNotAllowed     ProblemType = "method-not-allowed"
 	NotAcceptable        ProblemType = "not-acceptable"
 	Leased               ProblemType = "leased"
+	Ended                ProblemType = "ended"
 	Ahead                ProblemType = "ahead"
 	Fenced               ProblemType = "fenced"
 	Deleted              ProblemType = "deleted"
@@ -95,8 +96,8 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
-	if p.Type == Ahead || p.Type == Fenced {
-		return false // the log will have other entries there; a newer epoch stays
+	if p.Type == Ahead || p.Type == Fenced || p.Type == Ended {
+		return false // the log will have other entries there, or none; a newer epoch stays
 	}
 	if p.Type == Loop {
 		return false

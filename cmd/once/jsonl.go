@@ -101,6 +101,7 @@ type jsonLine struct {
 	DependsOn   map[string]uint64 `json:"depends_on"`
 	Parents     []uint64          `json:"parents"`
 	Time        clock.Hybrid      `json:"time"`
+	End         bool              `json:"end"`
 	Headers     map[string]string `json:"headers"`
 	ContentType string            `json:"content_type"`
 	Body        json.RawMessage   `json:"body"`
@@ -118,7 +119,7 @@ func parseLine(text []byte) (client.Message, error) {
 		return client.Message{}, errors.New("text after the JSON object: write one object a line")
 	}
 	m := client.Message{
-		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Parents: r.Parents, Seen: r.Time, Headers: r.Headers, ContentType: r.ContentType,
+		Group: r.Group, Source: r.Source, Epoch: r.Epoch, Sequence: r.Sequence, DependsOn: r.DependsOn, Parents: r.Parents, Seen: r.Time, End: r.End, Headers: r.Headers, ContentType: r.ContentType,
 	}
 	if r.ID != nil {
 		if m.Key = *r.ID; m.Key == "" {
@@ -147,6 +148,8 @@ func (r *jsonLine) body(m *client.Message) error {
 		return errors.New("body and body_base64 exclude each other")
 	case r.BodyBase64 != nil:
 		m.Body = *r.BodyBase64
+		return nil
+	case r.Body == nil && r.End:
 		return nil
 	case r.Body == nil:
 		return errors.New("body is missing")
@@ -177,7 +180,7 @@ func validate(m client.Message) error {
 		return err
 	}
 	same := record.Message{
-		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
+		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 	if same.ID == "" && same.Source == "" {

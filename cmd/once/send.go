@@ -47,7 +47,7 @@ BODY is the body itself; - or no BODY reads it from standard input. A body that 
 Without --key a new key is made: retries count once, but running the command again sends a second message.
 If it may have been accepted without an acknowledgement (exit code 4), the new key is printed on standard error: repeat the command with it.
 
---file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "headers"?, "content_type"?, "body"}.
+--file sends one message a line: {"id"?, "group"?, "source"?, "epoch"?, "sequence"?, "depends_on"?, "parents"?, "time"?, "end"?, "headers"?, "content_type"?, "body"}.
 The body is any JSON value; with a content_type that is not JSON it is text in a JSON string, or base64 in "body_base64". Blank lines are skipped.
 Up to 100 messages are sent in one request. Messages of one group, or of one source, are sent in the order of the file; all others concurrently.
 A server of an older version, which takes no batches, gets them one by one.
@@ -84,6 +84,7 @@ func (a *app) send() *cobra.Command {
 	f.StringVar(&o.message.Source, "source", "", "numbered sender")
 	f.Uint64Var(&o.message.Sequence, "sequence", 0, "number of the message: 1, 2, 3 ...; needs --source")
 	f.Uint64Var(&o.message.Epoch, "epoch", 0, "incarnation of the source")
+	f.BoolVar(&o.message.End, "end", false, "end the log of the group with this message")
 	f.StringArrayVar(&o.headers, "header", nil, "header NAME=VALUE of the message; may be repeated")
 	f.StringVar(&o.message.ContentType, "content-type", "", "media type of the body; default by its content")
 	f.StringVar(&o.file, "file", "", "send the messages of a file of JSON lines; - is standard input")
@@ -193,7 +194,7 @@ func onlyFile(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return errors.New("--file and BODY exclude each other")
 	}
-	for _, name := range []string{"key", "group", "source", "sequence", "epoch", "header", "content-type", "wait"} {
+	for _, name := range []string{"key", "group", "source", "sequence", "epoch", "end", "header", "content-type", "wait"} {
 		if cmd.Flags().Changed(name) {
 			return fmt.Errorf("--file and --%s exclude each other", name)
 		}

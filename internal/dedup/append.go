@@ -1,8 +1,11 @@
 package dedup
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,11 +43,13 @@ func appendable(s record.Stream, entries []record.Entry) error {
 }
 
 // An addition is the entries that a processed message adds to the log of its group: the message
-// itself if its stream logs messages, and then those of its handler.
+// itself if its stream logs messages, then those of its handler, and the end of the log if the
+// message ends it.
 type addition struct {
 	entry   record.Entry    // the fields that all of them have; at sets the content
 	message *record.Message // nil if the stream does not log messages
 	own     []record.Entry  // of the handler, with content only
+	end     bool            // the last entry is the end of the log
 	size    int             // of all of them
 }
 
@@ -54,11 +59,12 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 	if s.LogRetention == 0 {
 		return addition{}
 	}
-	if add.own = a.Entries(); s.LogMessages {
+	if add.own = a.Entries(); s.LogMessages && !it.OnlyEnds() {
 		add.message = &it.Message
 	}
+	add.end = it.End
 	add.entry = record.Entry{
-		Kind: record.EntryMessage, ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
+		ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
 		Parents: it.Parents, Via: it.Via, ParentsMissing: pl.next.MissingParent(&it.Message) > 0, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
 	}
 	for i := range add.count() {
@@ -69,21 +75,30 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 
 // count returns the number of entries.
 func (add *addition) count() int {
+	n := len(add.own)
 	if add.message != nil {
-		return len(add.own) + 1
+		n++
 	}
-	return len(add.own)
+	if add.end {
+		n++
+	}
+	return n
 }
 
 // at returns an entry, until the next call.
 func (add *addition) at(i int) *record.Entry {
 	e := &add.entry
+	e.Kind = record.EntryMessage
 	if m := add.message; m != nil {
 		if i == 0 {
 			e.ContentType, e.Headers, e.Body = m.ContentType, m.Headers, m.Body
 			return e
 		}
 		i--
+	}
+	if i == len(add.own) {
+		e.Kind, e.ContentType, e.Headers, e.Body = record.EntryEnd, "", nil, nil
+		return e
 	}
 	x := &add.own[i]
 	e.ContentType, e.Headers, e.Body = x.ContentType, x.Headers, x.Body
@@ -137,6 +152,7 @@ func (pl *plan) appendEntry(e *record.Entry, seen clock.Hybrid) error {
 	}
 	l.Last, l.Time = l.Last+1, at
 	e.Number, e.Time = l.Last, at
+	l.Ended = e.Kind == record.EntryEnd
 	pl.entries.Append(e, len(pl.part.items))
 	pl.changed = true
 	pl.entryBytes += e.Size()
@@ -158,6 +174,28 @@ func (pl *plan) appendGap(key string, event admission.GapEvent) error {
 	return pl.appendEntry(&record.Entry{
 		Kind: record.EntryGap, Principal: principal, Source: event.Source, Epoch: event.Epoch, From: event.First, To: event.Last,
 	}, 0)
+}
+
+// ends reports whether the plan ends the log of its group. Such a plan decides nothing behind the
+// end: it is committed first.
+func (pl *plan) ends() bool { return pl.next.Log.Ended && !pl.loaded.Log.Ended }
+
+// clearEnded sends messages that are held behind the end of the log to the dead-letter queue, as
+// many as one commit can delete: they were acknowledged, and will never be processed.
+func (pl *plan) clearEnded(ctx context.Context) error {
+	if !pl.loaded.Log.Ended {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
+		if len(pl.next.Sources[key].Held) == 0 || pl.more {
+			continue
+		}
+		if err := pl.evict(ctx, key, admission.Ended()); err != nil {
+			return err
+		}
+		pl.more = len(pl.next.Sources[key].Held) > 0
+	}
+	return nil
 }
 
 // chunks returns the entries of a plan whose record is complete.

@@ -74,6 +74,9 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	case known && it.Epoch < src.Epoch:
 		pl.decide(it, admission.StaleEpoch())
 		return false, nil
+	case pl.next.Log.Ended && (!known || it.Epoch > src.Epoch || it.Sequence >= src.Next):
+		pl.decide(it, admission.Ended())
+		return false, nil
 	case !known && !pl.makeRoom(key):
 		pl.decide(it, admission.BeyondLimits("sources"))
 		return false, nil
@@ -159,6 +162,7 @@ func (pl *plan) runNext(ctx context.Context, it *item, key string, src record.So
 	switch {
 	case fate.Kind == record.Processed:
 		pl.passed(key, src, &m)
+		pl.more = pl.ends()
 	case held: // another delivery of it may have been acknowledged
 		pl.returnHeld(key, src, m, fate)
 		return true, nil
@@ -260,6 +264,7 @@ func (pl *plan) runHeld(ctx context.Context, key string, m record.Message) (ran 
 	}
 	pl.event(record.EventProcessed, 1, "")
 	pl.passed(key, src, &m)
+	pl.more = pl.ends()
 	return true, nil
 }
 

@@ -57,7 +57,10 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	pl := p.newPlan()
 	pl.Engine, pl.part, pl.attempt, pl.now = e, p, e.cfg.NewID(), e.cfg.Now()
 	pl.loaded, pl.next, pl.bytes = p.view, p.view.Clone(), p.view.PendingBytes()
-	if p.sweeping {
+	if err := pl.clearEnded(ctx); err != nil {
+		return pl, pl.abandon(ctx, err)
+	}
+	if p.sweeping && !pl.next.Log.Ended {
 		if err := pl.closeGaps(ctx); err != nil && !pl.cut(ctx) {
 			return pl, pl.abandon(ctx, err)
 		}
@@ -145,6 +148,7 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		return err
 	}
 	pl.decide(it, fate)
+	pl.more = pl.ends()
 	pl.failed = fate.Kind == record.Retry
 	return nil
 }
@@ -175,6 +179,9 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
+	if pl.next.Log.Ended {
+		return admission.Ended(), nil
+	}
 	if wrong := it.CheckSeen(pl.now); wrong != nil {
 		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: wrong.Error()}, nil
 	}
@@ -189,8 +196,10 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if it.Route != "" {
 		a.ID += record.RequestAttempt
 	}
-	if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
-		return admission.Failed(err), nil
+	if !it.OnlyEnds() {
+		if err := pl.part.stream.Handler.Run(ctx, a, it.Message); err != nil {
+			return admission.Failed(err), nil
+		}
 	}
 	effects := pl.effectsOf(it, a)
 	if err := pl.publisher.Feasible(effects, a.Answer()); err != nil {

@@ -193,6 +193,8 @@ func (w *world) justly(s *state, a *admission.Arrival, name string, reason recor
 		})
 	case record.ReasonSkipped, record.ReasonGap:
 		return !s.now.Before(start().Add(time.Duration(w.scenario.Stream.After)))
+	case record.ReasonEnded:
+		return slices.ContainsFunc(s.store.contents.Groups, func(g record.Group) bool { return g.Key == a.GroupKey() && g.Log.Ended })
 	case record.ReasonExpired:
 		return !s.now.Before(start().Add(w.remembered()))
 	default:

@@ -94,13 +94,17 @@ func Fit(name string) string {
 // A Fingerprint is the SHA-256 of the content that a sender chose.
 type Fingerprint [sha256.Size]byte
 
-// Fingerprint hashes the route of a one-time request, the group and the body. Headers are left out
-// because proxies and tracers change them between retries.
+// Fingerprint hashes the route of a one-time request, the group, the body, and whether the message
+// ends a log. Headers are left out because proxies and tracers change them between retries.
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
 	group := m.GroupName()
 	head := make([]byte, 0, 128) // on the stack if the names are short
-	head = binary.BigEndian.AppendUint64(head, uint64(len(m.Route)))
+	first := uint64(len(m.Route))
+	if m.End {
+		first |= 1 << 63
+	}
+	head = binary.BigEndian.AppendUint64(head, first)
 	head = append(head, m.Route...)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(group)))
 	h.Write(append(head, group...))

@@ -58,6 +58,10 @@ type Message struct {
 	// Void says that the sender has no message of this number: a system that was linked to this one
 	// refused it for good. The number is passed without running a handler. The body is empty.
 	Void bool
+	// End ends the log of the group: an entry of kind EntryEnd follows the entries of the message, and
+	// no later message of the group is processed. If the body is empty, the message ends the log and
+	// does nothing else: no handler gets it.
+	End bool
 
 	ContentType string
 	Headers     map[string]string
@@ -239,6 +243,9 @@ func validName(field, value string) error {
 	}
 	return nil
 }
+
+// OnlyEnds reports whether the message has no content: it only ends the log of its group.
+func (m *Message) OnlyEnds() bool { return m.End && len(m.Body) == 0 }
 
 // Size returns the size of the body and headers, as the bounds on held messages count it.
 func (m *Message) Size() int { return len(m.Body) + headerBytes(m.Headers) + len(m.ContentType) }

@@ -48,6 +48,7 @@ const (
 	ReasonLoop       Reason = "loop"        // it came through the system that it was sent to
 	ReasonGone       Reason = "gone"        // the destination answered 410 Gone
 	ReasonAttempts   Reason = "attempts"    // delivered too many times without success
+	ReasonEnded      Reason = "ended"       // the log of its group has ended
 
 	// ReasonUndeliverable: the destination did not take the effect in the time of its retry policy,
 	// or an operator skipped it.

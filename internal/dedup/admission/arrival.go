@@ -32,6 +32,9 @@ func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
 	if err := a.Validate(); err != nil {
 		return s, err
 	}
+	if a.End && s.LogRetention == 0 {
+		return s, &record.InvalidError{Field: "end", Rule: "needs a stream with a log"}
+	}
 	a.ByNumber = s.Admission == record.BySequence && a.Route == ""
 	if a.ByNumber && a.Source == "" {
 		return s, &record.InvalidError{Field: "source", Rule: "and sequence are required by this stream"}

@@ -34,6 +34,11 @@ func Late(src *record.Source, n uint64) record.Outcome {
 	}
 }
 
+// Ended returns the outcome of a message whose group has a log that has ended.
+func Ended() record.Outcome {
+	return reject(record.ReasonEnded, "the log of its group has ended")
+}
+
 // Gap returns the outcome of held messages whose predecessor, number next, did not arrive in time.
 func Gap(next uint64) record.Outcome {
 	return reject(record.ReasonGap, fmt.Sprintf("number %d did not come in time", next))

@@ -192,7 +192,7 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 	err := i.cfg.Queues.DeadLetter(ctx, refused)
 	for n, failed := range record.ErrorsOf(err, len(refused)) {
 		r := refused[n]
-		if failed != nil || r.Delivery != nil || r.Reason != record.ReasonHandler && r.Reason != record.ReasonAttempts {
+		if failed != nil || r.Delivery != nil || !noted(r.Reason) {
 			continue // the message has no token for this reason, or the token of another message
 		}
 		if err := i.note(ctx, r); err != nil {
@@ -204,6 +204,11 @@ func (i *Issuer) Refuse(ctx context.Context, refused []record.Refused) error {
 		return fmt.Errorf("dead-letter messages: %w", err)
 	}
 	return nil
+}
+
+// noted reports whether the token of a refused message gets the reason.
+func noted(reason record.Reason) bool {
+	return reason == record.ReasonHandler || reason == record.ReasonAttempts || reason == record.ReasonEnded
 }
 
 // groups returns the groups of the refused messages, each once. Effects and invalid messages have

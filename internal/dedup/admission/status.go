@@ -116,6 +116,8 @@ func (st *State) look(g *record.Group, a *Arrival, now time.Time) {
 		st.Status = StatusUnknown
 	case numbered && a.Sequence < src.Next:
 		st.Status = StatusDone
+	case a.ByNumber && a.Epoch >= src.Epoch && g.Log.Ended:
+		st.Status, st.Reason = StatusRejected, record.ReasonEnded
 	case st.Token.Reason != "" && !st.Token.Deleting():
 		st.Status, st.Reason, st.Detail = StatusRejected, st.Token.Reason, st.Token.Detail
 	case st.Token.State != record.Absent:

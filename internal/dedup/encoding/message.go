@@ -25,6 +25,7 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.UintField(at, 15, uint64(m.Seen))
 	ListField(e, at, 16, m.Via, writeTextAt)
 	e.BoolField(at, 17, m.Void)
+	e.BoolField(at, 18, m.End)
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -65,6 +66,8 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.Via = ListOf(d, readText)
 		case 17:
 			m.Void = d.Bool()
+		case 18:
+			m.End = d.Bool()
 		default:
 			return false
 		}

@@ -133,7 +133,7 @@ func again(err error) bool {
 	if !refused {
 		return err != nil
 	}
-	if p.Type == problem.Fenced {
+	if p.Type == problem.Fenced || p.Type == problem.Ended {
 		return false
 	}
 	switch p.Type.Status() {

@@ -189,6 +189,9 @@ func (s *server) completeRecord(stream record.Stream, own record.Message, r *bat
 	if stream.Admission == record.BySequence && (m.Source == "" || m.Sequence == 0) {
 		return problem.New(problem.InvalidMessage, "This stream is numbered: send source and sequence.")
 	}
+	if m.End && stream.LogRetention == 0 {
+		return noEnd()
+	}
 	if m.ID == "" && m.Source == "" {
 		return problem.New(problem.MissingKey, "Send a key, the same one with every repetition of this message.")
 	}

@@ -22,6 +22,7 @@ const (
 	headerParents   = "Once-Parents"
 	headerTime      = "Once-Time"
 	headerVia       = "Once-Via"
+	headerEnd       = "Once-End" // of a message that ends the log of its group; also of the last page of a log
 	headerKey       = "Idempotency-Key"
 	headerReplayed  = "Idempotent-Replayed"
 )
@@ -101,6 +102,10 @@ func readOnce(name string, values []string, m *record.Message) (err error) {
 	case headerVia:
 		if m.Via, err = wire.ParseVia(value); err != nil {
 			return malformed(name, "has to be a list of at most 16 names of systems, such as eu, us")
+		}
+	case headerEnd:
+		if m.End = value == "true"; !m.End {
+			return malformed(name, "has to be true")
 		}
 	default:
 		return malformed(name, "is not a header of this contract")

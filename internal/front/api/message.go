@@ -91,8 +91,12 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 	return stream, m, s.complete(w, r, &m)
 }
 
-// admissible checks that a message carries the proof that its stream admits by.
+// admissible checks that a message carries the proof that its stream admits by, and that it ends a
+// log only if there is one.
 func admissible(stream record.Stream, m *record.Message) error {
+	if m.End && stream.LogRetention == 0 {
+		return noEnd()
+	}
 	if stream.Admission == record.BySequence {
 		if m.Source == "" || m.Sequence == 0 {
 			return problem.New(problem.InvalidMessage, "This stream is numbered: send Once-Source and Once-Sequence.")
@@ -104,6 +108,10 @@ func admissible(stream record.Stream, m *record.Message) error {
 		return problem.New(problem.MissingKey, "Send an Idempotency-Key, the same one with every repetition of this message.")
 	}
 	return nil
+}
+
+func noEnd() error {
+	return problem.New(problem.InvalidMessage, "This stream keeps no log that could end.")
 }
 
 // complete reads the body and sets the fields that the HTTP API itself knows.

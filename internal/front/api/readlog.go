@@ -14,11 +14,8 @@ import (
 	"github.com/effectively-once/once/internal/system/follow"
 )
 
-// Headers of a page of a log.
-const (
-	headerNext = "Once-Next" // the offset to continue after
-	headerEnd  = "Once-End"  // true if nothing will follow
-)
+// Header of a page of a log, beside headerEnd.
+const headerNext = "Once-Next" // the offset to continue after
 
 // getLog answers with entries of the log of a group.
 func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {

@@ -26,8 +26,8 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if stream.Admission == record.BySequence || m.Source != "" || m.Sequence != 0 || m.Epoch != 0 || m.DependsOn != nil || m.Parents != nil {
-		return problem.New(problem.InvalidMessage, "A one-time request has no number: send it to a stream that is not numbered, without source and sequence.")
+	if stream.Admission == record.BySequence || m.Source != "" || m.Sequence != 0 || m.Epoch != 0 || m.DependsOn != nil || m.Parents != nil || m.End {
+		return problem.New(problem.InvalidMessage, "A one-time request has no number and ends no log: send it to a stream that is not numbered, without source, sequence and end.")
 	}
 	m.Route = requestRoute
 	if err := s.complete(w, r, &m); err != nil {

@@ -78,6 +78,7 @@ type fields struct {
 	Time        string            `json:"time"`
 	Via         []string          `json:"via"`
 	Void        bool              `json:"void"`
+	End         bool              `json:"end"`
 	ContentType string            `json:"content_type"`
 	Headers     map[string]string `json:"headers"`
 }
@@ -98,7 +99,7 @@ func (f *fields) set(m *record.Message) *problem.Problem {
 			return malformed("depends_on has to name sources, and numbers from 1 on.")
 		}
 	}
-	m.Parents, m.Via, m.Void = f.Parents, f.Via, f.Void
+	m.Parents, m.Via, m.Void, m.End = f.Parents, f.Via, f.Void, f.End
 	if f.Time != "" {
 		seen, err := clock.ParseHybrid(f.Time)
 		if err != nil {

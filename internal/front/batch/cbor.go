@@ -69,7 +69,7 @@ func readItem(decode cbor.DecMode, item []byte, m *record.Message) *problem.Prob
 	var f fields
 	targets := map[string]any{
 		"key": &f.Key, "group": &f.Group, "source": &f.Source, "epoch": &f.Epoch, "sequence": &f.Sequence,
-		"depends_on": &f.DependsOn, "parents": &f.Parents, "time": &f.Time, "via": &f.Via, "void": &f.Void, "content_type": &f.ContentType, "headers": &f.Headers,
+		"depends_on": &f.DependsOn, "parents": &f.Parents, "time": &f.Time, "via": &f.Via, "void": &f.Void, "end": &f.End, "content_type": &f.ContentType, "headers": &f.Headers,
 	}
 	names := make([]string, 0, len(raw))
 	for name := range raw {

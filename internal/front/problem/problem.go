@@ -34,6 +34,7 @@ const (
 	Leased               Type = "leased"                 // 409, with Retry-After
 	Ahead                Type = "ahead"                  // 409, with next
 	Fenced               Type = "fenced"                 // 409
+	Ended                Type = "ended"                  // 409
 	Deleted              Type = "deleted"                // 410
 	Expired              Type = "expired"                // 410, with first and next
 	UnknownEpoch         Type = "unknown-epoch"          // 410
@@ -50,7 +51,7 @@ const (
 func Types() []Type {
 	return []Type{
 		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, NoLog,
-		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
+		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Ended, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
 
@@ -101,6 +102,8 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusConflict, "Log ends before this offset"
 	case Fenced:
 		return http.StatusConflict, "Another has taken its place"
+	case Ended:
+		return http.StatusConflict, "Log of the group has ended"
 	case Deleted:
 		return http.StatusGone, "Request was deleted"
 	case Expired:

@@ -139,6 +139,7 @@ func (r *reader) meta() bool {
 		r.message.ContentType = x.ContentType
 	}
 	r.message.ID, r.message.Group, r.message.Source, r.message.Via, r.message.Void = x.ID, x.Group, x.Source, x.Via, x.Void
+	r.message.End = x.End
 	if r.message.Parents, r.message.Seen = x.Parents, x.Time; len(x.Parents) > record.MaxParents {
 		r.message.Parents = nil
 		r.malformed(AttrMeta, "must have at most "+strconv.Itoa(record.MaxParents)+" parents")
@@ -209,7 +210,7 @@ func (r *reader) numbers() {
 	}
 }
 
-// causes reads the parents and the time that the sender has seen.
+// causes reads the parents, the time that the sender has seen, and whether the message ends the log.
 func (r *reader) causes() {
 	if text := r.text(AttrParents); text != "" {
 		parents, err := ParseParents(text)
@@ -226,6 +227,13 @@ func (r *reader) causes() {
 			return
 		}
 		r.message.Seen = seen
+	}
+	switch r.text(AttrEnd) {
+	case "":
+	case "true":
+		r.message.End = true
+	default:
+		r.malformed(AttrEnd, "must be true")
 	}
 }
 

@@ -12,6 +12,7 @@
 //	once-sequence    and the message's number, 1 or more
 //	once-depends-on  a structured-field dictionary (RFC 9651) source=number, see [ParseDependsOn]
 //	once-parents     numbers of log entries, see [ParseParents]
+//	once-end         true: the message ends the log of its group
 //	once-time        the hybrid time that the sender has seen
 //	once-meta        JSON: content_type, headers, encoding; from trusted senders also principal,
 //	                 route, accepted

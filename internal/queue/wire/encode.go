@@ -24,7 +24,7 @@ func ToQueue(m record.Message) queue.Message {
 	body, encoding := encodeBody(m.Body)
 	x := meta{
 		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
-		Principal: m.Principal, Route: m.Route, Parents: m.Parents, Time: m.Seen, Via: m.Via, Void: m.Void,
+		Principal: m.Principal, Route: m.Route, Parents: m.Parents, Time: m.Seen, Via: m.Via, Void: m.Void, End: m.End,
 	}
 	// JSON has no other years
 	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {

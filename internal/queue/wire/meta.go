@@ -23,6 +23,7 @@ const (
 	AttrDependsOn = "once-depends-on"
 	AttrParents   = "once-parents"
 	AttrTime      = "once-time"
+	AttrEnd       = "once-end"
 	AttrMeta      = "once-meta"
 	AttrReason    = "once-reason"
 )
@@ -30,7 +31,7 @@ const (
 // known reports whether an attribute is listed in the contract.
 func known(name string) bool {
 	switch name {
-	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrParents, AttrTime, AttrMeta, AttrReason:
+	case AttrStream, AttrID, AttrGroup, AttrSource, AttrEpoch, AttrSequence, AttrDependsOn, AttrParents, AttrTime, AttrEnd, AttrMeta, AttrReason:
 		return true
 	}
 	return false
@@ -70,9 +71,10 @@ type meta struct {
 	ID     string `json:"id,omitempty"`
 	Group  string `json:"group,omitempty"`
 	Source string `json:"source,omitempty"`
-	// Parents and Time take the place of attributes in the messages of ToQueue: SQS allows ten.
+	// Parents, Time and End take the place of attributes in the messages of ToQueue: SQS allows ten.
 	Parents []uint64     `json:"parents,omitempty"`
 	Time    clock.Hybrid `json:"time,omitzero"`
+	End     bool         `json:"end,omitempty"`
 	// Via and Void have no attributes: messages of other systems come by HTTP.
 	Via  []string `json:"via,omitempty"`
 	Void bool     `json:"void,omitempty"`
@@ -114,7 +116,7 @@ func (x *meta) encode() string {
 // plain reports whether no text of x has to be escaped, and x has no rare field. Most messages are
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
-	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && x.ID == "" && x.Group == "" && x.Source == "" &&
+	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

@@ -70,7 +70,7 @@ func (s *QueueSender) Send(ctx context.Context, m client.Message) (client.Receip
 		m.Key = id.String()
 	}
 	message := record.Message{
-		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen,
+		Stream: m.Stream, ID: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
 		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
 	}
 	if err := message.Validate(); err != nil {

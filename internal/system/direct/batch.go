@@ -172,7 +172,7 @@ func (b *batch) tried() []api.Tried {
 		switch o := &b.results[k].Outcome; {
 		case o.Kind == record.Retry:
 			out[k].Left = true
-		case o.Kind == record.Rejected && process.RefusedByToken(b.stream, o.Reason):
+		case o.Kind == record.Rejected && process.RefusedToCaller(b.stream, o.Reason):
 			out[k].Err = &record.RefusedError{Reason: o.Reason, Detail: o.Detail}
 		default:
 			out[k].Replayed = o.Kind == record.Duplicate

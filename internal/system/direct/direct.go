@@ -360,7 +360,7 @@ func (t *try) state() (state admission.State, replayed, ok bool, err error) {
 	case record.HeldBack:
 		state.Status = admission.StatusHeld
 	case record.Rejected:
-		if process.RefusedByToken(t.stream, o.Reason) {
+		if process.RefusedToCaller(t.stream, o.Reason) {
 			return admission.State{}, false, false, &record.RefusedError{Reason: o.Reason, Detail: o.Detail}
 		}
 		state = admission.State{Status: admission.StatusRejected, Reason: o.Reason, Detail: o.Detail}

@@ -79,7 +79,7 @@ func untried(err error) bool {
 // letter, and logs a failure.
 func (h *Handler) result(ctx context.Context, s record.Stream, m record.Message, o record.Outcome, begun time.Time) Result {
 	d := &delivery{received: &queue.Delivery{Receives: 1}, message: m, valid: true, outcome: o}
-	if d.outcome.Kind == record.Rejected && !RefusedByToken(s, d.outcome.Reason) {
+	if d.outcome.Kind == record.Rejected && !RefusedToCaller(s, d.outcome.Reason) {
 		h.rejected(ctx, d)
 	}
 	if d.outcome.Settled() {
@@ -102,9 +102,13 @@ func (h *Handler) result(ctx context.Context, s record.Stream, m record.Message,
 	return r
 }
 
-// RefusedByToken reports whether a message of a stream was rejected because its identity belongs to
-// another one.
-func RefusedByToken(s record.Stream, reason record.Reason) bool {
+// RefusedToCaller reports whether the caller of a rejected message is told that nothing was accepted,
+// so that the message does not become a dead letter: its identity belongs to another one, or the
+// log of its group has ended.
+func RefusedToCaller(s record.Stream, reason record.Reason) bool {
+	if reason == record.ReasonEnded {
+		return true
+	}
 	return s.Admission != record.BySequence && (reason == record.ReasonDeleted || reason == record.ReasonKeyReuse)
 }
 
