@@ -40,6 +40,14 @@ func TestAnEndWithoutABodyAppendsTheEndOnlyAndRunsNoHandler(t *testing.T) {
 	same(t, "state", string(g.State), "")
 }
 
+func TestAMessageBehindTheEndDoesNotWaitForItsParents(t *testing.T) {
+	w := newLab(t).worker(logging(byKey))
+	w.process(ending(keyed("z")...)...)
+	answer := keyed("a: x")
+	answer[0].Parents = []uint64{2}
+	same(t, "fates", w.process(answer...), []string{"rejected ended"})
+}
+
 func TestTheEndOfALogNeedsALog(t *testing.T) {
 	w := newLab(t).worker(byKey)
 	same(t, "fates", w.process(ending(keyed("z")...)...), []string{"rejected invalid"})
