@@ -116,8 +116,8 @@ func (m *Message) Validate() error {
 	if err := m.validParents(); err != nil {
 		return err
 	}
-	if m.Void && (m.Source == "" || len(m.Body) > 0) {
-		return &InvalidError{"void", "is for a numbered message without a body"}
+	if m.Void && (m.Source == "" || len(m.Body) > 0 || m.End) {
+		return &InvalidError{"void", "is for a numbered message without a body and without an end"}
 	}
 	if err := ValidVia(m.Via); err != nil {
 		return err
