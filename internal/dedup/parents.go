@@ -23,7 +23,7 @@ func Waits(err error) bool { return errors.Is(err, ErrBounds) || errors.Is(err, 
 // and it must not run without them.
 func (pl *plan) awaitsParents(it *item) (fate record.Outcome, waits bool) {
 	missing := pl.next.MissingParent(&it.Message)
-	if missing == 0 || pl.next.Log.Ended {
+	if missing == 0 {
 		return record.Outcome{}, false
 	}
 	gap, age := pl.part.stream.Gap, pl.now.Sub(it.Accepted)

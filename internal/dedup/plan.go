@@ -139,7 +139,7 @@ func (pl *plan) byToken(ctx context.Context, it *item) error {
 		pl.failed = fate.Kind == record.Retry
 		return nil
 	}
-	if fate, waits := pl.awaitsParents(it); waits {
+	if fate, waits := pl.awaitsParents(it); waits && !pl.next.Log.Ended {
 		pl.decide(it, fate)
 		return nil
 	}
