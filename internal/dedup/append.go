@@ -53,7 +53,8 @@ type addition struct {
 	size    int             // of all of them
 }
 
-// additionOf returns the addition of a message. It must not be used after the message and the attempt.
+// additionOf returns the addition of a message. It must not be used after the message and the
+// attempt.
 func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 	s := &pl.part.stream
 	if s.LogRetention == 0 {
@@ -142,8 +143,8 @@ func (pl *plan) append(add *addition, seen clock.Hybrid) error {
 	return nil
 }
 
-// appendEntry numbers an entry and adds it to the plan. Its time is after the last entry's, and after
-// another one.
+// appendEntry numbers an entry and adds it to the plan. Its time is after the last entry's, and
+// after another one.
 func (pl *plan) appendEntry(e *record.Entry, seen clock.Hybrid) error {
 	l := &pl.next.Log
 	at, err := max(l.Time, seen).Tick(pl.now)

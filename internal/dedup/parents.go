@@ -19,8 +19,8 @@ var ErrParents = errors.New("the entries that it answers are not in the log yet"
 // messages. It is no failure of the message, and later messages of its group must pass it.
 func Waits(err error) bool { return errors.Is(err, ErrBounds) || errors.Is(err, ErrParents) }
 
-// awaitsParents returns the outcome of a message without a number if its parents are not in the log,
-// and it must not run without them.
+// awaitsParents returns the outcome of a message without a number if its parents are not in the
+// log, and it must not run without them.
 func (pl *plan) awaitsParents(it *item) (fate record.Outcome, waits bool) {
 	missing := pl.next.MissingParent(&it.Message)
 	if missing == 0 {

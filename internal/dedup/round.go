@@ -124,7 +124,8 @@ func withNamed(keys []record.GroupKey, parts []*part) []record.GroupKey {
 	return keys
 }
 
-// namedTokens returns the done tokens of items that are committed in the groups that their ids name.
+// namedTokens returns the done tokens of items that are committed in the groups that their ids
+// name.
 func (e *Engine) namedTokens(parts []*part, groups []record.Group) map[record.TokenKey]record.Token {
 	var tokens map[record.TokenKey]record.Token
 	for _, p := range parts {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// patience is how long the groups of a batch are planned one after the other. Only a handler, or
-	// another step that waits for something, takes that long.
+	// patience is how long the groups of a batch are planned one after the other. Only a handler,
+	// or another step that waits for something, takes that long.
 	patience = 5 * time.Millisecond
 	// mostTogether is how many groups are committed with one write.
 	mostTogether = 128
 )
 
 // A convoy plans the groups of a batch one after the other and commits them together, so that they
-// need neither a goroutine nor a write each. If that takes longer than patience, the convoy disperses:
-// the plans that are ready are committed, and the groups that have no plan yet are processed
-// concurrently. So no group waits long for the handler of another one.
+// need neither a goroutine nor a write each. If that takes longer than patience, the convoy
+// disperses: the plans that are ready are committed, and the groups that have no plan yet are
+// processed concurrently. So no group waits long for the handler of another one.
 type convoy struct {
 	*Engine
 	parts []*part

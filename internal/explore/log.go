@@ -23,10 +23,10 @@ type entry struct {
 	Time     string `cbor:"time"`
 }
 
-// logged returns an error if the log of a group is not that of its commits: an entry for each applied
-// message in the order of the state, and one for each range of skipped numbers, numbered from 1
-// without holes, with rising times, each after its parents unless the gap policy ended the wait,
-// and nothing after the end.
+// logged returns an error if the log of a group is not that of its commits: an entry for each
+// applied message in the order of the state, and one for each range of skipped numbers, numbered
+// from 1 without holes, with rising times, each after its parents unless the gap policy ended the
+// wait, and nothing after the end.
 func (w *world) logged(g *record.Group, chunks []record.Chunk, now time.Time) error {
 	if !w.scenario.Stream.Log {
 		return nil

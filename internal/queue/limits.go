@@ -91,16 +91,16 @@ func ValidText(s string) bool {
 	return true
 }
 
-// printable returns the length of a prefix of s that has only ASCII characters from the space on. It
-// looks at eight bytes at a time, because a body has a thousand of them.
+// printable returns the length of a prefix of s that has only ASCII characters from the space on.
+// It looks at eight bytes at a time, because a body has a thousand of them.
 func printable(s string) (n int) {
 	const high, spaces = 0x8080808080808080, 0x2020202020202020
 	for ; n+8 <= len(s); n += 8 {
 		// in this order, so that the compiler makes one load of it
 		x := uint64(s[n]) | uint64(s[n+1])<<8 | uint64(s[n+2])<<16 | uint64(s[n+3])<<24 |
 			uint64(s[n+4])<<32 | uint64(s[n+5])<<40 | uint64(s[n+6])<<48 | uint64(s[n+7])<<56
-		// A byte below the space borrows. Then its own high bit is set in the difference, or that of
-		// a byte after it.
+		// A byte below the space borrows. Then its own high bit is set in the difference, or that
+		// of a byte after it.
 		if (x|(x-spaces))&high != 0 {
 			break
 		}

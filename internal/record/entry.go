@@ -35,8 +35,8 @@ type Entry struct {
 	From, To uint64
 	// Parents are the numbers of entries of the same log that the message answers.
 	Parents []uint64
-	// ParentsMissing says that some of Parents were not in the log: the gap policy ended the wait for
-	// them.
+	// ParentsMissing says that some of Parents were not in the log: the gap policy ended the wait
+	// for them.
 	ParentsMissing bool
 	// Via names the systems that the message came through before this one.
 	Via []string

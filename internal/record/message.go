@@ -46,11 +46,11 @@ type Message struct {
 	// DependsOn lists, by source, the last number of the same principal that must be processed in
 	// this group before this message.
 	DependsOn map[string]uint64
-	// Parents are the numbers of entries in the group's log that must be there before this message is
-	// processed, unless the stream's gap policy ends the wait.
+	// Parents are the numbers of entries in the group's log that must be there before this message
+	// is processed, unless the stream's gap policy ends the wait.
 	Parents []uint64
-	// Seen is the hybrid time of the last entry that the sender had seen; 0 if it did not say. It is
-	// no part of the fingerprint.
+	// Seen is the hybrid time of the last entry that the sender had seen; 0 if it did not say. It
+	// is no part of the fingerprint.
 	Seen clock.Hybrid
 	// Via names the systems that the message came through before this one, the first one first. It
 	// is no part of the fingerprint.
@@ -58,9 +58,9 @@ type Message struct {
 	// Void says that the sender has no message of this number: a system that was linked to this one
 	// refused it for good. The number is passed without running a handler. The body is empty.
 	Void bool
-	// End ends the log of the group: an entry of kind EntryEnd follows the entries of the message, and
-	// no later message of the group is processed. If the body is empty, the message ends the log and
-	// does nothing else: no handler gets it.
+	// End ends the log of the group: an entry of kind EntryEnd follows the entries of the message,
+	// and no later message of the group is processed. If the body is empty, the message ends the
+	// log and does nothing else: no handler gets it.
 	End bool
 
 	ContentType string
@@ -184,9 +184,9 @@ func LoopDetail(via []string, system string) string {
 // MaxAhead is how far the time that a sender has seen may be ahead of the clock of this machine.
 const MaxAhead = time.Minute
 
-// CheckSeen returns an [*InvalidError] with both times if the sender claims to have seen a time that
-// is more than [MaxAhead] ahead of now and of the time of acceptance. A claim that is too high would
-// move the time of the group's log ahead for ever.
+// CheckSeen returns an [*InvalidError] with both times if the sender claims to have seen a time
+// that is more than [MaxAhead] ahead of now and of the time of acceptance. A claim that is too high
+// would move the time of the group's log ahead for ever.
 func (m *Message) CheckSeen(now time.Time) *InvalidError {
 	if m.Accepted.After(now) {
 		now = m.Accepted

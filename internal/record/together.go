@@ -8,9 +8,9 @@ type GroupsCommitter interface {
 	// CommitsTogether reports whether the store can. The answer never changes.
 	CommitsTogether() bool
 	// CommitAll applies commits of different groups, no two of which mark the same token done, and
-	// returns their results in the same order. Commit would have had the same results: a commit that
-	// conflicts or is refused does not keep the others from being applied. If the write fails, each
-	// commit that was not refused returns the error, and any of them may have been applied.
+	// returns their results in the same order. Commit would have had the same results: a commit
+	// that conflicts or is refused does not keep the others from being applied. If the write fails,
+	// each commit that was not refused returns the error, and any of them may have been applied.
 	CommitAll(ctx context.Context, commits []Commit) []error
 }
 

@@ -69,8 +69,8 @@ func TestCorruptChunksAreNotExpiredAndHideNoOthers(t *testing.T) {
 	}
 }
 
-// The chunks of a log expire in order. So an expiry passes over the rest of a log when it comes to a
-// chunk that has not expired: here it misses one that no commit writes.
+// The chunks of a log expire in order. So an expiry passes over the rest of a log when it comes to
+// a chunk that has not expired: here it misses one that no commit writes.
 func TestAnExpiryReadsOneChunkThatIsKeptOfEachLog(t *testing.T) {
 	db, err := pebbledb.Open("data", &pebble.Options{FS: vfs.NewMem()})
 	if err != nil {

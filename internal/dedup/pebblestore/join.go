@@ -19,8 +19,8 @@ var errNotWritten = errors.New("the write was interrupted")
 // nothing is being written, a write waits only for goroutines that can run.
 //
 // The caller of each write holds the latches of its keys until the write returns. So the writes of
-// a round have different keys, each with a condition that was checked and can't change. If the batch
-// fails, all of its writes return the error, and each of them may have been applied.
+// a round have different keys, each with a condition that was checked and can't change. If the
+// batch fails, all of its writes return the error, and each of them may have been applied.
 type joiner struct {
 	db    *pebble.DB
 	apply func(*pebble.Batch) error

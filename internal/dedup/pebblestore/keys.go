@@ -25,8 +25,8 @@ import (
 // fewKeys is how many keys most calls have at most. Their places need no memory of the heap.
 const fewKeys = 2
 
-// A keyMemory encodes keys. The first ones share its own memory, so that a call with a few short keys
-// needs no memory of the heap.
+// A keyMemory encodes keys. The first ones share its own memory, so that a call with a few short
+// keys needs no memory of the heap.
 type keyMemory struct {
 	own  [160]byte
 	used int

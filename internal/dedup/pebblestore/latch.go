@@ -20,9 +20,9 @@ const buckets = 4096
 // sync of one writer never delays the readers and writers of other keys. Two keys whose 64-bit
 // hashes are equal share a lock.
 //
-// A goroutine that holds a latch may wait for another one of the same latches only in lockAll, which
-// locks in a fixed order. It may wait for a token's latch while it holds those of groups, but not the
-// other way round. So there is no deadlock.
+// A goroutine that holds a latch may wait for another one of the same latches only in lockAll,
+// which locks in a fixed order. It may wait for a token's latch while it holds those of groups, but
+// not the other way round. So there is no deadlock.
 type latches [buckets]bucket
 
 // A bucket has the latches of the keys whose hashes have the same remainder: nearly always one or

@@ -9,8 +9,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// The fields of groups, chunks and tokens. The fields of their parts are in package encoding, with the
-// rules for all of them.
+// The fields of groups, chunks and tokens. The fields of their parts are in package encoding, with
+// the rules for all of them.
 
 func writeGroup(e *encoding.Encoder, g *record.Group) {
 	at := e.Object()

@@ -45,8 +45,8 @@ func (s *Store) swapTokens(ctx context.Context, swaps []record.Swap, results []r
 	return s.apply(batch, sync)
 }
 
-// swapInto puts those swaps into a batch whose conditions hold, and returns whether the batch must be
-// synced. The caller holds the latches.
+// swapInto puts those swaps into a batch whose conditions hold, and returns whether the batch must
+// be synced. The caller holds the latches.
 func (s *Store) swapInto(batch *pebble.Batch, swaps []record.Swap, places []place, results []record.Swapped) (sync *pebble.WriteOptions, err error) {
 	r := reader{store: s}
 	defer func() { err = errors.Join(err, r.close()) }()

@@ -126,8 +126,8 @@ func (r *Relay) process(ctx context.Context, tasks []task) error {
 		r.deadLetter(grace, &tasks[i])
 	}
 	done := make([]record.Token, 0, len(tasks))
-	// A token must not expire before the mark of a destination that drops repeated identities: until
-	// the mark expires, the destination would drop a new message with the same key.
+	// A token must not expire before the mark of a destination that drops repeated identities:
+	// until the mark expires, the destination would drop a new message with the same key.
 	now := r.cfg.Now()
 	for i := range tasks {
 		if t := &tasks[i]; t.settled() {

@@ -26,9 +26,8 @@ type Harness struct {
 	// Reopen kills the process that holds the store, or the closest equivalent, and opens the
 	// remaining data, on the same clock. Nil if the store is not durable.
 	Reopen func(t *testing.T, s record.Store) record.Store
-	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey, or a
-	// stored record.Chunk.
-	// Nil if the store does not encode its records.
+	// Corrupt damages the stored record of a record.GroupKey, record.HeldKey or record.TokenKey, or
+	// a stored record.Chunk. Nil if the store does not encode its records.
 	Corrupt func(t *testing.T, s record.Store, key any)
 	// KeepsApart says that the store keeps large values outside the record, and leaves them out of
 	// lists.

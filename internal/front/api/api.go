@@ -64,8 +64,8 @@ const (
 type Options struct {
 	Engine Engine // required
 	Queue  Queue  // required
-	// System is the name of this system. Messages that came through it are refused as loops. Defaults
-	// to no name: then no loop is found.
+	// System is the name of this system. Messages that came through it are refused as loops.
+	// Defaults to no name: then no loop is found.
 	System string
 	// Direct processes messages without the queue, if it can. Defaults to nil: every message goes
 	// through the queue.

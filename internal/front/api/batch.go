@@ -174,7 +174,8 @@ func identity(stream record.Stream, m *record.Message) string {
 	return m.Identity()
 }
 
-// completeRecord sets the fields of a record's message that are those of the request, and checks it.
+// completeRecord sets the fields of a record's message that are those of the request, and checks
+// it.
 func (s *server) completeRecord(stream record.Stream, own record.Message, r *batch.Record) error {
 	if r.Err != nil {
 		return r.Err

@@ -29,9 +29,9 @@ func (s *server) acceptAll(ctx context.Context, stream record.Stream, messages [
 	return fates
 }
 
-// acceptChecked makes the messages of a batch durable and returns the fate of each. It processes the
-// messages of groups of which nothing is on the queue, and puts the others on the queue. No two of
-// the messages have the same identity.
+// acceptChecked makes the messages of a batch durable and returns the fate of each. It processes
+// the messages of groups of which nothing is on the queue, and puts the others on the queue. No two
+// of the messages have the same identity.
 func (s *server) acceptChecked(ctx context.Context, stream record.Stream, messages []record.Message) []fate {
 	var tries Tries
 	if s.Direct != nil {

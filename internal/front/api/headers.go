@@ -22,7 +22,7 @@ const (
 	headerParents   = "Once-Parents"
 	headerTime      = "Once-Time"
 	headerVia       = "Once-Via"
-	headerEnd       = "Once-End" // of a message that ends the log of its group; also of the last page of a log
+	headerEnd       = "Once-End" // of the last message, and the last page, of a log
 	headerKey       = "Idempotency-Key"
 	headerReplayed  = "Idempotent-Replayed"
 )

@@ -93,8 +93,9 @@ func (e *events) follow(f follow.Follower, page log.Page) {
 	}
 }
 
-// page sends the entries of a page, as far as one answer takes them, or a comment line if nothing was
-// sent for long. It returns the position after them, and reports whether the reader is still there.
+// page sends the entries of a page, as far as one answer takes them, or a comment line if nothing
+// was sent for long. It returns the position after them, and reports whether the reader is still
+// there.
 func (e *events) page(page *log.Page) (next log.Offset, ok bool) {
 	next = page.Next
 	switch {

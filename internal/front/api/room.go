@@ -15,8 +15,8 @@ import (
 const (
 	// maxReceived is how many bytes of batches, as they are sent, are in memory at a time.
 	maxReceived = 32 * batch.MaxBytes
-	// maxProcessed is how many bytes of batches, without their compression, are processed at a time.
-	// A batch that is processed needs several times its content, and a few kilobytes can be
+	// maxProcessed is how many bytes of batches, without their compression, are processed at a
+	// time. A batch that is processed needs several times its content, and a few kilobytes can be
 	// compressed from a content of 4 MB.
 	maxProcessed = 8 * batch.MaxBytes
 	// roomWait is how long a batch waits until others are processed.

@@ -22,8 +22,8 @@ const (
 	maxPairs    = 1 << 14
 )
 
-// modes returns the modes in which a sequence is cut into records, and in which a record is decoded.
-// A record beyond a limit of the second mode fails alone.
+// modes returns the modes in which a sequence is cut into records, and in which a record is
+// decoded. A record beyond a limit of the second mode fails alone.
 func modes() (cut, decode cbor.DecMode, err error) {
 	cut, err = cbor.DecOptions{MaxNestedLevels: math.MaxUint16, MaxArrayElements: math.MaxInt32, MaxMapPairs: math.MaxInt32}.DecMode()
 	if err != nil {

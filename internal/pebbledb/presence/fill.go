@@ -55,8 +55,8 @@ func (f *Filter) Fill(ctx context.Context) error {
 	return nil
 }
 
-// begin begins an epoch, and waits until the commits of the previous epoch have ended. So commits of
-// at most two epochs are in progress.
+// begin begins an epoch, and waits until the commits of the previous epoch have ended. So commits
+// of at most two epochs are in progress.
 func (f *Filter) begin(e *epoch) {
 	before := f.epoch.Swap(e)
 	before.commits.Lock()

@@ -14,8 +14,8 @@
 // an at-least-once queue must handle. If it loses a count, a poison message is delivered a few more
 // times before it is dead-lettered.
 //
-// [Queue.Reserve] lets a caller process a message of an idle group without the queue: the place that
-// it takes keeps later messages of the group waiting, as a message in flight does.
+// [Queue.Reserve] lets a caller process a message of an idle group without the queue: the place
+// that it takes keeps later messages of the group waiting, as a message in flight does.
 //
 // Messages that were in flight when the process ended are ready again when the queue is opened:
 // receipts are invalid after a restart.

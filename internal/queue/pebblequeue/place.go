@@ -31,9 +31,9 @@ func (q *Queue) Reserve(group string) (*Place, bool) {
 	return &Place{q, q.index.add(q.next(), hash)}, true
 }
 
-// Holds reports whether the queue has a message of a group, in any state, or a reserved place of it.
-// It is for first-in-first-out queues. Two groups whose names have the same 64-bit hash count as
-// one.
+// Holds reports whether the queue has a message of a group, in any state, or a reserved place of
+// it. It is for first-in-first-out queues. Two groups whose names have the same 64-bit hash count
+// as one.
 func (q *Queue) Holds(group string) bool {
 	hash := q.hash(group)
 	q.mu.Lock()

@@ -210,7 +210,8 @@ func (r *reader) numbers() {
 	}
 }
 
-// causes reads the parents, the time that the sender has seen, and whether the message ends the log.
+// causes reads the parents, the time that the sender has seen, and whether the message ends the
+// log.
 func (r *reader) causes() {
 	if text := r.text(AttrParents); text != "" {
 		parents, err := ParseParents(text)

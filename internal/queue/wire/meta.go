@@ -71,7 +71,8 @@ type meta struct {
 	ID     string `json:"id,omitempty"`
 	Group  string `json:"group,omitempty"`
 	Source string `json:"source,omitempty"`
-	// Parents, Time and End take the place of attributes in the messages of ToQueue: SQS allows ten.
+	// Parents, Time and End take the place of attributes in the messages of ToQueue: SQS allows
+	// ten.
 	Parents []uint64     `json:"parents,omitempty"`
 	Time    clock.Hybrid `json:"time,omitzero"`
 	End     bool         `json:"end,omitempty"`

@@ -15,8 +15,8 @@
 //
 // A handler has [Limit]. After it, the handler's context ends, and [grace] later the message goes
 // on the queue even if the handler still runs. The handler's late result is then committed only if
-// the queue's attempt was not: the commit is conditional. The stream's messages go through the queue
-// for [slowFor] after that, and every message does while [MaxRunning] others are processed.
+// the queue's attempt was not: the commit is conditional. The stream's messages go through the
+// queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
 // A batch has [Limit] as a whole. After it, the messages that are not processed go on the queue.
 // That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch
@@ -307,8 +307,8 @@ func (t *try) Process(ctx context.Context) (state admission.State, replayed, ok 
 	return t.state()
 }
 
-// await waits for the result, at most for [grace] after the end of ctx. It returns false if there is
-// none by then. If the attempt takes longer than its limit, the stream counts as slow.
+// await waits for the result, at most for [grace] after the end of ctx. It returns false if there
+// is none by then. If the attempt takes longer than its limit, the stream counts as slow.
 func (t *try) await(ctx context.Context, results <-chan process.Result) bool {
 	select {
 	case t.result = <-results:

@@ -71,8 +71,8 @@ func (l *Logs) Read(ctx context.Context, group record.GroupKey, after log.Offset
 	}
 }
 
-// join returns the reading that a caller waits for, and whether the caller has to read itself, after
-// the reading before it, if there is one.
+// join returns the reading that a caller waits for, and whether the caller has to read itself,
+// after the reading before it, if there is one.
 func (l *Logs) join(q question) (r, before *reading, leads bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,8 +25,8 @@ func (p *Pipeline) Direct(local func(config.Destination) bool) map[string]bool {
 	return out
 }
 
-// sendsTo returns the names of the destinations to which the handler of a stream can send. A handler
-// in code that declares none can send to all.
+// sendsTo returns the names of the destinations to which the handler of a stream can send. A
+// handler in code that declares none can send to all.
 func (p *Pipeline) sendsTo(s *record.Stream) []string {
 	inCode := slices.ContainsFunc(p.cfg.Declared, func(d system.Stream) bool { return d.Name == s.Name && d.Handler != nil })
 	if inCode && len(s.Events) == 0 {

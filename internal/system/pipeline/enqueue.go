@@ -68,8 +68,8 @@ func putWhole(ctx context.Context, to queue.Queue, messages []record.Message, pl
 	put(ctx, to, out, going, errs)
 }
 
-// putInRounds sends the next message of every group in each round: if one call had two of a group, the
-// first could fail and the second not.
+// putInRounds sends the next message of every group in each round: if one call had two of a group,
+// the first could fail and the second not.
 func putInRounds(ctx context.Context, to queue.Queue, messages []record.Message, places []int, errs []error) {
 	stopped := map[record.GroupKey]error{}
 	for _, round := range rounds(messages, places) {

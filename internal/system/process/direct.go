@@ -102,9 +102,9 @@ func (h *Handler) result(ctx context.Context, s record.Stream, m record.Message,
 	return r
 }
 
-// RefusedToCaller reports whether the caller of a rejected message is told that nothing was accepted,
-// so that the message does not become a dead letter: its identity belongs to another one, or the
-// log of its group has ended.
+// RefusedToCaller reports whether the caller of a rejected message is told that nothing was
+// accepted, so that the message does not become a dead letter: its identity belongs to another one,
+// or the log of its group has ended.
 func RefusedToCaller(s record.Stream, reason record.Reason) bool {
 	if reason == record.ReasonEnded {
 		return true
