@@ -1,0 +1,71 @@
+// Command chat runs one room in five regions: five systems in this process, linked by a network
+// that can cut a region off, and a page that shows them side by side. See docs/order.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+var names = []string{"africa", "america", "asia", "europe", "oceania"} //nolint:gochecknoglobals // a constant
+
+func main() {
+	var o options
+	flag.StringVar(&o.data, "data", "", "folder of the five systems; by default a temporary one, which is removed at the end")
+	flag.StringVar(&o.listen, "listen", "127.0.0.1:8090", "address of the page")
+	flag.DurationVar(&o.latency, "latency", 40*time.Millisecond, "how long a request takes between two regions, one way")
+	flag.IntVar(&o.people, "people", 0, "people who write by themselves, spread over the regions")
+	flag.DurationVar(&o.length, "for", 0, "end after this time; 0 is until the program is interrupted")
+	flag.StringVar(&o.cut, "cut", "", "region that is cut off for the second quarter of the time")
+	flag.StringVar(&o.diagram, "diagram", "", "file for a space-time diagram of the last lines, as SVG")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	data, listen, cut, diagram string
+	latency, length            time.Duration
+	people                     int
+}
+
+func run(ctx context.Context, o options) (err error) {
+	if o.data == "" {
+		if o.data, err = os.MkdirTemp("", "chat"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.data)) }()
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	w, err := open(ctx, o)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	fmt.Printf("the room is at http://%s\n", listener.Addr())
+	if o.length > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.length)
+		defer cancel()
+	}
+	err = errors.Join(w.serve(ctx, listener), w.close())
+	fmt.Print(w.report())
+	if o.diagram != "" {
+		err = errors.Join(err, w.draw(o.diagram))
+	}
+	return err
+}
