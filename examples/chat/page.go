@@ -11,7 +11,7 @@ import (
 	"github.com/effectively-once/once/examples/chat/room"
 )
 
-// go:embed page.html
+//go:embed page.html
 var page []byte
 
 // handler serves the page, and the network between the regions.
