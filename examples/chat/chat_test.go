@@ -155,6 +155,7 @@ func TestARegionThatWasCutOffShowsTheSameRoomAsTheOthers(t *testing.T) {
 	}
 	// both answer the same line, and can't see each other
 	l.say("asia", "Bao", "Friday is fine", question)
+	l.watch("asia", screens["asia"], 2) // the line has its time
 	l.say("america", "Carl", "I prefer Monday", question)
 	l.watch("europe", screens["europe"], 2)
 	monday, _ := screens["europe"].find("I prefer Monday")
