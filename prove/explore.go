@@ -15,6 +15,7 @@ import (
 
 	"github.com/effectively-once/once/internal/explore"
 	"github.com/effectively-once/once/internal/explore/mistakes"
+	"github.com/effectively-once/once/internal/explore/sessions"
 )
 
 // smallBound is about how many states of a scenario with a small limit are visited in the short
@@ -48,6 +49,21 @@ func exploreAll(ctx context.Context, o options) error {
 			return nil
 		})
 	}
+	for _, s := range sessions.Scenarios() {
+		group.Go(func() error {
+			begin := time.Now()
+			r := sessions.Explore(ctx, &s)
+			if r.Wrong == "" && !r.Exhausted {
+				return fmt.Errorf("sessions %s: the exploration is incomplete", s.Name)
+			}
+			all := explore.Result{Scenario: "sessions " + s.Name, States: r.States, Steps: r.Steps, Depth: r.Depth, Exhausted: r.Exhausted}
+			if r.Wrong != "" {
+				all.Violation = &explore.Violation{Wrong: r.Wrong, Trace: r.Trace}
+			}
+			found.add(all, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
+			return nil
+		})
+	}
 	for _, s := range small {
 		group.Go(func() error {
 			bound := smallBound
@@ -70,7 +86,7 @@ func exploreAll(ctx context.Context, o options) error {
 	if len(scenarios) == 0 || len(small) == 0 {
 		return errors.New("no explorations found")
 	}
-	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios), found.states, found.steps, found.violations)
+	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios)+len(sessions.Scenarios()), found.states, found.steps, found.violations)
 	if found.violations > 0 {
 		return fmt.Errorf("%d violations", found.violations)
 	}

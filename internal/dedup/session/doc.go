@@ -6,6 +6,7 @@
 //	deal.go      asking the pool for more entries
 //	commit.go    moving the cursor; failed tries; release and renewal
 //	retire.go    closing a session and returning its unread entries to the pool
+//	describe.go  sessions for people and checks
 //	state.go     the state of a session; pool.go has that of a pool
 //	binary.go    the encoding of both
 //	errors.go    the answers that are errors

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -548,6 +550,40 @@ func TestADamagedRecordIsAnError(t *testing.T) {
 				w.noError(w.store.Commit(w.Context(), record.Commit{Loaded: next, Next: back, Attempt: "y"}))
 				groups[0] = back
 			}
+		}
+	})
+}
+
+func TestASessionIsDescribed(t *testing.T) {
+	each(t, session.Config{}, session.Pool{Partitions: 2}, func(w *world) {
+		if d, err := w.Describe(w.Context(), ann); err != nil || d.Fence != 0 || !d.LeaseUntil.IsZero() {
+			w.Errorf("got %+v, %v", d, err)
+		}
+		w.fill(1, 2)
+		w.open(ann, session.TakeFree)
+		f := w.open(ann, session.TakeNow).Fence
+		w.read(ann, f, 2)
+		w.commit(ann, f, 0, 1)
+		w.fill(0, 1)
+		w.read(ann, f, 3)
+		start := uint64(w.now.UnixMilli())
+		want := session.Description{
+			Fence: f, Life: f - 1, Holder: "of ann", LeaseUntil: w.now.Add(30 * time.Second), Cursor: 1, Takeovers: 1,
+			Parts: []session.Part{
+				{Number: 1, Group: session.Partition(stream, 1), First: log.Offset{Incarnation: start, Number: 1}, Count: 2},
+				{Number: 3, Group: session.Partition(stream, 0), First: log.Offset{Incarnation: start, Number: 1}, Count: 1},
+			},
+		}
+		d, err := w.Describe(w.Context(), ann)
+		if diff := cmp.Diff(want, d, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			w.Error(diff, err)
+		}
+		w.retire(ann, f)
+		if d, err := w.Describe(w.Context(), ann); err != nil || !d.Closed || !d.Returned || len(d.Parts) > 0 {
+			w.Errorf("got %+v, %v", d, err)
+		}
+		if d, err := w.Describe(w.Context(), session.ID{Stream: "orders", Group: "room", Name: "ann"}); err != nil || d.Fence != 0 {
+			w.Errorf("got %+v, %v", d, err)
 		}
 	})
 }

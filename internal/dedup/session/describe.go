@@ -1,0 +1,77 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/log"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Description shows a session to people and to checks.
+type Description struct {
+	// Fence is 0 if there is no such session.
+	Fence, Life uint64
+	// Holder is empty if the session is released.
+	Holder     string
+	LeaseUntil time.Time
+	Cursor     uint64
+	// Tries counts the failed tries of the number At.
+	Tries, At uint64
+	// Takeovers counts the opens of sessions that were not released.
+	Takeovers uint64
+	Dead      record.Ranges
+	// Closed says that the session was retired, and Returned that the pool has taken back its
+	// unread entries.
+	Closed, Returned bool
+	// State is the state that the consumer wrote with a commit.
+	State []byte
+	// Parts are the entries that the pool has dealt to the session in this life.
+	Parts []Part
+	// Ended says that the number after the last is the end.
+	Ended bool
+}
+
+// A Part is a range of entries that the pool has dealt to a session.
+type Part struct {
+	// Number is that of the first entry in the session, and Group and First its place in a log.
+	Number uint64
+	Group  record.GroupKey
+	First  log.Offset
+	// Count is how many entries the range has.
+	Count uint64
+}
+
+// Describe returns a session and its part in the pool, which are read one after the other.
+func (s *Sessions) Describe(ctx context.Context, id ID) (Description, error) {
+	if err := s.validate(id); err != nil {
+		return Description{}, err
+	}
+	_, st, err := s.session(ctx, id)
+	if err != nil {
+		return Description{}, fmt.Errorf("describe session: %w", err)
+	}
+	d := Description{
+		Fence: st.Fence, Life: st.Life, Holder: st.Holder, Cursor: st.Cursor, Tries: st.Tries, At: st.At, Takeovers: st.Takeovers,
+		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, State: st.Consumer,
+	}
+	if st.LeaseUntil > 0 {
+		d.LeaseUntil = st.leaseUntil()
+	}
+	if !id.pooled() {
+		return d, nil
+	}
+	_, p, err := s.pool(ctx, id)
+	if err != nil {
+		return Description{}, fmt.Errorf("describe session: %w", err)
+	}
+	m := p.member(id.Name, st.Life)
+	d.Ended = p.Ended
+	number := m.Dropped + 1
+	for _, x := range m.Spans {
+		d.Parts = append(d.Parts, Part{number, Partition(id.Stream, x.Part), log.Offset{Incarnation: x.Incarnation, Number: x.First}, x.len()})
+		number += x.len()
+	}
+	return d, nil
+}
