@@ -11,11 +11,14 @@ import (
 
 func TestEveryAimIsOfSubjectsThatAreMeasured(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range slices.Concat(engineSubjects(), logSubjects(), httpSubjects()) {
-		if known[s.name] {
-			t.Errorf("two subjects are called %q", s.name)
+	for _, part := range [][]subject{engineSubjects(), logSubjects(), orderSubjects(), httpSubjects()} {
+		names := map[string]bool{}
+		for _, s := range part {
+			if names[s.name] {
+				t.Errorf("two subjects are called %q", s.name)
+			}
+			names[s.name], known[s.name] = true, true
 		}
-		known[s.name] = true
 	}
 	for _, a := range aims() {
 		for _, name := range slices.Concat([]string{a.of}, a.floors, a.peers) {

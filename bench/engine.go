@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,9 +136,23 @@ func hundred(stream string) batches {
 	}
 }
 
+// shuffled returns the numbers of batches in another order within each window. The windows of all
+// callers have the same order, drawn once.
+func shuffled(batch batches, window int) batches {
+	order := rand.New(rand.NewPCG(1, 2)).Perm(window) //nolint:gosec // the same in each run
+	return func(messages []record.Message, caller string, i uint64) {
+		batch(messages, caller, i)
+		for n := range messages {
+			at := messages[n].Sequence - 1
+			begin := at - at%uint64(window)
+			messages[n].Sequence = begin + uint64(order[at-begin]) + 1
+		}
+	}
+}
+
 func process(ctx context.Context, e *dedup.Engine, messages []record.Message) error {
 	for _, o := range e.Process(ctx, messages) {
-		if o.Kind != record.Processed {
+		if o.Kind != record.Processed && o.Kind != record.HeldBack {
 			return fmt.Errorf("outcome %s: %s %w", o.Kind, o.Detail, o.Err)
 		}
 	}

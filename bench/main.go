@@ -42,7 +42,7 @@ type options struct {
 
 func main() {
 	var o options
-	only := flag.String("only", "engine,log,http,functions", "comma-separated parts to run: engine, log, http, functions, identities (minutes)")
+	only := flag.String("only", "engine,log,order,http,functions", "comma-separated parts to run: engine, log, order, http, functions, identities (minutes)")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds, in each of which every subject is measured once")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "time of a subject in a round")
 	flag.IntVar(&o.identities, "identities", 10_000_000, "identities to remember in the part identities")
@@ -62,7 +62,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	all := slices.Concat(engineSubjects(), logSubjects(), httpSubjects())
+	all := slices.Concat(engineSubjects(), logSubjects(), orderSubjects(), httpSubjects())
 	i := slices.IndexFunc(all, func(s subject) bool { return s.name == o.subject })
 	switch {
 	case o.client != "":
@@ -82,6 +82,8 @@ func run(ctx context.Context, o options) error {
 			subjects = append(subjects, engineSubjects()...)
 		case name == "log":
 			subjects = append(subjects, logSubjects()...)
+		case name == "order":
+			subjects = append(subjects, orderSubjects()...)
 		case name == "http":
 			subjects = append(subjects, httpSubjects()...)
 		case parts[name] == nil:

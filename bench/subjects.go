@@ -25,6 +25,9 @@ const (
 	sequenceOneLogged = "sequence, batches of 100 of one caller, with a log"
 	sequenceHundred   = "sequence, batches of 100 of one group"
 	sequenceLogged    = "sequence, batches of 100 of one group, with a log"
+	sequenceShuffled  = "sequence, batches of 100 of one group, windows of 1,000 shuffled"
+	singleOrdered     = "sequence, one message at a time of each group"
+	singleShuffled    = "sequence, one message at a time of each group, windows of 1,000 shuffled"
 	keyHundred        = "key, batches of 100 of one group"
 	keyLogged         = "key, batches of 100 of one group, with a log"
 
@@ -66,6 +69,16 @@ func logSubjects() []subject {
 		{sequenceLogged, openEngine(batchCallers, 100, hundred("sequence-logged"))},
 		{keyHundred, openEngine(batchCallers, 100, hundred("key"))},
 		{keyLogged, openEngine(batchCallers, 100, hundred("key-logged"))},
+	}
+}
+
+// orderSubjects are numbered messages in their order, and in another one.
+func orderSubjects() []subject {
+	return []subject{
+		{singleOrdered, openEngine(callers, 1, hundred("sequence"))},
+		{singleShuffled, openEngine(callers, 1, shuffled(hundred("sequence"), 1000))},
+		{sequenceHundred, openEngine(batchCallers, 100, hundred("sequence"))},
+		{sequenceShuffled, openEngine(batchCallers, 100, shuffled(hundred("sequence"), 1000))},
 	}
 }
 

@@ -28,24 +28,15 @@ func (r Ranges) search(n uint64) int {
 
 // Add returns the set with the numbers first to last added.
 func (r Ranges) Add(first, last uint64) Ranges {
-	out := make(Ranges, 0, len(r)+1)
-	add := Range{first, last}
-	for _, x := range r {
-		switch {
-		case x.Last < add.First && add.First-x.Last > 1, x.First > add.Last && x.First-add.Last > 1:
-			out = append(out, x)
-		default:
-			add = Range{min(add.First, x.First), max(add.Last, x.Last)}
-		}
+	from := r.search(first - min(first, 1)) // the first range that overlaps or touches
+	to := from
+	for to < len(r) && (r[to].First <= last || r[to].First-last == 1) {
+		first, last = min(first, r[to].First), max(last, r[to].Last)
+		to++
 	}
-	out = append(out, add)
-	slices.SortFunc(out, func(a, b Range) int {
-		if a.First < b.First {
-			return -1
-		}
-		return 1
-	})
-	return out
+	out := append(make(Ranges, 0, len(r)+1), r[:from]...)
+	out = append(out, Range{first, last})
+	return append(out, r[to:]...)
 }
 
 // Remove returns the set without n.
