@@ -19,6 +19,8 @@ const FromNow = "now"
 
 // An Entry is one entry of the log of a group. Fields that do not apply are zero.
 type Entry struct {
+	// Group is the group that has the entry. Only tails set it.
+	Group string
 	// Number counts the entries of a log: 1, 2, 3 … without holes.
 	Number uint64
 	// Offset is the position after this entry. Store it together with what the entry causes, and
@@ -151,6 +153,7 @@ func (t *Tail) Next(ctx context.Context) (Entry, error) {
 		}
 	}
 	e := t.page[0]
+	e.Group = t.group
 	t.page, t.offset = t.page[1:], e.Offset
 	return e, nil
 }

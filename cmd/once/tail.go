@@ -18,14 +18,16 @@ import (
 
 // tailing holds the arguments of tail.
 type tailing struct {
-	stream, group string
+	stream, group string // all groups if group is empty
 	after         string
+	state         string // file with the offsets of all groups
 	noFollow      bool
 	json          bool
 	sending       // the server
 }
 
-const tailLong = `Tail prints the log of a group, one entry a line, and then follows it: it prints what the group commits from then on.
+const tailLong = `Tail prints the log of a group, one entry a line, and then follows it: it prints what the group commits from then on. Without a group, it does
+so with all groups of the stream, also with those that are new.
 
 The stream must keep a log: log: {retain: 7d} in its configuration. Numbers are 1, 2, 3 ... without holes. A lost connection or a restart of the server
 is survived: tail continues after the last entry that it printed. It ends with exit code 0 after the last entry of a log that has ended.
@@ -34,31 +36,39 @@ is survived: tail continues after the last entry that it printed. It ends with e
 prints the offset to continue with on standard error, and exits with 5. If entries after the offset have expired, it exits with 3 and says where
 the log continues; it never skips entries silently.
 
-A log belongs to one group: to follow several, run tail for each. The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+The entries of a group are in the order of their numbers. Between the groups of a stream there is no order. To continue where an earlier tail of a
+stream stopped, give both the same --state FILE: tail keeps the offset of each group in it, at least once a second, after it has printed the entries.
+After a kill, it prints again what it had printed since. If entries after an offset in the file have expired, tail says so on standard error and goes
+on with what is kept. A tail of a stream needs a server that lists groups: once dev or a Go program, not a stack.
+
+The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
 
 func (a *app) tail() *cobra.Command {
 	var o tailing
 	cmd := &cobra.Command{
-		Use:   "tail STREAM/GROUP",
-		Short: "Print the log of a group, and follow it",
+		Use:   "tail STREAM[/GROUP]",
+		Short: "Print the log of a group or of all groups, and follow it",
 		Long:  tailLong,
 		Example: `  once tail chat/lobby                                       # from the first entry that is kept, and on
   once tail chat/lobby --after now --json                    # only what comes from now on, as JSON lines
   once tail chat/lobby --no-follow > lobby.txt               # what there is
   once tail chat/lobby --after 1767323045000_0000000000000017
-  once tail chat/lobby --stack Once --region eu-west-1`,
+  once tail chat/lobby --stack Once --region eu-west-1
+  once tail chat --after now                                 # all groups of the stream, each line begins with the group
+  once tail chat --json --state chat.json >> chat.jsonl      # again and again: each time what is new`,
 		Args:              arguments(streamAndGroup),
 		ValidArgsFunction: completeStreams,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.after, "after", "", "offset of the entry to begin after, or now; default the first entry that is kept")
 	f.BoolVar(&o.noFollow, "no-follow", false, "end at the present end of the log")
+	f.StringVar(&o.state, "state", "", "file that keeps where to continue, for a stream without a group")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
 	o.stack = stackFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print JSON, one entry a line, as the HTTP API has it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.stream, o.group, _ = strings.Cut(args[0], "/")
-		if err := errors.Join(record.ValidStream(o.stream), o.stack.check(cmd)); err != nil {
+		if err := errors.Join(record.ValidStream(o.stream), o.check(), o.stack.check(cmd)); err != nil {
 			return usageError(cmd, err)
 		}
 		notice := &notice{app: a}
@@ -74,12 +84,25 @@ func (a *app) tail() *cobra.Command {
 	return cmd
 }
 
+// check returns an error if arguments are not for what is followed.
+func (o *tailing) check() error {
+	switch {
+	case o.group != "" && o.state != "":
+		return errors.New("--state is for a stream without a group; a group has --after")
+	case o.group == "" && o.after != "" && o.after != client.FromNow:
+		return errors.New("an offset belongs to a group: name it, or give --state FILE for all groups")
+	case o.group == "" && o.stack.Name != "":
+		return errors.New("a stack has no list of its groups: name a group")
+	}
+	return nil
+}
+
 func streamAndGroup(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return errors.New("name a group: once tail STREAM/GROUP")
+		return errors.New("name a stream or a group: once tail STREAM[/GROUP]")
 	}
-	if _, group, _ := strings.Cut(args[0], "/"); group == "" {
-		return fmt.Errorf("a log belongs to a group: once tail %s/GROUP", strings.TrimSuffix(args[0], "/"))
+	if stream, group, ok := strings.Cut(args[0], "/"); ok && group == "" {
+		return fmt.Errorf("name a group, once tail %s/GROUP, or follow all of them: once tail %s", stream, stream)
 	}
 	return cobra.MaximumNArgs(1)(cmd, args)
 }
@@ -89,6 +112,9 @@ func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
 	// A tail waits until a server is there. At the beginning its address is more likely wrong.
 	if err := c.Healthy(ctx); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
 		return o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	}
+	if o.group == "" {
+		return a.followStream(ctx, c, o)
 	}
 	tail := c.Tail(o.stream, o.group, client.TailOptions{After: o.after, NoFollow: o.noFollow})
 	for {
@@ -124,6 +150,7 @@ func continued(err error, o *tailing) error {
 
 // A tailLine is an entry as the HTTP API has it in JSON.
 type tailLine struct {
+	Group          string            `json:"group,omitempty"` // if the tail has several
 	Number         uint64            `json:"number"`
 	Offset         string            `json:"offset"`
 	Kind           string            `json:"kind"`
@@ -148,11 +175,14 @@ type tailLine struct {
 // line returns an entry as a line: JSON, or number, time, identity and body for people.
 func (o *tailing) line(e *client.Entry) string {
 	if !o.json {
-		return text(e)
+		return o.prefix(e) + text(e)
 	}
 	l := tailLine{
 		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
 		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Via: e.Via, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
+	}
+	if o.group == "" {
+		l.Group = e.Group
 	}
 	switch {
 	case len(e.Body) == 0:
@@ -168,6 +198,14 @@ func (o *tailing) line(e *client.Entry) string {
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(l) // strings, numbers and valid JSON always encode
 	return b.String()
+}
+
+// prefix names the group of an entry, if there are several.
+func (o *tailing) prefix(e *client.Entry) string {
+	if o.group != "" {
+		return ""
+	}
+	return safe(e.Group) + "  "
 }
 
 func text(e *client.Entry) string {

@@ -173,8 +173,12 @@ func TestTailPrintsALogAndWhereToContinue(t *testing.T) {
 		args, want string
 		code       int
 	}{
-		{"tail", "name a group", exitUsage},
-		{"tail chat", "once tail chat/GROUP", exitUsage},
+		{"tail", "name a stream or a group", exitUsage},
+		{"tail chat/", "once tail chat/GROUP", exitUsage},
+		{"tail chat --after 17", "an offset belongs to a group", exitUsage},
+		{"tail chat/lobby --state x", "--state is for a stream", exitUsage},
+		{"tail chat --stack Once", "no list of its groups", exitUsage},
+		{"tail plain --no-follow", "log: {retain: 7d}", exitRefused},
 		{"tail plain/g --no-follow", "log: {retain: 7d}", exitRefused},
 		{"tail chat/lobby --after 17", "after must be an offset", exitRefused},
 		{"tail chat/lobby --no-follow --after 0000000000001_0000000000000001", "to read what is kept: once tail chat/lobby --after " + before(first.Offset), exitRefused},

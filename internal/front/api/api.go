@@ -72,6 +72,8 @@ type Options struct {
 	Direct Direct
 	// Logs reads the logs of groups. Defaults to nil: there are no logs.
 	Logs Logs
+	// Groups lists the groups of a stream. Defaults to nil: there is no such list.
+	Groups Groups
 	// LogWait is the longest that a reader of a log can wait for entries. Defaults to
 	// [DefaultLogWait].
 	LogWait time.Duration
@@ -169,6 +171,7 @@ func routes() []route {
 		{http.MethodPost, "/v1/streams/{stream}/requests/{id...}", (*server).postRequest},
 		{http.MethodDelete, "/v1/streams/{stream}/requests/{id...}", (*server).deleteRequest},
 		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
+		{http.MethodGet, "/v1/streams/{stream}/groups", (*server).getGroups},
 		{http.MethodGet, "/v1/streams/{stream}/groups/{group}/log", (*server).getLog},
 		{http.MethodPost, "/v1/streams/{stream}/epochs/{id...}", (*server).postEpoch},
 		{http.MethodGet, "/healthz", (*server).health},

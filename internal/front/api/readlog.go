@@ -71,10 +71,15 @@ func (s *server) logQuery(r *http.Request, group string) (logQuery, error) {
 	if err := m.Validate(); err != nil || group == "" {
 		return q, problem.New(problem.MalformedRequest, "No group can have this name.")
 	}
+	return q, s.logged(stream)
+}
+
+// logged returns a problem if a stream keeps no log.
+func (s *server) logged(stream record.Stream) error {
 	if stream.LogRetention == 0 || s.Logs == nil {
-		return q, problem.New(problem.NoLog, fmt.Sprintf("The stream %s keeps no log. Give it one in the configuration, for example log: {retain: 7d}.", stream.Name))
+		return problem.New(problem.NoLog, fmt.Sprintf("The stream %s keeps no log. Give it one in the configuration, for example log: {retain: 7d}.", stream.Name))
 	}
-	return q, nil
+	return nil
 }
 
 // longestLogWait returns how long this request can wait, in whole seconds.

@@ -39,13 +39,13 @@ type world struct {
 func newWorld(t *testing.T, change ...func(*world, *api.Options)) *world {
 	t.Helper()
 	w := &world{t: t, spec: newContract(t), log: &syncBuffer{}}
-	w.store = &faultyStore{Store: memstore.New(time.Now)}
+	w.store = &faultyStore{groupStore: memstore.New(time.Now)}
 	w.queue = &ingress{}
 	w.hub.LookAgain = time.Hour // so that only appends wake readers
 	w.engine = w.newEngine()
 	w.queue.engine = w.engine
 	options := api.Options{
-		Engine: w.engine, Queue: w.queue, Logs: follow.NewLogs(w.store, &w.hub), Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		Engine: w.engine, Queue: w.queue, Logs: follow.NewLogs(w.store, &w.hub), Groups: follow.NewGroups(w.store, &w.hub), Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Principal: func(r *http.Request) (string, error) {
 			if r.Header.Get("Test-Principal") == "intruder" {
 				return "", errors.New("internal text: not on the list")
@@ -191,8 +191,15 @@ type sink struct{}
 func (sink) Send(_ context.Context, ds []record.Delivery) []error { return make([]error, len(ds)) }
 
 // faultyStore fails while the test makes it fail.
-type faultyStore struct {
+// groupStore is a store that can list groups.
+type groupStore interface {
 	record.Store
+	record.LogReader
+	record.Lister
+}
+
+type faultyStore struct {
+	groupStore
 	away       atomic.Bool
 	beforeMark atomic.Pointer[func()] // called once, before a request's token is marked done
 }
@@ -203,7 +210,7 @@ func (s *faultyStore) Load(ctx context.Context, groups []record.GroupKey, tokens
 	if s.away.Load() {
 		return nil, nil, errAway
 	}
-	return s.Store.Load(ctx, groups, tokens)
+	return s.groupStore.Load(ctx, groups, tokens)
 }
 
 func (s *faultyStore) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
@@ -215,7 +222,7 @@ func (s *faultyStore) SwapToken(ctx context.Context, old, next record.Token) (re
 	if s.away.Load() {
 		return record.Token{}, errAway
 	}
-	return s.Store.SwapToken(ctx, old, next)
+	return s.groupStore.SwapToken(ctx, old, next)
 }
 
 // ReadLog implements record.LogReader.
@@ -223,7 +230,7 @@ func (s *faultyStore) ReadLog(ctx context.Context, r record.LogRange) ([]record.
 	if s.away.Load() {
 		return nil, errAway
 	}
-	return s.Store.(record.LogReader).ReadLog(ctx, r)
+	return s.groupStore.ReadLog(ctx, r)
 }
 
 // syncBuffer is a log that may be written to and read at the same time.

@@ -38,9 +38,11 @@ type Hub struct {
 	dirty  []*topic // to be woken
 	waking bool     // a goroutine wakes the topics in dirty
 	closed bool
+
+	changes changes
 }
 
-// A topic is a group that somebody follows.
+// A topic is a group that somebody follows, or a whole stream if the group has no name.
 type topic struct {
 	key       record.GroupKey
 	followers int
@@ -53,7 +55,13 @@ type topic struct {
 func (h *Hub) Appended(key record.GroupKey) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t := h.topics[key]
+	h.changes.add(key)
+	h.touch(h.topics[key])
+	h.touch(h.topics[record.GroupKey{Stream: key.Stream}])
+}
+
+// touch makes the followers of a topic, which may be nil, wake.
+func (h *Hub) touch(t *topic) {
 	if t == nil || t.dirty {
 		return
 	}

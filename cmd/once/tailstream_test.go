@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+)
+
+// say sends messages with these keys to a group.
+func (s *devServer) say(ctx context.Context, group string, keys ...string) {
+	s.t.Helper()
+	for _, key := range keys {
+		if _, err := s.client().Send(ctx, client.Message{Stream: "chat", Group: group, Key: key, ContentType: "text/plain", Body: []byte("body of " + key)}); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// A tailing process prints entries of several groups as JSON lines.
+type tailed struct {
+	t    *testing.T
+	kill func(syscall.Signal) (code int)
+	out  *bufio.Scanner
+}
+
+// startTail starts "once tail" with arguments, as a process of its own.
+func (s *devServer) startTail(args ...string) *tailed {
+	s.t.Helper()
+	cmd := command(context.Background(), append([]string{"tail", "--json", "--url", "http://" + s.address}, args...)...)
+	cmd.Dir = s.dir
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	var once sync.Once
+	kill := func(signal syscall.Signal) int {
+		once.Do(func() {
+			_ = cmd.Process.Signal(signal)
+			_ = cmd.Wait()
+		})
+		return cmd.ProcessState.ExitCode()
+	}
+	s.t.Cleanup(func() { kill(syscall.SIGKILL) })
+	return &tailed{s.t, kill, bufio.NewScanner(out)}
+}
+
+// next returns the next entry.
+func (t *tailed) next() (l tailLine) {
+	t.t.Helper()
+	if !t.out.Scan() || json.Unmarshal(t.out.Bytes(), &l) != nil {
+		t.t.Fatalf("no entry: %q %v", t.out.Text(), t.out.Err())
+	}
+	return l
+}
+
+func TestATailOfAStreamPrintsAllGroupsAndNewOnes(t *testing.T) {
+	s := newDevServer(t)
+	s.say(t.Context(), "lobby", "a", "b")
+	s.say(t.Context(), "attic/left", "c")
+	code, out := s.run("tail", "chat", "--no-follow")
+	if want := "lobby  1  "; code != 0 || strings.Count(out, "\n") != 3 || !strings.Contains(out, want) || !strings.Contains(out, "attic/left  1  ") || !strings.Contains(out, "c  body of c\n") {
+		t.Fatalf("%d %s", code, out)
+	}
+	tail := s.startTail("chat", "--after", "now")
+	seen := make(chan string)
+	go func() {
+		for tail.out.Scan() {
+			var l tailLine
+			if err := json.Unmarshal(tail.out.Bytes(), &l); err != nil {
+				t.Error(err)
+			}
+			seen <- l.Group + " " + l.ID
+		}
+	}()
+	// The tail has listed the groups as soon as it prints a probe.
+	ready := false
+	for n := 0; !ready; n++ {
+		s.say(t.Context(), "probe", fmt.Sprint("probe", n))
+		select {
+		case group := <-seen:
+			ready = strings.HasPrefix(group, "probe ")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	s.say(t.Context(), "lobby", "d")
+	s.say(t.Context(), "cellar", "e")
+	var got []string
+	for len(got) < 2 {
+		if x := <-seen; !strings.HasPrefix(x, "probe ") {
+			got = append(got, x)
+		}
+	}
+	if want := []string{"lobby d", "cellar e"}; got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestATailOfAStreamContinuesWithItsState interrupts and kills the tail, and kills the server.
+func TestATailOfAStreamContinuesWithItsState(t *testing.T) {
+	s := newDevServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	last := map[string]uint64{}
+	// read reads entries of a tail. Only after a kill may it repeat some.
+	read := func(tail *tailed, n int, repeats bool) {
+		for range n {
+			l := tail.next()
+			for repeats && l.Number <= last[l.Group] {
+				l = tail.next()
+			}
+			if l.Number != last[l.Group]+1 {
+				t.Fatalf("group %s: number %d after %d", l.Group, l.Number, last[l.Group])
+			}
+			last[l.Group] = l.Number
+		}
+	}
+	say := func(from, to int) {
+		for i := from; i < to; i++ {
+			s.say(ctx, fmt.Sprint("g", i%7), fmt.Sprint("m", i))
+		}
+	}
+	say(0, 30)
+	tail := s.startTail("chat", "--state", "at.json")
+	read(tail, 30, false)
+	s.kill(syscall.SIGKILL)
+	s.start()
+	say(30, 50)
+	read(tail, 20, false)
+	if code := tail.kill(syscall.SIGINT); code != exitIncomplete {
+		t.Errorf("an interrupted tail exits with %d", code)
+	}
+	say(50, 70)
+	tail = s.startTail("chat", "--state", "at.json")
+	read(tail, 20, false)
+	tail.kill(syscall.SIGKILL)
+	say(70, 80)
+	tail = s.startTail("chat", "--state", "at.json")
+	read(tail, 10, true)
+	tail.kill(syscall.SIGINT)
+	if code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow"); code != 0 || out != "" {
+		t.Errorf("all is read: %d %s", code, out)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "other.json"), []byte(`{"stream":"plain","offsets":{}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := s.run("tail", "chat", "--state", "other.json"); code != exitUsage || !strings.Contains(out, `it is of stream "plain"`) {
+		t.Errorf("the state of another stream: %d %s", code, out)
+	}
+}
+
+func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
+	s := newDevServer(t)
+	s.say(t.Context(), "lobby", "a")
+	text := `{"stream":"chat","offsets":{"lobby":"0000000000001_0000000000000001"}}`
+	if err := os.WriteFile(filepath.Join(s.dir, "at.json"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow")
+	if code != 0 || !strings.Contains(out, "group lobby: ") || !strings.Contains(out, "begun again") || !strings.Contains(out, "a  body of a\n") {
+		t.Errorf("%d %s", code, out)
+	}
+}
