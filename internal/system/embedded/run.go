@@ -33,7 +33,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 	contract := s.options.Watch.HTTP(api.New(api.Options{
 		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: follow.NewLogs(s.store, &s.appends), Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
-		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
