@@ -53,8 +53,21 @@ func TestADestinationNeedsThePermissionsOfItsTarget(t *testing.T) {
 		"topic by name": {config.Destination{SNS: "news"}, []string{"sns:Publish sns news"}},
 		"topic by ARN":  {config.Destination{SNS: topic}, []string{"sns:Publish " + topic}},
 		"bus":           {config.Destination{EventBridge: "orders"}, []string{"events:PutEvents events event-bus/orders"}},
-		"secret":        {config.Destination{Webhook: "https://x", Secret: "secretsmanager:shop/hook"}, []string{"secretsmanager:GetSecretValue secretsmanager secret:shop/hook-??????"}},
-		"parameter":     {config.Destination{Webhook: "https://x", Secret: "ssm:/shop/hook"}, []string{"ssm:GetParameter ssm parameter/shop/hook"}},
+		"system": {
+			config.Destination{Once: "https://abc.execute-api.eu-west-1.amazonaws.com/prod", Stream: "room", Auth: "iam"},
+			[]string{"execute-api:Invoke execute-api abc/*/POST/v1/streams/room/batch of * in eu-west-1"},
+		},
+		"system with a domain": {
+			config.Destination{Once: "https://us.example", Stream: "room", Auth: "iam"},
+			[]string{"execute-api:Invoke execute-api */*/POST/v1/streams/room/batch of * in *"},
+		},
+		"system with a key": {
+			config.Destination{Once: "https://us.example", Stream: "room", Auth: "secretsmanager:us"},
+			[]string{"secretsmanager:GetSecretValue secretsmanager secret:us-??????"},
+		},
+		"system without authorization": {config.Destination{Once: "https://us.example", Stream: "room"}, nil},
+		"secret":                       {config.Destination{Webhook: "https://x", Secret: "secretsmanager:shop/hook"}, []string{"secretsmanager:GetSecretValue secretsmanager secret:shop/hook-??????"}},
+		"parameter":                    {config.Destination{Webhook: "https://x", Secret: "ssm:/shop/hook"}, []string{"ssm:GetParameter ssm parameter/shop/hook"}},
 	} {
 		got, err := allowed(t, c.destination, nil)
 		if err != nil || !slices.Equal(got, c.want) {

@@ -57,8 +57,8 @@ func (l *lab) workerOf(cfg dedup.Config) *worker {
 	}
 	cfg.Queues, cfg.Blobs, cfg.Now, cfg.NewID = w, blobPort{w}, l.clock, l.name
 	if cfg.Senders == nil {
-		cfg.Senders = map[string]record.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}}
-		cfg.Sequenced = map[string]bool{"next": true}
+		cfg.Senders = map[string]record.Sender{"out": destination{w, "out"}, "side": destination{w, "side"}, "next": destination{w, "next"}, "mesh": destination{w, "mesh"}}
+		cfg.Sequenced, cfg.Unrelayed = map[string]bool{"next": true, "mesh": true}, map[string]bool{"mesh": true}
 	}
 	cfg.Pause = func(ctx context.Context, _ int) error { return ctx.Err() }
 	cfg.Observe = func(e record.Event) {

@@ -173,9 +173,6 @@ func ValidVia(via []string) error {
 	return nil
 }
 
-// ViaText returns the names of systems as a header has them: eu, us.
-func ViaText(via []string) string { return strings.Join(via, ", ") }
-
 // LoopDetail says, for people, which way a message came that came back to a system.
 func LoopDetail(via []string, system string) string {
 	return fmt.Sprintf("the message came back to the system %s: %s -> %s", system, strings.Join(via, " -> "), system)

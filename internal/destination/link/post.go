@@ -161,8 +161,10 @@ func (l *line) settle(r *result) {
 		reason = record.ReasonInvalid
 	case "key-reuse":
 		reason, l.voids = record.ReasonKeyReuse, false
-	case "deleted", "ended":
+	case "deleted":
 		reason, l.voids = record.ReasonGone, false
+	case "ended":
+		reason, l.voids = record.ReasonEnded, false
 	}
 	if reason == "" || l.void { // a void message is sent until it is accepted
 		text, _ := json.Marshal(r.Problem)

@@ -1,0 +1,397 @@
+package link_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/effectively-once/once/internal/destination/link"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A message is a line of a batch as the other system gets it.
+type message struct {
+	Key         string            `json:"key"`
+	Group       string            `json:"group"`
+	Source      string            `json:"source"`
+	Epoch       uint64            `json:"epoch"`
+	Sequence    uint64            `json:"sequence"`
+	DependsOn   map[string]uint64 `json:"depends_on"`
+	Via         []string          `json:"via"`
+	Void        bool              `json:"void"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Body        []byte            `json:"body_base64"`
+}
+
+// A peer is the HTTP API of another system. It answers each line as answer says, or if that is
+// nil or returns nothing with 202.
+type peer struct {
+	*httptest.Server
+	answer func(m message) string
+	whole  func(w http.ResponseWriter, r *http.Request) bool // answers a whole request
+
+	mu       sync.Mutex
+	got      []message
+	requests []*http.Request
+}
+
+func newPeer(t *testing.T) *peer {
+	t.Helper()
+	p := &peer{}
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = append(p.requests, r)
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(body)) {
+		var m message
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		p.got = append(p.got, m)
+		answer := ""
+		if p.answer != nil {
+			answer = p.answer(m)
+		}
+		if answer == "" {
+			answer = fmt.Sprintf(`{"status":202,"id":%q,"replayed":false}`, m.Key)
+		}
+		out.WriteString(answer + "\n")
+	}
+	if p.whole != nil && p.whole(w, r) {
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	_, _ = io.WriteString(w, out.String())
+}
+
+// problem answers a line with a problem of a type.
+func problem(status int, kind string) string {
+	return fmt.Sprintf(`{"status":%d,"problem":{"type":"https://example/http.md#%s","title":"Refused","status":%d,"detail":"a -> b -> a"}}`, status, kind, status)
+}
+
+// numbers describes what the peer got: the numbers, with a v for a void message.
+func (p *peer) numbers() (out []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.got {
+		text := fmt.Sprintf("%s%d", m.Group, m.Sequence)
+		if m.Void {
+			text += "v"
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func newSender(t *testing.T, p *peer, change ...func(*link.Config)) *link.Sender {
+	t.Helper()
+	c := link.Config{System: "eu", Destination: "us", URL: p.URL + "/prod/", Stream: "room", Timeout: 5 * time.Second}
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := link.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func delivery(group string, n uint64) record.Delivery {
+	return record.Delivery{
+		Identity: fmt.Sprintf("room/%s/%d", group, n), Stream: "room", Group: group, Number: n, Incarnation: 9, Sequence: n, Target: group,
+		Effect: record.Effect{Body: []byte("b")},
+	}
+}
+
+func deliveries(names string) (list []record.Delivery) {
+	for name := range strings.FieldsSeq(names) {
+		list = append(list, delivery(name[:1], uint64(name[1]-'0')))
+	}
+	return list
+}
+
+// fates describes results: ok, the reason of a refusal, or again.
+func fates(errs []error) string {
+	var out []string
+	for _, err := range errs {
+		refused, ok := errors.AsType[*record.RefusedError](err)
+		switch {
+		case err == nil:
+			out = append(out, "ok")
+		case ok:
+			out = append(out, string(refused.Reason))
+		default:
+			out = append(out, "again")
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func TestADeliveryIsANumberedMessageOfItsSystemAndDestination(t *testing.T) {
+	p := newPeer(t)
+	d := delivery("eve", 7)
+	d.Sequence = 3
+	d.Effect = record.Effect{
+		To: []string{"us"}, ID: "a", Source: "outside", Epoch: 1, Sequence: 5, Via: []string{"ap"}, ContentType: "text/plain",
+		Headers: map[string]string{"X-A": " v "}, Body: []byte("b\n\xff"), DependsOn: map[string]uint64{"eu/us/room/x": 2},
+	}
+	if got := fates(newSender(t, p).Send(t.Context(), []record.Delivery{d})); got != "ok" {
+		t.Fatal(got)
+	}
+	want := []message{{
+		Key: "eu/us/room/eve/7@9", Group: "eve", Source: "eu/us/room/eve", Epoch: 9, Sequence: 3, Via: []string{"ap", "eu"}, ContentType: "text/plain",
+		Headers: map[string]string{"X-A": "v"}, Body: []byte("b\n\xff"), DependsOn: map[string]uint64{"eu/us/room/x": 2},
+	}}
+	if diff := cmp.Diff(want, p.got); diff != "" {
+		t.Error(diff)
+	}
+	r := p.requests[0]
+	if r.URL.Path != "/prod/v1/streams/room/batch" || r.Header.Get("Authorization") != "" {
+		t.Errorf("%s %v", r.URL, r.Header)
+	}
+}
+
+func TestSourcesOfOneReceiverNeverCollide(t *testing.T) {
+	p := newPeer(t)
+	other := delivery("g", 1)
+	other.Target = "elsewhere"
+	third := delivery("g", 1)
+	third.Target = "all"
+	long := delivery(strings.Repeat("g", record.MaxName), 1)
+	again := delivery(strings.Repeat("g", record.MaxName-1)+"h", 1)
+	for i, change := range []func(*link.Config){
+		func(*link.Config) {},
+		func(c *link.Config) { c.System = "ap" },
+		func(c *link.Config) { c.Destination = "us2" },
+		func(c *link.Config) { c.Group = "all" },
+	} {
+		list := []record.Delivery{delivery("g", 1), long, again}
+		if i == 3 { // into one group, by targets that are numbered apart
+			list = append(list, other, third)
+		}
+		s := newSender(t, p, func(c *link.Config) { c.Destination = fmt.Sprintf("to%d", i) }, change)
+		if got := fates(s.Send(t.Context(), list)); strings.Trim(got, "ok ") != "" {
+			t.Fatal(got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, m := range p.got {
+		if seen[m.Source] || len(m.Source) > record.MaxName || len(m.Key) > record.MaxName {
+			t.Errorf("source %q, key %q", m.Source, m.Key)
+		}
+		seen[m.Source] = true
+	}
+	if g := p.got[len(p.got)-1].Group; g != "all" {
+		t.Errorf("the fixed group is %q", g)
+	}
+}
+
+func TestEveryAnswerToALineIsHandled(t *testing.T) {
+	for _, c := range []struct{ answer, fates, got string }{
+		{"", "ok ok ok", "a1 a2 a3"},
+		{problem(508, "loop"), "ok loop ok", "a1 a2 a3 a2v"},
+		{problem(400, "invalid-message"), "ok invalid ok", "a1 a2 a3 a2v"},
+		{problem(413, "too-large"), "ok invalid ok", "a1 a2 a3 a2v"},
+		{problem(415, "unsupported-media-type"), "ok invalid ok", "a1 a2 a3 a2v"},
+		{problem(422, "key-reuse"), "ok key-reuse ok", "a1 a2 a3"},
+		{problem(410, "deleted"), "ok gone ok", "a1 a2 a3"},
+		{problem(409, "ended"), "ok ended ok", "a1 a2 a3"},
+		{problem(409, "leased"), "ok again again", "a1 a2 a3"},
+		{problem(429, "rate-limited"), "ok again again", "a1 a2 a3"},
+		{problem(503, "unavailable"), "ok again again", "a1 a2 a3"},
+		{problem(500, "internal"), "ok again again", "a1 a2 a3"},
+		{problem(403, "forbidden"), "ok again again", "a1 a2 a3"},
+		{`{"status":200,"id":"x"}`, "again again again", "a1 a2 a3"},
+		{`{"status":202,"id":"somebody else's"}`, "again again again", "a1 a2 a3"},
+		{`<html>`, "again again again", "a1 a2 a3"},
+	} {
+		p := newPeer(t)
+		p.answer = func(m message) string {
+			if m.Sequence == 2 && !m.Void {
+				return c.answer
+			}
+			return ""
+		}
+		if got := fates(newSender(t, p).Send(t.Context(), deliveries("a1 a2 a3"))); got != c.fates {
+			t.Errorf("%s: %s, not %s", c.answer, got, c.fates)
+		}
+		if got := strings.Join(p.numbers(), " "); got != c.got {
+			t.Errorf("%s: the other system got %s, not %s", c.answer, got, c.got)
+		}
+	}
+}
+
+func TestARefusalWaitsUntilItsNumberIsPassed(t *testing.T) {
+	p := newPeer(t)
+	p.answer = func(m message) string {
+		if m.Void {
+			return problem(400, "malformed-request") // of a version that knows no void messages
+		}
+		return problem(508, "loop")
+	}
+	if got := fates(newSender(t, p).Send(t.Context(), deliveries("a1"))); got != "again" {
+		t.Error(got)
+	}
+}
+
+func TestAnEffectThatNoSystemTakesIsRefusedHereAndItsNumberPassed(t *testing.T) {
+	large := delivery("a", 1)
+	large.Effect.Body = make([]byte, record.MaxBody+1)
+	far := delivery("a", 2)
+	far.Effect.Via = slices.Repeat([]string{"x"}, record.MaxVia)
+	p := newPeer(t)
+	if got := fates(newSender(t, p).Send(t.Context(), []record.Delivery{large, far, delivery("a", 3)})); got != "invalid loop ok" {
+		t.Error(got)
+	}
+	if got := strings.Join(p.numbers(), " "); got != "a3 a1v a2v" {
+		t.Errorf("the other system got %s", got)
+	}
+}
+
+func TestAnAnswerThatIsNoBatchSaysNothingAboutAnyLine(t *testing.T) {
+	for name, whole := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
+		"redirect": func(w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+			return true
+		},
+		"accepted by a proxy": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusAccepted)
+			return true
+		},
+		"gone": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(http.StatusGone)
+			return true
+		},
+		"lost": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			_, _ = io.WriteString(w, `{"status":202,"id":"eu/us/room/a/1@9","replayed":false}`+"\n")
+			return true
+		},
+	} {
+		p := newPeer(t)
+		p.whole = whole
+		s := newSender(t, p)
+		if got := fates(s.Send(t.Context(), deliveries("a1 a2 b1"))); got != "again again again" {
+			t.Errorf("%s: %s", name, got)
+		}
+		if len(p.requests) != 1 {
+			t.Errorf("%s: %d requests", name, len(p.requests))
+		}
+		// it is asked again after a pause only
+		errs := s.Send(t.Context(), deliveries("a1"))
+		if name != "lost" && !errors.Is(errs[0], record.ErrUntried) {
+			t.Errorf("%s: then %v", name, errs[0])
+		}
+	}
+}
+
+func TestThePausesOfASystemThatDoesNotAnswerEndWithAnAnswer(t *testing.T) {
+	p := newPeer(t)
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	failing := true
+	p.whole = func(w http.ResponseWriter, _ *http.Request) bool {
+		if failing {
+			w.Header().Set("Retry-After", "30")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return failing
+	}
+	s := newSender(t, p, func(c *link.Config) { c.Now = func() time.Time { return now } })
+	send := func(want string) {
+		t.Helper()
+		if got := fates(s.Send(t.Context(), deliveries("a1"))); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	send("again")
+	now = now.Add(29 * time.Second) // before the time that it asked for
+	failing = false
+	send("again")
+	if len(p.requests) != 1 {
+		t.Errorf("%d requests", len(p.requests))
+	}
+	now = now.Add(2 * time.Second)
+	send("ok")
+	send("ok")
+}
+
+func TestAKeyIsReadForEachRequestAndSentInItsHeader(t *testing.T) {
+	keys := 0
+	key := func() (string, error) {
+		keys++
+		return fmt.Sprintf("k%d", keys), nil
+	}
+	p := newPeer(t)
+	s := newSender(t, p, func(c *link.Config) { c.Key = key })
+	s.Send(t.Context(), deliveries("a1"))
+	s.Send(t.Context(), deliveries("a2"))
+	newSender(t, p, func(c *link.Config) { c.Key, c.Header = key, "X-Api-Key" }).Send(t.Context(), deliveries("a3"))
+	var got []string
+	for _, r := range p.requests {
+		got = append(got, r.Header.Get("Authorization")+"|"+r.Header.Get("X-Api-Key"))
+	}
+	if want := []string{"Bearer k1|", "Bearer k2|", "|k3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+	broken := newSender(t, p, func(c *link.Config) { c.Key = func() (string, error) { return "secret\n", nil } })
+	if errs := broken.Send(t.Context(), deliveries("a1")); errs[0] == nil || strings.Contains(errs[0].Error(), "secret") {
+		t.Errorf("%v", errs[0])
+	}
+}
+
+func TestManyDeliveriesAreSentInFewRequestsInOrder(t *testing.T) {
+	p := newPeer(t)
+	var list []record.Delivery
+	for n := range uint64(1200) {
+		list = append(list, delivery("a", n+1))
+	}
+	if got := fates(newSender(t, p).Send(t.Context(), list)); strings.Trim(got, "ok ") != "" {
+		t.Fatalf("%.200s", got)
+	}
+	if len(p.requests) != 3 {
+		t.Errorf("%d requests", len(p.requests))
+	}
+	for i, m := range p.got {
+		if m.Sequence != uint64(i+1) {
+			t.Fatalf("line %d has number %d", i, m.Sequence)
+		}
+	}
+}
+
+func TestTheConfigurationOfALinkIsChecked(t *testing.T) {
+	for _, c := range []link.Config{
+		{System: "eu", Stream: "room", URL: "us.example"},
+		{System: "eu", Stream: "room", URL: "https://user:secret@us.example"},
+		{System: "eu", Stream: "room", URL: "https://us.example?key=secret"},
+		{System: "eu", Stream: "a room", URL: "https://us.example"},
+		{Stream: "room", URL: "https://us.example"},
+	} {
+		if _, err := link.New(c); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
