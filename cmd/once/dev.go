@@ -101,7 +101,7 @@ func (a *app) serve(ctx context.Context, o serverOptions, source string) (err er
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.Run(ctx, func(address string) { greet(a.err, o, "http://"+reachable(address), source) })
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s: stop it, or name another address with --listen", o.Listen, process(listener(o.Listen)))}
+		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s, perhaps another once: stop it, or name another address with --listen", o.Listen, process(listener(o.Listen)))}
 	}
 	return err
 }
@@ -115,13 +115,25 @@ func reachable(address string) string {
 	return address
 }
 
+// outputs returns where the messages of a stream go: to its logs, and to its destinations.
+func outputs(s config.Stream) string {
+	to := slices.Clone(s.Destinations)
+	if s.Log != nil {
+		to = slices.Insert(to, 0, "its logs")
+	}
+	if len(to) == 0 {
+		return ", no destinations"
+	}
+	return " -> " + strings.Join(to, ", ")
+}
+
 // greet prints the server's settings, and a command to try.
 func greet(w io.Writer, o serverOptions, url, source string) {
 	_, _ = fmt.Fprintf(w, "\nonce is ready at %s\n\n", url)
 	pairs := []string{"  configuration", source, "  data folder", o.DataDir}
 	for _, name := range o.Config.StreamNames() {
 		s := o.Config.Streams[name]
-		pairs = append(pairs, "  stream", fmt.Sprintf("%s (%s) -> %s", name, s.Admission, dash(strings.Join(s.Destinations, ", "))))
+		pairs = append(pairs, "  stream", fmt.Sprintf("%s (%s)%s", name, s.Admission, outputs(s)))
 	}
 	for _, name := range o.Config.DestinationNames() {
 		d := o.Config.Destinations[name]

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/effectively-once/once/internal/config"
 )
 
 func TestATableShowsControlCharactersAndOverridesEscaped(t *testing.T) {
@@ -35,5 +37,18 @@ func TestACellOfATableIsBounded(t *testing.T) {
 	}
 	if got := cell(strings.Repeat("é", maxCell)); got != strings.Repeat("é", maxCell) {
 		t.Errorf("a cell of %d characters is cut: %q", maxCell, got)
+	}
+}
+
+func TestTheGreetingSaysWhereTheMessagesOfAStreamGo(t *testing.T) {
+	for want, s := range map[string]config.Stream{
+		", no destinations": {},
+		" -> a, b":          {Destinations: []string{"a", "b"}},
+		" -> its logs":      {Log: &config.Log{}},
+		" -> its logs, a":   {Log: &config.Log{}, Destinations: []string{"a"}},
+	} {
+		if got := outputs(s); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

@@ -253,7 +253,7 @@ the clear: 0.2 for each message, with its effect. [Performance](performance.md#o
 
 ## Readers of logs
 
-On one machine readers are woken by the commit: an idle one costs memory, and one read every five seconds. On AWS nobody wakes them. A reader that waits looks again after 0.1, 0.3, 0.7, 1.5, 2.5, 3.5 and 4.5 seconds, and then gets an empty answer.
+On one machine readers are woken by the commit: an idle one costs memory, and one read every five seconds. On AWS a commit wakes no reader: a reader that waits reads again after 0.1, 0.3, 0.7, 1.5, 2.5, 3.5 and 4.5 seconds, and then gets an empty answer.
 Each look reads the record of the group: one read unit for each 4 KB. The function runs all the time that it waits, and is billed for it, so a request waits for 5 seconds at most. A reader that follows an idle log without a pause makes 720 requests an hour, and keeps one function busy. If minutes are soon enough, read without ` + "`wait`" + `.
 
 ## The bill

@@ -63,7 +63,7 @@ type Config struct {
 	// Observe is called with each event; by default events are dropped. It must not block.
 	Observe func(record.Event)
 	// Appended is called after a commit that appended entries to the log of a group. It must not
-	// block. By default nobody is told. It is not called if the result of the commit is unknown.
+	// block. Defaults to nothing. It is not called if the result of the commit is unknown.
 	Appended func(record.GroupKey)
 }
 

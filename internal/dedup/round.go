@@ -33,8 +33,8 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	}
 }
 
-// unsettled returns the parts that need another round. It gives up those with a corrupt record,
-// because another round would read the same record.
+// unsettled returns the parts that need another round. A part with a corrupt record does not: the
+// next round would read the same record, so its messages are retried later.
 func (e *Engine) unsettled(ctx context.Context, parts []*part) (again []*part) {
 	for _, p := range parts {
 		switch {

@@ -27,7 +27,7 @@ func (s *server) sendEvents(w http.ResponseWriter, r *http.Request, q *logQuery)
 	}
 	position(w.Header(), page.Next, page.End)
 	if q.resumed && page.End && len(page.Entries) == 0 {
-		w.WriteHeader(http.StatusNoContent) // which tells the reader not to come back
+		w.WriteHeader(http.StatusNoContent) // a browser does not connect again after this status
 		return nil
 	}
 	e := events{server: s, query: q, request: r, writer: w, control: http.NewResponseController(w)}
@@ -64,8 +64,8 @@ func (e *events) begin() {
 	e.last = e.server.Now()
 }
 
-// follow sends a page and those after it. An event without data tells the reader its position
-// before the first entry: it does not lose it if it connects again before there is one.
+// follow sends a page and the pages after it. It begins with an event that has the reader's position
+// and no data, so that a reader that connects again before the first entry continues there.
 func (e *events) follow(f follow.Follower, page log.Page) {
 	ctx := e.request.Context()
 	if e.whole {

@@ -35,7 +35,7 @@ type logQuery struct {
 	principal string
 	format    string
 	after     log.Offset
-	now       bool // from the end of the log, whatever after is
+	now       bool // read from the end of the log; after is ignored
 	resumed   bool // after is the Last-Event-ID of a stream of events
 	max       int
 	wait      time.Duration
