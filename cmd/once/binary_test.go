@@ -101,7 +101,7 @@ func inUse(t *testing.T, run func(...string) (int, string)) {
 	address, by, stop := listener.Addr().String(), fmt.Sprint("in use by process ", os.Getpid()), ": stop it, or name another "
 	for want, args := range map[string][]string{
 		"address " + address + " is " + by + ", perhaps another once" + stop + "address with --listen": {"dev", "--listen", address},
-		"data folder " + folder + " is " + by + stop + "folder with --data": {"dev", "--listen", "127.0.0.1:0", "--data", folder},
+		"data folder " + folder + " is " + by + stop + "folder with --data":                            {"dev", "--listen", "127.0.0.1:0", "--data", folder},
 	} {
 		code, out := run(args...)
 		if runtime.GOOS != "linux" { // elsewhere the process of an address is not known

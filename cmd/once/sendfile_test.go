@@ -145,8 +145,9 @@ func TestAChangedFileIsAnotherFile(t *testing.T) {
 func TestAFileThatChangesWhileItIsSentIsReported(t *testing.T) {
 	w := newWorld(t)
 	path := filepath.Join(t.TempDir(), "m.jsonl")
-	line := "{\"body\":\"" + strings.Repeat("x", 100<<10) + "\"}\n"
-	if err := os.WriteFile(path, []byte(strings.Repeat(line, 20)), 0o600); err != nil {
+	// more lines than are read before the first request is answered: one request and one queue
+	line := "{\"body\":\"" + strings.Repeat("x", 10<<10) + "\"}\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, 2*(requestSize+queueDepth))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var once sync.Once
