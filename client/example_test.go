@@ -201,3 +201,42 @@ func ExampleClient_SendBatch() {
 	// accepted order-2
 	// key reuse: true
 }
+
+// sayFrom sends a message whether or not there is a connection now.
+func sayFrom(ctx context.Context, c *client.Client, folder, text string) (uint64, error) {
+	ann, err := c.Sender(client.SenderOptions{Stream: "chat", Group: "lobby", Source: "ann-phone", Folder: folder})
+	if err != nil {
+		return 0, err
+	}
+	number, err := ann.Send(ctx, client.Message{Body: []byte(text)}) // durable in the folder
+	return number, errors.Join(err, ann.Close(ctx))                  // waits until all are acknowledged, or ctx ends
+}
+
+// A sender keeps messages until the server has acknowledged them. With a folder, it may end before.
+func ExampleClient_Sender() {
+	url, stop := exampleServer()
+	defer stop()
+	folder, err := os.MkdirTemp("", "ann")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	c, err := client.New(url, client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	offline, err := client.New("http://127.0.0.1:1", client.Options{}) // nothing listens there
+	if err != nil {
+		log.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	number, err := sayFrom(soon, offline, folder, "hello")
+	fmt.Println("number", number, err)
+	number, err = sayFrom(context.Background(), c, folder, "anybody there?")
+	fmt.Println("number", number, err)
+	// Output:
+	// number 1 flush sender: 1 messages are not acknowledged: context deadline exceeded
+	// number 2 <nil>
+}

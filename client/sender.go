@@ -285,6 +285,15 @@ func (s *Sender) Pending() int {
 	return len(s.queue)
 }
 
+// Last returns the number of the last message that Send has kept, 0 if there is none. With a folder,
+// earlier processes count too: a program that repeats its work after a crash knows from it which of
+// its messages are kept already.
+func (s *Sender) Last() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.first + uint64(len(s.queue)) - 1
+}
+
 // Unacknowledged returns the messages that are not acknowledged, with their numbers. The server may
 // have accepted some of them. It is for a sender that has stopped.
 func (s *Sender) Unacknowledged() []Message {

@@ -223,7 +223,7 @@ func TestARefusedMessageWithoutACallbackLeavesAnEmptyOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed(t, s)
-		e, err := b.client(client.Options{}).Tail("room", "lobby", client.TailOptions{}).Next(t.Context())
+		e, err := b.client(client.Options{}).Tail("room", "lobby", client.TailOptions{NoFollow: true}).Next(t.Context())
 		if err != nil || len(e.Body) != 0 || e.Headers["X-Once-Refused"] != "invalid-message" {
 			t.Errorf("%+v %v", e, err)
 		}

@@ -152,7 +152,7 @@ func defaultText(v any) string {
 
 func TestEveryGoProgramOnAPageIsPartOfAnExample(t *testing.T) {
 	var examples strings.Builder
-	for _, pattern := range []string{"../examples/*/*.go", "../*example*_test.go"} {
+	for _, pattern := range []string{"../examples/*/*.go", "../*example*_test.go", "../client/example_test.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

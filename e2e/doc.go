@@ -16,6 +16,7 @@
 //	lambda_test.go      real deliveries through functions with kills, hangs and duplicates
 //	chaos*_test.go      all faults together, judged by package chaos; chaos_mistakes_test.go shows
 //	                    that this can fail
+//	offline*_test.go    clients that are killed and come back, and readers that resume
 //	security_test.go    logs without secrets, hostile identities, forged messages
 //	tables_test.go      DynamoDB tables, read item by item
 //

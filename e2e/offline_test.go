@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+)
+
+const offlineConfiguration = `
+streams:
+  room: {admission: sequence, log: {retain: 1h}}
+`
+
+// A runner runs a role as a process, and again whenever it is killed, until it ends by itself.
+type runner struct {
+	role  role
+	mu    sync.Mutex
+	life  *exec.Cmd
+	kills int // that are not noticed yet
+	done  chan error
+}
+
+// start runs the process in the background.
+func (r *runner) start(ctx context.Context) {
+	r.done = make(chan error, 1)
+	go func() { r.done <- r.run(ctx) }()
+}
+
+func (r *runner) run(ctx context.Context) error {
+	text, err := json.Marshal(r.role)
+	if err != nil {
+		return err
+	}
+	for {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+		var output strings.Builder
+		cmd.Stderr = &output
+		r.mu.Lock()
+		err := cmd.Start()
+		r.life = cmd
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		err = cmd.Wait()
+		r.mu.Lock()
+		killed := r.kills > 0
+		r.kills, r.life = 0, nil
+		r.mu.Unlock()
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case !killed:
+			return fmt.Errorf("%s %v: %w: %s", r.role.Kind, r.role.Sources, err, output.String())
+		}
+	}
+}
+
+// kill kills the process, if it runs.
+func (r *runner) kill() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.life == nil || r.life.Process.Kill() != nil {
+		return false
+	}
+	r.kills++
+	return true
+}
+
+// An offline run is many clients and readers of one log.
+type offline struct {
+	runners []*runner
+	readers []*runner
+	sources []string
+	each    int
+}
+
+// newOffline prepares the processes of a run with this many messages of shuffling clients. As many
+// senders with a folder as there are readers send to the same log.
+func newOffline(t *testing.T, url string, random *rand.Rand, messages int) *offline {
+	t.Helper()
+	sources := min(50, max(10, messages/2000))
+	o := &offline{each: messages / sources}
+	clients, folder := sources*2/5, t.TempDir()
+	add := func(name string, r role) *runner {
+		r.URL, r.Each, r.Folder, r.Seed = url, o.each, filepath.Join(folder, name), random.Uint64()
+		must(t, os.Mkdir(r.Folder, 0o700))
+		o.sources = append(o.sources, r.Sources...)
+		x := &runner{role: r}
+		o.runners = append(o.runners, x)
+		return x
+	}
+	for i := range clients {
+		var own []string
+		for s := i; s < sources; s += clients {
+			own = append(own, fmt.Sprint("source-", s))
+		}
+		add(fmt.Sprint("shuffle-", i), role{Kind: "shuffle", Sources: own, Window: 500})
+	}
+	const readers = 3
+	for i := range readers {
+		add(fmt.Sprint("send-", i), role{Kind: "send", Sources: []string{fmt.Sprint("phone-", i)}})
+	}
+	for i := range readers {
+		o.readers = append(o.readers, add(fmt.Sprint("read-", i), role{Kind: "read", Total: len(o.sources) * o.each}))
+	}
+	return o
+}
+
+// play runs all processes to their end, and kills them and the server at random positions of the
+// log. strike kills the server and starts it again; it may be nil.
+func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	begun := time.Now()
+	for _, r := range o.runners {
+		r.start(ctx)
+	}
+	killed := o.killing(ctx, t, url, moments(random, times, len(o.sources)*o.each), random, strike)
+	for _, r := range o.runners {
+		must(t, <-r.done)
+	}
+	t.Logf("%d messages, %d sources, %d processes, %v kills, %v", len(o.sources)*o.each, len(o.sources), len(o.runners), killed, time.Since(begun).Round(time.Millisecond))
+}
+
+// killing follows the log, kills something at each moment, and returns the kills by kind.
+func (o *offline) killing(ctx context.Context, t *testing.T, url string, at []int64, random *rand.Rand, strike func() error) map[string]int {
+	t.Helper()
+	c, err := client.New(url, client.Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, TryTimeout: 10 * time.Second})
+	must(t, err)
+	tail := c.Tail(offlineRoom, offlineGroup, client.TailOptions{Max: 100, Wait: 2 * time.Second})
+	killed := map[string]int{}
+	for n := range int64(len(o.sources) * o.each) {
+		next, failed := o.nextOf(ctx, tail)
+		must(t, failed)
+		if int64(next.Number) != n+1 {
+			t.Fatalf("entry %d follows %d", next.Number, n)
+		}
+		for ; len(at) > 0 && at[0] <= n+1; at = at[1:] {
+			if random.IntN(3) == 0 && strike != nil {
+				must(t, strike())
+				killed["server"]++
+				continue
+			}
+			if r := o.runners[random.IntN(len(o.runners))]; r.kill() {
+				killed[r.role.Kind]++
+			}
+		}
+	}
+	return killed
+}
+
+// nextOf returns the next entry. If a process ends with an error meanwhile, it returns that one.
+func (o *offline) nextOf(ctx context.Context, tail *client.Tail) (client.Entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	e, err := tail.Next(ctx)
+	if err == nil {
+		return e, nil
+	}
+	for _, r := range o.runners {
+		select {
+		case failed := <-r.done:
+			err = errors.Join(err, failed)
+		default:
+		}
+	}
+	return e, err
+}
+
+// judge checks the files of the readers: all have the same entries, numbered without holes, with each
+// message of each source once and in order.
+func (o *offline) judge(t *testing.T) {
+	t.Helper()
+	first := ""
+	for i, r := range o.readers {
+		text, err := os.ReadFile(filepath.Join(r.role.Folder, "read"))
+		must(t, err)
+		if i == 0 {
+			first = string(text)
+		} else if string(text) != first {
+			t.Errorf("reader %d has read another order than reader 0", i)
+		}
+	}
+	next, number := map[string]int{}, 0
+	for line := range strings.Lines(first) {
+		var source, body, offset string
+		var n, sequence, said int
+		if _, err := fmt.Sscan(line, &n, &source, &sequence, &body, &said, &offset); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		number++
+		next[source]++
+		if n != number || body != source || said != sequence || sequence != next[source] {
+			t.Fatalf("line %d is %q; the next of %s is %d", number, line, source, next[source])
+		}
+	}
+	for _, source := range o.sources {
+		if next[source] != o.each {
+			t.Errorf("%d messages of %s, not %d", next[source], source, o.each)
+		}
+	}
+	if len(next) != len(o.sources) {
+		t.Errorf("%d sources, not %d", len(next), len(o.sources))
+	}
+}
+
+func TestReadersOfOneLogReadOneOrderWhileServerClientsAndReadersAreKilled(t *testing.T) {
+	random := newRandom(t)
+	s := newServer(t, onceBinary, offlineConfiguration)
+	must(t, s.start())
+	o := newOffline(t, s.url(), random, *messages)
+	o.play(t, s.url(), random, *kills, func() error {
+		if err := s.kill(); err != nil {
+			return err
+		}
+		return s.start()
+	})
+	o.judge(t)
+	must(t, s.stop())
+}
+
+func TestReadersOfOneLogReadOneOrderWhileTheFunctionsAreKilled(t *testing.T) {
+	random := newRandom(t)
+	d := newDeployment(t, newReceiver(t, 0), append(faults(), "--sweep-every", "1s")...)
+	must(t, d.configure(offlineConfiguration))
+	must(t, d.start())
+	o := newOffline(t, d.url(), random, max(100, *messages/20)) // one group: its commits follow one another
+	o.play(t, d.url(), random, max(3, *kills/2), nil)
+	o.judge(t)
+}
