@@ -55,6 +55,18 @@ func (r *reader) run(ctx context.Context, n int) {
 	}
 }
 
+// heardOf returns how many lines of a person are on the screen.
+func (r *reader) heardOf(by string) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.heard {
+		if r.heard[i].By == by {
+			n++
+		}
+	}
+	return n
+}
+
 // last returns one of the last lines.
 func (r *reader) last(rnd *rand.Rand) (Heard, bool) {
 	r.mu.Lock()
@@ -117,12 +129,21 @@ func (p *person) run(ctx context.Context) {
 	for n := 1; n <= p.lines && ctx.Err() == nil; n++ {
 		if p.replace && n == p.lines/2 {
 			p.put(device.Close(ctx))
+			p.awaitLines(ctx, n-1)
 			device = p.device()
 		}
 		time.Sleep(time.Duration(p.rnd.ExpFloat64() * float64(p.world.plan.every)))
 		p.write(ctx, device, fmt.Sprintf("%s #%d", p.name, n))
 	}
 	p.put(device.Close(ctx))
+}
+
+// awaitLines waits until the person's lines are on the screen of the region. Lines that the region
+// has accepted and not processed become dead letters when a new device takes over.
+func (p *person) awaitLines(ctx context.Context, n int) {
+	for ctx.Err() == nil && p.place.reader.heardOf(p.name) < n {
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 func (p *person) write(ctx context.Context, device sender, text string) {
