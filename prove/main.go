@@ -34,6 +34,7 @@ func parts() []part {
 		{"conditions", "each condition of each conditional write, removed, and whether a test fails", removeConditions},
 		{"mutants", "small faults outside the engine, each made in a copy of the source, and how many the tests notice", tryMutants},
 		{"histories", "the answers to concurrent callers of each store and each queue, and whether one order of their calls explains them", histories},
+		{"chat", "a chat room in five linked systems under virtual time, with faults, and whether all regions show the same", chat},
 		{"fuzz", "every parser and every decoder, with invalid input", fuzzAll},
 		{"damage", "data folders with damaged, cut and missing files, and power failures at any operation on the disk", damage},
 		{"chaos", "the product's binaries, built with a clock that can be set and shorter waits, while they are killed, stalled and cut off, on a disk that fills up, and the effects", chaos},

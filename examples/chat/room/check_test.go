@@ -34,6 +34,7 @@ func (w *world) check() {
 			w.violate("%s: %d dead letters", p.reader.region, n)
 		}
 	}
+	time.Sleep(time.Second) // for the late copies of requests
 }
 
 // checkLog checks what one region has read: each line once, those of a person in order, answers

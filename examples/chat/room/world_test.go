@@ -99,7 +99,6 @@ func simulate(t *testing.T, sc scenario) *world {
 	readers.Wait()
 	people.Wait()
 	servers.Wait()
-	time.Sleep(time.Second) // for the late copies of requests
 	return w
 }
 
