@@ -22,7 +22,7 @@ func lobby() client.SenderOptions {
 
 func newSender(t *testing.T, b *backend, o client.SenderOptions) *client.Sender {
 	t.Helper()
-	s, err := b.client(client.Options{}).Sender(o)
+	s, err := b.client().Sender(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestARefusedMessageWithoutACallbackLeavesAnEmptyOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed(t, s)
-		e, err := b.client(client.Options{}).Tail("room", "lobby", client.TailOptions{NoFollow: true}).Next(t.Context())
+		e, err := b.client().Tail("room", "lobby", client.TailOptions{NoFollow: true}).Next(t.Context())
 		if err != nil || len(e.Body) != 0 || e.Headers["X-Once-Refused"] != "invalid-message" {
 			t.Errorf("%+v %v", e, err)
 		}

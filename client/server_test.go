@@ -3,6 +3,7 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -133,11 +134,10 @@ func (b *backend) sent() int {
 	return len(b.requests)
 }
 
-// client returns a client with fast retries.
-func (b *backend) client(o client.Options) *client.Client {
+// client returns a client of the server.
+func (b *backend) client() *client.Client {
 	b.t.Helper()
-	o.HTTP = &http.Client{Transport: b}
-	c, err := client.New("http://once.test", o)
+	c, err := client.New("http://once.test", client.Options{HTTP: &http.Client{Transport: b}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -148,10 +148,10 @@ func (b *backend) client(o client.Options) *client.Client {
 func (b *backend) bodies() []string {
 	b.t.Helper()
 	var bodies []string
-	tail := b.client(client.Options{}).Tail("room", "lobby", client.TailOptions{NoFollow: true})
+	tail := b.client().Tail("room", "lobby", client.TailOptions{NoFollow: true})
 	for {
 		e, err := tail.Next(b.t.Context())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return bodies
 		}
 		if err != nil {

@@ -45,7 +45,7 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 	}
 	s = &fileSpool{folder: folder}
 	s.idle = sync.NewCond(&s.mu)
-	if s.lock, err = os.OpenFile(filepath.Join(folder, spoolLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if s.lock, err = os.OpenFile(filepath.Join(folder, spoolLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil { //nolint:gosec // the folder of the caller
 		return nil, nil, fmt.Errorf("open lock: %w", err)
 	}
 	if err = lock(s.lock); err == nil {
@@ -140,7 +140,7 @@ func (s *fileSpool) apply(l spoolLine, first bool, at int64, messages []Message,
 // unacknowledged removes the acknowledged messages from those that were read.
 func (s *fileSpool) unacknowledged(messages []Message, end int64) ([]Message, int64, error) {
 	if s.done >= s.begin.First {
-		n := int(s.done - s.begin.First + 1)
+		n := int(s.done - s.begin.First + 1) //nolint:gosec // at most the number of messages
 		messages, s.starts, s.begin.First = messages[n:], s.starts[n:], s.done+1
 	}
 	return messages, end, nil

@@ -146,7 +146,7 @@ func TestDamageOfAFileIsAnErrorThatNamesIt(t *testing.T) {
 			if err := os.WriteFile(path, damaged, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s, err := b.client(client.Options{}).Sender(o)
+			s, err := b.client().Sender(o)
 			if err == nil {
 				leave(t, s)
 				t.Fatalf("byte %d of %d", at, len(content))
@@ -162,12 +162,12 @@ func TestAFolderBelongsToOneSenderOfOneSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBackend(t), inFolder(t)
 		s := newSender(t, b, o)
-		if _, err := b.client(client.Options{}).Sender(o); err == nil || !strings.Contains(err.Error(), "another sender has the folder open") {
+		if _, err := b.client().Sender(o); err == nil || !strings.Contains(err.Error(), "another sender has the folder open") {
 			t.Error(err)
 		}
 		closed(t, s)
 		o.Source = "bob"
-		if _, err := b.client(client.Options{}).Sender(o); err == nil || !strings.Contains(err.Error(), `"ann"`) {
+		if _, err := b.client().Sender(o); err == nil || !strings.Contains(err.Error(), `"ann"`) {
 			t.Error(err)
 		}
 		o.Source = "ann"

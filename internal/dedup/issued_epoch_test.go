@@ -9,14 +9,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// ofSource is a message of the source p in the group g.
-func ofSource(epoch, n uint64) record.Message {
-	return record.Message{Stream: "s", Group: "g", Source: "p", Epoch: epoch, Sequence: n}
+// ofSource is the first message of an epoch of the source p in the group g.
+func ofSource(epoch uint64) record.Message {
+	return record.Message{Stream: "s", Group: "g", Source: "p", Epoch: epoch, Sequence: 1}
 }
 
 func (w *worker) epoch() uint64 {
 	w.t.Helper()
-	epoch, err := w.IssueEpoch(w.t.Context(), ofSource(0, 1), nil)
+	epoch, err := w.IssueEpoch(w.t.Context(), ofSource(0), nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestAnEpochIsIssuedOnceIfManyAskAtTheSameTime(t *testing.T) {
 	for range 8 {
 		w := l.worker(bySequence)
 		asking.Go(func() {
-			epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1), nil)
+			epoch, err := w.IssueEpoch(t.Context(), ofSource(0), nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || given[epoch] {
@@ -84,7 +84,7 @@ func TestAnEpochWhoseWriteHasNoAnswerIsNotIssued(t *testing.T) {
 		l := newLab(t)
 		w := l.worker(bySequence)
 		w.at = nth(1, "commit", func() fault { return f })
-		if epoch, err := w.IssueEpoch(t.Context(), ofSource(0, 1), nil); err == nil {
+		if epoch, err := w.IssueEpoch(t.Context(), ofSource(0), nil); err == nil {
 			t.Errorf("%d was issued", epoch)
 		}
 		stored := uint64(0)
@@ -101,16 +101,16 @@ func TestOnlyTheNewestIssuedEpochOfASourceIsValid(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	first := w.epoch()
-	same(t, "the only one", w.check(ofSource(first, 1)), "")
+	same(t, "the only one", w.check(ofSource(first)), "")
 	second := w.epoch()
-	same(t, "the newer one", w.check(ofSource(second, 1)), "")
-	same(t, "the older one", w.check(ofSource(first, 1)), record.ReasonStaleEpoch)
-	same(t, "one that was not issued", w.check(ofSource(second+1, 1)), record.ReasonUnknown)
-	same(t, "one that the sender chose", w.check(ofSource(7, 1)), "")
-	elsewhere := ofSource(second, 1)
+	same(t, "the newer one", w.check(ofSource(second)), "")
+	same(t, "the older one", w.check(ofSource(first)), record.ReasonStaleEpoch)
+	same(t, "one that was not issued", w.check(ofSource(second+1)), record.ReasonUnknown)
+	same(t, "one that the sender chose", w.check(ofSource(7)), "")
+	elsewhere := ofSource(second)
 	elsewhere.Group = "h"
 	same(t, "in another group", w.check(elsewhere), record.ReasonUnknown)
-	elsewhere = ofSource(second, 1)
+	elsewhere = ofSource(second)
 	elsewhere.Principal = "bob"
 	same(t, "of another principal", w.check(elsewhere), record.ReasonUnknown)
 }
@@ -121,10 +121,10 @@ func TestAnEpochIsRememberedWhileItIsUsed(t *testing.T) {
 	epoch := w.epoch()
 	for range 10 {
 		l.pass(record.DefaultGroupRetention - time.Hour)
-		same(t, "in use", w.check(ofSource(epoch, 1)), "")
+		same(t, "in use", w.check(ofSource(epoch)), "")
 	}
 	l.pass(record.DefaultGroupRetention)
-	same(t, "unused", w.check(ofSource(epoch, 1)), record.ReasonUnknown)
+	same(t, "unused", w.check(ofSource(epoch)), record.ReasonUnknown)
 	if again := w.epoch(); again <= epoch {
 		t.Errorf("%d follows %d", again, epoch)
 	}
@@ -146,19 +146,19 @@ func TestAnEpochIsNotIssuedAfterAnotherOneThanTheNewest(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(bySequence)
 	none := uint64(0)
-	first, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &none)
+	first, err := w.IssueEpoch(t.Context(), ofSource(0), &none)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &first)
+	second, err := w.IssueEpoch(t.Context(), ofSource(0), &first)
 	if err != nil || second <= first {
 		t.Fatal(second, err)
 	}
 	for _, after := range []uint64{none, first, second + 1} {
-		_, err := w.IssueEpoch(t.Context(), ofSource(0, 1), &after)
+		_, err := w.IssueEpoch(t.Context(), ofSource(0), &after)
 		if newer, ok := errors.AsType[*record.NewerEpochError](err); !ok || newer.Epoch != second {
 			t.Errorf("after %d: %v", after, err)
 		}
 	}
-	same(t, "the newest one", w.check(ofSource(second, 1)), "")
+	same(t, "the newest one", w.check(ofSource(second)), "")
 }
