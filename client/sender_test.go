@@ -61,7 +61,7 @@ func TestASenderSendsEachMessageOnceAndInOrderWhateverFails(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBackend(t)
-			random := rand.New(rand.NewPCG(seed, 0))
+			random, pauses := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1)) // of two goroutines
 			b.set(func(int) fault {
 				if random.IntN(2) == 0 {
 					return fault(random.IntN(4))
@@ -71,7 +71,7 @@ func TestASenderSendsEachMessageOnceAndInOrderWhateverFails(t *testing.T) {
 			s := newSender(t, b, lobby())
 			for n := range 30 {
 				say(t, s, n, n+1)
-				time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
+				time.Sleep(time.Duration(pauses.IntN(200)) * time.Millisecond)
 			}
 			b.set(func(int) fault { return none })
 			closed(t, s)
