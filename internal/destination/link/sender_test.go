@@ -92,6 +92,13 @@ func problem(status int, kind string) string {
 	return fmt.Sprintf(`{"status":%d,"problem":{"type":"https://example/http.md#%s","title":"Refused","status":%d,"detail":"a -> b -> a"}}`, status, kind, status)
 }
 
+// count returns the number of requests.
+func (p *peer) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.requests)
+}
+
 // numbers describes what the peer got: the numbers, with a v for a void message.
 func (p *peer) numbers() (out []string) {
 	p.mu.Lock()
@@ -192,17 +199,18 @@ func TestSourcesOfOneReceiverNeverCollide(t *testing.T) {
 		if i == 3 { // into one group, by targets that are numbered apart
 			list = append(list, other, third)
 		}
-		s := newSender(t, p, func(c *link.Config) { c.Destination = fmt.Sprintf("to%d", i) }, change)
+		s := newSender(t, p, change)
 		if got := fates(s.Send(t.Context(), list)); strings.Trim(got, "ok ") != "" {
 			t.Fatal(got)
 		}
 	}
 	seen := map[string]bool{}
 	for _, m := range p.got {
-		if seen[m.Source] || len(m.Source) > record.MaxName || len(m.Key) > record.MaxName {
+		name := m.Source + " in " + m.Group // a source counts in each group
+		if seen[name] || len(m.Source) > record.MaxName || len(m.Key) > record.MaxName {
 			t.Errorf("source %q, key %q", m.Source, m.Key)
 		}
-		seen[m.Source] = true
+		seen[name] = true
 	}
 	if g := p.got[len(p.got)-1].Group; g != "all" {
 		t.Errorf("the fixed group is %q", g)
@@ -298,8 +306,8 @@ func TestAnAnswerThatIsNoBatchSaysNothingAboutAnyLine(t *testing.T) {
 		if got := fates(s.Send(t.Context(), deliveries("a1 a2 b1"))); got != "again again again" {
 			t.Errorf("%s: %s", name, got)
 		}
-		if len(p.requests) != 1 {
-			t.Errorf("%s: %d requests", name, len(p.requests))
+		if p.count() != 1 {
+			t.Errorf("%s: %d requests", name, p.count())
 		}
 		// it is asked again after a pause only
 		errs := s.Send(t.Context(), deliveries("a1"))
@@ -331,8 +339,8 @@ func TestThePausesOfASystemThatDoesNotAnswerEndWithAnAnswer(t *testing.T) {
 	now = now.Add(29 * time.Second) // before the time that it asked for
 	failing = false
 	send("again")
-	if len(p.requests) != 1 {
-		t.Errorf("%d requests", len(p.requests))
+	if p.count() != 1 {
+		t.Errorf("%d requests", p.count())
 	}
 	now = now.Add(2 * time.Second)
 	send("ok")
@@ -341,9 +349,10 @@ func TestThePausesOfASystemThatDoesNotAnswerEndWithAnAnswer(t *testing.T) {
 
 func TestAKeyIsReadForEachRequestAndSentInItsHeader(t *testing.T) {
 	keys := 0
+	var away error
 	key := func() (string, error) {
 		keys++
-		return fmt.Sprintf("k%d", keys), nil
+		return fmt.Sprintf("k%d", keys), away
 	}
 	p := newPeer(t)
 	s := newSender(t, p, func(c *link.Config) { c.Key = key })
@@ -356,6 +365,10 @@ func TestAKeyIsReadForEachRequestAndSentInItsHeader(t *testing.T) {
 	}
 	if want := []string{"Bearer k1|", "Bearer k2|", "|k3"}; !slices.Equal(got, want) {
 		t.Errorf("%q, not %q", got, want)
+	}
+	away = errors.New("away")
+	if errs := s.Send(t.Context(), deliveries("a4")); !errors.Is(errs[0], away) || p.count() != 3 {
+		t.Errorf("without its key: %v, %d requests", errs[0], p.count())
 	}
 	broken := newSender(t, p, func(c *link.Config) { c.Key = func() (string, error) { return "secret\n", nil } })
 	if errs := broken.Send(t.Context(), deliveries("a1")); errs[0] == nil || strings.Contains(errs[0].Error(), "secret") {
@@ -372,8 +385,8 @@ func TestManyDeliveriesAreSentInFewRequestsInOrder(t *testing.T) {
 	if got := fates(newSender(t, p).Send(t.Context(), list)); strings.Trim(got, "ok ") != "" {
 		t.Fatalf("%.200s", got)
 	}
-	if len(p.requests) != 3 {
-		t.Errorf("%d requests", len(p.requests))
+	if p.count() != 3 {
+		t.Errorf("%d requests", p.count())
 	}
 	for i, m := range p.got {
 		if m.Sequence != uint64(i+1) {
@@ -393,5 +406,32 @@ func TestTheConfigurationOfALinkIsChecked(t *testing.T) {
 		if _, err := link.New(c); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", c, err)
 		}
+	}
+}
+
+func TestACopyHasTheNumberOfTheFirst(t *testing.T) {
+	p := newPeer(t)
+	lost := true
+	p.whole = func(http.ResponseWriter, *http.Request) bool {
+		if lost {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := newSender(t, p, func(c *link.Config) { c.Now = func() time.Time { return now } })
+	if got := fates(s.Send(t.Context(), deliveries("a1 a2"))); got != "again again" {
+		t.Fatal(got)
+	}
+	p.mu.Lock() // the answer is lost before the peer is done with the request
+	lost, now = false, now.Add(time.Hour)
+	p.mu.Unlock()
+	if got := fates(s.Send(t.Context(), deliveries("a1 a2"))); got != "ok ok" {
+		t.Fatal(got)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if diff := cmp.Diff(p.got[:2], p.got[2:]); diff != "" {
+		t.Errorf("(-first +copy)\n%s", diff)
 	}
 }
