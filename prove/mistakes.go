@@ -34,7 +34,7 @@ func makeMistakes(ctx context.Context, o options) error {
 		switch {
 		case errs[i] != nil:
 			fmt.Printf("  %-72s SURVIVED\n", list[i].Name)
-		case c.Steps > 0:
+		case list[i].Test == nil:
 			fmt.Printf("  %-72s %3d steps  %s\n", c.Mistake, c.Steps, c.By)
 		default:
 			fmt.Printf("  %-72s %9s  %s\n", c.Mistake, "a test", c.By)
@@ -56,7 +56,7 @@ func table(list []mistakes.Mistake, caught []mistakes.Catch) string {
 		if why := list[i].Why; why != "" {
 			name += ": " + strings.TrimSuffix(why, ".")
 		}
-		if c.Steps == 0 {
+		if list[i].Test != nil {
 			steps, by = "", "the tests of `"+strings.TrimPrefix(list[i].Test.Package, "./")+"`"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, by, steps)

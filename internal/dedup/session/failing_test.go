@@ -32,9 +32,9 @@ func (f *failing) Commit(ctx context.Context, c record.Commit) error {
 	return f.Store.Commit(ctx, c)
 }
 
-// on returns sessions with the default settings on another store.
+// on returns sessions on another store, with the default settings except Keep.
 func (w *world) on(store session.Store) *session.Sessions {
-	return session.New(store, session.Config{Pools: map[string]session.Pool{stream: {}}, Now: func() time.Time { return w.now }})
+	return session.New(store, session.Config{Pools: map[string]session.Pool{stream: {}}, Now: func() time.Time { return w.now }, Keep: time.Minute})
 }
 
 func (w *world) noError(err error) {

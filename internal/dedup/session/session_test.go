@@ -214,6 +214,17 @@ func TestANumberWhoseRangeIsDroppedIsExpired(t *testing.T) {
 	})
 }
 
+func TestRangesThatAreNotProcessedAreNeverDropped(t *testing.T) {
+	each(t, session.Config{Ranges: 1}, session.Pool{Partitions: 2}, func(w *world) {
+		w.fill(0, 2)
+		w.fill(1, 1)
+		f := w.open(ann, session.TakeFree).Fence
+		w.is(w.read(ann, f, 3), " 1:m1 2:m2 3:m3")
+		w.fill(0, 1)
+		w.is(w.read(ann, f, 4), " 1:m1 2:m2 3:m3 4:m4")
+	})
+}
+
 func TestEntriesThatTheLogHasForgottenAreExpiredAndNeverSkipped(t *testing.T) {
 	each(t, session.Config{}, session.Pool{}, func(w *world) {
 		w.fill(0, 2)
@@ -349,6 +360,7 @@ func TestAClosedSessionIsFinishedByTheNextOpenAndByASweep(t *testing.T) {
 				}
 				b := w.open(bob, session.TakeFree).Fence
 				w.is(w.read(bob, b, 2), "")
+				w.now = w.now.Add(2 * time.Minute) // a retired session would be forgotten
 				finish(w)
 				w.is(w.read(bob, b, 2), " 1:m1 2:m2")
 			})

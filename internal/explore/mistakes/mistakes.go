@@ -35,8 +35,9 @@ type Mistake struct {
 	Why string `yaml:"why"`
 	// Changes are applied to the source, one after the other.
 	Changes []Change `yaml:"changes"`
-	// Scenario is explored to catch it.
+	// Scenario is explored to catch it, and Sessions is a scenario of package sessions.
 	Scenario string `yaml:"scenario"`
+	Sessions string `yaml:"sessions"`
 	// Test catches a mistake that no exploration finds: a package and a pattern of tests.
 	Test *Test `yaml:"test"`
 }
@@ -55,7 +56,8 @@ type Catch struct {
 	Mistake string `json:"mistake"`
 	// By is the scenario or the test.
 	By string `json:"by"`
-	// Steps is the length of the shortest trace; 0 if a test caught it.
+	// Steps is the length of the shortest trace; 0 if a test caught it, or if the violation is there
+	// at the start.
 	Steps int `json:"steps,omitempty"`
 	// Wrong is the violation that the exploration found.
 	Wrong string   `json:"wrong,omitempty"`
@@ -76,11 +78,21 @@ func Load(files fs.FS, name string) ([]Mistake, error) {
 		return nil, fmt.Errorf("load mistakes: %w", err)
 	}
 	for _, m := range out {
-		if m.Name == "" || len(m.Changes) == 0 || (m.Scenario == "") == (m.Test == nil) {
-			return nil, fmt.Errorf("load mistakes: %q needs a name, changes, and either a scenario or a test", m.Name)
+		if m.Name == "" || len(m.Changes) == 0 || m.checks() != 1 {
+			return nil, fmt.Errorf("load mistakes: %q needs a name, changes, and one scenario or test", m.Name)
 		}
 	}
 	return out, nil
+}
+
+// checks returns how many checks are named.
+func (m Mistake) checks() (n int) {
+	for _, named := range []bool{m.Scenario != "", m.Sessions != "", m.Test != nil} {
+		if named {
+			n++
+		}
+	}
+	return n
 }
 
 // Fits returns an error if the source at root no longer contains the texts that the mistake
@@ -109,10 +121,14 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 		return Catch{}, fmt.Errorf("make mistake %q: %w", m.Name, err)
 	}
 	c := Catch{Mistake: m.Name}
-	if m.Test != nil {
+	switch {
+	case m.Test != nil:
 		c.By = m.Test.Package + " " + m.Test.Run
 		err = tested(ctx, root, list, m.Test)
-	} else {
+	case m.Sessions != "":
+		c.By = "sessions " + m.Sessions
+		err = c.exploredSessions(ctx, root, list, m.Sessions)
+	default:
 		c.By = m.Scenario
 		err = c.explored(ctx, root, list, filepath.Join(folder, "results.json"))
 	}
@@ -132,6 +148,32 @@ func tested(ctx context.Context, root, list string, t *Test) error {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
+}
+
+// exploredSessions explores a scenario of sessions, which has to find a violation.
+func (c *Catch) exploredSessions(ctx context.Context, root, list, scenario string) error {
+	out, err := goTest(ctx, root, list, "./internal/explore/sessions", "-run", "^TestEveryStateOfEveryScenarioOfSessionsIsRight$", "-timeout", "24h",
+		"-scenario", scenario, "-bound", "0")
+	if err == nil {
+		return ErrSurvived
+	}
+	_, found, ok := strings.Cut(out, "sessions_test.go:")
+	if ok {
+		_, found, ok = strings.Cut(found, ": ")
+	}
+	wrong, trace, violated := strings.Cut(found, " steps:\n")
+	at := strings.LastIndex(wrong, ", after ")
+	if !ok || !violated || at < 0 {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	c.Wrong = wrong[:at]
+	c.Steps, err = strconv.Atoi(wrong[at+len(", after "):])
+	for line := range strings.Lines(trace) {
+		if len(c.Trace) < c.Steps {
+			c.Trace = append(c.Trace, strings.TrimSpace(line))
+		}
+	}
+	return err
 }
 
 // explored explores a scenario, which has to find a violation.

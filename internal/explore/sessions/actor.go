@@ -176,7 +176,7 @@ func (a *actor) commit(c session.Commit) error {
 	}
 }
 
-// report tells the pool the number of the database.
+// report commits the number of the database.
 func (a *actor) report(fence, from, to uint64) error {
 	if from == to {
 		return nil

@@ -15,8 +15,8 @@
 // # Rules
 //
 // No entry is processed twice, nor processed and a dead letter. A number of a session never names
-// two entries. A fence never falls, and no open has the fence of another. A pool ends only after
-// all its entries are processed or dead letters. If the pool deals whole partitions, the entries of
+// two entries. A fence never falls. A pool ends only after all its entries are processed or dead
+// letters. If the pool deals whole partitions, the entries of
 // a partition are processed in order. From every state, new consumers of the open sessions can
 // process all entries, and each sees the end.
 //

@@ -7,6 +7,8 @@ func Scenarios() []Scenario {
 		{Name: "one-consumer-database", Entries: []int{1}, Consumers: []string{"a"}, Window: 1, Lost: 2, Late: 1, Database: true},
 		{Name: "one-consumer-dead", Entries: []int{1}, Consumers: []string{"a"}, Window: 1, Lost: 1, Late: 1, Database: true, DeadLetters: true, Fails: 1},
 		{Name: "two-consumers", Entries: []int{1}, Consumers: []string{"a", "a"}, Window: 1, Lost: 1},
+		{Name: "conflicts", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1},
+		{Name: "conflicts-database", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Database: true},
 		{Name: "retire", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Direct: true, Lost: 1},
 		{Name: "retire-late", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Direct: true, Late: 1},
 		{Name: "retire-database", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Direct: true, Lost: 1, Database: true},
