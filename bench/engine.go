@@ -138,14 +138,18 @@ func hundred(stream string) batches {
 
 // shuffled returns the numbers of batches in another order within each window. The windows of all
 // callers have the same order, drawn once.
-func shuffled(batch batches, window int) batches {
-	order := rand.New(rand.NewPCG(1, 2)).Perm(window) //nolint:gosec // the same in each run
+func shuffled(batch batches, window uint64) batches {
+	order := make([]uint64, window)
+	for i := range order {
+		order[i] = uint64(i) + 1
+	}
+	// the same in each run
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] }) //nolint:gosec // no secret
 	return func(messages []record.Message, caller string, i uint64) {
 		batch(messages, caller, i)
 		for n := range messages {
 			at := messages[n].Sequence - 1
-			begin := at - at%uint64(window)
-			messages[n].Sequence = begin + uint64(order[at-begin]) + 1
+			messages[n].Sequence = at - at%window + order[at%window]
 		}
 	}
 }

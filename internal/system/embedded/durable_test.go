@@ -167,7 +167,7 @@ func TestAGroupWithHeldMessagesIsDueAfterARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Start([]system.Stream{{Stream: record.Stream{Name: "chat", Admission: record.BySequence, Handler: counting}}}); err != nil {
+		if _, err := s.Start([]system.Stream{{Stream: record.Stream{Name: "chat", Admission: record.BySequence, Handler: counting, LogRetention: time.Hour}}}); err != nil {
 			t.Fatal(err)
 		}
 		return s

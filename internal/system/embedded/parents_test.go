@@ -9,13 +9,13 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// read returns the ids of the first entries of a log, with "!" behind those whose parents are
+// read returns the ids of the first entries of the log of group g, with "!" behind those whose parents are
 // missing. It waits until they are there.
-func (r *running) read(t *testing.T, stream, group string, entries int) (ids []string) {
+func (r *running) read(t *testing.T, stream string, entries int) (ids []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	tail := r.client.Tail(stream, group, client.TailOptions{})
+	tail := r.client.Tail(stream, "g", client.TailOptions{})
 	for range entries {
 		e, err := tail.Next(ctx)
 		if err != nil {
@@ -39,7 +39,7 @@ func TestAnAnswerOverHTTPIsAfterItsParentsAndBlocksNobody(t *testing.T) {
 		say("answer", 2)
 		say("root")
 		say("question", 1)
-		got := fmt.Sprint(r.read(t, "chat", "g", 3))
+		got := fmt.Sprint(r.read(t, "chat", 3))
 		r.stop()
 		if got != "[root question answer]" {
 			t.Errorf("direct %s: the log is %s", direct, got)
@@ -58,10 +58,10 @@ streams:
 	r.send(t, client.Message{Stream: "room", Group: "g", Key: "answer", Parents: []uint64{9}})
 	r.send(t, client.Message{Stream: "hall", Group: "g", Source: "s", Sequence: 1, Parents: []uint64{9}})
 	r.send(t, client.Message{Stream: "hall", Group: "g", Source: "s", Sequence: 2})
-	if got := fmt.Sprint(r.read(t, "room", "g", 1)); got != "[answer!]" {
+	if got := fmt.Sprint(r.read(t, "room", 1)); got != "[answer!]" {
 		t.Errorf("without a number: %s", got)
 	}
-	if got := fmt.Sprint(r.read(t, "hall", "g", 2)); got != "[s/0/1! s/0/2]" {
+	if got := fmt.Sprint(r.read(t, "hall", 2)); got != "[s/0/1! s/0/2]" {
 		t.Errorf("with a number: %s", got)
 	}
 }

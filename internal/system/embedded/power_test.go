@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -26,14 +28,17 @@ import (
 
 var long = flag.Bool("long", false, "cut the power more often")
 
-// counting counts the messages of a group in its state, and replies with the number of each.
+// counting counts the messages of a group in its state. It replies with the number of each, and
+// appends the reply to the log.
 func counting(_ context.Context, a *record.Attempt, m record.Message) error {
 	n := uint64(1)
 	if len(a.State) > 0 {
 		n += binary.BigEndian.Uint64(a.State)
 	}
 	a.State = binary.BigEndian.AppendUint64(nil, n)
-	a.Reply(record.Reply{Status: http.StatusOK, Body: fmt.Appendf(nil, "%s %s/%d", m.ID, m.Group, n)})
+	body := fmt.Appendf(nil, "%s %s/%d", m.ID, m.Group, n)
+	a.Reply(record.Reply{Status: http.StatusOK, Body: body})
+	a.Append(record.Entry{Body: body})
 	return nil
 }
 
@@ -51,7 +56,7 @@ func powered(t *testing.T, disk vfs.FS, dir string) (*System, system.Engine) {
 		t.Fatalf("not opened after a power failure: %v", err)
 	}
 	engine, err := s.Start([]system.Stream{
-		{Stream: record.Stream{Name: "orders", Handler: counting}}, {Stream: record.Stream{Name: "echo", Stateless: true, Unordered: true, Handler: echo}},
+		{Stream: record.Stream{Name: "orders", Handler: counting, LogRetention: time.Hour}}, {Stream: record.Stream{Name: "echo", Stateless: true, Unordered: true, Handler: echo}},
 	})
 	if err != nil {
 		t.Fatal(errors.Join(err, s.Close()))
@@ -87,6 +92,31 @@ func message(key string) record.Message {
 type told struct {
 	mu      sync.Mutex
 	replies map[string]string // by key; empty after a 202
+	entries map[string]string // that a reader was given of the log of group a: bodies, by offset
+}
+
+// read reads the log of group a once, from its beginning or after the entry with an offset. It
+// returns the last offset that it has.
+func (c *told) read(t *testing.T, h http.Handler, after string) (last string) {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "/v1/streams/orders/groups/a/log?max=1000&after="+after, nil)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var page struct {
+		Entries []struct{ Offset, Body string }
+	}
+	if w.Code != http.StatusOK {
+		return after
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil {
+		t.Error(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range page.Entries {
+		c.entries[e.Offset], after = e.Body, e.Offset
+	}
+	return after
 }
 
 func (c *told) hear(key string, w *httptest.ResponseRecorder) {
@@ -113,6 +143,7 @@ type failure struct {
 	once  sync.Once
 	after *vfs.MemFS
 	sure  map[string]string // answers before the failure
+	seen  map[string]string // entries that were read before it
 }
 
 // MaybeError is called before each operation on the disk.
@@ -120,7 +151,7 @@ func (f *failure) MaybeError(errorfs.Op) error {
 	if f.left.Add(-1) < 0 {
 		f.once.Do(func() {
 			f.told.mu.Lock()
-			f.sure = maps.Clone(f.told.replies)
+			f.sure, f.seen = maps.Clone(f.told.replies), maps.Clone(f.told.entries)
 			f.told.mu.Unlock()
 			f.after = f.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: f.rng.IntN(3) * 50, RNG: f.rng})
 			close(f.off)
@@ -158,6 +189,16 @@ func (f *failure) live(t *testing.T, dir string, life int) {
 			}
 		})
 	}
+	running.Go(func() {
+		for at := ""; ; {
+			select {
+			case <-f.off:
+				return
+			default:
+				at = f.told.read(t, s.Handler(), at)
+			}
+		}
+	})
 	<-f.off
 	stop()
 	running.Wait()
@@ -170,6 +211,7 @@ func (f *failure) live(t *testing.T, dir string, life int) {
 func (f *failure) check(t *testing.T, dir string) {
 	t.Helper()
 	s, _ := powered(t, synced(f.after), dir)
+	f.reread(t, s)
 	queued := waiting(t, s)
 	for key, reply := range f.sure {
 		state, err := durable{s.engine, s}.Status(t.Context(), message(key))
@@ -184,6 +226,20 @@ func (f *failure) check(t *testing.T, dir string) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// reread compares the log of group a with the entries that a reader had before the failure.
+func (f *failure) reread(t *testing.T, s *System) {
+	t.Helper()
+	now := &told{entries: map[string]string{}}
+	for at, last := "", "-"; at != last; {
+		last, at = at, now.read(t, s.Handler(), at)
+	}
+	for offset, body := range f.seen {
+		if got, ok := now.entries[offset]; !ok || got != body {
+			t.Errorf("a reader had %q at %s, and after a power failure it is %q", body, offset, got)
+		}
 	}
 }
 
@@ -211,7 +267,7 @@ func TestEveryAnswerToAClientOutlivesAnyPowerFailure(t *testing.T) {
 		lives = 100
 	}
 	rng := rand.New(rand.NewPCG(11, 11))
-	disk, dir, all := vfs.NewCrashableMem(), t.TempDir(), &told{replies: map[string]string{}}
+	disk, dir, all := vfs.NewCrashableMem(), t.TempDir(), &told{replies: map[string]string{}, entries: map[string]string{}}
 	for life := range lives {
 		f := &failure{disk: disk, rng: rng, told: all, off: make(chan struct{})}
 		f.left.Store(rng.Int64N([]int64{100, 1000, 4000}[rng.IntN(3)]))
@@ -221,7 +277,7 @@ func TestEveryAnswerToAClientOutlivesAnyPowerFailure(t *testing.T) {
 			t.Fatalf("in life %d", life)
 		}
 		disk = f.after
-		all.replies = f.sure // later answers came after the power failed
+		all.replies, all.entries = f.sure, f.seen // later answers came after the power failed
 	}
 	replies := 0
 	for _, reply := range all.replies {
@@ -229,7 +285,10 @@ func TestEveryAnswerToAClientOutlivesAnyPowerFailure(t *testing.T) {
 			replies++
 		}
 	}
-	t.Logf("%d power failures, %d messages accepted, %d replies", lives, len(all.replies), replies)
+	t.Logf("%d power failures, %d messages accepted, %d replies, %d entries read", lives, len(all.replies), replies, len(all.entries))
+	if len(all.entries) == 0 {
+		t.Error("no entry was read")
+	}
 	if replies == 0 || replies == len(all.replies) {
 		t.Errorf("%d replies to %d messages", replies, len(all.replies))
 	}
