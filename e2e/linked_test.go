@@ -43,7 +43,7 @@ func newWire(t *testing.T, target string) *wire {
 	must(t, err)
 	w := &wire{listener: listener, target: target, open: map[net.Conn]bool{}}
 	t.Cleanup(func() {
-		listener.Close()
+		_ = listener.Close()
 		w.cut()
 	})
 	go func() {
@@ -63,7 +63,7 @@ func (w *wire) url() string { return "http://" + w.listener.Addr().String() }
 func (w *wire) carry(c net.Conn) {
 	to, err := net.Dial("tcp", w.target)
 	if err != nil {
-		c.Close()
+		_ = c.Close()
 		return
 	}
 	w.mu.Lock()
@@ -73,8 +73,8 @@ func (w *wire) carry(c net.Conn) {
 	for _, way := range [][2]net.Conn{{to, c}, {c, to}} {
 		both.Go(func() {
 			_, _ = io.Copy(way[0], way[1]) // until either end is closed
-			way[0].Close()
-			way[1].Close()
+			_ = way[0].Close()
+			_ = way[1].Close()
 		})
 	}
 	both.Wait()
@@ -89,7 +89,7 @@ func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for c := range w.open {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -104,12 +104,12 @@ func sendLines(ctx context.Context, s *server, stream string, lines []string) er
 		req.Header.Set("Content-Type", "application/x-ndjson")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is being killed
+			return false, nil // it is being killed
 		}
 		defer resp.Body.Close()
 		answer, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != http.StatusOK {
-			return false, nil //nolint:nilerr // it is being killed
+			return false, nil // it is being killed
 		}
 		return bytes.Count(answer, []byte(`"status":202`)) == len(lines), nil
 	})
@@ -138,7 +138,7 @@ func readLog(ctx context.Context, s *server, group string, n int) (entries []lin
 		}
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is being killed
+			return false, nil // it is being killed
 		}
 		defer resp.Body.Close()
 		var page struct {

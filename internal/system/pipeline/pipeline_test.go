@@ -255,6 +255,12 @@ func TestUnusableSettingsAreErrorsAtTheStart(t *testing.T) {
 		"a webhook's secret": {func(c *Config) {
 			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_NOT_SET\"}\n")
 		}, []string{"shop", "env:ONCE_TEST_NOT_SET"}},
+		"a system's key": {func(c *Config) {
+			c.Config = parsed(t, "name: eu\nstreams:\n  room: {destinations: [us]}\ndestinations:\n  us: {once: \"https://us.example\", stream: room, auth: \"env:ONCE_TEST_NOT_SET\"}\n")
+		}, []string{"us", "env:ONCE_TEST_NOT_SET"}},
+		"no credentials of AWS to sign with": {func(c *Config) {
+			c.Config = parsed(t, "name: eu\nstreams:\n  room: {destinations: [us]}\ndestinations:\n  us: {once: \"https://us.example\", stream: room, auth: iam}\n")
+		}, []string{"us", "auth: iam"}},
 		"a webhook's invalid secret": {func(c *Config) {
 			t.Setenv("ONCE_TEST_SECRET", "whsec_!")
 			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_SECRET\"}\n")
