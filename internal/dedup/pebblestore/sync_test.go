@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -134,6 +135,38 @@ func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
 				t.Error("the record can't be read after its sync")
 			}
 		})
+	}
+}
+
+// TestALoadDoesNotReturnACommitBeforeItsSync is what makes entries durable that a reader of a log was
+// given: it reads up to the end that a loaded record has.
+func TestALoadDoesNotReturnACommitBeforeItsSync(t *testing.T) {
+	g := &gate{waiting: make(chan struct{})}
+	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))
+	reopen := g.shut()
+	t.Cleanup(reopen)
+	written, loaded := make(chan error, 1), make(chan record.Group, 1)
+	go func() { written <- s.Commit(t.Context(), first(1)) }()
+	<-g.waiting
+	go func() {
+		groups, _, err := s.Load(t.Context(), []record.GroupKey{groupKey(1)}, nil)
+		if err != nil {
+			t.Error(err)
+			groups = make([]record.Group, 1)
+		}
+		loaded <- groups[0]
+	}()
+	select {
+	case group := <-loaded:
+		t.Fatalf("version %d is loaded before its sync", group.Version)
+	case <-time.After(50 * time.Millisecond): // nothing reports that the load waits
+	}
+	reopen()
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if group := <-loaded; group.Version != 1 {
+		t.Errorf("version %d is loaded after the sync", group.Version)
 	}
 }
 
