@@ -48,6 +48,7 @@ func TestOnlyACertainRefusalCountsAsNotApplied(t *testing.T) {
 		{"condition of a transaction failed", canceled("ConditionalCheckFailed", "None"), true, true},
 		{"condition of a transaction failed beside a conflict", canceled("TransactionConflict", "ConditionalCheckFailed"), true, true},
 		{"transaction met another", canceled("TransactionConflict", "None"), true, false},
+		{"part of a transaction throttled", canceled("ThrottlingError", "None"), true, false},
 		{"write met a transaction", answered(400, &types.TransactionConflictException{}), true, false},
 		{"an earlier try of the transaction goes on", answered(400, &types.TransactionInProgressException{}), true, false},
 		{"throttled by the table", answered(400, &types.ProvisionedThroughputExceededException{}), true, false},
