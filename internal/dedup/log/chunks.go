@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -159,6 +160,18 @@ type Encoded struct {
 	Number    uint64
 	Principal string
 	fields    []byte
+	place     uint64 // in the log, if Number is not that of the log
+}
+
+// Renumbered returns the entry with another number for readers. Its offset stays.
+func (x Encoded) Renumbered(number uint64) Encoded {
+	x.place, x.Number = x.offset(0).Number, number
+	return x
+}
+
+// offset returns the position of the entry in a log.
+func (x *Encoded) offset(incarnation uint64) Offset {
+	return Offset{Incarnation: incarnation, Number: cmp.Or(x.place, x.Number)}
 }
 
 // Split returns the entries of a chunk that are after a number. The error wraps
@@ -209,7 +222,7 @@ func (x *Encoded) AppendCBOR(b []byte, incarnation uint64, reader string) []byte
 	e.Uint(x.Number)
 	e.Name(at, "offset")
 	var offset [incarnationDigits + 1 + numberDigits + 8]byte
-	e.TextBytes(Offset{Incarnation: incarnation, Number: x.Number}.Append(offset[:0]))
+	e.TextBytes(x.offset(incarnation).Append(offset[:0]))
 	if x.Principal != "" && x.Principal == reader {
 		e.Name(at, "principal")
 		e.Text(x.Principal)

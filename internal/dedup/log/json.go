@@ -20,7 +20,7 @@ func (x *Encoded) AppendJSON(b []byte, incarnation uint64, reader string) ([]byt
 	b = append(b, `{"number":`...)
 	b = strconv.AppendUint(b, x.Number, 10)
 	b = append(b, `,"offset":"`...)
-	b = Offset{Incarnation: incarnation, Number: x.Number}.Append(b)
+	b = x.offset(incarnation).Append(b)
 	b = append(b, '"')
 	c := cursor{b: x.fields}
 	contentType := ""

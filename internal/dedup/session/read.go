@@ -19,8 +19,9 @@ type Entry struct {
 	Offset log.Offset
 	// Dead says that the entry is a dead letter: it must be passed without being processed.
 	Dead bool
-	// End says that this is the end of the pool. Then there is no Entry.
+	// End says that this is the end of the pool. Then there is nothing in Encoded.
 	End bool
+	// Encoded writes the entry for readers, with the Number of the session.
 	log.Encoded
 }
 
@@ -136,7 +137,7 @@ func (s span) gone(e *log.ExpiredError) uint64 {
 func (p *Page) add(st *state, key record.GroupKey, incarnation uint64, x log.Encoded) {
 	p.Next++
 	p.Entries = append(p.Entries, Entry{
-		Number: p.Next, Group: key, Offset: log.Offset{Incarnation: incarnation, Number: x.Number}, Dead: st.Dead.Contains(p.Next), Encoded: x,
+		Number: p.Next, Group: key, Offset: log.Offset{Incarnation: incarnation, Number: x.Number}, Dead: st.Dead.Contains(p.Next), Encoded: x.Renumbered(p.Next),
 	})
 }
 

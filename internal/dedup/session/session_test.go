@@ -2,9 +2,11 @@ package session_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
@@ -39,6 +41,18 @@ func TestAnEntryHasItsPlaceInTheLog(t *testing.T) {
 		w.is(page, " 1:m3 2:m4")
 		if e := page.Entries[1]; e.Offset.Number != 4 || e.Offset.Incarnation != uint64(w.now.UnixMilli()) || e.Group != session.Partition(stream, 0) {
 			w.Errorf("got %+v", e)
+		}
+		text, err := page.Entries[1].AppendJSON(nil, 1, "")
+		if want := `{"number":2,"offset":"0000000000001_0000000000000004",`; err != nil || !strings.HasPrefix(string(text), want) {
+			w.Errorf("got %s, %v", text, err)
+		}
+		var x struct {
+			Number uint64
+			Offset string
+		}
+		w.noError(cbor.Unmarshal(page.Entries[1].AppendCBOR(nil, 1, ""), &x))
+		if x.Number != 2 || x.Offset != "0000000000001_0000000000000004" {
+			w.Errorf("got %+v", x)
 		}
 	})
 }
