@@ -11,8 +11,13 @@ import (
 
 func TestSiblingsHaveOneOrderWhateverTheOrderOfTheirArrival(t *testing.T) {
 	want := []client.Entry{
-		{Time: 1, Source: "z"}, {Time: 2, Source: "a", Epoch: 1, Sequence: 9}, {Time: 2, Source: "a", Epoch: 2, Sequence: 1}, {Time: 2, Source: "a", Epoch: 2, Sequence: 2},
-		{Time: 2, Source: "b"}, {Time: 3, ID: "x"}, {Time: 3, ID: "y"},
+		{Time: 1, Source: "z"},
+		{Time: 2, Source: "a", Epoch: 1, Sequence: 9},
+		{Time: 2, Source: "a", Epoch: 2, Sequence: 1},
+		{Time: 2, Source: "a", Epoch: 2, Sequence: 2},
+		{Time: 2, Source: "b"},
+		{Time: 3, ID: "x"},
+		{Time: 3, ID: "y"},
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 100 {

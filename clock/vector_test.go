@@ -50,6 +50,41 @@ func TestVectorsOfOtherProjectsCompareAndMergeTheSame(t *testing.T) {
 	}
 }
 
+// TestThreeNodesHaveTheVectorsOfMattern plays messages from c to b, b to a and b to c, by the rules of
+// F. Mattern, Virtual Time and Global States of Distributed Systems, 1989, section 5: an event adds
+// one to the own number, and a receipt takes the higher numbers first.
+func TestThreeNodesHaveTheVectorsOfMattern(t *testing.T) {
+	now := map[string]clock.Vector{}
+	happen := func(node string, received clock.Vector, want string) clock.Vector {
+		t.Helper()
+		next, err := now[node].Merge(received)
+		if err == nil {
+			next, err = next.Tick(node)
+		}
+		if now[node] = next; err != nil || next.String() != want {
+			t.Fatalf("%s is at %s, %v, want %s", node, next, err, want)
+		}
+		return next
+	}
+	var none clock.Vector
+	first := happen("c", none, "c=1")
+	alone := happen("a", none, "a=1")
+	second := happen("b", first, "b=1,c=1")
+	third := happen("b", none, "b=2,c=1")
+	joined := happen("a", third, "a=2,b=2,c=1")
+	back := happen("c", second, "b=1,c=2")
+	for _, c := range []struct {
+		a, b clock.Vector
+		want clock.Order
+	}{
+		{first, second, clock.Before}, {second, joined, clock.Before}, {first, alone, clock.Concurrent}, {third, back, clock.Concurrent}, {joined, back, clock.Concurrent}, {joined, alone, clock.After},
+	} {
+		if got := c.a.Compare(c.b); got != c.want {
+			t.Errorf("%s and %s are %s, want %s", c.a, c.b, got, c.want)
+		}
+	}
+}
+
 // TestCompareReportsExactlyWhetherAnEventHappenedBeforeAnother plays random histories and compares
 // the vectors with the sets of events that each event knows.
 func TestCompareReportsExactlyWhetherAnEventHappenedBeforeAnother(t *testing.T) {
