@@ -613,3 +613,12 @@ func TestASessionIsDescribed(t *testing.T) {
 		}
 	})
 }
+
+func TestNobodyHoldsASessionThatDoesNotExist(t *testing.T) {
+	each(t, session.Config{}, session.Pool{}, func(w *world) {
+		w.fill(0, 1)
+		_, err := w.Read(w.Context(), ann, session.Reading{Limit: 1})
+		fails[session.FencedError](w, err)
+		fails[session.FencedError](w, w.Release(w.Context(), ann, 0))
+	})
+}
