@@ -19,7 +19,7 @@ import (
 
 const offlineConfiguration = `
 streams:
-  room: {admission: sequence, log: {retain: 1h}}
+  room: {admission: sequence, log: {retain: 1h}, limits: {ranges: 20000}} # a shuffled window of each source is held
 `
 
 // A runner runs a role as a process, and again whenever it is killed, until it ends by itself.
