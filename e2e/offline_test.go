@@ -129,7 +129,7 @@ func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, s
 	for _, r := range o.runners {
 		r.start(ctx)
 	}
-	killed := o.killing(ctx, t, url, moments(random, times, len(o.sources)*o.each), random, strike)
+	killed := o.killing(ctx, t, url, moments(random, times, len(o.sources)*o.each/2), random, strike)
 	for _, r := range o.runners {
 		must(t, <-r.done)
 	}
@@ -141,7 +141,7 @@ func (o *offline) killing(ctx context.Context, t *testing.T, url string, at []in
 	t.Helper()
 	c, err := client.New(url, client.Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, TryTimeout: 10 * time.Second})
 	must(t, err)
-	tail := c.Tail(offlineRoom, offlineGroup, client.TailOptions{Max: 100, Wait: 2 * time.Second})
+	tail := c.Tail(offlineRoom, offlineGroup, client.TailOptions{Wait: 2 * time.Second})
 	killed := map[string]int{}
 	for n := range int64(len(o.sources) * o.each) {
 		next, failed := o.nextOf(ctx, tail)
@@ -155,8 +155,11 @@ func (o *offline) killing(ctx context.Context, t *testing.T, url string, at []in
 				killed["server"]++
 				continue
 			}
-			if r := o.runners[random.IntN(len(o.runners))]; r.kill() {
-				killed[r.role.Kind]++
+			for _, i := range random.Perm(len(o.runners)) {
+				if r := o.runners[i]; r.kill() {
+					killed[r.role.Kind]++
+					break
+				}
 			}
 		}
 	}
