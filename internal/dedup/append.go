@@ -60,7 +60,7 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 	if s.LogRetention == 0 {
 		return addition{}
 	}
-	if add.own = a.Entries(); s.LogMessages && !it.OnlyEnds() {
+	if add.own = a.Entries(); s.LogMessages && !it.OnlyEnds() && !a.Omitted() {
 		add.message = &it.Message
 	}
 	add.end = it.End

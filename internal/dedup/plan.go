@@ -192,7 +192,7 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		return record.Outcome{}, nil
 	}
 	pl.runs, pl.ran = pl.runs+1, it
-	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State)}
+	a := &record.Attempt{ID: pl.attempt + "." + strconv.Itoa(pl.runs), Group: pl.next.Key, State: slices.Clone(pl.next.State), Log: pl.next.Log}
 	if it.Route != "" {
 		a.ID += record.RequestAttempt
 	}

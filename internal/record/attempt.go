@@ -36,11 +36,14 @@ type Attempt struct {
 	Group GroupKey
 	// State is the group's state; the handler may replace it.
 	State []byte
+	// Log is the end of the group's log before the attempt.
+	Log Log
 
 	effects []Effect
 	entries []Entry
 	blobs   []stagedBlob
 	reply   *Reply
+	omitted bool
 }
 
 type stagedBlob struct {
@@ -58,6 +61,12 @@ func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
 // Append adds an entry to the log of the group. Only its content counts: ContentType, Headers and
 // Body.
 func (a *Attempt) Append(e Entry) { a.entries = append(a.entries, e) }
+
+// OmitMessage keeps the message itself out of the log of its group. The entries of Append are there.
+func (a *Attempt) OmitMessage() { a.omitted = true }
+
+// Omitted reports whether OmitMessage was called.
+func (a *Attempt) Omitted() bool { return a.omitted }
 
 // Entries returns the entries that the handler appended, in its order.
 func (a *Attempt) Entries() []Entry { return a.entries }

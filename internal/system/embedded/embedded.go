@@ -33,6 +33,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/destination/file"
+	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/record"
@@ -249,7 +250,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err

@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/api"
+	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/front/sqsapi"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/follow"
+	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
 // pollers is how many batches of each queue are processed concurrently. More hide the disk's
@@ -35,6 +38,11 @@ func (s *System) frontDoor() (http.Handler, error) {
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
+	logs := follow.NewLogs(s.store, &s.appends)
+	byProtocol := streams.New(streams.Options{
+		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,
+		Writable: func(name string) bool { x, ok := s.engine.Stream(name); return ok && pipeline.Forwards(x) },
+	})
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
@@ -51,6 +59,10 @@ func (s *System) frontDoor() (http.Handler, error) {
 		defer s.requests.Done()
 		if sqsapi.Handles(r) {
 			sending.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, streams.Prefix) {
+			byProtocol.ServeHTTP(w, r)
 			return
 		}
 		contract.ServeHTTP(w, r)

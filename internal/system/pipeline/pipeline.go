@@ -48,6 +48,8 @@ type Config struct {
 	Waiting *system.Waiting
 	// Recalls is [dedup.Config]'s.
 	Recalls bool
+	// Forward replaces the built-in handler of a stream with logs. It may be nil.
+	Forward func(record.Handler) record.Handler
 	// Appended is [dedup.Config]'s. It may be nil.
 	Appended func(record.GroupKey)
 	// LogKeys writes the keys of messages to the log, beside their hashes.
@@ -85,6 +87,9 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	for i := range streams {
+		if s := &streams[i]; Forwards(*s) && cfg.Forward != nil {
+			s.Handler, s.Stateless = cfg.Forward(s.Handler), false
+		}
 		streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
 	}
 	p := &Pipeline{cfg: cfg, streams: streams, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}

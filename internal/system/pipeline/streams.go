@@ -39,6 +39,10 @@ func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) 
 	return out, nil
 }
 
+// Forwards reports whether Config.Forward replaces the handler of a stream: it has logs, no code and
+// no numbers.
+func Forwards(s record.Stream) bool { return s.LogMessages && s.Admission != record.BySequence }
+
 // overlay completes a configured stream with its declaration in code.
 func overlay(s, d system.Stream) system.Stream {
 	s.Name, s.Handler, s.Stateless = d.Name, d.Handler, d.Stateless

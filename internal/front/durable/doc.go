@@ -1,0 +1,18 @@
+// Package durable serves logs of groups by the Durable Streams protocol, an open protocol whose
+// client libraries then work: PUT, POST, GET, HEAD and DELETE of /v1/stream/{stream}/{group}.
+//
+//	handler.go  routes, headers and errors
+//	state.go    what the group record knows about a stream: its type, times and producers
+//	write.go    one request as one commit: create, append, close
+//	read.go     pages, long poll
+//	sse.go      server-sent events
+//
+// A stream of the protocol is the log of a group. Each request that writes is one message without a
+// queue, which the handler of [Wrap] turns into entries. What the protocol must remember, such as
+// the number of each producer, is the state of the group: it changes in the commit that appends.
+//
+// # Limits
+//
+// Forks and subscriptions of the protocol are not supported. Streams whose handlers are code can be
+// read only, because their state is their own.
+package durable

@@ -1,0 +1,366 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/log"
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/system/follow"
+)
+
+// Prefix is the path under which [New] serves.
+const Prefix = "/v1/stream/"
+
+// MaxAppend limits the body of a request, in bytes.
+const MaxAppend = 512 << 10
+
+// Engine lists the methods of the engine that the protocol needs; *dedup.Engine has them.
+type Engine interface {
+	Stream(name string) (record.Stream, bool)
+	Call(ctx context.Context, m record.Message) record.Outcome
+	DropGroup(ctx context.Context, key record.GroupKey) error
+}
+
+// Logs reads and follows logs; *follow.Logs is one.
+type Logs interface {
+	Read(ctx context.Context, group record.GroupKey, after log.Offset, limit int) (log.Page, error)
+	Follow(group record.GroupKey) follow.Follower
+}
+
+// Options configure the handler. All fields but the last three are required.
+type Options struct {
+	Engine Engine
+	Logs   Logs
+	// Load reads group records.
+	Load func(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
+	// Writable reports whether a stream's handler is one of [Wrap].
+	Writable func(stream string) bool
+	// Wait is how long a long poll waits. Defaults to 20 s.
+	Wait time.Duration
+	// Events is how long a stream of events lasts before the reader connects again. Defaults to a
+	// minute.
+	Events time.Duration
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+type server struct {
+	Options
+	mu    sync.Mutex
+	reads map[record.GroupKey]time.Time // the last read of a stream with a TTL
+}
+
+// New returns the handler.
+func New(o Options) http.Handler {
+	if o.Wait == 0 {
+		o.Wait = 20 * time.Second
+	}
+	if o.Events == 0 {
+		o.Events = time.Minute
+	}
+	return &server{Options: o, reads: map[record.GroupKey]time.Time{}}
+}
+
+// ServeHTTP answers a request of the protocol.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	err := s.serve(w, r)
+	if err == nil {
+		return
+	}
+	var no *refusal
+	if !errors.As(err, &no) {
+		s.Log.LogAttrs(r.Context(), slog.LevelWarn, "request of a durable stream failed", slog.String("method", r.Method), slog.Any("error", err))
+		no = refuse(http.StatusServiceUnavailable, "The service is unavailable. Repeat the request.", "Retry-After", "1")
+	}
+	for name, value := range no.header {
+		h.Set(name, value)
+	}
+	if no.status >= http.StatusBadRequest {
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	w.WriteHeader(no.status)
+	if no.text != "" && r.Method != http.MethodHead {
+		_, _ = io.WriteString(w, no.text+"\n") // if writing fails, the caller is gone
+	}
+}
+
+func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
+	key, err := s.key(r)
+	if err != nil {
+		return err
+	}
+	switch r.Method {
+	case http.MethodGet:
+		return s.get(w, r, key)
+	case http.MethodHead:
+		return s.head(w, r, key)
+	case http.MethodOptions:
+		w.Header().Set("Access-Control-Allow-Methods", "GET, HEAD, PUT, POST, DELETE")
+		w.Header().Set("Access-Control-Allow-Headers", "Content-Type, If-None-Match, Stream-Seq, Stream-TTL, Stream-Expires-At, Stream-Closed, Producer-Id, Producer-Epoch, Producer-Seq")
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	if !s.Writable(key.Stream) {
+		return refuse(http.StatusMethodNotAllowed, "This stream is read only here.", "Allow", "GET, HEAD")
+	}
+	switch r.Method {
+	case http.MethodPut:
+		return s.put(w, r, key)
+	case http.MethodPost:
+		return s.post(w, r, key)
+	case http.MethodDelete:
+		return s.delete(w, r, key)
+	}
+	return refuse(http.StatusMethodNotAllowed, "", "Allow", "GET, HEAD, PUT, POST, DELETE")
+}
+
+// key returns the group that the path names. A group may have slashes.
+func (s *server) key(r *http.Request) (record.GroupKey, error) {
+	stream, group, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
+	known, ok := s.Engine.Stream(stream)
+	m := record.Message{Stream: stream, ID: "x", Group: group}
+	if group == "" || !ok || known.LogRetention == 0 || m.Validate() != nil {
+		return record.GroupKey{}, refuse(http.StatusNotFound, "There is no such stream with a log.")
+	}
+	return record.GroupKey{Stream: stream, Group: group}, nil
+}
+
+// load returns the record and the state of a stream. The record is nil if there is no such stream.
+func (s *server) load(ctx context.Context, key record.GroupKey) (*record.Group, *state, error) {
+	groups, _, err := s.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("load stream: %w", err)
+	}
+	g := &groups[0]
+	st, exists, _ := parseState(g.State, g.Log) // the log of a handler's group can be read
+	s.mu.Lock()
+	read := s.reads[key]
+	s.mu.Unlock()
+	if g.Version == 0 || !exists || st.expired(read, s.Now()) {
+		return nil, &st, nil
+	}
+	return g, &st, nil
+}
+
+// exists is load, with an error if there is no such stream.
+func (s *server) exists(ctx context.Context, key record.GroupKey) (*record.Group, *state, error) {
+	g, st, err := s.load(ctx, key)
+	if err == nil && g == nil {
+		err = refuse(http.StatusNotFound, "There is no such stream.")
+	}
+	return g, st, err
+}
+
+// tail returns the number of the last entry that has content: the end of a log has no place.
+func tail(l record.Log) uint64 {
+	if l.Ended {
+		return l.Last - 1
+	}
+	return l.Last
+}
+
+func closed(h http.Header) bool { return strings.EqualFold(h.Get("Stream-Closed"), "true") }
+
+func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > MaxAppend {
+		return nil, refuse(http.StatusRequestEntityTooLarge, "A body may have at most 524288 bytes.")
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxAppend))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, refuse(http.StatusRequestEntityTooLarge, "A body may have at most 524288 bytes.")
+	case err != nil:
+		return nil, refuse(http.StatusBadRequest, "The body ended early.")
+	}
+	return text, nil
+}
+
+func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
+	o := &operation{create: true, typ: r.Header.Get("Content-Type"), closes: closed(r.Header)}
+	if r.Header.Get("Stream-Forked-From") != "" {
+		return refuse(http.StatusBadRequest, "Streams can't be forked here.")
+	}
+	if o.typ == "" {
+		o.typ = "application/octet-stream"
+	}
+	if err := o.lifetime(r.Header); err != nil {
+		return err
+	}
+	var err error
+	if o.body, err = body(w, r); err != nil {
+		return err
+	}
+	err = s.write(r.Context(), key, o)
+	no, again := errors.AsType[*refusal](err)
+	if again = again && no.status == http.StatusOK; err != nil && !again {
+		return err
+	}
+	g, st, err := s.exists(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", st.Type)
+	h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: tail(g.Log)}.String())
+	if g.Log.Ended {
+		h.Set("Stream-Closed", "true")
+	}
+	status := http.StatusOK
+	if !again {
+		h.Set("Location", location(r))
+		status = http.StatusCreated
+	}
+	w.WriteHeader(status)
+	return nil
+}
+
+// location returns the address of the request.
+func location(r *http.Request) string { return "http://" + r.Host + r.URL.EscapedPath() }
+
+// lifetime reads the headers about the time of a stream.
+func (o *operation) lifetime(h http.Header) error {
+	ttl, expiry := h.Get("Stream-TTL"), h.Get("Stream-Expires-At")
+	if len(h.Values("Stream-TTL")) > 0 {
+		n, err := strconv.ParseUint(ttl, 10, 31)
+		if err != nil || strconv.FormatUint(n, 10) != ttl || expiry != "" {
+			return refuse(http.StatusBadRequest, "Stream-TTL has to be a whole number of seconds, without Stream-Expires-At.")
+		}
+		o.ttl = int64(n)
+	}
+	if expiry != "" {
+		at, err := time.Parse(time.RFC3339, expiry)
+		if err != nil {
+			return refuse(http.StatusBadRequest, "Stream-Expires-At has to be a time of RFC 3339.")
+		}
+		o.expires, o.expiry = &at, expiry
+	}
+	return nil
+}
+
+func (s *server) post(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
+	o := &operation{typ: r.Header.Get("Content-Type"), seq: r.Header.Get("Stream-Seq"), closes: closed(r.Header)}
+	if err := o.numbers(r.Header); err != nil {
+		return err
+	}
+	var err error
+	if o.body, err = body(w, r); err != nil {
+		return err
+	}
+	if !o.closes && len(o.body) == 0 {
+		if _, _, err := s.exists(r.Context(), key); err != nil {
+			return err
+		}
+		return refuse(http.StatusBadRequest, "An empty body appends nothing.")
+	}
+	if len(o.body) > 0 && o.typ == "" {
+		return refuse(http.StatusBadRequest, "Content-Type is missing.")
+	}
+	if _, _, err := s.exists(r.Context(), key); err != nil { // a stream that has expired since its last read
+		return err
+	}
+	err = s.write(r.Context(), key, o)
+	var no *refusal
+	if err != nil && !errors.As(err, &no) {
+		return err
+	}
+	g, _, err := s.exists(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	if no == nil {
+		h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: o.last}.String())
+	} else {
+		h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: tail(g.Log)}.String())
+	}
+	if g.Log.Ended {
+		h.Set("Stream-Closed", "true")
+	}
+	if no != nil {
+		return no
+	}
+	status := http.StatusNoContent
+	if o.producer != "" {
+		h.Set("Producer-Epoch", strconv.FormatUint(o.number.Epoch, 10))
+		h.Set("Producer-Seq", strconv.FormatUint(o.number.Seq, 10))
+		if len(o.body) > 0 {
+			status = http.StatusOK
+		}
+	}
+	w.WriteHeader(status)
+	return nil
+}
+
+// numbers reads the headers of a producer.
+func (o *operation) numbers(h http.Header) error {
+	id, epoch, seq := h.Values("Producer-Id"), h.Get("Producer-Epoch"), h.Get("Producer-Seq")
+	if len(id) == 0 && epoch == "" && seq == "" {
+		return nil
+	}
+	wrong := refuse(http.StatusBadRequest, "Producer-Id, Producer-Epoch and Producer-Seq come together: a name and two whole numbers.")
+	if len(id) != 1 || id[0] == "" {
+		return wrong
+	}
+	o.producer = id[0]
+	for _, n := range []struct {
+		text string
+		to   *uint64
+	}{{epoch, &o.number.Epoch}, {seq, &o.number.Seq}} {
+		value, err := strconv.ParseUint(n.text, 10, 53)
+		if err != nil || strings.HasPrefix(n.text, "+") {
+			return wrong
+		}
+		*n.to = value
+	}
+	return nil
+}
+
+func (s *server) delete(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
+	if _, _, err := s.exists(r.Context(), key); err != nil {
+		return err
+	}
+	if err := s.Engine.DropGroup(context.WithoutCancel(r.Context()), key); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.reads, key)
+	s.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server) head(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
+	g, st, err := s.exists(r.Context(), key)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", st.Type)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Stream-Next-Offset", log.Offset{Incarnation: g.Incarnation, Number: tail(g.Log)}.String())
+	if g.Log.Ended {
+		h.Set("Stream-Closed", "true")
+	}
+	if st.TTL > 0 {
+		h.Set("Stream-TTL", strconv.FormatInt(st.TTL, 10))
+	}
+	if st.ExpiresAt != "" {
+		h.Set("Stream-Expires-At", st.ExpiresAt)
+	}
+	w.WriteHeader(http.StatusOK)
+	return nil
+}
