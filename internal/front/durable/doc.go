@@ -2,14 +2,14 @@
 // client libraries then work: PUT, POST, GET, HEAD and DELETE of /v1/stream/{stream}/{group}.
 //
 //	handler.go  routes, headers and errors
-//	state.go    what the group record knows about a stream: its type, times and producers
+//	state.go    the state of a stream in its group record: type, times, producers
 //	write.go    one request as one commit: create, append, close
 //	read.go     pages, long poll
 //	sse.go      server-sent events
 //
 // A stream of the protocol is the log of a group. Each request that writes is one message without a
-// queue, which the handler of [Wrap] turns into entries. What the protocol must remember, such as
-// the number of each producer, is the state of the group: it changes in the commit that appends.
+// queue, which the handler of [Wrap] turns into entries. The data of the protocol, such as
+// the last number of each producer, are the state of the group: it changes in the commit that appends.
 //
 // # Limits
 //

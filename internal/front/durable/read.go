@@ -27,7 +27,7 @@ type reading struct {
 	initial uint64 // incarnation
 }
 
-// A part is what a request reads.
+// A part is the result of one read.
 type part struct {
 	values   [][]byte
 	next     log.Offset
@@ -100,7 +100,7 @@ func (s *server) used(ctx context.Context, key record.GroupKey, st *state) error
 	return err
 }
 
-// read reads what is after the offset.
+// read returns the entries after the offset.
 func (s *server) read(ctx context.Context, q *reading) (part, error) {
 	page, err := s.Logs.Read(ctx, q.key, q.after, 1000)
 	if expired, ok := errors.AsType[*log.ExpiredError](err); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A call is a request of the Durable Streams protocol, and what its answer has.
+// A call is a request of the Durable Streams protocol, and the expected answer.
 type call struct {
 	method, path, body string
 	headers            string // "Name: value" in lines
