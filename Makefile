@@ -18,7 +18,7 @@ lint: ## gofmt, go vet, golangci-lint, unreachable functions, tidy modules, word
 fuzz: ## every fuzz target for two seconds; FUZZ_TIME=10m for ten minutes each, guided by coverage
 	.ci/run fuzz
 
-e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs)
+e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs, and Chromium)
 	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
 
 prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what test needs, and git)

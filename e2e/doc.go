@@ -17,6 +17,7 @@
 //	chaos*_test.go      all faults together, judged by package chaos; chaos_mistakes_test.go shows
 //	                    that this can fail
 //	offline*_test.go    clients that are killed and come back, and readers that resume
+//	chat_*_test.go      the page of examples/chat in a headless Chromium
 //	security_test.go    logs without secrets, hostile identities, forged messages
 //	tables_test.go      DynamoDB tables, read item by item
 //
