@@ -38,18 +38,20 @@ type spoolMessage struct {
 	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
 	Parents     []uint64          `json:"parents,omitempty"`
 	Seen        clock.Hybrid      `json:"seen,omitzero"`
+	End         bool              `json:"end,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        []byte            `json:"body,omitempty"`
 }
 
 func toSpool(m *Message) *spoolMessage {
-	return &spoolMessage{m.Sequence, m.Key, m.DependsOn, m.Parents, m.Seen, m.ContentType, m.Headers, m.Body}
+	return &spoolMessage{m.Sequence, m.Key, m.DependsOn, m.Parents, m.Seen, m.End, m.ContentType, m.Headers, m.Body}
 }
 
 func (x *spoolMessage) message() Message {
 	return Message{
-		Sequence: x.Number, Key: x.Key, DependsOn: x.DependsOn, Parents: x.Parents, Seen: x.Seen, ContentType: x.ContentType, Headers: x.Headers, Body: x.Body,
+		Sequence: x.Number, Key: x.Key, DependsOn: x.DependsOn, Parents: x.Parents, Seen: x.Seen, End: x.End,
+		ContentType: x.ContentType, Headers: x.Headers, Body: x.Body,
 	}
 }
 
