@@ -182,14 +182,19 @@ func TestEveryFieldOfAMessageSurvivesItsQueues(t *testing.T) {
 	var sent record.Message
 	n := 0
 	fill(t, reflect.ValueOf(&sent).Elem(), &n)
-	sent.Try = 0    // the number of the delivery, which is no part of the message
-	sent.Body = nil // a void message has none
-	got, _, err := FromQueue(through(t, ToQueue(sent)), trusted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(sent, got); diff != "" {
-		t.Errorf("message (-sent +received):\n%s", diff)
+	sent.Try = 0 // the number of the delivery, which is no part of the message
+	body := sent.Body
+	for _, void := range []bool{true, false} { // a void message has no body and ends no log
+		if sent.Void, sent.End, sent.Body = void, !void, body; void {
+			sent.Body = nil
+		}
+		got, _, err := FromQueue(through(t, ToQueue(sent)), trusted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(sent, got); diff != "" {
+			t.Errorf("message (-sent +received):\n%s", diff)
+		}
 	}
 	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Message: sent, Reason: record.ReasonHandler})), trusted)
 	if err != nil {
