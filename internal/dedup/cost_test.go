@@ -230,6 +230,7 @@ Not in the table:
 - A message by HTTP, on a stream with the admission key or token, costs one call, one request and one write more, because the server issues its token first. With the admission key and a handler with state it also reads the group that its key
   names: one call and one request more, and on DynamoDB one read unit.
 - On DynamoDB, a message by key that names a group also reads the group that its key names, in the same call: one read unit more, if its handler keeps state. [Why](protocol.md#a-message-that-is-a-group-of-its-own).
+- An [issued epoch](http.md#epochs-of-sources): each request with messages under it reads the record of each of their sources, one read unit; a write of it follows once a day. To issue one is a read unit and a write unit.
 - A log: on DynamoDB a commit with entries is a transaction, of two write units for each KiB of the group's item and two for each KiB of the chunk that has its entries. One message of 100 bytes costs 4 units, ten of one group 8, and
   one of 10 KB 22. Reading costs a read unit for the group, and one for each 4 KiB of chunks: ten messages of 100 bytes cost 2. The embedded store writes one key more. A test holds these figures
   (` + "`go test ./internal/dedup/dynamostore -run TestTheCostOfALogInUnits`" + `).
