@@ -206,6 +206,13 @@ type lineResult struct {
 	Problem  *lineProblem `json:"problem"`
 }
 
+// A lineError wraps the problem of one message of a batch. A problem without it is one of the whole
+// request.
+type lineError struct{ error }
+
+// Unwrap returns the problem.
+func (e lineError) Unwrap() error { return e.error }
+
 type lineProblem struct {
 	problemDocument
 	RetryAfter int `json:"retry_after"`
@@ -230,7 +237,7 @@ func (b *batch) read(a answer) *Problem {
 		p.RetryAfter = time.Duration(l.Problem.RetryAfter) * time.Second
 		if !p.again() {
 			p.Key, p.Ambiguous = o.message.Key, b.tries > 1 || a.repeated
-			to.Err = fmt.Errorf("send message: %w", p)
+			to.Err = fmt.Errorf("send message: %w", lineError{p})
 			continue
 		}
 		open = append(open, o)

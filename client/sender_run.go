@@ -134,7 +134,7 @@ func (s *Sender) settle(part []*queued, sent []Message, results []Result) (again
 		case answered && stops(p):
 			s.locked(func() { s.fail(err) })
 			again = err
-		case answered && ofMessage(p) && q.replaced < 2:
+		case answered && ofMessage(err, p) && q.replaced < 2:
 			s.replace(q, sent[i], p)
 			again = errors.Join(again, err)
 		default:
@@ -153,9 +153,13 @@ func (s *Sender) locked(do func()) {
 // stops reports whether a problem is the end of a sender.
 func stops(p *Problem) bool { return p.Type == Fenced || p.Type == UnknownEpoch || p.Type == "ended" }
 
-// ofMessage reports whether a problem is about one message, and not about all of a sender, such as
-// one about its rights or its stream.
-func ofMessage(p *Problem) bool {
+// ofMessage reports whether an error is a problem of one message. A problem of the whole request is
+// not: if a slow network cuts off the body of a request, for example, the server answers 400, and
+// has read none of its messages. Neither is a problem of the sender's rights or of its stream.
+func ofMessage(err error, p *Problem) bool {
+	if _, ok := errors.AsType[lineError](err); !ok {
+		return false
+	}
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return p.Type != ""

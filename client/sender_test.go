@@ -64,7 +64,7 @@ func TestASenderSendsEachMessageOnceAndInOrderWhateverFails(t *testing.T) {
 			random, pauses := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1)) // of two goroutines
 			b.set(func(int) fault {
 				if random.IntN(2) == 0 {
-					return fault(random.IntN(4))
+					return fault(random.IntN(5))
 				}
 				return none
 			})
@@ -211,6 +211,23 @@ func TestARefusedMessageIsReportedAndHoldsUpNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARequestWhoseBodyEndedEarlyIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBackend(t), lobby()
+		b.set(func(n int) fault { return map[int]fault{1: torn, 2: torn}[n] })
+		o.Refused = func(m client.Message, p *client.Problem) client.Message {
+			t.Error(m.Sequence, p)
+			return m
+		}
+		s := newSender(t, b, o)
+		want := say(t, s, 0, 3)
+		closed(t, s)
+		if diff := cmp.Diff(want, b.bodies()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func TestARefusedMessageWithoutACallbackLeavesAnEmptyOne(t *testing.T) {

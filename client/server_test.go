@@ -44,6 +44,7 @@ const (
 	lost             // before it arrives
 	unanswered       // after it was processed
 	overtaken        // it fails, and arrives after the next one
+	torn             // a half of its body arrives
 )
 
 func newBackend(t *testing.T) *backend {
@@ -103,6 +104,9 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	if f == lost || f == overtaken {
 		return nil, errCut
 	}
+	if f == torn {
+		r.ContentLength, body = int64(len(body)), body[:len(body)/2]
+	}
 	w := b.serve(r, body)
 	for _, again := range late {
 		b.serve(r, again)
@@ -116,7 +120,8 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 func (b *backend) serve(r *http.Request, body []byte) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	served := r.Clone(context.WithoutCancel(r.Context()))
-	served.RequestURI, served.Body, served.ContentLength = "", io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	served.RequestURI, served.Body = "", io.NopCloser(bytes.NewReader(body))
+	served.ContentLength = max(r.ContentLength, int64(len(body)))
 	b.http.ServeHTTP(w, served)
 	return w
 }
