@@ -175,6 +175,34 @@ func TestAFolderBelongsToOneSenderOfOneSource(t *testing.T) {
 	})
 }
 
+func TestASenderGoesOnWhileItsFileCanNotBeWrittenAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBackend(t), inFolder(t)
+		o.MaxMessages = 1
+		s := newSender(t, b, o)
+		blocker := filepath.Join(o.Folder, "messages.new") // no file can be made where a folder is
+		if err := os.Mkdir(blocker, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for n := range 20 {
+			body := strings.Repeat(fmt.Sprint(n%10), 100<<10)
+			if _, err := s.Send(t.Context(), client.Message{Body: []byte(body)}); err != nil {
+				t.Fatal(n, err)
+			}
+			want = append(want, body)
+		}
+		closed(t, s)
+		if err := os.Remove(blocker); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, newSender(t, b, o))
+		if !cmp.Equal(want, b.bodies()) {
+			t.Error("the log has other messages than were sent")
+		}
+	})
+}
+
 func TestAFileIsWrittenAnewWhenMostOfItIsAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBackend(t), inFolder(t)

@@ -84,7 +84,8 @@ func (s *fileSpool) SetEpoch(epoch uint64) error {
 }
 
 // Done forgets the messages up to a number. It does not wait for the disk: messages that are
-// remembered after a crash are sent again, which is harmless.
+// remembered after a crash are sent again, which is harmless. So it is no error either if the disk
+// is full: a later call forgets them too.
 func (s *fileSpool) Done(number uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,10 +94,11 @@ func (s *fileSpool) Done(number uint64) error {
 	}
 	n := int(number - s.begin.First + 1) //nolint:gosec // at most the number of messages
 	s.begin.First, s.starts = number+1, s.starts[n:]
-	if kept := s.size - s.keepFrom(); s.size-kept > max(spoolSlack, kept) {
-		return s.rewrite(s.file)
+	if kept := s.size - s.keepFrom(); s.size-kept > max(spoolSlack, kept) && s.rewrite(s.file) == nil {
+		return nil
 	}
-	return s.write(spoolLine{Done: number})
+	_ = s.write(spoolLine{Done: number})
+	return s.err
 }
 
 // keepFrom returns where the first message that is not acknowledged starts in the file.
@@ -108,7 +110,8 @@ func (s *fileSpool) keepFrom() int64 {
 }
 
 // rewrite makes the file anew, with the part of the old one that is not acknowledged. The new file
-// takes the place of the old one when it is durable.
+// takes the place of the old one when it is durable. If that fails before the new file has the name,
+// the old one is still in use.
 func (s *fileSpool) rewrite(old *os.File) error {
 	if s.err != nil {
 		return s.err
@@ -116,7 +119,14 @@ func (s *fileSpool) rewrite(old *os.File) error {
 	from := s.keepFrom()
 	file, head, err := s.writeNew(old, from)
 	if err != nil {
-		s.err = fmt.Errorf("write messages anew: %w", err) // either file may have the name now
+		return fmt.Errorf("write messages anew: %w", err)
+	}
+	err = os.Rename(s.path()+".new", s.path())
+	if err == nil {
+		err = syncFolder(s.folder)
+	}
+	if err != nil {
+		s.err = fmt.Errorf("write messages anew: %w", errors.Join(err, file.Close())) // either file may have the name now
 		return s.err
 	}
 	if old != nil {
@@ -146,13 +156,7 @@ func (s *fileSpool) writeNew(old *os.File, from int64) (file *os.File, head int6
 	if _, err = file.Write(line); err == nil && old != nil {
 		_, err = io.Copy(file, io.NewSectionReader(old, from, s.size-from))
 	}
-	if err = errors.Join(err, file.Sync()); err == nil {
-		err = os.Rename(s.path()+".new", s.path())
-	}
-	if err == nil {
-		err = syncFolder(s.folder)
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Sync()); err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, int64(len(line)), nil
