@@ -96,7 +96,7 @@ func (h Hybrid) AppendText(b []byte) ([]byte, error) {
 	ms := uint(h >> counterBits % (24 * 60 * 60 * 1000))
 	rest := [...]byte{'-', 'm', 'm', '-', 'd', 'd', 'T', 'h', 'h', ':', 'm', 'm', ':', 's', 's', '.', '0', '0', '0', 'Z', '-', 'x', 'x', 'x', 'x'}
 	setDigits(rest[1:3], uint(month))
-	setDigits(rest[4:6], uint(day)) //nolint:gosec // not negative
+	setDigits(rest[4:6], uint(day))
 	setDigits(rest[7:9], ms/3_600_000)
 	setDigits(rest[10:12], ms/60_000%60)
 	setDigits(rest[13:15], ms/1000%60)
