@@ -98,7 +98,7 @@ func New(cfg Config) (*Engine, error) {
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
-		Streams: streams, Sequenced: cfg.Sequenced, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
+		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
 	})
 	issuer := admission.New(admission.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,

@@ -84,3 +84,11 @@ func TestWhatCameFromAnotherSystemIsNotRelayedAndTakesNoNumber(t *testing.T) {
 	slices.Sort(got) // destinations are sent to concurrently
 	same(t, "sent", got, []string{"mesh p/0/1 1", "mesh p/0/3 2", "next p/0/2 1", "next p/0/3 2"})
 }
+
+func TestEffectsOfAStatelessStreamNameTheSystemsToo(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(record.Stream{Name: "orders", Admission: record.ByKey, Stateless: true, Unordered: true})
+	w.process(through("us", []record.Message{{Stream: "orders", ID: "m", Group: "g", Body: []byte("send=out send=mesh")}})...)
+	same(t, "sent", len(l.sent), 1)
+	same(t, "via", l.sent[0].Effect.Via, []string{"us"})
+}

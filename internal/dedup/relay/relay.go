@@ -30,11 +30,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a relay. All fields but Sequenced are required.
+// Config configures a relay. All fields but Sequenced and Unrelayed are
+// required.
 type Config struct {
 	Streams record.Streams
 	// Sequenced names the destinations whose deliveries are numbered without gaps for each group.
 	Sequenced map[string]bool
+	// Unrelayed names the destinations that effects of messages of other systems do not go to.
+	Unrelayed map[string]bool
 	Store     record.Store
 	Publisher *outbox.Publisher
 	Now       func() time.Time
@@ -229,7 +232,11 @@ func (r *Relay) run(ctx context.Context, s record.Stream, t *task) {
 	}
 	retention := s.RetentionOf(&t.Message)
 	for i, f := range effects {
+		f.Via = t.Via
 		for _, to := range f.To {
+			if len(t.Via) > 0 && r.cfg.Unrelayed[to] {
+				continue
+			}
 			t.list = append(t.list, &outbox.Shipment{To: to, Hold: true, Delivery: record.Delivery{
 				Identity: identity(t.Arrival, i), Stream: t.Stream, Group: t.Group, Hash: t.Token().Short(), Target: f.Target(t.GroupKey()), Effect: f, Retention: retention, Committed: t.Accepted,
 			}})
