@@ -26,7 +26,7 @@ const behind = " behind"
 
 // request returns the name of the request that a worker serves.
 func request(item string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(item, late), behind)
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(item, late), behind), fenced)
 }
 
 // lines returns a batch as JSON lines.
@@ -77,9 +77,13 @@ func (s *state) held() bool {
 }
 
 // line returns the item of a request that a worker begins to serve: if the queue keeps the order,
-// and has messages or a place of another request, the request goes behind them.
+// and has messages or a place of another request, the request goes behind them. If the epoch of its
+// message is not the newest one, the request has to be refused.
 func (w *world) line(s *state, name string) string {
-	if !w.scenario.lined() {
+	switch {
+	case w.fences(s, w.scenario.Requests[name]):
+		return name + fenced
+	case !w.scenario.lined():
 		return name
 	}
 	processing := slices.ContainsFunc(s.runs, func(r *run) bool { return r.kind == processes })

@@ -16,6 +16,7 @@
 //	call.go      one call of a port, and its answer
 //	log.go       the rules for logs; read.go has those for a reader
 //	host.go      the ports of a worker; bucket.go has the last of them
+//	numbers.go   the rules for numbers, applied or skipped; epoch.go has those for issued epochs
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
 //	initial.go   what is there at the start
@@ -48,18 +49,20 @@
 // # Rules
 //
 // In every state: no commit overwrites another's change; no message is applied twice, none out of
-// the order of its numbers; no number is skipped before its time, or while it is held; no effect is
-// sent by an attempt that was not committed, none for the first time after its successor unless it
-// is a dead letter, and, with a retry policy, none before its predecessor is sent or a dead letter;
-// one identity never stands for two contents; no two callers are given different replies; no
-// message is acknowledged unless it is applied, held, a dead letter or in the queue once more; no
-// deleted request is applied; an outcome never has the reply of another attempt, or lacks an
-// existing one; no record may expire while effects are pending or messages held; no running lease
-// is taken over; no commit holds a number and deletes it. A log has an entry for each applied message
-// of its group, in the order of the commits, and one for each range of skipped numbers, numbered
-// from 1 without holes, with rising times, each after its parents unless a gap policy ended the
-// wait. A reader of a log gets the committed entries in order, each once; it misses one only if it
-// has expired, and then is told so.
+// the order of its numbers; each number that a source has passed is either applied or skipped,
+// never both; no number is skipped while its message is held, nor before its time unless by a void
+// message; no effect is sent by an attempt that was not committed, none for the first time after
+// its successor unless it is a dead letter, and, with a retry policy, none before its predecessor
+// is sent or a dead letter; one identity never stands for two contents; no two callers are given
+// different replies; no message is acknowledged unless it is applied, held, a dead letter or in the
+// queue once more; no deleted request is applied; an outcome never has the reply of another
+// attempt, or lacks an existing one; no record may expire while effects are pending or messages
+// held; no running lease is taken over; no commit holds a number and deletes it; no epoch is issued
+// twice, and no message is accepted under an issued epoch if a newer one was issued before its
+// request began. A log has an entry for each applied message of its group, in the order of the
+// commits, and one for each range of skipped numbers, numbered from 1 without holes, with rising
+// times, each after its parents unless a gap policy ended the wait. A reader of a log gets the
+// committed entries in order, each once; it misses one only if it has expired, and then is told so.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

@@ -149,6 +149,8 @@ func (w *world) accounted(s *state, name string) error {
 		}
 		ran = applied
 	}
+	passed, skipped := s.passes(&a.Message)
+	applied = applied || passed && a.Void
 	dead := false
 	for _, d := range s.queues.dead {
 		letter, reason, _ := strings.Cut(d, ": ")
@@ -161,6 +163,8 @@ func (w *world) accounted(s *state, name string) error {
 	switch {
 	case arrived && !applied && !dead:
 		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
+	case ran && skipped:
+		return fmt.Errorf("applied, though its number is skipped: %s", name)
 	case dead && ran && !slices.Contains(w.scenario.Both, name):
 		return fmt.Errorf("applied, and a dead letter too: %s", name)
 	case w.scenario.Messages[name].Rejected && applied:
@@ -185,13 +189,16 @@ func (w *world) justly(s *state, a *admission.Arrival, name string, reason recor
 	if !slices.Contains(w.scenario.Dead[name], reason) {
 		return false
 	}
+	_, skipped := s.passes(&a.Message)
 	switch reason {
-	case record.ReasonKeyReuse: // of another message, which was applied
-		return w.scenario.Stream.Stateless || slices.ContainsFunc(s.past.applied, func(line string) bool {
+	case record.ReasonKeyReuse: // of another message, which was applied, or is void
+		return skipped && w.void(a.GroupKey(), a.SourceKey(), a.Epoch, a.Sequence) || w.scenario.Stream.Stateless || slices.ContainsFunc(s.past.applied, func(line string) bool {
 			b, err := w.arrival(nameIn(line))
 			return err == nil && b.Token() == a.Token() && b.Fingerprint() != a.Fingerprint()
 		})
-	case record.ReasonSkipped, record.ReasonGap:
+	case record.ReasonSkipped:
+		return skipped
+	case record.ReasonGap:
 		return !s.now.Before(start().Add(time.Duration(w.scenario.Stream.After)))
 	case record.ReasonEnded:
 		return slices.ContainsFunc(s.store.contents.Groups, func(g record.Group) bool { return g.Key == a.GroupKey() && g.Log.Ended })

@@ -255,7 +255,7 @@ func (w *world) serve(a *host, name string) *end {
 	if answer.Code >= 500 || answer.Code == http.StatusTooManyRequests {
 		return out
 	}
-	told := fmt.Sprint(answer.Code)
+	told := w.toldOfEpoch(r, answer.Code, answer.Body.Bytes())
 	out.done = strings.Contains(answer.Body.String(), `"status":"done"`)
 	if w.scenario.Stream.Reply && answer.Code == http.StatusOK && method == http.MethodPost {
 		told += " " + answer.Body.String()

@@ -146,6 +146,8 @@ type Message struct {
 	Body      string            `yaml:"body"`
 	// End says that the message ends the log of its group.
 	End bool `yaml:"end"`
+	// Void says that the message takes the place of a number that its sender gave up.
+	Void bool `yaml:"void"`
 	// Rejected says that the handler refuses the message for good, Refused that the destinations
 	// refuse its effects, Large that its results do not fit into a record.
 	Rejected bool `yaml:"rejected"`
@@ -288,7 +290,7 @@ func (s *Scenario) check() error {
 func (s *Scenario) message(name string) record.Message {
 	m := s.Messages[name]
 	out := record.Message{
-		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, End: m.End,
+		Stream: stream, ID: m.ID, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, End: m.End, Void: m.Void,
 		Body: []byte(m.Body), Headers: map[string]string{nameHeader: name},
 	}
 	if m.Accepted {

@@ -30,6 +30,9 @@ func nameIn(line string) string {
 func (w *world) names(groups []record.GroupKey, tokens []record.TokenKey) string {
 	var out []string
 	for _, g := range groups {
+		if g.Stream == record.SourcesStream {
+			g.Group = "of a source"
+		}
 		out = append(out, "group "+g.Group)
 	}
 	for _, t := range tokens {
@@ -61,6 +64,10 @@ func show(groups []record.Group, tokens []record.Token) string {
 func showGroup(g record.Group) string {
 	if g.Version == 0 {
 		return "is not there"
+	}
+	var source record.SourceEpoch
+	if g.Key.Stream == record.SourcesStream && source.Read(&g) == nil {
+		return fmt.Sprintf("version %d, epoch %d", g.Version, source.Epoch)
 	}
 	out := []string{fmt.Sprintf("version %d", g.Version)}
 	if state := lines(g.State); len(state) > 0 {

@@ -163,6 +163,9 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	if !w.scenario.CommitsDone {
 		c.Done = nil // the store does not know the field
 	}
+	if c.Next.Key.Stream == record.SourcesStream {
+		return w.commitEpoch(v, c)
+	}
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
 	for _, h := range c.Hold {
@@ -182,13 +185,13 @@ func (w *world) commit(v view, c record.Commit) outcome {
 		return outcome{view: v, wrong: err}
 	}
 	was, is := lines(before[0].State), lines(c.Next.State)
-	past := v.past
+	past, held := v.past, v.store.contents.Held
 	if len(is) < len(was) || !slices.Equal(is[:len(was)], was) {
 		return outcome{view: v, wrong: fmt.Errorf("the commit overwrites what another one did: the state was %q and is %q", was, is)}
 	}
 	applied := append(slices.Clone(past.applied), is[len(was):]...)
 	v.past, v.store = w.pastOf(pastPart{applied: applied, told: past.told, log: append(slices.Clip(past.log), w.appended(c)...), reader: past.reader}), w.storeOf(m)
-	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.patient(before[0], c.Next, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now))}
+	return outcome{view: v, answer: w.done(v.now), wrong: errors.Join(w.wrongly(applied, past.told), w.numbered(before[0], c.Next, held, v.now), v.store.sound(), w.logged(&c.Next, v.store.contents.Chunks, v.now))}
 }
 
 // commitAll applies commits of several groups. Its answer has their results.
@@ -202,23 +205,6 @@ func (w *world) commitAll(v view, commits []record.Commit) outcome {
 	}
 	text := "together " + strings.Join(texts, ", ")
 	return outcome{view: v, answer: w.answerOf(text, text, v.now, errs, nil), wrong: wrong}
-}
-
-// patient returns an error if a number is skipped before its time, or while it is held.
-func (w *world) patient(was, is record.Group, now time.Time) error {
-	for key, src := range is.Sources {
-		old := was.Sources[key]
-		for n := old.Next; old.Epoch == src.Epoch && n < src.Next; n++ {
-			switch {
-			case !src.Skipped.Contains(n) || old.Skipped.Contains(n):
-			case len(old.Held) == 0 || now.Sub(old.GapSince) < time.Duration(w.scenario.Stream.After):
-				return fmt.Errorf("number %d is skipped before its time", n)
-			case old.Held.Contains(n):
-				return fmt.Errorf("number %d is skipped, though it is held", n)
-			}
-		}
-	}
-	return nil
 }
 
 // tooMuch returns the store's error for a commit that does not fit.
