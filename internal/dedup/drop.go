@@ -13,9 +13,15 @@ import (
 // DropGroup forgets a group as its retention would: its state, its sources and its log. The next
 // message of the group begins another incarnation. It publishes pending effects first, and fails if
 // that fails or if messages are held. A group without a record is dropped already.
+//
+// One call drops at most one incarnation: the one that it finds first. A message that is processed
+// meanwhile is in that incarnation, and dropped with it, or in the next one, which stays. After an
+// error the group may be dropped all the same: a caller that repeats the call drops the next
+// incarnation too, if there is one.
 func (e *Engine) DropGroup(ctx context.Context, key record.GroupKey) error {
+	var incarnation uint64
 	for n := 1; ; n++ {
-		err := e.drop(ctx, key)
+		err := e.drop(ctx, key, &incarnation)
 		if err == nil || !errors.Is(err, record.ErrConflict) || n == maxRounds {
 			return err
 		}
@@ -25,14 +31,18 @@ func (e *Engine) DropGroup(ctx context.Context, key record.GroupKey) error {
 	}
 }
 
-func (e *Engine) drop(ctx context.Context, key record.GroupKey) error {
+// drop drops an incarnation of a group, and the present one if that is 0.
+func (e *Engine) drop(ctx context.Context, key record.GroupKey, incarnation *uint64) error {
 	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
 	if err != nil {
 		return fmt.Errorf("drop group: %w", err)
 	}
 	g := groups[0]
+	if *incarnation == 0 {
+		*incarnation = g.Incarnation
+	}
 	switch {
-	case g.Version == 0:
+	case g.Version == 0 || g.Incarnation != *incarnation:
 		return nil
 	case g.HasHeld():
 		return fmt.Errorf("drop group: %w", errHeld)

@@ -31,6 +31,8 @@ func logCases() []testCase {
 		{name: "chunks are copies", run: testChunkCopies},
 		{name: "of many appends after one entry one wins, and a reader sees every entry once", run: testAppendRace},
 		{name: "expire deletes expired chunks, up to the limit, and nothing else", run: withLister(testExpireChunks)},
+		{name: "the end of a log is kept, and so are the chunks before it", run: testLogEnd},
+		{name: "the end of a log is there after a restart", run: testRestartLogEnd, when: reopens},
 		{name: "chunks are there after a restart", run: testRestartLog, when: reopens},
 		{name: "a corrupt chunk is an error, never absent", run: testCorruptChunk, when: corrupts},
 	}
@@ -446,6 +448,41 @@ func testRestartLog(t *testing.T, s *suite) {
 	g, more := s.append(t, g, 8)
 	s.Store = s.harness.Reopen(t, s.Store)
 	same(t, "chunks after another restart", s.read(t, whole(g)), append(chunks, more...))
+}
+
+// end commits two chunks of which the second one ends the log.
+func (s *suite) end(t *testing.T, loaded record.Group) (record.Group, []record.Chunk) {
+	t.Helper()
+	c := following(loaded, appending(s.clock.In(time.Hour), loaded.Log.Last+2, loaded.Log.Last+3))
+	c.Next.Log.Ended = true
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatalf("commit: %v", err)
+	}
+	return c.Next, c.Append
+}
+
+func testLogEnd(t *testing.T, s *suite) {
+	open, chunks := s.append(t, s.group(t, groupA()), 1, 3)
+	g, more := s.end(t, open)
+	chunks = append(chunks, more...)
+	same(t, "record", s.group(t, groupA()), g)
+	same(t, "chunks", s.read(t, whole(g)), chunks)
+	if err := s.Commit(t.Context(), following(open, appending(s.clock.In(time.Hour), 4))); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("an append after the entries before the end: got %v, want a conflict", err)
+	}
+	same(t, "record after a conflict", s.group(t, groupA()), g)
+	g = s.commit(t, g, func(c *record.Commit) { c.Next.State = []byte("after the end") })
+	same(t, "record after a commit without entries", s.group(t, groupA()), g)
+	same(t, "chunks after a commit without entries", s.read(t, whole(g)), chunks)
+	other, _ := s.append(t, s.group(t, groupB()), 1)
+	same(t, "record of another group", s.group(t, groupB()), other)
+}
+
+func testRestartLogEnd(t *testing.T, s *suite) {
+	g, chunks := s.end(t, s.group(t, groupA()))
+	s.Store = s.harness.Reopen(t, s.Store)
+	same(t, "record", s.group(t, groupA()), g)
+	same(t, "chunks", s.read(t, whole(g)), chunks)
 }
 
 func testCorruptChunk(t *testing.T, s *suite) {
