@@ -34,55 +34,62 @@ type durableStream struct {
 	killer *killer
 }
 
+// A durableAnswer is an answer of the server.
+type durableAnswer struct {
+	status  int
+	header  http.Header
+	content []byte
+}
+
 // call repeats a request until it has an answer that is none of a server that starts or ends. It
 // also returns how many tries had no such answer: some of these may have taken effect.
-func (d *durableStream) call(ctx context.Context, method, query string, header map[string]string, body []byte) (*http.Response, []byte, int, error) {
+func (d *durableStream) call(ctx context.Context, method, query string, header map[string]string, body []byte) (*durableAnswer, int, error) {
 	for tries := 0; ; tries++ {
-		answer, content, err := d.try(ctx, method, query, header, body)
-		if err == nil && answer.StatusCode < 500 {
-			return answer, content, tries, nil
+		answer, err := d.try(ctx, method, query, header, body)
+		if err == nil && answer.status < 500 {
+			return answer, tries, nil
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-ctx.Done():
-			return nil, nil, tries, errors.Join(context.Cause(ctx), err)
+			return nil, tries, errors.Join(context.Cause(ctx), err)
 		}
 	}
 }
 
-func (d *durableStream) try(ctx context.Context, method, query string, header map[string]string, body []byte) (*http.Response, []byte, error) {
+func (d *durableStream) try(ctx context.Context, method, query string, header map[string]string, body []byte) (*durableAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, d.url+query, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
 	answer, err := connections.Do(r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	content, err := io.ReadAll(answer.Body)
-	return answer, content, err
+	return &durableAnswer{answer.StatusCode, answer.Header, content}, err
 }
 
 // expect is call with the statuses that are right. Those after the first one are right only if an
 // earlier try may have taken effect.
-func (d *durableStream) expect(ctx context.Context, method, query string, header map[string]string, body []byte, statuses ...int) (*http.Response, []byte, error) {
-	answer, content, tries, err := d.call(ctx, method, query, header, body)
+func (d *durableStream) expect(ctx context.Context, method, query string, header map[string]string, body []byte, statuses ...int) (*durableAnswer, error) {
+	answer, tries, err := d.call(ctx, method, query, header, body)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if tries == 0 {
 		statuses = statuses[:1]
 	}
-	if !slices.Contains(statuses, answer.StatusCode) {
-		return nil, nil, fmt.Errorf("%s %s %v answers %d after %d other tries, not %v: %s", method, query, header, answer.StatusCode, tries, statuses, content)
+	if !slices.Contains(statuses, answer.status) {
+		return nil, fmt.Errorf("%s %s %v answers %d after %d other tries, not %v: %s", method, query, header, answer.status, tries, statuses, answer.content)
 	}
-	return answer, content, nil
+	return answer, nil
 }
 
 // produce appends values, some of them two at a time. Halfway the producer begins its next epoch.
@@ -100,7 +107,7 @@ func (d *durableStream) produce(ctx context.Context, life, producer, values int,
 		if err != nil {
 			return err
 		}
-		_, _, err = d.expect(ctx, http.MethodPost, "", map[string]string{
+		_, err = d.expect(ctx, http.MethodPost, "", map[string]string{
 			"Content-Type": "application/json", "Producer-Id": fmt.Sprint("producer-", producer),
 			"Producer-Epoch": strconv.Itoa(epoch), "Producer-Seq": strconv.Itoa(seq),
 		}, body, http.StatusOK, http.StatusNoContent)
@@ -121,19 +128,19 @@ func (d *durableStream) read(ctx context.Context, values int) ([]appended, strin
 	var all []appended
 	offset := "-1"
 	for len(all) < values {
-		answer, content, _, err := d.call(ctx, http.MethodGet, "?live=long-poll&offset="+offset, nil, nil)
+		answer, _, err := d.call(ctx, http.MethodGet, "?live=long-poll&offset="+offset, nil, nil)
 		if err != nil {
 			return nil, "", err
 		}
-		if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
-			return nil, "", fmt.Errorf("a read after %s answers %d: %s", offset, answer.StatusCode, content)
+		if answer.status != http.StatusOK && answer.status != http.StatusNoContent {
+			return nil, "", fmt.Errorf("a read after %s answers %d: %s", offset, answer.status, answer.content)
 		}
-		if offset = answer.Header.Get("Stream-Next-Offset"); answer.StatusCode == http.StatusNoContent {
+		if offset = answer.header.Get("Stream-Next-Offset"); answer.status == http.StatusNoContent {
 			continue
 		}
 		var more []appended
-		if err := json.Unmarshal(content, &more); err != nil {
-			return nil, "", fmt.Errorf("%q: %w", content, err)
+		if err := json.Unmarshal(answer.content, &more); err != nil {
+			return nil, "", fmt.Errorf("%q: %w", answer.content, err)
 		}
 		all = append(all, more...)
 	}
@@ -143,7 +150,7 @@ func (d *durableStream) read(ctx context.Context, values int) ([]appended, strin
 // live creates the stream, appends to it and reads it at once, and returns the values of each reader
 // and the last offset. old is the last offset of the stream before it.
 func (d *durableStream) live(ctx context.Context, old string, life, each int, random *rand.Rand) (read [][]appended, end string, err error) {
-	created, _, err := d.expect(ctx, http.MethodPut, "", map[string]string{"Content-Type": "application/json"}, nil, http.StatusCreated, http.StatusOK)
+	created, err := d.expect(ctx, http.MethodPut, "", map[string]string{"Content-Type": "application/json"}, nil, http.StatusCreated, http.StatusOK)
 	if err != nil {
 		return nil, "", err
 	}
@@ -176,13 +183,13 @@ func (d *durableStream) live(ctx context.Context, old string, life, each int, ra
 	if err := context.Cause(ctx); err != nil {
 		return nil, "", err
 	}
-	again, _, err := d.expect(ctx, http.MethodHead, "", nil, nil, http.StatusOK)
+	again, err := d.expect(ctx, http.MethodHead, "", nil, nil, http.StatusOK)
 	if err != nil {
 		return nil, "", err
 	}
-	last := again.Header.Get("Stream-Next-Offset")
+	last := again.header.Get("Stream-Next-Offset")
 	for _, e := range ends {
-		if e != last || e == created.Header.Get("Stream-Next-Offset") {
+		if e != last || e == created.header.Get("Stream-Next-Offset") {
 			return nil, "", fmt.Errorf("readers of a stream that ends at %s are at %v", last, ends)
 		}
 	}
@@ -192,15 +199,15 @@ func (d *durableStream) live(ctx context.Context, old string, life, each int, ra
 // refused checks that a new stream takes neither an offset nor a number of the one before it.
 func (d *durableStream) refused(ctx context.Context, old string) error {
 	for _, query := range []string{"?offset=" + old, "?live=long-poll&offset=" + old, "?live=sse&offset=" + old} {
-		if _, _, err := d.expect(ctx, http.MethodGet, query, nil, nil, http.StatusGone); err != nil {
+		if _, err := d.expect(ctx, http.MethodGet, query, nil, nil, http.StatusGone); err != nil {
 			return err
 		}
 	}
-	answer, _, err := d.expect(ctx, http.MethodPost, "", map[string]string{
+	answer, err := d.expect(ctx, http.MethodPost, "", map[string]string{
 		"Content-Type": "application/json", "Producer-Id": "producer-0", "Producer-Epoch": "1", "Producer-Seq": "1",
 	}, []byte(`{"Life": -1}`), http.StatusConflict)
-	if err == nil && answer.Header.Get("Producer-Expected-Seq") != "0" {
-		err = fmt.Errorf("the new stream expects the number %s", answer.Header.Get("Producer-Expected-Seq"))
+	if err == nil && answer.header.Get("Producer-Expected-Seq") != "0" {
+		err = fmt.Errorf("the new stream expects the number %s", answer.header.Get("Producer-Expected-Seq"))
 	}
 	return err
 }
@@ -245,9 +252,9 @@ func TestAppendsOfDurableStreamsAreThereOnceAndInOrderWhileTheServerIsKilled(t *
 		judgeLife(t, read, life, each)
 		old = end
 		k.due <- struct{}{}
-		_, _, err = d.expect(ctx, http.MethodDelete, "", nil, nil, http.StatusNoContent, http.StatusNotFound)
+		_, err = d.expect(ctx, http.MethodDelete, "", nil, nil, http.StatusNoContent, http.StatusNotFound)
 		must(t, err)
-		_, _, err = d.expect(ctx, http.MethodGet, "?offset="+old, nil, nil, http.StatusNotFound)
+		_, err = d.expect(ctx, http.MethodGet, "?offset="+old, nil, nil, http.StatusNotFound)
 		must(t, err)
 	}
 	k.finish(t)
