@@ -110,6 +110,24 @@ func TestARecordWithoutALogHasNoTimeOfItsLog(t *testing.T) {
 	same(t, "log", w.group().Log, record.Log{})
 }
 
+func TestAStreamThatKeepsNoLogLogsNoMessages(t *testing.T) {
+	s := byKey
+	s.LogMessages = true
+	w := newLab(t).worker(s)
+	same(t, "fates", w.process(keyed("a")...), []string{"processed"})
+	same(t, "log", w.group().Log, record.Log{})
+}
+
+func TestAMessageThatItsHandlerOmitsIsNotInTheLog(t *testing.T) {
+	l := newLab(t)
+	l.scripts["a"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.OmitMessage()
+		return nil
+	}
+	same(t, "fates", l.worker(logging(byKey)).process(keyed("a", "b")...), []string{"processed", "processed"})
+	same(t, "log", l.entries(), "b")
+}
+
 // The messages far ahead are dead-lettered, and a gap entry has no room in their commit.
 func TestOneCommitHasRoomForReleasedMessagesAndGapEntries(t *testing.T) {
 	w := newLab(t).worker(logging(gapped(record.GapSkip)))

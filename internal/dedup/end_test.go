@@ -1,6 +1,8 @@
 package dedup_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/effectively-once/once/internal/record"
@@ -82,19 +84,59 @@ func TestAHeldEndEndsTheLogInItsPlace(t *testing.T) {
 	same(t, "dead letters", w.lettered(), []string{"p/0/3 ended"})
 }
 
+// endLog ends the log as another worker, which dies after its commit.
+func (l *lab) endLog() {
+	l.t.Helper()
+	g := l.group()
+	next := g.Clone()
+	next.Log.Ended, next.Log.Last, next.Version = true, 1, g.Version+1
+	if err := l.store.Commit(l.t.Context(), record.Commit{Loaded: g, Next: next, Attempt: "other"}); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
 // The worker dies after the commit that ends the log: the sweep finds the messages that are held.
 func TestASweepFindsHeldMessagesBehindTheEnd(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(logging(gapped(record.GapSkip)))
 	w.process(numbered("2: x")...)
-	g := l.group()
-	next := g.Clone()
-	next.Log.Ended, next.Log.Last, next.Version = true, 1, g.Version+1
-	if err := l.store.Commit(t.Context(), record.Commit{Loaded: g, Next: next, Attempt: "other"}); err != nil {
-		t.Fatal(err)
-	}
+	l.endLog()
 	w.pass(1 << 40)
 	w.closeGaps()
 	same(t, "dead letters", w.lettered(), []string{"p/0/2 ended"})
 	same(t, "entries", w.group().Log.Last, 1)
+}
+
+func TestNoMessageBehindTheEndOfALogIsHeld(t *testing.T) {
+	w := newLab(t).worker(logging(bySequence))
+	w.process(ending(numbered("1: x", "2: x", "3: x")...)...)
+	// p/1/2 is of a later epoch; its number is lower than the next one of the epoch before.
+	for _, behind := range []string{"5: x", "p/1/2: x", "q/0/2: x"} {
+		same(t, behind, w.process(numbered(behind)...), []string{"rejected ended"})
+	}
+	g := w.group()
+	same(t, "held", g.HasHeld(), false)
+}
+
+// One commit can't delete all of them.
+func TestAllHeldMessagesBehindTheEndOfALogAreDeadLettersAndInNoGap(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logging(gapped(record.GapSkip)))
+	var behind []string
+	for n := range record.MaxCommitItems + 5 {
+		behind = append(behind, fmt.Sprintf("p/0/%d: x", n+3))
+	}
+	w.process(numbered(behind...)...)
+	w.process(numbered("q/0/2: x")...)
+	w.endLog()
+	l.pass(1 << 40)
+	l.events = nil
+	w.closeGaps()
+	same(t, "dead letters", len(l.lettered()), len(behind)+1)
+	g := l.group()
+	same(t, "held", g.HasHeld(), false)
+	same(t, "entries", g.Log.Last, 1)
+	if slices.ContainsFunc(l.events, func(e record.Event) bool { return e.Name == record.EventGap }) {
+		t.Errorf("a gap is reported: %+v", l.events)
+	}
 }

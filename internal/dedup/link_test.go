@@ -1,6 +1,7 @@
 package dedup_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -43,6 +44,17 @@ func TestAVoidMessageIsHeldLikeAnyOther(t *testing.T) {
 	same(t, "first", w.process(numbered("1")...), []string{"processed"})
 	same(t, "record", summary(l.group()), "v2 state=p/0/1,p/0/3, pending= p/0 next=4 skipped=[{2 2}]")
 	same(t, "entries", l.group().Log.Last, 3)
+}
+
+func TestAVoidMessageThatACommitHasNoRoomForIsInTheNext(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logging(bySequence))
+	l.scripts["p/0/1"] = func(_ context.Context, a *record.Attempt, _ record.Message) error {
+		a.Append(record.Entry{Body: make([]byte, 600<<10)})
+		return nil
+	}
+	same(t, "fates", w.process(append(numbered("1"), void(2))...), []string{"processed", "processed"})
+	same(t, "record", summary(l.group()), "v2 state=p/0/1, pending= p/0 next=3 skipped=[{2 2}]")
 }
 
 func TestManyVoidMessagesAreSeveralCommits(t *testing.T) {

@@ -91,7 +91,11 @@ func TestAFailureBeforeAParentLeavesTheAnswerWaiting(t *testing.T) {
 	l := newLab(t)
 	w := l.worker(logged(record.ByKey, record.GapWait))
 	batch := slices.Concat(keyed("root"), l.answering(keyed("answer"), 2), keyed("broken: fail", "parent"))
-	same(t, "fates", w.process(batch...), []string{"processed", "retry", "retry", "retry"})
+	out := w.Process(t.Context(), batch)
+	same(t, "fates", fates(out), []string{"processed", "retry", "retry", "retry"})
+	if !errors.Is(out[1].Err, dedup.ErrParents) {
+		t.Errorf("the answer does not wait: %v", out[1].Err)
+	}
 	same(t, "again", w.process(slices.Concat(keyed("parent"), batch[1:2])...), []string{"processed", "processed"})
 	same(t, "log", l.entries(), "root parent answer")
 }
@@ -237,5 +241,86 @@ func TestAFailedReadOfAnAnswerEndsTheSweepWithAnError(t *testing.T) {
 			t.Errorf("lost: %v: no error", lost)
 		}
 		same(t, fmt.Sprintf("lost: %v: log", lost), l.entries(), "")
+	}
+}
+
+func TestAnAnswerThatWaitsBlocksNoMessageOfALaterCommit(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logged(record.ByKey, record.GapWait))
+	large := ": " + strings.Repeat(" ", 200<<10)
+	batch := append(l.answering(keyed("answer"), 9), keyed("a"+large, "b"+large, "c"+large)...)
+	same(t, "fates", w.process(batch...), []string{"retry", "processed", "processed", "processed"})
+	same(t, "commits", l.group().Version, 2)
+}
+
+func TestAnAnswerWithoutATimeOfArrivalWaits(t *testing.T) {
+	l := newLab(t)
+	answer := keyed("answer")
+	answer[0].Parents = []uint64{9}
+	same(t, "fates", l.worker(logged(record.ByKey, record.GapSkip)).process(answer...), []string{"retry"})
+}
+
+func TestOnlyASweepEndsTheWaitForParents(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logged(record.BySequence, record.GapSkip))
+	w.process(l.answering(numbered("1"), 9)...)
+	l.pass(time.Hour)
+	w.process(numbered("q/0/1")...)
+	same(t, "before", l.entries(), "q/0/1")
+	w.closeGaps()
+	same(t, "after", l.entries(), "q/0/1 p/0/1!")
+}
+
+func TestAnAnswerThatWaitsOnDoesNotKeepAnotherSourceWaiting(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logged(record.BySequence, record.GapSkip))
+	w.process(l.answering(numbered("q/0/1"), 9)...)
+	l.pass(time.Hour)
+	w.process(l.answering(numbered("1"), 9)...)
+	w.closeGaps()
+	same(t, "log", l.entries(), "q/0/1!")
+}
+
+func TestGapFailDeadLettersMoreAnswersThanOneCommitDeletes(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logged(record.BySequence, record.GapFail))
+	var numbers []string
+	for n := range record.MaxCommitItems + 5 {
+		numbers = append(numbers, fmt.Sprint(n+1))
+	}
+	w.process(l.answering(numbered(numbers...), 1000)...)
+	l.pass(time.Minute)
+	w.closeGaps()
+	same(t, "dead letters", len(w.lettered()), len(numbers))
+}
+
+func TestAnAnswerThatFailsAfterItsWaitIsNotReportedAsSkipped(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(logged(record.BySequence, record.GapSkip))
+	w.process(l.answering(numbered("1: fail"), 9)...)
+	l.pass(time.Minute)
+	l.events = nil
+	w.closeGaps()
+	same(t, "returned", len(l.returned), 1)
+	if slices.ContainsFunc(l.events, func(e record.Event) bool { return e.Name == record.EventSkipped }) {
+		t.Errorf("events %+v", l.events)
+	}
+}
+
+// The first read of a plan is that of the messages that are next.
+func TestASweepWhoseAnswerIsGoneSinceItWasReadEndsWithAnError(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		l := newLab(t)
+		w := l.worker(logged(record.BySequence, record.GapSkip))
+		w.process(l.answering(numbered("1"), 9)...)
+		if left {
+			w.process(l.answering(numbered("2"), 9)...)
+		}
+		l.pass(time.Hour)
+		w.at = nth(2, "held", func() fault { l.lose(1); return works })
+		if err := w.CloseGaps(t.Context(), groupG); err == nil {
+			t.Errorf("with another: %v: no error", left)
+		}
+		same(t, "log", l.entries(), "")
 	}
 }
