@@ -45,6 +45,9 @@ const (
 	Internal             ProblemType = "internal"
 	Unavailable          ProblemType = "unavailable"
 	Loop                 ProblemType = "loop"
+	Held                 ProblemType = "held"
+	Moved                ProblemType = "moved"
+	Retired              ProblemType = "retired"
 )
 
 // Problem is a response that is neither a receipt nor a reply, with the fields of RFC 9457. If Type
@@ -67,13 +70,21 @@ type Problem struct {
 	// message again under it. For a one-time request it is the id. It is empty for a numbered
 	// message without a key, for a look-up, and in [UnacknowledgedError.Last].
 	Key string
-	// First is the number of the first entry that a log has kept, with [Expired]; 0 if there is none.
+	// First is the number of the first entry that a log or session has kept, with [Expired]; 0 if
+	// there is none.
 	First uint64
 	// Next is the offset at which a reader can continue, with [Expired] and [Ahead].
 	Next string
 	// Epoch is the newest epoch of the source, with [Fenced], if an epoch was asked for; 0 if there is
 	// none.
 	Epoch uint64
+	// Holder is who holds a session, with [Held] and [Fenced].
+	Holder string
+	// Fence is the present fence of a session, with [Fenced]; 0 if the problem is about something
+	// else.
+	Fence uint64
+	// Cursor is where the cursor of a session is, with [Moved].
+	Cursor uint64
 }
 
 // Error returns status, title and detail.
@@ -96,11 +107,9 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
-	if p.Type == Ahead || p.Type == Fenced || p.Type == Ended {
-		return false // the log will have other entries there, or none; a newer epoch stays
-	}
-	if p.Type == Loop {
-		return false
+	switch p.Type {
+	case Ahead, Fenced, Ended, Loop, Held, Moved, Retired:
+		return false // a log will have other entries there, or none; a newer epoch or fence stays
 	}
 	switch p.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -169,6 +178,9 @@ type problemDocument struct {
 	First    uint64 `json:"first"`
 	Next     string `json:"next"`
 	Epoch    uint64 `json:"epoch"`
+	Holder   string `json:"holder"`
+	Fence    uint64 `json:"fence"`
+	Cursor   uint64 `json:"cursor"`
 }
 
 // name returns the name of the type, or "" if it is not that of a once server.
@@ -181,7 +193,10 @@ func (d *problemDocument) name() ProblemType {
 }
 
 func (d *problemDocument) problem(status int) *Problem {
-	return &Problem{Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance, First: d.First, Next: d.Next, Epoch: d.Epoch}
+	return &Problem{
+		Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance,
+		First: d.First, Next: d.Next, Epoch: d.Epoch, Holder: d.Holder, Fence: d.Fence, Cursor: d.Cursor,
+	}
 }
 
 // problemOf returns a problem for any response that is not a success.

@@ -172,7 +172,7 @@ func spread(d time.Duration) time.Duration {
 	return d + rand.N(d/10+1) //nolint:gosec // nobody gains from guessing it
 }
 
-func (c *Client) backOff() backoff.BackOff {
+func (c *Client) backOff() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.MaxInterval = c.options.MinBackoff, c.options.MaxBackoff
 	b.Multiplier, b.RandomizationFactor = 2, 0.5
