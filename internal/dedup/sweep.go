@@ -14,6 +14,9 @@ import (
 // without effects, runs held messages that are next, acts on gaps, and triggers the publishing of
 // pending effects.
 func (e *Engine) Sweep(ctx context.Context, key record.GroupKey) error {
+	if key.OfSessions() {
+		return e.sweepSession(ctx, key)
+	}
 	s, ok := e.streams[key.Stream]
 	if !ok {
 		return fmt.Errorf("sweep group %s: %w", key, record.ErrNoStream)

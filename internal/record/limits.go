@@ -34,6 +34,9 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
+// DefaultLimits returns the limits of a stream that sets none.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
 func size[V any](m map[string]V) int {
 	n := 0
 	for name := range m {

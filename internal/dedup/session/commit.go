@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,13 +17,33 @@ type Commit struct {
 	From, To uint64
 	// State replaces the consumer's state if it is not nil.
 	State []byte
+	// Effects are published after the commit, under identities that no other effect has. Each names
+	// its destinations.
+	Effects []record.Effect
 }
 
-// Commit moves the cursor, and writes the consumer's state with it. It renews the lease. The same
-// commit again is no error. It returns a [*FencedError], [ErrRetired], a [*MovedError], an
-// [*AheadError] or an [*ExpiredError].
+// check returns an error for a commit that a repetition could not be told from, or whose effects
+// can never be published.
+func (c *Commit) check(s *Sessions) error {
+	if c.To <= c.From && (c.State != nil || len(c.Effects) > 0) {
+		return &record.InvalidError{Field: "to", Rule: "must be after from in a commit with state or effects"}
+	}
+	return s.checkEffects(c.Effects)
+}
+
+// Commit moves the cursor, and writes the consumer's state and the effects with it. It renews the
+// lease. The same commit again is no error, and has no further effects. It returns a
+// [*FencedError], [ErrRetired], a [*MovedError], an [*AheadError], an [*ExpiredError], a
+// [*record.InvalidError], or an error that wraps [record.ErrFull] as long as too many effects wait
+// to be published.
 func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
-	return s.change(ctx, id, c.Fence, "commit", func(st *state) (bool, error) {
+	if err := c.check(s); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	if err := s.triggerEarly(ctx, id.key(), c.Effects); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	g, err := s.change(ctx, id, c.Fence, "commit", func(g *record.Group, st *state) (bool, error) {
 		switch {
 		case st.Cursor == c.To && (st.From == c.From || c.From == c.To):
 			return false, nil
@@ -32,6 +53,9 @@ func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
 		if err := s.within(ctx, id, st, c.To); err != nil {
 			return false, err
 		}
+		if err := s.emit(g, fmt.Sprintf("%d/%d", st.Life, c.To), c.Effects); err != nil {
+			return false, err
+		}
 		st.From, st.Cursor = c.From, c.To
 		if c.State != nil {
 			st.Consumer = c.State
@@ -39,6 +63,13 @@ func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
 		st.renew(s.cfg.Now())
 		return true, nil
 	})
+	// A repetition triggers too: the first call may have died after its write.
+	if len(c.Effects) > 0 && (err == nil || errors.Is(err, record.ErrFull)) {
+		if failed := s.triggerPending(ctx, &g); failed != nil && err == nil {
+			err = fmt.Errorf("commit: %w", failed)
+		}
+	}
+	return err
 }
 
 // within returns an error if the session can't have a cursor.
@@ -72,27 +103,28 @@ func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) 
 	return nil
 }
 
-// change changes the state of a session that the caller holds. The function reports whether it
-// changed anything.
-func (s *Sessions) change(ctx context.Context, id ID, fence uint64, what string, apply func(st *state) (bool, error)) error {
+// change changes the state of a session that the caller holds, and may add effects to its record.
+// The function reports whether it changed anything. change returns the record of the last round.
+func (s *Sessions) change(ctx context.Context, id ID, fence uint64, what string, apply func(g *record.Group, st *state) (bool, error)) (next record.Group, err error) {
 	if err := s.validate(id); err != nil {
-		return err
+		return next, err
 	}
-	err := repeat(ctx, func() error {
+	err = repeat(ctx, func() error {
 		g, st, err := s.held(ctx, id, fence)
 		if err != nil {
 			return err
 		}
-		changed, err := apply(&st)
+		next = g.Clone()
+		changed, err := apply(&next, &st)
 		if err != nil || !changed {
 			return err
 		}
-		return s.writeState(ctx, g, &st)
+		return s.writeState(ctx, g, next, &st)
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return next, fmt.Errorf("%s: %w", what, err)
 	}
-	return nil
+	return next, nil
 }
 
 // A Failure reports a failed try of an entry.
@@ -119,7 +151,7 @@ type Failed struct {
 // becomes a dead letter, or the consumer has to stop. It can be repeated. It returns the errors of
 // Commit, and a [*record.InvalidError] if a try is left out.
 func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
-	err = s.change(ctx, id, f.Fence, "fail", func(st *state) (bool, error) {
+	_, err = s.change(ctx, id, f.Fence, "fail", func(_ *record.Group, st *state) (bool, error) {
 		if st.Dead.Contains(f.At) {
 			out = Failed{Tries: s.cfg.Attempts, Dead: true}
 			return false, nil
@@ -161,16 +193,17 @@ func (s *Sessions) verdict(st *state) Failed {
 
 // Release ends the lease: the next consumer need not wait. It can be repeated.
 func (s *Sessions) Release(ctx context.Context, id ID, fence uint64) error {
-	return s.change(ctx, id, fence, "release", func(st *state) (bool, error) {
+	_, err := s.change(ctx, id, fence, "release", func(_ *record.Group, st *state) (bool, error) {
 		released := st.LeaseUntil == 0
 		st.LeaseUntil, st.Holder = 0, ""
 		return !released, nil
 	})
+	return err
 }
 
 // Renew lets the lease run from now on, and returns its end.
 func (s *Sessions) Renew(ctx context.Context, id ID, fence uint64) (until time.Time, err error) {
-	err = s.change(ctx, id, fence, "renew", func(st *state) (bool, error) {
+	_, err = s.change(ctx, id, fence, "renew", func(_ *record.Group, st *state) (bool, error) {
 		st.renew(s.cfg.Now())
 		until = st.leaseUntil()
 		return true, nil

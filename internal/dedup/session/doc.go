@@ -7,6 +7,8 @@
 //	commit.go    moving the cursor; failed tries; release and renewal
 //	retire.go    closing a session and returning its unread entries to the pool
 //	describe.go  sessions for people and checks
+//	effects.go   the effects of a commit
+//	key.go       the names of sessions, and the keys of their records
 //	state.go     the state of a session; pool.go has that of a pool
 //	binary.go    the encoding of both
 //	errors.go    the answers that are errors
@@ -39,6 +41,7 @@
 //
 // # Limits
 //
-// Open and Retire can be repeated after an error. Effects of Commit are not part of this package
-// yet.
+// Open and Retire can be repeated after an error. The effects of a commit are pending in the record
+// of the session, and a publisher sends them as those of any other group. Their identities are the
+// path of the record and a number, such as ~sessions/work/ann/7.
 package session

@@ -109,7 +109,7 @@ func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
 	}
 	st.Holder, st.Lease = o.Holder, uint64(o.Lease.Milliseconds()) //nolint:gosec // not negative
 	st.renew(now)
-	if err := s.writeState(ctx, g, &st); err != nil {
+	if err := s.writeState(ctx, g, g, &st); err != nil {
 		return Opened{}, err
 	}
 	return opened(id, &st, &p), nil

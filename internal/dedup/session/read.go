@@ -165,7 +165,7 @@ func (s *Sessions) readLog(ctx context.Context, id ID, r Reading) (Page, error) 
 	// The cursor counts in this life of the log only: this is written before anybody sees an entry.
 	if st.Incarnation == 0 && len(part.Entries) > 0 {
 		st.Incarnation = part.Next.Incarnation
-		if err := s.writeState(ctx, g, &st); err != nil {
+		if err := s.writeState(ctx, g, g, &st); err != nil {
 			return Page{}, err
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/effectively-once/once/internal/record"
 )
 
 // A Retirement closes a session for good.
@@ -18,7 +20,7 @@ type Retirement struct {
 // session, and raised the fence in the consumer's store. It can be repeated until it succeeds. It
 // returns a [*FencedError], an [*AheadError] or an [*ExpiredError].
 func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
-	err := s.change(ctx, id, r.Fence, "retire", func(st *state) (bool, error) {
+	_, err := s.change(ctx, id, r.Fence, "retire", func(_ *record.Group, st *state) (bool, error) {
 		if r.Cursor != nil && *r.Cursor != st.Cursor {
 			if err := s.within(ctx, id, st, *r.Cursor); err != nil {
 				return false, err
@@ -59,7 +61,7 @@ func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
 		p.giveBack(id.Name, closed.Life, closed.Cursor, closed.Dead)
 		// The pool is written even if it does not know the session: a deal that loaded the session
 		// before it was closed must not succeed any more.
-		return s.write(ctx, g, p.encode(), never())
+		return s.write(ctx, g, g, p.encode(), never())
 	})
 	if err != nil {
 		return err
@@ -70,6 +72,6 @@ func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
 			return err
 		}
 		st.Returned = true
-		return s.writeState(ctx, g, &st)
+		return s.writeState(ctx, g, g, &st)
 	})
 }

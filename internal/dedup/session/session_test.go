@@ -556,7 +556,7 @@ func TestNamesAreChecked(t *testing.T) {
 
 func TestADamagedRecordIsAnError(t *testing.T) {
 	each(t, session.Config{}, session.Pool{}, func(w *world) {
-		for _, key := range []record.GroupKey{{Stream: "~sessions", Group: stream + "\x1f\x1fann"}, {Stream: "~pools", Group: stream}} {
+		for _, key := range []record.GroupKey{{Stream: "~sessions", Group: stream + "/ann"}, {Stream: "~pools", Group: stream}} {
 			w.open(ann, session.TakeNow)
 			w.fill(0, 1)
 			w.read(ann, w.open(ann, session.TakeNow).Fence, 1)

@@ -5,20 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
-)
-
-// The reserved streams of the records. No message can have them: names of streams begin with a
-// letter or a digit.
-const (
-	sessionsStream = "~sessions"
-	poolsStream    = "~pools"
 )
 
 // Store is the part of a store that sessions need.
@@ -43,6 +33,15 @@ type Config struct {
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
 	Keep time.Duration
+	// Queues get the triggers for publishing, and dead letters. Without them, commits can't have
+	// effects, and entries can't become dead letters.
+	Queues record.Queues
+	// Feasible returns an error for effects that can't be published. Defaults to none.
+	Feasible func(effects []record.Effect) error
+	// Sequenced, Recalls and LateDelay are those of the engine. LateDelay defaults to 15 minutes.
+	Sequenced map[string]bool
+	Recalls   bool
+	LateDelay time.Duration
 	// Ranges is how many ranges of entries the pool keeps for a session: if a consumer's store is
 	// restored to a number before them, the entries after it can't be read again. Defaults to 64.
 	Ranges int
@@ -78,54 +77,16 @@ func New(store Store, cfg Config) *Sessions {
 	if cfg.Keep == 0 {
 		cfg.Keep = 30 * 24 * time.Hour
 	}
+	if cfg.LateDelay == 0 {
+		cfg.LateDelay = 15 * time.Minute
+	}
+	if cfg.Feasible == nil {
+		cfg.Feasible = func([]record.Effect) error { return nil }
+	}
 	if cfg.Ranges == 0 {
 		cfg.Ranges = 64
 	}
 	return &Sessions{store: store, cfg: cfg}
-}
-
-// An ID names a session.
-type ID struct {
-	Stream string
-	// Group is the group whose log the session reads, or empty for a session of the stream's pool.
-	Group string
-	Name  string
-}
-
-// separator is between the parts of a record's key: it is in no valid name.
-const separator = "\x1f"
-
-func (id ID) key() record.GroupKey {
-	return record.GroupKey{Stream: sessionsStream, Group: id.Stream + separator + id.Group + separator + id.Name}
-}
-
-func (id ID) pooled() bool { return id.Group == "" }
-
-func (id ID) poolKey() record.GroupKey { return record.GroupKey{Stream: poolsStream, Group: id.Stream} }
-
-func (id ID) logKey() record.GroupKey { return record.GroupKey{Stream: id.Stream, Group: id.Group} }
-
-// Partition returns the group whose log is the partition with a number, counted from 0.
-func Partition(stream string, number uint64) record.GroupKey {
-	return record.GroupKey{Stream: stream, Group: strconv.FormatUint(number, 10)}
-}
-
-// maxName is the longest name of a session or holder, in bytes.
-const maxName = 128
-
-func (s *Sessions) validate(id ID) error {
-	for _, f := range []struct{ field, value string }{{"stream", id.Stream}, {"group", id.Group}, {"session", id.Name}} {
-		if f.field != "group" && (f.value == "" || len(f.value) > maxName) {
-			return &record.InvalidError{Field: f.field, Rule: fmt.Sprintf("must be 1 to %d bytes", maxName)}
-		}
-		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
-			return &record.InvalidError{Field: f.field, Rule: "must be UTF-8 text without control characters"}
-		}
-	}
-	if _, ok := s.cfg.Pools[id.Stream]; !ok && id.pooled() {
-		return ErrNoPool
-	}
-	return nil
 }
 
 // rounds is how often a step is tried if others write the same record.
@@ -182,14 +143,12 @@ func (s *Sessions) pool(ctx context.Context, id ID) (record.Group, pool, error) 
 	return groups[0], p, err
 }
 
-// write replaces the state of a record that was loaded. If another write came first, the error
-// wraps [record.ErrConflict].
-func (s *Sessions) write(ctx context.Context, loaded record.Group, data []byte, expires time.Time) error {
-	now := s.cfg.Now()
-	next := loaded
+// write replaces a record that was loaded by next, with another state. If another write came first,
+// the error wraps [record.ErrConflict].
+func (s *Sessions) write(ctx context.Context, loaded, next record.Group, data []byte, expires time.Time) error {
 	next.Version, next.State, next.Expires = loaded.Version+1, data, expires
 	if loaded.Version == 0 {
-		next.Incarnation = incarnation(now)
+		next.Incarnation = incarnation(s.cfg.Now())
 	}
 	if err := s.store.Commit(ctx, record.Commit{Loaded: loaded, Next: next, Attempt: s.cfg.NewID()}); err != nil {
 		return fmt.Errorf("write session: %w", err)
@@ -201,14 +160,18 @@ func (s *Sessions) write(ctx context.Context, loaded record.Group, data []byte, 
 // groups take for a missing one.
 func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// writeState writes the state of a session. It expires only after the pool has taken back the
-// unread entries: a new life of the name would not know them.
-func (s *Sessions) writeState(ctx context.Context, loaded record.Group, st *state) error {
+// writeState writes the state of a session. The record expires only after the pool has taken back
+// the unread entries: a new life of the name would not know them. As long as effects are pending it
+// does not expire; the publisher then sets the expiry, from Retention.
+func (s *Sessions) writeState(ctx context.Context, loaded, next record.Group, st *state) error {
 	expires := never()
-	if st.Returned {
+	if next.Retention = s.cfg.Keep; st.Returned {
 		expires = s.cfg.Now().Add(s.cfg.Keep)
+		if next.HasEffects() {
+			expires = time.Time{}
+		}
 	}
-	return s.write(ctx, loaded, st.encode(), expires)
+	return s.write(ctx, loaded, next, st.encode(), expires)
 }
 
 // incarnation returns the incarnation of a record that is created now: Unix milliseconds.

@@ -101,7 +101,7 @@ func Explore(ctx context.Context, s *Scenario) Result {
 	x.names = append(slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Consumers, s.Operators)))), spare)
 	x.keys = append(x.keys, record.GroupKey{Stream: "~pools", Group: stream})
 	for _, name := range x.names {
-		x.keys = append(x.keys, record.GroupKey{Stream: "~sessions", Group: stream + "\x1f\x1f" + name})
+		x.keys = append(x.keys, record.GroupKey{Stream: "~sessions", Group: stream + "/" + name})
 	}
 	for _, n := range s.Entries {
 		x.total += n

@@ -180,5 +180,5 @@ func show(key record.GroupKey) string {
 	if key.Stream == "~pools" {
 		return "the pool"
 	}
-	return "session " + key.Group[strings.LastIndex(key.Group, "\x1f")+1:]
+	return "session " + key.Group[strings.LastIndex(key.Group, "/")+1:]
 }

@@ -119,20 +119,28 @@ func FromTrigger(received *queue.Delivery) (Trigger, error) {
 	}
 	switch {
 	case x.Publish != nil && x.Deliver == nil:
-		if err := record.ValidStream(x.Publish.Stream); err != nil {
-			return Trigger{}, err
-		}
-		// No store has such a group, and a store that returns an error would fail the rest of the
-		// batch.
-		if len(x.Publish.Group) > record.MaxName {
-			return Trigger{}, &record.InvalidError{Field: "group", Rule: fmt.Sprintf("must be at most %d bytes", record.MaxName)}
-		}
-		return Trigger{Group: record.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}}, nil
+		key := record.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}
+		return Trigger{Group: key}, checkGroup(key)
 	case x.Deliver != nil && x.Publish == nil && x.Deliver.To != "" && x.Deliver.Delivery.Identity != "":
 		d := x.Deliver.Delivery.delivery()
 		return Trigger{Group: record.GroupKey{Stream: d.Stream, Group: d.Group}, Delivery: &d, To: x.Deliver.To}, nil
 	}
 	return Trigger{}, &record.InvalidError{Field: "body", Rule: "must be a trigger with either publish or deliver"}
+}
+
+// checkGroup returns an error if no store can have a group. A store that returns an error for it
+// would fail the rest of the batch.
+func checkGroup(key record.GroupKey) error {
+	longest := record.MaxName
+	if key.OfSessions() {
+		longest = record.MaxReservedGroup
+	} else if err := record.ValidStream(key.Stream); err != nil {
+		return err
+	}
+	if len(key.Group) > longest {
+		return &record.InvalidError{Field: "group", Rule: fmt.Sprintf("must be at most %d bytes", longest)}
+	}
+	return nil
 }
 
 // ErrTrigger says that a dead letter is a trigger to publish a group. It was dead-lettered after

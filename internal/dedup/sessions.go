@@ -1,0 +1,37 @@
+package dedup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Sessions returns the consumer sessions of the engine's store, whose logs are read from logs. They
+// publish their effects as the engine does, so only the settings of pools and of sessions are taken
+// from the configuration.
+func (e *Engine) Sessions(logs record.LogReader, cfg session.Config) *session.Sessions {
+	cfg.Queues, cfg.Sequenced, cfg.Recalls, cfg.LateDelay = e.cfg.Queues, e.cfg.Sequenced, e.cfg.Recalls, e.cfg.LateDelay
+	cfg.Now, cfg.NewID = e.cfg.Now, e.cfg.NewID
+	cfg.Feasible = func(effects []record.Effect) error { return e.publisher.Feasible(effects, nil) }
+	return session.New(struct {
+		record.Store
+		record.LogReader
+	}{e.cfg.Store, logs}, cfg)
+}
+
+// sweepSession finishes the publishing of a session's or a pool's effects.
+func (e *Engine) sweepSession(ctx context.Context, key record.GroupKey) error {
+	groups, _, err := e.cfg.Store.Load(ctx, []record.GroupKey{key}, nil)
+	if err == nil && groups[0].HasEffects() {
+		err = e.cfg.Queues.Trigger(ctx, []record.GroupKey{key}, 0)
+	}
+	if err == nil && groups[0].MissingExpiry() {
+		err = e.publisher.ClearLeftovers(ctx, key)
+	}
+	if err != nil {
+		return fmt.Errorf("sweep group %s: %w", key, err)
+	}
+	return nil
+}
