@@ -34,8 +34,8 @@ type Message struct {
 	// DependsOn lists, by source, the last sequence that must have been processed in this group
 	// before.
 	DependsOn map[string]uint64
-	// Parents are the numbers of entries in the group's log that the message answers: it is processed
-	// after them. At most 100.
+	// Parents are the numbers of entries in the group's log that the message answers: it is
+	// processed after them. At most 100.
 	Parents []uint64
 	// Seen is the hybrid time of the last entry that the sender had seen, or 0. The message's own
 	// entry gets a later time. A time that is more than a minute ahead is refused.

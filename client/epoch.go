@@ -12,8 +12,8 @@ import (
 
 // IssueEpoch asks the server for an epoch of a source in a group; an empty group is the source. No
 // other call gets the same epoch, and from then on the messages of the source's earlier epochs are
-// refused with a [*Problem] of type [Fenced]. Number the messages from 1 under it. The stream has to
-// be numbered. A [Sender] does this by itself.
+// refused with a [*Problem] of type [Fenced]. Number the messages from 1 under it. The stream has
+// to be numbered. A [Sender] does this by itself.
 func (c *Client) IssueEpoch(ctx context.Context, stream, group, source string) (uint64, error) {
 	if stream == "" || source == "" {
 		return 0, errors.New("issue epoch: stream and source must not be empty")

@@ -75,8 +75,8 @@ type Problem struct {
 	First uint64
 	// Next is the offset at which a reader can continue, with [Expired] and [Ahead].
 	Next string
-	// Epoch is the newest epoch of the source, with [Fenced], if an epoch was asked for; 0 if there is
-	// none.
+	// Epoch is the newest epoch of the source, with [Fenced], if an epoch was asked for; 0 if there
+	// is none.
 	Epoch uint64
 	// Holder is who holds a session, with [Held] and [Fenced].
 	Holder string

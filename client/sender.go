@@ -37,8 +37,8 @@ type SenderOptions struct {
 	// opened with the same folder after a crash continues where the last one was. Only one process
 	// can have it open. Defaults to none: messages are kept in memory.
 	Folder string
-	// MaxMessages and MaxBytes bound the messages that are not acknowledged; a single message of any
-	// size fits. They default to 10,000 and 64 MiB.
+	// MaxMessages and MaxBytes bound the messages that are not acknowledged; a single message of
+	// any size fits. They default to 10,000 and 64 MiB.
 	MaxMessages int
 	MaxBytes    int
 	// WhenFull defaults to [Wait].
@@ -121,8 +121,8 @@ type queued struct {
 
 // A spool keeps messages across restarts.
 type spool interface {
-	// Append adds the message of the next number. It returns a function that waits until the message
-	// is durable.
+	// Append adds the message of the next number. It returns a function that waits until the
+	// message is durable.
 	Append(m Message) (sync func() error, err error)
 	// SetEpoch keeps the epoch, durably.
 	SetEpoch(epoch uint64) error
@@ -185,10 +185,10 @@ func (s *Sender) check(m *Message) error {
 // Send keeps the message and returns its number; it is sent later. With a folder, the message is
 // durable when Send returns. Stream, Group, Source, Epoch and Sequence of m are overwritten.
 //
-// It returns [ErrFull] beyond the bounds if the sender is to fail then, [ErrClosed], the problem that
-// has stopped the sender, or the reason why the message is invalid or can't be stored. After an
-// error the message is not sent, unless writing the folder failed: then the sender stops, and the
-// message may be in the folder.
+// It returns [ErrFull] beyond the bounds if the sender is to fail then, [ErrClosed], the problem
+// that has stopped the sender, or the reason why the message is invalid or can't be stored. After
+// an error the message is not sent, unless writing the folder failed: then the sender stops, and
+// the message may be in the folder.
 func (s *Sender) Send(ctx context.Context, m Message) (number uint64, err error) {
 	if err := s.check(&m); err != nil {
 		return 0, fmt.Errorf("send message: %w", err)
@@ -285,9 +285,9 @@ func (s *Sender) Pending() int {
 	return len(s.queue)
 }
 
-// Last returns the number of the last message that Send has kept, 0 if there is none. With a folder,
-// earlier processes count too: a program that repeats its work after a crash knows from it which of
-// its messages are kept already.
+// Last returns the number of the last message that Send has kept, 0 if there is none. With a
+// folder, earlier processes count too: a program that repeats its work after a crash knows from it
+// which of its messages are kept already.
 func (s *Sender) Last() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

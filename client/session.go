@@ -37,13 +37,13 @@ type SessionOptions struct {
 	Holder string
 	// Take defaults to [TakeFree].
 	Take Take
-	// Lease is how long other consumers wait after this one has crashed. The session renews it while
-	// it is open. Defaults to 30 seconds.
+	// Lease is how long other consumers wait after this one has crashed. The session renews it
+	// while it is open. Defaults to 30 seconds.
 	Lease time.Duration
 	// Max is how many entries Next returns at most. Defaults to 1,000, at most 10,000.
 	Max int
-	// Wait is how long the server should wait for an entry if there is none. Defaults to 20 seconds,
-	// which is also the longest that a server waits.
+	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
+	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
 }
 
@@ -101,9 +101,9 @@ type Opened struct {
 // A Session is a named reader that this consumer has opened. Each of its entries is processed once:
 // a consumer that another one has replaced can't move the cursor any more.
 //
-// While a session is open, it renews its lease in the background. If another consumer opens it, every
-// method returns a [*Problem] of type [Fenced], and [Session.Context] ends. Its methods are for one
-// goroutine.
+// While a session is open, it renews its lease in the background. If another consumer opens it,
+// every method returns a [*Problem] of type [Fenced], and [Session.Context] ends. Its methods are
+// for one goroutine.
 //
 // [Client.Consume] does all steps in the right order. A consumer that does them itself has these
 // rules:
@@ -134,13 +134,13 @@ type Session struct {
 	failed  uint64
 }
 
-// OpenSession opens a session; it is created if there is none. It returns a [*Problem] of type [Held]
-// if another consumer holds it, with [Problem.Holder] and [Problem.RetryAfter], and one of type
-// [Ended] if the stream has ended and nothing is left for a new session. Call [Session.Release] or
-// [Session.Close] in the end.
+// OpenSession opens a session; it is created if there is none. It returns a [*Problem] of type
+// [Held] if another consumer holds it, with [Problem.Holder] and [Problem.RetryAfter], and one of
+// type [Ended] if the stream has ended and nothing is left for a new session. Call
+// [Session.Release] or [Session.Close] in the end.
 //
-// Each open has a fence of its own: an earlier Session with the same name is fenced, also one of the
-// same process.
+// Each open has a fence of its own: an earlier Session with the same name is fenced, also one of
+// the same process.
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	o = o.withDefaults()
 	if o.Stream == "" || o.Name == "" {
@@ -200,8 +200,8 @@ func (s *Session) Context() context.Context { return s.ctx }
 // ErrSessionClosed says that a [Session] is closed.
 var ErrSessionClosed = errors.New("the session is closed")
 
-// Close stops renewing the lease. It does not release the session: another consumer has to wait until
-// the lease expires.
+// Close stops renewing the lease. It does not release the session: another consumer has to wait
+// until the lease expires.
 func (s *Session) Close() {
 	s.end(ErrSessionClosed)
 	s.workers.Wait()

@@ -54,8 +54,8 @@ var ErrUnknownFail = errors.New("the outcome of a fail is unknown")
 // write. It renews the lease.
 //
 // It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired] or [Ahead]. After an
-// [*UnacknowledgedError] the outcome is unknown. Call Commit again: it repeats the same commit first,
-// which has no further effect if it was applied.
+// [*UnacknowledgedError] the outcome is unknown. Call Commit again: it repeats the same commit
+// first, which has no further effect if it was applied.
 func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error {
 	if s.failing != nil {
 		return fmt.Errorf("commit: %w", ErrUnknownFail)
@@ -114,7 +114,8 @@ func post[T any](ctx context.Context, s *Session, what string, document any) (re
 type Failed struct {
 	// Tries counts the failed tries of the entry.
 	Tries uint64 `json:"tries"`
-	// Dead is true if the entry is a dead letter now: move the cursor past it without processing it.
+	// Dead is true if the entry is a dead letter now: move the cursor past it without processing
+	// it.
 	Dead bool `json:"dead"`
 	// Stop is true if the entry has failed too often, and the consumer has to stop.
 	Stop bool `json:"stop"`
@@ -167,7 +168,8 @@ func (s *Session) Renew(ctx context.Context) error {
 
 // Retire closes the session for good, and returns its entries after the cursor to the pool. If the
 // consumer keeps its number in a store of its own, cursor must be the number that was read there in
-// the statement that raised the fence; if it is nil, the server's cursor counts. It can be repeated.
+// the statement that raised the fence; if it is nil, the server's cursor counts. It can be
+// repeated.
 func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
 	if s.pending != nil || s.failing != nil {
 		return errors.New("retire: the outcome of an earlier call is unknown: open the session again")

@@ -20,9 +20,9 @@ type ahead struct {
 	err   error
 }
 
-// Continue sets the number after which Next reads, and reports it to the server as processed if that
-// knows another one. It is for a consumer with a store of its own: call it once after the open, with
-// the number from that store.
+// Continue sets the number after which Next reads, and reports it to the server as processed if
+// that knows another one. It is for a consumer with a store of its own: call it once after the
+// open, with the number from that store.
 func (s *Session) Continue(ctx context.Context, number uint64) error {
 	s.at, s.ended = number, false
 	if number == s.cursor {
@@ -35,8 +35,8 @@ func (s *Session) Continue(ctx context.Context, number uint64) error {
 // until the context ends. After the end of the session it returns [io.EOF]. While the caller works,
 // the next entries are read in the background.
 //
-// It returns a [*Problem] of type [Fenced], [Retired], [Expired] or [Ahead]; these are final. After an
-// [*UnacknowledgedError], call Next again.
+// It returns a [*Problem] of type [Fenced], [Retired], [Expired] or [Ahead]; these are final. After
+// an [*UnacknowledgedError], call Next again.
 func (s *Session) Next(ctx context.Context) (Batch, error) {
 	ctx, cancel := s.bind(ctx)
 	defer cancel()
@@ -97,8 +97,8 @@ func (s *Session) living(list []Entry) []Entry {
 	return out
 }
 
-// take returns the page after s.at: the one that was read ahead if it has entries, otherwise it reads
-// and waits.
+// take returns the page after s.at: the one that was read ahead if it has entries, otherwise it
+// reads and waits.
 func (s *Session) take(ctx context.Context) (sessionPage, error) {
 	if a := s.ahead; a != nil {
 		s.ahead = nil

@@ -13,14 +13,14 @@ const (
 	spoolName    = "messages" // the file of a sender
 	spoolLock    = "lock"
 	spoolVersion = 1
-	// spoolSlack is how many bytes of acknowledged messages a file has at most, before it is written
-	// anew. It is then also larger than the rest.
+	// spoolSlack is how many bytes of acknowledged messages a file has at most, before it is
+	// written anew. It is then also larger than the rest.
 	spoolSlack = 1 << 20
 )
 
-// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. If the end of
-// the file was cut off by a crash, it is removed; other damage is an error. It is written anew when
-// most of it is acknowledged.
+// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. If the end
+// of the file was cut off by a crash, it is removed; other damage is an error. It is written anew
+// when most of it is acknowledged.
 type fileSpool struct {
 	folder string
 	lock   *os.File
@@ -59,7 +59,8 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 
 func (s *fileSpool) path() string { return filepath.Join(s.folder, spoolName) }
 
-// load reads the file, cuts off a line that a crash has left unfinished, and opens it for appending.
+// load reads the file, cuts off a line that a crash has left unfinished, and opens it for
+// appending.
 func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	content, err := os.ReadFile(s.path())
 	if errors.Is(err, os.ErrNotExist) {

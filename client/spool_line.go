@@ -94,8 +94,8 @@ func hasSum(line []byte) bool {
 	return err == nil && uint32(sum) == checksum(line[sumLen:])
 }
 
-// torn reports whether a crash has cut off a write at the end of a file, where a line has no end: it
-// is the beginning of a line, or zeros. If it is a whole line with one more byte, it is damaged.
+// torn reports whether a crash has cut off a write at the end of a file, where a line has no end:
+// it is the beginning of a line, or zeros. If it is a whole line with one more byte, it is damaged.
 func torn(rest []byte) bool {
 	return len(rest) == 0 || !hasSum(rest[:len(rest)-1])
 }

@@ -110,8 +110,8 @@ func (s *fileSpool) keepFrom() int64 {
 }
 
 // rewrite makes the file anew, with the part of the old one that is not acknowledged. The new file
-// takes the place of the old one when it is durable. If that fails before the new file has the name,
-// the old one is still in use.
+// takes the place of the old one when it is durable. If that fails before the new file has the
+// name, the old one is still in use.
 func (s *fileSpool) rewrite(old *os.File) error {
 	if s.err != nil {
 		return s.err

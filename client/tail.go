@@ -39,8 +39,8 @@ type Entry struct {
 	From, To  uint64
 	// Parents are the numbers of the entries that the message answers.
 	Parents []uint64
-	// ParentsMissing is true if some of Parents were not in the log: the stream's gap policy ended the
-	// wait for them.
+	// ParentsMissing is true if some of Parents were not in the log: the stream's gap policy ended
+	// the wait for them.
 	ParentsMissing bool
 	// Via names the other systems that the message came through, the first one first.
 	Via []string
@@ -61,8 +61,8 @@ type TailOptions struct {
 	// Max is how many entries a request asks for, and so how many the tail buffers. Defaults to
 	// 1,000, at most 10,000; a response has at most about 2 MB.
 	Max int
-	// Wait is how long the server should wait for an entry if there is none. Defaults to 20 seconds,
-	// which is also the longest that a server waits.
+	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
+	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
 	// NoFollow makes Next return [io.EOF] at the present end of the log. By default it waits for
 	// the next entry.

@@ -23,8 +23,8 @@ type StreamTailOptions struct {
 	FromNow bool
 	// Max is how many entries a request asks for. Defaults to 1,000, at most 10,000.
 	Max int
-	// Wait is how long the server should wait for an entry if there is none. Defaults to 20 seconds,
-	// which is also the longest that a server waits.
+	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
+	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
 	// NoFollow makes Next return [io.EOF] when all groups are read to their present ends.
 	NoFollow bool
@@ -35,8 +35,8 @@ type StreamTailOptions struct {
 
 // A StreamTail reads the logs of all groups of a stream, also of those that are new. The entries of
 // one group are in their order, without holes or repetitions. Between groups there is no order: a
-// tail reads one group to its end, and then the next. Only the embedded server can list the groups of
-// a stream. Its methods are for one goroutine.
+// tail reads one group to its end, and then the next. Only the embedded server can list the groups
+// of a stream. Its methods are for one goroutine.
 type StreamTail struct {
 	client  *Client
 	stream  string
@@ -67,7 +67,8 @@ func (c *Client) TailStream(stream string, o StreamTailOptions) *StreamTail {
 // tail with it as [StreamTailOptions.After] to continue.
 func (t *StreamTail) Offsets() map[string]string { return maps.Clone(t.after) }
 
-// Next returns the next entry, with its group. If there is none yet, it waits until the context ends.
+// Next returns the next entry, with its group. If there is none yet, it waits until the context
+// ends.
 //
 // After an error that has an [*ExpiredError], the next call continues in that group with the first
 // entry that the server has kept. Another [*Problem] with a type is final. After an
@@ -101,7 +102,8 @@ func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 	switch {
 	case err == nil:
 		t.after[at.Group] = e.Offset
-		// Entries that are appended later are a change: a busy group does not keep the others from being read.
+		// Entries that are appended later are a change: a busy group does not keep the others from
+		// being read.
 		if e.Offset >= at.Last && len(t.tail.page) == 0 {
 			t.pending, t.tail = t.pending[1:], nil
 		}
@@ -116,8 +118,8 @@ func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 	return Entry{}, fmt.Errorf("group %s: %w", at.Group, err)
 }
 
-// idleWaits is after how many waits in vain all groups are listed again, in case a commit was applied
-// whose result the server does not know.
+// idleWaits is after how many waits in vain all groups are listed again, in case a commit was
+// applied whose result the server does not know.
 const idleWaits = 3
 
 // find looks for groups with entries to read: in the list of all groups at first, and then in the

@@ -8,8 +8,8 @@ import (
 	"github.com/effectively-once/once/clock"
 )
 
-// The rules are IR1 and IR2 of L. Lamport, Time, Clocks, and the Ordering of Events in a Distributed
-// System, 1978: each event adds one, and a message moves its receiver past the sender.
+// The rules are IR1 and IR2 of L. Lamport, Time, Clocks, and the Ordering of Events in a
+// Distributed System, 1978: each event adds one, and a message moves its receiver past the sender.
 func TestALamportClockIsOneMoreThanTheHigherOfTheTwo(t *testing.T) {
 	for _, test := range []struct{ own, sent, want clock.Lamport }{{0, 0, 1}, {1, 5, 6}, {5, 1, 6}, {5, 5, 6}} {
 		if got, err := test.own.Receive(test.sent); err != nil || got != test.want {

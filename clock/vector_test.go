@@ -50,9 +50,9 @@ func TestVectorsOfOtherProjectsCompareAndMergeTheSame(t *testing.T) {
 	}
 }
 
-// TestThreeNodesHaveTheVectorsOfMattern plays messages from c to b, b to a and b to c, by the rules of
-// F. Mattern, Virtual Time and Global States of Distributed Systems, 1989, section 5: an event adds
-// one to the own number, and a receipt takes the higher numbers first.
+// TestThreeNodesHaveTheVectorsOfMattern plays messages from c to b, b to a and b to c, by the rules
+// of F. Mattern, Virtual Time and Global States of Distributed Systems, 1989, section 5: an event
+// adds one to the own number, and a receipt takes the higher numbers first.
 func TestThreeNodesHaveTheVectorsOfMattern(t *testing.T) {
 	now := map[string]clock.Vector{}
 	happen := func(node string, received clock.Vector, want string) clock.Vector {

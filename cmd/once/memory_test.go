@@ -36,7 +36,8 @@ func TestTheGarbageCollectorIsTunedUnlessTheEnvironmentDoesSo(t *testing.T) {
 			if limit := debug.SetMemoryLimit(-1); len(got) != c.reserve || limit != c.limit {
 				t.Errorf("reserve of %d bytes, limit %d; want %d and %d", len(got), limit, c.reserve, c.limit)
 			}
-			// The percentage belongs to the reserve: alone it would make the collector run more often.
+			// The percentage belongs to the reserve: alone it would make the collector run more
+			// often.
 			if percent := debug.SetGCPercent(100); (percent == collectAt) != (c.reserve > 0) {
 				t.Errorf("GOGC is %d beside a reserve of %d bytes", percent, c.reserve)
 			}

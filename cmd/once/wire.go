@@ -45,8 +45,8 @@ func openServer(o serverOptions) (server, error) {
 	return e, nil
 }
 
-// signer returns a transport that signs requests to a URL of API Gateway with the credentials of the
-// environment.
+// signer returns a transport that signs requests to a URL of API Gateway with the credentials of
+// the environment.
 func signer(url string, next http.RoundTripper) (http.RoundTripper, error) {
 	cfg, err := awsconfig.Load(context.Background())
 	if err != nil {

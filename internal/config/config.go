@@ -19,8 +19,8 @@ const MaxSize = 1 << 20
 // Config is the configuration of a system, as [Parse] and [Default] return it: valid, with every
 // reference resolved.
 type Config struct {
-	// Name is the name of the system for other systems that it sends to. They recognise its messages
-	// by it. Required if there is a destination of the kind once.
+	// Name is the name of the system for other systems that it sends to. They recognise its
+	// messages by it. Required if there is a destination of the kind once.
 	Name string `json:"name,omitempty" jsonschema:"pattern=^[A-Za-z0-9][A-Za-z0-9._-]{0\\,63}$,description=Name of this system for other systems: it must differ from theirs and must not change. Required if a destination is another system."`
 	// Streams by name; at least one.
 	Streams map[string]Stream `json:"streams" jsonschema:"description=Streams by name: letters and digits and . _ -; at least one."`
@@ -46,6 +46,8 @@ type Stream struct {
 	Limits Limits `json:"limits,omitzero" jsonschema:"description=Bounds on what the record of one group remembers."`
 	// Log keeps the commits of each group for readers. If it is nil, the stream has no logs.
 	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
+	// Pool deals the entries of the stream out to sessions. If it is nil, the stream has no pool.
+	Pool *Pool `json:"pool,omitempty" jsonschema:"description=Deals the entries of the stream out to sessions: each entry to exactly one. The stream has a log then; and partitions in place of its senders' groups. Not with destinations."`
 	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it
 	// is nil, an embedded system does so unless the stream can send to a webhook, and the functions
 	// do not.
@@ -134,12 +136,40 @@ type Log struct {
 	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long an entry can be read; at least 1s. Default: 7d."`
 }
 
+// Pool is the policy for dealing the entries of a stream out to sessions.
+type Pool struct {
+	// Partitions is how many logs the stream has. 0 means the default of the system: 1 if it is
+	// embedded, 8 on AWS.
+	Partitions int `json:"partitions,omitempty" jsonschema:"minimum=1,maximum=256,description=How many logs the stream has; the hash of a message's group or id chooses one. It can't be changed once the stream has messages. Default: 1 in an embedded system; 8 on AWS."`
+	// Window is how many unprocessed entries a session may have. 0 means 1000.
+	Window uint64 `json:"window,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many entries a session may have that it has not processed; 1 makes sessions take turns."`
+	// Deal defaults to DealRange.
+	Deal Deal `json:"deal,omitempty" jsonschema:"enum=range,enum=partition,default=range,description=range: each session gets entries of all partitions. partition: a partition belongs to one session so that its order is kept."`
+}
+
+// Deal is the way in which a pool deals entries out.
+type Deal string
+
+// The ways.
+const (
+	DealRange     Deal = "range"     // every session gets ranges of all partitions
+	DealPartition Deal = "partition" // a partition belongs to one session
+)
+
 // retention returns how long an entry can be read, or 0 if there are no logs.
 func (l *Log) retention() time.Duration {
 	if l == nil {
 		return 0
 	}
 	return cmp.Or(l.Retain.Std(), record.DefaultLogRetention)
+}
+
+// log returns the policy for the stream's logs. A stream with a pool always has logs.
+func (s Stream) log() *Log {
+	if s.Log == nil && s.Pool != nil {
+		return &Log{}
+	}
+	return s.Log
 }
 
 // Settings returns the stream in the engine's form, without a handler.
@@ -154,7 +184,7 @@ func (s Stream) Settings(name string) record.Stream {
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 
-		LogRetention: s.Log.retention(),
+		LogRetention: s.log().retention(),
 	}
 }
 

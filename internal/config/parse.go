@@ -112,7 +112,7 @@ func (p *reader) named(n node) []field {
 
 func (p *reader) stream(n node) Stream {
 	p.lines[n.path] = n.line
-	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "log", "direct", "destinations")
+	f := p.only(n, "admission", "order", "retention", "retry", "gap", "held", "limits", "log", "pool", "direct", "destinations")
 	p.note(f)
 	s := Stream{
 		Admission: choice(p, f, "admission", record.ByKey, record.ByToken, record.BySequence),
@@ -131,6 +131,9 @@ func (p *reader) stream(n node) Stream {
 	}
 	if log, ok := f["log"]; ok {
 		s.Log = p.log(log)
+	}
+	if pool, ok := f["pool"]; ok {
+		s.Pool = p.pool(pool)
 	}
 	if direct, ok := f["direct"]; ok {
 		s.Direct = p.yesOrNo(direct)
@@ -209,6 +212,22 @@ func (p *reader) log(n node) *Log {
 		p.add(r.line, r.path, "must be at least %v", minRetention)
 	}
 	return l
+}
+
+// maxPartitions bounds the records that a pool reads for each deal.
+const maxPartitions = 256
+
+func (p *reader) pool(n node) *Pool {
+	f := p.only(n, "partitions", "window", "deal")
+	partitions := p.number(f, "partitions")
+	if partitions > maxPartitions {
+		p.add(f["partitions"].line, f["partitions"].path, "must be at most %d", maxPartitions)
+	}
+	return &Pool{
+		Partitions: int(partitions), //nolint:gosec // at most maxBound
+		Window:     p.number(f, "window"),
+		Deal:       choice(p, f, "deal", DealRange, DealPartition),
+	}
 }
 
 func (p *reader) size(f map[string]node, key string) Size {

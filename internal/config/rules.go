@@ -25,9 +25,12 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 		if field, ok := f["held"]; ok {
 			p.add(field.line, field.path, "is only for admission sequence; this stream has %s", s.Admission)
 		}
-		if field, ok := f["gap"]; ok && s.Log == nil {
+		if field, ok := f["gap"]; ok && s.log() == nil {
 			p.add(field.line, field.path, "is only for admission sequence, or for a stream with a log; this stream has %s, and no log", s.Admission)
 		}
+	}
+	if d, ok := f["destinations"]; ok && s.Pool != nil {
+		p.add(d.line, d.path, "are not for a stream with a pool: its messages go to sessions")
 	}
 	if r, ok := f["retention"]; ok && s.Retention.Std() >= minDuration && s.Retention.Std() < minRetention {
 		p.add(r.line, r.path, "must be at least %v", minRetention)
@@ -172,7 +175,7 @@ func (c *Config) Warnings() []string {
 		for _, d := range s.Destinations {
 			used[d] = true
 		}
-		if len(s.Destinations) == 0 && s.Log == nil {
+		if len(s.Destinations) == 0 && s.log() == nil {
 			out = append(out, path+": has no destinations: messages are remembered and go nowhere, unless a Go handler takes them")
 		}
 		if s.Retention != 0 && s.Retention.Std() < queueLife && s.Admission == record.ByKey {

@@ -68,6 +68,9 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 		ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
 		Parents: it.Parents, Via: it.Via, ParentsMissing: pl.next.MissingParent(&it.Message) > 0, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
 	}
+	if s.Partitions > 0 {
+		add.entry.Group = it.SenderGroup()
+	}
 	for i := range add.count() {
 		add.size += add.at(i).Size()
 	}

@@ -27,8 +27,8 @@ func TestKeptEntryRefusesItsKeyInAnotherGroup(t *testing.T) {
 	}
 }
 
-// Two messages with one key in two groups both run if they are processed at the same time. Then each
-// copy is a duplicate of its own message.
+// Two messages with one key in two groups both run if they are processed at the same time. Then
+// each copy is a duplicate of its own message.
 func TestKeptEntryDoesNotRefuseACopyOfTheMessageThatItsTokenNames(t *testing.T) {
 	l := newLab(t)
 	w, other := keeper(l, byKey), keeper(l, byKey)

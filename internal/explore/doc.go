@@ -40,8 +40,8 @@
 // while its worker continues, the queue redelivers, and a late acknowledgement removes that second
 // delivery or does not; a worker runs out of time between two tries; a dead letter is redriven; a
 // trigger is delivered once more; time passes; expired records are deleted; a sweep starts; an
-// operator skips an effect; a reader reads the next page of a log. Each scenario sets how often. The time of a retry policy passes when
-// nobody works.
+// operator skips an effect; a reader reads the next page of a log. Each scenario sets how often.
+// The time of a retry policy passes when nobody works.
 //
 // Limits that no small scenario reaches, such as the size of a commit, are made small in a copy of
 // the source (testdata/small.yaml), and the scenarios are explored with that copy too.

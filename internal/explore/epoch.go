@@ -37,9 +37,9 @@ func (w *world) fences(s *state, r Request) bool {
 	return !r.asksEpoch() && record.EpochIssued(m.Epoch) && s.newest(m) > m.Epoch
 }
 
-// toldOfEpoch returns the answer to a client that asked for an epoch, or that sent a message with an
-// issued epoch. It is empty if the client repeats its request: a client that does not wait for an
-// epoch sends its message again until it was issued.
+// toldOfEpoch returns the answer to a client that asked for an epoch, or that sent a message with
+// an issued epoch. It is empty if the client repeats its request: a client that does not wait for
+// an epoch sends its message again until it was issued.
 func (w *world) toldOfEpoch(r Request, code int, body []byte) string {
 	switch {
 	case code == http.StatusGone && record.EpochIssued(w.scenario.message(r.Message).Epoch):

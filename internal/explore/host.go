@@ -164,7 +164,8 @@ func (s storePort) CommitsDone() bool { return s.w.scenario.CommitsDone }
 // CommitsTogether implements record.GroupsCommitter.
 func (s storePort) CommitsTogether() bool { return s.w.scenario.CommitsTogether }
 
-// CommitAll implements record.GroupsCommitter. If it fails, any of the commits may have been applied.
+// CommitAll implements record.GroupsCommitter. If it fails, any of the commits may have been
+// applied.
 func (s storePort) CommitAll(_ context.Context, commits []record.Commit) []error {
 	p := call{op: opCommit, touches: touchStore | touchPast, text: "commit together"}
 	for _, c := range commits {

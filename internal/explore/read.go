@@ -25,8 +25,8 @@ type committed struct {
 	Expires             time.Time
 }
 
-// reader is the progress of the reader: the offset where it continues, and how many of the committed
-// entries are behind it, read or expired.
+// reader is the progress of the reader: the offset where it continues, and how many of the
+// committed entries are behind it, read or expired.
 type reader struct {
 	Offset string
 	Behind int

@@ -62,7 +62,8 @@ func (a *Attempt) Send(e Effect) { a.effects = append(a.effects, e) }
 // Body.
 func (a *Attempt) Append(e Entry) { a.entries = append(a.entries, e) }
 
-// OmitMessage keeps the message itself out of the log of its group. The entries of Append are there.
+// OmitMessage keeps the message itself out of the log of its group. The entries of Append are
+// there.
 func (a *Attempt) OmitMessage() { a.omitted = true }
 
 // Omitted reports whether OmitMessage was called.

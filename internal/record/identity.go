@@ -9,13 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// GroupName returns the group whose state and order the message belongs to. It is the group that
-// the sender named. If there is none, it is the source of a numbered message, or else the message's
-// id.
+// GroupName returns the group whose state and order the message belongs to. It is the partition
+// that the message is placed in, or else the group that the sender named. If there is none, it is
+// the source of a numbered message, or else the message's id.
 func (m *Message) GroupName() string {
 	switch {
 	case m.Group != "":
-		return m.Group
+		name, _, _ := strings.Cut(m.Group, partitionSeparator)
+		return name
 	case m.Source != "":
 		return m.Source
 	default:
@@ -99,6 +100,9 @@ type Fingerprint [sha256.Size]byte
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
 	group := m.GroupName()
+	if m.Placed() {
+		group = m.Group
+	}
 	head := make([]byte, 0, 128) // on the stack if the names are short
 	first := uint64(len(m.Route))
 	if m.End {

@@ -35,7 +35,8 @@ type Message struct {
 	// ID is the sender's name for the message. If it is empty, which sequence admission allows, the
 	// number is the identity.
 	ID string
-	// Group is the sender's name for the group; if it is empty, see [Message.GroupName].
+	// Group is the sender's name for the group; if it is empty, see [Message.GroupName]. In a
+	// stream with partitions it has the partition in front, see [Stream.Place].
 	Group string
 
 	// Source, Epoch and Sequence number the message under sequence admission. Sequences start at 1;
@@ -92,7 +93,7 @@ func (m *Message) Validate() error {
 	if err := ValidStream(m.Stream); err != nil {
 		return err
 	}
-	for _, n := range []struct{ field, value string }{{"principal", m.Principal}, {"id", m.ID}, {"group", m.Group}, {"source", m.Source}} {
+	for _, n := range []struct{ field, value string }{{"principal", m.Principal}, {"id", m.ID}, {"group", m.SenderGroup()}, {"source", m.Source}} {
 		if err := validName(n.field, n.value); err != nil {
 			return err
 		}

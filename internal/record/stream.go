@@ -51,6 +51,11 @@ type Stream struct {
 	// LogMessages appends every processed message to the log of its group, before the entries of
 	// its handler.
 	LogMessages bool
+	// Partitions is how many logs a stream with a pool has. Its messages are placed in them, see
+	// [Stream.Place]. It is 0 for other streams, which have a log for each group. It can't be
+	// changed as long as messages are remembered, because the records of their groups are those of
+	// the partitions.
+	Partitions uint64
 	// KeepDone is set by [Streams.KeepDone]: the group record takes the place of the done token of
 	// a message whose group is named by its id.
 	KeepDone bool

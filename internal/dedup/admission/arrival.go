@@ -22,14 +22,17 @@ type Arrival struct {
 	print record.Fingerprint
 }
 
-// Check validates the message and its stream, and sets ByNumber. It returns a
-// [*record.InvalidError], or an error that wraps [record.ErrNoStream].
+// Check validates the message and its stream, places it in a partition, and sets ByNumber. It
+// returns a [*record.InvalidError], or an error that wraps [record.ErrNoStream].
 func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
 	s, ok := streams[a.Stream]
 	if !ok {
 		return s, fmt.Errorf("%w: %q", record.ErrNoStream, a.Stream)
 	}
 	if err := a.Validate(); err != nil {
+		return s, err
+	}
+	if err := s.Place(&a.Message); err != nil {
 		return s, err
 	}
 	if a.End && s.LogRetention == 0 {

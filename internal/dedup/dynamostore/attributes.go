@@ -43,8 +43,8 @@ import (
 //	pk, sk, f
 //	m         B  a held message
 //
-// In the same table one item per chunk of a log, with the sort key LOG#incarnation#number, where the
-// number is that of the last entry, both in twenty digits:
+// In the same table one item per chunk of a log, with the sort key LOG#incarnation#number, where
+// the number is that of the last entry, both in twenty digits:
 //
 //	pk, sk, f, x, expires
 //	first     N  the number of the first entry

@@ -64,8 +64,8 @@ func (s *Store) readLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 }
 
 const (
-	// usualChunk is the size of a small chunk. The first query of a read asks for as many items of that
-	// size as are enough, because each item of a page is billed.
+	// usualChunk is the size of a small chunk. The first query of a read asks for as many items of
+	// that size as are enough, because each item of a page is billed.
 	usualChunk = 1 << 10
 	// maxChunks is more items than a page of 1 MB has.
 	maxChunks = math.MaxInt16

@@ -14,8 +14,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// benchEngine returns an engine on a database in a folder, with a numbered stream that has logs, and one
-// that has none.
+// benchEngine returns an engine on a database in a folder, with a numbered stream that has logs,
+// and one that has none.
 func benchEngine(b *testing.B) (*dedup.Engine, *pebblestore.Store) {
 	b.Helper()
 	db, err := pebbledb.Open(b.TempDir(), nil)
@@ -54,8 +54,8 @@ func batchOf(stream string, n int) []record.Message {
 	return out
 }
 
-// BenchmarkBatchOf100 processes batches of a hundred messages of one sender: with a log, at most 1.3
-// times the time that it takes without.
+// BenchmarkBatchOf100 processes batches of a hundred messages of one sender: with a log, at most
+// 1.3 times the time that it takes without.
 func BenchmarkBatchOf100(b *testing.B) {
 	for _, stream := range []string{"plain", "logged"} {
 		b.Run(stream, func(b *testing.B) {

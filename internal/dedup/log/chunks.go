@@ -18,8 +18,8 @@ import (
 // which the reader adds: numbers follow from that of the chunk, and a principal is shown only to
 // itself. A map has less than 24 fields with those three, so that its first byte is its count.
 
-// A Writer encodes the entries of a commit, each as soon as it is numbered, straight into the data of
-// their chunk. The zero value is ready.
+// A Writer encodes the entries of a commit, each as soon as it is numbered, straight into the data
+// of their chunk. The zero value is ready.
 type Writer struct {
 	full        []record.Chunk
 	data        encoding.Encoder // of the chunk that takes the next entry
@@ -80,8 +80,8 @@ func (w *Writer) Chunks(next *record.Group) []record.Chunk {
 	return chunks
 }
 
-// Chunks returns entries with consecutive numbers in chunks of the group record that is written with
-// them.
+// Chunks returns entries with consecutive numbers in chunks of the group record that is written
+// with them.
 func Chunks(next *record.Group, entries []record.Entry) []record.Chunk {
 	var w Writer
 	for i := range entries {
@@ -104,6 +104,7 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 		e.Name(at, "id")
 		e.TextBytes(record.AppendNumber(memory[:0], x.Source, x.Epoch, x.Sequence))
 	}
+	textField(e, at, "group", x.Group)
 	textField(e, at, "source", x.Source)
 	numberField(e, at, "epoch", x.Epoch)
 	numberField(e, at, "sequence", x.Sequence)

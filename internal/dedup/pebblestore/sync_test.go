@@ -138,8 +138,8 @@ func TestNoReaderSeesACommitThatACrashCanUndo(t *testing.T) {
 	}
 }
 
-// TestALoadDoesNotReturnACommitBeforeItsSync is what makes entries durable that a reader of a log was
-// given: it reads up to the end that a loaded record has.
+// TestALoadDoesNotReturnACommitBeforeItsSync is what makes entries durable that a reader of a log
+// was given: it reads up to the end that a loaded record has.
 func TestALoadDoesNotReturnACommitBeforeItsSync(t *testing.T) {
 	g := &gate{waiting: make(chan struct{})}
 	s := openStore(t, errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(g.MaybeError)))

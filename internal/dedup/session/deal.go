@@ -84,8 +84,8 @@ func (d *deal) run(cursor uint64, ranges int) bool {
 		d.Members[d.name] = d.m
 	}
 	d.Ended = d.atEnd()
-	// What is known is written with the next range. Without one it matters only for the end, and for
-	// partitions that others wait for.
+	// What is known is written with the next range. Without one it matters only for the end, and
+	// for partitions that others wait for.
 	return dealt || d.Ended || before != cursor && (d.cfg.ByPartition || d.dealtAll())
 }
 
@@ -206,8 +206,8 @@ func (d *deal) dealtAll() bool {
 	return len(d.Returned) == 0
 }
 
-// atEnd reports whether all entries were dealt, and all sessions have processed theirs: retiring one
-// of them can return nothing any more.
+// atEnd reports whether all entries were dealt, and all sessions have processed theirs: retiring
+// one of them can return nothing any more.
 func (d *deal) atEnd() bool {
 	if !d.dealtAll() {
 		return false

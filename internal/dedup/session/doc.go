@@ -34,10 +34,10 @@
 // # Errors
 //
 // A [*HeldError] says that another consumer holds the session; a [*FencedError] that another one
-// has opened it since; a [*MovedError] that the cursor is elsewhere; an [*ExpiredError] that entries
-// can't be read any more; an [*AheadError] that a number was never dealt. [ErrEnded] says that
-// nothing is left for a new session, and [ErrRetired] that the session is closed. After any other
-// error the write may or may not have been applied.
+// has opened it since; a [*MovedError] that the cursor is elsewhere; an [*ExpiredError] that
+// entries can't be read any more; an [*AheadError] that a number was never dealt. [ErrEnded] says
+// that nothing is left for a new session, and [ErrRetired] that the session is closed. After any
+// other error the write may or may not have been applied.
 //
 // # Limits
 //

@@ -56,8 +56,8 @@ type Catch struct {
 	Mistake string `json:"mistake"`
 	// By is the scenario or the test.
 	By string `json:"by"`
-	// Steps is the length of the shortest trace; 0 if a test caught it, or if the violation is there
-	// at the start.
+	// Steps is the length of the shortest trace; 0 if a test caught it, or if the violation is
+	// there at the start.
 	Steps int `json:"steps,omitempty"`
 	// Wrong is the violation that the exploration found.
 	Wrong string   `json:"wrong,omitempty"`

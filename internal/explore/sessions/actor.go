@@ -66,7 +66,8 @@ func (x *explorer) actor(p port, name string) *actor {
 	return a
 }
 
-// Load implements [session.Store]. The logs do not change, so that loading their records is no step.
+// Load implements [session.Store]. The logs do not change, so that loading their records is no
+// step.
 func (a *actor) Load(_ context.Context, keys []record.GroupKey, _ []record.TokenKey) ([]record.Group, []record.Token, error) {
 	out := make([]record.Group, len(keys))
 	for i, key := range keys {
@@ -100,8 +101,8 @@ func (a *actor) ReadLog(_ context.Context, r record.LogRange) ([]record.Chunk, e
 	return []record.Chunk{a.chunks[r.Group]}, nil
 }
 
-// consume is a consumer: it processes entries until there is none, or until it loses the session. It
-// reports whether it has seen the end.
+// consume is a consumer: it processes entries until there is none, or until it loses the session.
+// It reports whether it has seen the end.
 func (a *actor) consume() (ended bool) {
 	for {
 		o, err := a.sessions.Open(context.Background(), id(a.name), session.Opening{Holder: "consumer", Take: session.TakeNow})

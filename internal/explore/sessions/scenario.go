@@ -27,9 +27,9 @@ type Scenario struct {
 	// Lost is how many writes lose their answers, before or after they are applied. Late is how
 	// many writes are reported as failed and applied later. Fails is how many tries fail.
 	Lost, Late, Fails uint8
-	// Direct leaves out the actors whose conditional write has failed. The real code then begins its
-	// step again with loads, which is the same as if it had loaded later. It may be set only if a
-	// scenario without it shows that conflicts are recognised.
+	// Direct leaves out the actors whose conditional write has failed. The real code then begins
+	// its step again with loads, which is the same as if it had loaded later. It may be set only if
+	// a scenario without it shows that conflicts are recognised.
 	Direct bool
 	// Recover is how many stored states there are for each one from which recovery is tried.
 	// Defaults to 1.

@@ -72,6 +72,8 @@ type Options struct {
 	Direct Direct
 	// Logs reads the logs of groups. Defaults to nil: there are no logs.
 	Logs Logs
+	// Sessions are the sessions of streams; they need Logs. Defaults to nil: there are no sessions.
+	Sessions Sessions
 	// Groups lists the groups of a stream. Defaults to nil: there is no such list.
 	Groups Groups
 	// LogWait is the longest that a reader of a log can wait for entries. Defaults to
@@ -163,7 +165,7 @@ type route struct {
 // routes lists all routes. An id may hold slashes, and is therefore last in its path: a proxy or
 // gateway in front of the handler may have decoded them already.
 func routes() []route {
-	return []route{
+	return append([]route{
 		{http.MethodPost, "/v1/streams/{stream}/messages", (*server).postMessage},
 		{http.MethodPost, "/v1/streams/{stream}/batch", (*server).postBatch},
 		{http.MethodGet, "/v1/streams/{stream}/messages/{id...}", (*server).getMessage},
@@ -176,7 +178,7 @@ func routes() []route {
 		{http.MethodPost, "/v1/streams/{stream}/epochs/{id...}", (*server).postEpoch},
 		{http.MethodGet, "/healthz", (*server).health},
 		{http.MethodGet, "/openapi.json", (*server).openapi},
-	}
+	}, sessionRoutes()...)
 }
 
 // New returns the handler. It panics if a required option is missing, which is a mistake of the

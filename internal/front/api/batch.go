@@ -196,6 +196,9 @@ func (s *server) completeRecord(stream record.Stream, own record.Message, r *bat
 	if m.ID == "" && m.Source == "" {
 		return problem.New(problem.MissingKey, "Send a key, the same one with every repetition of this message.")
 	}
+	if err := place(stream, m); err != nil {
+		return err
+	}
 	if len(m.Body) > record.MaxBody {
 		return tooLarge()
 	}

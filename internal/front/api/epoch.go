@@ -29,6 +29,9 @@ func (s *server) postEpoch(w http.ResponseWriter, r *http.Request) error {
 	if stream.Admission != record.BySequence {
 		return problem.New(problem.InvalidMessage, "This stream is not numbered, so its sources need no epochs.")
 	}
+	if err := place(stream, &m); err != nil {
+		return err
+	}
 	if err := invalid(m.Validate()); err != nil {
 		return err
 	}

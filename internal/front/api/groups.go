@@ -139,7 +139,8 @@ func (q *groupsQuery) set(name, value string) error {
 	return nil
 }
 
-// changedGroups returns the groups whose logs changed, as soon as there are some or the wait is over.
+// changedGroups returns the groups whose logs changed, as soon as there are some or the wait is
+// over.
 func (s *server) changedGroups(ctx context.Context, q *groupsQuery) (page follow.GroupPage, err error) {
 	f := s.Groups.FollowStream(q.stream) // before reading, see package follow
 	defer f.Close()

@@ -64,8 +64,9 @@ func (e *events) begin() {
 	e.last = e.server.Now()
 }
 
-// follow sends a page and the pages after it. It begins with an event that has the reader's position
-// and no data, so that a reader that connects again before the first entry continues there.
+// follow sends a page and the pages after it. It begins with an event that has the reader's
+// position and no data, so that a reader that connects again before the first entry continues
+// there.
 func (e *events) follow(f follow.Follower, page log.Page) {
 	ctx := e.request.Context()
 	if e.whole {

@@ -88,6 +88,9 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 	if err := admissible(stream, &m); err != nil {
 		return stream, m, err
 	}
+	if err := place(stream, &m); err != nil {
+		return stream, m, err
+	}
 	return stream, m, s.complete(w, r, &m)
 }
 
@@ -108,6 +111,14 @@ func admissible(stream record.Stream, m *record.Message) error {
 		return problem.New(problem.MissingKey, "Send an Idempotency-Key, the same one with every repetition of this message.")
 	}
 	return nil
+}
+
+// place places a message in a partition of a stream with a pool. Callers can't do that.
+func place(stream record.Stream, m *record.Message) error {
+	if m.Placed() {
+		return malformed(headerGroup, "must be UTF-8 text without control characters")
+	}
+	return invalid(stream.Place(m))
 }
 
 func noEnd() error {

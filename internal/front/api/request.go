@@ -26,6 +26,9 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if stream.Partitions > 0 {
+		return problem.New(problem.InvalidMessage, "A stream with a pool takes no one-time requests: nothing answers them.")
+	}
 	if stream.Admission == record.BySequence || m.Source != "" || m.Sequence != 0 || m.Epoch != 0 || m.DependsOn != nil || m.Parents != nil || m.End {
 		return problem.New(problem.InvalidMessage, "A one-time request has no number and ends no log: send it to a stream that is not numbered, without source, sequence and end.")
 	}

@@ -44,7 +44,9 @@ func (s *server) getMessage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m.Group = r.URL.Query().Get("group")
+	if stream, _ := s.Engine.Stream(m.Stream); stream.Partitions == 0 { // those have the groups of their senders
+		m.Group = r.URL.Query().Get("group")
+	}
 	state, err := s.lookUp(r, m)
 	if err != nil {
 		return err

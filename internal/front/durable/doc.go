@@ -8,8 +8,8 @@
 //	sse.go      server-sent events
 //
 // A stream of the protocol is the log of a group. Each request that writes is one message without a
-// queue, which the handler of [Wrap] turns into entries. The data of the protocol, such as
-// the last number of each producer, are the state of the group: it changes in the commit that appends.
+// queue, which the handler of [Wrap] turns into entries. The data of the protocol, such as the last
+// number of each producer, are the state of the group: it changes in the commit that appends.
 //
 // # Limits
 //

@@ -132,7 +132,7 @@ func (s *server) key(r *http.Request) (record.GroupKey, error) {
 	stream, group, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
 	known, ok := s.Engine.Stream(stream)
 	m := record.Message{Stream: stream, ID: "x", Group: group}
-	if group == "" || !ok || known.LogRetention == 0 || m.Validate() != nil {
+	if group == "" || !ok || known.LogRetention == 0 || known.Partitions > 0 || m.Validate() != nil {
 		return record.GroupKey{}, refuse(http.StatusNotFound, "There is no such stream with a log.")
 	}
 	return record.GroupKey{Stream: stream, Group: group}, nil

@@ -2,6 +2,7 @@
 package problem
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -28,16 +29,21 @@ const (
 	UnknownRoute         Type = "unknown-route"          // 404
 	UnknownStream        Type = "unknown-stream"         // 404
 	UnknownMessage       Type = "unknown-message"        // 404
+	UnknownSession       Type = "unknown-session"        // 404
 	NoLog                Type = "no-log"                 // 404
+	NoPool               Type = "no-pool"                // 404
 	MethodNotAllowed     Type = "method-not-allowed"     // 405, with Allow
 	NotAcceptable        Type = "not-acceptable"         // 406
 	Leased               Type = "leased"                 // 409, with Retry-After
-	Ahead                Type = "ahead"                  // 409, with next
-	Fenced               Type = "fenced"                 // 409
-	Ended                Type = "ended"                  // 409
+	Ahead                Type = "ahead"                  // 409, with next, or with last
+	Fenced               Type = "fenced"                 // 409, with epoch, or with fence and holder
+	Ended                Type = "ended"                  // 409, and 410 for a session
+	Held                 Type = "held"                   // 409, with holder and Retry-After
+	Moved                Type = "moved"                  // 409, with cursor
 	Deleted              Type = "deleted"                // 410
 	Expired              Type = "expired"                // 410, with first and next
 	UnknownEpoch         Type = "unknown-epoch"          // 410
+	Retired              Type = "retired"                // 410
 	TooLarge             Type = "too-large"              // 413
 	UnsupportedMediaType Type = "unsupported-media-type" // 415
 	KeyReuse             Type = "key-reuse"              // 422
@@ -50,8 +56,8 @@ const (
 // Types lists every type.
 func Types() []Type {
 	return []Type{
-		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, NoLog,
-		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Ended, Deleted, Expired, UnknownEpoch, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
+		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, UnknownSession, NoLog, NoPool,
+		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Ended, Held, Moved, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
 
@@ -90,6 +96,10 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusNotFound, "No such stream"
 	case UnknownMessage:
 		return http.StatusNotFound, "No such message"
+	case UnknownSession:
+		return http.StatusNotFound, "No such session"
+	case NoPool:
+		return http.StatusNotFound, "Stream has no pool"
 	case NoLog:
 		return http.StatusNotFound, "Stream keeps no log"
 	case MethodNotAllowed:
@@ -104,6 +114,12 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusConflict, "Another has taken its place"
 	case Ended:
 		return http.StatusConflict, "Log of the group has ended"
+	case Held:
+		return http.StatusConflict, "Session is held by another consumer"
+	case Moved:
+		return http.StatusConflict, "Cursor is elsewhere"
+	case Retired:
+		return http.StatusGone, "Session is retired"
 	case Deleted:
 		return http.StatusGone, "Request was deleted"
 	case Expired:
@@ -130,6 +146,8 @@ func (t Type) describe() (status int, title string) {
 // A Problem is one occurrence. It is an error that holds the answer until it is written.
 type Problem struct {
 	Type Type
+	// Status replaces the status of the type. 0 means that of the type.
+	Status int
 	// Detail explains to people why this request was refused; it never holds the text of an
 	// internal error. May be empty.
 	Detail string
@@ -147,6 +165,14 @@ type Problem struct {
 	// Epoch is the newest epoch of a source, with Fenced. It is 0 if there is none, or if it is not
 	// told.
 	Epoch uint64
+	// Fence is that of the last open of a session, with Fenced. It is 0 if there is none.
+	Fence uint64
+	// Holder is the consumer that holds a session, with Held and Fenced.
+	Holder string
+	// Cursor is that of a session, with Moved.
+	Cursor *uint64
+	// Last is the last number of a session, with Ahead.
+	Last *uint64
 }
 
 // New returns a problem with a detail.
@@ -169,11 +195,24 @@ type document struct {
 	First    uint64 `json:"first,omitempty"`
 	Next     string `json:"next,omitempty"`
 	Epoch    uint64 `json:"epoch,omitempty"`
+	Fence    uint64 `json:"fence,omitempty"`
+	Holder   string `json:"holder,omitempty"`
+	// RetryAfter has the seconds, with Held. They are whole in the header of that name.
+	RetryAfter float64 `json:"retry_after,omitempty"`
+	Cursor     *uint64 `json:"cursor,omitempty"`
+	Last       *uint64 `json:"last,omitempty"`
 }
 
 func (p *Problem) document(instance string) document {
 	status, title := p.Type.describe()
-	return document{p.Type.URI(), title, status, p.Detail, instance, p.First, p.Next, p.Epoch}
+	d := document{
+		Type: p.Type.URI(), Title: title, Status: cmp.Or(p.Status, status), Detail: p.Detail, Instance: instance, First: p.First, Next: p.Next, Epoch: p.Epoch,
+		Fence: p.Fence, Holder: p.Holder, Cursor: p.Cursor, Last: p.Last,
+	}
+	if p.Type == Held {
+		d.RetryAfter = p.RetryAfter.Seconds()
+	}
+	return d
 }
 
 // JSON returns the problem as JSON, without a line break.
@@ -197,7 +236,7 @@ func (p *Problem) Write(w http.ResponseWriter, instance string) {
 	if seconds := p.retrySeconds(); seconds > 0 {
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
-	w.WriteHeader(p.Type.Status())
+	w.WriteHeader(cmp.Or(p.Status, p.Type.Status()))
 	// If writing fails, the caller is gone.
 	_, _ = w.Write(append(body, '\n'))
 }
@@ -222,7 +261,7 @@ func (p *Problem) retrySeconds() int {
 	if p.RetryAfter > 0 {
 		return int(math.Ceil(p.RetryAfter.Seconds()))
 	}
-	if p.Type == Leased || p.Type == RateLimited || p.Type == Unavailable {
+	if p.Type == Held || p.Type == Leased || p.Type == RateLimited || p.Type == Unavailable {
 		return 1
 	}
 	return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// read returns the ids of the first entries of the log of group g, with "!" behind those whose parents are
-// missing. It waits until they are there.
+// read returns the ids of the first entries of the log of group g, with "!" behind those whose
+// parents are missing. It waits until they are there.
 func (r *running) read(t *testing.T, stream string, entries int) (ids []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -13,8 +13,8 @@ import (
 // keptChanges is how many changes a hub remembers.
 const keptChanges = 8192
 
-// A Mark is a position in the changes of a hub. The marks of another hub, such as that of the process
-// before, are not valid.
+// A Mark is a position in the changes of a hub. The marks of another hub, such as that of the
+// process before, are not valid.
 type Mark struct{ hub, number uint64 }
 
 // String returns the text that ParseMark parses.
@@ -35,8 +35,8 @@ type change struct {
 	key    record.GroupKey
 }
 
-// changes are the last appends to logs, in their order. They are a ring: the change with a number is
-// at that number modulo the length.
+// changes are the last appends to logs, in their order. They are a ring: the change with a number
+// is at that number modulo the length.
 type changes struct {
 	hub  uint64 // 0 until it is needed
 	last uint64 // the number of the last change

@@ -75,7 +75,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	}
 	cfg := pipeline.Config{
 		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
-		Trusted: settings.Trusted, Watch: watch, Log: log,
+		Trusted: settings.Trusted, Partitions: partitions, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
 		cfg.Blobs = s3blob.New(clients.S3, settings.Bucket)
@@ -142,9 +142,13 @@ func (s *System) ingest() Handler {
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
 		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
-		Logs: follow.NewLogs(s.store, follow.Poller{}), LogWait: logWait,
+		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.pipeline.Sessions(s.store), LogWait: logWait,
 	}))
 }
+
+// partitions is how many logs a stream with a pool has, if its configuration does not say so. Each
+// takes about 1,000 write units a second.
+const partitions = 8
 
 // logWait is the longest that a reader of a log can wait for entries. A function costs money while
 // it waits, and so does each look into the store.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -48,6 +49,8 @@ type Config struct {
 	Waiting *system.Waiting
 	// Recalls is [dedup.Config]'s.
 	Recalls bool
+	// Partitions is how many a pool has if its configuration does not say so. Defaults to 1.
+	Partitions int
 	// Forward replaces the built-in handler of a stream with logs. It may be nil.
 	Forward func(record.Handler) record.Handler
 	// Appended is [dedup.Config]'s. It may be nil.
@@ -82,7 +85,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, errors.New("make pipeline: a configuration, all ports and a way to open destinations are required")
 	}
 	cfg = cfg.withDefaults()
-	streams, err := merge(cfg.Config, cfg.Declared)
+	streams, err := merge(cfg.Config, cfg.Declared, cfg.Partitions)
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +112,7 @@ func New(cfg Config) (*Pipeline, error) {
 }
 
 func (c Config) withDefaults() Config {
+	c.Partitions = cmp.Or(c.Partitions, 1)
 	if c.Watch == nil {
 		c.Watch = Unwatched{}
 	}

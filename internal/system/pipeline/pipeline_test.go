@@ -134,7 +134,7 @@ func TestTheCodeOverridesTheConfiguration(t *testing.T) {
 	handler := func(context.Context, *record.Attempt, record.Message) error { return errors.New("mine") }
 	streams, err := merge(c, []system.Stream{
 		{Stream: record.Stream{Name: "orders", Retention: time.Hour, Handler: handler}}, {Stream: record.Stream{Name: "declared", Admission: record.ByToken, Handler: handler}},
-	})
+	}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestTheCodesOrderUndoesThatOfTheConfiguration(t *testing.T) {
 		{system.Stream{Stream: record.Stream{Unordered: true}}, true},
 	} {
 		d.said.Name = "orders"
-		streams, err := merge(c, []system.Stream{d.said})
+		streams, err := merge(c, []system.Stream{d.said}, 1)
 		if err != nil || streams[0].Unordered != d.want {
 			t.Errorf("%+v: unordered is %v, %v", d.said, streams[0].Unordered, err)
 		}
@@ -188,7 +188,7 @@ func TestABoundOfTheCodeLeavesTheOthersOfTheConfiguration(t *testing.T) {
 		{Bytes: 9}:    {Count: 5, Bytes: 9, Distance: 7},
 		{Distance: 9}: {Count: 5, Bytes: 1_000_000, Distance: 9},
 	} {
-		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: "numbers", Bounds: said}}})
+		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: "numbers", Bounds: said}}}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,9 +12,10 @@ import (
 )
 
 // merge merges the configuration and the code of each stream, sorted by name; if both set a field,
-// the code's value counts. If a stream has no handler in code, it forwards to its destinations. It
-// returns an error if a destination is not configured.
-func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) {
+// the code's value counts. A pool without a number of partitions has the given one. If a stream has
+// no handler in code, it forwards to its destinations. It returns an error if a destination is not
+// configured.
+func merge(c *config.Config, declared []system.Stream, partitions int) ([]record.Stream, error) {
 	byName := map[string]system.Stream{}
 	for name, s := range c.Streams {
 		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
@@ -29,6 +30,12 @@ func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) 
 				return nil, fmt.Errorf("stream %s: no destination is named %q", name, to)
 			}
 		}
+		if pool := c.Streams[name].Pool; pool != nil {
+			if s.Handler != nil {
+				return nil, fmt.Errorf("stream %s: has a pool, and a handler in code: the entries of a pool are for sessions", name)
+			}
+			s.Partitions = uint64(cmp.Or(pool.Partitions, partitions)) //nolint:gosec // not negative
+		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
@@ -39,9 +46,11 @@ func merge(c *config.Config, declared []system.Stream) ([]record.Stream, error) 
 	return out, nil
 }
 
-// Forwards reports whether Config.Forward replaces the handler of a stream: it has logs, no code and
-// no numbers.
-func Forwards(s record.Stream) bool { return s.LogMessages && s.Admission != record.BySequence }
+// Forwards reports whether Config.Forward replaces the handler of a stream: it has logs, no code
+// and no numbers and no pool.
+func Forwards(s record.Stream) bool {
+	return s.LogMessages && s.Admission != record.BySequence && s.Partitions == 0
+}
 
 // overlay completes a configured stream with its declaration in code.
 func overlay(s, d system.Stream) system.Stream {

@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/effectively-once/once/internal/dedup/encoding"
+	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A sessionQuery is what a consumer asks for.
+type sessionQuery struct {
+	id        session.ID
+	principal string
+	format    string
+	reading   session.Reading
+	wait      time.Duration
+}
+
+// sessionEntries answers with the next entries of a session.
+func (s *server) sessionEntries(w http.ResponseWriter, r *http.Request, id session.ID) error {
+	q, err := s.sessionQuery(r, id)
+	if err != nil {
+		return err
+	}
+	page, err := s.nextEntries(r.Context(), q)
+	if err != nil {
+		return sessionProblem(err)
+	}
+	return s.answerEntries(w, q, &page)
+}
+
+// sessionQuery reads the parameters of a query. It changes wait and max to what is allowed.
+func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, err error) {
+	q = &sessionQuery{id: id, reading: session.Reading{Limit: defaultEntries}}
+	if q.principal, err = s.caller(r); err != nil {
+		return nil, err
+	}
+	if q.format, err = acceptedFormat(r.Header["Accept"]); err != nil {
+		return nil, err
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, problem.New(problem.MalformedRequest, "The query can't be read.")
+	}
+	for name, list := range values {
+		n, err := strconv.ParseUint(list[0], 10, 63)
+		if len(list) != 1 || err != nil {
+			return nil, malformed(name, "must be in the query once, as a decimal number")
+		}
+		switch name {
+		case "fence":
+			q.reading.Fence = n
+		case "after":
+			q.reading.After = &n
+		case "max":
+			q.reading.Limit = int(min(max(n, 1), maxSequence)) //nolint:gosec // a small number
+		case "wait":
+			q.wait = min(time.Duration(min(n, 3600))*time.Second, s.longestLogWait(r.Context())) //nolint:gosec // a small number
+		default:
+			return nil, problem.New(problem.MalformedRequest, "The query has a parameter other than fence, after, max and wait.")
+		}
+	}
+	if q.reading.Fence == 0 {
+		return nil, malformed("fence", "must be the one that open returned")
+	}
+	q.reading.Limit = min(q.reading.Limit, maxOf(q.format))
+	if r.Method == http.MethodHead {
+		q.wait = 0
+	}
+	return q, nil
+}
+
+// followed returns the group whose appends wake a waiting consumer: all groups of the stream if the
+// session is one of a pool.
+func followed(id session.ID) record.GroupKey {
+	return record.GroupKey{Stream: id.Stream, Group: id.Group}
+}
+
+// nextEntries reads the next page. If it is empty, it waits for entries as long as the query wants.
+func (s *server) nextEntries(ctx context.Context, q *sessionQuery) (session.Page, error) {
+	if q.wait == 0 {
+		return s.Sessions.Read(ctx, q.id, q.reading)
+	}
+	f := s.Logs.Follow(followed(q.id)) // before reading, see package follow
+	defer f.Close()
+	page, err := s.Sessions.Read(ctx, q.id, q.reading)
+	if err != nil || len(page.Entries) > 0 || page.End {
+		return page, err
+	}
+	leave, err := s.enterLog()
+	if err != nil {
+		return page, err
+	}
+	defer leave()
+	waiting, cancel := context.WithTimeout(ctx, q.wait)
+	defer cancel()
+	for err == nil && len(page.Entries) == 0 && !page.End {
+		if f.Wait(waiting) != nil {
+			return page, nil
+		}
+		page, err = s.Sessions.Read(ctx, q.id, q.reading)
+	}
+	return page, err
+}
+
+// answerEntries answers with the entries of a page in the format of the query.
+func (s *server) answerEntries(w http.ResponseWriter, q *sessionQuery, page *session.Page) error {
+	if len(page.Entries) == 0 && !page.End {
+		w.Header()["Cache-Control"] = []string{"no-store"}
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	buffer := s.buffer()
+	defer s.keep(buffer)
+	b := (*buffer)[:0]
+	if q.format == formatJSON {
+		b = append(b, `{"entries":[`...)
+	}
+	next, left := page.Next, page.Entries
+	for len(left) > 0 && (len(b) < maxPage || len(left) == len(page.Entries)) {
+		if q.format == formatJSON && len(left) < len(page.Entries) {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = q.append(b, &left[0]); err != nil {
+			return err
+		}
+		next, left = left[0].Number, left[1:]
+	}
+	end := page.End && len(left) == 0
+	if q.format == formatJSON {
+		b = strconv.AppendUint(append(b, `],"next":"`...), next, 10)
+		b = strconv.AppendBool(append(b, `","end":`...), end)
+		b = append(b, "}\n"...)
+	}
+	*buffer = b
+	h := w.Header()
+	h["Cache-Control"], h["X-Content-Type-Options"] = []string{"no-store"}, []string{"nosniff"}
+	h[headerNext] = []string{strconv.FormatUint(next, 10)}
+	if end {
+		h[headerEnd] = []string{"true"}
+	}
+	h["Content-Type"] = []string{q.format}
+	h["Content-Length"] = []string{strconv.Itoa(len(b))}
+	w.WriteHeader(http.StatusOK)
+	// If writing fails, the caller is gone.
+	_, _ = w.Write(b) //nolint:gosec // with a type that no browser shows as a page
+	return nil
+}
+
+// append appends an entry as an item of the answer.
+func (q *sessionQuery) append(b []byte, x *session.Entry) (_ []byte, err error) {
+	if q.format == formatCBOR {
+		return q.appendCBOR(b, x), nil
+	}
+	if b, err = q.appendJSON(b, x); err == nil && q.format == formatLines {
+		b = append(b, '\n')
+	}
+	return b, err
+}
+
+// appendJSON appends an entry as a JSON object. A dead letter has the member dead, and the end of
+// the pool has only its number and kind.
+func (q *sessionQuery) appendJSON(b []byte, x *session.Entry) (_ []byte, err error) {
+	if x.End {
+		b = strconv.AppendUint(append(b, `{"number":`...), x.Number, 10)
+		return append(b, `,"kind":"end"}`...), nil
+	}
+	if b, err = x.AppendJSON(b, x.Offset.Incarnation, q.principal); err == nil && x.Dead {
+		b = append(b[:len(b)-1], `,"dead":true}`...)
+	}
+	return b, err
+}
+
+func (q *sessionQuery) appendCBOR(b []byte, x *session.Entry) []byte {
+	at := len(b)
+	if x.End {
+		e := encoding.Encoder{B: b}
+		e.Object()
+		e.Name(at, "kind")
+		e.Text(string(record.EntryEnd))
+		e.Name(at, "number")
+		e.Uint(x.Number)
+		return e.B
+	}
+	b = x.AppendCBOR(b, x.Offset.Incarnation, q.principal)
+	if x.Dead {
+		e := encoding.Encoder{B: b}
+		e.Name(at, "dead")
+		e.Bool(true)
+		b = e.B
+	}
+	return b
+}

@@ -1,0 +1,174 @@
+package embedded_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+)
+
+const pooled = "streams: {work: {admission: key, log: {retain: 1h}, pool: {partitions: 3, window: 4}}, numbers: {admission: sequence, pool: {partitions: 2}}, room: {log: {retain: 1h}}, plain: {}}\n"
+
+// An answered call of a session. It has the members of all answers and problems.
+type answered struct {
+	status int
+	header http.Header
+	text   string
+
+	Type       string
+	Fence      uint64
+	Life       uint64
+	Cursor     uint64
+	Last       uint64
+	First      uint64
+	Holder     string
+	RetryAfter float64   `json:"retry_after"`
+	LeaseUntil time.Time `json:"lease_until"`
+	Tries      uint64
+	Dead, Stop any
+	Entries    []entry
+	Next       string
+	End, Ended bool
+	Takeovers  uint64
+	State      json.RawMessage
+}
+
+type entry struct {
+	Number           uint64
+	Offset, Kind, ID string
+	Group, Source    string
+	Sequence         uint64
+	Dead             bool
+	Body             any
+}
+
+// problem returns the name of the problem.
+func (a *answered) problem() string {
+	_, name, _ := strings.Cut(a.Type, "#")
+	return name
+}
+
+// ask makes a call of the HTTP API, with pairs of headers.
+func (r *running) ask(t *testing.T, method, path, body string, headers ...string) answered {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.address+"/v1/streams/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answered{status: response.StatusCode, header: response.Header, text: string(text)}
+	if strings.Contains(response.Header.Get("Content-Type"), "json") && !strings.Contains(response.Header.Get("Content-Type"), "ndjson") {
+		if err := json.Unmarshal(text, &a); err != nil {
+			t.Fatal(err, a.text)
+		}
+	}
+	return a
+}
+
+// open takes a session and returns the answer.
+func (r *running) open(t *testing.T, path, holder, take string) answered {
+	t.Helper()
+	a := r.ask(t, "POST", path, fmt.Sprintf(`{"holder":%q,"take":%q,"lease":"1h"}`, holder, take))
+	if a.status != http.StatusOK {
+		t.Fatal(a.text)
+	}
+	return a
+}
+
+func (r *running) entries(t *testing.T, path string, fence uint64, query string) answered {
+	t.Helper()
+	return r.ask(t, "GET", fmt.Sprint(path, "/entries?fence=", fence, query), "")
+}
+
+func (r *running) commit(t *testing.T, path string, fence, from, to uint64) answered {
+	t.Helper()
+	return r.ask(t, "POST", path+"/commit", fmt.Sprintf(`{"fence":%d,"from":%d,"to":%d}`, fence, from, to))
+}
+
+func ids(entries []entry) (out []string) {
+	for _, e := range entries {
+		out = append(out, e.ID)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// work sends messages, each twice, of some groups, and returns their ids.
+func (r *running) work(t *testing.T, n int) (sent []string) {
+	t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("m%02d", i)
+		for range 2 {
+			r.send(t, client.Message{Stream: "work", Key: id, Group: fmt.Sprint("g", i%5), ContentType: "application/json", Body: []byte(`{"item":7}`)})
+		}
+		sent = append(sent, id)
+	}
+	r.idle(t)
+	return sent
+}
+
+func TestAPoolDealsEachMessageToOneSessionAcrossRestarts(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: pooled}
+	r := p.start()
+	sent := r.work(t, 10)
+	fences, cursors := map[string]uint64{}, map[string]uint64{}
+	for _, name := range []string{"ann", "bob"} {
+		fences[name] = r.open(t, "work/sessions/"+name, "test", "free").Fence
+	}
+	var got []string
+	for range 20 {
+		for _, name := range []string{"ann", "bob"} {
+			path := "work/sessions/" + name
+			page := r.entries(t, path, fences[name], "&max=2")
+			if page.status == http.StatusNoContent {
+				continue
+			}
+			if page.status != http.StatusOK || page.Next != fmt.Sprint(cursors[name]+uint64(len(page.Entries))) {
+				t.Fatalf("%s after %d: %s", name, cursors[name], page.text)
+			}
+			r.stop()
+			r = p.start()
+			if again := r.entries(t, path, fences[name], "&max=2"); again.text != page.text {
+				t.Fatalf("the same read again:\n%s\n%s", page.text, again.text)
+			}
+			for i, e := range page.Entries {
+				if e.Number != cursors[name]+uint64(i)+1 || e.Kind != "message" || !strings.HasPrefix(e.Group, "g") || e.Offset == "" {
+					t.Errorf("entry %+v after %d", e, cursors[name])
+				}
+				got = append(got, e.ID)
+			}
+			to := cursors[name] + uint64(len(page.Entries))
+			for range 2 { // the second is a repetition
+				if a := r.commit(t, path, fences[name], cursors[name], to); a.status != http.StatusOK || a.Cursor != to {
+					t.Fatal(a.text)
+				}
+			}
+			cursors[name] = to
+		}
+	}
+	r.stop()
+	if slices.Sort(got); !slices.Equal(got, sent) {
+		t.Errorf("dealt %v of %v", got, sent)
+	}
+	if cursors["ann"] == 0 || cursors["bob"] == 0 {
+		t.Errorf("cursors: %v", cursors)
+	}
+}
