@@ -14,6 +14,10 @@ import (
 func (e *Engine) Sessions(logs record.LogReader, cfg session.Config) *session.Sessions {
 	cfg.Queues, cfg.Sequenced, cfg.Recalls, cfg.LateDelay = e.cfg.Queues, e.cfg.Sequenced, e.cfg.Recalls, e.cfg.LateDelay
 	cfg.Now, cfg.NewID = e.cfg.Now, e.cfg.NewID
+	cfg.Numbered = map[string]bool{}
+	for name, stream := range e.streams {
+		cfg.Numbered[name] = stream.Admission == record.BySequence
+	}
 	cfg.Feasible = func(effects []record.Effect) error { return e.publisher.Feasible(effects, nil) }
 	return session.New(struct {
 		record.Store

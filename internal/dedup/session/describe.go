@@ -17,8 +17,9 @@ type Description struct {
 	Holder     string
 	LeaseUntil time.Time
 	Cursor     uint64
-	// Tries counts the failed tries of the number At.
+	// Tries counts the failed tries of the number At. Detail is that of the last one.
 	Tries, At uint64
+	Detail    string
 	// Takeovers counts the opens of sessions that were not released.
 	Takeovers uint64
 	Dead      record.Ranges
@@ -53,7 +54,7 @@ func (s *Sessions) Describe(ctx context.Context, id ID) (Description, error) {
 		return Description{}, fmt.Errorf("describe session: %w", err)
 	}
 	d := Description{
-		Fence: st.Fence, Life: st.Life, Holder: st.Holder, Cursor: st.Cursor, Tries: st.Tries, At: st.At, Takeovers: st.Takeovers,
+		Fence: st.Fence, Life: st.Life, Holder: st.Holder, Cursor: st.Cursor, Tries: st.Tries, At: st.At, Detail: st.Detail, Takeovers: st.Takeovers,
 		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, State: st.Consumer,
 	}
 	if st.LeaseUntil > 0 {

@@ -4,7 +4,9 @@
 //	open.go      taking a session
 //	read.go      the entries after a cursor
 //	deal.go      asking the pool for more entries
-//	commit.go    moving the cursor; failed tries; release and renewal
+//	commit.go    moving the cursor; release and renewal
+//	fail.go      failed tries
+//	letters.go   entries that become dead letters
 //	retire.go    closing a session and returning its unread entries to the pool
 //	describe.go  sessions for people and checks
 //	effects.go   the effects of a commit

@@ -16,6 +16,7 @@ var errBroken = errors.New("broken")
 type failing struct {
 	session.Store
 	after  int
+	fail   bool // each commit, also if after is 0
 	before func()
 }
 
@@ -26,7 +27,7 @@ func (f *failing) Commit(ctx context.Context, c record.Commit) error {
 		before()
 		return f.Store.Commit(ctx, c)
 	}
-	if f.after--; f.after < 0 {
+	if f.after--; f.after < 0 || f.fail {
 		return errBroken
 	}
 	return f.Store.Commit(ctx, c)
@@ -34,7 +35,13 @@ func (f *failing) Commit(ctx context.Context, c record.Commit) error {
 
 // on returns sessions on another store, with the default settings except Keep.
 func (w *world) on(store session.Store) *session.Sessions {
-	return session.New(store, session.Config{Pools: map[string]session.Pool{stream: {}}, Now: func() time.Time { return w.now }, Keep: time.Minute})
+	return w.with(store, session.Config{Keep: time.Minute})
+}
+
+// with returns sessions on another store, with other settings.
+func (w *world) with(store session.Store, cfg session.Config) *session.Sessions {
+	cfg.Pools, cfg.Now = map[string]session.Pool{stream: {}}, func() time.Time { return w.now }
+	return session.New(store, cfg)
 }
 
 func (w *world) noError(err error) {

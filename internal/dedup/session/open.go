@@ -43,8 +43,9 @@ type Opened struct {
 	First, Last uint64
 	// Ended says that the number after Last is the end.
 	Ended bool
-	// Tries counts the failed tries of the number At.
+	// Tries counts the failed tries of the number At. Detail is that of the last one.
 	Tries, At uint64
+	Detail    string
 	// LeaseUntil is when another consumer may take the session.
 	LeaseUntil time.Time
 	// State is the state that the consumer wrote with a commit.
@@ -117,7 +118,7 @@ func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
 
 func opened(id ID, st *state, p *pool) Opened {
 	out := Opened{
-		Fence: st.Fence, Life: st.Life, Cursor: st.Cursor, Dead: st.Dead, Ended: p.Ended, Tries: st.Tries, At: st.At,
+		Fence: st.Fence, Life: st.Life, Cursor: st.Cursor, Dead: st.Dead, Ended: p.Ended, Tries: st.Tries, At: st.At, Detail: st.Detail,
 		LeaseUntil: st.leaseUntil(), State: st.Consumer,
 	}
 	if id.pooled() {

@@ -14,18 +14,22 @@ type Retirement struct {
 	// Cursor is the number in the consumer's store, read in the statement that raised the fence
 	// there. It is nil if the consumer has no store of its own.
 	Cursor *uint64
+	// SkipTo is used in place of Cursor if the consumer's store is lost: the entries after the
+	// session's cursor, up to this number, become dead letters, because nobody knows whether they
+	// were processed.
+	SkipTo *uint64
 }
 
 // Retire closes a session, and returns its unread entries to the pool: the caller has opened the
 // session, and raised the fence in the consumer's store. It can be repeated until it succeeds. It
 // returns a [*FencedError], an [*AheadError] or an [*ExpiredError].
 func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
+	if r.Cursor != nil && r.SkipTo != nil {
+		return fmt.Errorf("retire: %w", &record.InvalidError{Field: "cursor", Rule: "must not be given together with a number to skip to"})
+	}
 	_, err := s.change(ctx, id, r.Fence, "retire", func(_ *record.Group, st *state) (bool, error) {
-		if r.Cursor != nil && *r.Cursor != st.Cursor {
-			if err := s.within(ctx, id, st, *r.Cursor); err != nil {
-				return false, err
-			}
-			st.From, st.Cursor = st.Cursor, *r.Cursor
+		if err := s.place(ctx, id, st, &r); err != nil {
+			return false, err
 		}
 		st.Closed, st.LeaseUntil, st.Holder = true, 0, ""
 		st.Returned = !id.pooled()
@@ -35,6 +39,32 @@ func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
 		return err
 	}
 	return s.Finish(ctx, id)
+}
+
+// place moves the cursor to where the retirement says.
+func (s *Sessions) place(ctx context.Context, id ID, st *state, r *Retirement) error {
+	to := st.Cursor
+	if r.Cursor != nil {
+		to = *r.Cursor
+	}
+	if r.SkipTo != nil {
+		if to = *r.SkipTo; to < st.Cursor {
+			return &MovedError{Cursor: st.Cursor}
+		}
+	}
+	if to == st.Cursor {
+		return nil
+	}
+	if err := s.within(ctx, id, st, to); err != nil {
+		return err
+	}
+	if r.SkipTo != nil {
+		if err := s.deadLetter(ctx, id, st, st.Cursor, to, letter{record.ReasonSkipped, "the cursor of its session was lost"}); err != nil {
+			return err
+		}
+	}
+	st.From, st.Cursor = st.Cursor, to
+	return nil
 }
 
 // Finish returns the unread entries of a session that is closed, if nobody has done so. A sweep

@@ -297,7 +297,7 @@ func TestAnEntryThatFailsTooOftenStopsTheConsumer(t *testing.T) {
 }
 
 func TestADeadLetterIsMarkedForTheLifeOfTheSession(t *testing.T) {
-	each(t, session.Config{Attempts: 1, DeadLetter: true}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Attempts: 1, DeadLetter: true, Queues: &queues{}}, session.Pool{}, func(w *world) {
 		w.fill(0, 3)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 3)

@@ -27,8 +27,8 @@ type Config struct {
 	NewID func() string
 	// Attempts is how many tries of one entry may fail. Defaults to 5.
 	Attempts uint64
-	// DeadLetter says that an entry becomes a dead letter after that many tries. By default Fail
-	// reports that the consumer has to stop.
+	// DeadLetter says that an entry goes to the dead-letter queue after that many tries. By default
+	// Fail reports that the consumer has to stop.
 	DeadLetter bool
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
@@ -38,6 +38,8 @@ type Config struct {
 	Queues record.Queues
 	// Feasible returns an error for effects that can't be published. Defaults to none.
 	Feasible func(effects []record.Effect) error
+	// Numbered names the streams whose messages need a source and a number.
+	Numbered map[string]bool
 	// Sequenced, Recalls and LateDelay are those of the engine. LateDelay defaults to 15 minutes.
 	Sequenced map[string]bool
 	Recalls   bool

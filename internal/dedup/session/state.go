@@ -18,8 +18,9 @@ type state struct {
 	Cursor, From uint64
 	// Incarnation is that of the log of a single group, 0 as long as nothing of it was read.
 	Incarnation uint64
-	// Tries counts the failed tries of the number At.
+	// Tries counts the failed tries of the number At. Detail is that of the last one.
 	Tries, At uint64
+	Detail    string
 	// Takeovers counts opens while another holder's lease was running or had expired.
 	Takeovers uint64
 	// Dead are the numbers that are dead letters in this life.
@@ -39,6 +40,7 @@ func (s *state) encode() []byte {
 	e.flag(s.Closed)
 	e.flag(s.Returned)
 	e.text(string(s.Consumer))
+	e.text(s.Detail)
 	return e
 }
 
@@ -53,7 +55,7 @@ func decodeState(g *record.Group) (state, error) {
 	s := state{
 		Fence: d.number(), Life: d.number(), LeaseUntil: d.number(), Lease: d.number(), Cursor: d.number(), From: d.number(),
 		Incarnation: d.number(), Tries: d.number(), At: d.number(), Takeovers: d.number(),
-		Holder: d.text(), Dead: d.ranges(), Closed: d.flag(), Returned: d.flag(), Consumer: []byte(d.text()),
+		Holder: d.text(), Dead: d.ranges(), Closed: d.flag(), Returned: d.flag(), Consumer: []byte(d.text()), Detail: d.text(),
 	}
 	return s, d.done(g.Key)
 }

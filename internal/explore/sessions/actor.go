@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -62,7 +66,9 @@ type actor struct {
 
 func (x *explorer) actor(p port, name string) *actor {
 	a := &actor{explorer: x, port: p, name: name}
-	a.sessions = session.New(a, x.config())
+	cfg := x.config()
+	cfg.Queues = a
+	a.sessions = session.New(a, cfg)
 	return a
 }
 
@@ -77,7 +83,7 @@ func (a *actor) Load(_ context.Context, keys []record.GroupKey, _ []record.Token
 		}
 		got := a.do(&call{key: "load " + key.Path(), text: "load " + show(key), apply: func(w *world) (*world, answer, error) {
 			g := w.group(key)
-			return w, answer{key: fmt.Sprintf("%d %x", g.Version, g.State), value: g}, nil
+			return w, answer{key: fmt.Sprintf("%d %d %x", g.Version, g.Last, g.State), value: g}, nil
 		}})
 		if got.err != nil {
 			return nil, nil, got.err
@@ -91,9 +97,44 @@ func (a *actor) Load(_ context.Context, keys []record.GroupKey, _ []record.Token
 func (a *actor) Commit(_ context.Context, c record.Commit) error {
 	text := "write " + show(c.Next.Key)
 	return a.do(&call{
-		key: fmt.Sprintf("write %s %d %x", c.Next.Key.Path(), c.Loaded.Version, c.Next.State), text: text, write: true,
+		key: fmt.Sprintf("write %s %d %d %x", c.Next.Key.Path(), c.Loaded.Version, c.Next.Last, c.Next.State), text: text, write: true,
 		apply: func(w *world) (*world, answer, error) { return w.commit(c) },
 	}).err
+}
+
+// Trigger implements [record.Queues]. Nothing is published here, so it is no step.
+func (a *actor) Trigger(context.Context, []record.GroupKey, time.Duration) error { return nil }
+
+// Return implements [record.Queues].
+func (a *actor) Return(context.Context, []record.Message) error { return errors.ErrUnsupported }
+
+// DeadLetter implements [record.Queues].
+func (a *actor) DeadLetter(_ context.Context, refused []record.Refused) error {
+	var entries []string
+	for i := range refused {
+		entries = append(entries, letterOf(refused[i].Message.ID))
+	}
+	return a.do(&call{key: fmt.Sprint("letter ", entries), text: fmt.Sprint("dead-letter ", entries), write: true, apply: func(w *world) (*world, answer, error) {
+		next := w.with(func(n *world) {
+			for _, e := range entries {
+				if !slices.Contains(n.letters, e) {
+					n.letters = append(n.letters, e)
+				}
+			}
+			slices.Sort(n.letters)
+		})
+		return next, answer{key: "done"}, nil
+	}}).err
+}
+
+// letterOf returns the entry that the id of a dead letter names, as partition/number.
+func letterOf(id string) string {
+	parts := strings.Split(id, "/")
+	o, err := log.ParseOffset(parts[2])
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%s/%d", parts[1], o.Number)
 }
 
 // ReadLog implements [record.LogReader].
@@ -158,8 +199,12 @@ func (a *actor) work(o session.Opened) (ended, again bool) {
 			}
 			work = ""
 		}
-		o.State = append(o.State, work...)
-		if err := a.commit(session.Commit{Fence: o.Fence, From: at, To: e.Number, State: o.State}); err != nil {
+		c := session.Commit{Fence: o.Fence, From: at, To: e.Number}
+		if work != "" {
+			o.State = append(o.State, work...)
+			c.State, c.Effects = o.State, []record.Effect{{To: []string{"out"}, Body: []byte(work)}}
+		}
+		if err := a.commit(c); err != nil {
 			return false, false
 		}
 		if at = e.Number; e.End {

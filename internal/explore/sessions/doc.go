@@ -14,10 +14,11 @@
 //
 // # Rules
 //
-// No entry is processed twice, nor processed and a dead letter. A number of a session never names
-// two entries. A fence never falls. A pool ends only after all its entries are processed or dead
-// letters. If the pool deals whole partitions, the entries of
-// a partition are processed in order. From every state, new consumers of the open sessions can
+// No entry is processed twice, nor processed and marked as a dead letter, and none is marked before
+// its dead letter is on the queue. The effects of an entry are committed once, with its work. A
+// number of a session never names two entries. A fence never falls. A pool ends only after all its
+// entries are processed or dead letters. If the pool deals whole partitions, the entries of a
+// partition are processed in order. From every state, new consumers of the open sessions can
 // process all entries, and each sees the end.
 //
 // # Limits

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // A live port applies every call to a world.
@@ -52,6 +53,9 @@ func (x *explorer) recovers(w *world) (err error) {
 	}
 	if len(l.w.done)+len(l.w.dead) != x.total {
 		return fmt.Errorf("the remaining entries can't be processed: only %s are, and %s are dead letters", l.w.done, l.w.dead)
+	}
+	if !x.Database && !slices.Equal(l.w.effects, l.w.done) {
+		return fmt.Errorf("the effects are those of %s, and not of %s", l.w.effects, l.w.done)
 	}
 	for name, ok := range ended {
 		if !ok {

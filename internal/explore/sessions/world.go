@@ -21,11 +21,13 @@ type world struct {
 	rows   []row
 	// done are the entries that were processed, dead the dead letters, as partition/number.
 	done, dead []string
+	// letters are the entries on the dead-letter queue, and effects those whose effects are committed.
+	letters, effects []string
 }
 
 // with returns a changed copy. Equal worlds are the same object.
 func (w *world) with(change func(n *world)) *world {
-	n := &world{x: w.x, groups: maps.Clone(w.groups), rows: slices.Clone(w.rows), done: slices.Clone(w.done), dead: slices.Clone(w.dead)}
+	n := &world{x: w.x, groups: maps.Clone(w.groups), rows: slices.Clone(w.rows), done: slices.Clone(w.done), dead: slices.Clone(w.dead), letters: slices.Clone(w.letters), effects: slices.Clone(w.effects)}
 	change(n)
 	return w.x.unique(n)
 }
@@ -36,7 +38,7 @@ func (w *world) encode() string {
 		g := w.groups[name]
 		fmt.Fprintf(&b, "%d %x\n", g.Version, g.State)
 	}
-	fmt.Fprint(&b, w.rows, w.done, w.dead)
+	fmt.Fprint(&b, w.rows, w.done, w.dead, w.letters, w.effects)
 	return b.String()
 }
 
@@ -75,9 +77,29 @@ func (w *world) commit(c record.Commit) (*world, answer, error) {
 	var wrong error
 	next := w.with(func(n *world) {
 		n.groups[key] = c.Next
-		wrong = w.judge(n)
+		if wrong = w.judge(n); wrong == nil {
+			wrong = n.emitted(&c)
+		}
 	})
 	return next, answer{key: "done"}, wrong
+}
+
+// emitted notes the effects of a write. No entry may have two.
+func (w *world) emitted(c *record.Commit) error {
+	for _, p := range c.Next.Pending {
+		if p.Number <= c.Loaded.Last {
+			continue
+		}
+		for _, f := range p.Effects {
+			body := strings.TrimSpace(string(f.Body))
+			if slices.Contains(w.effects, body) {
+				return fmt.Errorf("%s has its effect twice", body)
+			}
+			w.effects = append(w.effects, body)
+		}
+	}
+	slices.Sort(w.effects)
+	return nil
 }
 
 // process adds entries to those that were processed.
@@ -144,6 +166,9 @@ func (w *world) changed(was, is session.Description) error {
 			}
 			if !ok || slices.Contains(w.dead, e) || slices.Contains(w.done, e) {
 				return fmt.Errorf("number %d becomes a dead letter, and it is done: %s", number, e)
+			}
+			if !slices.Contains(w.letters, e) {
+				return fmt.Errorf("number %d is marked, and %s is not on the dead-letter queue", number, e)
 			}
 			w.dead = append(w.dead, e)
 			slices.Sort(w.dead)

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A Failure reports a failed try of an entry.
+type Failure struct {
+	Fence uint64
+	// At is the number of the entry.
+	At uint64
+	// Try counts the tries of the entry from 1. So a repeated report counts once. Without it, each
+	// report counts.
+	Try uint64
+	// Detail says why the try failed. It is kept, and goes into the dead letter; at most 500 bytes.
+	Detail string
+}
+
+// Failed is the result of a failed try.
+type Failed struct {
+	// Tries counts the failed tries.
+	Tries uint64
+	// Dead says that the entry is a dead letter now: the consumer moves its cursor past it without
+	// processing it.
+	Dead bool
+	// Stop says that the entry has failed too often, and that the consumer must stop.
+	Stop bool
+}
+
+// Fail counts a failed try of an entry that is not yet committed. After [Config.Attempts] the entry
+// becomes a dead letter, or the consumer has to stop. It can be repeated. It returns the errors of
+// Commit, and a [*record.InvalidError] if a try is left out.
+func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
+	f.Detail = record.RejectText(f.Detail)
+	sent := false // the dead letter; it is the same one in every round
+	_, err = s.change(ctx, id, f.Fence, "fail", func(_ *record.Group, st *state) (bool, error) {
+		if st.Dead.Contains(f.At) {
+			out = Failed{Tries: s.cfg.Attempts, Dead: true}
+			return false, nil
+		}
+		if f.At <= st.Cursor {
+			return false, &MovedError{Cursor: st.Cursor}
+		}
+		if err := s.within(ctx, id, st, f.At); err != nil {
+			return false, err
+		}
+		counted, err := f.count(st)
+		if out = s.verdict(st); err != nil || !counted {
+			return false, err
+		}
+		if out.Dead && !sent {
+			if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
+				return false, err
+			}
+			sent = true
+		}
+		if out.Dead {
+			st.Dead = st.Dead.Add(f.At, f.At)
+		}
+		st.renew(s.cfg.Now())
+		return true, nil
+	})
+	if err != nil {
+		return Failed{}, err
+	}
+	return out, nil
+}
+
+// count counts the try, and reports whether it was not counted before.
+func (f *Failure) count(st *state) (bool, error) {
+	if st.At != f.At {
+		st.At, st.Tries, st.Detail = f.At, 0, ""
+	}
+	try := f.Try
+	if try == 0 {
+		try = st.Tries + 1
+	}
+	switch {
+	case try > st.Tries+1:
+		return false, &record.InvalidError{Field: "try", Rule: fmt.Sprintf("must be at most %d", st.Tries+1)}
+	case try <= st.Tries:
+		return false, nil
+	}
+	st.Tries, st.Detail = try, f.Detail
+	return true, nil
+}
+
+func (s *Sessions) verdict(st *state) Failed {
+	over := st.Tries >= s.cfg.Attempts
+	return Failed{Tries: st.Tries, Dead: over && s.cfg.DeadLetter, Stop: over && !s.cfg.DeadLetter}
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/effectively-once/once/internal/dedup/log"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// A letter says why entries become dead letters.
+type letter struct {
+	reason record.Reason
+	detail string
+}
+
+// deadLetter puts the entries of a session's numbers after one, up to another one, on the
+// dead-letter queue, except those that are marked already. It comes before the mark: a process that
+// dies between the two has made a letter too many, and its repetition makes the same one again.
+func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo uint64, why letter) error {
+	if !id.pooled() {
+		return s.letterSpan(ctx, id.logKey(), span{Incarnation: st.Incarnation, First: after + 1, Last: upTo}, after, st.Dead, why)
+	}
+	_, p, err := s.pool(ctx, id)
+	if err != nil {
+		return err
+	}
+	m := p.member(id.Name, st.Life)
+	for _, part := range m.find(after, int(upTo-after)) { //nolint:gosec // not more than were dealt
+		if err := s.letterSpan(ctx, Partition(id.Stream, part.Part), part, after, st.Dead, why); err != nil {
+			return err
+		}
+		after += part.len()
+	}
+	return nil
+}
+
+// letterSpan puts the entries of a span on the dead-letter queue. The first of them has the number
+// after one in its session; those among dead are left out, and so are those that the log has
+// forgotten.
+func (s *Sessions) letterSpan(ctx context.Context, key record.GroupKey, x span, after uint64, dead record.Ranges, why letter) error {
+	if s.cfg.Queues == nil {
+		return errNoQueues
+	}
+	for at := x.First - 1; at < x.Last; {
+		page, err := log.Read(ctx, s.store, key, log.Offset{Incarnation: x.Incarnation, Number: at}, int(x.Last-at)) //nolint:gosec // not more than were dealt
+		if expired, ok := errors.AsType[*log.ExpiredError](err); ok {
+			if expired.First.Incarnation != x.Incarnation || expired.First.Number >= x.Last {
+				return nil
+			}
+			at = expired.First.Number
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read dead letters: %w", err)
+		}
+		var refused []record.Refused
+		for i := range page.Entries {
+			e, err := page.Entries[i].Entry()
+			if err != nil {
+				return err
+			}
+			if e.Kind == record.EntryMessage && !dead.Contains(after+e.Number-x.First+1) {
+				refused = append(refused, record.Refused{Message: s.redriven(key, x.Incarnation, &e), Reason: why.reason, Detail: why.detail})
+			}
+		}
+		if len(refused) > 0 {
+			if err := s.cfg.Queues.DeadLetter(ctx, refused); err != nil {
+				return fmt.Errorf("dead-letter entries: %w", err)
+			}
+		}
+		if len(page.Entries) == 0 {
+			return nil
+		}
+		at = page.Next.Number
+	}
+	return nil
+}
+
+// redriven returns the message of a dead letter. In a stream with a pool it has an identity of its
+// own, which names the place of the entry in its log: if it is redriven, it is appended and dealt
+// again, once for all letters of the entry. The message of another stream keeps its identity,
+// because its handler has run: redriven, it is a duplicate.
+func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.Entry) record.Message {
+	m := record.Message{
+		Principal: e.Principal, Stream: key.Stream, Group: key.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
+		ContentType: e.ContentType, Headers: e.Headers, Body: e.Body,
+	}
+	if _, ok := s.cfg.Pools[key.Stream]; !ok {
+		return m
+	}
+	m.Group, m.Source, m.Epoch, m.Sequence = "", "", 0, 0
+	m.ID = "dead/" + key.Group + "/" + log.Offset{Incarnation: incarnation, Number: e.Number}.String()
+	if s.cfg.Numbered[key.Stream] {
+		m.Group, m.Source, m.Sequence = "", m.ID, 1
+	}
+	return m
+}
