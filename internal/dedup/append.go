@@ -191,13 +191,15 @@ func (pl *plan) clearEnded(ctx context.Context) error {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
-		if len(pl.next.Sources[key].Held) == 0 || pl.more {
+		if len(pl.next.Sources[key].Held) == 0 {
 			continue
 		}
 		if err := pl.evict(ctx, key, admission.Ended()); err != nil {
 			return err
 		}
-		pl.more = len(pl.next.Sources[key].Held) > 0
+		if pl.more = len(pl.next.Sources[key].Held) > 0; pl.more {
+			return nil
+		}
 	}
 	return nil
 }

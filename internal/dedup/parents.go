@@ -77,7 +77,7 @@ func (pl *plan) endWait(ctx context.Context, key string, h *record.Held) (moved 
 		return false, nil
 	case gap.Policy == record.GapFail:
 		err := pl.evict(ctx, key, admission.MissingParent(missing))
-		pl.more = pl.more || len(pl.next.Sources[key].Held) > 0
+		pl.more = len(pl.next.Sources[key].Held) > 0
 		return false, err
 	case !pl.next.Follows(&h.Message):
 		return false, nil
