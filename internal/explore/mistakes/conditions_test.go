@@ -293,8 +293,12 @@ func (g *guarded) failed(t *testing.T, root string, tests []string, limit time.D
 	return "", nil
 }
 
+// limited runs a program with at most 4 GB of address space: without some conditions, a loop takes
+// memory until the system has none left for others.
+const limited = `ulimit -v 4194304; exec "$0" "$@"`
+
 func failure(t *testing.T, folder, binary string, pick []string, limit time.Duration, number int) (string, error) {
-	cmd := exec.CommandContext(t.Context(), binary, append([]string{"-test.failfast", "-test.timeout", limit.String()}, pick...)...)
+	cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", limited, binary, "-test.failfast", "-test.timeout", limit.String()}, pick...)...)
 	// Many short tests run: garbage collection would cost more than the memory.
 	cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOGC=400", fmt.Sprint("ONCE_REMOVED_CONDITION=", number))
 	out, err := cmd.CombinedOutput()
