@@ -73,7 +73,7 @@ func newServer(t *testing.T, seed uint64, r Region, text string, links http.Roun
 	}
 	q := func(name string) *memqueue.Queue { return memqueue.New(name, memqueue.Options{Now: r.Now}) }
 	s := &server{
-		region: r, seed: seed, config: c, links: links, store: &store{Store: memstore.New(r.Now)},
+		region: r, seed: seed, config: c, links: links, store: &store{Store: memstore.NewShared(r.Now)},
 		ingress: q("ingress"), line: q("ingress.fifo"), publish: q("publish"), triggers: q("publish.fifo"), dead: q("dead"),
 	}
 	sys := system.New(s).(*once.System)

@@ -12,11 +12,17 @@ import (
 // results.
 
 func cloneGroup(g record.Group) record.Group {
-	g.State = bytes.Clone(g.State)
+	g = cloneFields(g)
 	g.Pending = slices.Clone(g.Pending)
 	for i, p := range g.Pending {
 		g.Pending[i] = clonePending(p)
 	}
+	return g
+}
+
+// cloneFields copies everything but the pending entries.
+func cloneFields(g record.Group) record.Group {
+	g.State = bytes.Clone(g.State)
 	g.Sources = maps.Clone(g.Sources)
 	for key, s := range g.Sources {
 		s.Held, s.Skipped = slices.Clone(s.Held), slices.Clone(s.Skipped)

@@ -24,7 +24,7 @@ func (s *Store) Groups(ctx context.Context, stream string, after record.GroupKey
 			continue
 		}
 		if g := s.group(key); g.Version != 0 {
-			out = append(out, cloneGroup(g))
+			out = append(out, s.result(g))
 		}
 	}
 	return out, nil

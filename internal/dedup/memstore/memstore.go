@@ -17,7 +17,8 @@ import (
 // A Store is a record.Store and a record.Lister in memory. One mutex makes every call atomic;
 // nothing survives the process.
 type Store struct {
-	now func() time.Time
+	now    func() time.Time
+	shares bool
 
 	mu     sync.Mutex
 	groups map[record.GroupKey]record.Group
@@ -44,6 +45,23 @@ func New(now func() time.Time) *Store {
 	}
 }
 
+// NewShared returns an empty store whose results share memory with it, which makes reads of large
+// records fast. A caller may change the lists and maps of a group, but not what their elements refer
+// to: the engine and the publisher change neither. Arguments are copied as ever.
+func NewShared(now func() time.Time) *Store {
+	s := New(now)
+	s.shares = true
+	return s
+}
+
+// result returns a group for a caller.
+func (s *Store) result(g record.Group) record.Group {
+	if s.shares {
+		return g.Clone()
+	}
+	return cloneGroup(g)
+}
+
 // Load implements record.Store.
 func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	if err := ctx.Err(); err != nil {
@@ -53,7 +71,7 @@ func (s *Store) Load(ctx context.Context, groups []record.GroupKey, tokens []rec
 	defer s.mu.Unlock()
 	gs := make([]record.Group, len(groups))
 	for i, key := range groups {
-		gs[i] = cloneGroup(s.group(key))
+		gs[i] = s.result(s.group(key))
 	}
 	ts := make([]record.Token, len(tokens))
 	for i, key := range tokens {
@@ -75,9 +93,9 @@ func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	if stored.Version != c.Loaded.Version || stored.Incarnation != c.Loaded.Incarnation && stored.Version != 0 {
 		return fmt.Errorf("commit group %s: %w", key, record.ErrConflict)
 	}
-	next := c.Next
+	next := cloneFields(c.Next)
 	next.Pending = carry(c, stored.Pending)
-	s.groups[key] = cloneGroup(next)
+	s.groups[key] = next
 	for _, h := range c.Hold {
 		s.helds[heldKey(h.Message)] = cloneHeld(h)
 	}
@@ -118,8 +136,9 @@ func (s *Store) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 // CommitsDone implements record.DoneCommitter.
 func (s *Store) CommitsDone() bool { return true }
 
-// carry returns the pending entries to write. Loaded entries are taken in their stored form,
-// because a Clear, which does not change the version, may have removed or marked them since.
+// carry returns the pending entries to write, with copies of new ones. Loaded entries are taken in
+// their stored form, because a Clear, which does not change the version, may have removed or marked
+// them since.
 func carry(c record.Commit, stored []record.Pending) []record.Pending {
 	var out []record.Pending
 	for _, p := range c.Next.Pending {
@@ -128,9 +147,10 @@ func carry(c record.Commit, stored []record.Pending) []record.Pending {
 			if i < 0 {
 				continue
 			}
-			p = stored[i]
+			out = append(out, stored[i])
+			continue
 		}
-		out = append(out, p)
+		out = append(out, clonePending(p))
 	}
 	return out
 }
@@ -146,11 +166,12 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := cloneGroup(s.group(c.Group))
+	g := s.group(c.Group)
 	if g.Version == 0 || g.Incarnation != c.Incarnation {
 		return nil
 	}
-	g.Pending = slices.DeleteFunc(g.Pending, func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
+	// the stored entries stay as they are: a snapshot or a result may share them
+	g.Pending = slices.DeleteFunc(slices.Clone(g.Pending), func(p record.Pending) bool { return slices.Contains(c.Numbers, p.Number) })
 	for _, done := range c.Done {
 		if i := index(g.Pending, done.Number); i >= 0 && !g.Pending[i].Kept() {
 			g.Pending[i] = clonePending(done)
@@ -160,7 +181,7 @@ func (s *Store) Clear(ctx context.Context, c record.Clear) error {
 		p := &g.Pending[i]
 		for _, sent := range c.Sent[p.Number] {
 			if !p.Kept() && !slices.Contains(p.Sent, sent) {
-				p.Sent = append(p.Sent, sent)
+				p.Sent = append(slices.Clip(p.Sent), sent)
 			}
 		}
 	}
@@ -179,13 +200,26 @@ func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]rec
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out []record.Held
+	for k := from; len(out) < limit; k.Sequence++ { // usually there are enough without a gap
+		h, ok := s.helds[k]
+		if !ok {
+			return s.heldFrom(from, limit), nil
+		}
+		out = append(out, cloneHeld(h))
+	}
+	return out, nil
+}
+
+// heldFrom looks at every held message.
+func (s *Store) heldFrom(from record.HeldKey, limit int) []record.Held {
+	var out []record.Held
 	for k, h := range s.helds {
 		if k.Group == from.Group && k.Source == from.Source && k.Epoch == from.Epoch && k.Sequence >= from.Sequence {
 			out = append(out, cloneHeld(h))
 		}
 	}
 	slices.SortFunc(out, func(a, b record.Held) int { return cmp.Compare(a.Message.Sequence, b.Message.Sequence) })
-	return out[:min(len(out), max(limit, 0))], nil
+	return out[:min(len(out), limit)]
 }
 
 // SwapToken implements record.Store. A next token that is Absent deletes the record.

@@ -15,7 +15,7 @@ func (s *Store) Snapshot(now func() time.Time) *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// records in the maps are never changed
-	return &Store{now: now, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens), chunks: maps.Clone(s.chunks)}
+	return &Store{now: now, shares: s.shares, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens), chunks: maps.Clone(s.chunks)}
 }
 
 // Contents are all records of a store, including expired ones, sorted by key.
