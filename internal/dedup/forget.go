@@ -44,7 +44,7 @@ func (e *Engine) forget(ctx context.Context, s record.Stream, it *item) error {
 	if !it.open() {
 		return it.fate.Err
 	}
-	if entry, ok := it.Entry(&p.view, e.cfg.Now()); ok && entry.Kept() { // of a message with the same id
+	if entry, ok := it.Entry(&p.view, e.cfg.Now()); ok && entry.Kept() { // has the same id
 		if err := e.publisher.Release(ctx, p.key); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func (pl *plan) arrive(ctx context.Context, it *item) (moved bool, err error) {
 	case known && it.Epoch < src.Epoch:
 		pl.decide(it, admission.StaleEpoch())
 		return false, nil
-	case pl.next.Log.Ended && (it.Epoch > src.Epoch || it.Sequence >= src.Next): // or the source is new: Next is 0
+	case pl.next.Log.Ended && (it.Epoch > src.Epoch || it.Sequence >= src.Next): // Next is 0 if the source is new
 		pl.decide(it, admission.Ended())
 		return false, nil
 	case !known && !pl.makeRoom(key):

@@ -186,8 +186,8 @@ func (e *Engine) loadNamed(ctx context.Context, p *part) (groups []record.Group)
 
 // openTokens returns the tokens of the undecided messages, each once.
 func openTokens(parts []*part) []record.TokenKey {
-	var tokens []record.TokenKey
-	var later map[record.TokenKey]bool // the tokens after the first few, which are searched without a map
+	var tokens []record.TokenKey       // the first few are searched without a map
+	var later map[record.TokenKey]bool // the tokens after the first few
 	for _, p := range parts {
 		for _, it := range p.items {
 			// A numbered message has a token of interest if a commit of it is in doubt.

@@ -46,8 +46,8 @@ func New(now func() time.Time) *Store {
 }
 
 // NewShared returns an empty store whose results share memory with it, which makes reads of large
-// records fast. A caller may change the lists and maps of a group, but not what their elements refer
-// to: the engine and the publisher change neither. Arguments are copied as ever.
+// records fast. A caller may change the lists and maps of a group, but nothing that their elements
+// refer to; the engine and the publisher do not. Arguments are copied as ever.
 func NewShared(now func() time.Time) *Store {
 	s := New(now)
 	s.shares = true
