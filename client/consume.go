@@ -15,15 +15,16 @@ import (
 // client/sqlcursor and client/filecursor have workers for databases and files.
 type Worker interface {
 	// Begin is called after each open of the session. It raises the fence where the number is kept,
-	// and returns the number that it read in the same step: the entries after it are processed. If
-	// a higher fence is there, it returns an error for which errors.Is(err, Fenced) is true.
+	// and returns the number that it read in the same step: the entries after it are processed. If a
+	// higher fence is there, it returns an error for which errors.Is(err, Fenced) is true; if there is
+	// no number although o.Cursor is not 0, a [*LostCursorError].
 	Begin(ctx context.Context, o Opened) (number uint64, err error)
-	// Do processes the entries of a batch, and moves the number from b.From to b.To with them, all
-	// or nothing.
+	// Do processes the entries of a batch, and moves the number from b.From to b.To with them, all or
+	// nothing.
 	//
 	// After an error nothing may be done of the batch. If the outcome is unknown, Do returns an
-	// [*UnknownError]; if a higher fence is there, an error for which errors.Is(err, Fenced) is
-	// true. Any other error is a failed try.
+	// [*UnknownError]; if a higher fence is there, an error for which errors.Is(err, Fenced) is true.
+	// Any other error is a failed try.
 	Do(ctx context.Context, b *Batch) error
 	// End is called after each Begin that returned no error, when the session is not held any more.
 	End() error
@@ -79,12 +80,12 @@ func (e *LostCursorError) Error() string {
 
 // Consume processes the entries of a session until the context ends, or until the session has
 // ended; then it returns nil. handle gets the entries in order, at most [SessionOptions.Max] at a
-// time. When it returns nil, the cursor, b.State and b.Effects are written in one write, so that
-// each entry has its effects once. Calls to other systems are repeated after a crash: send
-// b.Identity with them, and let the receiver remember it.
+// time. When it returns nil, the cursor, b.State and b.Effects are written in one write, so that each
+// entry has its effects once. Calls to other systems are repeated after a crash: send b.Identity with
+// them, and let the receiver remember it.
 //
-// If handle fails, the entries of the batch are tried one at a time, and a failed try of a single
-// one is reported to the server. After the stream's number of attempts it becomes a dead letter, or
+// If handle fails, the entries of the batch are tried one at a time, and a failed try of a single one
+// is reported to the server. After the stream's number of attempts it becomes a dead letter, or
 // Consume returns a [*StoppedError]. An [*UnknownError] counts no try.
 //
 // While another consumer holds the session, Consume waits, also if that one has taken it over.
@@ -136,8 +137,8 @@ type consumer struct {
 	pauses  *backoff.ExponentialBackOff
 }
 
-// maxHeldWait is how long a consumer waits at most before it asks again whether the session is
-// free: the holder may release it.
+// maxHeldWait is how long a consumer waits at most before it asks again whether the session is free:
+// the holder may release it.
 const maxHeldWait = 2 * time.Second
 
 // judge reports whether the session is to be opened again after an error, and when. It also decides
@@ -197,9 +198,6 @@ func (l *consumer) work(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.worker.End()) }()
-	if number == 0 && o.Cursor > 0 {
-		return &LostCursorError{Cursor: o.Cursor}
-	}
 	if err := l.session.Continue(ctx, number); err != nil {
 		return err
 	}
@@ -258,8 +256,8 @@ func (l *consumer) do(ctx context.Context, b *Batch) (failed, err error) {
 	return err, nil
 }
 
-// insist reports a failed try of the only entry of a batch, and tries again until it is processed,
-// a dead letter, or the consumer has to stop.
+// insist reports a failed try of the only entry of a batch, and tries again until it is processed, a
+// dead letter, or the consumer has to stop.
 func (l *consumer) insist(ctx context.Context, b *Batch, failed error) error {
 	pauses := l.client.backOff()
 	for {

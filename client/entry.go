@@ -33,7 +33,7 @@ func readEntry(b []byte) (e Entry, rest []byte, ok bool) {
 			break
 		}
 	}
-	return e, d.b, !d.bad && e.Number > 0 && e.Offset != ""
+	return e, d.b, !d.bad && e.Number > 0 && (e.Offset != "" || e.Kind == "end")
 }
 
 // A cborReader reads items. After a mistake it is bad, and returns zero values.
@@ -48,6 +48,8 @@ func (d *cborReader) field(e *Entry) {
 		e.Number = d.head(cborUnsigned)
 	case "offset":
 		e.Offset = d.text()
+	case "group":
+		e.Group = d.text()
 	case "kind":
 		e.Kind = d.text()
 	case "id":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,8 +108,7 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
-	switch p.Type {
-	case Ahead, Fenced, Ended, Loop, Held, Moved, Retired:
+	if slices.Contains([]ProblemType{Ahead, Fenced, Ended, Loop, Held, Moved, Retired}, p.Type) {
 		return false // a log will have other entries there, or none; a newer epoch or fence stays
 	}
 	switch p.Status {
@@ -165,7 +165,9 @@ func readProblem(a answer) (p *Problem, ok bool) {
 		return nil, false
 	}
 	p = doc.problem(a.status)
-	p.RetryAfter = a.retryAfter()
+	if p.RetryAfter = a.retryAfter(); doc.RetryAfter > 0 { // more exact than the header
+		p.RetryAfter = time.Duration(min(doc.RetryAfter, longest.Seconds()) * float64(time.Second))
+	}
 	return p, true
 }
 
@@ -181,6 +183,8 @@ type problemDocument struct {
 	Holder   string `json:"holder"`
 	Fence    uint64 `json:"fence"`
 	Cursor   uint64 `json:"cursor"`
+	// RetryAfter is in seconds, with held.
+	RetryAfter float64 `json:"retry_after"`
 }
 
 // name returns the name of the type, or "" if it is not that of a once server.

@@ -81,7 +81,7 @@ type Opened struct {
 	// Cursor is the last number that was reported as processed.
 	Cursor uint64 `json:"cursor"`
 	// Dead are the numbers that are dead letters: pass them without processing them.
-	Dead Numbers `json:"dead"`
+	Dead []uint64 `json:"dead"`
 	// First and Last are the numbers that were dealt and can still be read; both are 0 for the log
 	// of a group.
 	First uint64 `json:"first"`

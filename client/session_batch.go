@@ -27,17 +27,18 @@ type Batch struct {
 }
 
 // Identity names an entry of the session for other systems: stream/session/life/number, or
-// stream/group/session/life/number for the log of a group, with escaped names. It is the same for
-// each try of the entry by this session. If the session is retired, the entry has another identity
-// in the session that gets it.
+// stream/group/session/life/number for the log of a group, with escaped names. It is the same for each try of the entry by this
+// session. If the session is retired, the entry has another identity in the session that gets it.
 func (b *Batch) Identity(e *Entry) string { return b.prefix + strconv.FormatUint(e.Number, 10) }
 
 // SetHeaders sets the headers with which another system recognises a repeated call, and one of a
-// consumer that was replaced: Idempotency-Key, the quoted identity of the entry, and Once-Fence.
-// The system must refuse a fence that is lower than one that it has seen for the session.
+// consumer that was replaced: Idempotency-Key, the quoted identity of the entry; Once-Fence; and
+// Once-Id, the key of the message. The system must refuse a fence that is lower than one that it has
+// seen for the session. If sessions are retired, it must remember Once-Id as well.
 func (b *Batch) SetHeaders(h http.Header, e *Entry) {
 	h.Set("Idempotency-Key", strconv.Quote(b.Identity(e)))
 	h.Set("Once-Fence", strconv.FormatUint(b.Fence, 10))
+	h.Set("Once-Id", e.ID)
 }
 
 // identity returns the part of identities that all entries have.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,7 +139,7 @@ func (s *Session) Fail(ctx context.Context, at uint64, detail string) (Failed, e
 	s.failing = nil
 	if err == nil {
 		if s.tries = out.Tries; out.Dead {
-			s.opened.Dead = s.opened.Dead.add(at)
+			s.opened.Dead = append(slices.Clip(s.opened.Dead), at)
 		}
 	}
 	return out, err
@@ -179,56 +178,4 @@ func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
 		s.Close()
 	}
 	return err
-}
-
-// Numbers is a sorted list of ranges of numbers.
-type Numbers []NumberRange
-
-// A NumberRange is a range of numbers.
-type NumberRange struct {
-	From uint64 `json:"from"`
-	To   uint64 `json:"to"`
-}
-
-// Contains reports whether a number is in one of the ranges.
-func (n Numbers) Contains(number uint64) bool {
-	_, found := slices.BinarySearchFunc(n, number, func(r NumberRange, number uint64) int {
-		switch {
-		case r.To < number:
-			return -1
-		case r.From > number:
-			return 1
-		}
-		return 0
-	})
-	return found
-}
-
-// add returns the list with another number.
-func (n Numbers) add(number uint64) Numbers {
-	if n.Contains(number) {
-		return n
-	}
-	n = append(slices.Clone(n), NumberRange{number, number})
-	slices.SortFunc(n, func(a, b NumberRange) int { return cmp.Compare(a.From, b.From) })
-	return n
-}
-
-// UnmarshalJSON reads a list of numbers, or of ranges.
-func (n *Numbers) UnmarshalJSON(text []byte) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(text, &items); err != nil {
-		return err
-	}
-	*n = nil
-	for _, item := range items {
-		var r NumberRange
-		if json.Unmarshal(item, &r.From) == nil {
-			r.To = r.From
-		} else if err := json.Unmarshal(item, &r); err != nil {
-			return err
-		}
-		*n = append(*n, r)
-	}
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -90,7 +91,7 @@ func (s *Session) batch(page sessionPage) Batch {
 func (s *Session) living(list []Entry) []Entry {
 	out := list[:0]
 	for i := range list {
-		if !s.opened.Dead.Contains(list[i].Number) {
+		if !slices.Contains(s.opened.Dead, list[i].Number) {
 			out = append(out, list[i])
 		}
 	}

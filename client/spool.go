@@ -7,20 +7,22 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/effectively-once/once/client/internal/files"
 )
 
 const (
 	spoolName    = "messages" // the file of a sender
 	spoolLock    = "lock"
 	spoolVersion = 1
-	// spoolSlack is how many bytes of acknowledged messages a file has at most, before it is
-	// written anew. It is then also larger than the rest.
+	// spoolSlack is how many bytes of acknowledged messages a file has at most before it is replaced by
+	// a new file without them. It is then also larger than the rest.
 	spoolSlack = 1 << 20
 )
 
-// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. If the end
-// of the file was cut off by a crash, it is removed; other damage is an error. It is written anew
-// when most of it is acknowledged.
+// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. A line at the
+// end that a crash has left unfinished is removed; other damage is an error. When most of the file is
+// acknowledged, a new file without that part replaces it.
 type fileSpool struct {
 	folder string
 	lock   *os.File
@@ -48,8 +50,10 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 	if s.lock, err = os.OpenFile(filepath.Join(folder, spoolLock), os.O_RDWR|os.O_CREATE, 0o600); err != nil { //nolint:gosec // the folder of the caller
 		return nil, nil, fmt.Errorf("open lock: %w", err)
 	}
-	if err = lock(s.lock); err == nil {
+	if err = files.Lock(s.lock); err == nil {
 		messages, err = s.load(own)
+	} else if errors.Is(err, files.ErrLocked) {
+		err = errors.New("another sender has the folder open")
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("open folder %s: %w", folder, err), s.lock.Close())
@@ -59,13 +63,12 @@ func openSpool(folder string, own spoolBegin) (s *fileSpool, messages []Message,
 
 func (s *fileSpool) path() string { return filepath.Join(s.folder, spoolName) }
 
-// load reads the file, cuts off a line that a crash has left unfinished, and opens it for
-// appending.
+// load reads the file, cuts off a line that a crash has left unfinished, and opens it for appending.
 func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	content, err := os.ReadFile(s.path())
 	if errors.Is(err, os.ErrNotExist) {
 		s.begin = own
-		return nil, s.rewrite(nil)
+		return nil, s.replace(nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read messages: %w", err)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
+
+	"github.com/effectively-once/once/client/internal/files"
 )
 
 // Append adds the message of the next number. It returns a function that waits until the message is
@@ -55,7 +56,7 @@ func (s *fileSpool) sync(target int64) error {
 		at, file := s.written, s.file
 		s.syncing = true
 		s.mu.Unlock()
-		err := syncData(file)
+		err := files.SyncData(file)
 		s.mu.Lock()
 		s.syncing = false
 		if s.idle.Broadcast(); err != nil {
@@ -94,7 +95,7 @@ func (s *fileSpool) Done(number uint64) error {
 	}
 	n := int(number - s.begin.First + 1) //nolint:gosec // at most the number of messages
 	s.begin.First, s.starts = number+1, s.starts[n:]
-	if kept := s.size - s.keepFrom(); s.size-kept > max(spoolSlack, kept) && s.rewrite(s.file) == nil {
+	if kept := s.size - s.keepFrom(); s.size-kept > max(spoolSlack, kept) && s.replace(s.file) == nil {
 		return nil
 	}
 	_ = s.write(spoolLine{Done: number})
@@ -109,24 +110,23 @@ func (s *fileSpool) keepFrom() int64 {
 	return s.starts[0]
 }
 
-// rewrite makes the file anew, with the part of the old one that is not acknowledged. The new file
-// takes the place of the old one when it is durable. If that fails before the new file has the
-// name, the old one is still in use.
-func (s *fileSpool) rewrite(old *os.File) error {
+// replace replaces the file with a new one that has only the messages that are not acknowledged. The
+// new file gets the name when it is durable. After an error before that, the old one is still in use.
+func (s *fileSpool) replace(old *os.File) error {
 	if s.err != nil {
 		return s.err
 	}
 	from := s.keepFrom()
 	file, head, err := s.writeNew(old, from)
 	if err != nil {
-		return fmt.Errorf("write messages anew: %w", err)
+		return fmt.Errorf("write new file of messages: %w", err)
 	}
 	err = os.Rename(s.path()+".new", s.path())
 	if err == nil {
-		err = syncFolder(s.folder)
+		err = files.SyncFolder(s.folder)
 	}
 	if err != nil {
-		s.err = fmt.Errorf("write messages anew: %w", errors.Join(err, file.Close())) // either file may have the name now
+		s.err = fmt.Errorf("write new file of messages: %w", errors.Join(err, file.Close())) // either file may have the name now
 		return s.err
 	}
 	if old != nil {
@@ -160,20 +160,6 @@ func (s *fileSpool) writeNew(old *os.File, from int64) (file *os.File, head int6
 		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, int64(len(line)), nil
-}
-
-// syncFolder makes the names in a folder durable, and the folder's own name.
-func syncFolder(path string) error {
-	for _, p := range []string{path, filepath.Dir(path)} {
-		f, err := os.Open(p) //nolint:gosec // the folder of the caller
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return fmt.Errorf("sync folder: %w", err)
-		}
-	}
-	return nil
 }
 
 // Close makes everything durable and lets another sender have the folder.

@@ -19,9 +19,9 @@ const FromNow = "now"
 
 // An Entry is one entry of the log of a group. Fields that do not apply are zero.
 type Entry struct {
-	// Group is the group that has the entry. Only tails set it.
+	// Group is the group that has the entry; in a session of a pool, the group that the sender named.
 	Group string
-	// Number counts the entries of a log: 1, 2, 3 … without holes.
+	// Number counts the entries of a log or a session: 1, 2, 3 … without holes.
 	Number uint64
 	// Offset is the position after this entry. Store it together with what the entry causes, and
 	// continue there: see [TailOptions.After].

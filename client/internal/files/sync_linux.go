@@ -1,4 +1,4 @@
-package client
+package files
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// syncData waits until the content of a file is durable, and its size.
-func syncData(f *os.File) error {
+// SyncData waits until the content of a file is durable, and its size.
+func SyncData(f *os.File) error {
 	if err := syscall.Fdatasync(int(f.Fd())); err != nil {
 		return fmt.Errorf("sync %s: %w", f.Name(), err)
 	}

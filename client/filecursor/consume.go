@@ -1,0 +1,48 @@
+package filecursor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/effectively-once/once/client"
+)
+
+// Consume appends the entries of a session to a file, until the context ends, or until the session has
+// ended; then it returns nil. text appends the text of an entry to a slice; an entry without text has
+// no line. [client.Client.Consume] describes what happens if text fails, and while another consumer
+// holds the session.
+func Consume(
+	ctx context.Context, c *client.Client, o client.SessionOptions, path string, options Options, text func(b []byte, e *client.Entry) ([]byte, error),
+) error {
+	return c.ConsumeWith(ctx, o, &worker{path: path, options: options, text: text})
+}
+
+// A worker implements [client.Worker].
+type worker struct {
+	path    string
+	options Options
+	text    func(b []byte, e *client.Entry) ([]byte, error)
+	file    *File
+	broken  error // the file may have lines that are not durable
+}
+
+func (w *worker) Begin(ctx context.Context, o client.Opened) (number uint64, err error) {
+	if w.broken != nil {
+		return 0, w.broken
+	}
+	if w.file, err = Open(ctx, w.path, o, w.options); err != nil {
+		return 0, err
+	}
+	return w.file.Number(), nil
+}
+
+func (w *worker) Do(_ context.Context, b *client.Batch) error {
+	err := w.file.Append(b.To, b.Entries, w.text)
+	if errors.Is(err, ErrBroken) {
+		w.broken = err
+		return &client.UnknownError{Err: err}
+	}
+	return err
+}
+
+func (w *worker) End() error { return w.file.Close() }

@@ -1,0 +1,2 @@
+// Package files locks files and makes them durable.
+package files

@@ -1,0 +1,44 @@
+// Package sqlcursor keeps the number of a session in a SQL database, in the same transaction as the
+// work of its consumer. Each entry of the session then changes the database once, also after crashes,
+// and while an old consumer still runs.
+//
+//	table := sqlcursor.Table{DB: db, Dialect: sqlcursor.PostgreSQL}
+//	err := table.Consume(ctx, c, client.SessionOptions{Stream: "orders", Name: "a"},
+//		func(ctx context.Context, tx *sql.Tx, entries []client.Entry) error {
+//			for _, e := range entries {
+//				if _, err := tx.ExecContext(ctx, "INSERT INTO orders VALUES ($1, $2)", e.ID, e.Body); err != nil {
+//					return err
+//				}
+//			}
+//			return nil
+//		})
+//
+// The numbers are in a table that [Dialect.CreateTable] makes. The table of the work needs no unique
+// index. Any driver of database/sql works.
+//
+// # Errors
+//
+// Errors of the database that have nothing to do with the entries, such as lost connections,
+// deadlocks and a busy SQLite file, are [*client.UnknownError]: the session is opened again, and no
+// try is counted. An error for which errors.Is(err, client.Fenced) is true says that the transaction
+// was rolled back because another consumer has raised the fence.
+//
+// # SQLite
+//
+// Let transactions wait for each other, and take the lock of the file when they begin: for
+// modernc.org/sqlite, open the file with
+// ?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL).
+//
+// # Limits
+//
+// A consumer that is stopped in the middle of a transaction (SIGSTOP, a suspended machine) keeps the
+// locks of its rows until the database ends the transaction. Configure a limit, for example
+// idle_in_transaction_session_timeout in PostgreSQL. SQLite has none: another consumer waits until the
+// stopped process continues or is killed.
+//
+// Before the database is restored from a backup, stop all consumers and retires of its sessions. They
+// then continue at the restored number.
+//
+// The row of a retired session can be deleted when no transaction of its consumers can be running any
+// more.
+package sqlcursor
