@@ -31,12 +31,15 @@ type role struct {
 	Seed   uint64
 	// Total is how many entries a reader reads.
 	Total int
+	// Hold makes the process wait before its last step, until it is killed.
+	Hold bool
 }
 
 const (
 	roleVariable = "ONCE_E2E_ROLE"
 	offlineRoom  = "room"
 	offlineGroup = "lobby"
+	partSize     = 100 // the mean size of a batch of shuffled messages
 )
 
 // play runs a role to its end.
@@ -101,8 +104,11 @@ func (r *role) sendWindow(ctx context.Context, c *client.Client, random *rand.Ra
 	}
 	random.Shuffle(len(window), func(i, k int) { window[i], window[k] = window[k], window[i] })
 	for len(window) > 0 {
-		part := window[:min(len(window), 1+random.IntN(200))]
+		part := window[:min(len(window), 1+random.IntN(2*partSize))]
 		window = window[len(part):]
+		if err := r.step(len(window) == 0 && from+r.Window >= r.Each); err != nil {
+			return err
+		}
 		for _, result := range c.SendBatch(ctx, part) {
 			if result.Err != nil {
 				return result.Err
@@ -129,6 +135,9 @@ func (r *role) send(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	for n := s.Last() + 1; n <= uint64(r.Each); n++ {
+		if err := r.step(n == uint64(r.Each)); err != nil {
+			return err
+		}
 		if _, err := s.Send(ctx, client.Message{ContentType: "text/plain", Body: offlineBody(r.Sources[0], n)}); err != nil {
 			return err
 		}
@@ -181,6 +190,9 @@ func (r *role) read(ctx context.Context, c *client.Client) error {
 	}
 	tail := c.Tail(offlineRoom, offlineGroup, client.TailOptions{After: after, Max: 100, Wait: 2 * time.Second})
 	for ; read < r.Total; read++ {
+		if err := r.step(read == r.Total-1); err != nil {
+			return err
+		}
 		e, err := tail.Next(ctx)
 		if err != nil {
 			return err

@@ -2,15 +2,12 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,69 +19,13 @@ streams:
   room: {admission: sequence, log: {retain: 1h}, limits: {ranges: 20000}} # a shuffled window of each source is held
 `
 
-// A runner runs a role as a process, and again whenever it is killed, until it ends by itself.
-type runner struct {
-	role  role
-	mu    sync.Mutex
-	life  *exec.Cmd
-	kills int // that are not noticed yet
-	done  chan error
-}
-
-// start runs the process in the background.
-func (r *runner) start(ctx context.Context) {
-	r.done = make(chan error, 1)
-	go func() { r.done <- r.run(ctx) }()
-}
-
-func (r *runner) run(ctx context.Context) error {
-	text, err := json.Marshal(r.role)
-	if err != nil {
-		return err
-	}
-	for {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
-		var output strings.Builder
-		cmd.Stderr = &output
-		r.mu.Lock()
-		err := cmd.Start()
-		r.life = cmd
-		r.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		err = cmd.Wait()
-		r.mu.Lock()
-		killed := r.kills > 0
-		r.kills, r.life = 0, nil
-		r.mu.Unlock()
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return err
-		case !killed:
-			return fmt.Errorf("%s %v: %w: %s", r.role.Kind, r.role.Sources, err, output.String())
-		}
-	}
-}
-
-// kill kills the process, if it runs.
-func (r *runner) kill() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.life == nil || r.life.Process.Kill() != nil {
-		return false
-	}
-	r.kills++
-	return true
-}
-
 // An offline run is many clients and readers of one log.
 type offline struct {
 	runners []*runner
 	readers []*runner
 	sources []string
 	each    int
+	planned map[string]int // kills of processes, by kind
 }
 
 // newOffline prepares the processes of a run with this many messages of shuffling clients. As many
@@ -98,7 +39,7 @@ func newOffline(t *testing.T, url string, random *rand.Rand, messages int) *offl
 		r.URL, r.Each, r.Folder, r.Seed = url, o.each, filepath.Join(folder, name), random.Uint64()
 		must(t, os.Mkdir(r.Folder, 0o700))
 		o.sources = append(o.sources, r.Sources...)
-		x := &runner{role: r}
+		x := &runner{role: r, random: rand.New(rand.NewPCG(random.Uint64(), 0))}
 		o.runners = append(o.runners, x)
 		return x
 	}
@@ -119,30 +60,61 @@ func newOffline(t *testing.T, url string, random *rand.Rand, messages int) *offl
 	return o
 }
 
-// play runs all processes to their end, and kills them and the server at random positions of the
-// log. strike kills the server and starts it again; it may be nil.
-func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) {
+// play runs all processes to their end, and kills them so many times in all: each kind of process at
+// least once. It kills the server too, half as often, at random positions of the log. strike kills
+// the server and starts it again; it may be nil. play returns how often it killed each kind.
+func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	o.plan(random, times)
 	begun := time.Now()
 	for _, r := range o.runners {
 		r.start(ctx)
 	}
-	killed := o.killing(ctx, t, url, moments(random, times, len(o.sources)*o.each/2), random, strike)
+	killed := map[string]int{}
+	if strike == nil {
+		strike, times = func() error { return nil }, 0
+	}
+	o.strikeAt(ctx, t, url, moments(random, times/2, len(o.sources)*o.each/2), func() error {
+		killed["server"]++
+		return strike()
+	})
 	for _, r := range o.runners {
 		must(t, <-r.done)
+		killed[r.role.Kind] += r.killed
 	}
-	t.Logf("%d messages, %d sources, %d processes, %v kills, %v", len(o.sources)*o.each, len(o.sources), len(o.runners), killed, time.Since(begun).Round(time.Millisecond))
+	t.Logf("%d messages, %d sources, %d processes, kills: %v, %v", len(o.sources)*o.each, len(o.sources), len(o.runners), killed, time.Since(begun).Round(time.Millisecond))
+	for kind, least := range o.planned {
+		if killed[kind] != least {
+			t.Errorf("%d processes of kind %s were killed during their work, not %d", killed[kind], kind, least)
+		}
+	}
+	return killed
 }
 
-// killing follows the log, kills something at each moment, and returns the kills by kind.
-func (o *offline) killing(ctx context.Context, t *testing.T, url string, at []int64, random *rand.Rand, strike func() error) map[string]int {
+// plan deals kills to the processes: one to a process of each kind, the others at random.
+func (o *offline) plan(random *rand.Rand, times int) {
+	o.planned = map[string]int{}
+	for _, i := range random.Perm(len(o.runners)) {
+		if r := o.runners[i]; o.planned[r.role.Kind] == 0 {
+			r.kills++
+			o.planned[r.role.Kind]++
+		}
+	}
+	for range times - len(o.planned) {
+		r := o.runners[random.IntN(len(o.runners))]
+		r.kills++
+		o.planned[r.role.Kind]++
+	}
+}
+
+// strikeAt follows the log to its end, and calls strike at each position.
+func (o *offline) strikeAt(ctx context.Context, t *testing.T, url string, at []int64, strike func() error) {
 	t.Helper()
 	c, err := client.New(url, client.Options{MinBackoff: 20 * time.Millisecond, MaxBackoff: time.Second, TryTimeout: 10 * time.Second})
 	must(t, err)
 	tail := c.Tail(offlineRoom, offlineGroup, client.TailOptions{Wait: 2 * time.Second})
-	killed := map[string]int{}
 	for n := range int64(len(o.sources) * o.each) {
 		next, failed := o.nextOf(ctx, tail)
 		must(t, failed)
@@ -150,20 +122,9 @@ func (o *offline) killing(ctx context.Context, t *testing.T, url string, at []in
 			t.Fatalf("entry %d follows %d", next.Number, n)
 		}
 		for ; len(at) > 0 && at[0] <= n+1; at = at[1:] {
-			if random.IntN(3) == 0 && strike != nil {
-				must(t, strike())
-				killed["server"]++
-				continue
-			}
-			for _, i := range random.Perm(len(o.runners)) {
-				if r := o.runners[i]; r.kill() {
-					killed[r.role.Kind]++
-					break
-				}
-			}
+			must(t, strike())
 		}
 	}
-	return killed
 }
 
 // nextOf returns the next entry. If a process ends with an error meanwhile, it returns that one.
@@ -244,4 +205,9 @@ func TestReadersOfOneLogReadOneOrderWhileTheFunctionsAreKilled(t *testing.T) {
 	o := newOffline(t, d.url(), random, max(100, *messages/20)) // one group: its commits follow one another
 	o.play(t, d.url(), random, max(3, *kills/2), nil)
 	o.judge(t)
+	done := d.peace(t)
+	t.Logf("faults of the functions: %v", done)
+	if done["kills"] == 0 || done["duplicates"] == 0 {
+		t.Error("no function was killed, or no delivery was duplicated")
+	}
 }
