@@ -26,6 +26,18 @@ type pause struct {
 	until time.Time
 }
 
+var errPause = fmt.Errorf("%w: the other system does not answer; the next request is sent after a pause", record.ErrUntried)
+
+// lasts returns an error during a pause.
+func (p *pause) lasts() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last > 0 && p.now().Before(p.until) {
+		return errPause
+	}
+	return nil
+}
+
 // admit returns an error during a pause. After it, one request is admitted, and the others when
 // that one has ended, or after the next pause.
 func (p *pause) admit() error {
@@ -36,7 +48,7 @@ func (p *pause) admit() error {
 	case p.last == 0:
 		return nil
 	case now.Before(p.until):
-		return fmt.Errorf("%w: the other system does not answer; the next request is sent after a pause", record.ErrUntried)
+		return errPause
 	}
 	p.until = now.Add(p.last)
 	return nil

@@ -102,6 +102,13 @@ func New(c Config) (*Sender, error) {
 // [record.Sender].
 func (s *Sender) Send(ctx context.Context, deliveries []record.Delivery) []error {
 	errs := make([]error, len(deliveries))
+	if err := s.pause.lasts(); err != nil { // encode no line in vain
+		err = fmt.Errorf("post to %s: %w", s.host, err)
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
 	lines := make([]*line, len(deliveries))
 	for i := range deliveries {
 		lines[i] = s.line(&deliveries[i])
