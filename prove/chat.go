@@ -22,7 +22,7 @@ func chat(ctx context.Context, o options) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-json", "-timeout=24h", "-run=^TestEveryRegionShowsEachLineOnceAndInOneOrder$",
 		"./examples/chat/room", "-args", "-seeds", seeds, "-lines", lines)
-	cmd.Dir, cmd.Stderr, cmd.Env = o.root, os.Stderr, append(os.Environ(), "GOGC=400")
+	cmd.Dir, cmd.Stderr, cmd.Env = o.root, os.Stderr, append(os.Environ(), "GOGC=800")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (s *Store) Commit(ctx context.Context, c record.Commit) error {
 	s.putTokens(c.Done)
 	for _, chunk := range c.Append {
 		chunk.Data = bytes.Clone(chunk.Data)
-		s.chunks[key] = append(slices.Clip(s.chunks[key]), chunk) // a snapshot shares the list
+		s.chunks[key] = append(s.chunks[key], chunk)
 	}
 	return nil
 }

@@ -15,7 +15,11 @@ func (s *Store) Snapshot(now func() time.Time) *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// records in the maps are never changed
-	return &Store{now: now, shares: s.shares, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens), chunks: maps.Clone(s.chunks)}
+	c := &Store{now: now, shares: s.shares, groups: maps.Clone(s.groups), helds: maps.Clone(s.helds), tokens: maps.Clone(s.tokens), chunks: maps.Clone(s.chunks)}
+	for key, chunks := range c.chunks {
+		c.chunks[key] = slices.Clip(chunks) // the first append copies the list
+	}
+	return c
 }
 
 // Contents are all records of a store, including expired ones, sorted by key.
