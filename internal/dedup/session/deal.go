@@ -44,7 +44,7 @@ func (s *Sessions) deal(ctx context.Context, id ID, fence uint64, after *uint64,
 		return m, st, false, err
 	}
 	if d.run(st.Cursor, s.cfg.Ranges) {
-		if err := s.write(ctx, loaded, loaded, p.encode(), never()); err != nil {
+		if err := s.writePool(ctx, loaded, &p); err != nil {
 			return m, st, false, err
 		}
 		m = d.m

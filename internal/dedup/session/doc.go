@@ -8,6 +8,8 @@
 //	fail.go      failed tries
 //	letters.go   entries that become dead letters
 //	retire.go    closing a session and returning its unread entries to the pool
+//	end.go       the end of a stream
+//	sweep.go     what a process that died has left
 //	describe.go  sessions for people and checks
 //	effects.go   the effects of a commit
 //	key.go       the names of sessions, and the keys of their records

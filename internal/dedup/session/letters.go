@@ -90,7 +90,7 @@ func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.E
 	if _, ok := s.cfg.Pools[key.Stream]; !ok {
 		return m
 	}
-	m.Group, m.Source, m.Epoch, m.Sequence = "", "", 0, 0
+	m.Group, m.Source, m.Epoch, m.Sequence = e.Group, "", 0, 0
 	m.ID = "dead/" + key.Group + "/" + log.Offset{Incarnation: incarnation, Number: e.Number}.String()
 	if s.cfg.Numbered[key.Stream] {
 		m.Group, m.Source, m.Sequence = "", m.ID, 1

@@ -91,9 +91,12 @@ func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
 		p.giveBack(id.Name, closed.Life, closed.Cursor, closed.Dead)
 		// The pool is written even if it does not know the session: a deal that loaded the session
 		// before it was closed must not succeed any more.
-		return s.write(ctx, g, g, p.encode(), never())
+		return s.writePool(ctx, g, &p)
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.letterUnread(ctx, id.Stream); err != nil {
 		return err
 	}
 	return repeat(ctx, func() error {

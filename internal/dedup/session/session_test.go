@@ -441,7 +441,7 @@ func TestTheEndWaitsForARetiredSessionsEntries(t *testing.T) {
 
 // A consumer's store that was restored after the end has entries that nobody would read any more.
 func TestEntriesThatAreReturnedAfterTheEndAreNotDealt(t *testing.T) {
-	each(t, session.Config{}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Queues: &queues{}}, session.Pool{}, func(w *world) {
 		w.fill(0, 1)
 		w.end(0)
 		a, b := w.open(ann, session.TakeFree).Fence, w.open(bob, session.TakeFree).Fence

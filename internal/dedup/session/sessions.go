@@ -36,6 +36,9 @@ type Config struct {
 	// Queues get the triggers for publishing, and dead letters. Without them, commits can't have
 	// effects, and entries can't become dead letters.
 	Queues record.Queues
+	// Enqueue puts a message on the queue of its partition, behind those that are there. Without it,
+	// no stream can be ended.
+	Enqueue func(ctx context.Context, m record.Message) error
 	// Feasible returns an error for effects that can't be published. Defaults to none.
 	Feasible func(effects []record.Effect) error
 	// Numbered names the streams whose messages need a source and a number.
@@ -60,6 +63,8 @@ type Pool struct {
 	// ByPartition says that a partition belongs to one session, so that its entries are processed
 	// in their order. By default every session takes entries of all partitions.
 	ByPartition bool
+	// Destinations get a message when all entries of an ended stream are processed. Defaults to none.
+	Destinations []string
 }
 
 // Sessions are the sessions of a store.

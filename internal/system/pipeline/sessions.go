@@ -3,16 +3,20 @@ package pipeline
 import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/session"
+	"github.com/effectively-once/once/internal/record"
 )
 
-// Sessions makes the sessions of the streams. The store may be another one than that of the engine.
-func (p *Pipeline) Sessions(store session.Store) *session.Sessions {
+// Sessions makes the sessions of the streams, whose logs are read from logs. They are written to the
+// store of the engine, which publishes their effects. The ends of streams go to queues.
+func (p *Pipeline) Sessions(logs record.LogReader, queues *Queues) *session.Sessions {
 	pools := map[string]session.Pool{}
 	for i := range p.streams {
 		if s := &p.streams[i]; s.Partitions > 0 {
-			c := p.cfg.Config.Streams[s.Name].Pool
-			pools[s.Name] = session.Pool{Partitions: int(s.Partitions), Window: c.Window, ByPartition: c.Deal == config.DealPartition} //nolint:gosec // an int before
+			c := p.cfg.Config.Streams[s.Name]
+			pools[s.Name] = session.Pool{
+				Partitions: int(s.Partitions), Window: c.Pool.Window, ByPartition: c.Pool.Deal == config.DealPartition, Destinations: c.Destinations, //nolint:gosec // an int before
+			}
 		}
 	}
-	return session.New(store, session.Config{Pools: pools, Now: p.cfg.Now})
+	return p.Engine.Sessions(logs, session.Config{Pools: pools, Enqueue: queues.Enqueue})
 }

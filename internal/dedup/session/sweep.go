@@ -1,0 +1,63 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Sweep goes on with what a process that died has left of one record: the return of the entries of
+// a closed session, or the end of a stream. Records of other kinds are none of its business. It can
+// be called for all records, any number of times.
+func (s *Sessions) Sweep(ctx context.Context, key record.GroupKey) error {
+	if id, ok := ParseKey(key); ok {
+		if s.validate(id) != nil { // its pool is not configured any more
+			return nil
+		}
+		return s.Finish(ctx, id)
+	}
+	if stream, ok := strings.CutSuffix(key.Group, "/end"); ok && key.Stream == record.PoolsStream {
+		return s.sweepEnd(ctx, stream)
+	}
+	return nil
+}
+
+// SweepEnds goes on with the ends of all streams. It costs one load for each pool whose stream is
+// open.
+func (s *Sessions) SweepEnds(ctx context.Context) error {
+	var errs []error
+	for _, stream := range slices.Sorted(maps.Keys(s.cfg.Pools)) {
+		closed, err := s.Closed(ctx, stream)
+		if closed {
+			err = s.sweepEnd(ctx, stream)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// sweepEnd sends the end to the logs that have none, ends the pool if it can end, and makes dead
+// letters of entries that were returned since.
+func (s *Sessions) sweepEnd(ctx context.Context, stream string) error {
+	if _, ok := s.cfg.Pools[stream]; !ok {
+		return nil
+	}
+	_, p, err := s.pool(ctx, ID{Stream: stream})
+	if err == nil && !p.Ended {
+		if err = s.sendEnds(ctx, stream); err == nil {
+			err = s.settle(ctx, stream)
+		}
+	}
+	if err == nil {
+		err = s.letterUnread(ctx, stream)
+	}
+	if err != nil {
+		return fmt.Errorf("sweep end of %s: %w", stream, err)
+	}
+	return nil
+}
