@@ -47,7 +47,7 @@ type Stream struct {
 	// Log keeps the commits of each group for readers. If it is nil, the stream has no logs.
 	Log *Log `json:"log,omitempty" jsonschema:"description=Keeps a log of each group that can be read: every processed message or what its Go handler appends."`
 	// Pool deals the entries of the stream out to sessions. If it is nil, the stream has no pool.
-	Pool *Pool `json:"pool,omitempty" jsonschema:"description=Deals the entries of the stream out to sessions: each entry to exactly one. The stream has a log then; and partitions in place of its senders' groups. Not with destinations."`
+	Pool *Pool `json:"pool,omitempty" jsonschema:"description=Deals the entries of the stream out to sessions: each entry to exactly one. The stream has a log then; and partitions in place of its senders' groups. Its destinations get one message when the stream has ended."`
 	// Direct says that the HTTP API processes messages itself, without the queue, if it can. If it
 	// is nil, an embedded system does so unless the stream can send to a webhook, and the functions
 	// do not.

@@ -29,9 +29,6 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 			p.add(field.line, field.path, "is only for admission sequence, or for a stream with a log; this stream has %s, and no log", s.Admission)
 		}
 	}
-	if d, ok := f["destinations"]; ok && s.Pool != nil {
-		p.add(d.line, d.path, "are not for a stream with a pool: its messages go to sessions")
-	}
 	if r, ok := f["retention"]; ok && s.Retention.Std() >= minDuration && s.Retention.Std() < minRetention {
 		p.add(r.line, r.path, "must be at least %v", minRetention)
 	}

@@ -15,8 +15,10 @@ import (
 func (m *Message) GroupName() string {
 	switch {
 	case m.Group != "":
-		name, _, _ := strings.Cut(m.Group, partitionSeparator)
-		return name
+		if partition, _, placed := m.inPartition(); placed {
+			return PartitionName(partition)
+		}
+		return m.Group
 	case m.Source != "":
 		return m.Source
 	default:

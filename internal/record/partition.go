@@ -19,24 +19,37 @@ func InPartition(partition uint64, group string) string {
 // PartitionName returns the name of the group of a partition.
 func PartitionName(partition uint64) string { return strconv.FormatUint(partition, 10) }
 
+// inPartition returns the parts of the group of a message that is placed.
+func (m *Message) inPartition() (partition uint64, group string, placed bool) {
+	number, group, has := strings.Cut(m.Group, partitionSeparator)
+	if !has {
+		return 0, "", false
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	return n, group, err == nil && PartitionName(n) == number
+}
+
 // SenderGroup returns the group that the sender named, or an empty text.
 func (m *Message) SenderGroup() string {
-	if _, group, placed := strings.Cut(m.Group, partitionSeparator); placed {
+	if _, group, placed := m.inPartition(); placed {
 		return group
 	}
 	return m.Group
 }
 
 // Placed reports whether the message is placed in a partition.
-func (m *Message) Placed() bool { return strings.Contains(m.Group, partitionSeparator) }
+func (m *Message) Placed() bool {
+	_, _, placed := m.inPartition()
+	return placed
+}
 
 // Place places a message of a stream with partitions, unless it is placed already. The partition
 // depends on the group; if the sender named none, on the source or the id. The messages of a
 // numbered source are in one partition, because its numbers are counted there: so it can have no
 // groups. Place returns an [*InvalidError].
 func (s Stream) Place(m *Message) error {
-	if number, _, placed := strings.Cut(m.Group, partitionSeparator); placed {
-		if n, err := strconv.ParseUint(number, 10, 32); err == nil && n < s.Partitions && PartitionName(n) == number {
+	if partition, _, placed := m.inPartition(); placed {
+		if partition < s.Partitions {
 			return nil
 		}
 		return &InvalidError{"group", "must be UTF-8 text without control characters"}

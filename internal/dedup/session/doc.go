@@ -10,6 +10,7 @@
 //	retire.go    closing a session and returning its unread entries to the pool
 //	end.go       the end of a stream
 //	sweep.go     what a process that died has left
+//	list.go      sessions of a stream, and its pool, for people and checks
 //	describe.go  sessions for people and checks
 //	effects.go   the effects of a commit
 //	key.go       the names of sessions, and the keys of their records

@@ -3,6 +3,8 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/session"
@@ -21,6 +23,7 @@ type describedSession struct {
 	Dead       []numberRange   `json:"dead"`
 	Tries      uint64          `json:"tries"`
 	At         uint64          `json:"at,omitempty"`
+	Detail     string          `json:"detail,omitempty"`
 	Takeovers  uint64          `json:"takeovers"`
 	Retired    bool            `json:"retired"`
 	Returned   bool            `json:"returned"`
@@ -30,7 +33,7 @@ type describedSession struct {
 
 func newDescribedSession(name string, d *session.Description) describedSession {
 	x := describedSession{
-		Name: name, Fence: d.Fence, Life: d.Life, Holder: d.Holder, Cursor: d.Cursor, Last: d.Cursor, Dead: numbers(d.Dead), Tries: d.Tries, At: d.At, Takeovers: d.Takeovers,
+		Name: name, Fence: d.Fence, Life: d.Life, Holder: d.Holder, Cursor: d.Cursor, Last: d.Cursor, Dead: numbers(d.Dead), Tries: d.Tries, At: d.At, Detail: d.Detail, Takeovers: d.Takeovers,
 		Retired: d.Closed, Returned: d.Returned, Ended: d.Ended, State: d.State,
 	}
 	if !d.LeaseUntil.IsZero() {
@@ -52,4 +55,81 @@ func (s *server) describeSession(w http.ResponseWriter, r *http.Request, id sess
 		return &problem.Problem{Type: problem.UnknownSession}
 	}
 	return writeJSON(w, http.StatusOK, newDescribedSession(id.Name, &d))
+}
+
+// A sessionList is the answer to who asks for all sessions.
+type sessionList struct {
+	Sessions []describedSession `json:"sessions"`
+	Next     string             `json:"next,omitempty"`
+	Pool     *describedPool     `json:"pool,omitempty"`
+}
+
+type describedPool struct {
+	Partitions []describedPartition `json:"partitions"`
+	Waiting    uint64               `json:"waiting"`
+	Returned   uint64               `json:"returned"`
+	Unread     uint64               `json:"unread"`
+	Ended      bool                 `json:"ended"`
+}
+
+type describedPartition struct {
+	Last  uint64 `json:"last"`
+	Dealt uint64 `json:"dealt"`
+	Ended bool   `json:"ended"`
+	Owner string `json:"owner,omitempty"`
+}
+
+// maxSessions is how many sessions one answer has.
+const maxSessions = 1000
+
+// listSessions answers with the sessions of a pool or of a log, and with the pool.
+func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.readable(r)
+	if err != nil {
+		return err
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return problem.New(problem.MalformedRequest, "The query can't be read.")
+	}
+	limit := defaultEntries
+	for name, list := range values {
+		switch {
+		case len(list) != 1:
+			return malformed(name, "must be in the query once")
+		case name == "max":
+			n, err := strconv.ParseUint(list[0], 10, 31)
+			if err != nil || n == 0 {
+				return malformed(name, "must be a decimal number of at least 1")
+			}
+			limit = int(min(n, maxSessions)) //nolint:gosec // a small number
+		case name != "after":
+			return problem.New(problem.MalformedRequest, "The query has a parameter other than after and max.")
+		}
+	}
+	found, err := s.Sessions.List(r.Context(), id.Stream, id.Group, values.Get("after"), limit)
+	if err != nil {
+		return sessionProblem(err)
+	}
+	out := sessionList{Sessions: make([]describedSession, len(found.Sessions)), Next: found.Next}
+	for i := range found.Sessions {
+		x := &found.Sessions[i]
+		out.Sessions[i] = newDescribedSession(x.ID.Name, &x.Description)
+	}
+	if id.Group == "" {
+		p, err := s.Sessions.DescribePool(r.Context(), id.Stream)
+		if err != nil {
+			return sessionProblem(err)
+		}
+		out.Pool = newDescribedPool(&p)
+	}
+	return writeJSON(w, http.StatusOK, out)
+}
+
+func newDescribedPool(p *session.PoolDescription) *describedPool {
+	out := &describedPool{Partitions: make([]describedPartition, len(p.Partitions)), Waiting: p.Waiting(), Returned: p.Returned, Unread: p.Unread, Ended: p.Ended}
+	for i, x := range p.Partitions {
+		out.Partitions[i] = describedPartition(x)
+	}
+	return out
 }

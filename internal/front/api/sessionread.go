@@ -20,6 +20,7 @@ type sessionQuery struct {
 	format    string
 	reading   session.Reading
 	wait      time.Duration
+	resumed   bool // reading.After is the Last-Event-ID of a stream of events
 }
 
 // sessionEntries answers with the next entries of a session.
@@ -27,6 +28,9 @@ func (s *server) sessionEntries(w http.ResponseWriter, r *http.Request, id sessi
 	q, err := s.sessionQuery(r, id)
 	if err != nil {
 		return err
+	}
+	if q.format == formatEvents {
+		return s.sendSessionEvents(w, r, q)
 	}
 	page, err := s.nextEntries(r.Context(), q)
 	if err != nil {
@@ -68,6 +72,13 @@ func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, 
 	}
 	if q.reading.Fence == 0 {
 		return nil, malformed("fence", "must be the one that open returned")
+	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" && q.format == formatEvents {
+		n, err := strconv.ParseUint(id, 10, 63)
+		if err != nil {
+			return nil, malformed("Last-Event-ID", "must be the number of an entry")
+		}
+		q.reading.After, q.resumed = &n, true
 	}
 	q.reading.Limit = min(q.reading.Limit, maxOf(q.format))
 	if r.Method == http.MethodHead {

@@ -27,6 +27,8 @@ type Sessions interface {
 	Renew(ctx context.Context, id session.ID, fence uint64) (time.Time, error)
 	Retire(ctx context.Context, id session.ID, r session.Retirement) error
 	Describe(ctx context.Context, id session.ID) (session.Description, error)
+	List(ctx context.Context, stream, group, after string, limit int) (session.Listing, error)
+	DescribePool(ctx context.Context, stream string) (session.PoolDescription, error)
 }
 
 // A sessionCall is a call of a session whose name, group and stream are checked.
@@ -62,6 +64,7 @@ func sessionRoutes() []route {
 	var out []route
 	for _, path := range []string{poolSessions, groupSessions} {
 		out = append(out,
+			route{http.MethodGet, path, (*server).listSessions},
 			route{http.MethodPost, path + "/{name}", onSession((*server).openSession)},
 			route{http.MethodGet, path + "/{name}", onSession((*server).describeSession)},
 		)
@@ -85,6 +88,15 @@ func onSession(call sessionCall) handler {
 
 // session returns the session that the path names.
 func (s *server) session(r *http.Request) (session.ID, error) {
+	id, err := s.readable(r)
+	if id.Name = r.PathValue("name"); err == nil && !validText(id.Name) {
+		return id, problem.New(problem.MalformedRequest, "No session can have this name: it must be 1 to 128 bytes of UTF-8 text without control characters.")
+	}
+	return id, err
+}
+
+// readable returns the pool or log that the path names, as a session without a name.
+func (s *server) readable(r *http.Request) (session.ID, error) {
 	if _, err := s.caller(r); err != nil {
 		return session.ID{}, err
 	}
@@ -92,12 +104,9 @@ func (s *server) session(r *http.Request) (session.ID, error) {
 	if err != nil {
 		return session.ID{}, err
 	}
-	id := session.ID{Stream: stream.Name, Group: r.PathValue("group"), Name: r.PathValue("name")}
+	id := session.ID{Stream: stream.Name, Group: r.PathValue("group")}
 	if s.Sessions == nil {
 		return id, &problem.Problem{Type: problem.UnknownRoute}
-	}
-	if !validText(id.Name) {
-		return id, problem.New(problem.MalformedRequest, "No session can have this name: it must be 1 to 128 bytes of UTF-8 text without control characters.")
 	}
 	if id.Group != "" {
 		m := record.Message{Stream: stream.Name, ID: "x", Group: id.Group}
@@ -193,10 +202,38 @@ func numbers(ranges record.Ranges) []numberRange {
 
 // A cursorMove is the body of a commit.
 type cursorMove struct {
-	Fence uint64          `json:"fence"`
-	From  *uint64         `json:"from"`
-	To    *uint64         `json:"to"`
-	State json.RawMessage `json:"state"`
+	Fence   uint64          `json:"fence"`
+	From    *uint64         `json:"from"`
+	To      *uint64         `json:"to"`
+	State   json.RawMessage `json:"state"`
+	Effects []sessionEffect `json:"effects"`
+}
+
+// A sessionEffect is a message to a destination.
+type sessionEffect struct {
+	To          string            `json:"to"`
+	Group       string            `json:"group"`
+	ContentType string            `json:"content_type"`
+	Headers     map[string]string `json:"headers"`
+	Body        json.RawMessage   `json:"body"`
+	BodyBase64  []byte            `json:"body_base64"`
+}
+
+// effect returns the effect in the engine's form. Without a content type, a body is JSON.
+func (x *sessionEffect) effect() (record.Effect, error) {
+	f := record.Effect{To: []string{x.To}, Group: x.Group, ContentType: x.ContentType, Headers: x.Headers, Body: x.Body}
+	m := record.Message{Stream: "x", ID: "x", Group: x.Group, ContentType: x.ContentType, Headers: x.Headers}
+	switch {
+	case x.To == "":
+		return f, malformedField("effects", "must each have to, the name of a destination")
+	case x.Body != nil && x.BodyBase64 != nil:
+		return f, malformedField("effects", "must each have body or body_base64")
+	case x.BodyBase64 != nil:
+		f.Body = x.BodyBase64
+	case x.ContentType == "" && x.Body != nil:
+		f.ContentType = formatJSON
+	}
+	return f, invalid(m.Validate())
 }
 
 // commitSession moves the cursor of a session.
@@ -211,6 +248,13 @@ func (s *server) commitSession(w http.ResponseWriter, r *http.Request, id sessio
 	c := session.Commit{Fence: body.Fence, From: *body.From, To: *body.To, State: body.State}
 	if string(c.State) == "null" {
 		c.State = []byte{} // without state, it stays as it is
+	}
+	for i := range body.Effects {
+		f, err := body.Effects[i].effect()
+		if err != nil {
+			return err
+		}
+		c.Effects = append(c.Effects, f)
 	}
 	if err := s.Sessions.Commit(r.Context(), id, c); err != nil {
 		return sessionProblem(err)
@@ -228,7 +272,7 @@ type failure struct {
 	Detail string `json:"detail"`
 }
 
-// failSession counts a failed try of an entry. Without the number of the try, it is the next one.
+// failSession counts a failed try of an entry.
 func (s *server) failSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body failure
 	if err := readDocument(w, r, &body); err != nil {
@@ -237,17 +281,7 @@ func (s *server) failSession(w http.ResponseWriter, r *http.Request, id session.
 	if body.At == 0 {
 		return malformedField("at", "must be the number of an entry")
 	}
-	f := session.Failure{Fence: body.Fence, At: body.At, Try: body.Try}
-	if f.Try == 0 {
-		d, err := s.Sessions.Describe(r.Context(), id)
-		if err != nil {
-			return sessionProblem(err)
-		}
-		if f.Try = 1; d.At == f.At {
-			f.Try = d.Tries + 1
-		}
-	}
-	failed, err := s.Sessions.Fail(r.Context(), id, f)
+	failed, err := s.Sessions.Fail(r.Context(), id, session.Failure{Fence: body.Fence, At: body.At, Try: body.Try, Detail: body.Detail})
 	if err != nil {
 		return sessionProblem(err)
 	}
@@ -294,6 +328,7 @@ func (s *server) renewSession(w http.ResponseWriter, r *http.Request, id session
 type retirement struct {
 	Fence  uint64  `json:"fence"`
 	Cursor *uint64 `json:"cursor"`
+	SkipTo *uint64 `json:"skip_to"`
 }
 
 // retireSession closes a session for good. The cursor defaults to that of the session.
@@ -302,7 +337,7 @@ func (s *server) retireSession(w http.ResponseWriter, r *http.Request, id sessio
 	if err := readDocument(w, r, &body); err != nil {
 		return err
 	}
-	if err := s.Sessions.Retire(r.Context(), id, session.Retirement{Fence: body.Fence, Cursor: body.Cursor}); err != nil {
+	if err := s.Sessions.Retire(r.Context(), id, session.Retirement{Fence: body.Fence, Cursor: body.Cursor, SkipTo: body.SkipTo}); err != nil {
 		return sessionProblem(err)
 	}
 	return writeJSON(w, http.StatusOK, struct{}{})

@@ -142,7 +142,7 @@ func (s *System) ingest() Handler {
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
 		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
-		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.pipeline.Sessions(s.store, s.pipeline.Queues), LogWait: logWait,
+		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.pipeline.Sessions(s.store, s.pipeline.Queues, nil), LogWait: logWait,
 	}))
 }
 

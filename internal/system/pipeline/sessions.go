@@ -1,14 +1,20 @@
 package pipeline
 
 import (
+	"context"
+
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
 )
 
+// A Lister lists the group records of a stream, after a key.
+type Lister func(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error)
+
 // Sessions makes the sessions of the streams, whose logs are read from logs. They are written to the
-// store of the engine, which publishes their effects. The ends of streams go to queues.
-func (p *Pipeline) Sessions(logs record.LogReader, queues *Queues) *session.Sessions {
+// store of the engine, which publishes their effects. The ends of streams go to queues. If records
+// is nil, only the sessions that pools know can be listed.
+func (p *Pipeline) Sessions(logs record.LogReader, queues *Queues, records Lister) *session.Sessions {
 	pools := map[string]session.Pool{}
 	for i := range p.streams {
 		if s := &p.streams[i]; s.Partitions > 0 {
@@ -18,5 +24,5 @@ func (p *Pipeline) Sessions(logs record.LogReader, queues *Queues) *session.Sess
 			}
 		}
 	}
-	return p.Engine.Sessions(logs, session.Config{Pools: pools, Enqueue: queues.Enqueue})
+	return p.Engine.Sessions(logs, session.Config{Pools: pools, Enqueue: queues.Enqueue, Records: records})
 }

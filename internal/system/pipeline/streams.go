@@ -35,6 +35,7 @@ func merge(c *config.Config, declared []system.Stream, partitions int) ([]record
 				return nil, fmt.Errorf("stream %s: has a pool, and a handler in code: the entries of a pool are for sessions", name)
 			}
 			s.Partitions = uint64(cmp.Or(pool.Partitions, partitions)) //nolint:gosec // not negative
+			s.Destinations = nil                                       // which get the end of the stream only
 		}
 		s.Events = s.Destinations
 		if s.Handler == nil {
