@@ -12,10 +12,12 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A Server serves the stream work, which has a pool with one partition. It has the messages m01, m02
+// A Server serves a stream that has a pool with one partition. The stream has the messages m01, m02
 // and so on, up to [Messages], in this order.
 type Server struct {
-	URL       string
+	URL string
+	// Stream defaults to work.
+	Stream    string
 	Transport http.RoundTripper
 	// Restart kills the server and starts it again.
 	Restart func()

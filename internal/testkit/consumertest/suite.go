@@ -1,6 +1,7 @@
 package consumertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,7 @@ func IDs() (ids []string) {
 }
 
 func (w *world) options(name string) client.SessionOptions {
-	return client.SessionOptions{Stream: "work", Name: name, Holder: "one", Take: client.TakeMine, Max: 3, Wait: time.Second}
+	return client.SessionOptions{Stream: cmp.Or(w.server.Stream, "work"), Name: name, Holder: "one", Take: client.TakeMine, Max: 3, Wait: time.Second}
 }
 
 func (w *world) link(h hook) *link { return &link{next: w.server.Transport, hook: h} }
@@ -224,8 +225,10 @@ func (w *world) oldHolder() {
 	stopped, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	old := w.link(nil)
 	c := old.client(w.T, w.server.URL)
+	mine := w.options("a")
+	mine.Lease = time.Second // is renewed in the background, which ends the old one's transaction
 	go func() {
-		ended <- w.place.Consume(ctx, c, w.options("a"), nil, Work{Before: at(5, func() { close(stopped); <-resume })})
+		ended <- w.place.Consume(ctx, c, mine, nil, Work{Before: at(5, func() { close(stopped); <-resume })})
 	}()
 	<-stopped
 	o := w.options("a")
@@ -279,7 +282,7 @@ func (w *world) retired() {
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
 	l := w.link(func(call string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		if call == "entries" && r.URL.Query().Get("after") == strconv.Itoa(Messages-3) {
+		if call == "entries" && r.URL.Query().Get("after") == strconv.Itoa(Messages-3) && r.URL.Query().Has("wait") {
 			cancel()
 		}
 		return send()
