@@ -28,6 +28,8 @@ type app struct {
 	// inspectFolder opens a folder to read it, editFolder to change its queues. repairFolder opens
 	// the destinations too.
 	inspectFolder, editFolder, repairFolder opening
+	// serveFolder opens a folder for requests of this process.
+	serveFolder func(ctx context.Context, dataDir string, c *config.Config) (servedFolder, error)
 }
 
 // opening opens a data folder that no server runs on.
@@ -105,7 +107,7 @@ Exit codes are explained by: once help exit-codes`,
 	root.Version = built(debug.ReadBuildInfo()).String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.tail(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.version(), exitCodes())
+	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.version(), exitCodes())
 	return root
 }
 

@@ -28,6 +28,7 @@ func main() {
 		inspectFolder: inspectFolder,
 		editFolder:    editFolder,
 		repairFolder:  repairFolder,
+		serveFolder:   serveFolder,
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }

@@ -100,7 +100,7 @@ func (a *app) showRedrive(o *stackOptions) (done func()) {
 	var bar *progressbar.ProgressBar
 	o.redriven = func(info admin.RedriveInfo) {
 		if bar == nil {
-			bar = a.progress(-1) // the number is not known
+			bar = a.progress(-1, "sending", "messages") // the number is not known
 			bar.Describe("putting back")
 		}
 		_ = bar.Set(info.Redriven) // a closed terminal shows no progress

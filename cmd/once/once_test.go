@@ -31,14 +31,18 @@ func TestCommandsPrintTheOutputOfTheTraces(t *testing.T) {
 
 func TestEveryCommandHasHelpWithAnExampleAndJSONIfItPrintsData(t *testing.T) {
 	root := (&app{}).root()
+	commands := root.Commands()
 	for _, cmd := range root.Commands() {
+		commands = append(commands, cmd.Commands()...)
+	}
+	for _, cmd := range commands {
 		if cmd.Name() == "exit-codes" {
 			continue
 		}
 		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no help or no example", cmd.Name())
 		}
-		if cmd.Name() != "dev" && cmd.Flags().Lookup("json") == nil {
+		if cmd.Name() != "dev" && !cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil {
 			t.Errorf("%s has no --json", cmd.Name())
 		}
 		for line := range strings.SplitSeq(cmd.Example, "\n") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 )
 
 const (
@@ -41,12 +42,20 @@ func help(t *testing.T) string {
 	t.Helper()
 	w := newWorld(t)
 	var page strings.Builder
-	for _, cmd := range (&app{}).root().Commands() {
-		if code := w.once(t.Context(), "", "help", cmd.Name()); code != 0 {
-			t.Fatalf("help %s: exit %d", cmd.Name(), code)
+	var add func(names []string, cmd *cobra.Command)
+	add = func(names []string, cmd *cobra.Command) {
+		names = append(names, cmd.Name())
+		if code := w.once(t.Context(), "", append([]string{"help"}, names...)...); code != 0 {
+			t.Fatalf("help %s: exit %d", names, code)
 		}
-		fmt.Fprintf(&page, "\n## %s\n\n```text\n%s\n```\n", cmd.Name(), strings.TrimSpace(w.out.String()))
-		w.out.Reset()
+		name := strings.Join(names, " ")
+		fmt.Fprintf(&page, "\n## %s\n\n```text\n%s\n```\n", name, strings.TrimSpace(w.out.String()))
+		for _, below := range cmd.Commands() {
+			add(names, below)
+		}
+	}
+	for _, cmd := range (&app{}).root().Commands() {
+		add(nil, cmd)
 	}
 	return page.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -363,6 +364,7 @@ func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
 // notice prints that a call is retried: the first time, and then every ten seconds.
 type notice struct {
 	app  *app
+	text string // what happens; default that a message is not acknowledged
 	mu   sync.Mutex
 	next time.Time
 }
@@ -380,7 +382,11 @@ func (n *notice) retry(err error, wait time.Duration) {
 	if n.app.terminal {
 		_, _ = fmt.Fprint(n.app.err, "\r\x1b[K") // the line of the progress bar, which draws itself again
 	}
-	_, _ = fmt.Fprintf(n.app.err, "not acknowledged yet, trying again in %v: %v\n", wait.Round(100*time.Millisecond), err)
+	if p, ok := errors.AsType[*client.Problem](err); ok && p.Type == client.Held {
+		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free\n", p.Holder)
+		return
+	}
+	_, _ = fmt.Fprintf(n.app.err, "%s %v: %v\n", cmp.Or(n.text, "not acknowledged yet, trying again in"), wait.Round(100*time.Millisecond), err)
 }
 
 // regular reports whether a path is a file that can be read twice.

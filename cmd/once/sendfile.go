@@ -106,7 +106,7 @@ func (a *app) sendOnePass(ctx context.Context, c sender, o *sending) error {
 // if it is unknown.
 func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, next func() (line, error)) error {
 	shown := 0
-	bar := a.progress(count)
+	bar := a.progress(count, "sending", "messages")
 	b := &batch{
 		send: together(c), workers: o.concurrency,
 		done: func() { _ = bar.Add(1) }, // a closed terminal shows no progress
@@ -128,10 +128,10 @@ func (a *app) sendLines(ctx context.Context, c sender, o *sending, count int, ne
 	return errors.Join(a.printTally(t, o.json), verdictOf(t, err, ctx.Err()))
 }
 
-func (a *app) progress(count int) *progressbar.ProgressBar {
+func (a *app) progress(count int, doing, what string) *progressbar.ProgressBar {
 	return progressbar.NewOptions(count,
-		progressbar.OptionSetWriter(a.err), progressbar.OptionSetVisibility(a.terminal), progressbar.OptionSetDescription("sending"),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
+		progressbar.OptionSetWriter(a.err), progressbar.OptionSetVisibility(a.terminal), progressbar.OptionSetDescription(doing),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(what),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
 		// with an interval, it would continue to draw forever if the number is unknown
 		progressbar.OptionSetSpinnerChangeInterval(0))

@@ -177,12 +177,17 @@ func (o *tailing) line(e *client.Entry) string {
 	if !o.json {
 		return o.prefix(e) + text(e)
 	}
+	l := newTailLine(e)
+	if o.group == "" {
+		l.Group = e.Group
+	}
+	return oneLine(l)
+}
+
+func newTailLine(e *client.Entry) tailLine {
 	l := tailLine{
 		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
 		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Via: e.Via, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
-	}
-	if o.group == "" {
-		l.Group = e.Group
 	}
 	switch {
 	case len(e.Body) == 0:
@@ -193,6 +198,11 @@ func (o *tailing) line(e *client.Entry) string {
 	default:
 		l.Body = string(e.Body)
 	}
+	return l
+}
+
+// oneLine returns a line of JSON.
+func oneLine(l any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

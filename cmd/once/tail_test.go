@@ -33,6 +33,12 @@ type devServer struct {
 
 func newDevServer(t *testing.T) *devServer {
 	t.Helper()
+	return newDevServerWith(t, chatYAML)
+}
+
+// newDevServerWith starts a server with a configuration.
+func newDevServerWith(t *testing.T, configuration string) *devServer {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +47,7 @@ func newDevServer(t *testing.T) *devServer {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(chatYAML), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.start()

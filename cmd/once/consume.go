@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/record"
+)
+
+const (
+	// defaultBatch is how many entries consume reads and commits at a time.
+	defaultBatch = 1000
+	// defaultSilence is how long a command may acknowledge nothing while it has entries.
+	defaultSilence = 5 * time.Minute
+)
+
+// consuming holds the arguments of consume.
+type consuming struct {
+	session    client.SessionOptions
+	take       string
+	lease      string
+	file, exec string
+	from       uint64
+	ownCursor  bool
+	inFlight   int
+	silence    string
+	json       bool
+	sending    // the server
+
+	silent time.Duration
+}
+
+const consumeLong = `Consume processes the entries of a session, each once: it appends them to a file, or gives them to a command. It ends with exit code 0 after the
+end of the stream. A lost connection or a restart of the server is survived.
+
+A session is a named reader of the stream's pool, which deals each entry to one session; with --group it reads the log of that group. One consumer
+holds a session at a time. While another one holds it, consume waits until it is released or its lease has expired (30 s after a crash, --lease).
+--take mine does not wait for an earlier consumer with the same --holder, and --take now for none. A consumer that was replaced can't commit any more.
+
+--file FILE appends a line of JSON for each entry, which ends with the entry's number. The lines of a batch are on disk before the batch is committed,
+and the last whole line is the cursor: after a kill at any moment, the file has each entry once. The file is locked while it is open. If it was lost,
+consume stops and asks for --from NUMBER: the first entry of a new file.
+
+--exec COMMAND runs a command in a shell and gives it each entry as a line of JSON on its standard input. The command prints a line on its standard output
+when it has processed entries:
+
+  346               the entries up to number 346 are processed
+  fail 347 no stock entry 347 was not processed, and why; the entries before it were
+
+The command gets the next entry when it has acknowledged the one before. With --in-flight N it gets N entries at a time, for speed; it then must not process
+the entries after one that failed. An entry that failed is tried again, by a new start of the command. So is the first entry that is not acknowledged if the command ends, or if it
+acknowledges nothing for --ack-timeout. After the stream's number of tries the entry becomes a dead letter, or consume stops with exit code 1, as configured.
+Other text belongs on standard error. At the end of its standard input the command should end. ONCE_STREAM, ONCE_SESSION, ONCE_LIFE and ONCE_FENCE are
+in its environment. After a crash a command gets the entries again that it had not acknowledged: the field identity of an entry is the same then.
+
+With --own-cursor the command keeps its number in its own store, in the transaction of its work, and so processes each entry once. At its start it raises the
+fence in its store to ONCE_FENCE, and prints the number that it has read there in the same statement; the entries after that number follow.
+
+On SIGINT or SIGTERM, consume lets the command finish for up to 10 s, commits, releases the session, and exits with 5.
+
+The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+
+func (a *app) consume() *cobra.Command {
+	var o consuming
+	cmd := &cobra.Command{
+		Use:   "consume STREAM --session NAME --file FILE | --exec COMMAND",
+		Short: "Process the entries of a session: append them to a file, or give them to a command",
+		Long:  consumeLong,
+		Example: `  once consume work --session a --file out.jsonl                # each entry is one line
+  once consume work --session b --exec ./worker --take mine     # after a crash, without waiting for the lease
+  once consume chat --group lobby --session archive --file lobby.jsonl
+  once consume work --session c --exec 'jq --unbuffered .number'  # acknowledges everything
+  once consume work --session a --file out.jsonl --stack Once --region eu-west-1`,
+		Args:              arguments(oneStream),
+		ValidArgsFunction: completeStreams,
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.session.Name, "session", "", "name of the session; required")
+	f.StringVar(&o.session.Group, "group", "", "read the log of this group, not the stream's pool")
+	f.StringVar(&o.file, "file", "", "append the entries to this file")
+	f.StringVar(&o.exec, "exec", "", "give the entries to this command line of a shell")
+	holderFlags(cmd, &o.session.Holder, &o.take, &o.lease, client.TakeFree)
+	f.IntVar(&o.session.Max, "max", defaultBatch, "largest number of entries that are read at a time, at most 10000")
+	f.Uint64Var(&o.from, "from", 0, "number of the first entry if the file or the store was lost; entries before it are not repeated, those after it may be")
+	f.IntVar(&o.inFlight, "in-flight", 1, "number of entries that a command gets before it acknowledges the first of them")
+	f.StringVar(&o.silence, "ack-timeout", "5m", "how long a command may acknowledge nothing while it has entries; 0s is for ever")
+	f.BoolVar(&o.ownCursor, "own-cursor", false, "the command keeps its number in its own store")
+	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	o.stack = stackFlags(cmd)
+	f.BoolVar(&o.json, "json", false, "print the result as JSON")
+	a.completeSessionFlag(cmd, "session")
+	_ = cmd.MarkFlagFilename("file", "jsonl", "ndjson", "json") // fails only for an unknown flag
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.session.Stream = args[0]
+		if err := o.prepare(cmd); err != nil {
+			return usageError(cmd, err)
+		}
+		c, err := a.consumer(cmd, &o.sending)
+		if err != nil {
+			return err
+		}
+		return a.consumeWith(cmd.Context(), c, &o)
+	}
+	return cmd
+}
+
+// oneStream returns an error if the arguments are not one stream.
+func oneStream(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("name a stream: %s STREAM", cmd.CommandPath())
+	}
+	return cobra.MaximumNArgs(1)(cmd, args)
+}
+
+// holderFlags adds the flags of an open.
+func holderFlags(cmd *cobra.Command, holder, take, lease *string, otherwise client.Take) {
+	f := cmd.Flags()
+	f.StringVar(holder, "holder", "", "name of this consumer; default the name of the host")
+	f.StringVar(take, "take", string(otherwise), "take the session if it is free, if the holder is this one (mine), or always (now)")
+	f.StringVar(lease, "lease", "30s", "how long others wait for this consumer after a crash")
+}
+
+// prepare checks the arguments.
+func (o *consuming) prepare(cmd *cobra.Command) (err error) {
+	f := cmd.Flags()
+	switch {
+	case o.session.Name == "":
+		return errors.New("name the session with --session")
+	case (o.file == "") == (o.exec == ""):
+		return errors.New("give either --file or --exec")
+	case o.exec == "" && (o.ownCursor || f.Changed("ack-timeout") || f.Changed("in-flight")):
+		return errors.New("--own-cursor, --ack-timeout and --in-flight need --exec")
+	case o.inFlight < 1:
+		return errors.New("--in-flight must be at least 1")
+	case o.exec != "" && f.Changed("from"):
+		return errors.New("--from needs --file; for a command: once session from")
+	case f.Changed("from") && o.from == 0:
+		return errors.New("--from must be at least 1")
+	case o.session.Max < 1 || o.session.Max > 10000:
+		return errors.New("--max must be between 1 and 10000")
+	}
+	if o.silent, err = optional("--ack-timeout", o.silence, defaultSilence); err != nil {
+		return err
+	}
+	if err := holding(&o.session, o.take, o.lease); err != nil {
+		return err
+	}
+	return errors.Join(record.ValidStream(o.session.Stream), o.stack.check(cmd))
+}
+
+// holding sets the options of an open from the flags.
+func holding(s *client.SessionOptions, take, lease string) (err error) {
+	switch s.Take = client.Take(take); s.Take {
+	case client.TakeFree, client.TakeMine, client.TakeNow:
+	default:
+		return fmt.Errorf("--take %q must be free, mine or now", take)
+	}
+	if s.Lease, err = optional("--lease", lease, 0); err != nil {
+		return err
+	}
+	if s.Lease < time.Second {
+		return errors.New("--lease must be at least 1s")
+	}
+	if s.Holder == "" {
+		if s.Holder, err = os.Hostname(); err != nil || s.Holder == "" {
+			return errors.New("name the consumer with --holder: the host has no name")
+		}
+	}
+	return nil
+}
+
+// consumer returns a client of the server. It retries until its context ends.
+func (a *app) consumer(cmd *cobra.Command, o *sending) (*client.Client, error) {
+	notice := &notice{app: a, text: "trying again in"}
+	s, err := a.sender(cmd, o, client.Options{OnRetry: notice.retry})
+	if err != nil {
+		return nil, err
+	}
+	if x, ok := s.(signed); ok {
+		s = x.sender
+	}
+	c := s.(*client.Client)
+	// A consumer waits until a server is there. At the beginning its address is more likely wrong.
+	if err := c.Healthy(cmd.Context()); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
+		return nil, o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
+	}
+	return c, nil
+}
+
+// A consumed is the result of consume.
+type consumed struct {
+	Stream  string `json:"stream"`
+	Group   string `json:"group,omitempty"`
+	Session string `json:"session"`
+	Entries int    `json:"entries"`
+	Number  uint64 `json:"number"`
+	Ended   bool   `json:"ended"`
+
+	bar *progressbar.ProgressBar
+}
+
+// processed counts entries that are processed, up to a number.
+func (c *consumed) processed(entries int, number uint64) {
+	c.Entries += entries
+	c.Number = number
+	_ = c.bar.Add(entries) // a closed terminal shows no progress
+}
+
+func (a *app) consumeWith(ctx context.Context, c *client.Client, o *consuming) error {
+	result := &consumed{Stream: o.session.Stream, Group: o.session.Group, Session: o.session.Name, bar: a.progress(-1, "consuming", "entries")}
+	var err error
+	if o.file != "" {
+		err = a.consumeToFile(ctx, c, o, result)
+	} else {
+		err = a.consumeByCommand(ctx, c, o, result)
+	}
+	_ = result.bar.Exit()
+	result.Ended = err == nil
+	return errors.Join(a.printConsumed(result, o.json), o.ended(ctx, err))
+}
+
+func (a *app) printConsumed(r *consumed, asJSON bool) error {
+	if asJSON {
+		return printJSON(a.out, r)
+	}
+	text := fmt.Sprintf("%d processed, the last one has number %d", r.Entries, r.Number)
+	if r.Entries == 0 {
+		text = "nothing was processed"
+	}
+	if r.Ended {
+		text += "; the stream has ended"
+	}
+	_, err := fmt.Fprintln(a.out, text)
+	return err
+}
+
+// ended returns the error of the command for the one that ended the consumer.
+func (o *consuming) ended(ctx context.Context, err error) error {
+	stopped, isStopped := errors.AsType[*client.StoppedError](err)
+	expired, isExpired := errors.AsType[*client.ExpiredError](err)
+	_, isLost := errors.AsType[*client.LostCursorError](err)
+	name := fmt.Sprintf("%s %s%s", o.session.Stream, quoted(o.session.Name), ofGroup(o.session.Group))
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &exitError{exitIncomplete, errors.New("interrupted; the session is released, and the same command continues")}
+	case isStopped:
+		return fmt.Errorf("%w\nto try it again, run the same command; to make it a dead letter: once session from %s --skip-to %d", err, name, stopped.Number+1)
+	case isExpired:
+		return fmt.Errorf("%w\nto continue with what is kept: once session from %s --skip-to %d", err, name, cmp.Or(expired.First, 1))
+	case isLost && o.file != "":
+		return &exitError{exitRefused, fmt.Errorf("%w\nif the file is lost, name the first entry of the new one with --from", err)}
+	case isLost:
+		return &exitError{exitRefused, fmt.Errorf("%w\nif the command's store is lost: once session from %s --from NUMBER, or --skip-to NUMBER", err, name)}
+	}
+	return err
+}
+
+func ofGroup(group string) string {
+	if group == "" {
+		return ""
+	}
+	return " --group " + quoted(group)
+}

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+)
+
+const poolYAML = `
+streams:
+  work: {pool: {window: 100}}
+  chat: {log: {retain: 1h}, destinations: []}
+`
+
+// sendNumbers sends messages with the bodies first to last to the stream work, in batches.
+func (s *devServer) sendNumbers(ctx context.Context, first, last int) {
+	s.t.Helper()
+	var messages []client.Message
+	for n := first; n <= last; n++ {
+		messages = append(messages, client.Message{Stream: "work", Key: fmt.Sprint("m-", n), ContentType: "application/json", Body: fmt.Append(nil, n)})
+	}
+	for _, r := range s.client().SendBatch(ctx, messages) {
+		if r.Err != nil {
+			s.t.Error(r.Err)
+		}
+	}
+}
+
+// A consumer is "once consume" in a process of its own.
+type consumerProcess struct {
+	*exec.Cmd
+	out  *output
+	done chan struct{} // closed when it has ended
+}
+
+func (s *devServer) consume(args ...string) *consumerProcess {
+	s.t.Helper()
+	p := &consumerProcess{
+		Cmd: command(context.Background(), append([]string{"consume", "--url", "http://" + s.address}, args...)...),
+		out: &output{more: make(chan struct{})}, done: make(chan struct{}),
+	}
+	p.Dir, p.Stdout, p.Stderr = s.dir, p.out, p.out
+	p.WaitDelay = time.Minute // a command that it left behind may have its output
+	if err := p.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		_ = p.Wait() // the process state has the result
+		close(p.done)
+	}()
+	s.t.Cleanup(func() { p.kill() })
+	return p
+}
+
+func (p *consumerProcess) kill() {
+	_ = p.Process.Kill()
+	<-p.done
+}
+
+// code waits for the end of the process and returns its exit code.
+func (p *consumerProcess) code(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the consumer does not end: %s", p.out.string())
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func (o *output) string() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// bodies returns the bodies of the entries in a file of once consume --file, in its order.
+func bodies(t *testing.T, path string) (out []int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		document, _, _ := bytes.Cut(line, []byte("\t"))
+		if len(document) == 0 {
+			continue // a line that only passes an entry
+		}
+		var l tailLine
+		if err := json.Unmarshal(document, &l); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		out = append(out, int(l.Body.(float64)))
+	}
+	return out
+}
+
+// checkEach returns an error if the numbers 1 to last are not there once each.
+func checkEach(t *testing.T, got []int, last int) {
+	t.Helper()
+	seen := map[int]int{}
+	for _, n := range got {
+		seen[n]++
+	}
+	for n := 1; n <= last; n++ {
+		if seen[n] != 1 {
+			t.Errorf("message %d is there %d times", n, seen[n])
+		}
+	}
+	if len(got) != last {
+		t.Errorf("%d entries, want %d", len(got), last)
+	}
+}
+
+// TestAFileHasEachEntryOnceWhileItsConsumerIsKilled kills consume with SIGKILL again and again
+// while messages are sent. Each consumer takes the session over by the name of its holder.
+func TestAFileHasEachEntryOnceWhileItsConsumerIsKilled(t *testing.T) {
+	const kills, each = 20, 50
+	s := newDevServerWith(t, poolYAML)
+	path := filepath.Join(s.dir, "out.jsonl")
+	var sending sync.WaitGroup
+	sent := make(chan struct{})
+	sending.Go(func() {
+		for i := range kills {
+			s.sendNumbers(t.Context(), i*each+1, (i+1)*each)
+			sent <- struct{}{}
+		}
+		close(sent)
+	})
+	args := []string{"work", "--session", "a", "--file", "out.jsonl", "--take", "mine", "--max", "3"}
+	for range sent {
+		before := size(path)
+		p := s.consume(args...)
+		for size(path) == before && !p.over() { // it is killed while it writes
+			time.Sleep(time.Millisecond)
+		}
+		p.kill()
+	}
+	sending.Wait()
+	s.finish(s.consume(args...), kills*each)
+	checkEach(t, bodies(t, path), kills*each)
+}
+
+func (p *consumerProcess) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func size(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// collect is a command that appends the bodies of its entries to a file.
+const collect = `while read -r line; do n=${line#*\"number\":}; n=${n%%,*}; b=${line##*\"body\":}; echo "${b%\}}" >> FILE; echo "$n"; done`
+
+func collecting(file string) string { return strings.ReplaceAll(collect, "FILE", file) }
+
+func numbersIn(t *testing.T, path string) (out []int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		n, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	s.sendNumbers(t.Context(), 1, 50)
+	first := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "one")
+	waitForNumbers(t, filepath.Join(s.dir, "out"), 50)
+	second := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "two")
+	second.out.await(t, `held by "one"`)
+	s.sendNumbers(t.Context(), 51, 100)
+	waitForNumbers(t, filepath.Join(s.dir, "out"), 100)
+	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code := first.code(t); code != exitIncomplete || !strings.Contains(first.out.string(), "the session is released") {
+		t.Errorf("an interrupted consumer: exit %d: %s", code, first.out.string())
+	}
+	s.sendNumbers(t.Context(), 101, 150)
+	s.finish(second, 150)
+	checkEach(t, numbersIn(t, filepath.Join(s.dir, "out")), 150)
+}
+
+func waitForNumbers(t *testing.T, path string, n int) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if err == nil && bytes.Count(text, []byte("\n")) >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has %d lines, want %d", path, bytes.Count(text, []byte("\n")), n)
+		}
+	}
+}
+
+// TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver stops consume with
+// SIGSTOP until another one has taken the session, and lets it continue.
+func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	s.sendNumbers(t.Context(), 1, 20)
+	first := s.consume("work", "--session", "a", "--exec", collecting("first"), "--holder", "one", "--lease", "1s")
+	waitForNumbers(t, filepath.Join(s.dir, "first"), 20)
+	s.awaitCursor(20)
+	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.sendNumbers(t.Context(), 21, 60)
+	second := s.consume("work", "--session", "a", "--exec", collecting("second"), "--holder", "two")
+	waitForNumbers(t, filepath.Join(s.dir, "second"), 40)
+	if err := first.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.sendNumbers(t.Context(), 61, 80)
+	first.out.await(t, `held by "two"`) // it waits for the session
+	s.finish(second, 80)
+	checkEach(t, append(numbersIn(t, filepath.Join(s.dir, "first")), numbersIn(t, filepath.Join(s.dir, "second"))...), 80)
+}
+
+// finish waits until a consumer has processed the entries of the session a, and interrupts it.
+func (s *devServer) finish(p *consumerProcess, last uint64) {
+	s.t.Helper()
+	s.awaitCursor(last)
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+	if code := p.code(s.t); code != exitIncomplete || !strings.Contains(p.out.string(), "the session is released") {
+		s.t.Errorf("an interrupted consumer: exit %d: %s", code, p.out.string())
+	}
+	if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err != nil || info.Holder != "" || info.Cursor != last {
+		s.t.Errorf("%+v, %v: the session is not released", info, err)
+	}
+}
+
+// awaitCursor waits until the cursor of the session a is at a number.
+func (s *devServer) awaitCursor(number uint64) {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil && info.Cursor >= number {
+			return
+		}
+	}
+	s.t.Fatalf("session a does not come to %d", number)
+}
+
+func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	s.sendNumbers(t.Context(), 1, 5)
+	failing := `while read -r line; do n=${line#*\"number\":}; n=${n%%,*}; if [ "$n" = 3 ]; then echo fail 3 no stock; else echo "$n" >> out; echo "$n"; fi; done`
+	p := s.consume("work", "--session", "a", "--exec", failing)
+	if code := p.code(t); code != exitFailed || !strings.Contains(p.out.string(), "entry 3 (m-3) has failed 5 times") || !strings.Contains(p.out.string(), "once session from work a --skip-to 4") {
+		t.Fatalf("exit %d: %s", code, p.out.string())
+	}
+	code, out := s.run("session", "from", "work", "a", "--skip-to", "4", "--yes")
+	if code != 0 || !strings.Contains(out, `"id":"m-3"`) || !strings.Contains(out, "up to 3 are processed") {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	s.finish(s.consume("work", "--session", "a", "--exec", failing), 5)
+	if got := fmt.Sprint(numbersIn(t, filepath.Join(s.dir, "out"))); got != "[1 2 4 5]" {
+		t.Error(got)
+	}
+}
+
+// TestACommandWithItsOwnNumberProcessesEachEntryOnceWhileItIsKilled has a command whose number is
+// how many lines its file has, and which fences earlier ones by a lock.
+func TestACommandWithItsOwnNumberProcessesEachEntryOnceWhileItIsKilled(t *testing.T) {
+	const kills, each = 5, 20
+	s := newDevServerWith(t, poolYAML)
+	path := filepath.Join(s.dir, "out")
+	script := `exec 9>lock; flock 9; touch out; n=$(grep -c . out); echo $n; ` + collecting("out")
+	for i := range kills {
+		s.sendNumbers(t.Context(), i*each+1, (i+1)*each)
+		p := s.consume("work", "--session", "a", "--exec", script, "--own-cursor", "--take", "now", "--max", "7")
+		waitForNumbers(t, path, i*each+each/2)
+		p.kill()
+	}
+	s.finish(s.consume("work", "--session", "a", "--exec", script, "--own-cursor", "--take", "now"), kills*each)
+	checkEach(t, numbersIn(t, path), kills*each)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/record"
+)
+
+const sessionsLong = `Sessions lists the sessions of a stream's pool, or with --group those of the log of a group: who holds each, and what it has processed.
+
+LAG is the number of entries that were dealt to the session and are not processed. TRIES counts the failed tries of its next entry. FENCE rises with
+every open; TAKEOVERS counts the opens that did not wait for a release. The end of a stream comes to all its sessions together, when each has processed
+what was dealt to it: of a stream that has been ended, sessions with a lag hold up the end. Take them over by a consumer of the same name, or retire them.
+
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. --data opens a folder that no server runs on.`
+
+func (a *app) sessions() *cobra.Command {
+	var group string
+	cmd := &cobra.Command{
+		Use:   "sessions STREAM",
+		Short: "List the sessions of a stream: who holds them, and what they have processed",
+		Long:  sessionsLong,
+		Example: `  once sessions work
+  once sessions chat --group lobby
+  once sessions work --json | jq '.[] | select(.holder == null)'
+  once sessions work --stack Once --region eu-west-1`,
+		Args:              arguments(oneStream),
+		ValidArgsFunction: completeStreams,
+	}
+	on, asJSON := placeFlags(cmd), jsonFlag(cmd)
+	cmd.Flags().StringVar(&group, "group", "", "sessions of the log of this group")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := record.ValidStream(args[0]); err != nil {
+			return usageError(cmd, err)
+		}
+		return a.call(cmd, on, func(ctx context.Context, c *client.Client) error {
+			list, err := c.Sessions(ctx, args[0], group)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printJSON(a.out, append([]client.SessionInfo{}, list...))
+			}
+			return a.printSessions(list)
+		})
+	}
+	return cmd
+}
+
+func (a *app) printSessions(list []client.SessionInfo) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(a.out, "there are no sessions")
+		return err
+	}
+	rows := [][]string{{"SESSION", "HOLDER", "LEASE", "FENCE", "CURSOR", "LAG", "TAKEOVERS", "TRIES", "DEAD", "STATE"}}
+	for i := range list {
+		s := &list[i]
+		rows = append(rows, []string{
+			s.Name, dash(s.Holder), lease(s), fmt.Sprint(s.Fence), fmt.Sprint(s.Cursor), fmt.Sprint(s.Lag()), fmt.Sprint(s.Takeovers), fmt.Sprint(s.Tries), dash(deadOf(s.Dead)), stateOf(s),
+		})
+	}
+	return table(a.out, rows)
+}
+
+// lease returns how long the lease of a session's holder runs.
+func lease(s *client.SessionInfo) string {
+	switch left := time.Until(s.LeaseUntil); {
+	case s.LeaseUntil.IsZero():
+		return "-"
+	case left <= 0:
+		return "expired"
+	default:
+		return left.Round(time.Second).String()
+	}
+}
+
+// stateOf returns the state of a session as a word.
+func stateOf(s *client.SessionInfo) string {
+	switch {
+	case s.Retired && !s.Returned:
+		return "retiring"
+	case s.Retired:
+		return "retired"
+	case s.Ended && s.Cursor > s.Last, s.Ended && s.Lag() == 0:
+		return "at the end"
+	case s.Lag() == 0:
+		return "idle"
+	}
+	return "behind"
+}
+
+func deadOf(list []uint64) string {
+	parts := make([]string, len(list))
+	for i, n := range list {
+		parts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sessionNames returns the names of the sessions for completion, none if no server answers soon.
+func (a *app) sessionNames(cmd *cobra.Command, stream string) ([]string, cobra.ShellCompDirective) {
+	url, group := a.env("ONCE_URL"), ""
+	if f := cmd.Flags().Lookup("url"); f != nil && f.Value.String() != "" {
+		url = f.Value.String()
+	}
+	if url == "" {
+		url = defaultURL
+	}
+	if f := cmd.Flags().Lookup("group"); f != nil {
+		group = f.Value.String()
+	}
+	c, err := client.New(url, client.Options{NeedServer: true, MaxElapsed: time.Second})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := c.Sessions(context.WithoutCancel(cmd.Context()), stream, group)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for i := range list {
+		if !list[i].Retired {
+			names = append(names, list[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeSessionFlag completes a flag with the names of the stream's sessions.
+func (a *app) completeSessionFlag(cmd *cobra.Command, flag string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.sessionNames(cmd, args[0])
+	}) // fails only for an unknown flag
+}
+
+// completeSession completes a stream and the name of one of its sessions.
+func (a *app) completeSession(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return completeStreams(cmd, args, typed)
+	case 1:
+		return a.sessionNames(cmd, args[0])
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// streamAndSession returns an error if the arguments are not a stream and a session.
+func streamAndSession(cmd *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("name a stream and a session: %s STREAM NAME", cmd.CommandPath())
+	}
+	return errors.Join(record.ValidStream(args[0]))
+}
