@@ -21,36 +21,49 @@ var ErrBounds = errors.New("too far ahead: the bounds on held messages are reach
 // the delivery of a held message may have been acknowledged before its predecessor arrived.
 func (pl *plan) bySequence(ctx context.Context) error {
 	for progress := true; progress && !pl.more; {
-		progress = false
-		for _, it := range pl.part.items {
-			if !pl.undecided(it) || pl.more {
-				continue
-			}
-			moved, err := pl.arrive(ctx, it)
-			if err != nil {
-				return err
-			}
-			progress = progress || moved
-		}
-		if !pl.next.HasHeld() {
-			continue
-		}
-		for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
-			moved, err := pl.drain(ctx, key)
-			if err != nil {
-				return err
-			}
-			progress = progress || moved
-		}
-		if progress || !pl.part.sweeping {
-			continue
-		}
 		var err error
+		if progress, err = pl.arriveAll(ctx, false); err != nil {
+			return err
+		}
+		held := pl.next.HasHeld()
+		if held {
+			for _, key := range slices.Sorted(maps.Keys(pl.next.Sources)) {
+				moved, err := pl.drain(ctx, key)
+				if err != nil {
+					return err
+				}
+				progress = progress || moved
+			}
+		}
+		if !progress { // the end of a log is behind all messages that can be processed
+			if progress, err = pl.arriveAll(ctx, true); err != nil {
+				return err
+			}
+		}
+		if progress || !held || !pl.part.sweeping || pl.more {
+			continue
+		}
 		if progress, err = pl.endWaits(ctx); err != nil {
 			return err
 		}
 	}
 	return pl.holdRest(ctx)
+}
+
+// arriveAll decides the delivered messages that are not ahead of the sequence: either those that
+// only end the log, or all others. It reports whether a source has changed.
+func (pl *plan) arriveAll(ctx context.Context, ends bool) (progress bool, err error) {
+	for _, it := range pl.part.items {
+		if !pl.undecided(it) || it.OnlyEnds() != ends || pl.more {
+			continue
+		}
+		moved, err := pl.arrive(ctx, it)
+		if err != nil {
+			return false, err
+		}
+		progress = progress || moved
+	}
+	return progress, nil
 }
 
 func (pl *plan) undecided(it *item) bool {

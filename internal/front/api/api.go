@@ -175,6 +175,7 @@ func routes() []route {
 		{http.MethodGet, "/v1/streams/{stream}/requests/{id...}", (*server).getRequest},
 		{http.MethodGet, "/v1/streams/{stream}/groups", (*server).getGroups},
 		{http.MethodGet, "/v1/streams/{stream}/groups/{group}/log", (*server).getLog},
+		{http.MethodPost, "/v1/streams/{stream}/end", (*server).postEnd},
 		{http.MethodPost, "/v1/streams/{stream}/epochs/{id...}", (*server).postEpoch},
 		{http.MethodGet, "/healthz", (*server).health},
 		{http.MethodGet, "/openapi.json", (*server).openapi},

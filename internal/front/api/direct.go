@@ -99,7 +99,9 @@ func (s *server) direct(ctx context.Context, stream record.Stream, m record.Mess
 	if stream.Admission != record.ByToken && !s.issue(ctx, stream, m, &f) {
 		return f
 	}
-	f.err = try.Enqueue(ctx)
+	if f.err = try.Enqueue(ctx); f.err == nil {
+		f.err = s.open(ctx, stream)
+	}
 	return f
 }
 

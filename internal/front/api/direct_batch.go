@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -91,8 +92,12 @@ func (s *server) directAll(ctx context.Context, stream record.Stream, messages [
 	if len(places) == 0 {
 		return
 	}
+	closed := error(nil)
 	for j, err := range tries.Enqueue(ctx, places) {
-		fates[ahead[places[j]]].err = err
+		if j == 0 {
+			closed = s.open(ctx, stream)
+		}
+		fates[ahead[places[j]]].err = cmp.Or(err, closed)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 // Sessions are the sessions of streams; *session.Sessions is one.
 type Sessions interface {
+	Ends
 	Open(ctx context.Context, id session.ID, o session.Opening) (session.Opened, error)
 	Read(ctx context.Context, id session.ID, r session.Reading) (session.Page, error)
 	Commit(ctx context.Context, id session.ID, c session.Commit) error

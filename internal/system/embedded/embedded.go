@@ -32,6 +32,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
+	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/destination/file"
 	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/pebbledb"
@@ -154,7 +155,8 @@ type System struct {
 	blobs   *dirblob.Dir
 
 	pipeline *pipeline.Pipeline
-	engine   *dedup.Engine    // the pipeline's
+	engine   *dedup.Engine // the pipeline's
+	sessions *session.Sessions
 	door     *pipeline.Queues // for callers that must get no answer before the message is durable
 	files    []*file.Sender
 	stdout   *file.Stdout
@@ -256,7 +258,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 		return nil, err
 	}
 	s.pipeline, s.engine, s.door, s.process = p, p.Engine, p.Queues.Over(s.queues.durable()), p.Process()
-	s.direct = s.runner(s.process)
+	s.direct, s.sessions = s.runner(s.process), p.Sessions(s.store, s.door, s.store.Groups)
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ const drainTime = 10 * time.Second
 func (s *System) frontDoor() (http.Handler, error) {
 	engine := durable{s.engine, s}
 	contract := s.options.Watch.HTTP(api.New(api.Options{
-		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: follow.NewLogs(s.store, &s.appends), Sessions: s.pipeline.Sessions(s.store, s.door, s.store.Groups), Groups: follow.NewGroups(s.store, &s.appends),
+		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: follow.NewLogs(s.store, &s.appends), Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))

@@ -46,9 +46,11 @@ func (s *System) sweepForever(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.sweep(ctx)
+		s.sweepEnds(ctx)
 		s.flush()
 		if now := s.options.Now(); now.Sub(expired) >= expireEvery {
 			expired = now
+			s.sweepSessions(ctx)
 			if _, _, err := s.expire(ctx); err != nil && ctx.Err() == nil {
 				s.options.Log.Error("expired records not deleted", "error", err)
 			}
@@ -87,6 +89,26 @@ func (s *System) sweep(ctx context.Context) {
 			s.watch.dueIn(key, unsweptAfter)
 			s.logGroup(ctx, slog.LevelError, "group not swept", key, err)
 		}
+	}
+}
+
+// sweepEnds goes on with the ends of streams.
+func (s *System) sweepEnds(ctx context.Context) {
+	if err := s.sessions.SweepEnds(ctx); err != nil && ctx.Err() == nil {
+		s.options.Log.Error("end of a stream not sent", "error", err)
+	}
+}
+
+// sweepSessions goes on with the retirements of sessions that a process did not finish.
+func (s *System) sweepSessions(ctx context.Context) {
+	err := record.EachGroup(ctx, s.store, record.SessionsStream, s.passedOver, func(g *record.Group) error {
+		if err := s.sessions.Sweep(ctx, g.Key); err != nil && ctx.Err() == nil {
+			s.logGroup(ctx, slog.LevelError, "session not swept", g.Key, err)
+		}
+		return ctx.Err()
+	})
+	if err != nil && ctx.Err() == nil {
+		s.options.Log.Error("sessions not swept", "error", err)
 	}
 }
 

@@ -43,11 +43,11 @@ const (
 // groups failed.
 func (s *System) sweepAll(ctx context.Context) (Swept, error) {
 	if !s.bucket {
-		return s.sweep(ctx, s.unfinished(ctx), s.pipeline.Engine.Sweep)
+		return s.sweep(ctx, s.unfinished(ctx), s.finishGroup())
 	}
 	most, cancel := s.keep(ctx, func(left time.Duration) time.Duration { return left / strayShare })
 	defer cancel()
-	swept, groupsErr := s.sweep(most, s.unfinished(most), s.pipeline.Engine.Sweep)
+	swept, groupsErr := s.sweep(most, s.unfinished(most), s.finishGroup())
 	strays, through, straysErr := s.sweepStrays(ctx)
 	swept.Strays, swept.Done = strays, swept.Done && through
 	return swept, errors.Join(groupsErr, straysErr)
@@ -128,9 +128,22 @@ func (s *System) sweepStrays(ctx context.Context) (strays int, through bool, err
 	return claims + blobs, through, nil
 }
 
-// unfinished yields the groups that have something pending or held, or that have no expiry. It
-// begins at a random key and goes around, so that a table that is too large for one sweep is swept
-// by several.
+// finishGroup returns the visit of a group.
+func (s *System) finishGroup() func(context.Context, record.GroupKey) error {
+	sessions := s.pipeline.Sessions(s.store, s.pipeline.Queues, nil)
+	return func(ctx context.Context, key record.GroupKey) error {
+		if key.OfSessions() {
+			if err := sessions.Sweep(ctx, key); err != nil {
+				return err
+			}
+		}
+		return s.pipeline.Engine.Sweep(ctx, key)
+	}
+}
+
+// unfinished yields the groups that have something pending or held, that have no expiry, or that
+// belong to sessions. It begins at a random key and goes around, so that a table that is too large
+// for one sweep is swept by several.
 func (s *System) unfinished(ctx context.Context) iter.Seq2[record.GroupKey, error] {
 	anywhere := record.GroupKey{Stream: "sweep", Group: rand.Text()}
 	return func(yield func(record.GroupKey, error) bool) {
@@ -167,7 +180,7 @@ func (s *System) list(ctx context.Context, after, end record.GroupKey, yield fun
 			if g.Key == end {
 				return first, true
 			}
-			if (len(g.Pending) > 0 || g.HasHeld() || g.MissingExpiry()) && !yield(g.Key, nil) {
+			if (len(g.Pending) > 0 || g.HasHeld() || g.MissingExpiry() || g.Key.OfSessions()) && !yield(g.Key, nil) {
 				return first, false
 			}
 		}

@@ -32,6 +32,7 @@ func (p Ports) all() []queue.Queue {
 type Queues struct {
 	ports    Ports
 	numbered map[string]bool // the streams that are ordered by numbers
+	ending   map[string]bool // the streams with partitions, which may end
 	now      func() time.Time
 }
 
@@ -39,25 +40,27 @@ var _ record.Queues = (*Queues)(nil)
 
 // newQueues returns the queues for the messages of streams.
 func newQueues(ports Ports, streams []record.Stream, now func() time.Time) *Queues {
-	q := &Queues{ports: ports, numbered: map[string]bool{}, now: now}
+	q := &Queues{ports: ports, numbered: map[string]bool{}, ending: map[string]bool{}, now: now}
 	for _, s := range streams {
 		q.numbered[s.Name] = s.Admission == record.BySequence
+		q.ending[s.Name] = s.Partitions > 0
 	}
 	return q
 }
 
 // Over returns the same queues on other ports, for callers that need another durability.
 func (q *Queues) Over(ports Ports) *Queues {
-	return &Queues{ports: ports, numbered: q.numbered, now: q.now}
+	return &Queues{ports: ports, numbered: q.numbered, ending: q.ending, now: q.now}
 }
 
 // Numbered reports whether a message is ordered by its number, not by a queue.
 func (q *Queues) Numbered(m *record.Message) bool { return q.numbered[m.Stream] && m.Route == "" }
 
 // entrance returns the ingress queue for a message: first-in-first-out, except for numbered
-// messages, which would block their own predecessors in it.
+// messages, which would block their own predecessors in it. In a stream with partitions they are in
+// order too, because the end of the stream must not overtake them.
 func (q *Queues) entrance(m *record.Message) queue.Queue {
-	if q.Numbered(m) {
+	if q.Numbered(m) && !q.ending[m.Stream] {
 		return q.ports.Ingress
 	}
 	return q.ports.IngressFIFO
