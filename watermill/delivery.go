@@ -1,0 +1,79 @@
+package watermill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/effectively-once/once/client"
+)
+
+// errNack is the failure of a message that was negatively acknowledged.
+var errNack = errors.New("the message was negatively acknowledged")
+
+// A delivery is a client.Worker that passes entries on to a channel. The cursor is the server's.
+type delivery struct {
+	out chan *message.Message
+	// acked is the last number that was acknowledged since the session was opened: if a later entry
+	// of its batch fails, the batch is tried again one entry at a time.
+	acked uint64
+}
+
+// Begin returns the server's cursor.
+func (d *delivery) Begin(_ context.Context, o client.Opened) (uint64, error) {
+	d.acked = 0
+	return o.Cursor, nil
+}
+
+// Do delivers the entries of a batch.
+func (d *delivery) Do(ctx context.Context, b *client.Batch) error {
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		if e.Number <= d.acked {
+			continue
+		}
+		if err := d.deliver(ctx, e); err != nil {
+			return err
+		}
+		d.acked = e.Number
+	}
+	return nil
+}
+
+// End does nothing.
+func (d *delivery) End() error { return nil }
+
+// deliver passes an entry on, and waits until it is acknowledged.
+func (d *delivery) deliver(ctx context.Context, e *client.Entry) error {
+	if e.Kind != "message" {
+		return nil
+	}
+	m := messageOf(e)
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, entryKey{}, *e))
+	defer cancel()
+	m.SetContext(ctx)
+	select {
+	case d.out <- m:
+	case <-ctx.Done():
+		return fmt.Errorf("deliver message: %w", context.Cause(ctx))
+	}
+	select {
+	case <-m.Acked():
+		return nil
+	case <-m.Nacked():
+		return errNack
+	case <-ctx.Done():
+		return fmt.Errorf("await acknowledgement: %w", context.Cause(ctx))
+	}
+}
+
+type entryKey struct{}
+
+// EntryOf returns the entry that a message was made from, from the context of the message: its
+// number, time, source and headers. ok is false if the message is not from a [Subscriber].
+func EntryOf(ctx context.Context) (e client.Entry, ok bool) {
+	e, ok = ctx.Value(entryKey{}).(client.Entry)
+	return e, ok
+}
