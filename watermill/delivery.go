@@ -15,7 +15,7 @@ var errNack = errors.New("the message was negatively acknowledged")
 
 // A delivery is a client.Worker that passes entries on to a channel. The cursor is the server's.
 type delivery struct {
-	out chan *message.Message
+	out chan<- *message.Message
 	// acked is the last number that was acknowledged since the session was opened: if a later entry
 	// of its batch fails, the batch is tried again one entry at a time.
 	acked uint64
@@ -34,7 +34,7 @@ func (d *delivery) Do(ctx context.Context, b *client.Batch) error {
 		if e.Number <= d.acked {
 			continue
 		}
-		if err := d.deliver(ctx, e); err != nil {
+		if err := deliver(ctx, d.out, e); err != nil {
 			return err
 		}
 		d.acked = e.Number
@@ -46,7 +46,7 @@ func (d *delivery) Do(ctx context.Context, b *client.Batch) error {
 func (d *delivery) End() error { return nil }
 
 // deliver passes an entry on, and waits until it is acknowledged.
-func (d *delivery) deliver(ctx context.Context, e *client.Entry) error {
+func deliver(ctx context.Context, out chan<- *message.Message, e *client.Entry) error {
 	if e.Kind != "message" {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (d *delivery) deliver(ctx context.Context, e *client.Entry) error {
 	defer cancel()
 	m.SetContext(ctx)
 	select {
-	case d.out <- m:
+	case out <- m:
 	case <-ctx.Done():
 		return fmt.Errorf("deliver message: %w", context.Cause(ctx))
 	}
@@ -71,9 +71,9 @@ func (d *delivery) deliver(ctx context.Context, e *client.Entry) error {
 
 type entryKey struct{}
 
-// EntryOf returns the entry that a message was made from, from the context of the message: its
+// EntryFromContext returns the entry that a message was made from, from the context of the message: its
 // number, time, source and headers. ok is false if the message is not from a [Subscriber].
-func EntryOf(ctx context.Context) (e client.Entry, ok bool) {
+func EntryFromContext(ctx context.Context) (e client.Entry, ok bool) {
 	e, ok = ctx.Value(entryKey{}).(client.Entry)
 	return e, ok
 }

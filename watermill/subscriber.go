@@ -11,6 +11,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/client/sqlcursor"
 )
 
 // SubscriberConfig configures a [Subscriber]. Zero fields take the defaults in their comments.
@@ -32,6 +33,10 @@ type SubscriberConfig struct {
 	// CommitEvery is how many acknowledged messages are committed in one write, or in one transaction
 	// of Database. After a crash, at most so many are delivered again. Defaults to 1.
 	CommitEvery int
+	// Database makes each message part of a transaction, in which the handler writes, and which also
+	// moves the cursor: see [TxFromContext]. The table has to exist. Defaults to none: the cursor is
+	// the server's.
+	Database *sqlcursor.Table
 	// RetryPause is the pause before the session is opened again after an error that the client does
 	// not retry: the stream is unknown, or a message has failed too often. Defaults to 10 seconds.
 	RetryPause time.Duration
@@ -87,11 +92,11 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, fmt.Errorf("subscribe to %s: %w", topic, ErrClosed)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	d := &delivery{out: make(chan *message.Message)}
+	out := make(chan *message.Message)
 	s.running.Go(func() {
-		defer close(d.out)
+		defer close(out)
 		defer cancel()
-		s.consume(ctx, topic, d)
+		s.consume(ctx, topic, s.worker(out))
 	})
 	s.running.Go(func() {
 		defer cancel()
@@ -100,11 +105,18 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		case <-ctx.Done():
 		}
 	})
-	return d.out, nil
+	return out, nil
+}
+
+func (s *Subscriber) worker(out chan<- *message.Message) client.Worker {
+	if s.config.Database != nil {
+		return &transactions{out: out, table: *s.config.Database}
+	}
+	return &delivery{out: out}
 }
 
 // consume consumes the session of a topic until the context ends, or the session.
-func (s *Subscriber) consume(ctx context.Context, topic string, d *delivery) {
+func (s *Subscriber) consume(ctx context.Context, topic string, w client.Worker) {
 	o := client.SessionOptions{
 		Stream: topic, Name: s.config.ConsumerGroup, Holder: s.config.Holder, Take: s.config.Take,
 		Lease: s.config.Lease, Max: s.config.CommitEvery,
@@ -114,7 +126,7 @@ func (s *Subscriber) consume(ctx context.Context, topic string, d *delivery) {
 	}
 	fields := watermill.LogFields{"topic": topic, "consumer_group": s.config.ConsumerGroup}
 	for {
-		err := s.client.ConsumeWith(ctx, o, d)
+		err := s.client.ConsumeWith(ctx, o, w)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
