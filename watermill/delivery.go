@@ -16,8 +16,8 @@ var errNack = errors.New("the message was negatively acknowledged")
 // A delivery is a client.Worker that passes entries on to a channel. The cursor is the server's.
 type delivery struct {
 	out chan<- *message.Message
-	// acked is the last number that was acknowledged since the session was opened: if a later entry
-	// of its batch fails, the batch is tried again one entry at a time.
+	// acked is the last number that was acknowledged since the session was opened: if a later
+	// entry of its batch fails, the batch is tried again one entry at a time.
 	acked uint64
 }
 
@@ -71,8 +71,9 @@ func deliver(ctx context.Context, out chan<- *message.Message, e *client.Entry) 
 
 type entryKey struct{}
 
-// EntryFromContext returns the entry that a message was made from, from the context of the message: its
-// number, time, source and headers. ok is false if the message is not from a [Subscriber].
+// EntryFromContext returns the entry that a message was made from: its number, time, source and
+// headers. ctx is the context of the message. ok is false if the message is not from a
+// [Subscriber].
 func EntryFromContext(ctx context.Context) (e client.Entry, ok bool) {
 	e, ok = ctx.Value(entryKey{}).(client.Entry)
 	return e, ok

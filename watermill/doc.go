@@ -1,6 +1,6 @@
-// Package watermill is a Pub/Sub of Watermill (github.com/ThreeDotsLabs/watermill) on a once server:
-// a [Publisher] that can repeat a message without doubling it, and a [Subscriber] whose messages and
-// database writes are one transaction.
+// Package watermill is a Pub/Sub of Watermill (github.com/ThreeDotsLabs/watermill) on a once
+// server: a [Publisher] that can repeat a message without doubling it, and a [Subscriber] whose
+// messages and database writes are one transaction.
 //
 //	publisher, err := watermill.NewPublisher(c, watermill.PublisherConfig{Stream: "events"})
 //	subscriber, err := watermill.NewSubscriber(c, watermill.SubscriberConfig{
@@ -9,30 +9,30 @@
 //
 // # Topics
 //
-// A topic is the log of a group of one stream, if Stream is set: the group has the topic's name. Its
-// messages have one order. Each consumer group gets every message: it is a session of that log. If a
-// consumer group has several subscribers, one of them gets the messages, and the others wait to take
-// over.
+// A topic is the log of a group of one stream, if Stream is set: the group has the topic's name.
+// Its messages have one order. Each consumer group gets every message: it is a session of that
+// log. If a consumer group has several subscribers, one of them gets the messages, and the others
+// wait to take over.
 //
-// Without Stream, a topic is a stream with a pool. Each message goes to one of the pool's sessions,
-// and so to one of the consumer groups: give each subscriber a name of its own, and they share the
-// work. There is no order between the messages of different subscribers.
+// Without Stream, a topic is a stream with a pool. Each message goes to one of the pool's
+// sessions, and so to one of the consumer groups: give each subscriber a name of its own, and
+// they share the work. There is no order between the messages of different subscribers.
 //
 // # Guarantees
 //
-// A message is published once, however often Publish is called with it: its UUID is its key, within
-// the topic. It is delivered until it is acknowledged. After a crash of the subscriber, the messages
-// whose acknowledgement was not committed yet are delivered again, at most
+// A message is published once, however often Publish is called with it: its UUID is its key,
+// within the topic. It is delivered until it is acknowledged. After a crash of the subscriber,
+// the messages whose acknowledgement was not committed yet are delivered again, at most
 // [SubscriberConfig.CommitEvery].
 //
-// With [SubscriberConfig.Database] the handler writes in the transaction that also moves the cursor:
-// each message then has its rows once, whatever crashes.
+// With [SubscriberConfig.Database] the handler writes in the transaction that also moves the
+// cursor: each message then has its rows once, whatever crashes.
 //
 // # Errors
 //
-// Publish returns an error that names the messages which are not known to be accepted. Publish the
-// same messages again: those that were accepted are not doubled. A subscriber logs the errors of its
-// session, and tries again.
+// Publish returns an error that names the messages which are not known to be accepted. Publish
+// the same messages again: those that were accepted are not doubled. A subscriber logs the errors
+// of its session, and tries again.
 //
 // # Limits
 //

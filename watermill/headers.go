@@ -77,8 +77,8 @@ func keyOf(uuid string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// keyIn returns the key of a UUID in a stream with several topics, which have keys of their own. A
-// message without a UUID has no key: the client generates one.
+// keyIn returns the key of a UUID in a stream with several topics, which have keys of their own.
+// A message without a UUID has no key: the client generates one.
 func keyIn(topic, uuid string) string {
 	if uuid == "" {
 		return ""

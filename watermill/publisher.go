@@ -18,8 +18,8 @@ var ErrClosed = errors.New("closed")
 type PublisherConfig struct {
 	// Stream is the stream whose groups are the topics. Defaults to none: a topic is a stream.
 	Stream string
-	// Group returns the group of a message, if a topic is a stream. Messages of one group keep their
-	// order up to the log. Defaults to a group for each message.
+	// Group returns the group of a message, if a topic is a stream. Messages of one group keep
+	// their order up to the log. Defaults to a group for each message.
 	Group func(topic string, m *message.Message) string
 	// Timeout is how long Publish tries. Defaults to 30 seconds.
 	Timeout time.Duration
@@ -51,12 +51,12 @@ func NewPublisher(c *client.Client, config PublisherConfig) (*Publisher, error) 
 	return p, nil
 }
 
-// Publish sends messages, many in one request, and returns when all of them are durable. Messages of
-// one call keep their order within their group.
+// Publish sends messages, many in one request, and returns when all of them are durable. Messages
+// of one call keep their order within their group.
 //
-// A message that was published in the topic before, under the same UUID, is not published again; if
-// its content differs, Publish returns an error for it. A message without a UUID is a new message in
-// each call.
+// A message that was published in the topic before, under the same UUID, is not published again;
+// if its content differs, Publish returns an error for it. A message without a UUID is a new
+// message in each call.
 func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	if p.ctx.Err() != nil {
 		return fmt.Errorf("publish to %s: %w", topic, ErrClosed)

@@ -16,29 +16,30 @@ import (
 
 // SubscriberConfig configures a [Subscriber]. Zero fields take the defaults in their comments.
 type SubscriberConfig struct {
-	// Stream is the stream whose groups are the topics. Defaults to none: a topic is a stream with a
-	// pool.
+	// Stream is the stream whose groups are the topics. Defaults to none: a topic is a stream
+	// with a pool.
 	Stream string
-	// ConsumerGroup is the name of the session. Required. Every consumer group of a topic that is a
-	// group gets all messages, and has its own position.
+	// ConsumerGroup is the name of the session. Required. Every consumer group of a topic that is
+	// a group gets all messages, and has its own position.
 	ConsumerGroup string
-	// Holder names this process, see [client.SessionOptions]. With a name, the process continues at
-	// once after a crash. Each subscriber needs its own; a name needs Take too.
+	// Holder names this process, see [client.SessionOptions]. With a name, the process continues
+	// at once after a crash. Each subscriber needs its own; a name needs Take too.
 	Holder string
 	// Take defaults to [client.TakeFree].
 	Take client.Take
 	// Lease is how long other subscribers of the consumer group wait after this one has crashed.
 	// Defaults to 30 seconds.
 	Lease time.Duration
-	// CommitEvery is how many acknowledged messages are committed in one write, or in one transaction
-	// of Database. After a crash, at most so many are delivered again. Defaults to 1.
+	// CommitEvery is how many acknowledged messages are committed in one write, or in one
+	// transaction of Database. After a crash, at most so many are delivered again. Defaults to 1.
 	CommitEvery int
-	// Database makes each message part of a transaction, in which the handler writes, and which also
-	// moves the cursor: see [TxFromContext]. The table has to exist. Defaults to none: the cursor is
-	// the server's.
+	// Database makes each message part of a transaction, in which the handler writes, and which
+	// also moves the cursor: see [TxFromContext]. The table has to exist. Defaults to none: the
+	// cursor is the server's.
 	Database *sqlcursor.Table
-	// RetryPause is the pause before the session is opened again after an error that the client does
-	// not retry: the stream is unknown, or a message has failed too often. Defaults to 10 seconds.
+	// RetryPause is the pause before the session is opened again after an error that the client
+	// does not retry: the stream is unknown, or a message has failed too often. Defaults to 10
+	// seconds.
 	RetryPause time.Duration
 	// Logger gets the errors of sessions. Defaults to discarding.
 	Logger watermill.LoggerAdapter
@@ -78,13 +79,13 @@ func NewSubscriber(c *client.Client, config SubscriberConfig) (*Subscriber, erro
 }
 
 // Subscribe returns a channel with the messages of a topic, in order, one at a time: the next one
-// comes after Ack. After Nack the same message comes again, when the client's backoff has passed. The
-// session counts it as a failed try; if the stream is configured for it, a message that fails too
-// often becomes a dead letter. Otherwise it is delivered until it is acknowledged.
+// comes after Ack. After Nack the same message comes again, when the client's backoff has passed.
+// The session counts it as a failed try; if the stream is configured for it, a message that fails
+// too often becomes a dead letter. Otherwise it is delivered until it is acknowledged.
 //
-// The channel is closed when ctx ends, when the subscriber is closed, or after the end of the log.
-// Subscribe returns before the session is open: while another subscriber of the consumer group has
-// it, this one waits.
+// The channel is closed when ctx ends, when the subscriber is closed, or after the end of the
+// log. Subscribe returns before the session is open: while another subscriber of the consumer
+// group has it, this one waits.
 func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

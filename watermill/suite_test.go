@@ -69,8 +69,8 @@ func construct(c *client.Client, commitEvery int) tests.ConsumerGroupPubSubConst
 	}
 }
 
-func inGroup(group string, f tests.ConsumerGroupPubSubConstructor) tests.PubSubConstructor {
-	return func(t *testing.T) (message.Publisher, message.Subscriber) { return f(t, group) }
+func inGroup(f tests.ConsumerGroupPubSubConstructor) tests.PubSubConstructor {
+	return func(t *testing.T) (message.Publisher, message.Subscriber) { return f(t, "test") }
 }
 
 var features = tests.Features{
@@ -80,19 +80,19 @@ var features = tests.Features{
 // The universal suite of Watermill. WATERMILL_WHOLE=1 runs its long form.
 func TestSuitePasses(t *testing.T) {
 	f := construct(serve(t, logs), 1)
-	tests.TestPubSub(t, features, inGroup("test", f), f)
+	tests.TestPubSub(t, features, inGroup(f), f)
 }
 
 func TestSuitePassesWithExactlyOnceDelivery(t *testing.T) {
 	f := construct(serve(t, logs), 1)
 	exactly := features
 	exactly.ExactlyOnceDelivery = true
-	tests.TestPubSub(t, exactly, inGroup("test", f), f)
+	tests.TestPubSub(t, exactly, inGroup(f), f)
 }
 
 func TestSuitePassesWithCommitsOfManyMessages(t *testing.T) {
 	f := construct(serve(t, logs), 100)
-	tests.TestPubSub(t, features, inGroup("test", f), f)
+	tests.TestPubSub(t, features, inGroup(f), f)
 }
 
 func TestNewConsumerGroupsReceiveOldMessages(t *testing.T) {

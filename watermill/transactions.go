@@ -11,8 +11,8 @@ import (
 	"github.com/effectively-once/once/client/sqlcursor"
 )
 
-// transactions is a client.Worker that passes entries on to a channel, each batch in a transaction
-// that is committed, with the cursor, when its messages are acknowledged.
+// transactions is a client.Worker that passes entries on to a channel, each batch in a
+// transaction that is committed, with the cursor, when its messages are acknowledged.
 type transactions struct {
 	out    chan<- *message.Message
 	table  sqlcursor.Table
@@ -45,10 +45,10 @@ func (t *transactions) End() error { return nil }
 
 type txKey struct{}
 
-// TxFromContext returns the transaction of a message, from the context of the message. The handler
-// uses it for all that it writes to the database, and neither commits it nor rolls it back: the
-// subscriber commits it after Ack, and rolls it back after Nack. ok is false if the subscriber has
-// no [SubscriberConfig.Database].
+// TxFromContext returns the transaction of a message, from the context of the message. The
+// handler uses it for all that it writes to the database, and neither commits it nor rolls it
+// back: the subscriber commits it after Ack, and rolls it back after Nack. ok is false if the
+// subscriber has no [SubscriberConfig.Database].
 func TxFromContext(ctx context.Context) (tx *sql.Tx, ok bool) {
 	tx, ok = ctx.Value(txKey{}).(*sql.Tx)
 	return tx, ok
