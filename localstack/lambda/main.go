@@ -62,6 +62,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.DurationVar(&o.timeout, "timeout", o.timeout, "time limit of an invocation")
 	f.DurationVar(&o.visibility, "visibility", 0, "visibility timeout of the queues (default six times the time limit)")
 	f.IntVar(&o.pollers, "batches", o.pollers, "batches of each queue in flight")
+	f.IntVar(&o.batch, "batch", o.batch, "most messages in a batch of a queue that is not FIFO")
 	f.IntVar(&o.requests, "requests", o.requests, "HTTP requests in flight")
 	f.DurationVar(&o.sweepEvery, "sweep-every", o.sweepEvery, "time between sweeps")
 	f.DurationVar(&o.faults.KillEvery, "kill-every", 0, "kill a process of the functions about this often")

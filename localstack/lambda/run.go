@@ -38,6 +38,8 @@ type options struct {
 	visibility time.Duration
 	// pollers is the number of batches of each queue in flight.
 	pollers int
+	// batch is the largest number of messages in a batch of a queue that is not FIFO.
+	batch int
 	// requests is the number of HTTP requests in flight.
 	requests int
 	// sweepEvery is the time between sweeps.
@@ -55,7 +57,7 @@ const defaultConfig = "streams:\n  messages: {admission: key}\n"
 
 func defaults() options {
 	return options{
-		name: "once", listen: "127.0.0.1:8080", timeout: host.DefaultTimeout, pollers: 2, requests: 8, sweepEvery: 5 * time.Minute,
+		name: "once", listen: "127.0.0.1:8080", timeout: host.DefaultTimeout, pollers: 2, batch: 10, requests: 8, sweepEvery: 5 * time.Minute,
 		ready: func(string) {}, output: io.Discard, log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -73,6 +75,8 @@ func (o options) validate() error {
 		problem = "-kill-every must be at least 0"
 	case o.pollers < 1:
 		problem = "-batches must be at least 1"
+	case o.batch < 1:
+		problem = "-batch must be at least 1"
 	case o.requests < 1:
 		problem = "-requests must be at least 1"
 	case o.timeout <= 0:

@@ -21,14 +21,17 @@ const pollWait = 2 * time.Second
 
 // poll starts the event source mappings.
 func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
-	for variable, function := range map[string]string{
+	for variable, name := range map[string]string{
 		function.EnvIngressQueue: process, function.EnvIngressFIFOQueue: process, function.EnvPublishQueue: publish, function.EnvPublishFIFOQueue: publish,
 	} {
 		source := host.Source{
 			Queue: sqsqueue.New(r.clients.SQS, r.urls[variable]), Visibility: r.visibility, Wait: pollWait, Again: r.culprit.again, Log: r.log,
 		}
+		if variable == function.EnvIngressQueue || variable == function.EnvPublishQueue {
+			source.Batch = r.batch
+		}
 		for range r.pollers {
-			wg.Go(func() { source.Poll(ctx, r.pools[function].Invoke) })
+			wg.Go(func() { source.Poll(ctx, r.pools[name].Invoke) })
 		}
 	}
 }

@@ -19,7 +19,8 @@ type Source struct {
 	// Visibility is the queue's visibility timeout, after which a failed message is redelivered.
 	// Required.
 	Visibility time.Duration
-	// Batch is the largest number of messages in one invocation. Defaults to 10.
+	// Batch is the largest number of messages in one invocation. Defaults to 10, the most that
+	// Lambda allows for a FIFO queue.
 	Batch int
 	// Wait is the wait of one receive on the empty queue. Defaults to 20 s.
 	Wait time.Duration
@@ -56,7 +57,7 @@ func (s Source) Poll(ctx context.Context, invoke func(context.Context, []byte) (
 	var copies sync.WaitGroup
 	defer copies.Wait()
 	for ctx.Err() == nil {
-		batch, err := s.Queue.Receive(ctx, s.Batch, s.Visibility, s.Wait)
+		batch, err := s.receive(ctx)
 		if err != nil || len(batch) == 0 {
 			if err != nil && ctx.Err() == nil {
 				s.Log.Error("queue not readable", "queue", s.Queue.Name(), "error", err)
@@ -72,6 +73,20 @@ func (s Source) Poll(ctx context.Context, invoke func(context.Context, []byte) (
 		}
 		s.serve(working, batch, invoke)
 	}
+}
+
+// maxReceive is the most messages that one receive returns.
+const maxReceive = 10
+
+// receive waits for a message, and returns a batch of those that are in the queue.
+func (s Source) receive(ctx context.Context) ([]queue.Delivery, error) {
+	batch, err := s.Queue.Receive(ctx, min(s.Batch, maxReceive), s.Visibility, s.Wait)
+	for last := len(batch); last == maxReceive && len(batch) < s.Batch; {
+		// If it fails, the messages so far are a batch.
+		more, _ := s.Queue.Receive(ctx, min(s.Batch-len(batch), maxReceive), s.Visibility, 0)
+		batch, last = append(batch, more...), len(more)
+	}
+	return batch, err
 }
 
 // serve invokes the function with a batch and deletes the settled messages.
