@@ -32,6 +32,7 @@ const (
 	NoLog                ProblemType = "no-log"
 	MethodNotAllowed     ProblemType = "method-not-allowed"
 	NotAcceptable        ProblemType = "not-acceptable"
+	IncompleteBody       ProblemType = "incomplete-body"
 	Leased               ProblemType = "leased"
 	Ended                ProblemType = "ended"
 	Ahead                ProblemType = "ahead"

@@ -154,7 +154,7 @@ func (s *Sender) locked(do func()) {
 func stops(p *Problem) bool { return p.Type == Fenced || p.Type == UnknownEpoch || p.Type == "ended" }
 
 // ofMessage reports whether an error is a problem of one message. A problem of the whole request is
-// not: if a slow network cuts off the body of a request, for example, the server answers 400, and
+// not: if a slow network cuts off the body of a request, for example, the server answers 408, and
 // has read none of its messages. Neither is a problem of the sender's rights or of its stream.
 func ofMessage(err error, p *Problem) bool {
 	if _, ok := errors.AsType[lineError](err); !ok {

@@ -176,10 +176,10 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
 }
 
 // brokenBody returns the problem for a body that was not read to its end, and closes the
-// connection.
+// connection. The caller may send the request again: nothing of it was kept.
 func brokenBody(w http.ResponseWriter) error {
 	w.Header().Set("Connection", "close")
-	return problem.New(problem.MalformedRequest, "The body ended early or came too slowly.")
+	return problem.New(problem.IncompleteBody, "The body ended early or came too slowly.")
 }
 
 func tooLarge() error {

@@ -67,10 +67,10 @@ func TestASlowCallerIsCutOff(t *testing.T) {
 	for _, c := range []struct{ name, text, answer string }{
 		{"nothing", "", ""},
 		{"half a header", post, ""},
-		{"half a body", post + "Content-Length: 10\r\n\r\nhalf", "HTTP/1.1 400 "},
-		{"half a chunk", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "HTTP/1.1 400 "},
-		{"half a batch", batch + "Content-Length: 40\r\n\r\n{\"key\":\"slow\"}\n", "HTTP/1.1 400 "},
-		{"half a batch in chunks", batch + "Transfer-Encoding: chunked\r\n\r\nf\r\n{\"key\":\"slow\"}\n\r\n", "HTTP/1.1 400 "},
+		{"half a body", post + "Content-Length: 10\r\n\r\nhalf", "HTTP/1.1 408 "},
+		{"half a chunk", post + "Transfer-Encoding: chunked\r\n\r\n5\r\nha", "HTTP/1.1 408 "},
+		{"half a batch", batch + "Content-Length: 40\r\n\r\n{\"key\":\"slow\"}\n", "HTTP/1.1 408 "},
+		{"half a batch in chunks", batch + "Transfer-Encoding: chunked\r\n\r\nf\r\n{\"key\":\"slow\"}\n\r\n", "HTTP/1.1 408 "},
 		{"an idle connection", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestABodyThatEndsEarlyIsNotEnqueued(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 400 ") || w.queue.taken.Load() != 0 {
+	if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 408 ") || w.queue.taken.Load() != 0 {
 		t.Errorf("got %q, %v; %d enqueued", got, err, w.queue.taken.Load())
 	}
 	if !strings.Contains(string(got), "\r\nConnection: close\r\n") {

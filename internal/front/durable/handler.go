@@ -184,7 +184,7 @@ func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.As(err, &large):
 		return nil, refuse(http.StatusRequestEntityTooLarge, "A body may have at most 524288 bytes.")
 	case err != nil:
-		return nil, refuse(http.StatusBadRequest, "The body ended early.")
+		return nil, refuse(http.StatusRequestTimeout, "The body ended early.")
 	}
 	return text, nil
 }

@@ -34,6 +34,7 @@ const (
 	NoPool               Type = "no-pool"                // 404
 	MethodNotAllowed     Type = "method-not-allowed"     // 405, with Allow
 	NotAcceptable        Type = "not-acceptable"         // 406
+	IncompleteBody       Type = "incomplete-body"        // 408
 	Leased               Type = "leased"                 // 409, with Retry-After
 	Ahead                Type = "ahead"                  // 409, with next, or with last
 	Fenced               Type = "fenced"                 // 409, with epoch, or with fence and holder
@@ -57,7 +58,7 @@ const (
 func Types() []Type {
 	return []Type{
 		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, UnknownSession, NoLog, NoPool,
-		MethodNotAllowed, NotAcceptable, Leased, Ahead, Fenced, Ended, Held, Moved, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
+		MethodNotAllowed, NotAcceptable, IncompleteBody, Leased, Ahead, Fenced, Ended, Held, Moved, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
 
@@ -106,6 +107,8 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusMethodNotAllowed, "Method is not allowed here"
 	case NotAcceptable:
 		return http.StatusNotAcceptable, "No such format"
+	case IncompleteBody:
+		return http.StatusRequestTimeout, "Body is not complete"
 	case Leased:
 		return http.StatusConflict, "Message is being processed elsewhere"
 	case Ahead:
