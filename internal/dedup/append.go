@@ -156,7 +156,7 @@ func (pl *plan) appendEntry(e *record.Entry, seen clock.Hybrid) error {
 	}
 	l.Last, l.Time = l.Last+1, at
 	e.Number, e.Time = l.Last, at
-	l.Ended = e.Kind == record.EntryEnd
+	l.Ended = l.Ended || e.Kind == record.EntryEnd
 	pl.entries.Append(e, len(pl.part.items))
 	pl.changed = true
 	pl.entryBytes += e.Size()

@@ -2,6 +2,8 @@ package dedup_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -161,4 +163,36 @@ func TestAnEpochIsNotIssuedAfterAnotherOneThanTheNewest(t *testing.T) {
 		}
 	}
 	same(t, "the newest one", w.check(ofSource(second)), "")
+}
+
+func TestTheEpochsOfABatchAreReadTogether(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	epoch := w.epoch()
+	batch := []record.Message{ofSource(epoch), ofSource(7), ofSource(epoch + 1), ofSource(epoch), ofSource(epoch)}
+	batch[4].Source = "q"
+	loads := 0
+	w.at = func(call string) fault {
+		if strings.HasPrefix(call, "load") {
+			loads++
+		}
+		return works
+	}
+	reasons := []record.Reason{"", "", record.ReasonUnknown, "", record.ReasonUnknown}
+	for n, err := range w.CheckEpochs(t.Context(), batch) {
+		got := record.Reason("")
+		if refused, ok := errors.AsType[*record.RefusedError](err); ok {
+			got = refused.Reason
+		} else if err != nil {
+			t.Error(err)
+		}
+		same(t, fmt.Sprint("message ", n), got, reasons[n])
+	}
+	same(t, "loads", loads, 1)
+	w.at = once("load", failsBefore)
+	for n, err := range w.CheckEpochs(t.Context(), batch) {
+		if _, refused := errors.AsType[*record.RefusedError](err); refused || (err == nil) != (n == 1) {
+			t.Errorf("message %d while the store is away: %v", n, err)
+		}
+	}
 }

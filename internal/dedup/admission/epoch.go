@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,28 +76,45 @@ func (i *Issuer) writeEpoch(ctx context.Context, s record.SourceEpoch, loaded *r
 // numbers of its source are.
 func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []error {
 	errs := make([]error, len(messages))
+	places := map[record.SourceEpoch]int{} // in keys
+	var keys []record.GroupKey
+	for n := range messages {
+		source := record.NewSourceEpoch(&messages[n])
+		if _, seen := places[source]; !seen && issuedTo(&messages[n]) {
+			places[source] = len(keys)
+			keys = append(keys, source.Key())
+		}
+	}
+	if len(keys) == 0 {
+		return errs
+	}
+	groups, _, err := i.cfg.Store.Load(ctx, keys, nil)
+	if err != nil {
+		err = fmt.Errorf("load epochs: %w", err)
+	}
 	type used struct {
 		source record.SourceEpoch
 		epoch  uint64
 	}
 	known := map[used]error{}
 	for n := range messages {
-		m := &messages[n]
-		if !record.EpochIssued(m.Epoch) || m.Source == "" {
+		if !issuedTo(&messages[n]) {
 			continue
 		}
-		u := used{record.NewSourceEpoch(m), m.Epoch}
-		if _, checked := known[u]; !checked {
-			known[u] = i.checkEpoch(ctx, u.source, u.epoch)
+		u := used{record.NewSourceEpoch(&messages[n]), messages[n].Epoch}
+		if _, checked := known[u]; !checked && err == nil {
+			known[u] = i.checkEpoch(ctx, u.source, &groups[places[u.source]], u.epoch)
 		}
-		errs[n] = known[u]
+		errs[n] = cmp.Or(err, known[u])
 	}
 	return errs
 }
 
-func (i *Issuer) checkEpoch(ctx context.Context, s record.SourceEpoch, epoch uint64) error {
-	g, err := i.source(ctx, &s)
-	switch {
+// issuedTo reports whether a message has an epoch that only the system issues to its source.
+func issuedTo(m *record.Message) bool { return record.EpochIssued(m.Epoch) && m.Source != "" }
+
+func (i *Issuer) checkEpoch(ctx context.Context, s record.SourceEpoch, g *record.Group, epoch uint64) error {
+	switch err := s.Read(g); {
 	case err != nil:
 		return err
 	case s.Epoch > epoch:
@@ -110,7 +128,7 @@ func (i *Issuer) checkEpoch(ctx context.Context, s record.SourceEpoch, epoch uin
 		return nil
 	}
 	// Another call has renewed it, or has issued a newer epoch just now.
-	if err := i.writeEpoch(ctx, s, &g, now); err != nil && !errors.Is(err, record.ErrConflict) {
+	if err := i.writeEpoch(ctx, s, g, now); err != nil && !errors.Is(err, record.ErrConflict) {
 		return err
 	}
 	return nil
