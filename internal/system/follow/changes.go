@@ -3,7 +3,6 @@ package follow
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -91,14 +90,16 @@ func (h *Hub) Changed(stream string, after Mark, limit int) (groups []string, ne
 		return nil, Mark{}, false
 	}
 	next = Mark{after.hub, h.changes.last}
+	seen := map[string]bool{}
 	for _, x := range found {
-		if x.key.Stream != stream || slices.Contains(groups, x.key.Group) {
+		if x.key.Stream != stream || seen[x.key.Group] {
 			continue
 		}
 		if len(groups) == limit {
 			next.number = x.number - 1
 			break
 		}
+		seen[x.key.Group] = true
 		groups = append(groups, x.key.Group)
 	}
 	return groups, next, true
