@@ -33,7 +33,7 @@ func TestParseReportsUnusableOptions(t *testing.T) {
 		"-duplicate NaN":             "-duplicate must be between 0 and 1",
 		"-hang -0.1":                 "-hang must be between 0 and 1",
 		"-batches 0":                 "-batches must be at least 1",
-		"-batch 0":                  "-batch must be at least 1",
+		"-batch 0":                   "-batch must be at least 1",
 		"-requests 0":                "-requests must be at least 1",
 		"-kill-every -1s":            "-kill-every must be at least 0",
 		"-timeout 0s":                "-timeout must be more than 0",
