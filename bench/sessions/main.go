@@ -2,7 +2,7 @@
 // counts the rows that are lost and doubled: sessions of once, and common alternatives.
 //
 //	localstack/postgres.sh run localstack/aws.sh run go -C bench run ./sessions
-//	go run ./sessions speed     # how fast sessions are, beside JetStream; see speed.go
+//	go -C bench run ./sessions speed 500000     # how fast 500,000 entries are, beside JetStream; see speed.go
 //
 //	peer.go       the interface of a peer
 //	trial.go      one peer under one kind of fault
@@ -82,7 +82,7 @@ func choose(args []string) error {
 // children returns the programs of the child processes, by name.
 func children() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"serve": serve, "nats": serveNATS, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
+		"serve": serve, "nats": serveNATS, "speed": speed, "hold": hold, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
 		nameWatermill: consumeWatermill, nameWatermillTx: consumeWatermillTx, nameSQS: consumeSQS,
 	}
 }

@@ -16,6 +16,7 @@ import (
 const configuration = `
 streams:
   work: {admission: key, log: {retain: 1h}, pool: {partitions: 1, window: 1000}}
+  fast: {admission: sequence, log: {retain: 1h}, pool: {partitions: 2, window: 20000}}
 `
 
 // serve is the server of once in a folder, at an address.

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/effectively-once/once/bench/table"
+	"github.com/effectively-once/once/client"
+)
+
+const (
+	entrySize = 100
+	page      = 1000
+	fast      = "fast" // the stream of numbered messages
+)
+
+// speed measures how fast entries are read and committed and messages enter a pool, beside
+// JetStream in the same run, and how long a takeover takes.
+func speed(ctx context.Context, args []string) error {
+	entries, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sessions-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	s := &stopwatch{place: place{self: self, dir: dir}, entries: entries}
+	for _, measure := range []func(context.Context) error{s.sessions, s.natsDefault, s.natsAlways, s.takeovers} {
+		if err := measure(ctx); err != nil {
+			return err
+		}
+	}
+	return s.report()
+}
+
+// A stopwatch measures, and keeps the lines of its report.
+type stopwatch struct {
+	place
+	entries int
+	lines   [][]string
+	through float64 // messages a second from the sender to the commit
+}
+
+func (s *stopwatch) rate(what string, n int, began time.Time) float64 {
+	r := float64(n) / time.Since(began).Seconds()
+	s.lines = append(s.lines, []string{what, table.Digits(r) + "/s"})
+	return r
+}
+
+func (s *stopwatch) report() error {
+	t := table.Table{Head: []string{"what", "figure"}, Rows: s.lines}
+	return t.Write(os.Stdout)
+}
+
+// sessions measures a server of once.
+func (s *stopwatch) sessions(ctx context.Context) error {
+	server, err := start(ctx, s.self, "serve", filepath.Join(s.dir, "once"), "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer server.kill()
+	url := "http://" + server.line
+	c, err := newClient(url)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	readers := make(chan error, 2)
+	counted := &counter{done: make(chan struct{}), want: s.entries}
+	for i := range 2 {
+		go func() { readers <- follow(ctx, c, "reader-"+strconv.Itoa(i), counted) }()
+	}
+	if err := fill(ctx, c, 0, s.entries); err != nil {
+		return err
+	}
+	s.rate("into the pool, batches of 1,000, while two sessions read and commit", s.entries, began)
+	select {
+	case <-counted.done:
+		s.through = s.rate("the same, to the last commit", s.entries, began)
+	case err := <-readers:
+		return err
+	}
+	return s.readBack(ctx, url)
+}
+
+// A counter waits for a number of committed entries.
+type counter struct {
+	mu   sync.Mutex
+	n    int
+	want int
+	done chan struct{}
+}
+
+func (c *counter) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n += n; c.n == c.want {
+		close(c.done)
+	}
+}
+
+// fill sends numbered messages of two sources, from two senders.
+func fill(ctx context.Context, c *client.Client, from, to int) error {
+	const senders = 2
+	errs := make(chan error, senders)
+	body := bytes.Repeat([]byte("x"), entrySize)
+	for i := range senders {
+		go func() {
+			var batch []client.Message
+			for n := from / senders; n < to/senders; n++ {
+				batch = append(batch, client.Message{Stream: fast, Source: "source-" + strconv.Itoa(i), Sequence: uint64(n) + 1, Body: body}) //nolint:gosec // not negative
+				if len(batch) < page && n+1 < to/senders {
+					continue
+				}
+				for _, r := range c.SendBatch(ctx, batch) {
+					if r.Err != nil {
+						errs <- r.Err
+						return
+					}
+				}
+				batch = batch[:0]
+			}
+			errs <- nil
+		}()
+	}
+	return errors.Join(<-errs, <-errs)
+}
+
+// follow reads and commits until the context ends.
+func follow(ctx context.Context, c *client.Client, name string, counted *counter) error {
+	s, err := c.OpenSession(ctx, client.SessionOptions{Stream: fast, Name: name, Max: page})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		b, err := s.Next(ctx)
+		if err == nil {
+			err = s.Commit(ctx, b.To, client.CommitOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		counted.add(len(b.Entries))
+	}
+}
+
+// readBack reads a log with one session, page by page, without decoding it.
+func (s *stopwatch) readBack(ctx context.Context, url string) error {
+	for _, commits := range []bool{true, false} {
+		n, took := 0, time.Duration(0)
+		for i := range 2 {
+			group := fmt.Sprintf("%s/v1/streams/%s/groups/%d/sessions/all-%v", url, fast, i, commits)
+			began := time.Now()
+			read, err := readAll(ctx, group, commits)
+			if err != nil {
+				return err
+			}
+			n, took = n+read, took+time.Since(began)
+		}
+		what := "one session, pages of 1,000, each committed"
+		if !commits {
+			what = "one session, pages of 1,000, not committed"
+		}
+		s.rate(what+", "+strconv.Itoa(n)+" entries", n, time.Now().Add(-took))
+	}
+	return nil
+}
+
+// readAll reads a session to the last entry of its log. It commits a page while it reads the next.
+func readAll(ctx context.Context, url string, commits bool) (n int, err error) {
+	opened, err := call(ctx, http.MethodPost, url, `{"holder":"bench","take":"now","lease":"60s"}`)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(opened.body), `"fence":`)
+	fence, _, _ := strings.Cut(rest, ",")
+	commit := make(chan error, 1)
+	commit <- nil
+	for {
+		a, err := call(ctx, http.MethodGet, fmt.Sprintf("%s/entries?fence=%s&after=%d&max=%d", url, fence, n, page), "")
+		if err != nil {
+			return n, err
+		}
+		if err := <-commit; err != nil || a.next == n {
+			return n, err
+		}
+		from := n
+		n = a.next
+		go func() {
+			var err error
+			if commits {
+				_, err = call(ctx, http.MethodPost, url+"/commit", fmt.Sprintf(`{"fence":%s,"from":%d,"to":%d}`, fence, from, a.next))
+			}
+			commit <- err
+		}()
+	}
+}
+
+type answer struct {
+	body []byte
+	next int // the number to go on after
+}
+
+func call(ctx context.Context, method, url, body string) (a answer, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	r.Header.Set("Accept", "application/cbor-seq, application/json")
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	if a.body, err = io.ReadAll(got.Body); err == nil && got.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %s", method, url, got.Status, a.body)
+	}
+	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
+	if a.next, _ = strconv.Atoi(got.Header.Get("Once-Next")); a.next == 0 {
+		a.next = after
+	}
+	return a, err
+}
+
+func (s *stopwatch) natsDefault(ctx context.Context) error {
+	return s.nats(ctx, s.entries/4, "default sync")
+}
+func (s *stopwatch) natsAlways(ctx context.Context) error {
+	return s.nats(ctx, s.entries/100, "sync: always", "always")
+}
+
+// nats measures from publishing to the double acknowledgement, with many of both in flight.
+func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...string) error {
+	server, err := start(ctx, append([]string{s.self, "nats", filepath.Join(s.dir, name), "0"}, always...)...)
+	if err != nil {
+		return err
+	}
+	defer server.kill()
+	conn, js, err := dialNATS(server.line)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "work", Subjects: []string{"work"}, Storage: jetstream.FileStorage})
+	if err != nil {
+		return err
+	}
+	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 10_000})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	errs := make(chan error, 2)
+	go func() { errs <- publishAll(js, n) }()
+	go func() { errs <- acknowledgeAll(ctx, c, n) }()
+	if err := errors.Join(<-errs, <-errs); err != nil {
+		return err
+	}
+	r := s.rate("JetStream, "+name+", published to double-acknowledged", n, began)
+	s.lines = append(s.lines, []string{"`once` beside it", table.Digits(s.through/r) + " ×"})
+	return nil
+}
+
+func publishAll(js jetstream.JetStream, n int) error {
+	body := bytes.Repeat([]byte("x"), entrySize)
+	for range n {
+		if _, err := js.PublishAsync("work", body); err != nil {
+			return err
+		}
+	}
+	<-js.PublishAsyncComplete()
+	return nil
+}
+
+// acknowledgeAll acknowledges messages, 256 at a time, and waits for each confirmation.
+func acknowledgeAll(ctx context.Context, c jetstream.Consumer, n int) error {
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	limit := make(chan struct{}, 256)
+	for n > 0 {
+		messages, err := c.Fetch(min(n, page), jetstream.FetchMaxWait(10*time.Second))
+		if err != nil {
+			return err
+		}
+		for m := range messages.Messages() {
+			n--
+			limit <- struct{}{}
+			running.Go(func() {
+				defer func() { <-limit }()
+				if err := m.DoubleAck(ctx); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					failed = errors.Join(failed, err)
+				}
+			})
+		}
+	}
+	running.Wait()
+	return failed
+}
+
+// takeovers measures from the SIGKILL of a holder to the open of the next one.
+func (s *stopwatch) takeovers(ctx context.Context) error {
+	server, err := start(ctx, s.self, "serve", filepath.Join(s.dir, "takeovers"), "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer server.kill()
+	for holder, take := range map[string]client.Take{"first": client.TakeMine, "second": client.TakeFree} {
+		var all []float64
+		for range 11 {
+			took, err := s.takeover(ctx, "http://"+server.line, holder, take)
+			if err != nil {
+				return err
+			}
+			all = append(all, float64(took.Microseconds())/1000)
+		}
+		s.lines = append(s.lines, []string{"takeover by holder " + holder + " after SIGKILL of first, lease 1 s", fmt.Sprintf("median %.1f ms, longest %.1f ms", table.Median(all), slices.Max(all))})
+	}
+	return nil
+}
+
+func (s *stopwatch) takeover(ctx context.Context, url, holder string, take client.Take) (time.Duration, error) {
+	first, err := start(ctx, s.self, "hold", url)
+	if err != nil {
+		return 0, err
+	}
+	c, err := newClient(url)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	first.kill()
+	for {
+		next, err := c.OpenSession(ctx, client.SessionOptions{Stream: fast, Name: "taken", Holder: holder, Take: take, Lease: time.Second})
+		if err == nil {
+			took := time.Since(began)
+			return took, next.Release(ctx)
+		}
+		p, held := errors.AsType[*client.Problem](err)
+		if !held || p.Type != client.Held {
+			return 0, err
+		}
+		time.Sleep(min(p.RetryAfter, 10*time.Millisecond))
+	}
+}
+
+// hold holds a session until it is killed.
+func hold(ctx context.Context, args []string) error {
+	c, err := newClient(args[0])
+	if err != nil {
+		return err
+	}
+	if _, err := c.OpenSession(ctx, client.SessionOptions{Stream: fast, Name: "taken", Holder: "first", Lease: time.Second}); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-ctx.Done()
+	return nil
+}
