@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -109,7 +108,7 @@ func (r *run) work(ctx context.Context) error {
 	if err := <-sent; err != nil {
 		return err
 	}
-	if err := r.end(ctx); err != nil {
+	if err := r.client.End(ctx, stream, "the-end"); err != nil {
 		return err
 	}
 	for _, reader := range r.readers {
@@ -125,39 +124,24 @@ func (r *run) work(ctx context.Context) error {
 
 // send sends all messages. It keeps some back until the faults have happened.
 func (r *run) send(ctx context.Context) error {
-	const size, senders = 1000, 4
-	next := atomic.Int64{}
-	errs := make(chan error, senders)
-	for range senders {
-		go func() {
-			for {
-				from := int(next.Add(size)) - size
-				if from >= r.messages {
-					errs <- nil
-					return
-				}
-				if err := r.allowed(ctx, from); err != nil {
-					errs <- err
-					return
-				}
-				if err := r.sendSome(ctx, from, min(from+size, r.messages)); err != nil {
-					errs <- err
-					return
-				}
-			}
-		}()
-	}
-	for range senders {
-		if err := <-errs; err != nil {
+	const size = 1000
+	for from := 0; from < r.messages; from += size {
+		if err := r.allowed(ctx, from); err != nil {
+			return err
+		}
+		if err := r.sendSome(ctx, from, min(from+size, r.messages)); err != nil {
 			return fmt.Errorf("send messages: %w", err)
 		}
 	}
 	return nil
 }
 
+// lead is how many faults the sender is ahead of.
+const lead = 5
+
 // allowed waits until a message may be sent: the messages are spread over the faults.
 func (r *run) allowed(ctx context.Context, number int) error {
-	for number*(r.faults+2) > r.messages*(int(r.struck.Load())+2) {
+	for number*(r.faults+2) > r.messages*(int(r.struck.Load())+lead) {
 		if err := pause(ctx); err != nil {
 			return err
 		}
@@ -177,31 +161,6 @@ func (r *run) sendSome(ctx context.Context, from, to int) error {
 		}
 	}
 	return nil
-}
-
-// end says that there are no more messages. It may be repeated.
-func (r *run) end(ctx context.Context) error {
-	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.server.url()+"/v1/streams/"+stream+"/end", http.NoBody)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Idempotency-Key", `"the-end"`)
-		answer, err := http.DefaultClient.Do(request)
-		if err == nil {
-			text, _ := io.ReadAll(answer.Body)
-			_ = answer.Body.Close()
-			if answer.StatusCode < 300 {
-				return nil
-			}
-			if answer.StatusCode < 500 {
-				return fmt.Errorf("end the stream: %s: %s", answer.Status, text)
-			}
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
-	}
 }
 
 func pause(ctx context.Context) error {
