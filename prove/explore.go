@@ -36,49 +36,13 @@ func exploreAll(ctx context.Context, o options) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for _, s := range scenarios {
-		group.Go(func() error {
-			begin := time.Now()
-			r, err := explore.Explore(ctx, s)
-			if err != nil {
-				return err
-			}
-			if r.Violation == nil && (!r.Exhausted || r.Ends == 0) {
-				return fmt.Errorf("%s: exhausted is %v, with %d ends: the exploration is incomplete", s.Name, r.Exhausted, r.Ends)
-			}
-			found.add(r, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
-			return nil
-		})
+		group.Go(func() error { return exploreOne(ctx, s, &found) })
 	}
 	for _, s := range sessions.Scenarios() {
-		group.Go(func() error {
-			begin := time.Now()
-			r := sessions.Explore(ctx, &s)
-			if r.Wrong == "" && !r.Exhausted {
-				return fmt.Errorf("sessions %s: the exploration is incomplete", s.Name)
-			}
-			all := explore.Result{Scenario: "sessions " + s.Name, States: r.States, Steps: r.Steps, Depth: r.Depth, Exhausted: r.Exhausted}
-			if r.Wrong != "" {
-				all.Violation = &explore.Violation{Wrong: r.Wrong, Trace: r.Trace}
-			}
-			found.add(all, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
-			return nil
-		})
+		group.Go(func() error { return exploreSessions(ctx, &s, &found) })
 	}
 	for _, s := range small {
-		group.Go(func() error {
-			bound := smallBound
-			if o.long {
-				bound = 0
-			}
-			all, err := s.Explore(ctx, o.root, bound)
-			if err != nil {
-				return err
-			}
-			for _, r := range all {
-				found.add(r, "", "with few "+s.Name+", ")
-			}
-			return nil
-		})
+		group.Go(func() error { return exploreSmall(ctx, o, s, &found) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -89,6 +53,49 @@ func exploreAll(ctx context.Context, o options) error {
 	fmt.Printf("  %d explorations of %d scenarios, %d distinct states, %d steps, %d violations\n", found.explorations, len(scenarios)+len(sessions.Scenarios()), found.states, found.steps, found.violations)
 	if found.violations > 0 {
 		return fmt.Errorf("%d violations", found.violations)
+	}
+	return nil
+}
+
+func exploreOne(ctx context.Context, s *explore.Scenario, found *tally) error {
+	begin := time.Now()
+	r, err := explore.Explore(ctx, s)
+	if err != nil {
+		return err
+	}
+	if r.Violation == nil && (!r.Exhausted || r.Ends == 0) {
+		return fmt.Errorf("%s: exhausted is %v, with %d ends: the exploration is incomplete", s.Name, r.Exhausted, r.Ends)
+	}
+	found.add(r, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
+	return nil
+}
+
+func exploreSessions(ctx context.Context, s *sessions.Scenario, found *tally) error {
+	begin := time.Now()
+	r := sessions.Explore(ctx, s)
+	if r.Wrong == "" && !r.Exhausted {
+		return fmt.Errorf("sessions %s: the exploration is incomplete", s.Name)
+	}
+	all := explore.Result{Scenario: "sessions " + s.Name, States: r.States, Steps: r.Steps, Depth: r.Depth, Exhausted: r.Exhausted}
+	if r.Wrong != "" {
+		all.Violation = &explore.Violation{Wrong: r.Wrong, Trace: r.Trace}
+	}
+	found.add(all, fmt.Sprintf("%6.1fs", time.Since(begin).Seconds()), "")
+	return nil
+}
+
+// exploreSmall makes the explorations with one small limit.
+func exploreSmall(ctx context.Context, o options, s mistakes.Small, found *tally) error {
+	bound := smallBound
+	if o.long {
+		bound = 0
+	}
+	all, err := s.Explore(ctx, o.root, bound)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		found.add(r, "", "with few "+s.Name+", ")
 	}
 	return nil
 }

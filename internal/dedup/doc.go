@@ -11,7 +11,7 @@
 //	load    the groups of a batch, then the tokens of its messages    round.go
 //	admit   distinguish new messages from duplicates, three proofs    package admission, hold.go
 //	run     the handler, on a copy of the state in memory             plan.go
-//	drain   run held messages that are next, hold the early ones      hold.go
+//	drain   run held messages that are next, hold the early ones      drain.go, hold.go
 //	commit  one conditional write for each group; it marks tokens of
 //	        messages without effects done, if the store can           commit.go
 //	fence   make sure that a commit in doubt is never applied later   round.go

@@ -179,14 +179,8 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 		// the handler would fail because of the deadline only
 		return record.Outcome{}, fmt.Errorf("run handler: %w", err)
 	}
-	if pl.next.Log.Ended {
-		return admission.Ended(), nil
-	}
-	if wrong := it.CheckSeen(pl.now); wrong != nil {
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: wrong.Error()}, nil
-	}
-	if why, ok := pl.part.tooLarge(it); ok {
-		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, nil
+	if refused, ok := pl.refuse(it); ok {
+		return refused, nil
 	}
 	if pl.more = pl.part.alone && pl.runs > 0; pl.more {
 		return record.Outcome{}, nil
@@ -208,6 +202,25 @@ func (pl *plan) run(ctx context.Context, it *item) (record.Outcome, error) {
 	if err := appendable(pl.part.stream, a.Entries()); err != nil {
 		return admission.Failed(err), nil
 	}
+	return pl.add(ctx, it, a, effects)
+}
+
+// refuse returns the outcome of a message that must not run.
+func (pl *plan) refuse(it *item) (record.Outcome, bool) {
+	if pl.next.Log.Ended {
+		return admission.Ended(), true
+	}
+	if wrong := it.CheckSeen(pl.now); wrong != nil {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: wrong.Error()}, true
+	}
+	if why, ok := pl.part.tooLarge(it); ok {
+		return record.Outcome{Kind: record.Rejected, Reason: record.ReasonInvalid, Detail: why}, true
+	}
+	return record.Outcome{}, false
+}
+
+// add adds the results of an attempt to the plan. If it sets pl.more, they did not fit.
+func (pl *plan) add(ctx context.Context, it *item, a *record.Attempt, effects []record.Effect) (record.Outcome, error) {
 	entries := pl.additionOf(it, a)
 	if pl.more = !pl.fits(entries.size); pl.more {
 		return record.Outcome{}, nil
