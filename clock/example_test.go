@@ -37,6 +37,7 @@ func ExampleHybrid() {
 	fmt.Println(here)
 	_, err := here.Receive(now, clock.HybridAt(now.Add(time.Hour)), time.Minute)
 	fmt.Println(err)
-	// Output: 2026-01-31T12:00:03.000Z-0001 clock 2026-01-31T13:00:00.000Z-0000 is more than 1m0s
-	// ahead of the local time 2026-01-31T12:00:00.000Z
+	// Output:
+	// 2026-01-31T12:00:03.000Z-0001
+	// clock 2026-01-31T13:00:00.000Z-0000 is more than 1m0s ahead of the local time 2026-01-31T12:00:00.000Z
 }

@@ -120,7 +120,10 @@ func FromTrigger(received *queue.Delivery) (Trigger, error) {
 	switch {
 	case x.Publish != nil && x.Deliver == nil:
 		key := record.GroupKey{Stream: x.Publish.Stream, Group: x.Publish.Group}
-		return Trigger{Group: key}, checkGroup(key)
+		if err := checkGroup(key); err != nil {
+			return Trigger{}, err // callers log the names of a trigger
+		}
+		return Trigger{Group: key}, nil
 	case x.Deliver != nil && x.Publish == nil && x.Deliver.To != "" && x.Deliver.Delivery.Identity != "":
 		d := x.Deliver.Delivery.delivery()
 		return Trigger{Group: record.GroupKey{Stream: d.Stream, Group: d.Group}, Delivery: &d, To: x.Deliver.To}, nil

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -313,14 +314,21 @@ func (w *world) storeLost() {
 
 // serverDies kills the server before and after each call of a consumer.
 func (w *world) serverDies() {
+	var count, restart sync.Mutex // the consumer renews its lease beside its other calls
 	calls := map[string]int{}
 	w.finish(w.options("a"), func(call string, _ *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		if calls[call]++; call == "renew" || call == "entries" && calls[call] > 4 || calls[call] > 2 {
+		count.Lock()
+		calls[call]++
+		n := calls[call]
+		count.Unlock()
+		if call == "renew" || call == "entries" && n > 4 || call != "entries" && n > 2 {
 			return send()
 		}
-		if calls[call]%2 == 0 {
+		if n%2 == 0 {
 			discard(send)
 		}
+		restart.Lock()
+		defer restart.Unlock()
 		w.server.Restart()
 		return nil, errCut
 	})
