@@ -162,6 +162,7 @@ func (l *consumer) judge(err error) (again bool, wait time.Duration) {
 func (l *consumer) hold(ctx context.Context) error {
 	s, err := l.client.OpenSession(ctx, l.options)
 	if err != nil {
+		l.abandon(ctx, err)
 		return err
 	}
 	l.session = s
@@ -181,6 +182,25 @@ func (l *consumer) hold(ctx context.Context) error {
 
 // releaseTimeout is how long a consumer that ends tries to release its session.
 const releaseTimeout = 2 * time.Second
+
+// abandon releases a session that an open may have taken although the context ended before the
+// answer came. Otherwise other consumers would wait until the lease expires.
+func (l *consumer) abandon(ctx context.Context, opening error) {
+	if _, unknown := errors.AsType[*UnacknowledgedError](opening); !unknown || ctx.Err() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	o := l.options
+	o.Take = TakeMine // not from another holder
+	s, err := l.client.OpenSession(ctx, o)
+	if err != nil {
+		return // another consumer has it, or the server can't be reached
+	}
+	defer s.Close()
+	l.session = s
+	l.release(ctx)
+}
 
 func (l *consumer) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)

@@ -140,7 +140,8 @@ type Session struct {
 // [Session.Release] or [Session.Close] in the end.
 //
 // Each open has a fence of its own: an earlier Session with the same name is fenced, also one of
-// the same process.
+// the same process. After an [*UnacknowledgedError] the session may be open: open it again with
+// [TakeMine] and the same holder, or others wait until the lease expires.
 func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	o = o.withDefaults()
 	if o.Stream == "" || o.Name == "" {
