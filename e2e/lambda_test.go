@@ -75,7 +75,7 @@ func (d *deployment) peace(t *testing.T) map[string]int {
 		t.Error("the log does not tell how many faults there were")
 	}
 	// the last value of a flag counts
-	d.args = append(d.args, "--kill-every", "0", "--duplicate", "0", "--hang", "0")
+	d.args = append(d.args, "--kill-every", "0", "--kill-nth", "0", "--duplicate", "0", "--hang", "0")
 	must(t, d.start())
 	return counts
 }

@@ -199,7 +199,7 @@ func TestReadersOfOneLogReadOneOrderWhileServerClientsAndReadersAreKilled(t *tes
 
 func TestReadersOfOneLogReadOneOrderWhileTheFunctionsAreKilled(t *testing.T) {
 	random := newRandom(t)
-	d := newDeployment(t, newReceiver(t, 0), append(faults(), "--sweep-every", "1s", "--batch", "100", "--batches", "1")...)
+	d := newDeployment(t, newReceiver(t, 0), append(faults(), "--kill-nth", "5", "--sweep-every", "1s", "--batch", "100", "--batches", "1")...)
 	must(t, d.configure(offlineConfiguration))
 	must(t, d.start())
 	o := newOffline(t, d.url(), random, max(100, *messages/20)) // one group: its commits follow one another

@@ -15,6 +15,9 @@ import (
 type faults struct {
 	// KillEvery is the mean time between kills. Each kills a random process, in any state.
 	KillEvery time.Duration
+	// KillNth kills the process of each invocation whose number is a multiple of it, at a random
+	// moment of the invocation or after it has answered. If zero: none.
+	KillNth int64
 	// Duplicate is the share of deliveries, from 0 to 1, that are delivered a second time:
 	// concurrently with the first, or up to two seconds later.
 	Duplicate float64
@@ -25,6 +28,7 @@ type faults struct {
 
 const (
 	hangWithin = 30 * time.Millisecond // of the beginning of the invocation
+	killWithin = 10 * time.Millisecond // likewise
 	copyWithin = 2 * time.Second       // of the receipt of the batch
 	// share of the duplicates that are concurrent with the first delivery
 	copyAtOnce = 0.5
@@ -34,6 +38,7 @@ const (
 type culprit struct {
 	faults
 	kills, duplicates, hangs atomic.Int64
+	invocations              atomic.Int64
 }
 
 // hang implements PoolOptions.Hang.
@@ -43,6 +48,15 @@ func (c *culprit) hang() (time.Duration, bool) {
 	}
 	c.hangs.Add(1)
 	return rand.N(hangWithin), true //nolint:gosec // likewise
+}
+
+// killNth implements PoolOptions.Kill.
+func (c *culprit) killNth() (time.Duration, bool) {
+	if c.KillNth == 0 || c.invocations.Add(1)%c.KillNth != 0 {
+		return 0, false
+	}
+	c.kills.Add(1)
+	return rand.N(killWithin), true //nolint:gosec // likewise
 }
 
 // again implements Source.Again.

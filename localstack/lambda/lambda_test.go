@@ -36,6 +36,7 @@ func TestParseReportsUnusableOptions(t *testing.T) {
 		"-batch 0":                   "-batch must be at least 1",
 		"-requests 0":                "-requests must be at least 1",
 		"-kill-every -1s":            "-kill-every must be at least 0",
+		"-kill-nth -1":               "-kill-nth must be at least 0",
 		"-timeout 0s":                "-timeout must be more than 0",
 		"-sweep-every -1s":           "-sweep-every must be more than 0",
 		"-timeout 1m -visibility 1m": "-visibility must be longer than the timeout, 1m0s",

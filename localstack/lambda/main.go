@@ -66,6 +66,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.requests, "requests", o.requests, "HTTP requests in flight")
 	f.DurationVar(&o.sweepEvery, "sweep-every", o.sweepEvery, "time between sweeps")
 	f.DurationVar(&o.faults.KillEvery, "kill-every", 0, "kill a process of the functions about this often")
+	f.Int64Var(&o.faults.KillNth, "kill-nth", 0, "kill the process of each so many-th invocation, during it or after it has answered")
 	f.Float64Var(&o.faults.Duplicate, "duplicate", 0, "share of deliveries handed out twice, 0 to 1")
 	f.Float64Var(&o.faults.Hang, "hang", 0, "share of invocations that hang until the time limit, 0 to 1")
 	f.TextVar(&level, "log-level", level, "least severe log entries to print: debug, info, warn or error")

@@ -73,6 +73,8 @@ func (o options) validate() error {
 		problem = "-hang must be between 0 and 1"
 	case o.faults.KillEvery < 0:
 		problem = "-kill-every must be at least 0"
+	case o.faults.KillNth < 0:
+		problem = "-kill-nth must be at least 0"
 	case o.pollers < 1:
 		problem = "-batches must be at least 1"
 	case o.batch < 1:
@@ -162,7 +164,7 @@ func (r *run) open(ctx context.Context, temporary string) error {
 			limit = r.requests
 		}
 		r.pools[name] = host.NewPool(path, host.PoolOptions{
-			Options: host.Options{Name: name, Env: r.env, Timeout: r.timeout, Output: r.output}, Limit: limit, Hang: r.culprit.hang,
+			Options: host.Options{Name: name, Env: r.env, Timeout: r.timeout, Output: r.output}, Limit: limit, Hang: r.culprit.hang, Kill: r.culprit.killNth,
 		})
 	}
 	return r.start(ctx)

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -29,6 +30,9 @@ type PoolOptions struct {
 	// Hang selects the invocations that hang, and after what time: then the process does nothing
 	// until the timeout kills it. Defaults to none.
 	Hang func() (after time.Duration, hangs bool)
+	// Kill selects the invocations whose process is killed, and after what time. If the invocation
+	// ends before that, the process is killed then, and the response is lost. Defaults to none.
+	Kill func() (after time.Duration, kills bool)
 }
 
 // NewPool returns a pool of a bootstrap binary. It starts no process.
@@ -36,8 +40,12 @@ func NewPool(bootstrap string, o PoolOptions) *Pool {
 	if o.Limit == 0 {
 		o.Limit = 10
 	}
+	never := func() (time.Duration, bool) { return 0, false }
 	if o.Hang == nil {
-		o.Hang = func() (time.Duration, bool) { return 0, false }
+		o.Hang = never
+	}
+	if o.Kill == nil {
+		o.Kill = never
 	}
 	return &Pool{bootstrap: bootstrap, options: o, slots: make(chan struct{}, o.Limit)}
 }
@@ -62,7 +70,21 @@ func (p *Pool) Invoke(ctx context.Context, event []byte) ([]byte, error) {
 	if after, hangs := p.options.Hang(); hangs {
 		defer time.AfterFunc(after, i.freeze).Stop()
 	}
+	if after, kills := p.options.Kill(); kills {
+		return i.invokeAndKill(ctx, event, after)
+	}
 	return i.Invoke(ctx, event)
+}
+
+// invokeAndKill invokes the function, and kills its process after a time, or at the end of the
+// invocation.
+func (i *Instance) invokeAndKill(ctx context.Context, event []byte, after time.Duration) ([]byte, error) {
+	timer := time.AfterFunc(after, func() { i.Kill() })
+	answer, err := i.Invoke(ctx, event)
+	if timer.Stop() && i.Kill() {
+		return nil, fmt.Errorf("invoke function %s: %w", i.options.Name, ErrExited)
+	}
+	return answer, err
 }
 
 func (p *Pool) take(ctx context.Context) (*Instance, error) {

@@ -114,6 +114,35 @@ func TestAHangingInvocationEndsWithItsTimeout(t *testing.T) {
 	}
 }
 
+func TestAChosenInvocationLosesItsProcessOrItsResponse(t *testing.T) {
+	for name, after := range map[string]time.Duration{"during it": 0, "after it": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			kills := []bool{false, true, false}
+			p := pool(t, PoolOptions{
+				Options: Options{Timeout: time.Minute}, Limit: 1,
+				Kill: func() (time.Duration, bool) {
+					defer func() { kills = kills[1:] }()
+					return after, kills[0]
+				},
+			})
+			before, err := p.Invoke(t.Context(), []byte(`"pid"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			event := `"pid"`
+			if after == 0 {
+				event = `"hang"`
+			}
+			if answer, err := p.Invoke(t.Context(), []byte(event)); !errors.Is(err, ErrExited) {
+				t.Errorf("got %s, %v, want %v", answer, err, ErrExited)
+			}
+			if pid, err := p.Invoke(t.Context(), []byte(`"pid"`)); err != nil || bytes.Equal(pid, before) {
+				t.Errorf("process %s was killed, and %s answers, %v", before, pid, err)
+			}
+		})
+	}
+}
+
 func TestABootstrapThatEndsAtItsStartIsAnError(t *testing.T) {
 	path := t.TempDir() + "/bootstrap"
 	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
