@@ -6,6 +6,7 @@
 //	write.go    one request as one commit: create, append, close
 //	read.go     pages, long poll
 //	sse.go      server-sent events
+//	uses.go     the last reads of streams with a TTL
 //
 // A stream of the protocol is the log of a group. Each request that writes is one message without a
 // queue, which the handler of [Wrap] turns into entries. The data of the protocol, such as the last

@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/log"
@@ -36,7 +36,7 @@ type Logs interface {
 	Follow(group record.GroupKey) follow.Follower
 }
 
-// Options configure the handler. All fields but the last three are required.
+// Options configure the handler. Fields without a default are required.
 type Options struct {
 	Engine Engine
 	Logs   Logs
@@ -49,14 +49,17 @@ type Options struct {
 	// Events is how long a stream of events lasts before the reader connects again. Defaults to a
 	// minute.
 	Events time.Duration
-	Now    func() time.Time
-	Log    *slog.Logger
+	// MaxFollowing is the largest number of readers that wait for entries at a time. The next one
+	// gets 429. Defaults to 10,000.
+	MaxFollowing int
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 type server struct {
 	Options
-	mu    sync.Mutex
-	reads map[record.GroupKey]time.Time // the last read of a stream with a TTL
+	uses      *uses
+	following atomic.Int64
 }
 
 // New returns the handler.
@@ -67,7 +70,10 @@ func New(o Options) http.Handler {
 	if o.Events == 0 {
 		o.Events = time.Minute
 	}
-	return &server{Options: o, reads: map[record.GroupKey]time.Time{}}
+	if o.MaxFollowing == 0 {
+		o.MaxFollowing = 10_000
+	}
+	return &server{Options: o, uses: newUses()}
 }
 
 // ServeHTTP answers a request of the protocol.
@@ -146,10 +152,7 @@ func (s *server) load(ctx context.Context, key record.GroupKey) (*record.Group, 
 	}
 	g := &groups[0]
 	st, exists, _ := parseState(g.State, g.Log) // the log of a handler's group can be read
-	s.mu.Lock()
-	read := s.reads[key]
-	s.mu.Unlock()
-	if g.Version == 0 || !exists || st.expired(read, s.Now()) {
+	if g.Version == 0 || !exists || st.expired(s.uses.last(key), s.Now()) {
 		return nil, &st, nil
 	}
 	return g, &st, nil
@@ -170,6 +173,17 @@ func tail(l record.Log) uint64 {
 		return l.Last - 1
 	}
 	return l.Last
+}
+
+// enter counts a reader that waits for entries, until leave is called. If there are too many, it
+// returns a refusal.
+func (s *server) enter() (leave func(), err error) {
+	leave = func() { s.following.Add(-1) }
+	if s.following.Add(1) > int64(s.MaxFollowing) {
+		leave()
+		return nil, refuse(http.StatusTooManyRequests, "Too many readers wait for entries. Read again later, or without live.", "Retry-After", "1")
+	}
+	return leave, nil
 }
 
 func closed(h http.Header) bool { return strings.EqualFold(h.Get("Stream-Closed"), "true") }
@@ -221,15 +235,12 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey
 	}
 	status := http.StatusOK
 	if !again {
-		h.Set("Location", location(r))
+		h.Set("Location", r.URL.EscapedPath())
 		status = http.StatusCreated
 	}
 	w.WriteHeader(status)
 	return nil
 }
-
-// location returns the address of the request.
-func location(r *http.Request) string { return "http://" + r.Host + r.URL.EscapedPath() }
 
 // lifetime reads the headers about the time of a stream.
 func (o *operation) lifetime(h http.Header) error {
@@ -336,9 +347,7 @@ func (s *server) delete(w http.ResponseWriter, r *http.Request, key record.Group
 	if err := s.Engine.DropGroup(context.WithoutCancel(r.Context()), key); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	delete(s.reads, key)
-	s.mu.Unlock()
+	s.uses.forget(key)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -86,11 +86,9 @@ func (s *server) used(ctx context.Context, key record.GroupKey, st *state) error
 	if st.TTL == 0 {
 		return nil
 	}
-	now := s.Now()
-	s.mu.Lock()
-	s.reads[key] = now
-	s.mu.Unlock()
-	if now.Sub(st.Used) < time.Duration(st.TTL)*time.Second/2 || !s.Writable(key.Stream) {
+	now, ttl := s.Now(), time.Duration(st.TTL)*time.Second
+	s.uses.note(key, now, ttl)
+	if now.Sub(st.Used) < ttl/2 || !s.Writable(key.Stream) {
 		return nil
 	}
 	err := s.write(ctx, key, &operation{touch: true})
@@ -234,6 +232,11 @@ func (s *server) await(ctx context.Context, q *reading, wait time.Duration) (par
 }
 
 func (s *server) longPoll(w http.ResponseWriter, r *http.Request, q *reading) error {
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	p, err := s.await(r.Context(), q, s.Wait)
 	if err != nil {
 		return err

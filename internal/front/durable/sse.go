@@ -20,6 +20,11 @@ type control struct {
 // events sends the log as server-sent events, until the reader goes, the stream is closed, or the
 // time of the connection is over.
 func (s *server) events(w http.ResponseWriter, r *http.Request, q *reading) error {
+	leave, err := s.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.Events)
 	defer cancel()
 	f := s.Logs.Follow(q.key) // before reading, see package follow

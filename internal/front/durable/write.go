@@ -6,10 +6,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -31,6 +33,7 @@ type operation struct {
 	producer string
 	number   producer
 	now      time.Time
+	read     time.Time // the last read of the stream
 
 	// The results of the last run, which is the one that was committed if any was.
 	last    uint64 // the number of the last entry
@@ -75,7 +78,7 @@ func Wrap(next record.Handler) record.Handler {
 			return &record.RejectError{Detail: "refused", Err: err}
 		}
 		for _, item := range items {
-			a.Append(record.Entry{ContentType: o.typ, Body: item})
+			a.Append(o.entry(item))
 			value := m
 			value.ContentType, value.Body, value.Headers = o.typ, item, nil
 			if err := next(ctx, a, value); err != nil {
@@ -94,7 +97,7 @@ func (o *operation) run(a *record.Attempt) ([][]byte, error) {
 		return nil, err
 	}
 	switch {
-	case exists && st.expired(time.Time{}, o.now) && !o.touch:
+	case exists && st.expired(o.read, o.now) && !o.touch:
 		o.stale = true
 		return nil, errors.New("expired")
 	case o.create && exists:
@@ -111,6 +114,9 @@ func (o *operation) run(a *record.Attempt) ([][]byte, error) {
 		}
 		if o.typ = st.Type; len(o.body) > 0 {
 			if items, err = o.items(&st); err != nil {
+				return nil, err
+			}
+			if err := o.fits(items); err != nil {
 				return nil, err
 			}
 		}
@@ -211,10 +217,28 @@ func (o *operation) items(st *state) ([][]byte, error) {
 	return items, nil
 }
 
+func (o *operation) entry(body []byte) record.Entry {
+	return record.Entry{ContentType: o.typ, Body: body}
+}
+
+// fits returns an error for entries that one commit can't append.
+func (o *operation) fits(items [][]byte) error {
+	size := 0
+	for _, item := range items {
+		e := o.entry(item)
+		size += e.Size()
+	}
+	if size > dedup.MaxAppend {
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf(
+			"The %d values of the array are too many: each takes some 130 bytes beside its content, and an append may take %d. Append them in parts.", len(items), dedup.MaxAppend))
+	}
+	return nil
+}
+
 // write commits an operation. A *refusal is its answer if it changed nothing.
 func (s *server) write(ctx context.Context, key record.GroupKey, o *operation) error {
 	for {
-		o.id, o.now = "durable-"+rand.Text(), s.Now()
+		o.id, o.now, o.read = "durable-"+rand.Text(), s.Now(), s.uses.last(key)
 		m := record.Message{
 			Stream: key.Stream, Group: key.Group, ID: o.id, Source: o.producer, Epoch: o.number.Epoch, ContentType: o.typ,
 			Body: []byte("durable"), End: o.closes, Accepted: o.now,

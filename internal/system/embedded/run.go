@@ -32,13 +32,12 @@ const drainTime = 10 * time.Second
 
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
 func (s *System) frontDoor() (http.Handler, error) {
-	engine := durable{s.engine, s}
+	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
 	contract := s.options.Watch.HTTP(api.New(api.Options{
-		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: follow.NewLogs(s.store, &s.appends), Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
+		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
-	logs := follow.NewLogs(s.store, &s.appends)
 	byProtocol := streams.New(streams.Options{
 		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,
 		Writable: func(name string) bool { x, ok := s.engine.Stream(name); return ok && pipeline.Forwards(x) },
