@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -193,6 +194,22 @@ func TestTheEpochsOfABatchAreReadTogether(t *testing.T) {
 	for n, err := range w.CheckEpochs(t.Context(), batch) {
 		if _, refused := errors.AsType[*record.RefusedError](err); refused || (err == nil) != (n == 1) {
 			t.Errorf("message %d while the store is away: %v", n, err)
+		}
+	}
+}
+
+func TestACorruptEpochRefusesTheMessagesOfItsOwnSourceOnly(t *testing.T) {
+	l := newLab(t)
+	w := l.worker(bySequence)
+	epoch := w.epoch()
+	batch := []record.Message{ofSource(epoch), ofSource(epoch), ofSource(7)}
+	batch[1].Source = "q"
+	bad := record.NewSourceEpoch(&batch[1])
+	d := &damaged{Store: l.store, group: bad.Key()}
+	damagedWorker := l.workerOf(dedup.Config{Streams: []record.Stream{{Name: "s", Admission: record.BySequence}}, Store: d})
+	for n, err := range damagedWorker.CheckEpochs(t.Context(), batch) {
+		if errors.Is(err, record.ErrCorrupt) != (n == 1) || n != 1 && err != nil {
+			t.Errorf("message %d: %v", n, err)
 		}
 	}
 }

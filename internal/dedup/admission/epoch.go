@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +74,24 @@ func (i *Issuer) writeEpoch(ctx context.Context, s record.SourceEpoch, loaded *r
 // It renews the record of an epoch that is used, so that the epoch is remembered for as long as the
 // numbers of its source are.
 func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []error {
+	errs, err := i.checkEpochs(ctx, messages)
+	if errors.Is(err, record.ErrCorrupt) && len(messages) > 1 {
+		// check each alone, so that one corrupt record does not block the others
+		for n := range messages {
+			errs[n] = i.CheckEpochs(ctx, messages[n : n+1])[0]
+		}
+		return errs
+	}
+	for n := range messages {
+		if err != nil && issuedTo(&messages[n]) {
+			errs[n] = err
+		}
+	}
+	return errs
+}
+
+// checkEpochs is CheckEpochs. An error of the store is that of all messages.
+func (i *Issuer) checkEpochs(ctx context.Context, messages []record.Message) ([]error, error) {
 	errs := make([]error, len(messages))
 	places := map[record.SourceEpoch]int{} // in keys
 	var keys []record.GroupKey
@@ -86,11 +103,11 @@ func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []e
 		}
 	}
 	if len(keys) == 0 {
-		return errs
+		return errs, nil
 	}
 	groups, _, err := i.cfg.Store.Load(ctx, keys, nil)
 	if err != nil {
-		err = fmt.Errorf("load epochs: %w", err)
+		return errs, fmt.Errorf("load epochs: %w", err)
 	}
 	type used struct {
 		source record.SourceEpoch
@@ -102,12 +119,12 @@ func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []e
 			continue
 		}
 		u := used{record.NewSourceEpoch(&messages[n]), messages[n].Epoch}
-		if _, checked := known[u]; !checked && err == nil {
+		if _, checked := known[u]; !checked {
 			known[u] = i.checkEpoch(ctx, u.source, &groups[places[u.source]], u.epoch)
 		}
-		errs[n] = cmp.Or(err, known[u])
+		errs[n] = known[u]
 	}
-	return errs
+	return errs, nil
 }
 
 // issuedTo reports whether a message has an epoch that only the system issues to its source.
