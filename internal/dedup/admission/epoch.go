@@ -78,7 +78,7 @@ func (i *Issuer) CheckEpochs(ctx context.Context, messages []record.Message) []e
 	if errors.Is(err, record.ErrCorrupt) && len(messages) > 1 {
 		// check each alone, so that one corrupt record does not block the others
 		for n := range messages {
-			errs[n] = i.CheckEpochs(ctx, messages[n : n+1])[0]
+			errs[n] = i.CheckEpochs(ctx, messages[n:n+1])[0]
 		}
 		return errs
 	}
