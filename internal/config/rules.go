@@ -29,6 +29,9 @@ func (p *reader) streamRules(n node, f map[string]node, s Stream) {
 			p.add(field.line, field.path, "is only for admission sequence, or for a stream with a log; this stream has %s, and no log", s.Admission)
 		}
 	}
+	if field, ok := f["held"]; ok && s.Pool != nil && s.Admission == record.BySequence {
+		p.add(field.line, field.path, "has no meaning with a pool, which holds every early message: limits.ranges bounds how many ranges of them there are")
+	}
 	if r, ok := f["retention"]; ok && s.Retention.Std() >= minDuration && s.Retention.Std() < minRetention {
 		p.add(r.line, r.path, "must be at least %v", minRetention)
 	}

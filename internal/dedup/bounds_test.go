@@ -3,6 +3,7 @@ package dedup_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,24 @@ func TestBeyondTheBoundsAMessageStaysInItsQueue(t *testing.T) {
 			same(t, "record", summary(w.group()), before)
 			same(t, "what is held already", slices.Compact(w.process(c.fits...)), []string{"held"})
 		})
+	}
+}
+
+// If it went back to its queue, it could come after the end of the stream.
+func TestAStreamWithPartitionsHoldsEveryEarlyMessage(t *testing.T) {
+	stream := bySequence
+	stream.Partitions, stream.LogRetention, stream.LogMessages = 1, time.Hour, true
+	stream.Bounds = record.Bounds{Count: 1, Bytes: 1, Distance: 1}
+	stream.Limits = record.Limits{Ranges: 2}
+	w := newLab(t).worker(stream)
+	early := numbered("90", "30: 1234567890", "91", "60: 1234567890", "20000")
+	for i := range early {
+		early[i].Group = ""
+	}
+	same(t, "fates", w.process(early[:4]...), []string{"held", "held", "held", "rejected limit"})
+	o := w.Process(t.Context(), early[4:])[0]
+	if o.Kind != record.Rejected || o.Reason != record.ReasonLimit || !strings.Contains(o.Detail, "ranges of missing numbers") {
+		t.Errorf("one range too many: %+v", o)
 	}
 }
 

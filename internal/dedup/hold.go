@@ -260,16 +260,12 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	if src.Held.Contains(it.Sequence) {
 		return pl.heldAlready(ctx, it, key)
 	}
-	b, ranges := pl.part.stream.Bounds, src.Held.Add(it.Sequence, it.Sequence)
-	// A lone message is held at any distance: a gap policy acts only on held messages.
-	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0
-	full := src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes || !pl.next.CanHold(key, ranges, pl.part.stream.Limits)
-	switch {
-	// A message that is next is in no gap: no gap policy may act on it.
-	case far, full && it.Sequence != src.Next:
-		pl.decide(it, record.Outcome{Err: ErrBounds})
+	ranges := src.Held.Add(it.Sequence, it.Sequence)
+	if pl.beyondBounds(it, key, src, ranges) {
+		pl.decide(it, pl.tooEarly())
 		return nil
-	case pl.room() == 0, len(pl.hold) > 0 && pl.held+it.Size() > maxHold, pl.releases(key, it), pl.part.alone && pl.runs > 0:
+	}
+	if pl.room() == 0 || len(pl.hold) > 0 && pl.held+it.Size() > maxHold || pl.releases(key, it) || pl.part.alone && pl.runs > 0 {
 		pl.more = true
 		return nil
 	}
@@ -284,6 +280,34 @@ func (pl *plan) holdOne(ctx context.Context, it *item) error {
 	pl.changed = true
 	pl.decide(it, record.Outcome{Kind: record.HeldBack})
 	return nil
+}
+
+// beyondBounds reports whether a message can't be held. A message that is next is in no gap: no gap
+// policy may act on it.
+//
+// A stream with partitions has no bounds on held messages but the number of ranges: a message that
+// goes back to the queue could come after the end of the stream.
+func (pl *plan) beyondBounds(it *item, key string, src record.Source, ranges record.Ranges) bool {
+	next := it.Sequence == src.Next
+	if !next && !pl.next.CanHold(key, ranges, pl.part.stream.Limits) {
+		return true
+	}
+	if pl.part.stream.Partitions > 0 {
+		return false
+	}
+	b := pl.part.stream.Bounds
+	// A lone message is held at any distance: a gap policy acts only on held messages.
+	far := it.Sequence-src.Next > b.Distance && len(src.Held) > 0
+	full := src.Held.Len() >= b.Count || src.HeldBytes+it.Size() > b.Bytes
+	return far || full && !next
+}
+
+// tooEarly returns the outcome of a message that can't be held.
+func (pl *plan) tooEarly() record.Outcome {
+	if pl.part.stream.Partitions > 0 {
+		return admission.BeyondLimits("ranges of missing numbers")
+	}
+	return record.Outcome{Err: ErrBounds}
 }
 
 // heldAlready settles another delivery of a held message, if the content is the same. It requires a

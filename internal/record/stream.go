@@ -39,9 +39,10 @@ type Stream struct {
 	Retry RetryPolicy
 	// Gap is the policy for a missing number of a source, and for a missing parent of a message.
 	Gap Gap
-	// Bounds limit the held messages of one source in one group.
+	// Bounds limit the held messages of one source in one group. A stream with partitions has none.
 	Bounds Bounds
-	// Limits bound the names and ranges in the group's record.
+	// Limits bound the names and ranges in the group's record. The ranges of a stream with
+	// partitions default to [DefaultPartitionRanges].
 	Limits Limits
 	// Events lists the destinations that receive a message about skipped numbers.
 	Events []string
@@ -80,6 +81,10 @@ const DefaultGroupRetention = 30 * 24 * time.Hour
 
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
+
+// DefaultPartitionRanges is how many ranges of held numbers a partition tracks: it has the sources
+// of many groups, and a message beyond the limit is refused.
+const DefaultPartitionRanges = 20_000
 
 // GapPolicy is the engine's action when a number or a parent does not arrive.
 type GapPolicy string
@@ -131,6 +136,9 @@ func (s Stream) withDefaults() Stream {
 	}
 	s.Retry = s.Retry.Or(MessageRetry())
 	s.Bounds = s.Bounds.withDefaults()
+	if s.Partitions > 0 && s.Limits.Ranges == 0 {
+		s.Limits.Ranges = DefaultPartitionRanges
+	}
 	s.Limits = s.Limits.withDefaults()
 	return s
 }

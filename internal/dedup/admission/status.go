@@ -30,6 +30,8 @@ type State struct {
 	Group  string
 	Reply  *record.Reply
 	Token  record.Token
+	// Ended says that the log of the group has ended. It is not set if the token is done or deleted.
+	Ended bool
 
 	entry *record.Pending // of StatusCommitted
 }
@@ -103,6 +105,7 @@ func (st *State) look(g *record.Group, a *Arrival, now time.Time) {
 	src := g.Sources[a.SourceKey()]
 	skipped, forgotten := src.Passed(a.Sequence)
 	numbered := a.ByNumber && src.Epoch == a.Epoch
+	st.Ended = g.Log.Ended
 	switch {
 	case pending && entry.Kept():
 		st.Status, st.Reply, st.Token = StatusDone, entry.Reply, entry.DoneToken(g.Key, now)

@@ -64,13 +64,13 @@ func (s *server) accept(ctx context.Context, stream record.Stream, messages []re
 	if stream.Admission == record.BySequence {
 		fates := make([]fate, len(messages))
 		s.enqueue(ctx, messages, fates)
-		s.enqueued(ctx, stream, fates)
+		s.enqueued(ctx, stream, messages, fates)
 		return fates
 	}
 	fates := s.issued(ctx, messages)
 	keepOrder(messages, fates)
 	s.enqueue(ctx, messages, fates)
-	s.enqueued(ctx, stream, fates)
+	s.enqueued(ctx, stream, messages, fates)
 	keepOrder(messages, fates)
 	return fates
 }

@@ -9,8 +9,9 @@ import (
 
 // Direct processes messages without the queue. It may be used concurrently.
 type Direct interface {
-	// Begin returns false if the message has to go through the queue. Otherwise the caller calls
-	// End when it is done with the try. Begin may wait for another try of the same message.
+	// Begin returns false if the message has to go through the queue; the try may then be nil. If it
+	// is not nil, the caller calls End when it is done with the try, or when the message is on the
+	// queue. Begin may wait for another try of the same message.
 	Begin(ctx context.Context, s record.Stream, m *record.Message) (Try, bool)
 	// BeginAll is Begin for the messages of a batch. It may return nil if all of them have to go
 	// through the queue. Of a group it takes all messages or none. The caller calls End when the
@@ -64,8 +65,11 @@ func (s *server) acceptOne(ctx context.Context, stream record.Stream, m record.M
 		return fate{err: errs[0]}
 	}
 	if s.Direct != nil {
-		if try, ok := s.Direct.Begin(ctx, stream, &m); ok {
+		try, ok := s.Direct.Begin(ctx, stream, &m)
+		if try != nil {
 			defer try.End()
+		}
+		if ok {
 			return s.direct(ctx, stream, m, try)
 		}
 	}
@@ -99,10 +103,10 @@ func (s *server) direct(ctx context.Context, stream record.Stream, m record.Mess
 	if stream.Admission != record.ByToken && !s.issue(ctx, stream, m, &f) {
 		return f
 	}
-	if f.err = try.Enqueue(ctx); f.err == nil {
-		f.err = s.open(ctx, stream)
-	}
-	return f
+	f.err = try.Enqueue(ctx)
+	fates := []fate{f}
+	s.enqueued(ctx, stream, []record.Message{m}, fates)
+	return fates[0]
 }
 
 // issue issues the token of a message before it is processed or queued. It returns false if the

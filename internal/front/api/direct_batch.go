@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -92,12 +91,16 @@ func (s *server) directAll(ctx context.Context, stream record.Stream, messages [
 	if len(places) == 0 {
 		return
 	}
-	closed := error(nil)
+	put := make([]record.Message, len(places))
+	sent := make([]fate, len(places))
 	for j, err := range tries.Enqueue(ctx, places) {
-		if j == 0 {
-			closed = s.open(ctx, stream)
-		}
-		fates[ahead[places[j]]].err = cmp.Or(err, closed)
+		i := ahead[places[j]]
+		fates[i].err = err
+		put[j], sent[j] = messages[i], fates[i]
+	}
+	s.enqueued(ctx, stream, put, sent)
+	for j, k := range places {
+		fates[ahead[k]].err = sent[j].err
 	}
 }
 

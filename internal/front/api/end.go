@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -40,42 +42,49 @@ func (s *server) postEnd(w http.ResponseWriter, r *http.Request) error {
 	}{stream.Name})
 }
 
-// closedRetry is after what time a sender asks again for a message that met the end of its stream.
+// closedRetry is the Retry-After of a message that races with the end of its stream.
 const closedRetry = time.Second
 
-// open returns an error if a stream has been closed. It is called after messages were put on the
-// queue: only if the stream is open then, they are before its end. If it is closed, they may be
-// before or after it, and the repetition is answered by the token, which the worker marks.
-func (s *server) open(ctx context.Context, stream record.Stream) error {
-	if stream.Partitions == 0 || s.Sessions == nil {
-		return nil
-	}
-	closed, err := s.Sessions.Closed(ctx, stream.Name)
-	if closed {
-		err = &problem.Problem{
-			Type: problem.Unavailable, RetryAfter: closedRetry,
-			Detail: "The stream was ended while this message was sent. Send it again under the same key: the answer then tells whether it is before the end.",
-		}
-	}
-	return err
-}
-
-// enqueued sets the fates of messages that were just put on the queue of a stream.
-func (s *server) enqueued(ctx context.Context, stream record.Stream, fates []fate) {
-	put := false
-	for i := range fates {
-		put = put || fates[i].queued()
-	}
-	if !put {
+// enqueued sets the fates of messages that were just put on the queue of a stream: a message is
+// accepted only if the stream is open afterwards. If it is closed, the message may be before or
+// after the end.
+func (s *server) enqueued(ctx context.Context, stream record.Stream, messages []record.Message, fates []fate) {
+	if stream.Partitions == 0 || s.Sessions == nil || !slices.ContainsFunc(fates, fate.queued) {
 		return
 	}
-	err := s.open(ctx, stream)
+	closed, err := s.Sessions.Closed(ctx, stream.Name)
 	for i := range fates {
-		if fates[i].queued() {
-			fates[i].err = err
+		if f := &fates[i]; f.queued() && (closed || err != nil) {
+			if f.err = err; err == nil {
+				f.err = s.place(ctx, messages[i])
+			}
 		}
 	}
+}
+
+// place returns nil if a message of a closed stream is in its log, so that it was accepted. As long
+// as its partition has no end yet, the sender has to repeat it.
+//
+// A look that finds the end and not the message is not enough: the message may have been cleared
+// from the record of its group before the look, and after the look had read its token. Its token is
+// done by then, so the second look finds that.
+func (s *server) place(ctx context.Context, m record.Message) error {
+	for range 2 {
+		state, err := s.Engine.Status(ctx, m)
+		switch {
+		case err != nil:
+			return err
+		case state.Status == admission.StatusDone || state.Status == admission.StatusCommitted:
+			return nil
+		case !state.Ended:
+			return &problem.Problem{
+				Type: problem.Unavailable, RetryAfter: closedRetry,
+				Detail: "The stream was ended while this message was sent. Send it again under the same key: the answer then tells whether it is before the end.",
+			}
+		}
+	}
+	return refusal(&record.RefusedError{Reason: record.ReasonEnded})
 }
 
 // queued reports whether the message is on the queue, and not known to be done.
-func (f *fate) queued() bool { return f.err == nil && f.token.State != record.Done }
+func (f fate) queued() bool { return f.err == nil && f.token.State != record.Done }

@@ -42,21 +42,21 @@ type line struct {
 	routes *pipeline.Queues
 }
 
-// Reserve reserves a place in the first-in-first-out queue, also for a numbered message: there it
-// only keeps other direct messages of the group out. A numbered message goes through the standard
+// Reserve reserves a place in the first-in-first-out queue, also for an unordered message: there it
+// only keeps other direct messages of the group out. An unordered message goes through the standard
 // queue while that queue is busy: its messages may be of the same group, and each commit of one
 // would make another worker's commit fail.
 func (l line) Reserve(m *record.Message) (direct.Place, bool) {
-	numbered := l.routes.Numbered(m)
-	if numbered && !l.queues.ingress.Quiet() {
+	unordered := l.routes.Unordered(m)
+	if unordered && !l.queues.ingress.Quiet() {
 		return nil, false
 	}
 	p, ok := l.queues.ingressFIFO.Reserve(wire.FIFOGroup(m))
 	if !ok {
 		return nil, false
 	}
-	if numbered {
-		return numberedPlace{p, l.queues.ingress}, true
+	if unordered {
+		return unorderedPlace{p, l.queues.ingress}, true
 	}
 	return place{p}, true
 }
@@ -72,15 +72,15 @@ func (p place) Enqueue(ctx context.Context, m record.Message, pause time.Duratio
 	return r.ID, r.Err
 }
 
-// A numberedPlace keeps other direct messages of the group out. Its message goes on the standard
+// An unorderedPlace keeps other direct messages of the group out. Its message goes on the standard
 // queue.
-type numberedPlace struct {
+type unorderedPlace struct {
 	*pebblequeue.Place
 	queue *pebblequeue.Queue
 }
 
 // Enqueue implements [direct.Place].
-func (p numberedPlace) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
+func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause time.Duration) (string, error) {
 	crash("before-enqueue")
 	defer crash("after-enqueue")
 	out := wire.ToQueue(m)
@@ -91,8 +91,8 @@ func (p numberedPlace) Enqueue(ctx context.Context, m record.Message, pause time
 
 // ReserveAll reserves the places of a batch. See Reserve.
 func (l line) ReserveAll(messages []record.Message) direct.Places {
-	p := places{line: l, numbered: l.routes.Numbered(&messages[0])}
-	if p.numbered && !l.queues.ingress.Quiet() {
+	p := places{line: l, unordered: l.routes.Unordered(&messages[0])}
+	if p.unordered && !l.queues.ingress.Quiet() {
 		return nil
 	}
 	groups := make([]string, len(messages))
@@ -105,12 +105,12 @@ func (l line) ReserveAll(messages []record.Message) direct.Places {
 	return p
 }
 
-// places are those of a batch in the first-in-first-out queue. Numbered messages go on the standard
-// queue, see numberedPlace.
+// places are those of a batch in the first-in-first-out queue. Unordered messages go on the standard
+// queue, see unorderedPlace.
 type places struct {
 	*pebblequeue.Places
-	line     line
-	numbered bool
+	line      line
+	unordered bool
 }
 
 var errBehind = errors.New("an earlier message of the group was not put on the queue")
@@ -121,7 +121,7 @@ func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []st
 	crash("before-enqueue")
 	defer crash("after-enqueue")
 	to := p.line.queues.ingressFIFO
-	if p.numbered {
+	if p.unordered {
 		to = p.line.queues.ingress
 	}
 	ids, errs = make([]string, len(messages)), make([]error, len(messages))
@@ -132,7 +132,7 @@ func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []st
 		if q.Tried {
 			m.Receives = 1
 		}
-		if p.numbered {
+		if p.unordered {
 			m.Group, m.DedupID = "", ""
 		}
 		if errs[j] = m.Validate(to.Name()); errs[j] == nil && stopped[q.Message.GroupKey()] {
@@ -145,7 +145,7 @@ func (p places) Enqueue(ctx context.Context, messages []direct.Queued) (ids []st
 		out, which, sent = append(out, m), append(which, q.Place), append(sent, j)
 	}
 	var results []queue.SendResult
-	if p.numbered {
+	if p.unordered {
 		results = to.SendTried(ctx, out)
 	} else {
 		results = p.Send(ctx, which, out)

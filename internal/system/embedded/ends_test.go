@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // drain reads and commits the entries of a session until its end, and returns their ids.
@@ -35,51 +39,95 @@ func (r *running) drain(t *testing.T, path string) (got []string) {
 	return nil
 }
 
-func TestTheEndOfAStreamIsBehindAllAcceptedMessages(t *testing.T) {
+// ending has streams that end, with keys and with numbers, without the queue and through it.
+const ending = "streams: {" +
+	"keys: {pool: {partitions: 3}}, keys-queued: {pool: {partitions: 3}, direct: false}, " +
+	"numbers: {admission: sequence, pool: {partitions: 2}}, numbers-queued: {admission: sequence, pool: {partitions: 2}, direct: false}}\n"
+
+// A sender sends the messages 1, 2, 3 … to a stream that ends.
+type sender struct {
+	stream, name string
+}
+
+// header returns the headers of a message, and the id that its entry has.
+func (s sender) header(number int) (header []string, id string) {
+	if strings.HasPrefix(s.stream, "numbers") {
+		return []string{"Once-Source", s.name, "Once-Sequence", fmt.Sprint(number)}, fmt.Sprintf("%s/0/%d", s.name, number)
+	}
+	id = fmt.Sprint(s.name, "-", number)
+	return []string{"Idempotency-Key", `"` + id + `"`}, id
+}
+
+// send sends a message until the answer is definite, and reports whether it was accepted.
+func (s sender) send(t *testing.T, r *running, number int) bool {
+	t.Helper()
+	header, _ := s.header(number)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		switch a := r.ask(t, "POST", s.stream+"/messages", "x", header...); {
+		case a.status == http.StatusAccepted:
+			return true
+		case a.status == http.StatusConflict && a.problem() == "ended":
+			return false
+		case a.status != http.StatusServiceUnavailable:
+			t.Errorf("%s: %d %s", header, a.status, a.text)
+			return false
+		}
+	}
+	t.Errorf("%s: no answer but 503", header)
+	return false
+}
+
+func TestAMessageIsBeforeTheEndOfItsStreamIfAndOnlyIfItWasAccepted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		stream string
-		header func(i int) []string
-	}{
-		{"work", func(i int) []string { return []string{"Idempotency-Key", fmt.Sprintf(`"m%d"`, i)} }},
-		{"numbers", func(i int) []string { return []string{"Once-Source", "s", "Once-Sequence", fmt.Sprint(i + 1)} }},
-	} {
-		t.Run(c.stream, func(t *testing.T) {
+	for _, stream := range []string{"keys", "keys-queued", "numbers", "numbers-queued"} {
+		t.Run(stream, func(t *testing.T) {
 			t.Parallel()
-			p := &place{t: t, dir: t.TempDir(), config: pooled}
+			p := &place{t: t, dir: t.TempDir(), config: ending}
 			r := p.start()
 			defer func() { r.stop() }()
-			for i := range 10 {
-				if a := r.ask(t, "POST", c.stream+"/messages", "x", c.header(i)...); a.status != http.StatusAccepted {
-					t.Fatal(a.text)
-				}
+			var mu sync.Mutex
+			var accepted []string
+			var sending sync.WaitGroup
+			begun := make(chan struct{}, 1000)
+			senders := []sender{{stream, "a"}, {stream, "b"}, {stream, "c"}, {stream, "d"}}
+			for _, s := range senders {
+				sending.Go(func() {
+					for number := 1; number < 2000 && s.send(t, r, number); number++ {
+						_, id := s.header(number)
+						mu.Lock()
+						accepted = append(accepted, id)
+						mu.Unlock()
+						select {
+						case begun <- struct{}{}:
+						default:
+						}
+					}
+				})
+			}
+			for range 20 {
+				<-begun
 			}
 			for range 2 {
-				if a := r.ask(t, "POST", c.stream+"/end", "", "Idempotency-Key", `"end"`); a.status != http.StatusAccepted {
-					t.Fatal(a.text)
+				if a := r.ask(t, "POST", stream+"/end", "", "Idempotency-Key", `"end"`); a.status != http.StatusAccepted {
+					t.Error(a.text)
 				}
 			}
+			sending.Wait()
 			r.stop()
 			r = p.start()
-			got := r.drain(t, c.stream+"/sessions/ann")
-			if slices.Sort(got); len(got) != 10 || len(slices.Compact(got)) != 10 {
-				t.Errorf("got %v", got)
+			got := r.drain(t, stream+"/sessions/ann")
+			slices.Sort(got)
+			slices.Sort(accepted)
+			if diff := cmp.Diff(accepted, got); diff != "" {
+				t.Errorf("accepted, and in the log:\n%s", diff)
 			}
-			if a := r.ask(t, "POST", c.stream+"/sessions/new", `{"holder":"h"}`); a.status != http.StatusGone || a.problem() != "ended" {
+			if a := r.ask(t, "POST", stream+"/sessions/new", `{"holder":"h"}`); a.status != http.StatusGone || a.problem() != "ended" {
 				t.Errorf("a new session: %s", a.text)
 			}
-			// A message that is before the end was accepted; another one is not any more.
-			again := r.ask(t, "POST", c.stream+"/messages", "x", c.header(3)...)
-			if c.stream == "work" && again.status != http.StatusAccepted {
-				t.Errorf("a repetition: %s", again.text)
-			}
-			late := r.ask(t, "POST", c.stream+"/messages", "x", c.header(10)...)
-			for deadline := time.Now().Add(time.Minute); late.status == http.StatusServiceUnavailable && time.Now().Before(deadline); {
-				time.Sleep(10 * time.Millisecond)
-				late = r.ask(t, "POST", c.stream+"/messages", "x", c.header(10)...)
-			}
-			if c.stream == "work" && (late.status != http.StatusConflict || late.problem() != "ended") || late.status == http.StatusAccepted {
-				t.Errorf("a message after the end: %d %s", late.status, late.text)
+			for _, s := range senders {
+				if !s.send(t, r, 1) || s.send(t, r, len(accepted)+1) {
+					t.Error("repetitions after the end have other answers")
+				}
 			}
 		})
 	}

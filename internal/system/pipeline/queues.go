@@ -53,14 +53,17 @@ func (q *Queues) Over(ports Ports) *Queues {
 	return &Queues{ports: ports, numbered: q.numbered, ending: q.ending, now: q.now}
 }
 
-// Numbered reports whether a message is ordered by its number, not by a queue.
-func (q *Queues) Numbered(m *record.Message) bool { return q.numbered[m.Stream] && m.Route == "" }
+// Unordered reports whether a message may pass others of its group in the queue, because only its
+// number orders it. In a first-in-first-out queue such a message would block its own predecessors.
+// The messages of a stream with partitions are never unordered: the end of the stream is put behind
+// them in the queue, and must not pass one.
+func (q *Queues) Unordered(m *record.Message) bool {
+	return q.numbered[m.Stream] && m.Route == "" && !q.ending[m.Stream]
+}
 
-// entrance returns the ingress queue for a message: first-in-first-out, except for numbered
-// messages, which would block their own predecessors in it. In a stream with partitions they are in
-// order too, because the end of the stream must not overtake them.
+// entrance returns the ingress queue for a message.
 func (q *Queues) entrance(m *record.Message) queue.Queue {
-	if q.Numbered(m) && !q.ending[m.Stream] {
+	if q.Unordered(m) {
 		return q.ports.Ingress
 	}
 	return q.ports.IngressFIFO
@@ -97,26 +100,50 @@ func (q *Queues) Defer(ctx context.Context, messages []record.Message) error {
 	return q.back(ctx, messages, func(m *record.Message) time.Duration { return process.Backoff(m, now) })
 }
 
-// Later puts messages on the ingress queue, each after its pause, and returns an error for each. It
-// does not keep the order of a group.
+// Later puts messages of one stream on its ingress queue, each after its pause, and returns an
+// error for each. It does not keep the order of a group, except in a stream with partitions: there
+// it ignores the pauses.
 func (q *Queues) Later(ctx context.Context, messages []record.Message, pauses []time.Duration) []error {
 	out := make([]queue.Message, len(messages))
 	for i := range messages {
 		out[i] = wire.ToQueue(messages[i])
 		out[i].Delay = min(pauses[i].Truncate(time.Second)+time.Second, queue.MaxDelay) // SQS has no fractions
 	}
-	return record.ErrorsOf(send(ctx, q.ports.Ingress, out...), len(messages))
+	return record.ErrorsOf(q.sendBack(ctx, messages, out), len(messages))
 }
 
-// back uses the standard queue: in the other one a waiting message would block its own
-// predecessors.
 func (q *Queues) back(ctx context.Context, messages []record.Message, delay func(*record.Message) time.Duration) error {
 	out := make([]queue.Message, len(messages))
 	for i, m := range messages {
 		out[i] = wire.ToQueue(m)
 		out[i].Delay = delay(&m)
 	}
-	return send(ctx, q.ports.Ingress, out...)
+	return q.sendBack(ctx, messages, out)
+}
+
+// sendBack puts messages, which out has in the form of the queue, back on the ingress queues. It
+// uses the standard queue: in the other one a waiting message would block its own predecessors. The
+// messages of streams with partitions do not wait for others, and stay in order.
+func (q *Queues) sendBack(ctx context.Context, messages []record.Message, out []queue.Message) error {
+	errs := make([]error, len(messages))
+	for _, to := range []queue.Queue{q.ports.Ingress, q.ports.IngressFIFO} {
+		var part []queue.Message
+		var places []int
+		for i := range messages {
+			ordered := q.ending[messages[i].Stream]
+			if ordered != (to == q.ports.IngressFIFO) {
+				continue
+			}
+			if ordered { // no first-in-first-out queue takes a delay for one message
+				out[i].Delay = 0
+			}
+			part, places = append(part, out[i]), append(places, i)
+		}
+		for k, err := range record.ErrorsOf(send(ctx, to, part...), len(places)) {
+			errs[places[k]] = err
+		}
+	}
+	return record.Each(errs)
 }
 
 // DeadLetter puts refused messages and effects on their dead-letter queues. See [record.Queues].

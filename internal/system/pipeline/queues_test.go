@@ -45,6 +45,21 @@ func TestEachKindOfMessageHasItsQueue(t *testing.T) {
 	}
 }
 
+func TestMessagesOfAStreamThatEndsStayInOrder(t *testing.T) {
+	w := newWorld(t)
+	q, ctx := w.ways(), t.Context()
+	list := []record.Message{message("ending", "0", "a"), message("numbers", "g", "b"), message("ending", "0", "c")}
+	pauses := []time.Duration{time.Minute, time.Minute, time.Minute}
+	if err := errors.Join(q.Enqueue(ctx, message("ending", "0", "first")), q.Return(ctx, list), q.Defer(ctx, list), record.Each(q.Later(ctx, list, pauses))); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.want(map[string][]string{"ingress": {"b", "b", "b"}, "ingress.fifo": {"first", "a", "c", "a", "c", "a", "c"}})
+	if s := w.queues["ingress.fifo"].Stats(); s.Delayed != 0 {
+		t.Errorf("a delayed message is passed by the end: %+v", s)
+	}
+}
+
 func TestAMessageThatAQueueDoesNotAcceptIsAnError(t *testing.T) {
 	q, ctx := newWorld(t).ways(), t.Context()
 	huge := message("orders", "g", "huge")

@@ -96,7 +96,9 @@ func (w *world) ports() Ports {
 
 // ways returns the queues; the stream numbers admits by sequence.
 func (w *world) ways() *Queues {
-	return newQueues(w.ports(), []record.Stream{{Name: "orders", Admission: record.ByKey}, {Name: "numbers", Admission: record.BySequence}}, w.clock)
+	return newQueues(w.ports(), []record.Stream{
+		{Name: "orders", Admission: record.ByKey}, {Name: "numbers", Admission: record.BySequence}, {Name: "ending", Admission: record.BySequence, Partitions: 1},
+	}, w.clock)
 }
 
 // contents returns the messages of each queue, ready or not, and how many of them are delayed.
