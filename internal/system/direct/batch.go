@@ -22,6 +22,7 @@ type batch struct {
 	ids      []identity       // of the messages
 	places   Places           // nil if no message has one
 	slow     *atomic.Int64
+	counted  bool
 	started  bool
 	open     []int            // the messages that are processed
 	results  []process.Result // of open
@@ -29,19 +30,19 @@ type batch struct {
 }
 
 // BeginAll reserves places for the messages of a batch that can be processed directly. If another
-// caller's copy of a message is being processed, BeginAll waits for it. Until End, other callers'
-// copies wait, also those of messages without a place: otherwise both callers could be told that
-// the message is new. See [api.Direct].
+// caller's copy of a message is under way, BeginAll waits for it. Until End, other callers' copies
+// wait, also those of messages without a place: otherwise both callers could be told that the
+// message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
 	slow := r.slow[s.Name]
-	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
+	if slow == nil {
+		return nil
+	}
+	for {
 		b := &batch{runner: r, stream: s, messages: messages, slow: slow}
-		other, ok := r.enterAll(b)
-		switch {
-		case ok:
+		other := r.enterAll(b)
+		if other == nil {
 			return b
-		case other == nil:
-			return nil
 		}
 		select {
 		case <-other:
@@ -49,43 +50,41 @@ func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []recor
 			return nil
 		}
 	}
-	return nil
 }
 
-// enterAll reserves the places of a batch and counts it. If one of its messages is being processed,
-// it returns a channel that is closed when that ends. It then holds no place, so that two batches
-// do not wait for each other.
-func (r *Runner) enterAll(b *batch) (other <-chan struct{}, ok bool) {
+// enterAll reserves the places of a batch and counts it. If one of its messages is under way, it
+// returns a channel that is closed when that ends. It then holds no place, so that two batches do
+// not wait for each other.
+func (r *Runner) enterAll(b *batch) (other <-chan struct{}) {
 	b.ids = make([]identity, len(b.messages))
 	for i := range b.messages {
 		b.ids[i] = identityOf(&b.messages[i])
 	}
-	if other, ok = r.join(b); !ok {
-		return other, false
+	if other = r.join(b); other == nil && b.counted {
+		// without the lock: copies of the messages find the batch already
+		b.places = r.cfg.Line.ReserveAll(b.messages)
 	}
-	// without the lock: copies of the messages find the batch already
-	b.places = r.cfg.Line.ReserveAll(b.messages)
-	return nil, true
+	return other
 }
 
-// join registers the messages of a batch if none of them is being processed.
-func (r *Runner) join(b *batch) (other <-chan struct{}, ok bool) {
+// join registers the messages of a batch if none of them is under way, and counts the batch if it
+// may be processed.
+func (r *Runner) join(b *batch) (other <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.open || r.running == MaxRunning {
-		return nil, false
-	}
 	for i := range b.ids {
 		if same := r.flights[b.ids[i]]; same != nil {
-			return same.wait(), false
+			return same.wait()
 		}
 	}
 	for i := range b.ids {
 		r.flights[b.ids[i]] = &b.flight
 	}
-	r.running++
-	r.wg.Add(1)
-	return nil, true
+	if b.counted = r.takes(b.slow); b.counted {
+		r.running++
+		r.wg.Add(1)
+	}
+	return nil
 }
 
 // Has implements [api.Tries].
@@ -205,7 +204,9 @@ func (b *batch) End() {
 	}
 	b.runner.end(&b.flight, b.ids...)
 	if !b.started {
-		b.runner.leave()
+		if b.counted {
+			b.runner.leave()
+		}
 		return
 	}
 	for k, i := range b.open {

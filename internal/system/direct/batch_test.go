@@ -120,9 +120,11 @@ func TestABatchIsProcessedButForItsBusyGroups(t *testing.T) {
 		t.Errorf("places are left: %v", d.taken)
 	}
 	r.Close()
-	if r.BeginAll(t.Context(), stream, batch) != nil {
-		t.Error("a batch is processed after Close")
+	closed := r.BeginAll(t.Context(), stream, batch)
+	if got := all(closed, len(batch)); len(got) > 0 {
+		t.Errorf("processed after Close: %v", got)
 	}
+	closed.End()
 }
 
 func TestEveryBatchLeavesAndTheirNumberIsBounded(t *testing.T) {
@@ -133,15 +135,17 @@ func TestEveryBatchLeavesAndTheirNumberIsBounded(t *testing.T) {
 		var list []api.Tries
 		for i := range direct.MaxRunning {
 			tries := r.BeginAll(t.Context(), stream, []record.Message{{Stream: "s", ID: fmt.Sprint(i)}})
-			if tries == nil {
+			if !tries.Has(0) {
 				t.Errorf("batch %d goes to the queue", i)
 				break
 			}
 			list = append(list, tries)
 		}
-		if r.BeginAll(t.Context(), stream, of("a1")) != nil {
+		more := r.BeginAll(t.Context(), stream, of("a1"))
+		if more.Has(0) {
 			t.Error("more batches than allowed are processed")
 		}
+		more.End()
 		for i, tries := range list {
 			if i%2 == 0 {
 				tries.Process(t.Context(), []int{0})
@@ -271,6 +275,49 @@ func TestACopyOfAMessageThatABatchPutsOnTheQueueWaitsForThat(t *testing.T) {
 			t.Error("the copy is not processed after the first one")
 		}
 	})
+}
+
+// Otherwise both callers could be told that the message is new: the first one when it has issued the
+// token, and the second one when it has processed the message.
+func TestACopyOfAMessageThatGoesToTheQueueWaitsUntilItIsThere(t *testing.T) {
+	for name, begin := range map[string]func(*direct.Runner) (end func()){
+		"one message": func(r *direct.Runner) func() {
+			try, ok := r.Begin(t.Context(), stream, &of("a1")[0])
+			if ok {
+				t.Error("the message is processed while the runner is closed")
+			}
+			return try.End
+		},
+		"a batch": func(r *direct.Runner) func() { return r.BeginAll(t.Context(), stream, of("a1 b1")).End },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &desk{run: func(context.Context) process.Result { return done }, runAll: as(nil)}
+				r, _ := d.runner(nil)
+				r.Close()
+				end := begin(r)
+				r.Open()
+				defer r.Close()
+				begun := 0
+				go func() {
+					try, _ := r.Begin(t.Context(), stream, &of("a1")[0])
+					begun++
+					try.End()
+					r.BeginAll(t.Context(), stream, of("a1")).End()
+					begun++
+				}()
+				synctest.Wait()
+				if begun > 0 {
+					t.Error("a copy is processed while the first one is put on the queue")
+				}
+				end()
+				synctest.Wait()
+				if begun != 2 {
+					t.Errorf("%d copies are processed after the first one is on the queue", begun)
+				}
+			})
+		})
+	}
 }
 
 func TestABatchOfManyQuickHandlersDoesNotMakeItsStreamSlow(t *testing.T) {

@@ -127,7 +127,7 @@ type Runner struct {
 	mu      sync.Mutex
 	open    bool
 	running int                  // processors' calls
-	flights map[identity]*flight // under way
+	flights map[identity]*flight // of the streams that are direct
 	work    chan func()
 	closing sync.Once
 	closed  chan struct{}
@@ -200,7 +200,7 @@ type identity struct{ principal, stream, name string }
 
 func identityOf(m *record.Message) identity { return identity{m.Principal, m.Stream, m.Identity()} }
 
-// A flight is one call of the processor, for a message or a batch. Other callers' copies of its
+// A flight is the request with a message or a batch that is under way. Other callers' copies of its
 // messages wait for its end.
 type flight struct {
 	ended chan struct{} // made when the first caller waits
@@ -215,11 +215,15 @@ func (f *flight) wait() <-chan struct{} {
 }
 
 // Begin reserves a place for a message, if it can be processed directly. If another caller's copy
-// of the message is being processed, Begin waits for it, so that both get the same answer. See
-// [api.Direct].
+// of the message is under way, Begin waits for it, so that both get the same answer. Until End,
+// other callers' copies wait for this one, also if it has to go through the queue: otherwise both
+// callers could be told that the message is new. See [api.Direct].
 func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) (api.Try, bool) {
 	slow := r.slow[s.Name]
-	for slow != nil && slow.Load() <= r.cfg.Now().UnixNano() {
+	if slow == nil {
+		return nil, false
+	}
+	for {
 		t := &try{runner: r, id: identityOf(m), stream: s, message: m, slow: slow}
 		other, ok := r.enter(t)
 		if other == nil {
@@ -231,27 +235,32 @@ func (r *Runner) Begin(ctx context.Context, s record.Stream, m *record.Message) 
 			return nil, false
 		}
 	}
-	return nil, false
 }
 
-// enter reserves a place for a try and counts it. If the same message is being processed, it
-// returns a channel that is closed when that ends.
+// enter registers a try, reserves a place for it and counts it. If the same message is under way,
+// it returns a channel that is closed when that ends.
 func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if same := r.flights[t.id]; same != nil {
 		return same.wait(), false
 	}
-	if !r.open || r.running == MaxRunning {
+	r.flights[t.id] = &t.flight
+	if !r.takes(t.slow) {
 		return nil, false
 	}
 	if t.place, ok = r.cfg.Line.Reserve(t.message); !ok {
 		return nil, false
 	}
-	r.flights[t.id] = &t.flight
+	t.counted = true
 	r.running++
 	r.wg.Add(1)
 	return nil, true
+}
+
+// takes reports whether a message of a stream may be processed now. The caller holds the lock.
+func (r *Runner) takes(slow *atomic.Int64) bool {
+	return r.open && r.running < MaxRunning && slow.Load() <= r.cfg.Now().UnixNano()
 }
 
 // leave stops counting a try, when it has run or if it was never started.
@@ -285,6 +294,7 @@ type try struct {
 	message *record.Message
 	place   Place
 	slow    *atomic.Int64
+	counted bool
 	started bool
 	result  process.Result
 	queued  bool
@@ -383,9 +393,12 @@ func (t *try) Enqueue(ctx context.Context) error {
 
 // End implements [api.Try].
 func (t *try) End() {
-	t.place.Release()
+	if t.counted {
+		t.place.Release()
+	}
 	t.runner.end(&t.flight, t.id)
 	switch {
+	case !t.counted:
 	case !t.started:
 		t.runner.leave()
 	case !t.queued && !t.result.Outcome.Settled():

@@ -88,11 +88,21 @@ var (
 	message = record.Message{Stream: "s", ID: "1", Group: "g"}
 )
 
+// directly reports whether a message would be processed without the queue.
+func directly(t *testing.T, r *direct.Runner, s record.Stream, m *record.Message) bool {
+	t.Helper()
+	try, ok := r.Begin(t.Context(), s, m)
+	if try != nil {
+		try.End()
+	}
+	return ok
+}
+
 func TestMessagesGoToTheQueueUnlessTheRunnerIsOpenForTheirStream(t *testing.T) {
 	d := &desk{run: func(context.Context) process.Result { return done }}
 	r, _ := d.runner(nil)
 	for _, name := range []string{"queued", "other"} {
-		if _, ok := r.Begin(t.Context(), record.Stream{Name: name}, &record.Message{Stream: name, ID: "1"}); ok {
+		if directly(t, r, record.Stream{Name: name}, &record.Message{Stream: name, ID: "1"}) {
 			t.Errorf("a message of stream %s is processed", name)
 		}
 	}
@@ -100,13 +110,13 @@ func TestMessagesGoToTheQueueUnlessTheRunnerIsOpenForTheirStream(t *testing.T) {
 	if !ok {
 		t.Fatal("a message of an idle group goes to the queue")
 	}
-	if _, ok := r.Begin(t.Context(), stream, &record.Message{Stream: "s", ID: "2", Group: "g"}); ok {
+	if directly(t, r, stream, &record.Message{Stream: "s", ID: "2", Group: "g"}) {
 		t.Error("two messages of one group are processed at once")
 	}
 	first.End()
 	r.Close()
 	r.Close()
-	if _, ok := r.Begin(t.Context(), stream, &message); ok {
+	if directly(t, r, stream, &message) {
 		t.Error("a message is processed after Close")
 	}
 	r.Open()
@@ -143,7 +153,7 @@ func TestEveryPlaceIsReleasedAndTheNumberOfRunsIsBounded(t *testing.T) {
 				try.End()
 			})
 		}
-		if _, ok := r.Begin(t.Context(), stream, &message); ok {
+		if directly(t, r, stream, &message) {
 			t.Error("more messages than allowed are processed")
 		}
 		for _, end := range ends {
@@ -289,8 +299,7 @@ func TestAStreamWhoseHandlerEndsWithItsContextCountsAsSlowWhateverItReturns(t *t
 					t.Errorf("%v %v", ok, err)
 				}
 				try.End()
-				if again, ok := r.Begin(t.Context(), stream, &message); ok {
-					again.End()
+				if directly(t, r, stream, &message) {
 					t.Error("a message of the slow stream is processed directly")
 				}
 			})
@@ -340,7 +349,7 @@ func TestAfterTheLimitTheContextEndsThenTheCallerIsReleasedAndTheStreamCountsAsS
 		if len(d.queued) != 1 || d.queued[0] != time.Second || d.counts != 1 {
 			t.Errorf("queued with the pauses %v, %d counted", d.queued, d.counts)
 		}
-		if _, ok := r.Begin(t.Context(), stream, &message); ok {
+		if directly(t, r, stream, &message) {
 			t.Error("a slow stream is processed directly")
 		}
 		time.Sleep(time.Minute)
