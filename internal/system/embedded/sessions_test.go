@@ -102,14 +102,6 @@ func (r *running) commit(t *testing.T, path string, fence, from, to uint64) answ
 	return r.ask(t, "POST", path+"/commit", fmt.Sprintf(`{"fence":%d,"from":%d,"to":%d}`, fence, from, to))
 }
 
-func ids(entries []entry) (out []string) {
-	for _, e := range entries {
-		out = append(out, e.ID)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // work sends messages, each twice, of some groups, and returns their ids.
 func (r *running) work(t *testing.T, n int) (sent []string) {
 	t.Helper()
