@@ -2,12 +2,16 @@ module github.com/effectively-once/once/bench
 
 go 1.26.0
 
-replace github.com/effectively-once/once => ../
+replace (
+	github.com/effectively-once/once => ../
+	github.com/effectively-once/once/watermill => ../watermill
+)
 
 require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/ThreeDotsLabs/watermill-sql/v4 v4.1.2
 	github.com/effectively-once/once v0.0.0
+	github.com/effectively-once/once/watermill v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0

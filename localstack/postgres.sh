@@ -3,7 +3,7 @@
 #
 #   localstack/postgres.sh up|down         PORT defaults to 5433
 #   localstack/postgres.sh kill            ends it with SIGKILL and starts it again, with what it had committed
-#   localstack/postgres.sh env             prints POSTGRES_URL: eval "$(localstack/postgres.sh env)"
+#   localstack/postgres.sh env             prints POSTGRES_URL, and the command POSTGRES_KILL: eval "$(localstack/postgres.sh env)"
 #   localstack/postgres.sh run COMMAND...  starts it, runs a command with POSTGRES_URL, and stops it
 #
 # As root it is installed if it is missing, and runs as the user postgres.
@@ -67,7 +67,7 @@ kill)
 	for _ in $(seq 300); do begin 2>/dev/null && exit; sleep 0.1; done
 	exit 1
 	;;
-env) echo "export POSTGRES_URL=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable" ;;
+env) echo "export POSTGRES_URL=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable POSTGRES_KILL='PORT=$port $here/postgres.sh kill'" ;;
 run)
 	shift
 	trap down EXIT

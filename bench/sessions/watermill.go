@@ -100,7 +100,7 @@ func (p *watermillPeer) command(int, int, bool) []string {
 
 // crash kills PostgreSQL and starts it again.
 func (p *watermillPeer) crash(ctx context.Context) (bool, error) {
-	text, err := exec.CommandContext(ctx, "../localstack/postgres.sh", "kill").CombinedOutput()
+	text, err := exec.CommandContext(ctx, "sh", "-c", os.Getenv("POSTGRES_KILL")).CombinedOutput() //nolint:gosec // the command of localstack/postgres.sh
 	if err != nil {
 		return false, fmt.Errorf("kill PostgreSQL: %w: %s", err, text)
 	}
