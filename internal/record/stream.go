@@ -85,6 +85,10 @@ const forever = math.MaxInt64
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
 
+// DefaultPoolRetention is DefaultLogRetention for a stream with a pool. It is longer, because an
+// entry that expires before a session has read it is lost.
+const DefaultPoolRetention = 30 * 24 * time.Hour
+
 // GapPolicy is the engine's action when a number or a parent does not arrive.
 type GapPolicy string
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -30,7 +31,7 @@ type Failed struct {
 	Stop bool
 }
 
-// Fail counts a failed try of an entry that is not yet committed. After [Config.Attempts] the entry
+// Fail counts a failed try of an entry that is not yet committed. After [Pool.Attempts] the entry
 // becomes a dead letter, or the consumer has to stop. It can be repeated. It returns the errors of
 // Commit, and a [*record.InvalidError] if a try is left out.
 func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
@@ -38,7 +39,7 @@ func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err 
 	sent := false // the dead letter; it is the same one in every round
 	_, err = s.change(ctx, id, f.Fence, "fail", func(_ *record.Group, st *state) (bool, error) {
 		if st.Dead.Contains(f.At) {
-			out = Failed{Tries: s.cfg.Attempts, Dead: true}
+			out = Failed{Tries: st.triesOf(f.At), Dead: true}
 			return false, nil
 		}
 		if f.At <= st.Cursor {
@@ -48,7 +49,7 @@ func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err 
 			return false, err
 		}
 		counted, err := f.count(st)
-		if out = s.verdict(st); err != nil || !counted {
+		if out = s.verdict(id, st.Tries); err != nil || !counted {
 			return false, err
 		}
 		if out.Dead && !sent {
@@ -88,7 +89,16 @@ func (f *Failure) count(st *state) (bool, error) {
 	return true, nil
 }
 
-func (s *Sessions) verdict(st *state) Failed {
-	over := st.Tries >= s.cfg.Attempts
-	return Failed{Tries: st.Tries, Dead: over && s.cfg.DeadLetter, Stop: over && !s.cfg.DeadLetter}
+// defaultAttempts is how many tries of one entry may fail. It is fixed for the sessions of the logs
+// of groups, whose consumers then stop.
+const defaultAttempts = 5
+
+// verdict returns the result of a number of failed tries.
+func (s *Sessions) verdict(id ID, tries uint64) Failed {
+	var policy Pool
+	if id.pooled() {
+		policy = s.cfg.Pools[id.Stream]
+	}
+	over := tries >= cmp.Or(policy.Attempts, defaultAttempts)
+	return Failed{Tries: tries, Dead: over && policy.DeadLetter, Stop: over && !policy.DeadLetter}
 }

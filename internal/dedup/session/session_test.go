@@ -256,7 +256,7 @@ func TestEntriesThatTheLogHasForgottenAreExpiredAndNeverSkipped(t *testing.T) {
 }
 
 func TestAnEntryThatFailsTooOftenStopsTheConsumer(t *testing.T) {
-	each(t, session.Config{Attempts: 2}, session.Pool{}, func(w *world) {
+	each(t, session.Config{}, session.Pool{Attempts: 2}, func(w *world) {
 		w.fill(0, 2)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 2)
@@ -297,7 +297,7 @@ func TestAnEntryThatFailsTooOftenStopsTheConsumer(t *testing.T) {
 }
 
 func TestADeadLetterIsMarkedForTheLifeOfTheSession(t *testing.T) {
-	each(t, session.Config{Attempts: 1, DeadLetter: true, Queues: &queues{}}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Queues: &queues{}}, session.Pool{Attempts: 1, DeadLetter: true}, func(w *world) {
 		w.fill(0, 3)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 3)

@@ -25,11 +25,6 @@ type Config struct {
 	Now func() time.Time
 	// NewID returns unique names for attempts to write. Defaults to 128 random bits.
 	NewID func() string
-	// Attempts is how many tries of one entry may fail. Defaults to 5.
-	Attempts uint64
-	// DeadLetter says that an entry goes to the dead-letter queue after that many tries. By default
-	// Fail reports that the consumer has to stop.
-	DeadLetter bool
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
 	Keep time.Duration
@@ -66,6 +61,11 @@ type Pool struct {
 	// ByPartition says that a partition belongs to one session, so that its entries are processed
 	// in their order. By default every session takes entries of all partitions.
 	ByPartition bool
+	// Attempts is how many tries of one entry may fail. Defaults to 5.
+	Attempts uint64
+	// DeadLetter says that an entry becomes a dead letter after that many tries. By default Fail
+	// reports that the consumer has to stop.
+	DeadLetter bool
 	// Destinations get a message when all entries of an ended stream are processed. Defaults to none.
 	Destinations []string
 }
@@ -80,9 +80,6 @@ type Sessions struct {
 func New(store Store, cfg Config) *Sessions {
 	if cfg.NewID == nil {
 		cfg.NewID = rand.Text
-	}
-	if cfg.Attempts == 0 {
-		cfg.Attempts = 5
 	}
 	if cfg.Keep == 0 {
 		cfg.Keep = 30 * 24 * time.Hour

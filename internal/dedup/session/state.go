@@ -71,6 +71,14 @@ func (s *state) check(fence uint64) error {
 	return nil
 }
 
+// triesOf returns how many tries of a number have failed, if it is the last one that failed.
+func (s *state) triesOf(number uint64) uint64 {
+	if s.At != number {
+		return 0
+	}
+	return s.Tries
+}
+
 // heldFor returns how long the lease of the holder runs; not positive if nobody holds the session.
 func (s *state) heldFor(now time.Time) time.Duration {
 	if s.LeaseUntil == 0 || s.Closed {

@@ -24,6 +24,7 @@ type world struct {
 	*testing.T
 	now   time.Time
 	store session.Store
+	pool  session.Pool
 	*session.Sessions
 	ends int // how many entries the logs have
 }
@@ -56,7 +57,7 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+			w := &world{T: t, pool: pool, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 			w.store = open(t, func() time.Time { return w.now })
 			cfg.Pools = map[string]session.Pool{stream: pool}
 			cfg.Now = func() time.Time { return w.now }

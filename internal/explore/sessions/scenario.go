@@ -46,8 +46,8 @@ func now() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
 func (s *Scenario) config() session.Config {
 	return session.Config{
-		Pools:    map[string]session.Pool{stream: {Partitions: len(s.Entries), Window: s.Window, ByPartition: s.ByPartition}},
-		Attempts: 1, DeadLetter: s.DeadLetters, Recalls: true, Now: now, NewID: func() string { return "attempt" },
+		Pools:   map[string]session.Pool{stream: {Partitions: len(s.Entries), Window: s.Window, ByPartition: s.ByPartition, Attempts: 1, DeadLetter: s.DeadLetters}},
+		Recalls: true, Now: now, NewID: func() string { return "attempt" },
 	}
 }
 
