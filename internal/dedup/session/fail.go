@@ -18,6 +18,8 @@ type Failure struct {
 	Try uint64
 	// Detail says why the try failed. It is kept, and goes into the dead letter; at most 500 bytes.
 	Detail string
+
+	sent bool // the dead letter
 }
 
 // Failed is the result of a failed try.
@@ -36,38 +38,48 @@ type Failed struct {
 // Commit, and a [*record.InvalidError] if a try is left out.
 func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
 	f.Detail = record.RejectText(f.Detail)
-	sent := false // the dead letter; it is the same one in every round
+	counted := false
 	_, err = s.change(ctx, id, f.Fence, "fail", func(_ *record.Group, st *state) (bool, error) {
-		if st.Dead.Contains(f.At) {
-			out = Failed{Tries: st.triesOf(f.At), Dead: true}
-			return false, nil
-		}
-		if f.At <= st.Cursor {
-			return false, &MovedError{Cursor: st.Cursor}
-		}
-		if err := s.within(ctx, id, st, f.At); err != nil {
-			return false, err
-		}
-		counted, err := f.count(st)
-		if out = s.verdict(id, st.Tries); err != nil || !counted {
-			return false, err
-		}
-		if out.Dead && !sent {
-			if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
-				return false, err
-			}
-			sent = true
-		}
-		if out.Dead {
-			st.Dead = st.Dead.Add(f.At, f.At)
-		}
-		st.renew(s.cfg.Now())
-		return true, nil
+		out, counted, err = s.fail(ctx, id, st, &f)
+		return counted, err
 	})
 	if err != nil {
 		return Failed{}, err
 	}
+	if counted && out.Stop {
+		s.stopped(ctx, id, &f)
+	}
 	return out, nil
+}
+
+// fail applies a failed try to the state of a session. It reports whether the try was not counted
+// before. If the entry becomes a dead letter, the letter comes first; it is the same one in each
+// repetition of the call.
+func (s *Sessions) fail(ctx context.Context, id ID, st *state, f *Failure) (out Failed, counted bool, err error) {
+	if st.Dead.Contains(f.At) {
+		return Failed{Tries: st.triesOf(f.At), Dead: true}, false, nil
+	}
+	if f.At <= st.Cursor {
+		return out, false, &MovedError{Cursor: st.Cursor}
+	}
+	if err := s.within(ctx, id, st, f.At); err != nil {
+		return out, false, err
+	}
+	counted, err = f.count(st)
+	if out = s.verdict(id, st.Tries); err != nil || !counted {
+		return out, false, err
+	}
+	if out.Dead && !f.sent {
+		if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
+			return out, false, err
+		}
+		f.sent = true
+	}
+	if out.Dead {
+		st.Dead = st.Dead.Add(f.At, f.At)
+	}
+	st.renew(s.cfg.Now())
+	return out, true, nil
 }
 
 // count counts the try, and reports whether it was not counted before.

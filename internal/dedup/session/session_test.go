@@ -594,7 +594,7 @@ func TestASessionIsDescribed(t *testing.T) {
 		w.read(ann, f, 3)
 		start := uint64(w.now.UnixMilli())
 		want := session.Description{
-			Fence: f, Life: f - 1, Holder: "of ann", LeaseUntil: w.now.Add(30 * time.Second), Cursor: 1, Takeovers: 1,
+			Fence: f, Life: f - 1, Holder: "of ann", LastHolder: "of ann", LeaseUntil: w.now.Add(30 * time.Second), Cursor: 1,
 			Parts: []session.Part{
 				{Number: 1, Group: session.Partition(stream, 1), First: log.Offset{Incarnation: start, Number: 1}, Count: 2},
 				{Number: 3, Group: session.Partition(stream, 0), First: log.Offset{Incarnation: start, Number: 1}, Count: 1},
