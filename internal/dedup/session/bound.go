@@ -34,27 +34,27 @@ func (p *pool) trim(most, ranges int, now time.Time) {
 	}
 }
 
-// dealInBounds repeats a deal that has made the record of the pool too large. The pool first
-// forgets spans of entries that are processed: a consumer needs these only if its store was
-// restored from an older copy. If that is not enough, a session that the pool does not know is
-// refused; one that it knows continues, and is dealt one span at a time.
-func (s *Sessions) dealInBounds(loaded *record.Group, large *deal, st *state) (*deal, error) {
+// dealInBounds repeats a deal that has made the record of the pool too large, and reports whether
+// the pool has to be written. The pool first forgets spans of entries that are processed: a consumer
+// needs these only if its store was restored from an older copy. If that is not enough, a session
+// that the pool does not know is refused. One that it knows continues: it is dealt a single span as
+// soon as it has processed everything before.
+func (s *Sessions) dealInBounds(loaded *record.Group, large *deal, st *state) (*deal, bool, error) {
 	d, err := s.trimmed(loaded, large, st)
 	if err != nil {
-		return large, err
+		return large, false, err
 	}
-	if d.run(st.Cursor, s.cfg.Ranges); d.size() <= s.cfg.MaxPool {
-		return d, nil
+	if write := d.run(st.Cursor, s.cfg.Ranges); d.size() <= s.cfg.MaxPool {
+		return d, write, nil
 	}
 	if d, err = s.trimmed(loaded, large, st); err != nil {
-		return large, err
+		return large, false, err
 	}
 	if m, known := d.Members[d.name]; !known || m.Life != st.Life {
-		return large, ErrPoolFull
+		return large, false, ErrPoolFull
 	}
 	d.single = true
-	d.run(st.Cursor, 0)
-	return d, nil
+	return d, d.run(st.Cursor, 0), nil
 }
 
 // trimmed returns a deal that begins again, on the loaded pool without the spans that it can forget.

@@ -15,7 +15,7 @@ type deal struct {
 	logs   []record.Group // of the partitions
 	now    time.Time
 	wants  uint64 // entries that may still be dealt
-	single bool   // at most one span may be dealt
+	single bool   // at most one span may be dealt, to a session that has processed everything
 	m      member
 }
 
@@ -64,13 +64,14 @@ func (s *Sessions) dealMore(ctx context.Context, id ID, loaded record.Group, p *
 		return &deal{pool: p}, err
 	}
 	d := s.newDeal(id, p, st, logs)
-	if !d.run(st.Cursor, s.cfg.Ranges) {
-		return d, nil
-	}
-	if d.size() > s.cfg.MaxPool {
-		if d, err = s.dealInBounds(&loaded, d, st); err != nil {
+	write := d.run(st.Cursor, s.cfg.Ranges)
+	if write && d.size() > s.cfg.MaxPool {
+		if d, write, err = s.dealInBounds(&loaded, d, st); err != nil {
 			return d, err
 		}
+	}
+	if !write {
+		return d, nil
 	}
 	return d, s.writePool(ctx, loaded, d.pool)
 }
@@ -99,7 +100,9 @@ func (d *deal) run(cursor uint64, ranges int) bool {
 	}
 	before, last := d.m.Known, d.m.last()
 	d.m.Known = cursor
-	d.wants = window - min(window, last-min(last, cursor))
+	if d.wants = window - min(window, last-min(last, cursor)); d.single && cursor < last {
+		d.wants = 0
+	}
 	d.renewLogs()
 	d.returned()
 	for i, ok := d.next(); ok && d.wants > 0; i, ok = d.next() {

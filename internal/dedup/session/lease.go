@@ -14,9 +14,6 @@ func (s *Sessions) Release(ctx context.Context, id ID, fence uint64) error {
 		st.LeaseUntil = 0
 		return !released, nil
 	})
-	if err == nil && s.presence != nil {
-		s.presence.forget(id, fence)
-	}
 	return err
 }
 

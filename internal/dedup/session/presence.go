@@ -63,15 +63,6 @@ func (p *presence) until(id ID, st *state) time.Time {
 	return out
 }
 
-// forget removes the lease of an open that has ended.
-func (p *presence) forget(id ID, fence uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.leases[id].fence == fence {
-		delete(p.leases, id)
-	}
-}
-
 // leaseOf returns when the lease of a session ends; the zero time if nobody holds it.
 func (s *Sessions) leaseOf(id ID, st *state) time.Time {
 	if st.LeaseUntil == 0 || st.Closed {

@@ -38,9 +38,6 @@ func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
 	if err != nil && !errors.Is(err, ErrRetired) {
 		return err
 	}
-	if s.presence != nil {
-		s.presence.forget(id, r.Fence)
-	}
 	return s.Finish(ctx, id)
 }
 

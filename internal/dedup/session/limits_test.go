@@ -24,10 +24,24 @@ func TestThePresenceIsBoundedAndForgetsLeasesThatHaveEnded(t *testing.T) {
 	if until := p.until(id(1), &state{Fence: 9}); !until.Equal(now) {
 		t.Errorf("a later open has the lease of another: %s", until)
 	}
-	if p.forget(id(1), 7); len(p.leases) != 2 {
-		t.Error("an earlier open has ended the lease")
-	}
 	if !p.renew(id(3), 7, minute.Add(time.Hour), minute) || len(p.leases) != 2 {
 		t.Errorf("%d leases after one has ended", len(p.leases))
+	}
+}
+
+// Sessions of a full pool that have processed everything can be dealt a range each.
+func TestTheSizeOfAPoolHasRoomForARangeOfEachSession(t *testing.T) {
+	const large = 1<<42 - 1 // a time in 2109, in milliseconds, and more entries than are ever sent
+	p := pool{Members: map[string]member{}}
+	for i := range 50 {
+		p.Members[fmt.Sprint(i)] = member{Life: large, Dropped: large, Known: large}
+	}
+	empty := p.size()
+	for name, m := range p.Members {
+		m.Spans = []span{{Part: 255, Incarnation: large, First: large, Last: 2 * large, Until: 2 * large}}
+		p.Members[name] = m
+	}
+	if full := p.size(); full > empty {
+		t.Errorf("%d bytes with ranges, %d without", full, empty)
 	}
 }
