@@ -41,26 +41,14 @@ func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo
 // skip puts the entries that a commit skips on the dead-letter queue, and marks them: a consumer
 // whose own store has a lower number must not process them after all.
 func (s *Sessions) skip(ctx context.Context, id ID, st *state, c *Commit) error {
-	to := c.To
-	if id.pooled() { // the end of a pool is no entry
-		_, p, err := s.pool(ctx, id.Stream)
-		if err != nil {
-			return err
-		}
-		m := p.member(id.Name, st.Life)
-		to = min(to, m.last())
-	}
-	if to <= c.From {
-		return nil
-	}
-	why := letter{record.ReasonSkipped, cmp.Or(record.RejectText(c.Detail), "its consumer has skipped it")}
 	if !c.sent {
-		if err := s.deadLetter(ctx, id, st, c.From, to, why); err != nil {
+		why := letter{record.ReasonSkipped, cmp.Or(record.RejectText(c.Detail), "its consumer has skipped it")}
+		if err := s.deadLetter(ctx, id, st, c.From, c.To, why); err != nil {
 			return err
 		}
 		c.sent = true
 	}
-	st.Dead = st.Dead.Add(c.From+1, to)
+	st.Dead = st.Dead.Add(c.From+1, c.To)
 	return nil
 }
 

@@ -71,6 +71,18 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 // log.
 func (w *world) append(key record.GroupKey, ids ...string) {
 	w.Helper()
+	w.appendBodies(key, nil, ids...)
+}
+
+// appendLarge appends an entry with a body of some size.
+func (w *world) appendLarge(key record.GroupKey, size int) {
+	w.Helper()
+	w.appendBodies(key, make([]byte, size), "large")
+}
+
+// appendBodies is append for entries with a body.
+func (w *world) appendBodies(key record.GroupKey, body []byte, ids ...string) {
+	w.Helper()
 	groups, _, err := w.store.Load(w.Context(), []record.GroupKey{key}, nil)
 	if err != nil {
 		w.Fatal(err)
@@ -85,7 +97,7 @@ func (w *world) append(key record.GroupKey, ids ...string) {
 	for _, id := range ids {
 		next.Log.Last++
 		next.Log.Time = max(next.Log.Time+1, clock.HybridAt(w.now))
-		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time}
+		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time, Body: body}
 		if id == "end" {
 			x.Kind, next.Log.Ended = record.EntryEnd, true
 		}
