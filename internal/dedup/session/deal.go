@@ -26,7 +26,9 @@ type deal struct {
 // is written after every closing of a session. So if the session is closed when the entries are
 // dealt, either that write comes first and the condition fails, or it takes these entries back.
 func (s *Sessions) deal(ctx context.Context, id ID, r Reading) (m member, st state, ended bool, err error) {
-	for turn := false; ; {
+	turn, taken := s.turns[id.Stream], false
+	for {
+		over := turn.over.Load()
 		loaded, p, err := s.pool(ctx, id.Stream)
 		if err != nil {
 			return m, st, false, err
@@ -39,16 +41,12 @@ func (s *Sessions) deal(ctx context.Context, id ID, r Reading) (m member, st sta
 		if last := m.last(); p.Ended || last >= st.from(r)+uint64(r.Limit) { //nolint:gosec // not negative
 			return m, st, p.Ended, nil
 		}
-		if !turn {
-			free := s.turns.try(id.Stream)
-			if !free {
-				if err := s.turns.wait(ctx, id.Stream); err != nil {
-					return m, st, false, err
-				}
+		if !taken {
+			if err := turn.take(ctx); err != nil {
+				return m, st, false, err
 			}
-			turn = true
-			defer s.turns.leave(id.Stream)
-			if !free { // another caller has changed the pool
+			defer turn.leave()
+			if taken = true; turn.over.Load() != over { // another caller may have changed the pool
 				continue
 			}
 		}

@@ -91,7 +91,7 @@ type Pool struct {
 type Sessions struct {
 	store    Store
 	cfg      Config
-	turns    turns
+	turns    map[string]*turn // by stream
 	presence *presence // nil if other processes serve sessions, too
 
 	mu      sync.Mutex

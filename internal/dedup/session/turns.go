@@ -1,38 +1,38 @@
 package session
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
-// turns let one caller of this process at a time ask a pool for entries: of several writes of one
-// record only one succeeds, and the others would be repeated. They only save work; the condition of
-// the write decides. Each turn is a channel that takes one value.
-type turns map[string]chan struct{}
+// A turn lets one caller of this process at a time ask a pool for entries: of several writes of one
+// record only one succeeds, and the others would be repeated. It only saves work; the condition of
+// the write decides.
+type turn struct {
+	held chan struct{} // takes one value
+	over atomic.Int64  // how many turns are over
+}
 
-func newTurns(pools map[string]Pool) turns {
-	t := turns{}
+func newTurns(pools map[string]Pool) map[string]*turn {
+	turns := map[string]*turn{}
 	for stream := range pools {
-		t[stream] = make(chan struct{}, 1)
+		turns[stream] = &turn{held: make(chan struct{}, 1)}
 	}
-	return t
+	return turns
 }
 
-// try takes the turn of a pool if nobody has it.
-func (t turns) try(stream string) bool {
+// take waits until nobody has the turn, and takes it. It returns the context's cause if that ends
+// first.
+func (t *turn) take(ctx context.Context) error {
 	select {
-	case t[stream] <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-// wait takes the turn of a pool when it is free. It returns the context's cause if that ends first.
-func (t turns) wait(ctx context.Context, stream string) error {
-	select {
-	case t[stream] <- struct{}{}:
+	case t.held <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (t turns) leave(stream string) { <-t[stream] }
+func (t *turn) leave() {
+	t.over.Add(1)
+	<-t.held
+}
