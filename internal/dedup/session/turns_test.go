@@ -13,20 +13,45 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
+// A meeting store keeps the first loads of a pool until all of them are made.
+type meeting struct {
+	session.Store
+	mu   sync.Mutex
+	left int
+	all  chan struct{}
+}
+
+func (m *meeting) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
+	gs, ts, err := m.Store.Load(ctx, groups, tokens)
+	if len(groups) == 1 && groups[0] == poolKey() {
+		m.mu.Lock()
+		if m.left--; m.left == 0 {
+			close(m.all)
+		}
+		m.mu.Unlock()
+		<-m.all
+	}
+	return gs, ts, err
+}
+
 // Readers that wait for entries all ask the pool when one is appended.
 func TestReadersOfOneProcessDoNotMakeEachOthersDealsFail(t *testing.T) {
 	each(t, session.Config{}, session.Pool{Window: 2}, func(w *world) {
-		store := w.counted(session.Config{})
 		const readers = 20
 		w.fill(0, 2*readers)
+		id := func(i int) session.ID { return session.ID{Stream: stream, Name: fmt.Sprint(i)} }
+		var fences [readers]uint64
+		for i := range fences {
+			fences[i] = w.open(id(i), session.TakeFree).Fence
+		}
+		store := w.counted(session.Config{})
+		sessions := w.on(&meeting{Store: store, left: readers, all: make(chan struct{})})
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		got := map[uint64]bool{}
 		for i := range readers {
-			id := session.ID{Stream: stream, Name: fmt.Sprint(i)}
-			f := w.open(id, session.TakeFree).Fence
 			all.Go(func() {
-				page, err := w.Read(w.Context(), id, session.Reading{Fence: f, Limit: 2})
+				page, err := sessions.Read(w.Context(), id(i), session.Reading{Fence: fences[i], Limit: 2})
 				if err != nil || len(page.Entries) != 2 {
 					w.Errorf("got %d entries, %v", len(page.Entries), err)
 				}
