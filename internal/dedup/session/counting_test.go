@@ -8,14 +8,20 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A counting store counts the records that are read and written, and the writes that fail.
+// A counting store counts the records that are read and written, the reads of the pool, and the
+// writes that fail.
 type counting struct {
 	session.Store
-	reads, writes, conflicts atomic.Int64
+	reads, writes, conflicts, pools atomic.Int64
 }
 
 func (c *counting) Load(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error) {
 	c.reads.Add(int64(len(groups)))
+	for _, key := range groups {
+		if key == poolKey() {
+			c.pools.Add(1)
+		}
+	}
 	return c.Store.Load(ctx, groups, tokens)
 }
 
