@@ -252,3 +252,19 @@ func TestAListReadsThePoolOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestTheProcessedPartOfARangeIsNotLate(t *testing.T) {
+	o := &observed{}
+	each(t, o.config(), session.Pool{}, func(w *world) {
+		w.fill(0, 1)
+		w.now = w.now.Add(31 * time.Minute)
+		w.fill(0, 1)
+		f := w.open(ann, session.TakeFree).Fence
+		w.read(ann, f, 2)
+		w.noError(w.Late(w.Context()))
+		w.told(o, []string{"unread-late work 1"}, "stream=work")
+		w.commit(ann, f, 0, 1)
+		w.noError(w.Late(w.Context()))
+		w.told(o, nil)
+	})
+}
