@@ -225,6 +225,7 @@ func TestAListReadsThePoolOnce(t *testing.T) {
 	for name, records := range map[string]bool{"with a lister": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			each(t, session.Config{}, session.Pool{Window: 1}, func(w *world) {
+				records := records && !w.slow // DynamoDB has no order of keys
 				store := w.counted(session.Config{})
 				if records {
 					store = w.counted(session.Config{Records: w.store.(*counting).Store.(record.Lister).Groups})

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -121,21 +122,19 @@ func TestAStepThatOthersMakeImpossibleIsRepeatedAfterGrowingPauses(t *testing.T)
 }
 
 func TestPausesAreRandomAndEndWithTheCaller(t *testing.T) {
-	each(t, session.Config{}, session.Pool{}, func(w *world) {
-		synctest.Test(w.T, func(t *testing.T) {
-			sessions := w.with(&busy{w.store, 1000}, session.Config{})
-			begin := time.Now()
-			_, err := sessions.Open(t.Context(), ann, session.Opening{Holder: "one"})
-			if took := time.Since(begin); !errors.Is(err, record.ErrConflict) || took < 100*time.Millisecond || took > 6*time.Second {
-				t.Errorf("%v after %v", err, took)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			begin = time.Now()
-			_, err = sessions.Open(ctx, ann, session.Opening{Holder: "one"})
-			if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 50*time.Millisecond {
-				t.Errorf("%v after %v", err, time.Since(begin))
-			}
-		})
+	synctest.Test(t, func(t *testing.T) {
+		sessions := session.New(&busy{memstore.New(time.Now), 1000}, session.Config{Pools: map[string]session.Pool{stream: {}}, Now: time.Now})
+		begin := time.Now()
+		_, err := sessions.Open(t.Context(), ann, session.Opening{Holder: "one"})
+		if took := time.Since(begin); !errors.Is(err, record.ErrConflict) || took < 100*time.Millisecond || took > 8*time.Second {
+			t.Errorf("%v after %v", err, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		begin = time.Now()
+		_, err = sessions.Open(ctx, ann, session.Opening{Holder: "one"})
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != 50*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
 	})
 }
