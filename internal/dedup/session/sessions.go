@@ -92,7 +92,7 @@ type Sessions struct {
 	store    Store
 	cfg      Config
 	turns    map[string]*turn // by stream
-	presence *presence // nil if other processes serve sessions, too
+	presence *presence        // nil if other processes serve sessions, too
 
 	mu      sync.Mutex
 	settled map[string]bool      // the streams whose ends are complete

@@ -13,8 +13,8 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/effectively-once/once/clock"
-	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/dedup/session"
