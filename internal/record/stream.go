@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -79,8 +78,9 @@ const IssuedRetention = 30 * 24 * time.Hour
 // DefaultGroupRetention is how long a group record outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
 
-// forever is the retention of a record that is never forgotten.
-const forever = math.MaxInt64
+// forever is the retention of a record that is never forgotten: a hundred years. Stores keep
+// durations in whole seconds, so it is not the longest one that there is.
+const forever = 100 * 365 * 24 * time.Hour
 
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
