@@ -71,6 +71,10 @@ func (s Stream) Keeps(key GroupKey, p *Pending) bool {
 	return s.KeepDone && p.Marks && !ofRequest(p.Attempt) && p.Reply.Size() <= MaxKept && p.Token == NewTokenKey(p.Principal, key.Stream, key.Group)
 }
 
+// DefaultPoolRetention is DefaultLogRetention for a stream with a pool. It is longer, because an
+// entry that expires before a session has read it is lost.
+const DefaultPoolRetention = 30 * 24 * time.Hour
+
 // IssuedRetention is how long an issued token is kept for its message: longer than 14 days in a
 // queue and 14 in its dead-letter queue.
 const IssuedRetention = 30 * 24 * time.Hour
@@ -84,10 +88,6 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
-
-// DefaultPoolRetention is DefaultLogRetention for a stream with a pool. It is longer, because an
-// entry that expires before a session has read it is lost.
-const DefaultPoolRetention = 30 * 24 * time.Hour
 
 // GapPolicy is the engine's action when a number or a parent does not arrive.
 type GapPolicy string
