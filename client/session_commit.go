@@ -173,6 +173,9 @@ func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
 	if s.pending != nil || s.failing != nil {
 		return errors.New("retire: the outcome of an earlier call is unknown: open the session again")
 	}
+	if cursor == nil {
+		cursor = &s.cursor
+	}
 	_, err := post[struct{}](ctx, s, "retire", fenceRequest{s.opened.Fence, cursor})
 	if err == nil {
 		s.Close()

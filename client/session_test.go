@@ -136,7 +136,7 @@ func consume(t *testing.T, p *pool, bad string) (done []string, err error) {
 
 func TestAConsumerStopsAtAnEntryThatFailsTooOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 3})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 3}}})
 		p.fill("m1", "m2", "m3", "end")
 		done, err := consume(t, p, "m2")
 		stopped, ok := errors.AsType[*client.StoppedError](err)
@@ -151,7 +151,7 @@ func TestAConsumerStopsAtAnEntryThatFailsTooOften(t *testing.T) {
 
 func TestAConsumerPassesADeadLetterAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 3, DeadLetter: true})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 3, DeadLetter: true}}})
 		p.fill("m1", "m2", "m3", "end")
 		p.once("fail", unanswered) // the repeated report counts no try
 		done, err := consume(t, p, "m2")

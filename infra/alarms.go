@@ -53,6 +53,10 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 	a.add("Unknown", "Messages come that nobody issued, or that are forgotten.", p.counted("Unknown"), 1)
 	a.add("Skipped", "The gap policy went on without messages that did not come.", p.counted("Skipped"), 1)
 	a.add("DeadLettered", "Messages or effects were refused: once show --dead-letters tells why.", p.counted("DeadLettered"), 1)
+	a.add("SessionStopped", "An entry of a session failed too often, and its consumer stopped.", p.counted("SessionStopped"), 1)
+	a.add("Takeover", "Sessions are taken from holders that have not released them.", p.counted("Takeover"), 10)
+	a.add("EndWaits", "The end of a stream waits for sessions: take them over or retire them.", p.counted("EndWaits"), 1)
+	a.add("UnreadLate", "Entries have waited for a session for half of the time for which they are kept.", hourly(p.counted("UnreadLate")), 1)
 	a.add("SweepMissed", "The sweep could not be started: gaps stay.", missed(p.Sweep), 1)
 	a.add("SweepAllMissed", "The sweep of all groups could not be started: what crashed workers left stays.", missed(p.SweepAll), 1)
 	return a

@@ -49,19 +49,27 @@ func TestEverySignOfALossRaisesAnAlarm(t *testing.T) {
 		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishDead Maximum >= 1",
 		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishFifoDead Maximum >= 1",
 		"Once DeadLettered Sum >= 1",
+		"Once EndWaits Sum >= 1",
 		"Once GapAge Maximum >= 900",
 		"Once KeyReuse Sum >= 1",
 		"Once PendingAge Maximum >= 900",
+		"Once SessionStopped Sum >= 1",
 		"Once Skipped Sum >= 1",
+		"Once Takeover Sum >= 10",
 		"Once Unknown Sum >= 1",
+		"Once UnreadLate Sum >= 1",
 	}
 	x := synth(t)
 	var got []string
 	for _, id := range x.all(t, alarmType, len(want)) {
 		r := x.Resources[id]
 		got = append(got, describe(r))
+		period := 300
+		if r.Properties["MetricName"] == "UnreadLate" { // counted by the sweep of all groups
+			period = 3600
+		}
 		r.expect(t, id, map[string]any{
-			"ComparisonOperator": "GreaterThanOrEqualToThreshold", "EvaluationPeriods": 1, "TreatMissingData": "notBreaching", "Period": 300,
+			"ComparisonOperator": "GreaterThanOrEqualToThreshold", "EvaluationPeriods": 1, "TreatMissingData": "notBreaching", "Period": period,
 		})
 	}
 	slices.Sort(got)
@@ -144,8 +152,8 @@ func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
 				own++
 			}
 		}
-		if own != 6 {
-			t.Errorf("%d alarms look at %s, want 6", own, namespace)
+		if own != 10 {
+			t.Errorf("%d alarms look at %s, want 10", own, namespace)
 		}
 	}
 }
@@ -153,7 +161,7 @@ func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
 func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	const topic = "arn:aws:sns:eu-central-1:123456789012:pager"
 	x := synth(t, "alarmTopic="+topic, "alarmMinutes=60")
-	for _, id := range x.all(t, alarmType, 22) {
+	for _, id := range x.all(t, alarmType, 26) {
 		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{topic}, "OKActions": []string{topic}})
 		if metric := x.Resources[id].Properties["MetricName"]; metric == "PendingAge" || metric == "GapAge" {
 			x.Resources[id].expect(t, id, map[string]any{"Threshold": 3600})

@@ -24,6 +24,11 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 		messages = append(messages, p.counted(name))
 	}
 	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{p.longest("GapAge"), p.longest("PendingAge")}))
+	var sessions []awscloudwatch.IMetric
+	for _, name := range []string{"SessionStopped", "Takeover", "EndWaits", "UnreadLate"} {
+		sessions = append(sessions, p.counted(name))
+	}
+	board.AddWidgets(graph("Sessions", sessions))
 	board.AddWidgets(graph("Dead letters", deadLetters(p.Queues)), graph("Oldest message, seconds", oldest(p.Queues)))
 	board.AddWidgets(ofFunctions(p)...)
 	return board

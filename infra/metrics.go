@@ -21,6 +21,11 @@ func (p *Pipeline) measured(name, statistic string) awscloudwatch.Metric {
 
 func fiveMinutes() awscdk.Duration { return awscdk.Duration_Minutes(jsii.Number(5)) }
 
+// hourly returns a metric with the period of the sweep of all groups, which counts it.
+func hourly(metric awscloudwatch.Metric) awscloudwatch.Metric {
+	return metric.With(&awscloudwatch.MetricOptions{Period: awscdk.Duration_Hours(jsii.Number(1))})
+}
+
 // byAWS returns the options of a metric that a service measures itself. They have no label, because
 // an alarm on a metric with a label would use metric math, which emulators refuse; labels are for
 // the dashboard.

@@ -3,11 +3,13 @@
 //
 //	localstack/postgres.sh run localstack/aws.sh run go -C bench run ./sessions
 //	go -C bench run ./sessions speed 500000     # how fast 500,000 entries are, beside JetStream; see speed.go
+//	go -C bench run ./sessions idle 10000       # what 10,000 open sessions cost while they are idle; see idle.go
 //
 //	peer.go       the interface of a peer
 //	trial.go      one peer under one kind of fault
 //	process.go    processes that are killed and stopped
 //	rows.go       the table
+//	idle.go       memory and writes of a server with idle sessions
 //	once.go       sessions of once, with the cursor in the transaction of the row, or after it
 //	jetstream.go  JetStream, a pull consumer with double acknowledgement
 //	watermill.go  the SQL subscriber of Watermill on PostgreSQL
@@ -82,7 +84,7 @@ func choose(args []string) error {
 // children returns the programs of the child processes, by name.
 func children() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"serve": serve, "nats": serveNATS, "speed": speed, "hold": hold, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
+		"serve": serve, "nats": serveNATS, "speed": speed, "idle": idle, "hold": hold, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
 		nameWatermill: consumeWatermill, nameWatermillTx: consumeWatermillTx, nameSQS: consumeSQS,
 	}
 }

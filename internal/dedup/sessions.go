@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/record"
@@ -13,10 +14,10 @@ import (
 // from the configuration.
 func (e *Engine) Sessions(logs record.LogReader, cfg session.Config) *session.Sessions {
 	cfg.Queues, cfg.Sequenced, cfg.Recalls, cfg.LateDelay = e.cfg.Queues, e.cfg.Sequenced, e.cfg.Recalls, e.cfg.LateDelay
-	cfg.Now, cfg.NewID = e.cfg.Now, e.cfg.NewID
-	cfg.Numbered = map[string]bool{}
+	cfg.Now, cfg.NewID, cfg.Pause, cfg.Observe, cfg.Log = e.cfg.Now, e.cfg.NewID, e.cfg.Pause, e.cfg.Observe, e.cfg.Log
+	cfg.Numbered, cfg.Retain = map[string]bool{}, map[string]time.Duration{}
 	for name, stream := range e.streams {
-		cfg.Numbered[name] = stream.Admission == record.BySequence
+		cfg.Numbered[name], cfg.Retain[name] = stream.Admission == record.BySequence, stream.LogRetention
 	}
 	cfg.Feasible = func(effects []record.Effect) error { return e.publisher.Feasible(effects, nil) }
 	return session.New(struct {

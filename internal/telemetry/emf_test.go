@@ -134,6 +134,10 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 		{Name: record.EventGap, Count: 1, Age: time.Second},
 		{Name: record.EventPending, Count: 1, Age: time.Minute},
 		{Name: record.EventPending, Count: 1, Age: -time.Minute}, // another clock
+		{Name: record.EventStopped, Count: 1},
+		{Name: record.EventTakeover, Count: 2},
+		{Name: record.EventEndWaits, Count: 3},
+		{Name: record.EventUnreadLate, Count: 4},
 	} {
 		e.Stream = "orders"
 		tm.Observe(e)
@@ -146,7 +150,7 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 	d := docs[0]
 	want := map[string]float64{
 		"Processed": 3, "Duplicate": 1, "Held": 1, "Rejected": 5, "KeyReuse": 1, "Unknown": 1, "Retried": 1, "Conflict": 1, "Published": 4, "Skipped": 7,
-		"GapAge": 1.5, "PendingAge": 60,
+		"GapAge": 1.5, "PendingAge": 60, "SessionStopped": 1, "Takeover": 2, "EndWaits": 3, "UnreadLate": 4,
 	}
 	if diff := cmp.Diff(want, d.values()); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)

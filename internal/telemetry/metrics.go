@@ -28,6 +28,11 @@ const (
 	MetricDeadLettered = "DeadLettered"
 	MetricGapAge       = "GapAge"
 	MetricPendingAge   = "PendingAge"
+
+	MetricSessionStopped = "SessionStopped"
+	MetricTakeover       = "Takeover"
+	MetricEndWaits       = "EndWaits"
+	MetricUnreadLate     = "UnreadLate"
 )
 
 // The units, as CloudWatch names them.
@@ -48,7 +53,7 @@ func Unit(metric string) string {
 func Metrics() []string {
 	return []string{
 		MetricProcessed, MetricDuplicate, MetricHeld, MetricRejected, MetricKeyReuse, MetricUnknown, MetricRetried, MetricConflict, MetricPublished,
-		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge,
+		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricSessionStopped, MetricTakeover, MetricEndWaits, MetricUnreadLate,
 	}
 }
 
@@ -90,6 +95,22 @@ func metricsOf(e *record.Event) []string {
 		return []string{MetricPendingAge}
 	case eventDeadLettered:
 		return []string{MetricDeadLettered}
+	default:
+		return ofSessions(e.Name)
+	}
+}
+
+// ofSessions returns the metrics in which an event of a session counts.
+func ofSessions(e record.EventName) []string {
+	switch e {
+	case record.EventStopped:
+		return []string{MetricSessionStopped}
+	case record.EventTakeover:
+		return []string{MetricTakeover}
+	case record.EventEndWaits:
+		return []string{MetricEndWaits}
+	case record.EventUnreadLate:
+		return []string{MetricUnreadLate}
 	}
 	return nil
 }

@@ -28,6 +28,10 @@ func OTelUnit(metric string) string {
 		return "{commit}"
 	case metric == MetricSkipped:
 		return "{number}"
+	case metric == MetricSessionStopped || metric == MetricTakeover || metric == MetricEndWaits:
+		return "{session}"
+	case metric == MetricUnreadLate:
+		return "{log}"
 	default:
 		return "{message}"
 	}

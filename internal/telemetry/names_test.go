@@ -14,6 +14,8 @@ func TestAMetricHasANameAndAUnitInOpenTelemetry(t *testing.T) {
 		telemetry.MetricPendingAge:   {"once.pending_age", "s"},
 		telemetry.MetricProcessed:    {"once.processed", "{message}"},
 		telemetry.MetricDeadLettered: {"once.dead_lettered", "{message}"},
+		telemetry.MetricTakeover:     {"once.takeover", "{session}"},
+		telemetry.MetricUnreadLate:   {"once.unread_late", "{log}"},
 	} {
 		if got := telemetry.OTelName(metric); got != want[0] {
 			t.Errorf("%s: name %q, want %q", metric, got, want[0])

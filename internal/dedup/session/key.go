@@ -1,9 +1,11 @@
 package session
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/effectively-once/once/internal/record"
@@ -54,8 +56,6 @@ func ParseKey(key record.GroupKey) (id ID, ok bool) {
 
 func (id ID) pooled() bool { return id.Group == "" }
 
-func (id ID) poolKey() record.GroupKey { return poolKey(id.Stream) }
-
 func poolKey(stream string) record.GroupKey {
 	return record.GroupKey{Stream: record.PoolsStream, Group: stream}
 }
@@ -70,19 +70,27 @@ func Partition(stream string, number uint64) record.GroupKey {
 // maxName is the longest name of a session or holder, in bytes.
 const maxName = 128
 
-func (s *Sessions) validate(id ID) error {
-	for _, f := range []struct {
-		field, value string
-		longest      int
-	}{{"stream", id.Stream, maxName}, {"group", id.Group, record.MaxName}, {"session", id.Name, maxName}} {
-		if len(f.value) > f.longest || f.field != "group" && f.value == "" {
-			return &record.InvalidError{Field: f.field, Rule: fmt.Sprintf("must be 1 to %d bytes", f.longest)}
-		}
-		if strings.ContainsFunc(f.value, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }) {
-			return &record.InvalidError{Field: f.field, Rule: "must be UTF-8 text without control characters"}
-		}
+// CheckName returns a [*record.InvalidError] if a text can't be the name of a session or a holder.
+func CheckName(field, text string) error { return checkText(field, text, maxName) }
+
+func checkText(field, text string, longest int) error {
+	if text == "" || len(text) > longest {
+		return &record.InvalidError{Field: field, Rule: fmt.Sprintf("must be 1 to %d bytes", longest)}
 	}
-	if _, ok := s.cfg.Pools[id.Stream]; !ok && id.pooled() {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return &record.InvalidError{Field: field, Rule: "must be UTF-8 text without control characters"}
+	}
+	return nil
+}
+
+func (s *Sessions) validate(id ID) error {
+	if err := errors.Join(checkText("stream", id.Stream, maxName), checkText("session", id.Name, maxName)); err != nil {
+		return err
+	}
+	if !id.pooled() {
+		return checkText("group", id.Group, record.MaxName)
+	}
+	if _, ok := s.cfg.Pools[id.Stream]; !ok {
 		return ErrNoPool
 	}
 	return nil

@@ -1,22 +1,26 @@
 package session_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/effectively-once/once/clock"
+	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/dedup/memstore"
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 // A world is a store with logs, with a clock that the test moves.
@@ -24,6 +28,8 @@ type world struct {
 	*testing.T
 	now   time.Time
 	store session.Store
+	pool  session.Pool
+	slow  bool // each call of the store is a request
 	*session.Sessions
 	ends int // how many entries the logs have
 }
@@ -53,10 +59,19 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 			})
 			return pebblestore.New(db, pebblestore.Options{Now: now})
 		},
+		"dynamodb": func(t *testing.T, now func() time.Time) session.Store {
+			t.Helper()
+			client := dynamodb.NewFromConfig(awstest.Config(t, "DYNAMODB"), func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = true })
+			store, err := dynamostore.New(client, awstest.Tables(t, client), dynamostore.Options{Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return store
+		},
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+			w := &world{T: t, pool: pool, slow: name == "dynamodb", now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 			w.store = open(t, func() time.Time { return w.now })
 			cfg.Pools = map[string]session.Pool{stream: pool}
 			cfg.Now = func() time.Time { return w.now }
@@ -69,6 +84,18 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 // append appends entries with these ids to the log of a group, in one commit. The id "end" ends the
 // log.
 func (w *world) append(key record.GroupKey, ids ...string) {
+	w.Helper()
+	w.appendBodies(key, nil, ids...)
+}
+
+// appendLarge appends an entry with a body of some size.
+func (w *world) appendLarge(key record.GroupKey, size int) {
+	w.Helper()
+	w.appendBodies(key, make([]byte, size), "large")
+}
+
+// appendBodies is append for entries with a body.
+func (w *world) appendBodies(key record.GroupKey, body []byte, ids ...string) {
 	w.Helper()
 	groups, _, err := w.store.Load(w.Context(), []record.GroupKey{key}, nil)
 	if err != nil {
@@ -84,13 +111,13 @@ func (w *world) append(key record.GroupKey, ids ...string) {
 	for _, id := range ids {
 		next.Log.Last++
 		next.Log.Time = max(next.Log.Time+1, clock.HybridAt(w.now))
-		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time}
+		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time, Body: body}
 		if id == "end" {
 			x.Kind, next.Log.Ended = record.EntryEnd, true
 		}
 		entries = append(entries, x)
 	}
-	c := record.Commit{Loaded: groups[0], Next: next, Attempt: fmt.Sprint("append ", next.Version), Append: log.Chunks(&next, entries)}
+	c := record.Commit{Loaded: groups[0], Next: next, Attempt: rand.Text(), Append: log.Chunks(&next, entries)}
 	if err := w.store.Commit(w.Context(), c); err != nil {
 		w.Fatal(err)
 	}

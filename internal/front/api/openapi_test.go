@@ -39,6 +39,9 @@ func newContract(t *testing.T) *contract {
 
 // find returns the document's path for a request. The id is the last part and may contain slashes.
 func (c *contract) find(path string) string {
+	if found := sessionPath(path); found != "" {
+		return found
+	}
 	parts := strings.SplitN(strings.TrimPrefix(path, "/"), "/", 5)
 	if len(parts) >= 4 && parts[0] == "v1" && parts[1] == "streams" {
 		parts[2] = "{stream}"
@@ -48,6 +51,28 @@ func (c *contract) find(path string) string {
 		case len(parts) == 5:
 			parts[4] = "{id}"
 		}
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
+// sessionPath returns the document's path for a path of sessions, and an empty text for another one.
+func sessionPath(path string) string {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	names := []string{"v1", "streams", "{stream}", "sessions", "{name}"}
+	if len(parts) > 4 && parts[3] == "groups" {
+		names = []string{"v1", "streams", "{stream}", "groups", "{group}", "sessions", "{name}"}
+	}
+	for i, name := range names {
+		if i >= len(parts) {
+			break
+		}
+		if name == "sessions" && parts[i] != name {
+			return ""
+		}
+		parts[i] = name
+	}
+	if len(parts) < len(names)-1 {
+		return ""
 	}
 	return "/" + strings.Join(parts, "/")
 }

@@ -31,9 +31,7 @@ func (s *server) sendSessionEvents(w http.ResponseWriter, r *http.Request, q *se
 	h["Cache-Control"], h["X-Content-Type-Options"] = []string{"no-store"}, []string{"nosniff"}
 	e := sessionEvents{s.events(w, r, sessionProblem), q}
 	e.begin()
-	if r.Method != http.MethodHead {
-		e.follow(f, page)
-	}
+	e.follow(f, page)
 	return nil
 }
 

@@ -17,6 +17,7 @@ type describedSession struct {
 	Fence      uint64          `json:"fence"`
 	Life       uint64          `json:"life"`
 	Holder     string          `json:"holder,omitempty"`
+	LastHolder string          `json:"last_holder,omitempty"`
 	LeaseUntil *time.Time      `json:"lease_until,omitempty"`
 	Cursor     uint64          `json:"cursor"`
 	Last       uint64          `json:"last"`
@@ -33,7 +34,7 @@ type describedSession struct {
 
 func newDescribedSession(name string, d *session.Description) describedSession {
 	x := describedSession{
-		Name: name, Fence: d.Fence, Life: d.Life, Holder: d.Holder, Cursor: d.Cursor, Last: d.Cursor, Dead: numbers(d.Dead), Tries: d.Tries, At: d.At, Detail: d.Detail, Takeovers: d.Takeovers,
+		Name: name, Fence: d.Fence, Life: d.Life, Holder: d.Holder, LastHolder: d.LastHolder, Cursor: d.Cursor, Last: d.Cursor, Dead: numbers(d.Dead), Tries: d.Tries, At: d.At, Detail: d.Detail, Takeovers: d.Takeovers,
 		Retired: d.Closed, Returned: d.Returned, Ended: d.Ended, State: d.State,
 	}
 	if !d.LeaseUntil.IsZero() {
@@ -57,7 +58,7 @@ func (s *server) describeSession(w http.ResponseWriter, r *http.Request, id sess
 	return writeJSON(w, http.StatusOK, newDescribedSession(id.Name, &d))
 }
 
-// A sessionList is the answer to who asks for all sessions.
+// A sessionList is the answer to a caller who asks for all sessions.
 type sessionList struct {
 	Sessions []describedSession `json:"sessions"`
 	Next     string             `json:"next,omitempty"`

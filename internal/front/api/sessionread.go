@@ -24,7 +24,12 @@ type sessionQuery struct {
 }
 
 // sessionEntries answers with the next entries of a session.
+//
+// A HEAD request is refused: a read deals entries to the session, so it is not harmless.
 func (s *server) sessionEntries(w http.ResponseWriter, r *http.Request, id session.ID) error {
+	if r.Method == http.MethodHead {
+		return &problem.Problem{Type: problem.MethodNotAllowed, Allow: []string{http.MethodGet}}
+	}
 	q, err := s.sessionQuery(r, id)
 	if err != nil {
 		return err
@@ -81,9 +86,6 @@ func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, 
 		q.reading.After, q.resumed = &n, true
 	}
 	q.reading.Limit = min(q.reading.Limit, maxOf(q.format))
-	if r.Method == http.MethodHead {
-		q.wait = 0
-	}
 	return q, nil
 }
 

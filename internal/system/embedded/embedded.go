@@ -116,6 +116,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// maxPool is how large the record of a pool may be before it takes no further session.
+const maxPool = 1 << 20
+
 // The folders in a data folder.
 const (
 	databaseFolder     = "db"
@@ -258,7 +261,8 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 		return nil, err
 	}
 	s.pipeline, s.engine, s.door, s.process = p, p.Engine, p.Queues.Over(s.queues.durable()), p.Process()
-	s.direct, s.sessions = s.runner(s.process), p.Sessions(s.store, s.door, s.store.Groups)
+	s.direct = s.runner(s.process)
+	s.sessions = p.Sessions(s.store, s.door, session.Config{Records: s.store.Groups, Alone: true, MaxPool: maxPool})
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}

@@ -92,15 +92,19 @@ func (s *System) sweep(ctx context.Context) {
 	}
 }
 
-// sweepEnds goes on with the ends of streams.
+// sweepEnds continues the ends of streams.
 func (s *System) sweepEnds(ctx context.Context) {
 	if err := s.sessions.SweepEnds(ctx); err != nil && ctx.Err() == nil {
 		s.options.Log.Error("end of a stream not sent", "error", err)
 	}
 }
 
-// sweepSessions goes on with the retirements of sessions that a process did not finish.
+// sweepSessions finishes the retirements of sessions that a process that died has begun, and reports
+// entries that wait for long.
 func (s *System) sweepSessions(ctx context.Context) {
+	if err := s.sessions.Late(ctx); err != nil && ctx.Err() == nil {
+		s.options.Log.Error("sessions not looked at", "error", err)
+	}
 	err := record.EachGroup(ctx, s.store, record.SessionsStream, s.passedOver, func(g *record.Group) error {
 		if err := s.sessions.Sweep(ctx, g.Key); err != nil && ctx.Err() == nil {
 			s.logGroup(ctx, slog.LevelError, "session not swept", g.Key, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/aws/lambdaconfig"
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/apigw"
 	"github.com/effectively-once/once/internal/queue"
@@ -41,6 +42,7 @@ type System struct {
 	name     string // of the system; may be empty
 	pipeline *pipeline.Pipeline
 	store    *dynamostore.Store
+	sessions *session.Sessions
 	watch    *telemetry.Telemetry
 	bucket   bool // there is one, for blobs and claims
 	queues   QueueURLs
@@ -87,6 +89,8 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	return &System{
 		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
+		// Several instances serve them, so each renewal of a lease is a write.
+		sessions: p.Sessions(store, p.Queues, session.Config{}),
 	}, nil
 }
 
@@ -142,7 +146,7 @@ func (s *System) ingest() Handler {
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
 		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
-		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.pipeline.Sessions(s.store, s.pipeline.Queues, nil), LogWait: logWait,
+		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.sessions, LogWait: logWait,
 	}))
 }
 

@@ -40,17 +40,32 @@ const (
 )
 
 // sweepAll finishes the work of crashed workers: in groups first, then in the bucket, even if
-// groups failed.
+// groups failed. Before, it looks for entries of pools that wait for long.
 func (s *System) sweepAll(ctx context.Context) (Swept, error) {
+	lateErr := s.sessions.Late(ctx)
+	if late(ctx, lateErr) {
+		lateErr = nil
+	}
 	if !s.bucket {
-		return s.sweep(ctx, s.unfinished(ctx), s.finishGroup())
+		swept, err := s.sweep(ctx, s.unfinished(ctx), s.finishGroup())
+		return swept, errors.Join(lateErr, err)
 	}
 	most, cancel := s.keep(ctx, func(left time.Duration) time.Duration { return left / strayShare })
 	defer cancel()
 	swept, groupsErr := s.sweep(most, s.unfinished(most), s.finishGroup())
 	strays, through, straysErr := s.sweepStrays(ctx)
 	swept.Strays, swept.Done = strays, swept.Done && through
-	return swept, errors.Join(groupsErr, straysErr)
+	return swept, errors.Join(lateErr, groupsErr, straysErr)
+}
+
+// sweepEach continues the ends of streams, which are few, and then closes gaps.
+func (s *System) sweepEach(ctx context.Context) (Swept, error) {
+	ends := s.sessions.SweepEnds(ctx)
+	if late(ctx, ends) {
+		ends = nil
+	}
+	swept, err := s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
+	return swept, errors.Join(err, ends)
 }
 
 // late reports whether an error means only that the context's time is over.
@@ -130,10 +145,9 @@ func (s *System) sweepStrays(ctx context.Context) (strays int, through bool, err
 
 // finishGroup returns the visit of a group.
 func (s *System) finishGroup() func(context.Context, record.GroupKey) error {
-	sessions := s.pipeline.Sessions(s.store, s.pipeline.Queues, nil)
 	return func(ctx context.Context, key record.GroupKey) error {
 		if key.OfSessions() {
-			if err := sessions.Sweep(ctx, key); err != nil {
+			if err := s.sessions.Sweep(ctx, key); err != nil {
 				return err
 			}
 		}

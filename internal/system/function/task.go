@@ -13,7 +13,7 @@ import (
 )
 
 // A Task is a request to a function outside its queues: {"once": "sweep"} acts on gaps in the
-// groups that have messages held, which an index names; {"once": "sweep-all"} reads the table of
+// groups that have messages held, which an index names, and continues the ends of streams; {"once": "sweep-all"} reads the table of
 // groups, as far as time allows, and finishes the work of crashed workers; {"once": "redrive",
 // "queue": "ingress-dead"} puts dead letters back; {"once": "drop", "queue": "ingress-dead", "id":
 // "order-1"} deletes them; {"once": "skip", "stream": "orders", "group": "customer-7", "number": 3}
@@ -80,7 +80,7 @@ func (s *System) do(ctx context.Context, task Task) (any, error) {
 	defer cancel()
 	switch task.Once {
 	case TaskSweep:
-		return s.sweep(ctx, s.store.Waiting(ctx), s.pipeline.Engine.CloseGaps)
+		return s.sweepEach(ctx)
 	case TaskSweepAll:
 		return s.sweepAll(ctx)
 	case TaskRedrive:
