@@ -10,7 +10,7 @@ import (
 // Consume appends the entries of a session to a file, until the context ends, or until the session has
 // ended; then it returns nil. text appends the text of an entry to a slice; an entry without text has
 // no line. [client.Client.Consume] describes what happens if text fails, and while another consumer
-// holds the session.
+// holds the session. If the file is broken, Consume returns [ErrBroken].
 func Consume(
 	ctx context.Context, c *client.Client, o client.SessionOptions, path string, options Options, text func(b []byte, e *client.Entry) ([]byte, error),
 ) error {
@@ -37,10 +37,20 @@ func (w *worker) Begin(ctx context.Context, o client.Opened) (number uint64, err
 }
 
 func (w *worker) Do(_ context.Context, b *client.Batch) error {
-	err := w.file.Append(b.To, b.Entries, w.text)
-	if errors.Is(err, ErrBroken) {
+	var failed error // of text
+	err := w.file.Append(b.To, b.Entries, func(line []byte, e *client.Entry) ([]byte, error) {
+		var out []byte
+		out, failed = w.text(line, e)
+		return out, failed
+	})
+	switch {
+	case errors.Is(err, ErrBroken):
 		w.broken = err
-		return &client.UnknownError{Err: err}
+		return &client.UnknownError{Err: err} // Begin then says so
+	case failed != nil:
+		if _, unknown := errors.AsType[*client.UnknownError](failed); !unknown {
+			return &client.TryError{Err: failed}
+		}
 	}
 	return err
 }

@@ -102,8 +102,9 @@ func File(t *testing.T) Place {
 					t.Fatal(err)
 				}
 				for line := range strings.Lines(string(text)) {
-					id, _, _ := strings.Cut(line, "\t")
-					rows = append(rows, id)
+					if id, _, _ := strings.Cut(line, "\t"); id != "" {
+						rows = append(rows, id)
+					}
 				}
 			}
 			return rows
