@@ -10,20 +10,20 @@ import (
 // client/sqlcursor and client/filecursor have workers for databases and files.
 type Worker interface {
 	// Begin is called after each open of the session. It raises the fence where the number is kept,
-	// and returns the number that it read in the same step: the entries after it are processed. If a
-	// higher fence is there, it returns an error for which errors.Is(err, Fenced) is true; if there is
-	// no number, what [Opened.Start] returns.
+	// and returns the number that it read in the same step: the entries after it are processed. If
+	// a higher fence is there, it returns an error for which errors.Is(err, Fenced) is true; if
+	// there is no number, what [Opened.Start] returns.
 	//
 	// ctx ends when the consumer is stopped, or when the session is lost: then its cause is the
 	// [*Problem].
 	Begin(ctx context.Context, o Opened) (number uint64, err error)
-	// Do processes the entries of a batch, and moves the number from b.From to b.To with them, all or
-	// nothing. It may process only the first entries: then it sets b.To to the number of the last one
-	// that it has processed, and gets the others with the next call.
+	// Do processes the entries of a batch, and moves the number from b.From to b.To with them, all
+	// or nothing. It may process only the first entries: then it sets b.To to the number of the
+	// last one that it has processed, and gets the others with the next call.
 	//
 	// After an error nothing of the batch may be done, unless it is a [*TryError] with a number. If
-	// the outcome is unknown, Do returns an [*UnknownError]; if a higher fence is there, an error for
-	// which errors.Is(err, Fenced) is true. Any other error is a failed try.
+	// the outcome is unknown, Do returns an [*UnknownError]; if a higher fence is there, an error
+	// for which errors.Is(err, Fenced) is true. Any other error is a failed try.
 	Do(ctx context.Context, b *Batch) error
 	// End is called after each Begin that returned no error, before the session is released.
 	End() error
@@ -48,8 +48,8 @@ func isUnknown(err error) bool {
 // A TryError is a failed try, whatever Err wraps. A [Worker] returns it for errors of code that is
 // not its own, which may be problems of another session.
 type TryError struct {
-	// Number is the number of the entry that has failed; the entries before it are processed. It is 0
-	// if nothing of the batch was done, and any of its entries may be the reason.
+	// Number is the number of the entry that has failed; the entries before it are processed. It is
+	// 0 if nothing of the batch was done, and any of its entries may be the reason.
 	Number uint64
 	Err    error
 }
@@ -106,18 +106,18 @@ func (e *SkipError) Error() string {
 
 // Consume processes the entries of a session until the context ends, or until the session has
 // ended; then it returns nil. handle gets the entries in order, at most [SessionOptions.Max] at a
-// time. When it returns nil, the cursor, b.State and b.Effects are written in one write, so that each
-// entry has its effects once. Calls to other systems are repeated after a crash: send b.Identity with
-// them, and let the receiver remember it.
+// time. When it returns nil, the cursor, b.State and b.Effects are written in one write, so that
+// each entry has its effects once. Calls to other systems are repeated after a crash: send
+// b.Identity with them, and let the receiver remember it.
 //
-// If handle fails, the entries of the batch are tried one at a time, and a failed try of a single one
-// is reported to the server. After the stream's number of attempts it becomes a dead letter, or
-// Consume returns a [*StoppedError]. An [*UnknownError] counts no try. Any other error of handle is a
-// failed try, also a [*Problem] of another call.
+// If handle fails, the entries of the batch are tried one at a time, and a failed try of a single
+// one is reported to the server. After the stream's number of attempts it becomes a dead letter, or
+// Consume returns a [*StoppedError]. An [*UnknownError] counts no try. Any other error of handle is
+// a failed try, also a [*Problem] of another call.
 //
 // While another consumer holds the session, Consume waits. So it does if another consumer takes the
-// session over from this one. Several processes can therefore call it with the same name; one of them
-// works.
+// session over from this one. Several processes can therefore call it with the same name; one of
+// them works.
 //
 // When the context ends, Consume commits the work that is done, for up to 5 seconds, releases the
 // session, for up to 5 seconds more, and returns the context's error.

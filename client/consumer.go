@@ -25,8 +25,8 @@ const (
 	// maxHeldWait is how long a consumer waits at most before it asks again whether the session is
 	// free: the holder may release it.
 	maxHeldWait = 2 * time.Second
-	// stopTimeout is how long a consumer that was stopped tries to commit the work that it has done,
-	// and then to release its session.
+	// stopTimeout is how long a consumer that was stopped tries to commit the work that it has
+	// done, and then to release its session.
 	stopTimeout = 5 * time.Second
 )
 
@@ -259,8 +259,8 @@ func outlive(ctx context.Context, d time.Duration) (context.Context, context.Can
 	return longer, func() { stop(); cancel(nil) }
 }
 
-// failed reports a failed try of the first entry of a batch, and waits. If the entry is a dead letter
-// then, it passes the entry.
+// failed reports a failed try of the first entry of a batch, and waits. If the entry is a dead
+// letter then, it passes the entry.
 func (l *consumer) failed(ctx context.Context, b *Batch, try *TryError) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -101,7 +101,8 @@ type Opened struct {
 	Life uint64 `json:"life"`
 	// Cursor is the last number that was reported as processed.
 	Cursor uint64 `json:"cursor"`
-	// Dead are the numbers that are dead letters, in rising order: pass them without processing them.
+	// Dead are the numbers that are dead letters, in rising order: pass them without processing
+	// them.
 	Dead []NumberRange `json:"dead"`
 	// First and Last are the numbers that were dealt and can still be read; both are 0 for the log
 	// of a group.
@@ -125,8 +126,8 @@ func (o *Opened) Identity(number uint64) string {
 }
 
 // Start returns the number after which a consumer with a store of its own begins. number is the one
-// in its store, 0 if it has none. from is the decision of a person for a store that was lost, or nil;
-// it counts only if the store has no number.
+// in its store, 0 if it has none. from is the decision of a person for a store that was lost, or
+// nil; it counts only if the store has no number.
 //
 // It returns a [*LostCursorError] if the store has no number although entries were processed, and
 // nobody has decided; and a [*SkipError] if from is after the last processed entry.
@@ -281,9 +282,9 @@ func (s *Session) renew() {
 	}
 }
 
-// confirm asks the server whether the session is still held, if it has not said so for half a lease.
-// A process that was stopped, or whose machine slept, may have entries that another consumer has
-// processed since.
+// confirm asks the server whether the session is still held, if it has not said so for half a
+// lease. A process that was stopped, or whose machine slept, may have entries that another consumer
+// has processed since.
 func (s *Session) confirm(ctx context.Context) error {
 	since := time.Duration(time.Now().UnixNano() - s.confirmed.Load()) //nolint:forbidigo // how long ago the server has answered
 	if since >= 0 && since < s.options.Lease/2 {

@@ -34,8 +34,8 @@ func (b *Batch) Identity(e *Entry) string { return b.prefix + strconv.FormatUint
 
 // SetHeaders sets the headers with which another system recognises a repeated call, and one of a
 // consumer that was replaced: Idempotency-Key, the quoted identity of the entry; Once-Fence; and
-// Once-Id, the key of the message. The system must refuse a fence that is lower than one that it has
-// seen for the session. If sessions are retired, it must remember Once-Id as well.
+// Once-Id, the key of the message. The system must refuse a fence that is lower than one that it
+// has seen for the session. If sessions are retired, it must remember Once-Id as well.
 func (b *Batch) SetHeaders(h http.Header, e *Entry) {
 	h.Set("Idempotency-Key", strconv.Quote(b.Identity(e)))
 	h.Set("Once-Fence", strconv.FormatUint(b.Fence, 10))

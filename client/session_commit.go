@@ -203,11 +203,11 @@ func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
 	return s.retire(ctx, fenceRequest{Fence: s.opened.Fence, Cursor: cursor})
 }
 
-// RetireSkipping closes the session for good, if the store of its consumer is lost. The entries after
-// the server's cursor, up to the number last, become dead letters with the reason skipped: nobody
-// knows which of them were processed. Those after last go back to the pool. It can be repeated. It
-// returns a [*Problem] of type [Moved] if last is before the cursor, and of type [Ahead] if the
-// session has no such entry.
+// RetireSkipping closes the session for good, if the store of its consumer is lost. The entries
+// after the server's cursor, up to the number last, become dead letters with the reason skipped:
+// nobody knows which of them were processed. Those after last go back to the pool. It can be
+// repeated. It returns a [*Problem] of type [Moved] if last is before the cursor, and of type
+// [Ahead] if the session has no such entry.
 func (s *Session) RetireSkipping(ctx context.Context, last uint64) error {
 	return s.retire(ctx, fenceRequest{Fence: s.opened.Fence, SkipTo: &last})
 }

@@ -20,8 +20,8 @@ type ahead struct {
 }
 
 // Continue sets the number after which Next reads. If the cursor of the server is another one, the
-// server's is moved to it. It is for a consumer with a store of its own: call it once after the open,
-// with the number from that store. It returns the errors of Commit.
+// server's is moved to it. It is for a consumer with a store of its own: call it once after the
+// open, with the number from that store. It returns the errors of Commit.
 func (s *Session) Continue(ctx context.Context, number uint64) error {
 	s.at, s.ended = number, false
 	if number == s.cursor {

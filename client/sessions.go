@@ -53,8 +53,8 @@ type SessionList struct {
 // PoolInfo describes the pool of a stream to people and to checks.
 type PoolInfo struct {
 	Partitions []PartitionInfo `json:"partitions"`
-	// Waiting is how many entries are not dealt to any session; Returned of them are of sessions that
-	// were retired.
+	// Waiting is how many entries are not dealt to any session; Returned of them are of sessions
+	// that were retired.
 	Waiting  uint64 `json:"waiting"`
 	Returned uint64 `json:"returned"`
 	// Unread is how many entries were returned after the end: these are dead letters.

@@ -14,8 +14,8 @@ var ErrText = errors.New("the text of a line must have no newline and no zero by
 // ErrBroken says that a file has lines that may not be durable, and that can't be removed.
 var ErrBroken = errors.New("the file has lines that may not be durable")
 
-// Append appends a line for each entry and moves the number to another one, durably. text appends the
-// text of a line to a slice; an entry without text has no line.
+// Append appends a line for each entry and moves the number to another one, durably. text appends
+// the text of a line to a slice; an entry without text has no line.
 //
 // After an error the file is as before. It returns the errors of text, [ErrText], a
 // [*client.UnknownError] if the file can't be written or made durable, and [ErrBroken] if the lines
@@ -79,8 +79,8 @@ func (f *File) add(e *client.Entry, text func(b []byte, e *client.Entry) ([]byte
 	return nil
 }
 
-// undo removes the lines after a size, durably: a line that comes back after a crash may be one of an
-// entry that became a dead letter since.
+// undo removes the lines after a size, durably: a line that comes back after a crash may be one of
+// an entry that became a dead letter since.
 func (f *File) undo(size int64) error {
 	now, err := f.disk.Size()
 	if err != nil || now == size {

@@ -7,10 +7,10 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// Consume appends the entries of a session to a file, until the context ends, or until the session has
-// ended; then it returns nil. text appends the text of an entry to a slice; an entry without text has
-// no line. [client.Client.Consume] describes what happens if text fails, and while another consumer
-// holds the session. If the file is broken, Consume returns [ErrBroken].
+// Consume appends the entries of a session to a file, until the context ends, or until the session
+// has ended; then it returns nil. text appends the text of an entry to a slice; an entry without
+// text has no line. [client.Client.Consume] describes what happens if text fails, and while another
+// consumer holds the session. If the file is broken, Consume returns [ErrBroken].
 func Consume(
 	ctx context.Context, c *client.Client, o client.SessionOptions, path string, options Options, text func(b []byte, e *client.Entry) ([]byte, error),
 ) error {

@@ -17,16 +17,17 @@ import (
 type Options struct {
 	// From is the number to continue after if the file has no line of a session that has processed
 	// entries. Entries that were processed after From are processed again, and those before it are
-	// left out. It must not be after the last entry that was reported as processed: then Open returns
-	// a [*client.SkipError]. Defaults to none: then Open returns a [*client.LostCursorError].
+	// left out. It must not be after the last entry that was reported as processed: then Open
+	// returns a [*client.SkipError]. Defaults to none: then Open returns a
+	// [*client.LostCursorError].
 	From *uint64
 	// Mode is the mode of a new file. Defaults to 0600.
 	Mode os.FileMode
-	// MustExist makes Open return an error, for which errors.Is(err, fs.ErrNotExist) is true, if there
-	// is no such file. By default it makes one.
+	// MustExist makes Open return an error, for which errors.Is(err, fs.ErrNotExist) is true, if
+	// there is no such file. By default it makes one.
 	MustExist bool
-	// NoSync leaves out the fdatasync: lines are then lost if the machine crashes, and Open may report
-	// that. Defaults to false.
+	// NoSync leaves out the fdatasync: lines are then lost if the machine crashes, and Open may
+	// report that. Defaults to false.
 	NoSync bool
 }
 
@@ -34,8 +35,8 @@ type Options struct {
 // changed.
 type DamagedError struct {
 	Path string
-	// Session is the session that the file belongs to, as in [client.Batch.Identity] without life and
-	// number, if it is another one; otherwise it is empty.
+	// Session is the session that the file belongs to, as in [client.Batch.Identity] without life
+	// and number, if it is another one; otherwise it is empty.
 	Session string
 	// Number is the number of the last whole line, and Cursor the last number that was reported as
 	// processed; both are 0 if the file has other content.

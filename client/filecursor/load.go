@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// part is how many bytes are written at a time. So a crash damages no more than that, and a line,
-	// at the end of the file.
+	// part is how many bytes are written at a time. So a crash damages no more than that, and a
+	// line, at the end of the file.
 	part    = 4 << 20
 	maxLine = 1 << 20
 	window  = 2 * (part + maxLine)
@@ -158,8 +158,8 @@ func (f *File) check(first []byte) error {
 	return nil
 }
 
-// create writes the first line. It is durable before any other line, so that a file whose first line
-// is another one has the content of somebody else.
+// create writes the first line. It is durable before any other line, so that a file whose first
+// line is another one has the content of somebody else.
 func (f *File) create() error {
 	number, err := f.opened.Start(0, f.options.From)
 	if err != nil {

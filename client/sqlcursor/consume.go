@@ -9,9 +9,9 @@ import (
 )
 
 // Consume processes the entries of a session in transactions, until the context ends, or until the
-// session has ended; then it returns nil. work gets the entries in order, must use tx for all that it
-// writes, and must return every error of tx. [client.Client.Consume] describes what happens if work
-// fails, and while another consumer holds the session.
+// session has ended; then it returns nil. work gets the entries in order, must use tx for all that
+// it writes, and must return every error of tx. [client.Client.Consume] describes what happens if
+// work fails, and while another consumer holds the session.
 func (t Table) Consume(
 	ctx context.Context, c *client.Client, o client.SessionOptions, work func(ctx context.Context, tx *sql.Tx, entries []client.Entry) error,
 ) error {

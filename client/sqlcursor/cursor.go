@@ -21,8 +21,8 @@ type Table struct {
 	// From is the number to continue after if the table has no number of a session that has
 	// processed entries, because the database was lost. Entries that were processed after From are
 	// processed again, and those before it are left out. It must not be after the last entry that
-	// was reported as processed: then Open returns a [*client.SkipError]. Defaults to none: then Open
-	// returns a [*client.LostCursorError].
+	// was reported as processed: then Open returns a [*client.SkipError]. Defaults to none: then
+	// Open returns a [*client.LostCursorError].
 	From *uint64
 	// Tx are the options of the transactions. Defaults to those of the driver.
 	Tx *sql.TxOptions
@@ -40,7 +40,8 @@ type Cursor struct {
 // step. A transaction of another consumer either comes before it, and is in the number, or fails.
 //
 // It returns an error for which errors.Is(err, client.Fenced) is true if a higher fence is there, a
-// [*client.LostCursorError], a [*client.SkipError], or a [*client.UnknownError]. It can be repeated.
+// [*client.LostCursorError], a [*client.SkipError], or a [*client.UnknownError]. It can be
+// repeated.
 func (t Table) Open(ctx context.Context, o client.Opened) (*Cursor, error) {
 	t.Name = cmp.Or(t.Name, DefaultTable)
 	if err := t.Dialect.validate(t.Name); err != nil {
@@ -145,8 +146,8 @@ func (c *Cursor) move(ctx context.Context, tx *sql.Tx, to uint64) error {
 	return err
 }
 
-// transact runs a transaction. After an error, definite says that the database has answered, and that
-// nothing is committed.
+// transact runs a transaction. After an error, definite says that the database has answered, and
+// that nothing is committed.
 func (c *Cursor) transact(ctx context.Context, f func(tx *sql.Tx) error) (definite bool, _ error) {
 	conn, err := c.table.DB.Conn(ctx)
 	if err != nil {

@@ -54,9 +54,9 @@ func (d Dialect) bind(statement string) string {
 	return b.String()
 }
 
-// raise returns the statement that raises the fence of a row, which it inserts if there is none. The
-// parameters are stream, session, life, fence and the number of a new row. In SQLite and PostgreSQL
-// it returns fence and number.
+// raise returns the statement that raises the fence of a row, which it inserts if there is none.
+// The parameters are stream, session, life, fence and the number of a new row. In SQLite and
+// PostgreSQL it returns fence and number.
 func (d Dialect) raise(table string) string {
 	insert := "INSERT INTO " + table + " (stream, session, life, fence, number) VALUES (?, ?, ?, ?, ?)"
 	if d == MySQL {

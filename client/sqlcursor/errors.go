@@ -22,8 +22,8 @@ func unknown(err error) error { return &client.UnknownError{Err: err} }
 // transactions are in each other's way.
 func temporary(err error) bool { return retryable(err) || disconnected(err) }
 
-// disconnected reports whether an error is one of the connection to a database. Any program may have
-// such errors: it is for calls of the database only.
+// disconnected reports whether an error is one of the connection to a database. Any program may
+// have such errors: it is for calls of the database only.
 func disconnected(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
@@ -45,8 +45,8 @@ func retryable(err error) bool {
 		text := err.Error()
 		switch number, ok := mysqlNumber(text); {
 		case ok:
-			// changed since it was read, too many connections, shutdown, aborted, lock wait timeout,
-			// deadlock, killed, idle
+			// changed since it was read, too many connections, shutdown, aborted, lock wait
+			// timeout, deadlock, killed, idle
 			return slices.Contains([]int{1020, 1040, 1053, 1152, 1205, 1213, 1927, 4031}, number)
 		default:
 			return strings.HasPrefix(text, "database is locked") || strings.HasPrefix(text, "database table is locked") // SQLite
@@ -54,8 +54,8 @@ func retryable(err error) bool {
 	})
 }
 
-// refused reports whether a database has answered a commit with an error that says that it has rolled
-// the transaction back. MySQL checks nothing when it commits, so none of its errors says so.
+// refused reports whether a database has answered a commit with an error that says that it has
+// rolled the transaction back. MySQL checks nothing when it commits, so none of its errors says so.
 func refused(err error) bool {
 	return some(err, func(err error) bool {
 		if state, ok := stateOf(err); ok {
