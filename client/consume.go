@@ -23,10 +23,19 @@ type Worker interface {
 	//
 	// After an error nothing of the batch may be done, unless it is a [*TryError] with a number. If
 	// the outcome is unknown, Do returns an [*UnknownError]; if a higher fence is there, an error
-	// for which errors.Is(err, Fenced) is true. Any other error is a failed try.
+	// for which errors.Is(err, Fenced) is true; if the consumer has to end, a [*FinalError]. Any
+	// other error is a failed try.
 	Do(ctx context.Context, b *Batch) error
 	// End is called after each Begin that returned no error, before the session is released.
 	End() error
+}
+
+// A Finisher is a [Worker] that can finish entries that it has begun.
+type Finisher interface {
+	// Finish is called if the consumer is stopped in the middle of a batch, with the entries that are
+	// not processed yet. It sets b.To to the number of the last one that is processed now; b.From if
+	// there is none. ctx ends with the session.
+	Finish(ctx context.Context, b *Batch) error
 }
 
 // An UnknownError says that it is unknown whether work was done, or that it could not be done for a
@@ -44,6 +53,15 @@ func isUnknown(err error) bool {
 	_, ok := errors.AsType[*UnknownError](err)
 	return ok
 }
+
+// A FinalError of a [Worker] ends the consumer: it would not help to try again.
+type FinalError struct{ Err error }
+
+// Error returns the text of Err.
+func (e *FinalError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *FinalError) Unwrap() error { return e.Err }
 
 // A TryError is a failed try, whatever Err wraps. A [Worker] returns it for errors of code that is
 // not its own, which may be problems of another session.
@@ -166,6 +184,7 @@ func (c *Client) ConsumeWith(ctx context.Context, o SessionOptions, w Worker) er
 		}
 		c.options.OnRetry(reopen.err, wait)
 		if pause(ctx, wait) != nil {
+			l.letGo(ctx)
 			return fmt.Errorf("consume session: %w", context.Cause(ctx))
 		}
 	}

@@ -18,6 +18,7 @@ type consumer struct {
 	options SessionOptions
 	worker  Worker
 	session *Session
+	kept    bool                        // the session is closed and not released
 	pauses  *backoff.ExponentialBackOff // grow until something is processed
 }
 
@@ -59,7 +60,7 @@ func (l *consumer) hold(ctx context.Context) error {
 		l.abandon(ctx, err)
 		return l.opening(err)
 	}
-	l.session = s
+	l.session, l.kept = s, false
 	defer s.Close()
 	bound, cancel := s.bind(ctx)
 	defer cancel()
@@ -72,7 +73,8 @@ func (l *consumer) hold(ctx context.Context) error {
 		return called(lost)
 	}
 	if reopen, again := errors.AsType[*reopenError](err); again && reopen.take == TakeMine && ctx.Err() == nil {
-		return err // the lease keeps it until then
+		l.kept = true // until it is opened again
+		return err
 	}
 	l.release(ctx)
 	return err
@@ -81,6 +83,7 @@ func (l *consumer) hold(ctx context.Context) error {
 // opening returns the error for one of an open. A session that ended before is consumed.
 func (l *consumer) opening(err error) error {
 	p, refused := errors.AsType[*Problem](err)
+	l.kept = l.kept && !refused
 	switch {
 	case refused && p.Type == Ended:
 		return nil
@@ -107,6 +110,14 @@ func (l *consumer) abandon(ctx context.Context, opening error) {
 	defer s.Close()
 	l.session = s
 	l.release(ctx)
+}
+
+// letGo releases a session that was kept to be opened again.
+func (l *consumer) letGo(ctx context.Context) {
+	if l.kept {
+		l.session = l.client.HeldSession(l.options, l.session.opened.Fence)
+		l.release(ctx)
+	}
 }
 
 func (l *consumer) release(ctx context.Context) {
@@ -155,10 +166,13 @@ func (l *consumer) process(ctx context.Context, b *Batch) error {
 	size := len(b.Entries)
 	for b.From < b.To {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return l.finish(ctx, b)
 		}
 		part := b.first(size)
 		failed, err := l.do(ctx, &part)
+		if err != nil && ctx.Err() != nil {
+			return l.finish(ctx, b)
+		}
 		if err != nil {
 			return err
 		}
@@ -176,6 +190,23 @@ func (l *consumer) process(ctx context.Context, b *Batch) error {
 		}
 	}
 	return nil
+}
+
+// finish commits what a worker finishes of a batch after the consumer was stopped.
+func (l *consumer) finish(ctx context.Context, b *Batch) error {
+	w, ok := l.worker.(Finisher)
+	if !ok || l.session.lost() != nil {
+		return context.Cause(ctx)
+	}
+	last := b.To
+	b.State, b.Effects = bytes.Clone(l.session.state), nil
+	bound, cancel := l.session.bind(context.WithoutCancel(ctx))
+	defer cancel()
+	err := w.Finish(bound, b)
+	if err == nil && b.To > b.From && b.To <= last {
+		err = l.commit(ctx, b)
+	}
+	return errors.Join(context.Cause(ctx), err)
 }
 
 // do tries to process a batch, and moves the cursor to b.To, the last number that is processed.
@@ -207,7 +238,10 @@ func (l *consumer) do(ctx context.Context, b *Batch) (failed *TryError, err erro
 // processed; or it returns an error that is none.
 func (l *consumer) judge(ctx context.Context, b *Batch, err error) (failed *TryError, _ error) {
 	failed, tried := errors.AsType[*TryError](err)
+	final, isFinal := errors.AsType[*FinalError](err)
 	switch {
+	case isFinal:
+		return nil, final.Err
 	case isUnknown(err):
 		return nil, &reopenError{err: err, take: TakeMine}
 	case tried && slices.ContainsFunc(b.Entries, func(e Entry) bool { return e.Number == failed.Number }):
@@ -244,8 +278,8 @@ func (l *consumer) commit(ctx context.Context, b *Batch) error {
 	}
 	if done > 0 {
 		l.pauses.Reset()
+		l.options.OnCommit(done, b.Entries[done-1].Number)
 	}
-	l.options.OnCommit(done, b.To)
 	return nil
 }
 

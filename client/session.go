@@ -48,8 +48,8 @@ type SessionOptions struct {
 	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
 
-	// OnCommit is called by [Client.Consume] after it has moved the cursor: how many entries were
-	// processed, and the number of the last one. Defaults to nothing, as those below.
+	// OnCommit is called by [Client.Consume] when it has moved the cursor past entries that were
+	// processed: how many, and the number of the last one. Defaults to nothing, as those below.
 	OnCommit func(entries int, number uint64)
 	// OnDeadLetter is called by [Client.Consume] when an entry has become a dead letter: after how
 	// many failed tries, and with the error of the last one.

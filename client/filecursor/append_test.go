@@ -114,12 +114,8 @@ func TestAConsumerOfABrokenFileStops(t *testing.T) {
 	w := &worker{path: t.TempDir() + "/out", text: body, file: loaded(t, d, opened())}
 	d.failing["sync"] = true
 	err := w.Do(t.Context(), &client.Batch{To: 1, Entries: entries(1, 1)})
-	if _, unknown := errors.AsType[*client.UnknownError](err); !unknown {
-		t.Fatalf("the outcome is unknown, but not to %v", err)
-	}
-	_, err = w.Begin(t.Context(), opened())
-	if _, unknown := errors.AsType[*client.UnknownError](err); unknown || !errors.Is(err, ErrBroken) {
-		t.Errorf("opened again: %v", err)
+	if _, final := errors.AsType[*client.FinalError](err); !final || !errors.Is(err, ErrBroken) {
+		t.Error(err)
 	}
 }
 

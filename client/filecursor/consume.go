@@ -23,13 +23,9 @@ type worker struct {
 	options Options
 	text    func(b []byte, e *client.Entry) ([]byte, error)
 	file    *File
-	broken  error // the file may have lines that are not durable
 }
 
 func (w *worker) Begin(ctx context.Context, o client.Opened) (number uint64, err error) {
-	if w.broken != nil {
-		return 0, w.broken
-	}
 	if w.file, err = Open(ctx, w.path, o, w.options); err != nil {
 		return 0, err
 	}
@@ -45,8 +41,7 @@ func (w *worker) Do(_ context.Context, b *client.Batch) error {
 	})
 	switch {
 	case errors.Is(err, ErrBroken):
-		w.broken = err
-		return &client.UnknownError{Err: err} // Begin then says so
+		return &client.FinalError{Err: err}
 	case failed != nil:
 		if _, unknown := errors.AsType[*client.UnknownError](failed); !unknown {
 			return &client.TryError{Err: failed}
