@@ -123,11 +123,7 @@ func (l *consumer) letGo(ctx context.Context) {
 func (l *consumer) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	err := l.session.Release(ctx)
-	if err != nil {
-		l.client.options.OnRetry(err, 0)
-	}
-	l.options.OnRelease(err)
+	l.options.OnRelease(l.session.Release(ctx))
 }
 
 // work processes entries until the end, or until an error.
@@ -170,7 +166,7 @@ func (l *consumer) process(ctx context.Context, b *Batch) error {
 		}
 		part := b.first(size)
 		failed, err := l.do(ctx, &part)
-		if err != nil && ctx.Err() != nil {
+		if _, away := errors.AsType[*UnacknowledgedError](err); err != nil && ctx.Err() != nil && !away {
 			return l.finish(ctx, b)
 		}
 		if err != nil {
