@@ -278,3 +278,57 @@ func TestAConsumerThatIsStoppedWhileItWaitsToOpenAgainReleasesItsSession(t *test
 		open(t, p, client.SessionOptions{Holder: "two"})
 	})
 }
+
+func TestADeadLetterIsNotProcessedByTheNextHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p.fill("m1", "m2")
+		old := open(t, p, client.SessionOptions{})
+		next(t, old)
+		if out, err := old.Fail(t.Context(), 1, "bad entry"); err != nil || !out.Dead {
+			t.Fatalf("%+v, %v", out, err)
+		}
+		old.Close() // it dies before it moves its number
+		s := open(t, p, client.SessionOptions{Take: client.TakeNow})
+		if b := next(t, s); ids(&b) != "m2" || b.From != 0 || b.To != 2 {
+			t.Errorf("the next holder gets %s, from %d to %d", ids(&b), b.From, b.To)
+		}
+	})
+}
+
+// A storing worker has a store of its own. The first transaction is committed, and its answer lost.
+type storing struct {
+	number uint64
+	begun  int
+	done   []string
+}
+
+func (s *storing) Begin(context.Context, client.Opened) (uint64, error) {
+	s.begun++
+	return s.number, nil
+}
+
+func (s *storing) Do(_ context.Context, b *client.Batch) error {
+	s.number = b.To
+	s.done = append(s.done, strings.Fields(ids(b))...)
+	if s.begun == 1 {
+		return &client.UnknownError{Err: errors.New("connection lost")}
+	}
+	return nil
+}
+
+func (*storing) End() error { return nil }
+
+func TestAfterATransactionOfUnknownOutcomeTheSessionIsOpenedAgainBeforeAnythingElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p.fill("m1", "m2", "end")
+		var s storing
+		if err := p.client().ConsumeWith(t.Context(), client.SessionOptions{Stream: "work", Name: "a", Max: 1}, &s); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(s.done, []string{"m1", "m2"}) || s.begun != 2 || p.called("fail") != 0 || len(p.letters()) != 0 {
+			t.Errorf("done %v after %d opens, %d failed tries, dead letters %v", s.done, s.begun, p.called("fail"), p.letters())
+		}
+	})
+}

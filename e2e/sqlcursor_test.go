@@ -293,23 +293,25 @@ func lostNumber(t *testing.T, d *cursorDatabase) {
 }
 
 // takenOver has consumers that take the session over from one that works on. Their rows have no
-// unique index.
+// unique index. After the fence is raised, the number that was read is the last one of the old
+// consumer: a retire returns the entries after it.
 func takenOver(t *testing.T, d *cursorDatabase) {
 	const takeovers = 60
 	d.exec(t, "CREATE TABLE child (parent BIGINT NOT NULL)")
-	var old sync.WaitGroup
+	c := d.open(t, d.session())
 	for range takeovers {
-		c := d.open(t, d.session())
 		started := make(chan struct{})
+		var old sync.WaitGroup
 		old.Go(func() { d.workOn(t, c, sync.OnceFunc(func() { close(started) })) })
 		<-started
-	}
-	number := d.open(t, d.session()).Number()
-	old.Wait()
-	var rows, distinct, highest uint64
-	must(t, d.QueryRowContext(t.Context(), "SELECT COUNT(*), COUNT(DISTINCT parent), COALESCE(MAX(parent), 0) FROM child").Scan(&rows, &distinct, &highest))
-	if rows != number || distinct != number || highest != number {
-		t.Errorf("%d rows, %d different ones, up to %d; the cursor is %d", rows, distinct, highest, number)
+		next := d.open(t, d.session())
+		old.Wait()
+		var rows, distinct, highest uint64
+		must(t, d.QueryRowContext(t.Context(), "SELECT COUNT(*), COUNT(DISTINCT parent), COALESCE(MAX(parent), 0) FROM child").Scan(&rows, &distinct, &highest))
+		if number := next.Number(); rows != number || distinct != number || highest != number {
+			t.Fatalf("%d rows, %d different ones, up to %d; the number is %d", rows, distinct, highest, number)
+		}
+		c = next
 	}
 }
 
