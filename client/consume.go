@@ -32,10 +32,10 @@ type Worker interface {
 
 // A Finisher is a [Worker] that can finish entries that it has begun.
 type Finisher interface {
-	// Finish is called if the consumer is stopped in the middle of a batch, with the entries that are
-	// not processed yet. It sets b.To to the number of the last one that is processed now; b.From if
-	// there is none. ctx ends with the session.
-	Finish(ctx context.Context, b *Batch) error
+	// Finish is called if the consumer is stopped in the middle of a batch, with the entries that
+	// are not processed yet. It sets b.To to the number of the last one that is processed now;
+	// b.From if there is none. ctx ends with the session.
+	Finish(ctx context.Context, b *Batch)
 }
 
 // An UnknownError says that it is unknown whether work was done, or that it could not be done for a
@@ -63,8 +63,8 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// A TryError is a failed try, whatever Err wraps. A [Worker] returns it for errors of code that is
-// not its own, which may be problems of another session.
+// A TryError is a failed try: the errors that Err wraps do not steer the consumer. A [Worker]
+// returns it for errors of code that is not its own, which may be problems of another session.
 type TryError struct {
 	// Number is the number of the entry that has failed; the entries before it are processed. It is
 	// 0 if nothing of the batch was done, and any of its entries may be the reason.
@@ -110,7 +110,7 @@ func (e *LostCursorError) Error() string {
 	return fmt.Sprintf("the store has no number of this session, which has processed %d entries: say after which number to continue", e.Cursor)
 }
 
-// A SkipError says that a consumer was told to continue after a number that nobody has reported as
+// A SkipError says that a consumer was told to continue after a number that was not reported as
 // processed: the entries between would be lost. [Session.RetireSkipping] makes them dead letters.
 type SkipError struct {
 	// From is the number to continue after, and Cursor the last one that was reported as processed.

@@ -188,7 +188,7 @@ func (l *consumer) process(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// finish commits what a worker finishes of a batch after the consumer was stopped.
+// finish commits the entries of a batch that a worker finishes after the consumer was stopped.
 func (l *consumer) finish(ctx context.Context, b *Batch) error {
 	w, ok := l.worker.(Finisher)
 	if !ok || l.session.lost() != nil {
@@ -198,11 +198,11 @@ func (l *consumer) finish(ctx context.Context, b *Batch) error {
 	b.State, b.Effects = bytes.Clone(l.session.state), nil
 	bound, cancel := l.session.bind(context.WithoutCancel(ctx))
 	defer cancel()
-	err := w.Finish(bound, b)
-	if err == nil && b.To > b.From && b.To <= last {
-		err = l.commit(ctx, b)
+	w.Finish(bound, b)
+	if b.To > b.From && b.To <= last {
+		return errors.Join(context.Cause(ctx), l.commit(ctx, b))
 	}
-	return errors.Join(context.Cause(ctx), err)
+	return context.Cause(ctx)
 }
 
 // do tries to process a batch, and moves the cursor to b.To, the last number that is processed.

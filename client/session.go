@@ -130,7 +130,7 @@ func (o *Opened) Identity(number uint64) string {
 // nil; it counts only if the store has no number.
 //
 // It returns a [*LostCursorError] if the store has no number although entries were processed, and
-// nobody has decided; and a [*SkipError] if from is after the last processed entry.
+// there is no decision; and a [*SkipError] if from is after the last processed entry.
 func (o *Opened) Start(number uint64, from *uint64) (uint64, error) {
 	switch {
 	case number > 0:

@@ -49,7 +49,7 @@ type failRequest struct {
 // again. The entry may be a dead letter, so it must not be processed.
 var ErrUnknownFail = errors.New("the outcome of a fail is unknown")
 
-// Commit moves the cursor from where it is to a number, and writes state and effects with it in one
+// Commit moves the cursor to a number, and writes state and effects with it in one
 // write. It renews the lease.
 //
 // It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired] or [Ahead]. After an
@@ -205,7 +205,7 @@ func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
 
 // RetireSkipping closes the session for good, if the store of its consumer is lost. The entries
 // after the server's cursor, up to the number last, become dead letters with the reason skipped:
-// nobody knows which of them were processed. Those after last go back to the pool. It can be
+// it is unknown which of them were processed. Those after last go back to the pool. It can be
 // repeated. It returns a [*Problem] of type [Moved] if last is before the cursor, and of type
 // [Ahead] if the session has no such entry.
 func (s *Session) RetireSkipping(ctx context.Context, last uint64) error {

@@ -18,7 +18,8 @@ const FromNow = "now"
 
 // An Entry is one entry of the log of a group. Fields that do not apply are zero.
 type Entry struct {
-	// Group is the group that has the entry; in a session of a pool, the group that the sender named.
+	// Group is the group that has the entry; in a session of a pool, the group that the sender
+	// named.
 	Group string
 	// Number counts the entries of a log or a session: 1, 2, 3 … without holes.
 	Number uint64

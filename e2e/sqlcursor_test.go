@@ -131,7 +131,8 @@ func (d *cursorDatabase) check(t *testing.T, last uint64) {
 	}
 }
 
-// tried checks that work is a failed try, or that its outcome is unknown, and that nothing was done.
+// tried checks that work is a failed try, or that its outcome is unknown, and that nothing was
+// done.
 func (d *cursorDatabase) tried(t *testing.T, unknown bool, work func(tx *sql.Tx) error) {
 	t.Helper()
 	c := d.open(t, d.session())
@@ -315,7 +316,8 @@ func takenOver(t *testing.T, d *cursorDatabase) {
 	}
 }
 
-// workOn processes entries until another consumer has the session. It calls started after the first.
+// workOn processes entries until another consumer has the session. It calls started after the
+// first.
 func (d *cursorDatabase) workOn(t *testing.T, c *sqlcursor.Cursor, started func()) {
 	defer started()
 	for n := c.Number() + 1; ; n++ {

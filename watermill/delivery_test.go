@@ -13,7 +13,7 @@ import (
 
 func entries(n int) (list []client.Entry) {
 	for i := range n {
-		list = append(list, client.Entry{Number: uint64(i + 1), Kind: "message", ID: fmt.Sprint(i + 1)}) //nolint:gosec // a small number
+		list = append(list, client.Entry{Number: uint64(i + 1), Kind: "message", ID: fmt.Sprint(i + 1)})
 	}
 	return list
 }

@@ -44,19 +44,18 @@ func TestALargeBatchIsWrittenInParts(t *testing.T) {
 	before := d.synced
 	large := bytes.Repeat([]byte{'x'}, maxLine)
 	list := entries(1, 9)
-	text := func(b []byte, _ *client.Entry) ([]byte, error) { return append(b, large...), nil }
+	text := func(b []byte, e *client.Entry) ([]byte, error) {
+		if e.Number == 18 {
+			return nil, errors.New("bad entry")
+		}
+		return append(b, large...), nil
+	}
 	if err := f.Append(9, list, text); err != nil || d.synced-before != 3 || bytes.Count(d.durable, []byte{'\n'}) != 10 {
 		t.Errorf("%v after %d syncs, %d lines", err, d.synced-before, bytes.Count(d.durable, []byte{'\n'}))
 	}
 	// The first parts of a batch that fails later are removed.
 	size := len(d.durable)
-	bad := func(b []byte, e *client.Entry) ([]byte, error) {
-		if e.Number == 18 {
-			return nil, errors.New("bad entry")
-		}
-		return text(b, e)
-	}
-	if err := f.Append(18, entries(10, 18), bad); err == nil || len(d.durable) != size || f.Number() != 9 {
+	if err := f.Append(18, entries(10, 18), text); err == nil || len(d.durable) != size || f.Number() != 9 {
 		t.Errorf("%v, %d bytes are durable, want %d; number %d", err, len(d.durable), size, f.Number())
 	}
 }
@@ -72,7 +71,7 @@ func TestATextThatIsNoLineIsAnError(t *testing.T) {
 	}
 }
 
-// Each operation fails, and afterwards the machine crashes: what is not durable is lost.
+// Each operation fails, and afterwards the machine crashes: bytes that are not durable are lost.
 func TestAFileIsAsBeforeAfterAnErrorOfItsDisk(t *testing.T) {
 	for _, failing := range []string{"write", "half a write", "sync", "write truncate", "half a write truncate", "half a write sync", "sync truncate"} {
 		t.Run(failing, func(t *testing.T) {

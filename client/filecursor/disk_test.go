@@ -10,7 +10,7 @@ import (
 
 var errDisk = errors.New("input/output error")
 
-// A memoryDisk keeps what was written and what is durable. Its operations fail if they are among
+// A memoryDisk keeps the written bytes and the durable ones. Its operations fail if they are among
 // failing.
 type memoryDisk struct {
 	content, durable []byte

@@ -23,10 +23,11 @@
 // The lines of a batch are written together and followed by one fdatasync (fsync on systems other
 // than Linux), before the cursor is reported. A batch of more than 4 MiB is written in parts.
 //
-// Open removes what a crash has left after the last whole line. If the file ends so, and its last
-// whole line is before the last entry that was reported as processed, Open fails instead: the disk
-// has lost lines that were durable. A file that ends with a whole line before that entry is a copy
-// from before, as a restored database is: the entries after its number are processed again.
+// Open removes the bytes that a crash has left after the last whole line. If the file ends so, and
+// its last whole line is before the last entry that was reported as processed, Open fails instead:
+// the disk has lost lines that were durable. A file that ends with a whole line before that entry
+// is a copy from before, as a restored database is: the entries after its number are processed
+// again.
 //
 // # Errors
 //

@@ -43,7 +43,7 @@ type DamagedError struct {
 	Number, Cursor uint64
 }
 
-// Error returns the path and what is wrong.
+// Error returns the path and the reason.
 func (e *DamagedError) Error() string {
 	switch {
 	case e.Session != "":

@@ -22,7 +22,7 @@ const (
 	maxFirst = 8 << 10
 )
 
-// load finds the last whole line, and removes what a crash has left after it.
+// load finds the last whole line, and removes the bytes that a crash has left after it.
 func (f *File) load() error {
 	f.suffix = append(strconv.AppendUint([]byte{'\t'}, f.opened.Life, 10), '/')
 	size, err := f.disk.Size()
@@ -108,30 +108,30 @@ type mark struct {
 
 func parseMark(line []byte) (m mark, ok bool) {
 	text := string(line[bytes.LastIndexByte(line, '\t')+1:])
-	rest, number, _ := cutLast(text)
-	m.session, rest, _ = cutLast(rest)
+	rest, number := cutLast(text)
+	m.session, rest = cutLast(rest)
 	var err1, err2 error
 	m.life, err1 = strconv.ParseUint(rest, 10, 64)
 	m.number, err2 = strconv.ParseUint(number, 10, 64)
 	return m, err1 == nil && err2 == nil && len(text) < len(line)
 }
 
-// cutLast returns what is before and after the last slash of a text.
-func cutLast(text string) (before, after string, found bool) {
+// cutLast returns the parts of a text before and after its last slash.
+func cutLast(text string) (before, after string) {
 	if i := strings.LastIndexByte(text, '/'); i >= 0 {
-		return text[:i], text[i+1:], true
+		return text[:i], text[i+1:]
 	}
-	return "", text, false
+	return "", text
 }
 
 // session returns the part of identities that is the same in all lives of the session.
 func (f *File) session() string {
-	id, _, _ := cutLast(f.opened.Identity(0))
-	id, _, _ = cutLast(id)
+	id, _ := cutLast(f.opened.Identity(0))
+	id, _ = cutLast(id)
 	return id
 }
 
-// unborn reports whether a file is empty, or has only what a crash has left of its first line.
+// unborn reports whether a file is empty, or has only a part of its first line, after a crash.
 func (f *File) unborn(first []byte) bool {
 	text := string(bytes.TrimRight(first, "\x00"))
 	head := "\t" + f.session() + "/"
@@ -159,7 +159,7 @@ func (f *File) check(first []byte) error {
 }
 
 // create writes the first line. It is durable before any other line, so that a file whose first
-// line is another one has the content of somebody else.
+// line is another one has foreign content.
 func (f *File) create() error {
 	number, err := f.opened.Start(0, f.options.From)
 	if err != nil {

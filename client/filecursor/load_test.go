@@ -102,7 +102,7 @@ func TestAFileThatWasLostContinuesWhereAPersonSaysAndKeepsTheDecision(t *testing
 	}
 }
 
-// The last part of a batch, and the lines before it, are longer than what a load reads.
+// The last part of a batch, and the lines before it, are longer than the part that a load reads.
 func TestALongFileIsReadFromItsEnd(t *testing.T) {
 	line := strings.Repeat("x", maxLine-20)
 	d := &memoryDisk{content: []byte(first)}

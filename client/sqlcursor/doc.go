@@ -21,12 +21,12 @@
 // The work must return every error of its transaction, also if it can continue without the
 // statement: PostgreSQL rolls back the whole transaction then. It must not call Commit or Rollback.
 // In MySQL and MariaDB it must not execute statements that commit implicitly, such as CREATE TABLE
-// and other definitions: what comes before them would be committed without the number.
+// and other definitions: the statements before them would be committed without the number.
 //
 // # Errors
 //
-// An error of the work is a failed try, and so is an error of the database about what the work has
-// written, also if the database checks it when it commits. The transaction is rolled back.
+// An error of the work is a failed try, and so is an error of the database about rows that the work
+// has written, also if the database checks it when it commits. The transaction is rolled back.
 //
 // Errors of the database that have nothing to do with the entries, such as lost connections,
 // deadlocks and a busy SQLite file, are [*client.UnknownError]: the session is opened again, and no

@@ -180,8 +180,8 @@ func holding(s *client.SessionOptions, take, lease string) (err error) {
 	return err
 }
 
-// defaultHolder returns a name that no other process has: two consumers with one name would take the
-// session from each other. With mine, an earlier process of this host has had the same name.
+// defaultHolder returns a name that no other process has: two consumers with one name would take
+// the session from each other. With mine, an earlier process of this host has had the same name.
 func defaultHolder(take client.Take) (string, error) {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -221,11 +221,11 @@ type consumed struct {
 	Number  uint64 `json:"number"`
 	Ended   bool   `json:"ended"`
 
-	released string // what has become of the session at the end
+	released string // the end of the text for a person: released or not
 	bar      *progressbar.ProgressBar
 }
 
-// watch has the consumer of a session report what it does.
+// watch has the consumer of a session report its progress.
 func (a *app) watch(s *client.SessionOptions, c *consumed) {
 	s.OnCommit = func(entries int, number uint64) {
 		c.Entries, c.Number = c.Entries+entries, number

@@ -9,7 +9,7 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// A commandWorker is a client.Worker that gives entries to a command.
+// A commandWorker is a client.Worker that passes entries to a command.
 type commandWorker struct {
 	app *app
 	o   *consuming
@@ -22,8 +22,8 @@ type commandWorker struct {
 	doubt  *doubt
 }
 
-// A doubt is an entry that a command with its own store may have failed to process. If the number of
-// the store is still before it under the next fence, the try has failed.
+// A doubt is an entry that a command with its own store may have failed to process. If the number
+// of the store is still before it under the next fence, the try has failed.
 type doubt struct {
 	life   uint64
 	number uint64
@@ -40,7 +40,7 @@ type commandLine struct {
 	tailLine
 }
 
-// consumeByCommand gives the entries of a session to a command, until the end of the stream.
+// consumeByCommand passes the entries of a session to a command, until the end of the stream.
 func (a *app) consumeByCommand(ctx context.Context, c *client.Client, o *consuming) error {
 	return c.ConsumeWith(ctx, o.session, &commandWorker{app: a, o: o})
 }
@@ -77,7 +77,7 @@ func (x *commandWorker) start(ctx context.Context, after uint64) (err error) {
 	return nil
 }
 
-// Do gives entries to the command, and returns when it has acknowledged some. The others stay with
+// Do passes entries to the command, and returns when it has acknowledged some. The others stay with
 // the command.
 func (x *commandWorker) Do(ctx context.Context, b *client.Batch) error {
 	if x.broken != nil {
@@ -177,16 +177,15 @@ func (x *commandWorker) failed(b *client.Batch, tried *triedError) error {
 }
 
 // Finish lets the command finish the entries that it has.
-func (x *commandWorker) Finish(ctx context.Context, b *client.Batch) error {
+func (x *commandWorker) Finish(ctx context.Context, b *client.Batch) {
 	w := x.worker
 	if w == nil || len(b.Entries) == 0 {
 		b.To = b.From
-		return nil
+		return
 	}
 	x.worker = nil
 	_ = w.stop(ctx, workerGrace) // an entry that has failed is given again by the next consumer
 	x.acknowledged(b, max(w.acked, b.From))
-	return nil
 }
 
 // End ends the command, which has acknowledged all entries that it has.
@@ -211,7 +210,8 @@ func (x *commandWorker) End() error {
 	return nil
 }
 
-// patience returns a context that ends with the session, and a while after the consumer was stopped.
+// patience returns a context that ends with the session, and a while after the consumer was
+// stopped.
 func (x *commandWorker) patience() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(x.ctx))
 	stop := context.AfterFunc(x.ctx, func() {

@@ -14,8 +14,8 @@ import (
 // skipWait is how long a skip waits for the entries that it skips.
 const skipWait = 10 * time.Second
 
-// known describes a session that exists. A name that was mistyped must not become a session: the pool
-// would deal entries to it.
+// known describes a session that exists. A name that was mistyped must not become a session: the
+// pool would deal entries to it.
 func (o *operating) known(ctx context.Context, c *client.Client) (client.SessionInfo, error) {
 	info, err := c.Session(ctx, o.session.Stream, o.session.Group, o.session.Name)
 	if errors.Is(err, client.UnknownSession) {
@@ -36,8 +36,8 @@ func (o *operating) open(ctx context.Context, c *client.Client) (*client.Session
 	return c.OpenSession(ctx, o.session)
 }
 
-// retireOpened closes a session that was taken. It returns the last number that counts as processed,
-// or is skipped.
+// retireOpened closes a session that was taken. It returns the last number that counts as
+// processed, or is skipped.
 func (o *operating) retireOpened(ctx context.Context, s *client.Session) (number uint64, err error) {
 	switch {
 	case o.skip > 0:

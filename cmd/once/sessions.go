@@ -76,7 +76,7 @@ func (a *app) printSessions(list *client.SessionList) error {
 	return a.printPool(list.Pool)
 }
 
-// printPool prints what is not dealt to any session.
+// printPool prints how many entries are not dealt to any session.
 func (a *app) printPool(p *client.PoolInfo) error {
 	if p == nil {
 		return nil

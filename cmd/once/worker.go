@@ -176,7 +176,7 @@ func parseReport(text string) report {
 	return report{number: n, failed: failed, detail: strings.TrimSpace(detail)}
 }
 
-// process gives the command lines, and waits until it has acknowledged an entry. It returns a
+// process passes lines to the command, and waits until it has acknowledged an entry. It returns a
 // *triedError if the command reports a failure, ends, or is silent for the given time; 0 waits for
 // ever. Afterwards the command can only be stopped.
 func (w *worker) process(ctx context.Context, lines []numbered, silence time.Duration) error {
@@ -312,7 +312,7 @@ func (w *worker) first(ctx context.Context, silence time.Duration) (uint64, erro
 	}
 }
 
-// stop closes the standard input, and notes what the command reports until it ends. It kills the
+// stop closes the standard input, and notes the reports of the command until it ends. It kills the
 // command after the given time, 0 waits for ever, or if the context ends.
 func (w *worker) stop(ctx context.Context, grace time.Duration) error {
 	close(w.ending)

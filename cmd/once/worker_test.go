@@ -34,7 +34,7 @@ func newWorker(t *testing.T, line string) *working {
 	return &working{worker: w, t: t}
 }
 
-// give gives the command the entries from a number to another.
+// give passes the command the entries from a number to another.
 func (w *working) give(first, last uint64, silence time.Duration) error {
 	w.t.Helper()
 	var lines []numbered
@@ -241,7 +241,10 @@ func TestACommandWhoseDescendantsKeepItsPipesOpenIsStopped(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- stop(w) }()
 			select {
-			case <-ended:
+			case err := <-ended:
+				if _, tried := errors.AsType[*triedError](err); err != nil && !tried {
+					t.Error(err)
+				}
 			case <-time.After(30 * time.Second):
 				t.Error("it does not end")
 			}

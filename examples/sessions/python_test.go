@@ -46,7 +46,7 @@ func pythonServer(t *testing.T) (c *client.Client, address string, consume func(
 	}
 	return c, s.url(), func(url, session, database string) string {
 		t.Helper()
-		out, _ := exec.CommandContext(t.Context(), python, "consumer.py", url, stream, session, "host", "free", database).CombinedOutput() //nolint:gosec // a program of this example
+		out, _ := exec.CommandContext(t.Context(), python, "consumer.py", url, stream, session, "host", "free", database).CombinedOutput()
 		return string(out)
 	}
 }

@@ -14,8 +14,8 @@ import (
 type Crash struct {
 	// Before and After are the numbers of entries: before or after the work of one.
 	Before, After uint64
-	// Commit is which commit to the server: before it is sent, or if Sent is true, when the server has
-	// answered.
+	// Commit is which commit to the server: before it is sent, or if Sent is true, when the server
+	// has answered.
 	Commit int
 	Sent   bool
 }

@@ -145,7 +145,7 @@ func FileIn(dir string) Place {
 // tear appends the lines up to the one of a number, which has its text and a part of its number.
 func tear(t *testing.T, path string, number uint64) {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	text, err := os.ReadFile(path) //nolint:gosec // a file of the test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func tear(t *testing.T, path string, number uint64) {
 		text = fmt.Appendf(text, "m%02d\t%s/%d\n", next, life, next)
 	}
 	text = fmt.Appendf(text, "m%02d\t%s/", number, life)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := os.WriteFile(path, text, 0o600); err != nil { //nolint:gosec // a file of the test
 		t.Fatal(err)
 	}
 }

@@ -40,8 +40,8 @@ type link struct {
 	hook  hook
 }
 
-// A hook decides what happens to a call: open, entries, commit, fail, release, renew or retire. send
-// sends it to the server.
+// A hook decides what happens to a call: open, entries, commit, fail, release, renew or retire.
+// send sends it to the server.
 type hook func(call string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].

@@ -34,11 +34,11 @@ type Place struct {
 	Raise func(ctx context.Context, o client.Opened) (uint64, error)
 	// Lose removes the store. It is nil if there is none beside the server's.
 	Lose func(t *testing.T)
-	// Tear leaves in the store of the session a what a crash leaves that comes in the middle of the
+	// Tear changes the store of the session a as a crash does that comes in the middle of the
 	// write of work and cursor, after the entry with a number. It is nil if the store does such a
 	// write whole or not at all.
 	Tear func(t *testing.T, number uint64)
-	// Locks says that nobody else can open the store before the old consumer has closed it.
+	// Locks says that no other process can open the store before the old consumer has closed it.
 	Locks bool
 }
 
@@ -110,7 +110,7 @@ func (w *world) options(name string) client.SessionOptions {
 	return client.SessionOptions{Stream: cmp.Or(w.server.Stream, "work"), Name: name, Holder: "one", Take: client.TakeMine, Max: 3, Wait: time.Second}
 }
 
-func (w *world) link(h hook) *link { return &link{next: w.server.Transport, hook: h} }
+func (w *world) link() *link { return &link{next: w.server.Transport} }
 
 // crashes runs a consumer that crashes.
 func (w *world) crashes(o client.SessionOptions, x Crash) {
@@ -142,7 +142,7 @@ func (w *world) finishAt(o client.SessionOptions, last int, h hook) *link {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
-	l := w.link(nil)
+	l := w.link()
 	l.hook = func(call string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
 		if call == "entries" && r.URL.Query().Get("after") == strconv.Itoa(last) && r.URL.Query().Has("wait") {
 			cancel()
@@ -177,7 +177,7 @@ func (w *world) open(name string) *client.Session {
 	w.Helper()
 	o := w.options(name)
 	o.Take, o.Holder = client.TakeNow, "operator"
-	s, err := w.link(nil).client(w.T, w.server.URL).OpenSession(w.Context(), o)
+	s, err := w.link().client(w.T, w.server.URL).OpenSession(w.Context(), o)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func (w *world) commitLost() {
 func (w *world) oldHolder() {
 	ctx, cancel := context.WithCancel(w.Context())
 	stopped, resume, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	old := w.link(nil)
+	old := w.link()
 	c := old.client(w.T, w.server.URL)
 	mine := w.options("a")
 	mine.Lease = time.Second // is renewed in the background, which ends the old one's transaction
@@ -270,7 +270,7 @@ func (w *world) takeover() {
 	w.check()
 }
 
-// retired gives the rest of a session to another one.
+// retired retires a session, and has another one consume the rest.
 func (w *world) retired() {
 	w.crashes(w.options("a"), Crash{Before: 5})
 	s := w.open("a")
@@ -325,7 +325,7 @@ func (w *world) undecided() {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
 	defer cancel()
-	c := w.link(nil).client(w.T, w.server.URL)
+	c := w.link().client(w.T, w.server.URL)
 	err := w.place.Consume(ctx, c, w.options("a"), nil, Work{})
 	if lost, ok := errors.AsType[*client.LostCursorError](err); !ok || lost.Cursor != 6 {
 		w.Fatalf("without a decision: %v", err)
