@@ -17,7 +17,7 @@ func TestConsumersSurviveTheFaultsOfTheTable(t *testing.T) {
 				t.Helper()
 				p := newPool(t, session.Config{})
 				p.fill(consumertest.IDs()...)
-				return consumertest.Server{URL: "http://once.test", Transport: p, Restart: func() {}}
+				return consumertest.Server{URL: "http://once.test", Transport: p, Restart: p.restart, Letters: p.letters}
 			}, place)
 		})
 	}

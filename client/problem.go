@@ -30,6 +30,8 @@ const (
 	UnknownStream        ProblemType = "unknown-stream"
 	UnknownMessage       ProblemType = "unknown-message"
 	NoLog                ProblemType = "no-log"
+	NoPool               ProblemType = "no-pool"
+	UnknownSession       ProblemType = "unknown-session"
 	MethodNotAllowed     ProblemType = "method-not-allowed"
 	NotAcceptable        ProblemType = "not-acceptable"
 	IncompleteBody       ProblemType = "incomplete-body"
@@ -87,6 +89,8 @@ type Problem struct {
 	Fence uint64
 	// Cursor is where the cursor of a session is, with [Moved].
 	Cursor uint64
+	// Last is the last number that was dealt to a session, with [Ahead].
+	Last uint64
 }
 
 // Error returns status, title and detail.
@@ -184,6 +188,7 @@ type problemDocument struct {
 	Holder   string `json:"holder"`
 	Fence    uint64 `json:"fence"`
 	Cursor   uint64 `json:"cursor"`
+	Last     uint64 `json:"last"`
 	// RetryAfter is in seconds, with held.
 	RetryAfter float64 `json:"retry_after"`
 }
@@ -200,7 +205,7 @@ func (d *problemDocument) name() ProblemType {
 func (d *problemDocument) problem(status int) *Problem {
 	return &Problem{
 		Type: d.name(), Title: d.Title, Status: status, Detail: d.Detail, Instance: d.Instance,
-		First: d.First, Next: d.Next, Epoch: d.Epoch, Holder: d.Holder, Fence: d.Fence, Cursor: d.Cursor,
+		First: d.First, Next: d.Next, Epoch: d.Epoch, Holder: d.Holder, Fence: d.Fence, Cursor: d.Cursor, Last: d.Last,
 	}
 }
 

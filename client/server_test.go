@@ -156,7 +156,7 @@ func (b *backend) bodies() []string {
 	tail := b.client().Tail("room", "lobby", client.TailOptions{NoFollow: true})
 	for {
 		e, err := tail.Next(b.t.Context())
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, client.ErrEnd) {
 			return bodies
 		}
 		if err != nil {

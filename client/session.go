@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,6 +47,16 @@ type SessionOptions struct {
 	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
 	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
+
+	// OnCommit is called by [Client.Consume] when it has moved the cursor past entries that were
+	// processed: how many, and the number of the last one. Defaults to nothing, as those below.
+	OnCommit func(entries int, number uint64)
+	// OnDeadLetter is called by [Client.Consume] when an entry has become a dead letter: after how
+	// many failed tries, and with the error of the last one.
+	OnDeadLetter func(e *Entry, tries uint64, err error)
+	// OnRelease is called by [Client.Consume] when it has released the session, or has failed to:
+	// then others have to wait until the lease expires.
+	OnRelease func(err error)
 }
 
 func (o SessionOptions) withDefaults() SessionOptions {
@@ -63,6 +75,15 @@ func (o SessionOptions) withDefaults() SessionOptions {
 	if o.Wait <= 0 {
 		o.Wait = 20 * time.Second
 	}
+	if o.OnCommit == nil {
+		o.OnCommit = func(int, uint64) {}
+	}
+	if o.OnDeadLetter == nil {
+		o.OnDeadLetter = func(*Entry, uint64, error) {}
+	}
+	if o.OnRelease == nil {
+		o.OnRelease = func(error) {}
+	}
 	return o
 }
 
@@ -80,8 +101,9 @@ type Opened struct {
 	Life uint64 `json:"life"`
 	// Cursor is the last number that was reported as processed.
 	Cursor uint64 `json:"cursor"`
-	// Dead are the numbers that are dead letters: pass them without processing them.
-	Dead []uint64 `json:"dead"`
+	// Dead are the numbers that are dead letters, in rising order: pass them without processing
+	// them.
+	Dead []NumberRange `json:"dead"`
 	// First and Last are the numbers that were dealt and can still be read; both are 0 for the log
 	// of a group.
 	First uint64 `json:"first"`
@@ -96,6 +118,31 @@ type Opened struct {
 	LeaseUntil time.Time `json:"lease_until"`
 	// State is the state of the last [Session.Commit] that had one, as JSON.
 	State json.RawMessage `json:"state"`
+}
+
+// Identity names an entry of the session for other systems, see [Batch.Identity].
+func (o *Opened) Identity(number uint64) string {
+	return o.identity() + strconv.FormatUint(number, 10)
+}
+
+// Start returns the number after which a consumer with a store of its own begins. number is the one
+// in its store, 0 if it has none. from is the decision of a person for a store that was lost, or
+// nil; it counts only if the store has no number.
+//
+// It returns a [*LostCursorError] if the store has no number although entries were processed, and
+// there is no decision; and a [*SkipError] if from is after the last processed entry.
+func (o *Opened) Start(number uint64, from *uint64) (uint64, error) {
+	switch {
+	case number > 0:
+		return number, nil
+	case from != nil && *from > o.Cursor:
+		return 0, &SkipError{From: *from, Cursor: o.Cursor}
+	case from != nil:
+		return *from, nil
+	case o.Cursor > 0 && !covers(o.Dead, o.Cursor): // dead letters leave nothing in a store
+		return 0, &LostCursorError{Cursor: o.Cursor}
+	}
+	return 0, nil
 }
 
 // A Session is a named reader that this consumer has opened. Each of its entries is processed once:
@@ -122,6 +169,9 @@ type Session struct {
 	ctx     context.Context // ends when the session is closed or fenced
 	end     context.CancelCauseFunc
 	workers sync.WaitGroup
+	// confirmed is when the last request began whose answer says that the session is held, in
+	// nanoseconds of the wall clock: it runs on while the machine sleeps.
+	confirmed atomic.Int64
 
 	at      uint64 // the last number that Next returned
 	ended   bool   // nothing follows at
@@ -147,26 +197,41 @@ func (c *Client) OpenSession(ctx context.Context, o SessionOptions) (*Session, e
 	if o.Stream == "" || o.Name == "" {
 		return nil, errors.New("open session: stream and name must not be empty")
 	}
+	began := time.Now() //nolint:forbidigo // only how long ago the server has answered
+	opened, err := c.open(ctx, &o)
+	if p, ok := errors.AsType[*Problem](err); ok && p.Type == Held && p.Ambiguous && p.Holder == o.Holder && o.Take == TakeFree {
+		// An earlier try has opened it, and its answer was lost.
+		mine := o
+		mine.Take = TakeMine
+		opened, err = c.open(ctx, &mine)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	opened.Stream, opened.Group, opened.Name = o.Stream, o.Group, o.Name
+	if string(opened.State) == "null" {
+		opened.State = nil
+	}
+	s := &Session{client: c, options: o, opened: opened, at: opened.Cursor, cursor: opened.Cursor, state: opened.State, tries: opened.Tries, failed: opened.At}
+	if s.failed == 0 {
+		s.failed = opened.Cursor + 1
+	}
+	s.confirmed.Store(began.UnixNano())
+	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.workers.Go(s.renew)
+	return s, nil
+}
+
+func (c *Client) open(ctx context.Context, o *SessionOptions) (Opened, error) {
 	body, err := json.Marshal(struct {
 		Holder string `json:"holder"`
 		Take   Take   `json:"take"`
 		Lease  string `json:"lease"`
 	}{o.Holder, o.Take, o.Lease.String()})
 	if err != nil {
-		return nil, fmt.Errorf("open session: %w", err)
+		return Opened{}, err
 	}
-	opened, err := call(ctx, c, request{method: http.MethodPost, url: c.at(o.path()...), header: jsonHeader(), body: body}, readOpened)
-	if err != nil {
-		return nil, fmt.Errorf("open session: %w", err)
-	}
-	opened.Stream, opened.Group, opened.Name = o.Stream, o.Group, o.Name
-	s := &Session{client: c, options: o, opened: opened, at: opened.Cursor, cursor: opened.Cursor, state: opened.State, tries: opened.Tries, failed: opened.At}
-	if s.failed == 0 {
-		s.failed = opened.Cursor + 1
-	}
-	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.workers.Go(s.renew)
-	return s, nil
+	return call(ctx, c, request{method: http.MethodPost, url: c.at(o.path()...), header: jsonHeader(), body: body}, readOpened)
 }
 
 func readOpened(a answer) (o Opened, p *Problem) {
@@ -215,6 +280,17 @@ func (s *Session) renew() {
 			s.client.options.OnRetry(err, s.options.Lease/3)
 		}
 	}
+}
+
+// confirm asks the server whether the session is still held, if it has not said so for half a
+// lease. A process that was stopped, or whose machine slept, may have entries that another consumer
+// has processed since.
+func (s *Session) confirm(ctx context.Context) error {
+	since := time.Duration(time.Now().UnixNano() - s.confirmed.Load()) //nolint:forbidigo // how long ago the server has answered
+	if since >= 0 && since < s.options.Lease/2 {
+		return nil
+	}
+	return s.Renew(ctx)
 }
 
 // lose ends the session if an error says that it is lost.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"encoding/json"
-	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,7 +17,8 @@ type Batch struct {
 	End bool
 	// Fence is the fence of the session. A store that has seen a higher one must refuse the work.
 	Fence uint64
-	// State is the state of the session, as JSON. With [Client.Consume] the handler may replace it.
+	// State is the state of the session, as JSON; it is nil if there is none. With [Client.Consume]
+	// the handler may change it, and nil clears it.
 	State json.RawMessage
 	// Effects are sent to destinations when the batch is done, see [Client.Consume].
 	Effects []Effect
@@ -27,14 +27,15 @@ type Batch struct {
 }
 
 // Identity names an entry of the session for other systems: stream/session/life/number, or
-// stream/group/session/life/number for the log of a group, with escaped names. It is the same for each try of the entry by this
-// session. If the session is retired, the entry has another identity in the session that gets it.
+// stream/group/session/life/number for the log of a group, with escaped names. It is the same for
+// each try of the entry by this session. If the session is retired, the entry has another identity
+// in the session that gets it.
 func (b *Batch) Identity(e *Entry) string { return b.prefix + strconv.FormatUint(e.Number, 10) }
 
 // SetHeaders sets the headers with which another system recognises a repeated call, and one of a
 // consumer that was replaced: Idempotency-Key, the quoted identity of the entry; Once-Fence; and
-// Once-Id, the key of the message. The system must refuse a fence that is lower than one that it has
-// seen for the session. If sessions are retired, it must remember Once-Id as well.
+// Once-Id, the key of the message. The system must refuse a fence that is lower than one that it
+// has seen for the session. If sessions are retired, it must remember Once-Id as well.
 func (b *Batch) SetHeaders(h http.Header, e *Entry) {
 	h.Set("Idempotency-Key", strconv.Quote(b.Identity(e)))
 	h.Set("Once-Fence", strconv.FormatUint(b.Fence, 10))
@@ -50,23 +51,20 @@ func (o *Opened) identity() string {
 	return prefix + "/" + url.PathEscape(o.Name) + "/" + strconv.FormatUint(o.Life, 10) + "/"
 }
 
-// parts returns the batch in parts of one entry each. The last one also has what follows its entry.
-func (b *Batch) parts() iter.Seq[Batch] {
-	return func(yield func(Batch) bool) {
-		from := b.From
-		for i := range b.Entries {
-			part := *b
-			part.From, part.To, part.Entries, part.Effects = from, b.Entries[i].Number, b.Entries[i:i+1:i+1], nil
-			part.End = b.End && part.To == b.To
-			from = part.To
-			if !yield(part) {
-				return
-			}
-		}
-		if from < b.To {
-			part := *b
-			part.From, part.Entries, part.Effects = from, nil, nil
-			yield(part)
-		}
+// first returns the first entries of the batch, at most n. If these are all, it also has what
+// follows the last one.
+func (b *Batch) first(n int) Batch {
+	part := *b
+	if n < len(b.Entries) {
+		part.Entries, part.To, part.End = b.Entries[:n:n], b.Entries[n-1].Number, false
+	}
+	return part
+}
+
+// pass removes the entries up to a number, which are processed or dead letters.
+func (b *Batch) pass(number uint64) {
+	b.From = number
+	for len(b.Entries) > 0 && b.Entries[0].Number <= number {
+		b.Entries = b.Entries[1:]
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"time"
 )
 
 // CommitOptions go with a [Session.Commit]. Zero fields change nothing.
 type CommitOptions struct {
-	// State replaces the state of the session. It must be JSON.
+	// State replaces the state of the session. It must be JSON; null clears it.
 	State json.RawMessage
 	// Effects are sent to destinations once the commit is durable.
 	Effects []Effect
@@ -49,12 +49,12 @@ type failRequest struct {
 // again. The entry may be a dead letter, so it must not be processed.
 var ErrUnknownFail = errors.New("the outcome of a fail is unknown")
 
-// Commit moves the cursor from where it is to a number, and writes state and effects with it in one
+// Commit moves the cursor to a number, and writes state and effects with it in one
 // write. It renews the lease.
 //
 // It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired] or [Ahead]. After an
-// [*UnacknowledgedError] the outcome is unknown. Call Commit again: it repeats the same commit
-// first, which has no further effect if it was applied.
+// [*UnacknowledgedError], and after a [*Problem] that is ambiguous, the outcome is unknown. Call
+// Commit again: it repeats the same commit first, which has no further effect if it was applied.
 func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error {
 	if s.failing != nil {
 		return fmt.Errorf("commit: %w", ErrUnknownFail)
@@ -72,16 +72,28 @@ func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error 
 // commit sends the pending commit.
 func (s *Session) commit(ctx context.Context) error {
 	_, err := post[struct{}](ctx, s, "commit", s.pending)
-	if open, ok := errors.AsType[*UnacknowledgedError](err); ok && !open.Unsent {
+	if unknownOutcome(err) {
 		return err
 	}
 	if err == nil {
 		if s.cursor = s.pending.To; s.pending.State != nil {
 			s.state = s.pending.State
 		}
+		if string(s.state) == "null" {
+			s.state = nil
+		}
 	}
 	s.pending = nil
 	return err
+}
+
+// unknownOutcome reports whether a call that returned an error may have been applied.
+func unknownOutcome(err error) bool {
+	if open, ok := errors.AsType[*UnacknowledgedError](err); ok {
+		return !open.Unsent
+	}
+	p, ok := errors.AsType[*Problem](err)
+	return ok && p.Ambiguous
 }
 
 // post calls the session, until there is an answer.
@@ -95,6 +107,7 @@ func post[T any](ctx context.Context, s *Session, what string, document any) (re
 	}
 	ctx, cancel := s.bind(ctx)
 	defer cancel()
+	began := time.Now() //nolint:forbidigo // only how long ago the server has answered
 	r := request{method: http.MethodPost, url: s.client.at(s.options.path(what)...), header: jsonHeader(), body: body}
 	result, err = call(ctx, s.client, r, func(a answer) (out T, p *Problem) {
 		if a.status != http.StatusOK && a.status != http.StatusNoContent || a.status == http.StatusOK && json.Unmarshal(a.body, &out) != nil {
@@ -106,6 +119,7 @@ func post[T any](ctx context.Context, s *Session, what string, document any) (re
 		s.lose(err)
 		return result, fmt.Errorf("%s: %w", what, err)
 	}
+	s.confirmed.Store(began.UnixNano())
 	return result, nil
 }
 
@@ -123,8 +137,8 @@ type Failed struct {
 // Fail reports that a try of the entry with a number has failed, and why. A try is counted once,
 // also if the report is repeated.
 //
-// It returns the errors of Commit. After an [*UnacknowledgedError] the entry may be a dead letter:
-// call Fail again with the same number, or open the session again.
+// It returns the errors of Commit. If the outcome is unknown, the entry may be a dead letter: call
+// Fail again with the same number, or open the session again.
 func (s *Session) Fail(ctx context.Context, at uint64, detail string) (Failed, error) {
 	if s.failed != at {
 		s.failed, s.tries = at, 0
@@ -133,13 +147,13 @@ func (s *Session) Fail(ctx context.Context, at uint64, detail string) (Failed, e
 		s.failing = &failRequest{Fence: s.opened.Fence, At: at, Try: s.tries + 1, Detail: detail}
 	}
 	out, err := post[Failed](ctx, s, "fail", s.failing)
-	if open, ok := errors.AsType[*UnacknowledgedError](err); ok && !open.Unsent {
+	if unknownOutcome(err) {
 		return out, err
 	}
 	s.failing = nil
 	if err == nil {
 		if s.tries = out.Tries; out.Dead {
-			s.opened.Dead = append(slices.Clip(s.opened.Dead), at)
+			s.opened.Dead = with(s.opened.Dead, at)
 		}
 	}
 	return out, err
@@ -147,16 +161,25 @@ func (s *Session) Fail(ctx context.Context, at uint64, detail string) (Failed, e
 
 type fenceRequest struct {
 	Fence uint64 `json:"fence"`
-	// Cursor is for retire only.
+	// Cursor and SkipTo are for retire only.
 	Cursor *uint64 `json:"cursor,omitempty"`
+	SkipTo *uint64 `json:"skip_to,omitempty"`
 }
 
 // Release closes the session, and lets the next consumer have it without waiting for the lease to
-// expire.
+// expire. If the outcome of a commit is unknown, it repeats the commit first; [Session.Cursor] says
+// whether it was applied. After an error others may have to wait.
 func (s *Session) Release(ctx context.Context) error {
+	var committed error
+	if s.pending != nil {
+		committed = s.commit(ctx)
+	}
 	_, err := post[struct{}](ctx, s, "release", fenceRequest{Fence: s.opened.Fence})
 	s.Close()
-	return err
+	if err != nil {
+		return errors.Join(committed, err)
+	}
+	return nil
 }
 
 // Renew extends the lease. A session does so in the background while it is open.
@@ -167,16 +190,33 @@ func (s *Session) Renew(ctx context.Context) error {
 
 // Retire closes the session for good, and returns its entries after the cursor to the pool. If the
 // consumer keeps its number in a store of its own, cursor must be the number that was read there in
-// the statement that raised the fence; if it is nil, the server's cursor counts. It can be
-// repeated.
+// the statement that raised the fence; if it is nil, the server's cursor counts, which a
+// [Client.HeldSession] does not know. It can be repeated.
 func (s *Session) Retire(ctx context.Context, cursor *uint64) error {
+	if cursor == nil && s.opened.Life == 0 {
+		return errors.New("retire: a session that was opened before needs a cursor")
+	}
+	if cursor == nil {
+		at := s.cursor
+		cursor = &at
+	}
+	return s.retire(ctx, fenceRequest{Fence: s.opened.Fence, Cursor: cursor})
+}
+
+// RetireSkipping closes the session for good, if the store of its consumer is lost. The entries
+// after the server's cursor, up to the number last, become dead letters with the reason skipped:
+// it is unknown which of them were processed. Those after last go back to the pool. It can be
+// repeated. It returns a [*Problem] of type [Moved] if last is before the cursor, and of type
+// [Ahead] if the session has no such entry.
+func (s *Session) RetireSkipping(ctx context.Context, last uint64) error {
+	return s.retire(ctx, fenceRequest{Fence: s.opened.Fence, SkipTo: &last})
+}
+
+func (s *Session) retire(ctx context.Context, r fenceRequest) error {
 	if s.pending != nil || s.failing != nil {
 		return errors.New("retire: the outcome of an earlier call is unknown: open the session again")
 	}
-	if cursor == nil {
-		cursor = &s.cursor
-	}
-	_, err := post[struct{}](ctx, s, "retire", fenceRequest{s.opened.Fence, cursor})
+	_, err := post[struct{}](ctx, s, "retire", r)
 	if err == nil {
 		s.Close()
 	}

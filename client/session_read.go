@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -21,9 +19,9 @@ type ahead struct {
 	err   error
 }
 
-// Continue sets the number after which Next reads, and reports it to the server as processed if
-// that knows another one. It is for a consumer with a store of its own: call it once after the
-// open, with the number from that store.
+// Continue sets the number after which Next reads. If the cursor of the server is another one, the
+// server's is moved to it. It is for a consumer with a store of its own: call it once after the
+// open, with the number from that store. It returns the errors of Commit.
 func (s *Session) Continue(ctx context.Context, number uint64) error {
 	s.at, s.ended = number, false
 	if number == s.cursor {
@@ -32,8 +30,12 @@ func (s *Session) Continue(ctx context.Context, number uint64) error {
 	return s.Commit(ctx, number, CommitOptions{})
 }
 
+// ErrEnd says that a session or a log has ended: nothing will follow. It is not io.EOF, which an
+// error of the network may wrap.
+var ErrEnd = errors.New("there is nothing more to read")
+
 // Next returns the entries after the last ones that Next returned. If there are none yet, it waits
-// until the context ends. After the end of the session it returns [io.EOF]. While the caller works,
+// until the context ends. After the end of the session it returns [ErrEnd]. While the caller works,
 // the next entries are read in the background.
 //
 // It returns a [*Problem] of type [Fenced], [Retired], [Expired] or [Ahead]; these are final. After
@@ -46,7 +48,7 @@ func (s *Session) Next(ctx context.Context) (Batch, error) {
 			return Batch{}, err
 		}
 		if s.ended {
-			return Batch{}, io.EOF
+			return Batch{}, ErrEnd
 		}
 		began := time.Now() //nolint:forbidigo // only how long the request took
 		page, err := s.take(ctx)
@@ -91,7 +93,7 @@ func (s *Session) batch(page sessionPage) Batch {
 func (s *Session) living(list []Entry) []Entry {
 	out := list[:0]
 	for i := range list {
-		if !slices.Contains(s.opened.Dead, list[i].Number) {
+		if _, dead := find(s.opened.Dead, list[i].Number); !dead {
 			out = append(out, list[i])
 		}
 	}
@@ -144,7 +146,11 @@ func (s *Session) read(ctx context.Context, after uint64, wait time.Duration) (s
 		method: http.MethodGet, url: s.client.at(s.options.path("entries")...) + "?" + query.Encode(),
 		header: http.Header{"Accept": {cborSeq}}, wait: wait,
 	}
+	began := time.Now() //nolint:forbidigo // only how long ago the server has answered
 	page, err := call(ctx, s.client, r, func(a answer) (sessionPage, *Problem) { return readSessionPage(a, after) })
+	if err == nil && wait == 0 {
+		s.confirmed.Store(began.UnixNano())
+	}
 	var refused *Problem
 	if errors.As(err, &refused) && refused.Type == Expired {
 		return page, &ExpiredError{First: refused.First, Next: refused.Next, Problem: refused}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -64,7 +63,7 @@ func TestASessionReadsItsEntriesInOrderUntilTheEnd(t *testing.T) {
 				b, err = s.Next(t.Context())
 			}
 		}
-		if !errors.Is(err, io.EOF) {
+		if !errors.Is(err, client.ErrEnd) {
 			t.Errorf("got %v, %v", b, err)
 		}
 	})
@@ -160,6 +159,9 @@ func TestAConsumerPassesADeadLetterAndGoesOn(t *testing.T) {
 		}
 		if n := p.called("fail"); n != 4 {
 			t.Errorf("%d reports", n)
+		}
+		if s := open(t, p, client.SessionOptions{}); s.Opened().Cursor != 4 {
+			t.Errorf("opened again: %+v", s.Opened())
 		}
 	})
 }

@@ -29,8 +29,10 @@ import (
 type pool struct {
 	t        *testing.T
 	store    *memstore.Store
+	cfg      session.Config
+	backend  *backend
 	sessions *session.Sessions
-	http     http.Handler
+	http     http.Handler // guarded by mu
 
 	mu    sync.Mutex
 	calls []string
@@ -41,22 +43,43 @@ type pool struct {
 func newPool(t *testing.T, cfg session.Config) *pool {
 	t.Helper()
 	p := &pool{t: t, store: memstore.New(time.Now), fault: func(string) fault { return none }}
+	p.backend = &backend{t: t}
 	cfg.Now = time.Now
-	if cfg.Queues = (&backend{t: t}); cfg.Pools == nil {
+	if cfg.Queues = p.backend; cfg.Pools == nil {
 		cfg.Pools = map[string]session.Pool{"work": {}}
 	}
-	p.sessions = session.New(p.store, cfg)
-	b := &backend{t: t} // its queues
-	engine, err := dedup.New(dedup.Config{Store: p.store, Queues: b, Streams: []record.Stream{{
+	p.cfg = cfg
+	p.restart()
+	return p
+}
+
+// restart ends the process of the server and starts another one: only the store stays.
+func (p *pool) restart() {
+	p.t.Helper()
+	sessions := session.New(p.store, p.cfg)
+	engine, err := dedup.New(dedup.Config{Store: p.store, Queues: p.backend, Streams: []record.Stream{{
 		Name: "work", LogRetention: 24 * time.Hour, LogMessages: true, Partitions: 1,
 		Handler: func(context.Context, *record.Attempt, record.Message) error { return nil },
 	}}})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Error(err)
+		return
 	}
 	logs := follow.NewLogs(p.store, &follow.Hub{})
-	p.http = api.New(api.Options{Engine: engine, Queue: b, Logs: logs, Sessions: p.sessions, Log: slog.New(slog.DiscardHandler)})
-	return p
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions = sessions
+	p.http = api.New(api.Options{Engine: engine, Queue: p.backend, Logs: logs, Sessions: sessions, Log: slog.New(slog.DiscardHandler)})
+}
+
+// letters returns the ids of the dead letters.
+func (p *pool) letters() (ids []string) {
+	p.backend.mu.Lock()
+	defer p.backend.mu.Unlock()
+	for _, x := range p.backend.dead {
+		ids = append(ids, x.Message.ID)
+	}
+	return ids
 }
 
 // fill appends messages with these ids to the log of the pool. The id "end" ends the log.
@@ -133,7 +156,7 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	p.mu.Lock()
 	p.calls = append(p.calls, name)
-	f := p.fault(name)
+	f, served := p.fault(name), p.http
 	p.mu.Unlock()
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -142,9 +165,9 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	w := httptest.NewRecorder()
-	served := r.Clone(context.WithoutCancel(r.Context()))
-	served.RequestURI, served.Body, served.ContentLength = "", io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	p.http.ServeHTTP(w, served)
+	again := r.Clone(context.WithoutCancel(r.Context()))
+	again.RequestURI, again.Body, again.ContentLength = "", io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	served.ServeHTTP(w, again)
 	if f == unanswered {
 		return nil, errCut
 	}

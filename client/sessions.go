@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 )
@@ -24,8 +25,8 @@ type SessionInfo struct {
 	// dealt to the session.
 	Cursor uint64 `json:"cursor"`
 	Last   uint64 `json:"last"`
-	// Dead are the numbers that are dead letters.
-	Dead []uint64 `json:"dead,omitempty"`
+	// Dead are the numbers that are dead letters, in rising order.
+	Dead []NumberRange `json:"dead,omitempty"`
 	// Tries counts the failed tries of the entry At.
 	Tries uint64 `json:"tries"`
 	At    uint64 `json:"at,omitempty"`
@@ -42,24 +43,73 @@ type SessionInfo struct {
 // Lag returns how many entries were dealt to the session and are not processed.
 func (i *SessionInfo) Lag() uint64 { return i.Last - min(i.Last, i.Cursor) }
 
-// Sessions lists the sessions of a stream, or of the log of a group if it is not empty.
-func (c *Client) Sessions(ctx context.Context, stream, group string) ([]SessionInfo, error) {
+// A SessionList has the sessions of a pool, or of the log of a group.
+type SessionList struct {
+	Sessions []SessionInfo `json:"sessions"`
+	// Pool describes the pool; it is nil for the log of a group.
+	Pool *PoolInfo `json:"pool,omitempty"`
+}
+
+// PoolInfo describes the pool of a stream to people and to checks.
+type PoolInfo struct {
+	Partitions []PartitionInfo `json:"partitions"`
+	// Waiting is how many entries are not dealt to any session; Returned of them are of sessions
+	// that were retired.
+	Waiting  uint64 `json:"waiting"`
+	Returned uint64 `json:"returned"`
+	// Unread is how many entries were returned after the end: these are dead letters.
+	Unread uint64 `json:"unread"`
+	// Ended is true if every session has processed its entries, and reads the end.
+	Ended bool `json:"ended"`
+}
+
+// PartitionInfo describes one log of a pool.
+type PartitionInfo struct {
+	// Last is the number of the last entry, and Dealt that of the last one that was dealt.
+	Last  uint64 `json:"last"`
+	Dealt uint64 `json:"dealt"`
+	// Ended is true if the end of the stream has arrived in this log.
+	Ended bool `json:"ended"`
+	// Owner is the session that has the partition, if the pool deals whole partitions.
+	Owner string `json:"owner,omitempty"`
+}
+
+// Sessions lists the sessions of a stream, or of the log of a group if it is not empty. It makes a
+// call for every 1,000 of them.
+func (c *Client) Sessions(ctx context.Context, stream, group string) (SessionList, error) {
+	var out SessionList
+	for after := ""; ; {
+		page, err := c.sessionsAfter(ctx, stream, group, after)
+		if err != nil {
+			return SessionList{}, fmt.Errorf("list sessions: %w", err)
+		}
+		out.Sessions, out.Pool = append(out.Sessions, page.Sessions...), page.Pool
+		if after = page.Next; after == "" {
+			return out, nil
+		}
+	}
+}
+
+// A sessionsPage is a part of a list.
+type sessionsPage struct {
+	SessionList
+	Next string `json:"next"`
+}
+
+func (c *Client) sessionsAfter(ctx context.Context, stream, group, after string) (sessionsPage, error) {
 	o := SessionOptions{Stream: stream, Group: group}
 	path := o.path()
-	r := request{method: http.MethodGet, url: c.at(path[:len(path)-1]...)}
-	list, err := call(ctx, c, r, func(a answer) (list []SessionInfo, p *Problem) {
-		var document struct {
-			Sessions []SessionInfo `json:"sessions"`
-		}
-		if a.status != http.StatusOK || json.Unmarshal(a.body, &document) != nil {
-			return nil, problemOf(a)
-		}
-		return document.Sessions, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
+	query := url.Values{"max": {"1000"}}
+	if after != "" {
+		query.Set("after", after)
 	}
-	return list, nil
+	r := request{method: http.MethodGet, url: c.at(path[:len(path)-1]...) + "?" + query.Encode()}
+	return call(ctx, c, r, func(a answer) (page sessionsPage, p *Problem) {
+		if a.status != http.StatusOK || json.Unmarshal(a.body, &page) != nil || page.Sessions == nil {
+			return sessionsPage{}, problemOf(a)
+		}
+		return page, nil
+	})
 }
 
 // Session describes one session.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -19,7 +18,8 @@ const FromNow = "now"
 
 // An Entry is one entry of the log of a group. Fields that do not apply are zero.
 type Entry struct {
-	// Group is the group that has the entry; in a session of a pool, the group that the sender named.
+	// Group is the group that has the entry; in a session of a pool, the group that the sender
+	// named.
 	Group string
 	// Number counts the entries of a log or a session: 1, 2, 3 … without holes.
 	Number uint64
@@ -64,7 +64,7 @@ type TailOptions struct {
 	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
 	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
-	// NoFollow makes Next return [io.EOF] at the present end of the log. By default it waits for
+	// NoFollow makes Next return [ErrEnd] at the present end of the log. By default it waits for
 	// the next entry.
 	NoFollow bool
 }
@@ -127,14 +127,14 @@ func (c *Client) Tail(stream, group string, o TailOptions) *Tail {
 func (t *Tail) Offset() string { return t.offset }
 
 // Next returns the next entry. If there is none yet, it waits until the context ends. It returns
-// [io.EOF] after the last entry of a log that has ended.
+// [ErrEnd] after the last entry of a log that has ended.
 //
 // An [*ExpiredError] or another [*Problem] with a type is final: the same call will fail again.
 // After an [*UnacknowledgedError] by a context or by [Options.MaxElapsed], call Next again.
 func (t *Tail) Next(ctx context.Context) (Entry, error) {
 	for len(t.page) == 0 {
 		if t.ended {
-			return Entry{}, io.EOF
+			return Entry{}, ErrEnd
 		}
 		began := time.Now() //nolint:forbidigo // only how long the request took
 		if err := t.read(ctx); err != nil {
@@ -145,7 +145,7 @@ func (t *Tail) Next(ctx context.Context) (Entry, error) {
 		}
 		t.offset = t.next
 		if t.options.NoFollow {
-			return Entry{}, io.EOF
+			return Entry{}, ErrEnd
 		}
 		// A server that is ending does not wait, and neither does one that is asked for the end.
 		if err := pause(ctx, t.client.options.MinBackoff-time.Since(began)); err != nil {

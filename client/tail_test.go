@@ -85,7 +85,7 @@ func TestATailReadsEachEntryOnceWhateverFailsBetween(t *testing.T) {
 			t.Error(diff)
 		}
 		for range 2 {
-			if _, err := tail.Next(t.Context()); !errors.Is(err, io.EOF) {
+			if _, err := tail.Next(t.Context()); !errors.Is(err, client.ErrEnd) {
 				t.Errorf("after the end: %v", err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestATailThatDoesNotFollowEndsAtTheEndOfTheLog(t *testing.T) {
 		c, _ := newClient(t, client.Options{}, entries(false, numbered(1, 2)...), entries(false))
 		tail := c.Tail("room", "lobby", client.TailOptions{NoFollow: true})
 		readAll(t, tail, 2)
-		if _, err := tail.Next(t.Context()); !errors.Is(err, io.EOF) {
+		if _, err := tail.Next(t.Context()); !errors.Is(err, client.ErrEnd) {
 			t.Error(err)
 		}
 	})

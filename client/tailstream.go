@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -26,7 +25,7 @@ type StreamTailOptions struct {
 	// Wait is how long the server should wait for an entry if there is none. Defaults to 20
 	// seconds, which is also the longest that a server waits.
 	Wait time.Duration
-	// NoFollow makes Next return [io.EOF] when all groups are read to their present ends.
+	// NoFollow makes Next return [ErrEnd] when all groups are read to their present ends.
 	NoFollow bool
 	// OnWait is called when all entries have been returned, before Next waits for more. Defaults to
 	// nothing.
@@ -78,11 +77,11 @@ func (t *StreamTail) Next(ctx context.Context) (Entry, error) {
 		switch {
 		case len(t.pending) > 0:
 			e, err := t.read(ctx)
-			if err == nil || !errors.Is(err, io.EOF) {
+			if err == nil || !errors.Is(err, ErrEnd) {
 				return e, err
 			}
 		case t.listed && t.options.NoFollow:
-			return Entry{}, io.EOF
+			return Entry{}, ErrEnd
 		default:
 			if err := t.find(ctx); err != nil {
 				return Entry{}, fmt.Errorf("list groups: %w", err)
@@ -91,7 +90,7 @@ func (t *StreamTail) Next(ctx context.Context) (Entry, error) {
 	}
 }
 
-// read returns the next entry of the first group that has some, or io.EOF if that is done.
+// read returns the next entry of the first group that has some, or ErrEnd if that is done.
 func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 	at := t.pending[0]
 	if t.tail == nil {
@@ -108,10 +107,10 @@ func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 			t.pending, t.tail = t.pending[1:], nil
 		}
 		return e, nil
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, ErrEnd):
 		t.after[at.Group] = t.tail.Offset()
 		t.pending, t.tail = t.pending[1:], nil
-		return Entry{}, io.EOF
+		return Entry{}, ErrEnd
 	case errors.As(err, &expired):
 		t.after[at.Group], t.tail = expired.Next, nil
 	}

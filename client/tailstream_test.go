@@ -128,7 +128,7 @@ func TestABusyGroupDoesNotKeepATailFromTheOthers(t *testing.T) {
 		seen := map[string]bool{}
 		for range 4 {
 			e, err := tail.Next(t.Context())
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, client.ErrEnd) {
 				break
 			}
 			if err != nil {
@@ -153,7 +153,7 @@ func TestATailOfAStreamGoesOnAfterExpiredEntries(t *testing.T) {
 		if e, err := tail.Next(t.Context()); err != nil || e.Number != 3 || tail.Offsets()["a"] != e.Offset {
 			t.Errorf("%+v, %v", e, err)
 		}
-		if _, err := tail.Next(t.Context()); !errors.Is(err, io.EOF) {
+		if _, err := tail.Next(t.Context()); !errors.Is(err, client.ErrEnd) {
 			t.Error(err)
 		}
 	})

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -21,13 +23,37 @@ import (
 	"github.com/effectively-once/once/internal/testkit/consumertest"
 )
 
-func TestConsumersWithSQLiteSurviveTheFaultsOfTheTable(t *testing.T) {
+func TestConsumersWithStateSurviveTheFaultsOfTheTable(t *testing.T) {
+	t.Parallel()
+	runFaults(t, func(t *testing.T) consumertest.Place {
+		t.Helper()
+		return killed(consumertest.Engine(t), "state", "")
+	})
+}
+
+func TestConsumersWithFilesSurviveTheFaultsOfTheTable(t *testing.T) {
 	t.Parallel()
 	runFaults(t, func(t *testing.T) consumertest.Place {
 		t.Helper()
 		dir := t.TempDir()
-		place := sqlPlace(t, sqlcursor.SQLite, "sqlite", sqliteFile(filepath.Join(dir, "a.db")))
-		return place
+		return killed(consumertest.FileIn(dir), "file", dir)
+	})
+}
+
+func TestConsumersWithCallsSurviveTheFaultsOfTheTable(t *testing.T) {
+	t.Parallel()
+	runFaults(t, func(t *testing.T) consumertest.Place {
+		t.Helper()
+		place, url := consumertest.CallsTo(t)
+		return killed(place, "calls", url)
+	})
+}
+
+func TestConsumersWithSQLiteSurviveTheFaultsOfTheTable(t *testing.T) {
+	t.Parallel()
+	runFaults(t, func(t *testing.T) consumertest.Place {
+		t.Helper()
+		return sqlPlace(t, sqlcursor.SQLite, sqliteFile(filepath.Join(t.TempDir(), "a.db")))
 	})
 }
 
@@ -40,7 +66,7 @@ func TestConsumersWithPostgreSQLSurviveTheFaultsOfTheTable(t *testing.T) {
 	source := database(t, "postgres.sh", "POSTGRES_URL")
 	runFaults(t, func(t *testing.T) consumertest.Place {
 		t.Helper()
-		return sqlPlace(t, sqlcursor.PostgreSQL, "pgx", source)
+		return sqlPlace(t, sqlcursor.PostgreSQL, source)
 	})
 }
 
@@ -49,8 +75,47 @@ func TestConsumersWithMariaDBSurviveTheFaultsOfTheTable(t *testing.T) {
 	source := database(t, "mariadb.sh", "MARIADB_DSN")
 	runFaults(t, func(t *testing.T) consumertest.Place {
 		t.Helper()
-		return sqlPlace(t, sqlcursor.MySQL, "mysql", source)
+		return sqlPlace(t, sqlcursor.MySQL, source)
 	})
+}
+
+// killed returns a place whose consumers crash by the end of their processes.
+func killed(p consumertest.Place, place, source string) consumertest.Place {
+	p.Process = func(t *testing.T, c consumertest.Child) {
+		t.Helper()
+		text, err := json.Marshal(role{Kind: "consume", URL: c.URL, Consumer: c, Place: place, Source: source})
+		must(t, err)
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), roleVariable+"="+string(text))
+		out, err := cmd.CombinedOutput()
+		status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+			t.Fatalf("the consumer has not killed itself: %v\n%s", err, out)
+		}
+	}
+	return p
+}
+
+// consume runs a consumer that kills itself.
+func (r *role) consume(ctx context.Context) error {
+	switch r.Place {
+	case "state":
+		return r.Consumer.Run(ctx, consumertest.ConsumeState)
+	case "file":
+		return r.Consumer.Run(ctx, consumertest.ConsumeIn(r.Source))
+	case "calls":
+		return r.Consumer.Run(ctx, consumertest.ConsumeCalls(r.Source))
+	}
+	d := sqlcursor.Dialect(r.Place)
+	db, err := sql.Open(driverOf(d), r.Source)
+	if err != nil {
+		return err
+	}
+	return r.Consumer.Run(ctx, sqlConsume(db, d))
+}
+
+func driverOf(d sqlcursor.Dialect) string {
+	return map[sqlcursor.Dialect]string{sqlcursor.SQLite: "sqlite", sqlcursor.PostgreSQL: "pgx", sqlcursor.MySQL: "mysql"}[d]
 }
 
 // database starts a database that ends with the test, and returns how to connect to it.
@@ -87,7 +152,7 @@ func database(t *testing.T, script, variable string) string {
 func runFaults(t *testing.T, place func(t *testing.T) consumertest.Place) {
 	t.Helper()
 	pools := "streams:\n"
-	for n := range 10 {
+	for n := range consumertest.Rows {
 		pools += fmt.Sprintf("  work%d: {log: {retain: 1h}, pool: {partitions: 1}}\n", n)
 	}
 	s := newServer(t, onceBinary, pools)
@@ -103,14 +168,36 @@ func runFaults(t *testing.T, place func(t *testing.T) consumertest.Place) {
 			_, err := c.Send(t.Context(), client.Message{Stream: stream, Key: id, Body: []byte(id)})
 			must(t, err)
 		}
-		return consumertest.Server{URL: s.url(), Stream: stream, Transport: &http.Transport{}, Restart: func() { must(t, s.kill(), s.start()) }}
+		return consumertest.Server{
+			URL: s.url(), Stream: stream, Transport: &http.Transport{}, Restart: func() { must(t, s.kill(), s.start()) },
+			Letters: func() []string { return skipped(t, s, stream) },
+		}
 	}, place)
 }
 
-// sqlPlace returns a place in an empty database. Its table of work has no unique index.
-func sqlPlace(t *testing.T, d sqlcursor.Dialect, driver, source string) consumertest.Place {
+// skipped returns the lines of the dead letters of a stream that were skipped.
+func skipped(t *testing.T, s *server, stream string) (lines []string) {
 	t.Helper()
-	db, err := sql.Open(driver, source)
+	path, err := onceBinary()
+	must(t, err)
+	cmd := exec.CommandContext(t.Context(), path, "show", "--dead-letters")
+	cmd.Dir = s.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[1] == "skipped" && fields[2] == stream {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// sqlPlace returns a place in an empty database. Its table of work has no unique index.
+func sqlPlace(t *testing.T, d sqlcursor.Dialect, source string) consumertest.Place {
+	t.Helper()
+	db, err := sql.Open(driverOf(d), source)
 	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	setUp := func(t *testing.T) {
@@ -124,20 +211,8 @@ func sqlPlace(t *testing.T, d sqlcursor.Dialect, driver, source string) consumer
 		}
 	}
 	setUp(t)
-	insert := "INSERT INTO work_done (position, id) SELECT COUNT(*), ? FROM work_done"
-	if d == sqlcursor.PostgreSQL {
-		insert = "INSERT INTO work_done (position, id) SELECT COUNT(*), $1 FROM work_done"
-	}
-	return consumertest.Place{
-		Consume: func(ctx context.Context, c *client.Client, o client.SessionOptions, from *uint64, w consumertest.Work) error {
-			table := sqlcursor.Table{DB: db, Dialect: d, From: from}
-			return table.Consume(ctx, c, o, func(ctx context.Context, tx *sql.Tx, entries []client.Entry) error {
-				return w.Around(entries, func(e *client.Entry) error {
-					_, err := tx.ExecContext(ctx, insert, e.ID)
-					return err
-				})
-			})
-		},
+	return killed(consumertest.Place{
+		Consume: sqlConsume(db, d),
 		Rows: func(t *testing.T, _ consumertest.State) (ids []string) {
 			t.Helper()
 			rows, err := db.QueryContext(t.Context(), "SELECT id FROM work_done ORDER BY position")
@@ -159,5 +234,22 @@ func sqlPlace(t *testing.T, d sqlcursor.Dialect, driver, source string) consumer
 			return cursor.Number(), nil
 		},
 		Lose: setUp,
+	}, string(d), source)
+}
+
+// sqlConsume inserts a row for each entry.
+func sqlConsume(db *sql.DB, d sqlcursor.Dialect) consumertest.Consume {
+	insert := "INSERT INTO work_done (position, id) SELECT COUNT(*), ? FROM work_done"
+	if d == sqlcursor.PostgreSQL {
+		insert = "INSERT INTO work_done (position, id) SELECT COUNT(*), $1 FROM work_done"
+	}
+	return func(ctx context.Context, c *client.Client, o client.SessionOptions, from *uint64, w consumertest.Work) error {
+		table := sqlcursor.Table{DB: db, Dialect: d, From: from}
+		return table.Consume(ctx, c, o, func(ctx context.Context, tx *sql.Tx, entries []client.Entry) error {
+			return w.Around(entries, func(e *client.Entry) error {
+				_, err := tx.ExecContext(ctx, insert, e.ID)
+				return err
+			})
+		})
 	}
 }

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/testkit/consumertest"
 )
 
 // A role is the work of a client process, which may be killed and started again at any time. The
 // test binary runs it in place of its tests if [roleVariable] holds one as JSON.
 type role struct {
-	// Kind is shuffle, send or read.
+	// Kind is shuffle, send, read or consume.
 	Kind   string
 	URL    string
 	Folder string // of this process alone
@@ -33,6 +34,10 @@ type role struct {
 	Total int
 	// Hold makes the process wait before its last step, until it is killed.
 	Hold bool
+	// Consumer is a consumer that kills itself. Its work goes to Place, which is a driver of a
+	// database, file, calls or state, and Source.
+	Consumer      consumertest.Child
+	Place, Source string
 }
 
 const (
@@ -59,6 +64,8 @@ func play(text string) error {
 		return r.send(ctx, c)
 	case "read":
 		return r.read(ctx, c)
+	case "consume":
+		return r.consume(ctx)
 	}
 	return fmt.Errorf("no role %q", r.Kind)
 }

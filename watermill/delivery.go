@@ -14,36 +14,32 @@ import (
 var errNack = errors.New("the message was negatively acknowledged")
 
 // A delivery is a client.Worker that passes entries on to a channel. The cursor is the server's.
-type delivery struct {
-	out chan<- *message.Message
-	// acked is the last number that was acknowledged since the session was opened: if a later
-	// entry of its batch fails, the batch is tried again one entry at a time.
-	acked uint64
-}
+type delivery struct{ out chan<- *message.Message }
 
 // Begin returns the server's cursor.
-func (d *delivery) Begin(_ context.Context, o client.Opened) (uint64, error) {
-	d.acked = 0
-	return o.Cursor, nil
-}
+func (*delivery) Begin(_ context.Context, o client.Opened) (uint64, error) { return o.Cursor, nil }
 
-// Do delivers the entries of a batch.
+// Do delivers the entries of a batch. If it can't deliver all, those that were acknowledged count.
 func (d *delivery) Do(ctx context.Context, b *client.Batch) error {
 	for i := range b.Entries {
 		e := &b.Entries[i]
-		if e.Number <= d.acked {
-			continue
-		}
-		if err := deliver(ctx, d.out, e); err != nil {
+		err := deliver(ctx, d.out, e)
+		switch {
+		case err == nil:
+		case errors.Is(err, errNack):
+			return &client.TryError{Number: e.Number, Err: err}
+		case i > 0:
+			b.To = b.Entries[i-1].Number
+			return nil
+		default:
 			return err
 		}
-		d.acked = e.Number
 	}
 	return nil
 }
 
 // End does nothing.
-func (d *delivery) End() error { return nil }
+func (*delivery) End() error { return nil }
 
 // deliver passes an entry on, and waits until it is acknowledged.
 func deliver(ctx context.Context, out chan<- *message.Message, e *client.Entry) error {
@@ -59,12 +55,22 @@ func deliver(ctx context.Context, out chan<- *message.Message, e *client.Entry) 
 	case <-ctx.Done():
 		return fmt.Errorf("deliver message: %w", context.Cause(ctx))
 	}
+	return await(ctx, m)
+}
+
+// await waits until a message is acknowledged.
+func await(ctx context.Context, m *message.Message) error {
 	select {
 	case <-m.Acked():
 		return nil
 	case <-m.Nacked():
 		return errNack
 	case <-ctx.Done():
+	}
+	select {
+	case <-m.Acked(): // at the same time: the handler has done its work
+		return nil
+	default:
 		return fmt.Errorf("await acknowledgement: %w", context.Cause(ctx))
 	}
 }

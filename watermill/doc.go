@@ -23,7 +23,7 @@
 // A message is published once, however often Publish is called with it: its UUID is its key,
 // within the topic. It is delivered until it is acknowledged. After a crash of the subscriber,
 // the messages whose acknowledgement was not committed yet are delivered again, at most
-// [SubscriberConfig.CommitEvery].
+// [SubscriberConfig.CommitEvery]. After Close, only the message that is not acknowledged is.
 //
 // With [SubscriberConfig.Database] the handler writes in the transaction that also moves the
 // cursor: each message then has its rows once, whatever crashes.
@@ -36,7 +36,8 @@
 //
 // # Limits
 //
-// UUID and metadata travel as headers of the message: together they have at most 16 KiB. The
+// UUID and metadata travel as headers of the message: together they have at most 16 KiB, and are
+// valid UTF-8. The
 // subscriber's log, not Watermill's, keeps the messages: for as long as the stream's setting
 // log.retain says.
 package watermill

@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -21,8 +23,18 @@ const (
 	headerMetadata = "X-Watermill-Metadata"
 )
 
+var errText = errors.New("UUID and metadata must be valid UTF-8")
+
 func headersOf(m *message.Message) (map[string]string, error) {
-	headers := map[string]string{headerUUID: m.UUID}
+	for name, value := range m.Metadata { // JSON would replace other bytes
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return nil, errText
+		}
+	}
+	if !utf8.ValidString(m.UUID) {
+		return nil, errText
+	}
+	headers := map[string]string{}
 	for name, value := range map[string]any{headerUUID: m.UUID, headerMetadata: m.Metadata} {
 		text, err := json.Marshal(value)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -87,7 +86,7 @@ func holdAfter(ctx context.Context, db *sql.DB, c *client.Client, o client.Sessi
 	}
 	for {
 		b, err := s.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, client.ErrEnd) {
 			return nil
 		}
 		if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/effectively-once/once/client"
 )
 
-// Consume appends the entries of a session to a file, until the context ends, or until the session has
-// ended; then it returns nil. text appends the text of an entry to a slice; an entry without text has
-// no line. [client.Client.Consume] describes what happens if text fails, and while another consumer
-// holds the session.
+// Consume appends the entries of a session to a file, until the context ends, or until the session
+// has ended; then it returns nil. text appends the text of an entry to a slice; an entry without
+// text has no line. [client.Client.Consume] describes what happens if text fails, and while another
+// consumer holds the session. If the file is broken, Consume returns [ErrBroken].
 func Consume(
 	ctx context.Context, c *client.Client, o client.SessionOptions, path string, options Options, text func(b []byte, e *client.Entry) ([]byte, error),
 ) error {
@@ -23,13 +23,9 @@ type worker struct {
 	options Options
 	text    func(b []byte, e *client.Entry) ([]byte, error)
 	file    *File
-	broken  error // the file may have lines that are not durable
 }
 
 func (w *worker) Begin(ctx context.Context, o client.Opened) (number uint64, err error) {
-	if w.broken != nil {
-		return 0, w.broken
-	}
 	if w.file, err = Open(ctx, w.path, o, w.options); err != nil {
 		return 0, err
 	}
@@ -37,10 +33,19 @@ func (w *worker) Begin(ctx context.Context, o client.Opened) (number uint64, err
 }
 
 func (w *worker) Do(_ context.Context, b *client.Batch) error {
-	err := w.file.Append(b.To, b.Entries, w.text)
-	if errors.Is(err, ErrBroken) {
-		w.broken = err
-		return &client.UnknownError{Err: err}
+	var failed error // of text
+	err := w.file.Append(b.To, b.Entries, func(line []byte, e *client.Entry) ([]byte, error) {
+		var out []byte
+		out, failed = w.text(line, e)
+		return out, failed
+	})
+	switch {
+	case errors.Is(err, ErrBroken):
+		return &client.FinalError{Err: err}
+	case failed != nil:
+		if _, unknown := errors.AsType[*client.UnknownError](failed); !unknown {
+			return &client.TryError{Err: failed}
+		}
 	}
 	return err
 }

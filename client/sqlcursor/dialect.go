@@ -2,7 +2,6 @@ package sqlcursor
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -55,9 +54,9 @@ func (d Dialect) bind(statement string) string {
 	return b.String()
 }
 
-// raise returns the statement that raises the fence of a row, which it inserts if there is none. The
-// parameters are stream, session, life, fence and the number of a new row. In SQLite and PostgreSQL
-// it returns fence and number.
+// raise returns the statement that raises the fence of a row, which it inserts if there is none.
+// The parameters are stream, session, life, fence and the number of a new row. In SQLite and
+// PostgreSQL it returns fence and number.
 func (d Dialect) raise(table string) string {
 	insert := "INSERT INTO " + table + " (stream, session, life, fence, number) VALUES (?, ?, ?, ?, ?)"
 	if d == MySQL {
@@ -95,8 +94,20 @@ func (d Dialect) validate(table string) error {
 	default:
 		return fmt.Errorf("dialect %q is neither %q nor %q nor %q", d, PostgreSQL, MySQL, SQLite)
 	}
-	if ok, err := regexp.MatchString(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`, table); err != nil || !ok {
+	schema, name, two := strings.Cut(table, ".")
+	if !isName(schema) || two && !isName(name) {
 		return fmt.Errorf("table %q must be a name of letters, digits and underscores, with an optional schema", table)
 	}
 	return nil
+}
+
+// isName reports whether a text is a name of letters, digits and underscores.
+func isName(text string) bool {
+	for i, r := range text {
+		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return text != ""
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,16 +40,17 @@ type consuming struct {
 	silent time.Duration
 }
 
-const consumeLong = `Consume processes the entries of a session, each once: it appends them to a file, or gives them to a command. It ends with exit code 0 after the
-end of the stream. A lost connection or a restart of the server is survived.
+const consumeLong = `Consume processes the entries of a session, each once: it appends them to a file, or passes them to a command. It ends with exit code 0 after the
+end of the stream. It survives a lost connection and a restart of the server.
 
 A session is a named reader of the stream's pool, which deals each entry to one session; with --group it reads the log of that group. One consumer
 holds a session at a time. While another one holds it, consume waits until it is released or its lease has expired (30 s after a crash, --lease).
 --take mine does not wait for an earlier consumer with the same --holder, and --take now for none. A consumer that was replaced can't commit any more.
+Two consumers that run at the same time must not have the same --holder: they would take the session from each other.
 
---file FILE appends a line of JSON for each entry, which ends with the entry's number. The lines of a batch are on disk before the batch is committed,
-and the last whole line is the cursor: after a kill at any moment, the file has each entry once. The file is locked while it is open. If it was lost,
-consume stops and asks for --from NUMBER: the first entry of a new file.
+--file FILE appends a line of JSON for each entry, which ends with the entry's number; the first line names the session. The lines of a batch are on disk
+before the batch is committed, and the last whole line is the cursor: after a kill at any moment, the file has each entry once. The file is locked while it is
+open. If it was lost, consume stops and asks for --from NUMBER: the first entry of a new file.
 
 --exec COMMAND runs a command in a shell and gives it each entry as a line of JSON on its standard input. The command prints a line on its standard output
 when it has processed entries:
@@ -56,16 +58,18 @@ when it has processed entries:
   346               the entries up to number 346 are processed
   fail 347 no stock entry 347 was not processed, and why; the entries before it were
 
-The command gets the next entry when it has acknowledged the one before. With --in-flight N it gets N entries at a time, for speed; it then must not process
-the entries after one that failed. An entry that failed is tried again, by a new start of the command. So is the first entry that is not acknowledged if the command ends, or if it
-acknowledges nothing for --ack-timeout. After the stream's number of tries the entry becomes a dead letter, or consume stops with exit code 1, as configured.
-Other text belongs on standard error. At the end of its standard input the command should end. ONCE_STREAM, ONCE_SESSION, ONCE_LIFE and ONCE_FENCE are
-in its environment. After a crash a command gets the entries again that it had not acknowledged: the field identity of an entry is the same then.
+The command gets the next entry when it has acknowledged the one before. With --in-flight N it has up to N entries that it has not acknowledged, for speed; it
+then must not process the entries after one that failed. An entry that failed is tried again, by a new start of the command. So is the first entry that is not
+acknowledged if the command ends, or if it acknowledges nothing for --ack-timeout. After the stream's number of tries the entry becomes a dead letter, or
+consume stops with exit code 1, as configured. Other text belongs on standard error. At the end of its standard input the command should end. ONCE_STREAM,
+ONCE_SESSION, ONCE_LIFE and ONCE_FENCE are in its environment. After a crash a command gets the entries again that it had not acknowledged: the field identity
+of an entry is the same then.
 
 With --own-cursor the command keeps its number in its own store, in the transaction of its work, and so processes each entry once. At its start it raises the
 fence in its store to ONCE_FENCE, and prints the number that it has read there in the same statement; the entries after that number follow.
 
-On SIGINT or SIGTERM, consume lets the command finish for up to 10 s, commits, releases the session, and exits with 5.
+On SIGINT or SIGTERM, consume lets the command finish the entries that it has for up to 10 s, commits what is acknowledged, releases the session, and exits
+with 5.
 
 The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
 
@@ -91,7 +95,7 @@ func (a *app) consume() *cobra.Command {
 	holderFlags(cmd, &o.session.Holder, &o.take, &o.lease, client.TakeFree)
 	f.IntVar(&o.session.Max, "max", defaultBatch, "largest number of entries that are read at a time, at most 10000")
 	f.Uint64Var(&o.from, "from", 0, "number of the first entry if the file or the store was lost; entries before it are not repeated, those after it may be")
-	f.IntVar(&o.inFlight, "in-flight", 1, "number of entries that a command gets before it acknowledges the first of them")
+	f.IntVar(&o.inFlight, "in-flight", 1, "number of entries that a command may have and not have acknowledged")
 	f.StringVar(&o.silence, "ack-timeout", "5m", "how long a command may acknowledge nothing while it has entries; 0s is for ever")
 	f.BoolVar(&o.ownCursor, "own-cursor", false, "the command keeps its number in its own store")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
@@ -124,7 +128,7 @@ func oneStream(cmd *cobra.Command, args []string) error {
 // holderFlags adds the flags of an open.
 func holderFlags(cmd *cobra.Command, holder, take, lease *string, otherwise client.Take) {
 	f := cmd.Flags()
-	f.StringVar(holder, "holder", "", "name of this consumer; default the name of the host")
+	f.StringVar(holder, "holder", "", "name of this consumer; default a new one with the name of the host, and with --take mine the name of the host alone")
 	f.StringVar(take, "take", string(otherwise), "take the session if it is free, if the holder is this one (mine), or always (now)")
 	f.StringVar(lease, "lease", "30s", "how long others wait for this consumer after a crash")
 }
@@ -171,11 +175,23 @@ func holding(s *client.SessionOptions, take, lease string) (err error) {
 		return errors.New("--lease must be at least 1s")
 	}
 	if s.Holder == "" {
-		if s.Holder, err = os.Hostname(); err != nil || s.Holder == "" {
-			return errors.New("name the consumer with --holder: the host has no name")
-		}
+		s.Holder, err = defaultHolder(s.Take)
 	}
-	return nil
+	return err
+}
+
+// defaultHolder returns a name that no other process has: two consumers with one name would take
+// the session from each other. With mine, an earlier process of this host has had the same name.
+func defaultHolder(take client.Take) (string, error) {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		return "", errors.New("name the consumer with --holder: the host has no name")
+	}
+	host = host[:min(len(host), 64)]
+	if take == client.TakeMine {
+		return host, nil
+	}
+	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])), nil
 }
 
 // consumer returns a client of the server. It retries until its context ends.
@@ -205,27 +221,39 @@ type consumed struct {
 	Number  uint64 `json:"number"`
 	Ended   bool   `json:"ended"`
 
-	bar *progressbar.ProgressBar
+	released string // the end of the text for a person: released or not
+	bar      *progressbar.ProgressBar
 }
 
-// processed counts entries that are processed, up to a number.
-func (c *consumed) processed(entries int, number uint64) {
-	c.Entries += entries
-	c.Number = number
-	_ = c.bar.Add(entries) // a closed terminal shows no progress
+// watch has the consumer of a session report its progress.
+func (a *app) watch(s *client.SessionOptions, c *consumed) {
+	s.OnCommit = func(entries int, number uint64) {
+		c.Entries, c.Number = c.Entries+entries, number
+		_ = c.bar.Add(entries) // a closed terminal shows no progress
+	}
+	s.OnDeadLetter = func(e *client.Entry, tries uint64, err error) {
+		_, _ = fmt.Fprintf(a.err, "entry %d (%s) is a dead letter after %d tries: %s\n", e.Number, safe(e.ID), tries, safe(err.Error()))
+	}
+	s.OnRelease = func(err error) {
+		c.released = "the session is released, and "
+		if err != nil {
+			c.released = fmt.Sprintf("the session is not released: others wait until its lease of %s expires; ", s.Lease)
+		}
+	}
 }
 
 func (a *app) consumeWith(ctx context.Context, c *client.Client, o *consuming) error {
 	result := &consumed{Stream: o.session.Stream, Group: o.session.Group, Session: o.session.Name, bar: a.progress(-1, "consuming", "entries")}
+	a.watch(&o.session, result)
 	var err error
 	if o.file != "" {
-		err = a.consumeToFile(ctx, c, o, result)
+		err = a.consumeToFile(ctx, c, o)
 	} else {
-		err = a.consumeByCommand(ctx, c, o, result)
+		err = a.consumeByCommand(ctx, c, o)
 	}
 	_ = result.bar.Exit()
 	result.Ended = err == nil
-	return errors.Join(a.printConsumed(result, o.json), o.ended(ctx, err))
+	return errors.Join(a.printConsumed(result, o.json), o.ended(ctx, result, err))
 }
 
 func (a *app) printConsumed(r *consumed, asJSON bool) error {
@@ -244,24 +272,29 @@ func (a *app) printConsumed(r *consumed, asJSON bool) error {
 }
 
 // ended returns the error of the command for the one that ended the consumer.
-func (o *consuming) ended(ctx context.Context, err error) error {
+func (o *consuming) ended(ctx context.Context, r *consumed, err error) error {
 	stopped, isStopped := errors.AsType[*client.StoppedError](err)
 	expired, isExpired := errors.AsType[*client.ExpiredError](err)
 	_, isLost := errors.AsType[*client.LostCursorError](err)
+	_, skips := errors.AsType[*client.SkipError](err)
 	name := fmt.Sprintf("%s %s%s", o.session.Stream, quoted(o.session.Name), ofGroup(o.session.Group))
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &exitError{exitIncomplete, errors.New("interrupted; the session is released, and the same command continues")}
+		return &exitError{exitIncomplete, fmt.Errorf("interrupted; %sthe same command continues", r.released)}
 	case isStopped:
-		return fmt.Errorf("%w\nto try it again, run the same command; to make it a dead letter: once session from %s --skip-to %d", err, name, stopped.Number+1)
+		return fmt.Errorf("%w\nto try it again, run the same command; to leave it out: once session from %s --skip-to %d", err, name, stopped.Number)
+	case isExpired && expired.First > 1:
+		return fmt.Errorf("%w\nto continue with what is kept: once session from %s --skip-to %d", err, name, expired.First-1)
 	case isExpired:
-		return fmt.Errorf("%w\nto continue with what is kept: once session from %s --skip-to %d", err, name, cmp.Or(expired.First, 1))
+		return fmt.Errorf("%w\nto begin again with what is kept: once session retire %s --server-cursor", err, name)
 	case isLost && o.file != "":
 		return &exitError{exitRefused, fmt.Errorf("%w\nif the file is lost, name the first entry of the new one with --from", err)}
 	case isLost:
 		return &exitError{exitRefused, fmt.Errorf("%w\nif the command's store is lost: once session from %s --from NUMBER, or --skip-to NUMBER", err, name)}
+	case skips:
+		return &exitError{exitUsage, fmt.Errorf("%w\nto leave them out: once session from %s --skip-to NUMBER", err, name)}
 	}
 	return err
 }

@@ -4,52 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/internal/backoff"
 )
 
-const (
-	// firstPause and longestPause limit the pause before an entry is tried again.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 10 * time.Second
-	// heldPause is how long consume waits at most before it asks again whether a session is free.
-	heldPause = 2 * time.Second
-	// releaseLimit is how long consume tries to release its session in the end.
-	releaseLimit = 5 * time.Second
-)
+// A commandWorker is a client.Worker that passes entries to a command.
+type commandWorker struct {
+	app *app
+	o   *consuming
 
-// A commandConsumer passes the entries of a session to a command. It commits each acknowledgement
-// at once, not only whole batches.
-type commandConsumer struct {
-	app     *app
-	client  *client.Client
-	o       *consuming
-	result  *consumed
-	notice  *notice
-	options client.SessionOptions
-
-	session *client.Session
-	worker  *worker // nil while no command runs
-	tries   int     // pauses since something was processed
-	dead    uint64  // the last number that became a dead letter
-	// confirmed is when the server last said that the session is held.
-	confirmed time.Time
-	suspect   *suspect
+	ctx    context.Context //nolint:containedctx // of Begin, because End has none
+	opened client.Opened
+	worker *worker // nil while no command runs
+	ended  bool    // nothing follows the entries that are processed
+	broken error   // the command has broken the protocol, after it had acknowledged entries
+	doubt  *doubt
 }
 
-// A suspect is an entry that a command with its own store may have failed to process. If the number
+// A doubt is an entry that a command with its own store may have failed to process. If the number
 // of the store is still before it under the next fence, the try has failed.
-type suspect struct {
-	entry client.Entry
-	tried *triedError
+type doubt struct {
+	life   uint64
+	number uint64
+	tried  *triedError
 }
 
 // errRestart says that a command with its own store ended: it has to read its number again, under a
 // higher fence.
-var errRestart = errors.New("the command starts again")
+var errRestart = &client.UnknownError{Err: errors.New("the command starts again")}
 
 // A commandLine is an entry on the standard input of a command.
 type commandLine struct {
@@ -57,281 +40,187 @@ type commandLine struct {
 	tailLine
 }
 
-func (a *app) consumeByCommand(ctx context.Context, c *client.Client, o *consuming, result *consumed) error {
-	x := commandConsumer{app: a, client: c, o: o, result: result, notice: &notice{app: a, text: "trying again in"}, options: o.session}
-	for {
-		err := x.hold(ctx)
-		again, wait := x.judge(err)
-		switch {
-		case err == nil || errors.Is(err, client.Ended):
-			return nil
-		case ctx.Err() != nil || !again:
-			return err
-		}
-		x.notice.retry(err, wait)
-		if err := backoff.Sleep(ctx, wait); err != nil {
-			return err
-		}
-	}
+// consumeByCommand passes the entries of a session to a command, until the end of the stream.
+func (a *app) consumeByCommand(ctx context.Context, c *client.Client, o *consuming) error {
+	return c.ConsumeWith(ctx, o.session, &commandWorker{app: a, o: o})
 }
 
-// judge reports whether the session is to be opened again after an error, and when. A session that
-// another consumer has taken is not taken back.
-func (x *commandConsumer) judge(err error) (again bool, wait time.Duration) {
-	p, refused := errors.AsType[*client.Problem](err)
-	switch {
-	case refused && p.Type == client.Held:
-		return true, min(p.RetryAfter, heldPause)
-	case errors.Is(err, client.Fenced):
-		x.options.Take = client.TakeFree
-		return true, x.pause()
-	case errors.Is(err, client.Moved), errors.Is(err, errRestart):
-		x.options.Take = client.TakeMine
-		return true, x.pause()
-	}
-	return false, 0
-}
-
-// pause returns how long to wait before the next try.
-func (x *commandConsumer) pause() time.Duration {
-	x.tries++
-	return max(firstPause, backoff.Full(x.tries, firstPause, longestPause))
-}
-
-// hold opens the session and gives its entries to the command. It returns nil after the end.
-func (x *commandConsumer) hold(ctx context.Context) error {
-	s, err := x.client.OpenSession(ctx, x.options)
-	if err != nil {
-		return err
-	}
-	x.session, x.confirmed = s, time.Now()
-	defer s.Close()
-	working, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.Context(), func() { cancel(context.Cause(s.Context())) })()
-	err = x.work(working)
-	x.kill()
-	if lost := s.Context().Err(); lost != nil {
-		return context.Cause(s.Context())
-	}
-	limited, stop := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
-	defer stop()
-	if failed := s.Release(limited); failed != nil {
-		x.notice.retry(failed, 0)
-	}
-	return err
-}
-
-// work processes entries until the end, or until an error. If the context ends, the command may
-// finish the entries that it has.
-func (x *commandConsumer) work(ctx context.Context) error {
-	if err := x.begin(ctx); err != nil {
-		return err
-	}
-	for {
-		b, err := x.session.Next(ctx)
-		if err == nil {
-			err = x.process(ctx, &b)
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return x.finish(ctx, x.o.silent)
-		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), x.finish(ctx, workerGrace))
-		case err != nil:
-			return err
-		}
-	}
-}
-
-// begin sets where to continue: at the number of the command's store if it has one.
-func (x *commandConsumer) begin(ctx context.Context) error {
-	opened := x.session.Opened()
+// Begin returns where to continue: after the number of the command's store if it has one.
+func (x *commandWorker) Begin(ctx context.Context, o client.Opened) (number uint64, err error) {
+	x.ctx, x.opened, x.ended = ctx, o, false
 	if !x.o.ownCursor {
-		return x.session.Continue(ctx, opened.Cursor)
+		return o.Cursor, nil
 	}
-	if err := x.start(ctx); err != nil {
-		return err
+	if err := x.start(ctx, 0); err != nil {
+		return 0, err
 	}
-	number, err := x.worker.first(ctx, x.o.silent)
+	number, err = x.worker.first(ctx, x.o.silent)
+	if err == nil {
+		number, err = o.Start(number, nil)
+	}
 	if err != nil {
-		return err
+		x.kill()
 	}
-	if number == 0 && opened.Cursor > 0 {
-		return &client.LostCursorError{Cursor: opened.Cursor}
-	}
-	if err := x.session.Continue(ctx, number); err != nil {
-		return err
-	}
-	s := x.suspect
-	if x.suspect = nil; s == nil || s.entry.Number <= number {
-		return nil
-	}
-	return x.report(ctx, &s.entry, s.tried)
+	return number, err
 }
 
-// start starts the command.
-func (x *commandConsumer) start(ctx context.Context) (err error) {
-	opened := x.session.Opened()
+// start starts the command, which gets the entries after a number.
+func (x *commandWorker) start(ctx context.Context, after uint64) (err error) {
 	x.worker, err = startWorker(ctx, x.o.exec, []string{
-		"ONCE_STREAM=" + opened.Stream, "ONCE_GROUP=" + opened.Group, "ONCE_SESSION=" + opened.Name,
-		fmt.Sprint("ONCE_LIFE=", opened.Life), fmt.Sprint("ONCE_FENCE=", opened.Fence),
+		"ONCE_STREAM=" + x.opened.Stream, "ONCE_GROUP=" + x.opened.Group, "ONCE_SESSION=" + x.opened.Name,
+		fmt.Sprint("ONCE_LIFE=", x.opened.Life), fmt.Sprint("ONCE_FENCE=", x.opened.Fence),
 	}, x.app.err)
+	if err != nil {
+		return &client.FinalError{Err: err}
+	}
+	x.worker.acked, x.worker.last = after, after
+	return nil
+}
+
+// Do passes entries to the command, and returns when it has acknowledged some. The others stay with
+// the command.
+func (x *commandWorker) Do(ctx context.Context, b *client.Batch) error {
+	if x.broken != nil {
+		return &client.FinalError{Err: x.broken}
+	}
+	if len(b.Entries) == 0 { // dead letters and the end
+		x.ended = b.End
+		return nil
+	}
+	if d := x.doubt; d != nil {
+		x.doubt = nil
+		if d.life == x.opened.Life && d.number == b.Entries[0].Number {
+			return &client.TryError{Number: d.number, Err: d.tried}
+		}
+	}
+	if err := x.ready(ctx, b.From); err != nil {
+		return err
+	}
+	w := x.worker
+	err := w.process(ctx, x.lines(b), x.o.silent)
+	if tried, ok := errors.AsType[*triedError](err); ok {
+		return x.failed(b, tried)
+	}
+	if broken, ok := errors.AsType[*reportError](err); ok {
+		x.kill()
+		if err = nil; w.acked <= b.From {
+			return &client.FinalError{Err: broken}
+		}
+		x.broken = broken
+	}
+	if err == nil {
+		x.acknowledged(b, w.acked)
+	}
 	return err
 }
 
-// finish ends the command's standard input, waits for its end, and commits the entries that it
-// acknowledges until then.
-func (x *commandConsumer) finish(ctx context.Context, limit time.Duration) error {
-	w := x.worker
-	if w == nil || x.session.Context().Err() != nil {
-		return nil
-	}
-	x.worker = nil
-	committing, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	if err := w.stop(committing, limit, x.commit); err != nil {
-		return err
-	}
-	if state := w.cmd.ProcessState; ctx.Err() == nil && !state.Success() {
-		return fmt.Errorf("the command ended after the last entry: %v", state)
-	}
-	return nil
-}
-
-func (x *commandConsumer) commit(ctx context.Context, to uint64) error {
-	from := x.session.Cursor()
-	if to <= from {
-		return nil
-	}
-	if err := x.session.Commit(ctx, to, client.CommitOptions{}); err != nil {
-		return err
-	}
-	x.tries, x.confirmed = 0, time.Now()
-	x.result.processed(int(to-from), to) //nolint:gosec // a batch
-	return nil
-}
-
-// process gives a batch to the command, until all of it is processed or dead letters.
-func (x *commandConsumer) process(ctx context.Context, b *client.Batch) error {
-	for rest := b.Entries; len(rest) > 0; {
-		number, err := x.give(ctx, b, rest[:min(len(rest), x.o.inFlight)])
-		rest = entriesAfter(rest, number)
-		tried, ok := errors.AsType[*triedError](err)
-		if err != nil && !ok {
-			return err
-		}
-		if ok {
-			if rest, err = x.failed(ctx, tried, rest); err != nil {
-				return err
-			}
+// lines returns the entries that the command may have, as lines.
+func (x *commandWorker) lines(b *client.Batch) (lines []numbered) {
+	for i := range b.Entries[:min(len(b.Entries), x.o.inFlight)] {
+		if e := &b.Entries[i]; e.Number > x.worker.last {
+			lines = append(lines, numbered{e.Number, []byte(oneLine(commandLine{b.Identity(e), newTailLine(e)}))})
 		}
 	}
-	// What follows the last entry are dead letters and the end.
-	if x.session.Cursor() == b.To {
-		return nil
-	}
-	return x.session.Commit(ctx, b.To, client.CommitOptions{})
+	return lines
 }
 
-// entriesAfter returns the entries after a number.
-func entriesAfter(entries []client.Entry, number uint64) []client.Entry {
-	for len(entries) > 0 && entries[0].Number <= number {
-		entries = entries[1:]
+// acknowledged sets b.To to the last entry that the command has acknowledged.
+func (x *commandWorker) acknowledged(b *client.Batch, number uint64) {
+	if number < b.Entries[len(b.Entries)-1].Number {
+		b.To = number
+	} else {
+		x.ended = b.End
 	}
-	return entries
-}
-
-// give gives entries to the command, which is started if it does not run. It returns the last
-// number that the command has acknowledged. After an error no command runs.
-func (x *commandConsumer) give(ctx context.Context, b *client.Batch, entries []client.Entry) (number uint64, err error) {
-	number = entries[0].Number - 1
-	if err := x.confirm(ctx); err != nil {
-		return number, err
-	}
-	if err := x.ready(ctx); err != nil {
-		return number, err
-	}
-	lines := make([][]byte, len(entries))
-	for i := range entries {
-		lines[i] = []byte(oneLine(commandLine{b.Identity(&entries[i]), newTailLine(&entries[i])}))
-	}
-	err = x.worker.process(ctx, lines, number, entries[len(entries)-1].Number, x.o.silent, x.commit)
-	return x.worker.acked, err
-}
-
-// confirm asks the server whether the session is still held, if it has not said so for half a
-// lease. A process that was stopped may have entries that another consumer has processed since.
-func (x *commandConsumer) confirm(ctx context.Context) error {
-	if time.Since(x.confirmed) < x.options.Lease/2 {
-		return nil
-	}
-	asked := time.Now()
-	if err := x.session.Renew(ctx); err != nil {
-		return err
-	}
-	x.confirmed = asked
-	return nil
 }
 
 // ready makes sure that a command runs.
-func (x *commandConsumer) ready(ctx context.Context) error {
+func (x *commandWorker) ready(ctx context.Context, after uint64) error {
+	if x.worker != nil && x.worker.acked < x.worker.last {
+		return nil // process finds out
+	}
 	if x.worker != nil {
-		if running, err := x.worker.running(); running || err != nil {
-			return err
+		running, err := x.worker.running()
+		if running && err == nil {
+			return nil
 		}
 		x.kill()
-		if x.o.ownCursor {
-			return errRestart
+		if err != nil {
+			return &client.FinalError{Err: err}
 		}
 	}
-	return x.start(ctx)
+	if x.o.ownCursor {
+		return errRestart
+	}
+	return x.start(ctx, after)
 }
 
-func (x *commandConsumer) kill() {
+func (x *commandWorker) kill() {
 	if x.worker != nil {
 		x.worker.end()
 		x.worker = nil
 	}
 }
 
-// failed ends the command after a failed try of the first entry, and returns the entries that are
-// to be processed then.
-func (x *commandConsumer) failed(ctx context.Context, tried *triedError, rest []client.Entry) ([]client.Entry, error) {
+// failed returns the error of a failed try. No command runs then.
+func (x *commandWorker) failed(b *client.Batch, tried *triedError) error {
 	x.kill()
-	if rest = entriesAfter(rest, tried.number-1); len(rest) == 0 {
-		return nil, tried
+	for i := range b.Entries {
+		if number := b.Entries[i].Number; number >= tried.number {
+			if x.o.ownCursor && !tried.reported {
+				x.doubt = &doubt{x.opened.Life, number, tried}
+				return errRestart
+			}
+			return &client.TryError{Number: number, Err: tried}
+		}
 	}
-	if x.o.ownCursor && !tried.reported {
-		x.suspect = &suspect{rest[0], tried}
-		return nil, errRestart
-	}
-	if err := x.report(ctx, &rest[0], tried); err != nil {
-		return nil, err
-	}
-	if x.o.ownCursor {
-		return nil, errRestart
-	}
-	if x.dead == rest[0].Number {
-		return rest[1:], nil
-	}
-	return rest, nil
+	return &client.FinalError{Err: &reportError{tried.Error()}}
 }
 
-// report reports a failed try of an entry, and waits before the next one.
-func (x *commandConsumer) report(ctx context.Context, e *client.Entry, tried *triedError) error {
-	out, err := x.session.Fail(ctx, e.Number, tried.detail)
-	switch {
-	case err != nil:
-		return err
-	case out.Stop:
-		return &client.StoppedError{Number: e.Number, Entry: *e, Tries: out.Tries, Err: tried}
-	case out.Dead:
-		x.dead = e.Number
-		_, _ = fmt.Fprintf(x.app.err, "entry %d (%s) is a dead letter after %d tries: %s\n", e.Number, safe(e.ID), out.Tries, safe(tried.detail))
+// Finish lets the command finish the entries that it has.
+func (x *commandWorker) Finish(ctx context.Context, b *client.Batch) {
+	w := x.worker
+	if w == nil || len(b.Entries) == 0 {
+		b.To = b.From
+		return
+	}
+	x.worker = nil
+	_ = w.stop(ctx, workerGrace) // an entry that has failed is given again by the next consumer
+	x.acknowledged(b, max(w.acked, b.From))
+}
+
+// End ends the command, which has acknowledged all entries that it has.
+func (x *commandWorker) End() error {
+	w := x.worker
+	if w == nil {
 		return nil
 	}
-	wait := x.pause()
-	x.notice.retry(tried, wait)
-	return backoff.Sleep(ctx, wait)
+	x.worker = nil
+	ctx, cancel := x.patience()
+	defer cancel()
+	if !x.ended {
+		_ = w.stop(ctx, workerGrace) // the consumer has an error already, or was stopped
+		return nil
+	}
+	if err := w.stop(ctx, x.o.silent); err != nil {
+		return err
+	}
+	if state := w.cmd.ProcessState; x.ctx.Err() == nil && !state.Success() {
+		return fmt.Errorf("the command ended after the last entry: %v", state)
+	}
+	return nil
+}
+
+// patience returns a context that ends with the session, and a while after the consumer was
+// stopped.
+func (x *commandWorker) patience() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(x.ctx))
+	stop := context.AfterFunc(x.ctx, func() {
+		grace := workerGrace
+		if _, lost := errors.AsType[*client.Problem](context.Cause(x.ctx)); lost {
+			grace = 0
+		}
+		timer := time.AfterFunc(grace, cancel)
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	})
+	return ctx, func() { stop(); cancel() }
 }

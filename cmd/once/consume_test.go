@@ -278,11 +278,11 @@ func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
 	s.sendNumbers(t.Context(), 1, 5)
 	failing := `while read -r line; do n=${line#*\"number\":}; n=${n%%,*}; if [ "$n" = 3 ]; then echo fail 3 no stock; else echo "$n" >> out; echo "$n"; fi; done`
 	p := s.consume("work", "--session", "a", "--exec", failing)
-	if code := p.code(t); code != exitFailed || !strings.Contains(p.out.string(), "entry 3 (m-3) has failed 5 times") || !strings.Contains(p.out.string(), "once session from work a --skip-to 4") {
+	if code := p.code(t); code != exitFailed || !strings.Contains(p.out.string(), "entry 3 (m-3) has failed 5 times") || !strings.Contains(p.out.string(), "once session from work a --skip-to 3") {
 		t.Fatalf("exit %d: %s", code, p.out.string())
 	}
-	code, out := s.run("session", "from", "work", "a", "--skip-to", "4", "--yes")
-	if code != 0 || !strings.Contains(out, `"id":"m-3"`) || !strings.Contains(out, "up to 3 are processed") {
+	code, out := s.run("session", "from", "work", "a", "--skip-to", "3", "--yes")
+	if code != 0 || !strings.Contains(out, `"id":"m-3"`) || !strings.Contains(out, "it continues after entry 3") {
 		t.Fatalf("exit %d: %s", code, out)
 	}
 	s.finish(s.consume("work", "--session", "a", "--exec", failing), 5)

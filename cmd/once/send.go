@@ -386,6 +386,9 @@ func (n *notice) retry(err error, wait time.Duration) {
 		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free\n", p.Holder)
 		return
 	}
+	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
+		err = unknown.Err
+	}
 	_, _ = fmt.Fprintf(n.app.err, "%s %v: %v\n", cmp.Or(n.text, "not acknowledged yet, trying again in"), wait.Round(100*time.Millisecond), err)
 }
 

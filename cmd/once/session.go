@@ -4,17 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
-	"github.com/effectively-once/once/client/filecursor"
 )
-
-// skipWait is how long a skip waits for the entries that it skips.
-const skipWait = 10 * time.Second
 
 // operating holds the arguments of the commands that change a session.
 type operating struct {
@@ -25,6 +19,8 @@ type operating struct {
 	cursor, from, skip  uint64
 	file                string
 	server, yes, asJSON bool
+
+	printed bool // entries are on the output
 }
 
 const sessionLong = `Session changes a session by hand: it takes it from its holder, releases it, closes it for good, or decides where it continues.
@@ -105,13 +101,14 @@ func (a *app) takeSession() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "take STREAM NAME",
 		Short: "Take a session, so that its present holder can't commit any more",
-		Long: `Take opens a session and prints its fence. The present holder can't commit any more; if it is a once consume, it waits until the session is released or
-the lease has expired. A consumer in a script opens its session so, and gives the fence to its further calls of the HTTP API.`,
+		Long: `Take opens a session that exists and prints its fence. The present holder can't commit any more; if it is a once consume, it waits until the session is
+released or the lease has expired. Send the fence with further calls of the HTTP API. The first consumer of a name creates the session: once consume, or an
+open by the HTTP API.`,
 		Example: `  once session take work a
   once session take work a --take free --holder nightly --lease 10m --json`,
 	}
 	o := a.operation(cmd, func(ctx context.Context, c *client.Client, o *operating) error {
-		s, err := c.OpenSession(ctx, o.session)
+		s, err := o.open(ctx, c)
 		if err != nil {
 			return heldError(err)
 		}
@@ -148,7 +145,7 @@ holder first.`,
 		s := c.HeldSession(o.session, o.fence)
 		if o.fence == 0 {
 			var err error
-			if s, err = c.OpenSession(ctx, o.session); err != nil {
+			if s, err = o.open(ctx, c); err != nil {
 				return err
 			}
 		}
@@ -163,7 +160,7 @@ holder first.`,
 
 // done prints the result of a command.
 func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) error {
-	if o.asJSON && o.skip == 0 {
+	if o.asJSON && !o.printed {
 		return printJSON(a.out, struct {
 			Stream  string  `json:"stream"`
 			Group   string  `json:"group,omitempty"`
@@ -174,10 +171,15 @@ func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) erro
 		}{o.session.Stream, o.session.Group, o.session.Name, what, fence, cursor})
 	}
 	text := fmt.Sprintf("session %s of %s is %s", safe(o.session.Name), o.session.Stream, what)
-	if cursor != nil {
+	switch {
+	case cursor != nil && o.skip > 0 && !o.printed:
+		text += fmt.Sprintf("; its entries up to %d that were not reported as processed are dead letters", *cursor)
+	case cursor != nil && o.skip > 0:
+		text += fmt.Sprintf("; it continues after entry %d", *cursor)
+	case cursor != nil:
 		text += fmt.Sprintf("; its entries up to %d are processed", *cursor)
 	}
-	if o.skip > 0 {
+	if o.printed {
 		return a.note(text + "\n") // the output is the entries
 	}
 	_, err := fmt.Fprintln(a.out, text)
@@ -185,9 +187,9 @@ func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) erro
 }
 
 const numberLong = `
-If the consumer's store was lost, there is no default: --from NUMBER continues with an entry that was reported as processed, or with the next one, so entries may
-be processed again. --skip-to NUMBER leaves out the entries before it that were not reported: they are printed as JSON lines, one each, and are not
-processed by the session.`
+If the consumer's store was lost, there is no default. --from NUMBER is the first entry that is processed from now on: one that was reported as processed, or the
+next one, so entries may be processed again. --skip-to NUMBER is the last entry that is skipped: nobody knows whether the entries after the last reported one,
+up to this one, were processed, and they are not processed any more.`
 
 func (a *app) retireSession() *cobra.Command {
 	cmd := &cobra.Command{
@@ -199,7 +201,7 @@ the holder was fenced there:
   --file FILE       the store is the file of once consume --file; it is locked and read
   --cursor NUMBER   the number in a database: first once session take, then one statement that raises the fence in the store and returns the number
   --server-cursor   the consumer has no store of its own, as once consume --exec without --own-cursor
-` + numberLong + `
+` + numberLong + ` Skipped entries become dead letters with the reason skipped.
 
 Retire asks first; --yes does not ask, and is needed without a terminal. It can be repeated until it succeeds.`,
 		Example: `  once session retire work a --file out.jsonl
@@ -220,7 +222,7 @@ Retire asks first; --yes does not ask, and is needed without a terminal. It can 
 func numberFlags(cmd *cobra.Command, o *operating) {
 	f := cmd.Flags()
 	f.Uint64Var(&o.from, "from", 0, "the store is lost: the first entry that is processed, perhaps again")
-	f.Uint64Var(&o.skip, "skip-to", 0, "the store is lost: the first entry that is not skipped")
+	f.Uint64Var(&o.skip, "skip-to", 0, "the store is lost: the last entry that is skipped")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 }
 
@@ -230,11 +232,12 @@ func (a *app) fromSession() *cobra.Command {
 		Short: "Decide where a session continues whose store was lost",
 		Long: `From takes a session from its holder, sets its cursor, and releases it: the next consumer continues there. A consumer with a store of its own also needs
 the number before in its store: once consume --file takes --from.
-` + numberLong + `
+` + numberLong + ` Skipped entries are printed as JSON lines, one each: keep them. They are no dead letters,
+because a session that goes on keeps its numbers and its state, and only retiring makes dead letters of entries that have not failed.
 
 From asks first; --yes does not ask, and is needed without a terminal.`,
 		Example: `  once session from work a --from 1                            # process everything again that is kept
-  once session from work a --skip-to 400 --yes > skipped.jsonl`,
+  once session from work a --skip-to 399 --yes > skipped.jsonl`,
 	}
 	o := a.operation(cmd, a.moveSession)
 	numberFlags(cmd, o)
@@ -253,17 +256,27 @@ func (a *app) retire(ctx context.Context, c *client.Client, o *operating) error 
 		}
 		return a.done(o, "retired", o.fence, &o.cursor)
 	}
+	info, err := o.known(ctx, c)
+	if err != nil {
+		return err
+	}
+	if info.Retired { // perhaps by a call that did not come to its end
+		if err := c.HeldSession(o.session, info.Fence).Retire(ctx, &info.Cursor); err != nil {
+			return err
+		}
+		o.skip = 0
+		return a.done(o, "retired", info.Fence, &info.Cursor)
+	}
 	s, err := c.OpenSession(ctx, o.session)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	number, unlock, err := a.number(ctx, s, o)
+	number, err := o.retireOpened(ctx, s)
 	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := s.Retire(ctx, &number); err != nil {
+		if failed := s.Release(ctx); !errors.Is(failed, client.Retired) { // it may be retired
+			err = errors.Join(err, failed)
+		}
 		return err
 	}
 	return a.done(o, "retired", s.Opened().Fence, &number)
@@ -274,17 +287,16 @@ func (a *app) moveSession(ctx context.Context, c *client.Client, o *operating) e
 	if err := a.agreed(o, "change where session %s of %s continues?", "nothing was changed"); err != nil {
 		return err
 	}
-	s, err := c.OpenSession(ctx, o.session)
+	s, err := o.open(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	number, unlock, err := a.number(ctx, s, o)
-	if err != nil {
-		return errors.Join(err, s.Release(ctx))
-	}
-	defer unlock()
-	if number != s.Cursor() {
+	number := o.skip
+	if o.skip > 0 {
+		o.printed = true
+		err = a.skipEntries(ctx, s, o.skip)
+	} else if number, err = o.before(s); err == nil && number != s.Cursor() {
 		err = s.Commit(ctx, number, client.CommitOptions{})
 	}
 	if err := errors.Join(err, s.Release(ctx)); err != nil {
@@ -300,66 +312,4 @@ func (a *app) agreed(o *operating, question, no string) error {
 	}
 	_, err := a.ask(fmt.Sprintf(question, safe(o.session.Name), o.session.Stream), no)
 	return err
-}
-
-// number returns the last number that counts as processed of a session that was taken. The
-// caller then unlocks the consumer's file.
-func (a *app) number(ctx context.Context, s *client.Session, o *operating) (number uint64, unlock func(), err error) {
-	unlock = func() {}
-	switch {
-	case o.server:
-		return s.Cursor(), unlock, nil
-	case o.from > 0 && o.from-1 > s.Cursor():
-		return 0, unlock, &exitError{exitUsage, fmt.Errorf("entries up to %d were reported as processed: --from %d would skip entries, which --skip-to does", s.Cursor(), o.from)}
-	case o.from > 0:
-		return o.from - 1, unlock, nil
-	case o.skip > 0:
-		return o.skip - 1, unlock, a.skipEntries(ctx, s, o.skip-1)
-	}
-	f, err := filecursor.Open(ctx, o.file, s.Opened(), filecursor.Options{})
-	if err != nil {
-		return 0, unlock, err
-	}
-	return f.Number(), func() { _ = f.Close() }, nil // it was only read
-}
-
-// skipEntries prints the entries after the cursor up to a number, and moves the cursor past them.
-func (a *app) skipEntries(ctx context.Context, s *client.Session, last uint64) error {
-	if last < s.Cursor() {
-		return &exitError{exitUsage, fmt.Errorf("entries up to %d were reported as processed: --skip-to %d would repeat entries, which --from does", s.Cursor(), last+1)}
-	}
-	if err := s.Continue(ctx, s.Cursor()); err != nil {
-		return err
-	}
-	for s.Cursor() < last {
-		waiting, cancel := context.WithTimeout(ctx, skipWait)
-		b, err := s.Next(waiting)
-		cancel()
-		if expired, ok := errors.AsType[*client.ExpiredError](err); ok && expired.First > s.Cursor()+1 {
-			err = s.Commit(ctx, min(last, expired.First-1), client.CommitOptions{})
-			if err == nil {
-				err = s.Continue(ctx, s.Cursor())
-			}
-			b = client.Batch{To: s.Cursor()}
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) {
-			return &exitError{exitRefused, fmt.Errorf("the session has no entries after %d: skip to at most %d", s.Cursor(), s.Cursor()+1)}
-		}
-		if err != nil {
-			return err
-		}
-		for i := range b.Entries {
-			if b.Entries[i].Number <= last {
-				if _, err := io.WriteString(a.out, oneLine(newTailLine(&b.Entries[i]))); err != nil {
-					return fmt.Errorf("print entry: %w", err)
-				}
-			}
-		}
-		if to := min(b.To, last); to > s.Cursor() {
-			if err := s.Commit(ctx, to, client.CommitOptions{}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ const sessionsLong = `Sessions lists the sessions of a stream's pool, or with --
 LAG is the number of entries that were dealt to the session and are not processed. TRIES counts the failed tries of its next entry. FENCE rises with
 every open; TAKEOVERS counts the opens that did not wait for a release. The end of a stream comes to all its sessions together, when each has processed
 what was dealt to it: of a stream that has been ended, sessions with a lag hold up the end. Take them over by a consumer of the same name, or retire them.
+The last line has the entries of the pool that are not dealt to a session. --json prints the answer of the HTTP API.
 
 The server is --url, else $ONCE_URL, else ` + defaultURL + `. --data opens a folder that no server runs on.`
 
@@ -30,7 +31,7 @@ func (a *app) sessions() *cobra.Command {
 		Long:  sessionsLong,
 		Example: `  once sessions work
   once sessions chat --group lobby
-  once sessions work --json | jq '.[] | select(.holder == null)'
+  once sessions work --json | jq '.sessions[] | select(.holder == null)'
   once sessions work --stack Once --region eu-west-1`,
 		Args:              arguments(oneStream),
 		ValidArgsFunction: completeStreams,
@@ -47,27 +48,48 @@ func (a *app) sessions() *cobra.Command {
 				return err
 			}
 			if *asJSON {
-				return printJSON(a.out, append([]client.SessionInfo{}, list...))
+				return printJSON(a.out, list)
 			}
-			return a.printSessions(list)
+			return a.printSessions(&list)
 		})
 	}
 	return cmd
 }
 
-func (a *app) printSessions(list []client.SessionInfo) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(a.out, "there are no sessions")
-		return err
+func (a *app) printSessions(list *client.SessionList) error {
+	if len(list.Sessions) == 0 {
+		if _, err := fmt.Fprintln(a.out, "there are no sessions"); err != nil {
+			return err
+		}
+		return a.printPool(list.Pool)
 	}
 	rows := [][]string{{"SESSION", "HOLDER", "LEASE", "FENCE", "CURSOR", "LAG", "TAKEOVERS", "TRIES", "DEAD", "STATE"}}
-	for i := range list {
-		s := &list[i]
+	for i := range list.Sessions {
+		s := &list.Sessions[i]
 		rows = append(rows, []string{
 			s.Name, dash(s.Holder), lease(s), fmt.Sprint(s.Fence), fmt.Sprint(s.Cursor), fmt.Sprint(s.Lag()), fmt.Sprint(s.Takeovers), fmt.Sprint(s.Tries), dash(deadOf(s.Dead)), stateOf(s),
 		})
 	}
-	return table(a.out, rows)
+	if err := table(a.out, rows); err != nil {
+		return err
+	}
+	return a.printPool(list.Pool)
+}
+
+// printPool prints how many entries are not dealt to any session.
+func (a *app) printPool(p *client.PoolInfo) error {
+	if p == nil {
+		return nil
+	}
+	text := fmt.Sprintf("pool: %d waiting, %d of them returned by retired sessions", p.Waiting, p.Returned)
+	if p.Unread > 0 {
+		text += fmt.Sprintf("; %d returned after the end, which are dead letters", p.Unread)
+	}
+	if p.Ended {
+		text += "; every session has processed its entries, and reads the end"
+	}
+	_, err := fmt.Fprintln(a.out, text)
+	return err
 }
 
 // lease returns how long the lease of a session's holder runs.
@@ -97,10 +119,21 @@ func stateOf(s *client.SessionInfo) string {
 	return "behind"
 }
 
-func deadOf(list []uint64) string {
-	parts := make([]string, len(list))
-	for i, n := range list {
-		parts[i] = fmt.Sprint(n)
+// shownRanges is how many ranges of dead letters are shown.
+const shownRanges = 4
+
+// deadOf returns the numbers of dead letters as text, the last ones of many.
+func deadOf(list []client.NumberRange) string {
+	var parts []string
+	if more := len(list) - shownRanges; more > 0 {
+		parts, list = append(parts, "…"), list[more:]
+	}
+	for _, r := range list {
+		text := fmt.Sprint(r.From)
+		if r.To > r.From {
+			text = fmt.Sprint(r.From, "-", r.To)
+		}
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -126,9 +159,9 @@ func (a *app) sessionNames(cmd *cobra.Command, stream string) ([]string, cobra.S
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var names []string
-	for i := range list {
-		if !list[i].Retired {
-			names = append(names, list[i].Name)
+	for i := range list.Sessions {
+		if !list.Sessions[i].Retired {
+			names = append(names, list.Sessions[i].Name)
 		}
 	}
 	slices.Sort(names)

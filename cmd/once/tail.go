@@ -120,7 +120,7 @@ func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
 	for {
 		e, err := tail.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, client.ErrEnd):
 			return nil
 		case err != nil && ctx.Err() != nil:
 			return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: once tail %s/%s%s", o.stream, safe(o.group), after(tail.Offset()))}

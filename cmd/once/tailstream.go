@@ -118,7 +118,7 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 // ended returns the error of the command for the one that ended a tail of a stream.
 func (o *tailing) ended(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, client.ErrEnd):
 		return nil
 	case ctx.Err() == nil:
 		return err

@@ -18,6 +18,10 @@ import (
 // was interrupted.
 const workerGrace = 10 * time.Second
 
+// leftTime is how long the outputs of a command are read after its end: a process that it has left
+// running may keep them open.
+const leftTime = time.Second
+
 // maxReport is the longest line that a command may print on its standard output, in bytes.
 const maxReport = 64 << 10
 
@@ -30,10 +34,17 @@ type worker struct {
 	ending  chan struct{} // closed when no further line is to be written
 	written chan struct{}
 	reports chan report // closed when the standard output ends
-	exited  chan struct{}
+	read    chan struct{}
+	exited  chan struct{} // closed when the command has ended, and all its reports were received
 	// acked is the number up to which everything is acknowledged, and last the last number that the
 	// command got.
 	acked, last uint64
+}
+
+// A numbered line is an entry for a command.
+type numbered struct {
+	number uint64
+	line   []byte
 }
 
 // A report is one line of a command's standard output.
@@ -64,12 +75,12 @@ func (e *reportError) Error() string { return e.text }
 func startWorker(ctx context.Context, line string, env []string, stderr io.Writer) (*worker, error) {
 	w := &worker{
 		input: make(chan [][]byte), ending: make(chan struct{}), written: make(chan struct{}),
-		reports: make(chan report), exited: make(chan struct{}),
+		reports: make(chan report), read: make(chan struct{}), exited: make(chan struct{}),
 	}
 	// It outlives the context: stop decides when it ends.
 	w.cmd = exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", "-c", line) //nolint:gosec // the user's own command
 	w.cmd.Env = append(os.Environ(), env...)
-	w.cmd.Stderr = stderr
+	w.cmd.Stderr, w.cmd.WaitDelay = stderr, leftTime
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	in, writer, err := os.Pipe()
 	if err != nil {
@@ -86,7 +97,8 @@ func startWorker(ctx context.Context, line string, env []string, stderr io.Write
 		return nil, errors.Join(fmt.Errorf("start command: %w", err), reader.Close(), writer.Close())
 	}
 	go w.write()
-	go w.read()
+	go w.readReports()
+	go w.wait()
 	return w, nil
 }
 
@@ -122,8 +134,10 @@ func (w *worker) isEnding() bool {
 	}
 }
 
-// read reads the reports until the standard output ends, then waits for the command.
-func (w *worker) read() {
+// readReports reads the reports until the standard output ends.
+func (w *worker) readReports() {
+	defer close(w.read)
+	defer close(w.reports)
 	lines := bufio.NewScanner(w.out)
 	lines.Buffer(nil, maxReport)
 	for lines.Scan() {
@@ -134,9 +148,14 @@ func (w *worker) read() {
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
 		w.reports <- report{err: &reportError{fmt.Sprintf("the command printed a line of more than %d bytes", maxReport)}}
 	}
-	_ = w.out.Close() // whoever still writes gets SIGPIPE
-	close(w.reports)
+	_ = w.out.Close() // a process that still writes gets SIGPIPE
+}
+
+// wait waits for the end of the command.
+func (w *worker) wait() {
 	_ = w.cmd.Wait() // the process state has the result
+	_ = w.out.SetReadDeadline(time.Now().Add(leftTime))
+	<-w.read
 	close(w.exited)
 }
 
@@ -157,31 +176,36 @@ func parseReport(text string) report {
 	return report{number: n, failed: failed, detail: strings.TrimSpace(detail)}
 }
 
-// process gives the command the entries after number from as lines, the last one with number to,
-// and calls commit with each number up to which the command has processed everything. It returns
-// nil after the last one. It returns a *triedError if the command reports a failure, ends, or is
-// silent for the given time; 0 waits for ever. Afterwards the command can only be stopped.
-func (w *worker) process(ctx context.Context, lines [][]byte, from, to uint64, silence time.Duration, commit func(context.Context, uint64) error) error {
-	w.acked, w.last = from, to
+// process passes lines to the command, and waits until it has acknowledged an entry. It returns a
+// *triedError if the command reports a failure, ends, or is silent for the given time; 0 waits for
+// ever. Afterwards the command can only be stopped.
+func (w *worker) process(ctx context.Context, lines []numbered, silence time.Duration) error {
 	var timeout <-chan time.Time
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
 	if silence > 0 {
 		timeout = timer.C
 	}
+	texts := make([][]byte, len(lines))
+	for i := range lines {
+		texts[i] = lines[i].line
+	}
 	input := w.input
-	for w.acked < to {
+	if len(lines) == 0 {
+		input = nil
+	}
+	for before := w.acked; w.acked == before; {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case input <- lines:
-			input = nil
+		case input <- texts:
+			input, w.last = nil, lines[len(lines)-1].number
 		case r, ok := <-w.reports:
 			if !ok {
 				return w.died()
 			}
 			timer.Reset(silence)
-			if err := w.reported(ctx, r, commit); err != nil {
+			if err := w.takeAll(r); err != nil {
 				return err
 			}
 		case <-timeout:
@@ -191,25 +215,18 @@ func (w *worker) process(ctx context.Context, lines [][]byte, from, to uint64, s
 	return nil
 }
 
-// reported commits the entries that a report acknowledges, and the reports that already follow it.
-func (w *worker) reported(ctx context.Context, r report, commit func(context.Context, uint64) error) error {
-	before := w.acked
+// takeAll notes a report, and those that already follow it.
+func (w *worker) takeAll(r report) error {
 	err := w.take(r)
-	for more := true; more && err == nil && w.acked < w.last; {
+	for err == nil && w.acked < w.last {
 		select {
 		case next, ok := <-w.reports:
 			if !ok {
-				more, err = false, w.died()
-				break
+				return w.died()
 			}
 			err = w.take(next)
 		default:
-			more = false
-		}
-	}
-	if w.acked > before {
-		if failed := commit(ctx, w.acked); failed != nil {
-			return failed
+			return nil
 		}
 	}
 	return err
@@ -295,16 +312,17 @@ func (w *worker) first(ctx context.Context, silence time.Duration) (uint64, erro
 	}
 }
 
-// stop closes the standard input, and kills the command if it has not ended after the given time; 0
-// waits for ever. commit is called with the numbers that it acknowledges meanwhile.
-func (w *worker) stop(ctx context.Context, grace time.Duration, commit func(context.Context, uint64) error) error {
+// stop closes the standard input, and notes the reports of the command until it ends. It kills the
+// command after the given time, 0 waits for ever, or if the context ends.
+func (w *worker) stop(ctx context.Context, grace time.Duration) error {
 	close(w.ending)
 	var timeout <-chan time.Time
 	if grace > 0 {
 		timeout = time.After(grace)
 	}
 	var err error
-	for reports, open := w.reports, true; open; {
+	reports, done := w.reports, ctx.Done()
+	for open := true; open; {
 		select {
 		case r, ok := <-reports:
 			if !ok {
@@ -312,13 +330,16 @@ func (w *worker) stop(ctx context.Context, grace time.Duration, commit func(cont
 				continue
 			}
 			if err == nil {
-				err = w.reported(ctx, r, commit)
+				err = w.take(r)
 			}
 		case <-w.exited:
 			open = false
 		case <-timeout:
 			w.kill()
 			timeout = nil
+		case <-done:
+			w.kill()
+			done = nil
 		}
 	}
 	w.kill() // processes that the command has left running
@@ -336,9 +357,10 @@ func (w *worker) end() {
 	<-w.written
 }
 
-// kill kills the command's process group. A process that left the group may keep the standard
-// output open: after a second it is not read any more.
+// kill kills the command's process group. A process that has left the group may keep the standard
+// input and output open: nothing is written to them any more, and they are read for a second.
 func (w *worker) kill() {
 	_ = syscall.Kill(-w.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
-	_ = w.out.SetReadDeadline(time.Now().Add(time.Second))
+	_ = w.in.SetWriteDeadline(time.Now())
+	_ = w.out.SetReadDeadline(time.Now().Add(leftTime))
 }

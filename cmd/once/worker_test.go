@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -16,7 +18,7 @@ import (
 // number is the start of a loop of a shell that reads an entry a time, with its number in $n.
 const number = `while read -r n; do `
 
-// A working is a command under test, and the numbers that were committed for it.
+// A working is a command under test, and the numbers that it has acknowledged.
 type working struct {
 	*worker
 	t         *testing.T
@@ -32,19 +34,28 @@ func newWorker(t *testing.T, line string) *working {
 	return &working{worker: w, t: t}
 }
 
-func (w *working) commit(_ context.Context, to uint64) error {
-	w.committed = append(w.committed, to)
-	return nil
-}
-
-// give gives the command the entries from a number to another.
+// give passes the command the entries from a number to another.
 func (w *working) give(first, last uint64, silence time.Duration) error {
 	w.t.Helper()
-	var lines [][]byte
+	var lines []numbered
 	for n := first; n <= last; n++ {
-		lines = append(lines, fmt.Appendln(nil, n))
+		lines = append(lines, numbered{n, fmt.Appendln(nil, n)})
 	}
-	return w.process(w.t.Context(), lines, first-1, last, silence, w.commit)
+	for w.acked < last {
+		before := w.acked
+		if err := w.process(w.t.Context(), lines, silence); err != nil || w.acked > before {
+			if w.acked > before {
+				w.committed = append(w.committed, w.acked)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if lines != nil && w.worker.last == last {
+			lines = nil
+		}
+	}
+	return nil
 }
 
 func (w *working) last() uint64 {
@@ -62,7 +73,7 @@ func TestACommandGetsEntriesAndAcknowledgesThemInOrder(t *testing.T) {
 			t.Fatalf("%v, committed %v", err, w.committed)
 		}
 	}
-	if err := w.stop(t.Context(), time.Minute, w.commit); err != nil {
+	if err := w.stop(t.Context(), time.Minute); err != nil {
 		t.Error(err)
 	}
 	if !slices.IsSorted(w.committed) {
@@ -114,13 +125,13 @@ func TestAnEntryIsTriedAgainIfItsCommandIsSilent(t *testing.T) {
 
 func TestACommandThatBreaksTheProtocolIsNotTriedAgain(t *testing.T) {
 	for line, want := range map[string]string{
-		`echo 1; echo hello`:     `the command printed "hello" on its standard output`,
-		`echo 1; echo 2 apples`:  `the command printed "2 apples" on its standard output`,
-		`echo 1; echo -2`:        `the command printed "-2" on its standard output`,
-		`echo 1; echo 10`:        `the command reported entry 10, and has got none after 9`,
-		`echo 1; echo fail 1 no`: `entry 1 failed after it had acknowledged 1`,
-		`echo 1; exec head -c 70000 /dev/zero | tr '\0' 1`: `a line of more than 65536 bytes`,
-		`echo 1; exec /does/not/exist`:                     `the shell can't run the command: exit status 127`,
+		`read -r n; echo 1; echo hello`:                               `the command printed "hello" on its standard output`,
+		`read -r n; echo 1; echo 2 apples`:                            `the command printed "2 apples" on its standard output`,
+		`read -r n; echo 1; echo -2`:                                  `the command printed "-2" on its standard output`,
+		`read -r n; echo 1; echo 10`:                                  `the command reported entry 10, and has got none after 9`,
+		`read -r n; echo 1; echo fail 1 no`:                           `entry 1 failed after it had acknowledged 1`,
+		`read -r n; echo 1; exec head -c 70000 /dev/zero | tr '\0' 1`: `a line of more than 65536 bytes`,
+		`read -r n; echo 1; exec /does/not/exist`:                     `the shell can't run the command: exit status 127`,
 	} {
 		w := newWorker(t, line)
 		err := w.give(1, 9, time.Minute)
@@ -129,15 +140,6 @@ func TestACommandThatBreaksTheProtocolIsNotTriedAgain(t *testing.T) {
 		}
 		w.end()
 	}
-}
-
-func TestAFailedCommitIsTheErrorOfTheCommand(t *testing.T) {
-	w, fenced := newWorker(t, number+`echo $n; done`), errors.New("fenced")
-	err := w.process(t.Context(), [][]byte{[]byte("1\n")}, 0, 1, time.Minute, func(context.Context, uint64) error { return fenced })
-	if !errors.Is(err, fenced) {
-		t.Error(err)
-	}
-	w.end()
 }
 
 func TestAnInterruptedCommandFinishesTheEntriesThatItHas(t *testing.T) {
@@ -151,11 +153,11 @@ func TestAnInterruptedCommandFinishesTheEntriesThatItHas(t *testing.T) {
 		}
 		cancel()
 	}()
-	if err := w.process(ctx, [][]byte{[]byte("1\n"), []byte("2\n")}, 0, 2, time.Minute, w.commit); !errors.Is(err, context.Canceled) {
+	if err := w.process(ctx, []numbered{{1, []byte("1\n")}, {2, []byte("2\n")}}, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if err := w.stop(t.Context(), time.Minute, w.commit); err != nil || w.last() == 0 {
-		t.Errorf("%v, committed %v", err, w.committed)
+	if err := w.stop(t.Context(), time.Minute); err != nil || w.acked == 0 {
+		t.Errorf("%v, acknowledged %d", err, w.acked)
 	}
 }
 
@@ -172,7 +174,7 @@ func TestACommandThatDoesNotEndIsKilledWithAllThatItStarted(t *testing.T) {
 	if n, err := reader.Read(said); err != nil || string(said[:n]) != "started\n" {
 		t.Fatal(err, string(said[:n]))
 	}
-	if err := w.stop(t.Context(), time.Millisecond, nil); err != nil {
+	if err := w.stop(t.Context(), time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	if n, err := reader.Read(said); n > 0 || !errors.Is(err, io.EOF) { // no process has the other end
@@ -183,7 +185,7 @@ func TestACommandThatDoesNotEndIsKilledWithAllThatItStarted(t *testing.T) {
 func TestACommandThatDoesNotReadCanBeEnded(t *testing.T) {
 	w := newWorker(t, `exec sleep 1000`)
 	big := make([]byte, 1<<20) // more than a pipe holds
-	err := w.process(t.Context(), [][]byte{big}, 0, 1, 50*time.Millisecond, w.commit)
+	err := w.process(t.Context(), []numbered{{1, big}}, 50*time.Millisecond)
 	if tried, ok := errors.AsType[*triedError](err); !ok || tried.number != 1 {
 		t.Error(err)
 	}
@@ -205,5 +207,63 @@ func TestACommandWithAStoreOfItsOwnBeginsWithItsNumber(t *testing.T) {
 			t.Errorf("%s: %d, %v", line, n, err)
 		}
 		w.end()
+	}
+}
+
+// A process that has left the group of the command keeps its input, its output and its error output
+// open, and reads nothing.
+func TestACommandWhoseDescendantsKeepItsPipesOpenIsStopped(t *testing.T) {
+	for name, stop := range map[string]func(w *worker) error{
+		"killed":           func(w *worker) error { w.end(); return nil },
+		"stopped":          func(w *worker) error { return w.stop(t.Context(), time.Millisecond) },
+		"stopped for ever": func(w *worker) error { return w.stop(t.Context(), 0) },
+		"the context ends": func(w *worker) error { ctx, cancel := context.WithCancel(t.Context()); cancel(); return w.stop(ctx, 0) },
+		"ended by itself":  func(w *worker) error { return w.died() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pid := filepath.Join(t.TempDir(), "pid")
+			last := "sleep 1000"
+			if name != "killed" && name != "stopped" && name != "the context ends" {
+				last = "exit 3"
+			}
+			var errs strings.Builder // a pipe of exec.Cmd
+			w, err := startWorker(t.Context(), `exec 3<&0; setsid sh -c 'echo $$ > `+pid+`; exec sleep 1000' <&3 & while [ ! -s `+pid+` ]; do :; done; `+last, nil, &errs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer endProcess(t, pid)
+			if last != "exit 3" {
+				big := make([]byte, 1<<20) // more than a pipe holds
+				if err := w.process(t.Context(), []numbered{{1, big}}, 50*time.Millisecond); err == nil {
+					t.Fatal("the entry is acknowledged")
+				}
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- stop(w) }()
+			select {
+			case err := <-ended:
+				if _, tried := errors.AsType[*triedError](err); err != nil && !tried {
+					t.Error(err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Error("it does not end")
+			}
+		})
+	}
+}
+
+// endProcess ends the process whose id is in a file.
+func endProcess(t *testing.T, path string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		t.Error(err)
 	}
 }

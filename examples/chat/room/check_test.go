@@ -3,7 +3,6 @@ package room
 import (
 	"bytes"
 	"errors"
-	"io"
 	"slices"
 	"time"
 
@@ -73,7 +72,7 @@ func (w *world) checkReadAgain(p *place) {
 	tail := w.client("checker", p.reader.region, "again", time.Millisecond).Tail(Stream, Group, client.TailOptions{NoFollow: true})
 	for i := 0; ; i++ {
 		e, err := tail.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, client.ErrEnd) {
 			if i < len(p.reader.heard) {
 				w.violate("%s: %d entries were read, and %d are there", p.reader.region, len(p.reader.heard), i)
 			}

@@ -138,9 +138,13 @@ func Make(ctx context.Context, root string, m Mistake) (Catch, error) {
 	return c, nil
 }
 
-// tested runs tests that have to fail.
+// tested runs tests that have to fail. The package may be a module of its own.
 func tested(ctx context.Context, root, list string, t *Test) error {
-	out, err := goTest(ctx, root, list, t.Package, "-run", t.Run)
+	folder, name := root, t.Package
+	if _, err := os.Stat(filepath.Join(root, name, "go.mod")); err == nil {
+		folder, name = filepath.Join(root, name), "."
+	}
+	out, err := goTest(ctx, folder, list, name, "-run", t.Run)
 	switch {
 	case err == nil:
 		return ErrSurvived

@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"errors"
-	"io"
 	"testing"
 	"time"
 
@@ -37,7 +36,7 @@ func TestALogEndsForItsWritersAndReaders(t *testing.T) {
 	var kinds []string
 	for {
 		e, err := tail.Next(t.Context())
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, client.ErrEnd) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

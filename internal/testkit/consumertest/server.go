@@ -21,6 +21,8 @@ type Server struct {
 	Transport http.RoundTripper
 	// Restart kills the server and starts it again.
 	Restart func()
+	// Letters returns the dead letters of the stream, as text.
+	Letters func() []string
 }
 
 // Messages is how many messages a server has.
@@ -38,8 +40,8 @@ type link struct {
 	hook  hook
 }
 
-// A hook decides what happens to a call: open, entries, commit, fail, release, renew or retire. send
-// sends it to the server.
+// A hook decides what happens to a call: open, entries, commit, fail, release, renew or retire.
+// send sends it to the server.
 type hook func(call string, r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
@@ -74,11 +76,15 @@ func (l *link) called(call string) (n int) {
 // client returns a client that uses the link.
 func (l *link) client(t *testing.T, url string) *client.Client {
 	t.Helper()
-	c, err := client.New(url, client.Options{HTTP: &http.Client{Transport: l}, MinBackoff: time.Millisecond, MaxBackoff: 50 * time.Millisecond})
+	c, err := l.newClient(url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func (l *link) newClient(url string) (*client.Client, error) {
+	return client.New(url, client.Options{HTTP: &http.Client{Transport: l}, MinBackoff: time.Millisecond, MaxBackoff: 50 * time.Millisecond})
 }
 
 // next returns a hook that is used for the n-th call of a kind, from 1 on.
