@@ -132,8 +132,9 @@ type Limits struct {
 
 // Log is the policy for the logs of a stream's groups.
 type Log struct {
-	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention].
-	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long an entry can be read; at least 1s. Default: 7d."`
+	// Retain is how long an entry can be read. 0 means [record.DefaultLogRetention], and in a stream
+	// with a pool [record.DefaultPoolRetention].
+	Retain Duration `json:"retain,omitempty" jsonschema:"description=How long an entry can be read; at least 1s. Default: 7d; 30d with a pool."`
 }
 
 // Pool is the policy for dealing the entries of a stream out to sessions.
@@ -145,6 +146,10 @@ type Pool struct {
 	Window uint64 `json:"window,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=1000,description=How many entries a session may have that it has not processed; 1 makes sessions take turns."`
 	// Deal defaults to DealRange.
 	Deal Deal `json:"deal,omitempty" jsonschema:"enum=range,enum=partition,default=range,description=range: each session gets entries of all partitions. partition: a partition belongs to one session so that its order is kept."`
+	// Attempts is how many tries of one entry may fail. 0 means 5.
+	Attempts uint64 `json:"attempts,omitempty" jsonschema:"minimum=1,maximum=1000000000,default=5,description=How many tries of one entry may fail before the action of poison."`
+	// Poison defaults to PoisonStop.
+	Poison Poison `json:"poison,omitempty" jsonschema:"enum=stop,enum=dead-letter,default=stop,description=What follows the last failed try of an entry. stop: its consumer stops and the entry stays. dead-letter: the entry becomes a dead letter and the session continues."`
 }
 
 // Deal is the way in which a pool deals entries out.
@@ -156,12 +161,25 @@ const (
 	DealPartition Deal = "partition" // a partition belongs to one session
 )
 
-// retention returns how long an entry can be read, or 0 if there are no logs.
-func (l *Log) retention() time.Duration {
-	if l == nil {
+// Poison is what follows the last failed try of an entry.
+type Poison string
+
+// The actions.
+const (
+	PoisonStop       Poison = "stop"        // the consumer stops, and the entry stays
+	PoisonDeadLetter Poison = "dead-letter" // the entry becomes a dead letter
+)
+
+// logRetention returns how long an entry can be read, or 0 if there are no logs.
+func (s Stream) logRetention() time.Duration {
+	switch l := s.log(); {
+	case l == nil:
 		return 0
+	case s.Pool != nil:
+		return cmp.Or(l.Retain.Std(), record.DefaultPoolRetention)
+	default:
+		return cmp.Or(l.Retain.Std(), record.DefaultLogRetention)
 	}
-	return cmp.Or(l.Retain.Std(), record.DefaultLogRetention)
 }
 
 // log returns the policy for the stream's logs. A stream with a pool always has logs.
@@ -184,7 +202,7 @@ func (s Stream) Settings(name string) record.Stream {
 		Bounds:    record.Bounds{Count: s.Held.Count, Bytes: int(s.Held.Bytes), Distance: s.Held.Distance},
 		Limits:    record.Limits{Sources: s.Limits.Sources, Targets: s.Limits.Targets, Names: int(s.Limits.Names), Ranges: s.Limits.Ranges},
 
-		LogRetention: s.log().retention(),
+		LogRetention: s.logRetention(),
 	}
 }
 

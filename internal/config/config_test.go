@@ -105,6 +105,19 @@ streams:
 	}
 }
 
+func TestALogIsKeptForSevenDaysAndThatOfAPoolForThirty(t *testing.T) {
+	c, err := config.Parse("once.yaml", []byte("streams: {log: {log: {}}, pool: {pool: {}}, both: {pool: {}, log: {}}, short: {pool: {}, log: {retain: 1h}}, none: {}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for name, want := range map[string]time.Duration{"log": 7 * day, "pool": 30 * day, "both": 30 * day, "short": time.Hour, "none": 0} {
+		if got := c.Streams[name].Settings(name).LogRetention; got != want {
+			t.Errorf("%s is kept for %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestTheDefaultIsTheDocumentedOneAndKeepsItsOwnRules(t *testing.T) {
 	data, err := json.Marshal(config.Default())
 	if err != nil {

@@ -218,7 +218,7 @@ func (p *reader) log(n node) *Log {
 const maxPartitions = 256
 
 func (p *reader) pool(n node) *Pool {
-	f := p.only(n, "partitions", "window", "deal")
+	f := p.only(n, "partitions", "window", "deal", "attempts", "poison")
 	partitions := p.number(f, "partitions")
 	if partitions > maxPartitions {
 		p.add(f["partitions"].line, f["partitions"].path, "must be at most %d", maxPartitions)
@@ -227,6 +227,8 @@ func (p *reader) pool(n node) *Pool {
 		Partitions: int(partitions), //nolint:gosec // at most maxBound
 		Window:     p.number(f, "window"),
 		Deal:       choice(p, f, "deal", DealRange, DealPartition),
+		Attempts:   p.number(f, "attempts"),
+		Poison:     choice(p, f, "poison", PoisonStop, PoisonDeadLetter),
 	}
 }
 

@@ -185,6 +185,9 @@ func (c *Config) Warnings() []string {
 		if s.overtakes() {
 			out = append(out, path+".direct: a stack refuses it without order: none or admission: sequence: on AWS a message could overtake a queued one of its group")
 		}
+		if r := s.logRetention(); s.Pool != nil && r < record.DefaultLogRetention {
+			out = append(out, fmt.Sprintf("%s.log.retain: %v is short for a stream with a pool: an entry that no session has read by then is lost", path, Duration(r)))
+		}
 		out = append(out, gapWarnings(path, s)...)
 		out = append(out, retryWarnings(path, s.Retry.Std().Or(record.MessageRetry()))...)
 	}

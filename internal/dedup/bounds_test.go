@@ -194,3 +194,29 @@ func TestAGroupExpiresAlsoAfterARaceOfClearAndCommit(t *testing.T) {
 		same(t, "expires", l.group().Expires, l.clock().Add(record.DefaultGroupRetention))
 	})
 }
+
+// A pool counts the entries of its partitions. If the record of one began again, entries that were
+// not dealt yet would have no reader, and nobody would know.
+func TestThePartitionOfAPoolIsNeverForgotten(t *testing.T) {
+	for _, together := range []bool{false, true} {
+		pooled := logging(byKey)
+		pooled.Partitions = 2
+		l := newLab(t)
+		l.commitsTogether = together
+		w := l.worker(pooled)
+		message := func(partition uint64, id string) record.Message {
+			m := keyed(id)[0]
+			m.Group = record.InPartition(partition, "")
+			return m
+		}
+		same(t, "fates", w.process(message(0, "a"), message(0, "b: send"), message(1, "d")), []string{"processed", "processed", "processed"})
+		first := l.record("0")
+		l.publish(pooled)
+		l.pass(50 * 365 * 24 * time.Hour)
+		same(t, "fates", w.process(message(0, "c"), message(1, "e")), []string{"processed", "processed"})
+		same(t, "entries of the other", l.record("1").Log.Last, 2)
+		if g := l.record("0"); g.Incarnation != first.Incarnation || g.Log.Last != 3 {
+			t.Errorf("the log began again: incarnation %d, then %d with %d entries", first.Incarnation, g.Incarnation, g.Log.Last)
+		}
+	}
+}

@@ -26,4 +26,9 @@ const (
 	EventSkipped   EventName = "skipped"
 	EventGap       EventName = "gap"
 	EventPending   EventName = "pending"
+
+	EventStopped    EventName = "stopped"     // a session whose entry has failed too often
+	EventTakeover   EventName = "takeover"    // a session taken from a holder that had not released it
+	EventEndWaits   EventName = "end-waits"   // sessions that the end of a stream waits for
+	EventUnreadLate EventName = "unread-late" // logs whose oldest unread entry has waited for half of its time
 )

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -31,8 +32,8 @@ type Stream struct {
 	Unordered bool
 	// Retention is how long a done token is kept. Defaults to [DefaultRetention].
 	Retention time.Duration
-	// GroupRetention is how long a group record outlives its last message. Defaults to 30 days: 14
-	// in a queue and 14 in its dead-letter queue.
+	// GroupRetention is how long a group record outlives its last message, and in a partition how
+	// long a source does. Defaults to 30 days: 14 in a queue and 14 in its dead-letter queue.
 	GroupRetention time.Duration
 	// Retry is the policy for messages that fail. Zero fields take those of [MessageRetry]. The
 	// engine does not use it: the function behind the queue does.
@@ -79,12 +80,19 @@ const IssuedRetention = 30 * 24 * time.Hour
 // DefaultGroupRetention is how long a group record outlives its last message.
 const DefaultGroupRetention = 30 * 24 * time.Hour
 
+// forever is the retention of a record that is never forgotten.
+const forever = math.MaxInt64
+
 // DefaultLogRetention is how long the entries of a log can be read if its stream does not say it.
 const DefaultLogRetention = 7 * 24 * time.Hour
 
 // DefaultPartitionRanges is how many ranges of held numbers a partition tracks: it has the sources
 // of many groups, and a message beyond the limit is refused.
 const DefaultPartitionRanges = 20_000
+
+// DefaultPoolRetention is DefaultLogRetention for a stream with a pool. It is longer, because an
+// entry that expires before a session has read it is lost.
+const DefaultPoolRetention = 30 * 24 * time.Hour
 
 // GapPolicy is the engine's action when a number or a parent does not arrive.
 type GapPolicy string
@@ -152,6 +160,16 @@ func (s Stream) RetentionOf(m *Message) time.Duration {
 		return min(retention, s.GroupRetention)
 	}
 	return retention
+}
+
+// RecordRetention returns how long a group record outlives its last message. The record of a
+// partition is kept for ever: a pool counts the entries of its logs, and if a log began again, the
+// entries that were not dealt yet would have no reader.
+func (s Stream) RecordRetention() time.Duration {
+	if s.Partitions > 0 {
+		return forever
+	}
+	return s.GroupRetention
 }
 
 // Streams are configured streams by name, with their defaults filled in.

@@ -96,6 +96,19 @@ func End(ctx context.Context, s Store, key record.GroupKey) (Page, error) {
 	return Page{Next: Offset{g.Incarnation, g.Log.Last}, Log: g.Log, End: g.Log.Ended}, nil
 }
 
+// Start returns the position before the first entry of a log that is kept. It is the zero value as
+// long as the log has never had an entry.
+func Start(ctx context.Context, s Store, key record.GroupKey) (Offset, error) {
+	groups, _, err := s.Load(ctx, []record.GroupKey{key}, nil)
+	if err != nil {
+		return Offset{}, fmt.Errorf("read start of log: %w", err)
+	}
+	if groups[0].Log.Last == 0 {
+		return Offset{}, nil
+	}
+	return first(ctx, s, &groups[0])
+}
+
 // first returns the position before the first entry that is kept.
 func first(ctx context.Context, s Store, g *record.Group) (Offset, error) {
 	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, Last: g.Log.Last, MaxEntries: 1})

@@ -44,7 +44,7 @@ func (e *encoder) ranges(rs record.Ranges) {
 func (e *encoder) spans(list []span) {
 	e.number(uint64(len(list)))
 	for _, s := range list {
-		e.number(s.Part, s.Incarnation, s.First, s.Last-s.First)
+		e.number(s.Part, s.Incarnation, s.First, s.Last-s.First, s.Until)
 	}
 }
 
@@ -97,7 +97,7 @@ func (d *decoder) spans() []span {
 	out := make([]span, 0, n)
 	for range n {
 		s := span{Part: d.number(), Incarnation: d.number(), First: d.number()}
-		s.Last = s.First + d.number()
+		s.Last, s.Until = s.First+d.number(), d.number()
 		out = append(out, s)
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -20,11 +19,24 @@ type Commit struct {
 	// Effects are published after the commit, under identities that no other effect has. Each names
 	// its destinations.
 	Effects []record.Effect
+	// Skip says that the entries were not processed and must never be: they become dead letters with
+	// the reason skipped. At most [MaxSkip] entries can be skipped together. Detail says why, in the
+	// dead letters; at most 500 bytes.
+	Skip   bool
+	Detail string
+
+	sent bool // the dead letters
 }
+
+// MaxSkip is how many entries one commit can skip.
+const MaxSkip = 10_000
 
 // check returns an error for a commit that a repetition could not be told from, or whose effects
 // can never be published.
 func (c *Commit) check(s *Sessions) error {
+	if c.Skip && (c.To < c.From || c.To-c.From > MaxSkip || c.State != nil || len(c.Effects) > 0) {
+		return &record.InvalidError{Field: "skip", Rule: fmt.Sprintf("needs to that is at most %d after from, and neither state nor effects", MaxSkip)}
+	}
 	if c.To <= c.From && (c.State != nil || len(c.Effects) > 0) {
 		return &record.InvalidError{Field: "to", Rule: "must be after from in a commit with state or effects"}
 	}
@@ -44,24 +56,7 @@ func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	g, err := s.change(ctx, id, c.Fence, "commit", func(g *record.Group, st *state) (bool, error) {
-		switch {
-		case st.Cursor == c.To && (st.From == c.From || c.From == c.To):
-			return false, nil
-		case st.Cursor != c.From:
-			return false, &MovedError{Cursor: st.Cursor}
-		}
-		if err := s.within(ctx, id, st, c.To); err != nil {
-			return false, err
-		}
-		if err := s.emit(g, fmt.Sprintf("%d/%d", st.Life, c.To), c.Effects); err != nil {
-			return false, err
-		}
-		st.From, st.Cursor = c.From, c.To
-		if c.State != nil {
-			st.Consumer = c.State
-		}
-		st.renew(s.cfg.Now())
-		return true, nil
+		return s.move(ctx, id, g, st, &c)
 	})
 	// A repetition triggers too: the first call may have died after its write.
 	if len(c.Effects) > 0 && (err == nil || errors.Is(err, record.ErrFull)) {
@@ -72,29 +67,43 @@ func (s *Sessions) Commit(ctx context.Context, id ID, c Commit) error {
 	return err
 }
 
-// within returns an error if the session can't have a cursor.
-func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) error {
-	lowest, highest := uint64(0), uint64(0)
-	if id.pooled() {
-		_, p, err := s.pool(ctx, id)
-		if err != nil {
-			return err
-		}
-		lowest, highest = p.bounds(id.Name, st.Life)
-	} else {
-		groups, err := s.load(ctx, id.logKey())
-		if err != nil {
-			return err
-		}
-		switch g := &groups[0]; {
-		case st.Incarnation == 0: // nothing was read
-		case g.Incarnation != st.Incarnation:
-			return &ExpiredError{First: 1, Again: true}
-		default:
-			highest = g.Log.Last
+// move applies a commit to the record of a session. It reports whether it changed anything.
+func (s *Sessions) move(ctx context.Context, id ID, g *record.Group, st *state, c *Commit) (bool, error) {
+	switch {
+	case st.Cursor == c.To && (st.From == c.From || c.From == c.To):
+		return false, nil
+	case st.Cursor != c.From:
+		return false, &MovedError{Cursor: st.Cursor}
+	}
+	if err := s.within(ctx, id, st, c.To); err != nil {
+		return false, err
+	}
+	if c.Skip {
+		if err := s.skip(ctx, id, st, c); err != nil {
+			return false, err
 		}
 	}
-	switch {
+	if err := s.emit(g, fmt.Sprintf("%d/%d", st.Life, c.To), c.Effects); err != nil {
+		return false, err
+	}
+	st.From, st.Cursor = c.From, c.To
+	if c.State != nil {
+		st.Consumer = c.State
+	}
+	st.renew(s.cfg.Now())
+	return true, nil
+}
+
+// within returns an error if the session can't have a cursor.
+func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) error {
+	if !id.pooled() {
+		return s.withinLog(ctx, id, st, cursor)
+	}
+	_, p, err := s.pool(ctx, id.Stream)
+	if err != nil {
+		return err
+	}
+	switch lowest, highest := p.bounds(id.Name, st.Life); {
 	case cursor < lowest:
 		return &ExpiredError{First: lowest + 1}
 	case cursor > highest:
@@ -109,7 +118,7 @@ func (s *Sessions) change(ctx context.Context, id ID, fence uint64, what string,
 	if err := s.validate(id); err != nil {
 		return next, err
 	}
-	err = repeat(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		g, st, err := s.held(ctx, id, fence)
 		if err != nil {
 			return err
@@ -125,24 +134,4 @@ func (s *Sessions) change(ctx context.Context, id ID, fence uint64, what string,
 		return next, fmt.Errorf("%s: %w", what, err)
 	}
 	return next, nil
-}
-
-// Release ends the lease: the next consumer need not wait. It can be repeated.
-func (s *Sessions) Release(ctx context.Context, id ID, fence uint64) error {
-	_, err := s.change(ctx, id, fence, "release", func(_ *record.Group, st *state) (bool, error) {
-		released := st.LeaseUntil == 0
-		st.LeaseUntil, st.Holder = 0, ""
-		return !released, nil
-	})
-	return err
-}
-
-// Renew lets the lease run from now on, and returns its end.
-func (s *Sessions) Renew(ctx context.Context, id ID, fence uint64) (until time.Time, err error) {
-	_, err = s.change(ctx, id, fence, "renew", func(_ *record.Group, st *state) (bool, error) {
-		st.renew(s.cfg.Now())
-		until = st.leaseUntil()
-		return true, nil
-	})
-	return until, err
 }

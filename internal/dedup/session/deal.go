@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -9,57 +10,82 @@ import (
 // A deal is one session's request to the pool.
 type deal struct {
 	*pool
-	cfg   Pool
-	name  string
-	logs  []record.Group // of the partitions
-	wants uint64         // entries that may still be dealt
-	m     member
+	cfg    Pool
+	name   string
+	logs   []record.Group // of the partitions
+	now    time.Time
+	wants  uint64 // entries that may still be dealt
+	single bool   // at most one span may be dealt, to a session that has processed everything
+	m      member
 }
 
 // deal returns the session's part in the pool, after the pool has dealt it more entries if fewer
-// than max follow the number after.
+// than limit follow the number after.
 //
-// The pool is loaded before the session, and written on condition that it did not change. So if the
-// session is closed by then, the write of the pool that follows every closing has not come before
-// the load: either it makes this one fail, or it takes these entries back.
-func (s *Sessions) deal(ctx context.Context, id ID, fence uint64, after *uint64, limit int) (m member, st state, ended bool, err error) {
-	loaded, p, err := s.pool(ctx, id)
-	if err != nil {
-		return m, st, false, err
-	}
-	_, st, err = s.held(ctx, id, fence)
-	if err != nil {
-		return m, st, false, err
-	}
-	from := st.Cursor
-	if after != nil {
-		from = *after
-	}
-	m = p.member(id.Name, st.Life)
-	if last := m.last(); p.Ended || last >= from+uint64(limit) { //nolint:gosec // not negative
-		return m, st, p.Ended, nil
-	}
-	d := deal{pool: &p, cfg: s.cfg.Pools[id.Stream], name: id.Name, m: m}
-	if d.logs, err = s.partitions(ctx, id, &p, d.cfg); err != nil {
-		return m, st, false, err
-	}
-	if d.run(st.Cursor, s.cfg.Ranges) {
-		if err := s.writePool(ctx, loaded, &p); err != nil {
+// The pool is loaded before the session, and written on condition that it did not change. The pool
+// is written after every closing of a session. So if the session is closed when the entries are
+// dealt, either that write comes first and the condition fails, or it takes these entries back.
+func (s *Sessions) deal(ctx context.Context, id ID, r Reading) (m member, st state, ended bool, err error) {
+	turn, taken := s.turns[id.Stream], false
+	for {
+		over := turn.over.Load()
+		loaded, p, err := s.pool(ctx, id.Stream)
+		if err != nil {
 			return m, st, false, err
 		}
-		m = d.m
+		_, st, err = s.held(ctx, id, r.Fence)
+		if err != nil {
+			return m, st, false, err
+		}
+		m = p.member(id.Name, st.Life)
+		if last := m.last(); p.Ended || last >= st.from(r)+uint64(r.Limit) { //nolint:gosec // not negative
+			return m, st, p.Ended, nil
+		}
+		if !taken {
+			if err := turn.take(ctx); err != nil {
+				return m, st, false, err
+			}
+			defer turn.leave()
+			if taken = true; turn.over.Load() != over { // another caller may have changed the pool
+				continue
+			}
+		}
+		d, err := s.dealMore(ctx, id, loaded, &p, &st)
+		return d.m, st, d.Ended, err
 	}
-	return m, st, p.Ended, nil
+}
+
+// dealMore deals entries to a session, and writes the pool if it has changed.
+func (s *Sessions) dealMore(ctx context.Context, id ID, loaded record.Group, p *pool, st *state) (*deal, error) {
+	logs, err := s.partitions(ctx, id.Stream, p)
+	if err != nil {
+		return &deal{pool: p}, err
+	}
+	d := s.newDeal(id, p, st, logs)
+	write := d.run(st.Cursor, s.cfg.Ranges)
+	if write && d.size() > s.cfg.MaxPool {
+		if d, write, err = s.dealInBounds(&loaded, d, st); err != nil {
+			return d, err
+		}
+	}
+	if !write {
+		return d, nil
+	}
+	return d, s.writePool(ctx, loaded, d.pool)
+}
+
+func (s *Sessions) newDeal(id ID, p *pool, st *state, logs []record.Group) *deal {
+	return &deal{pool: p, cfg: s.cfg.Pools[id.Stream], name: id.Name, m: p.member(id.Name, st.Life), logs: logs, now: s.cfg.Now()}
 }
 
 // partitions returns the records of the partitions of a pool, and adds new ones to the pool.
-func (s *Sessions) partitions(ctx context.Context, id ID, p *pool, cfg Pool) ([]record.Group, error) {
-	for len(p.Parts) < max(1, cfg.Partitions) {
+func (s *Sessions) partitions(ctx context.Context, stream string, p *pool) ([]record.Group, error) {
+	for len(p.Parts) < max(1, s.cfg.Pools[stream].Partitions) {
 		p.Parts = append(p.Parts, part{})
 	}
 	keys := make([]record.GroupKey, len(p.Parts))
 	for i := range keys {
-		keys[i] = Partition(id.Stream, uint64(i))
+		keys[i] = Partition(stream, uint64(i))
 	}
 	return s.load(ctx, keys...)
 }
@@ -72,13 +98,15 @@ func (d *deal) run(cursor uint64, ranges int) bool {
 	}
 	before, last := d.m.Known, d.m.last()
 	d.m.Known = cursor
-	d.wants = window - min(window, last-min(last, cursor))
+	if d.wants = window - min(window, last-min(last, cursor)); d.single && cursor < last {
+		d.wants = 0
+	}
 	d.renewLogs()
 	d.returned()
 	for i, ok := d.next(); ok && d.wants > 0; i, ok = d.next() {
 		d.fromLog(i)
 	}
-	d.drop(ranges)
+	d.m.drop(ranges, d.now)
 	dealt := d.m.last() > last
 	if dealt || d.m.Life == d.Members[d.name].Life {
 		d.Members[d.name] = d.m
@@ -122,7 +150,9 @@ func (d *deal) take(s span) {
 		d.Parts[s.Part].Owner = d.name
 	}
 	d.m.Spans = add(d.m.Spans, s)
-	d.wants -= s.len()
+	if d.wants -= s.len(); d.single {
+		d.wants = 0
+	}
 }
 
 // left returns how many entries of a partition's log are not dealt yet. The end of a log is not
@@ -153,7 +183,11 @@ func (d *deal) next() (best int, ok bool) {
 func (d *deal) fromLog(i int) {
 	p := &d.Parts[i]
 	n := min(d.wants, d.left(i))
-	d.take(span{uint64(i), p.Incarnation, p.Dealt + 1, p.Dealt + n}) //nolint:gosec // not negative
+	until := uint64(0)
+	if at := d.logs[i].Log.Until; !at.IsZero() {
+		until = uint64(at.UnixMilli()) //nolint:gosec // after 1970
+	}
+	d.take(span{uint64(i), p.Incarnation, p.Dealt + 1, p.Dealt + n, until}) //nolint:gosec // not negative
 	p.Dealt += n
 }
 
@@ -185,15 +219,6 @@ func (d *deal) owned(name string) (n int) {
 		}
 	}
 	return n
-}
-
-// drop forgets the oldest spans beyond a bound, but counts their numbers. It keeps the entries that
-// the session has not processed.
-func (d *deal) drop(ranges int) {
-	for len(d.m.Spans) > ranges && d.m.Dropped+d.m.Spans[0].len() <= d.m.Known {
-		d.m.Dropped += d.m.Spans[0].len()
-		d.m.Spans = d.m.Spans[1:]
-	}
 }
 
 // dealtAll reports whether every log has ended, and all entries were dealt.

@@ -13,14 +13,17 @@ import (
 type Description struct {
 	// Fence is 0 if there is no such session.
 	Fence, Life uint64
-	// Holder is empty if the session is released.
-	Holder     string
+	// Holder is empty if the session is released, retired, or if its lease has ended. LastHolder is
+	// the last one.
+	Holder, LastHolder string
+	// LeaseUntil is when the lease ends or has ended; zero if the session is released or retired.
 	LeaseUntil time.Time
 	Cursor     uint64
 	// Tries counts the failed tries of the number At. Detail is that of the last one.
 	Tries, At uint64
 	Detail    string
-	// Takeovers counts the opens of sessions that were not released.
+	// Takeovers counts the opens by another holder than the one before, which had not released the
+	// session.
 	Takeovers uint64
 	Dead      record.Ranges
 	// Closed says that the session was retired, and Returned that the pool has taken back its
@@ -53,26 +56,29 @@ func (s *Sessions) Describe(ctx context.Context, id ID) (Description, error) {
 	if err != nil {
 		return Description{}, fmt.Errorf("describe session: %w", err)
 	}
+	var p pool
+	if id.pooled() {
+		if _, p, err = s.pool(ctx, id.Stream); err != nil {
+			return Description{}, fmt.Errorf("describe session: %w", err)
+		}
+	}
+	return s.description(id, &st, &p), nil
+}
+
+// description describes a session and its part in the pool.
+func (s *Sessions) description(id ID, st *state, p *pool) Description {
 	d := Description{
-		Fence: st.Fence, Life: st.Life, Holder: st.Holder, Cursor: st.Cursor, Tries: st.Tries, At: st.At, Detail: st.Detail, Takeovers: st.Takeovers,
-		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, State: st.Consumer,
+		Fence: st.Fence, Life: st.Life, LastHolder: st.Holder, LeaseUntil: s.leaseOf(id, st), Cursor: st.Cursor, Tries: st.Tries, At: st.At, Detail: st.Detail, Takeovers: st.Takeovers,
+		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, State: st.Consumer, Ended: p.Ended,
 	}
-	if st.LeaseUntil > 0 {
-		d.LeaseUntil = st.leaseUntil()
-	}
-	if !id.pooled() {
-		return d, nil
-	}
-	_, p, err := s.pool(ctx, id)
-	if err != nil {
-		return Description{}, fmt.Errorf("describe session: %w", err)
+	if d.LeaseUntil.After(s.cfg.Now()) {
+		d.Holder = st.Holder
 	}
 	m := p.member(id.Name, st.Life)
-	d.Ended = p.Ended
 	number := m.Dropped + 1
 	for _, x := range m.Spans {
 		d.Parts = append(d.Parts, Part{number, Partition(id.Stream, x.Part), log.Offset{Incarnation: x.Incarnation, Number: x.First}, x.len()})
 		number += x.len()
 	}
-	return d, nil
+	return d
 }

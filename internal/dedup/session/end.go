@@ -40,7 +40,7 @@ func (s *Sessions) EndStream(ctx context.Context, stream string) error {
 }
 
 func (s *Sessions) close(ctx context.Context, stream string) error {
-	return repeat(ctx, func() error {
+	return s.repeat(ctx, func() error {
 		groups, err := s.load(ctx, endKey(stream))
 		if err != nil || groups[0].Version > 0 {
 			return err
@@ -86,27 +86,26 @@ func (s *Sessions) sendEnd(ctx context.Context, stream string, partition uint64)
 
 // loadPool returns the pool of a stream, with all its partitions, and then their logs.
 func (s *Sessions) loadPool(ctx context.Context, stream string) (record.Group, pool, []record.Group, error) {
-	id := ID{Stream: stream}
-	g, p, err := s.pool(ctx, id)
+	g, p, err := s.pool(ctx, stream)
 	if err != nil {
 		return g, p, nil, err
 	}
-	logs, err := s.partitions(ctx, id, &p, s.cfg.Pools[stream])
+	logs, err := s.partitions(ctx, stream, &p)
 	return g, p, logs, err
 }
 
 // settle ends the pool if all entries were dealt, and all sessions have processed theirs: also those
-// that do not read any more.
+// that do not read any more. It reports the sessions that the end waits for.
 //
 // The pool is loaded before the sessions, and written on condition that it did not change, as in a
 // deal. So it is as if each of them had asked for entries.
 func (s *Sessions) settle(ctx context.Context, stream string) error {
-	return repeat(ctx, func() error {
+	return s.repeat(ctx, func() error {
 		g, p, logs, err := s.loadPool(ctx, stream)
 		if err != nil || p.Ended {
 			return err
 		}
-		d := deal{pool: &p, cfg: s.cfg.Pools[stream], logs: logs}
+		d := deal{pool: &p, cfg: s.cfg.Pools[stream], logs: logs, now: s.cfg.Now()}
 		if d.renewLogs(); !d.dealtAll() {
 			return nil
 		}
@@ -114,23 +113,30 @@ func (s *Sessions) settle(ctx context.Context, stream string) error {
 			return err
 		}
 		if p.Ended = d.atEnd(); !p.Ended {
+			s.endWaits(ctx, stream, &p)
 			return nil
 		}
 		return s.writePool(ctx, g, &p)
 	})
 }
 
-// learn notes the cursors of all sessions in a pool that was loaded before. That of a closed one is
-// final.
+// learn notes the cursors of the sessions of a pool that was loaded before, if the pool does not
+// know that they have processed everything. That of a closed one is final.
 func (s *Sessions) learn(ctx context.Context, stream string, p *pool) error {
+	var ids []ID
 	for name, m := range p.Members {
-		_, st, err := s.session(ctx, ID{Stream: stream, Name: name})
-		if err != nil {
-			return err
+		if m.Known < m.last() {
+			ids = append(ids, ID{Stream: stream, Name: name})
 		}
-		if st.Life == m.Life {
+	}
+	states, err := s.states(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i, st := range states {
+		if m := p.Members[ids[i].Name]; st.Life == m.Life {
 			m.Known = st.Cursor
-			p.Members[name] = m
+			p.Members[ids[i].Name] = m
 		}
 	}
 	return nil
@@ -138,13 +144,9 @@ func (s *Sessions) learn(ctx context.Context, stream string, p *pool) error {
 
 // writePool writes a pool. The write that ends it carries the effect of the end.
 func (s *Sessions) writePool(ctx context.Context, loaded record.Group, p *pool) error {
-	was, err := decodePool(&loaded)
-	if err != nil {
-		return err
-	}
 	next := loaded.Clone()
 	to := s.cfg.Pools[loaded.Key.Group].Destinations
-	ends := p.Ended && !was.Ended && len(to) > 0
+	ends := p.Ended && !p.wasEnded && len(to) > 0
 	if ends {
 		effects := []record.Effect{{
 			To: to, ContentType: "application/json", Headers: map[string]string{"once-event": "end"}, Body: []byte(`{"stream":"` + loaded.Key.Group + `"}`),
@@ -164,8 +166,8 @@ func (s *Sessions) writePool(ctx context.Context, loaded record.Group, p *pool) 
 
 // letterUnread makes dead letters of the entries that were returned after the end.
 func (s *Sessions) letterUnread(ctx context.Context, stream string) error {
-	return repeat(ctx, func() error {
-		g, p, err := s.pool(ctx, ID{Stream: stream})
+	return s.repeat(ctx, func() error {
+		g, p, err := s.pool(ctx, stream)
 		if err != nil || len(p.Unread) == 0 {
 			return err
 		}

@@ -16,6 +16,9 @@ var ErrRetired = errors.New("the session is retired")
 // ErrNoPool says that the stream is not configured with a pool.
 var ErrNoPool = errors.New("the stream has no pool: configure pool")
 
+// ErrPoolFull says that the pool has so many sessions that it can't deal entries to a further one.
+var ErrPoolFull = errors.New("the pool has too many sessions: retire those that are not used")
+
 // A HeldError says that another consumer holds the session. Nothing was changed.
 type HeldError struct {
 	Holder string
@@ -36,6 +39,9 @@ type FencedError struct {
 }
 
 func (e *FencedError) Error() string {
+	if e.Fence == 0 {
+		return "there is no session of this name: open it"
+	}
 	return fmt.Sprintf("the session was opened again under fence %d, by %q", e.Fence, e.Holder)
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -17,6 +18,8 @@ type Failure struct {
 	Try uint64
 	// Detail says why the try failed. It is kept, and goes into the dead letter; at most 500 bytes.
 	Detail string
+
+	sent bool // the dead letter
 }
 
 // Failed is the result of a failed try.
@@ -30,43 +33,53 @@ type Failed struct {
 	Stop bool
 }
 
-// Fail counts a failed try of an entry that is not yet committed. After [Config.Attempts] the entry
+// Fail counts a failed try of an entry that is not yet committed. After [Pool.Attempts] the entry
 // becomes a dead letter, or the consumer has to stop. It can be repeated. It returns the errors of
 // Commit, and a [*record.InvalidError] if a try is left out.
 func (s *Sessions) Fail(ctx context.Context, id ID, f Failure) (out Failed, err error) {
 	f.Detail = record.RejectText(f.Detail)
-	sent := false // the dead letter; it is the same one in every round
+	counted := false
 	_, err = s.change(ctx, id, f.Fence, "fail", func(_ *record.Group, st *state) (bool, error) {
-		if st.Dead.Contains(f.At) {
-			out = Failed{Tries: s.cfg.Attempts, Dead: true}
-			return false, nil
-		}
-		if f.At <= st.Cursor {
-			return false, &MovedError{Cursor: st.Cursor}
-		}
-		if err := s.within(ctx, id, st, f.At); err != nil {
-			return false, err
-		}
-		counted, err := f.count(st)
-		if out = s.verdict(st); err != nil || !counted {
-			return false, err
-		}
-		if out.Dead && !sent {
-			if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
-				return false, err
-			}
-			sent = true
-		}
-		if out.Dead {
-			st.Dead = st.Dead.Add(f.At, f.At)
-		}
-		st.renew(s.cfg.Now())
-		return true, nil
+		out, counted, err = s.fail(ctx, id, st, &f)
+		return counted, err
 	})
 	if err != nil {
 		return Failed{}, err
 	}
+	if counted && out.Stop {
+		s.stopped(ctx, id, &f)
+	}
 	return out, nil
+}
+
+// fail applies a failed try to the state of a session. It reports whether the try was not counted
+// before. If the entry becomes a dead letter, the letter comes first; it is the same one in each
+// repetition of the call.
+func (s *Sessions) fail(ctx context.Context, id ID, st *state, f *Failure) (out Failed, counted bool, err error) {
+	if st.Dead.Contains(f.At) {
+		return Failed{Tries: st.triesOf(f.At), Dead: true}, false, nil
+	}
+	if f.At <= st.Cursor {
+		return out, false, &MovedError{Cursor: st.Cursor}
+	}
+	if err := s.within(ctx, id, st, f.At); err != nil {
+		return out, false, err
+	}
+	counted, err = f.count(st)
+	if out = s.verdict(id, st.Tries); err != nil || !counted {
+		return out, false, err
+	}
+	if out.Dead && !f.sent {
+		if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
+			return out, false, err
+		}
+		f.sent = true
+	}
+	if out.Dead {
+		st.Dead = st.Dead.Add(f.At, f.At)
+	}
+	st.renew(s.cfg.Now())
+	return out, true, nil
 }
 
 // count counts the try, and reports whether it was not counted before.
@@ -88,7 +101,16 @@ func (f *Failure) count(st *state) (bool, error) {
 	return true, nil
 }
 
-func (s *Sessions) verdict(st *state) Failed {
-	over := st.Tries >= s.cfg.Attempts
-	return Failed{Tries: st.Tries, Dead: over && s.cfg.DeadLetter, Stop: over && !s.cfg.DeadLetter}
+// defaultAttempts is how many tries of one entry may fail. It is fixed for the sessions of the logs
+// of groups, whose consumers then stop.
+const defaultAttempts = 5
+
+// verdict returns the result of a number of failed tries.
+func (s *Sessions) verdict(id ID, tries uint64) Failed {
+	var policy Pool
+	if id.pooled() {
+		policy = s.cfg.Pools[id.Stream]
+	}
+	over := tries >= cmp.Or(policy.Attempts, defaultAttempts)
+	return Failed{Tries: tries, Dead: over && policy.DeadLetter, Stop: over && !policy.DeadLetter}
 }

@@ -38,9 +38,9 @@ func (w *world) on(store session.Store) *session.Sessions {
 	return w.with(store, session.Config{Keep: time.Minute})
 }
 
-// with returns sessions on another store, with other settings.
+// with returns sessions on another store, with other settings except those of the pool.
 func (w *world) with(store session.Store, cfg session.Config) *session.Sessions {
-	cfg.Pools, cfg.Now = map[string]session.Pool{stream: {}}, func() time.Time { return w.now }
+	cfg.Pools, cfg.Now = map[string]session.Pool{stream: w.pool}, func() time.Time { return w.now }
 	return session.New(store, cfg)
 }
 

@@ -54,8 +54,6 @@ func ParseKey(key record.GroupKey) (id ID, ok bool) {
 
 func (id ID) pooled() bool { return id.Group == "" }
 
-func (id ID) poolKey() record.GroupKey { return poolKey(id.Stream) }
-
 func poolKey(stream string) record.GroupKey {
 	return record.GroupKey{Stream: record.PoolsStream, Group: stream}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +21,10 @@ type letter struct {
 // dies between the two has made a letter too many, and its repetition makes the same one again.
 func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo uint64, why letter) error {
 	if !id.pooled() {
-		return s.letterSpan(ctx, id.logKey(), span{Incarnation: st.Incarnation, First: after + 1, Last: upTo}, after, st.Dead, why)
+		part := span{Incarnation: st.Incarnation, First: st.Start + after + 1, Last: st.Start + upTo}
+		return s.letterSpan(ctx, id.logKey(), part, after, st.Dead, why)
 	}
-	_, p, err := s.pool(ctx, id)
+	_, p, err := s.pool(ctx, id.Stream)
 	if err != nil {
 		return err
 	}
@@ -33,6 +35,20 @@ func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo
 		}
 		after += part.len()
 	}
+	return nil
+}
+
+// skip puts the entries that a commit skips on the dead-letter queue, and marks them: a consumer
+// whose own store has a lower number must not process them after all.
+func (s *Sessions) skip(ctx context.Context, id ID, st *state, c *Commit) error {
+	if !c.sent {
+		why := letter{record.ReasonSkipped, cmp.Or(record.RejectText(c.Detail), "its consumer has skipped it")}
+		if err := s.deadLetter(ctx, id, st, c.From, c.To, why); err != nil {
+			return err
+		}
+		c.sent = true
+	}
+	st.Dead = st.Dead.Add(c.From+1, c.To)
 	return nil
 }
 

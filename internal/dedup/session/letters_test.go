@@ -26,7 +26,7 @@ func (w *world) letterOf(partition, number uint64) string {
 
 func TestAnEntryIsADeadLetterBeforeItIsMarked(t *testing.T) {
 	q := &queues{}
-	each(t, session.Config{Attempts: 2, DeadLetter: true, Queues: q}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Queues: q}, session.Pool{Attempts: 2, DeadLetter: true}, func(w *world) {
 		q.letters, q.fails = nil, errBroken
 		w.fill(0, 3)
 		f := w.open(ann, session.TakeFree).Fence
@@ -62,13 +62,13 @@ func TestAnEntryIsADeadLetterBeforeItIsMarked(t *testing.T) {
 // All letters of an entry have one identity, so that it is redriven once.
 func TestTheDeadLetterOfAnEntryIsTheSameAfterALostMark(t *testing.T) {
 	q := &queues{}
-	each(t, session.Config{Attempts: 1, DeadLetter: true, Queues: q, Numbered: map[string]bool{stream: true}}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Queues: q, Numbered: map[string]bool{stream: true}}, session.Pool{Attempts: 1, DeadLetter: true}, func(w *world) {
 		q.letters = nil
 		w.fill(0, 1)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 1)
 		broken := &failing{Store: w.store, after: 0, fail: true}
-		cfg := session.Config{Attempts: 1, DeadLetter: true, Queues: q, Numbered: map[string]bool{stream: true}}
+		cfg := session.Config{Queues: q, Numbered: map[string]bool{stream: true}}
 		if _, err := w.with(broken, cfg).Fail(w.Context(), ann, session.Failure{Fence: f, At: 1}); !errors.Is(err, errBroken) {
 			w.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestTheDeadLetterOfAnEntryIsTheSameAfterALostMark(t *testing.T) {
 }
 
 func TestAReportWithoutItsTryCountsEachTime(t *testing.T) {
-	each(t, session.Config{Attempts: 3}, session.Pool{}, func(w *world) {
+	each(t, session.Config{}, session.Pool{Attempts: 3}, func(w *world) {
 		w.fill(0, 1)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 1)
@@ -100,7 +100,7 @@ func TestAReportWithoutItsTryCountsEachTime(t *testing.T) {
 
 func TestARetirementWithoutACursorSkipsToANumber(t *testing.T) {
 	q := &queues{}
-	each(t, session.Config{Attempts: 1, DeadLetter: true, Queues: q}, session.Pool{Partitions: 2}, func(w *world) {
+	each(t, session.Config{Queues: q}, session.Pool{Partitions: 2, Attempts: 1, DeadLetter: true}, func(w *world) {
 		q.letters = nil
 		w.fill(0, 3)
 		w.fill(1, 2)

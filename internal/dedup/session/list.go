@@ -24,52 +24,59 @@ type Listing struct {
 	Next string
 }
 
+// ErrNoList says that the sessions of the log of a group can't be listed, see [Config.Records].
+var ErrNoList = errors.New("the sessions of the log of a group can't be listed here")
+
 // List returns sessions of the pool of a stream, or of the log of a group, by their keys, after a
 // name. It leaves out sessions that have expired. If [Config.Records] is nil, it returns only the
-// sessions to which the pool has dealt entries, and that are not retired.
+// sessions to which the pool has dealt entries, and that are not retired; and of the log of a group
+// it returns [ErrNoList].
 func (s *Sessions) List(ctx context.Context, stream, group, after string, limit int) (out Listing, err error) {
 	all := ID{Stream: stream, Group: group}
-	if s.cfg.Records == nil {
-		out, err = s.members(ctx, all, after, limit)
-	} else {
-		out, err = s.records(ctx, all, after, limit)
+	var p pool
+	if all.pooled() {
+		_, p, err = s.pool(ctx, stream)
+	}
+	switch {
+	case err != nil:
+	case s.cfg.Records != nil:
+		out, err = s.records(ctx, all, &p, after, limit)
+	case all.pooled():
+		out, err = s.members(ctx, all, &p, after, limit)
+	default:
+		err = ErrNoList
 	}
 	if err != nil {
 		return Listing{}, fmt.Errorf("list sessions: %w", err)
-	}
-	for i := range out.Sessions {
-		x := &out.Sessions[i]
-		if x.Description, err = s.Describe(ctx, x.ID); err != nil {
-			return Listing{}, err
-		}
 	}
 	return out, nil
 }
 
 // members lists the sessions that the pool knows.
-func (s *Sessions) members(ctx context.Context, all ID, after string, limit int) (out Listing, err error) {
-	if !all.pooled() {
-		return out, nil
-	}
-	_, p, err := s.pool(ctx, all)
-	if err != nil {
-		return out, err
-	}
+func (s *Sessions) members(ctx context.Context, all ID, p *pool, after string, limit int) (out Listing, err error) {
+	var ids []ID
 	for _, name := range slices.Sorted(maps.Keys(p.Members)) {
 		if name <= after {
 			continue
 		}
-		if len(out.Sessions) == limit {
-			out.Next = out.Sessions[limit-1].ID.Name
+		if len(ids) == limit {
+			out.Next = ids[limit-1].Name
 			break
 		}
-		out.Sessions = append(out.Sessions, Named{ID: ID{Stream: all.Stream, Name: name}})
+		ids = append(ids, ID{Stream: all.Stream, Name: name})
+	}
+	states, err := s.states(ctx, ids)
+	if err != nil {
+		return out, err
+	}
+	for i := range states {
+		out.Sessions = append(out.Sessions, Named{ids[i], s.description(ids[i], &states[i], p)})
 	}
 	return out, nil
 }
 
 // records lists the records of sessions. Those of the logs of groups are between those of the pool.
-func (s *Sessions) records(ctx context.Context, all ID, after string, limit int) (out Listing, err error) {
+func (s *Sessions) records(ctx context.Context, all ID, p *pool, after string, limit int) (out Listing, err error) {
 	first := all
 	first.Name = after
 	key := first.key()
@@ -92,7 +99,11 @@ func (s *Sessions) records(ctx context.Context, all ID, after string, limit int)
 				out.Next = out.Sessions[limit-1].ID.Name
 				return out, nil
 			}
-			out.Sessions = append(out.Sessions, Named{ID: id})
+			st, err := decodeState(&groups[i])
+			if err != nil {
+				return out, err
+			}
+			out.Sessions = append(out.Sessions, Named{id, s.description(id, &st, p)})
 		}
 		if len(groups) <= limit {
 			return out, nil
@@ -133,18 +144,14 @@ func (p *PoolDescription) Waiting() uint64 {
 // DescribePool returns the pool of a stream and the ends of its logs, which are read one after the
 // other.
 func (s *Sessions) DescribePool(ctx context.Context, stream string) (PoolDescription, error) {
-	id := ID{Stream: stream, Name: "x"}
-	if err := s.validate(id); err != nil {
-		return PoolDescription{}, err
+	if _, ok := s.cfg.Pools[stream]; !ok {
+		return PoolDescription{}, ErrNoPool
 	}
-	_, p, err := s.pool(ctx, id)
+	_, p, logs, err := s.loadPool(ctx, stream)
 	if err != nil {
 		return PoolDescription{}, fmt.Errorf("describe pool: %w", err)
 	}
-	d := deal{pool: &p, cfg: s.cfg.Pools[stream]}
-	if d.logs, err = s.partitions(ctx, id, &p, d.cfg); err != nil {
-		return PoolDescription{}, fmt.Errorf("describe pool: %w", err)
-	}
+	d := deal{pool: &p, cfg: s.cfg.Pools[stream], logs: logs}
 	d.renewLogs()
 	out := PoolDescription{Ended: p.Ended}
 	for i := range p.Parts {

@@ -39,7 +39,7 @@ type Opened struct {
 	// Dead are the numbers that must be passed without being processed.
 	Dead record.Ranges
 	// First and Last are the numbers that were dealt so far and can be read; both are 0 for the log
-	// of a single group.
+	// of a single group. If entries expire one by one, the first of them may have expired too.
 	First, Last uint64
 	// Ended says that the number after Last is the end.
 	Ended bool
@@ -62,7 +62,7 @@ func (s *Sessions) Open(ctx context.Context, id ID, o Opening) (out Opened, err 
 	if o.Lease == 0 {
 		o.Lease = 30 * time.Second
 	}
-	err = repeat(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		out, err = s.open(ctx, id, o)
 		return err
 	})
@@ -84,46 +84,62 @@ func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
 		return Opened{}, errAgain
 	}
 	now := s.cfg.Now()
-	wait := st.heldFor(now)
+	wait := s.leaseOf(id, &st).Sub(now)
 	if wait > 0 && o.Take != TakeNow && (o.Take != TakeMine || st.Holder != o.Holder) {
 		return Opened{}, &HeldError{Holder: st.Holder, RetryAfter: wait}
 	}
 	var p pool
 	if id.pooled() {
-		if _, p, err = s.pool(ctx, id); err != nil {
+		if _, p, err = s.pool(ctx, id.Stream); err != nil {
 			return Opened{}, err
 		}
 	}
-	switch {
-	case p.Ended && (g.Version == 0 || st.Closed):
+	if p.Ended && (g.Version == 0 || st.Closed) {
 		return Opened{}, ErrEnded
-	case g.Version == 0:
-		fence := incarnation(now)
-		st = state{Fence: fence, Life: fence}
-	case st.Closed:
-		st = state{Fence: st.Fence + 1, Life: st.Fence + 1}
-	default:
-		if st.LeaseUntil != 0 {
-			st.Takeovers++
-		}
-		st.Fence++
 	}
-	st.Holder, st.Lease = o.Holder, uint64(o.Lease.Milliseconds()) //nolint:gosec // not negative
-	st.renew(now)
-	if err := s.writeState(ctx, g, g, &st); err != nil {
+	next, takeover, err := s.next(ctx, id, &st, o.Holder)
+	if err != nil {
 		return Opened{}, err
 	}
-	return opened(id, &st, &p), nil
+	next.Holder, next.Lease = o.Holder, uint64(o.Lease.Milliseconds()) //nolint:gosec // not negative
+	next.renew(now)
+	if err := s.writeState(ctx, g, g, &next); err != nil {
+		return Opened{}, err
+	}
+	if takeover {
+		s.tookOver(ctx, id, st.Holder, o.Holder)
+	}
+	return opened(id, &next, &p, now), nil
 }
 
-func opened(id ID, st *state, p *pool) Opened {
+// next returns the state after an open by a holder: that of the same life under a higher fence, or
+// of a new life. It reports whether the session was taken from another holder.
+func (s *Sessions) next(ctx context.Context, id ID, st *state, holder string) (next state, takeover bool, err error) {
+	switch {
+	case st.Fence == 0:
+		fence := incarnation(s.cfg.Now())
+		next = state{Fence: fence, Life: fence}
+	case st.Closed:
+		next = state{Fence: st.Fence + 1, Life: st.Fence + 1}
+	default:
+		next = *st
+		if takeover = st.LeaseUntil != 0 && st.Holder != holder; takeover {
+			next.Takeovers++
+		}
+		next.Fence++
+		return next, takeover, nil
+	}
+	return next, false, s.begin(ctx, id, &next)
+}
+
+func opened(id ID, st *state, p *pool, now time.Time) Opened {
 	out := Opened{
 		Fence: st.Fence, Life: st.Life, Cursor: st.Cursor, Dead: st.Dead, Ended: p.Ended, Tries: st.Tries, At: st.At, Detail: st.Detail,
 		LeaseUntil: st.leaseUntil(), State: st.Consumer,
 	}
 	if id.pooled() {
 		m := p.member(id.Name, st.Life)
-		out.First, out.Last = m.Dropped+1, m.last()
+		out.First, out.Last = m.first(now), m.last()
 	}
 	return out
 }

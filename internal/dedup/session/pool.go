@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -12,6 +13,9 @@ import (
 type span struct {
 	Part, Incarnation uint64
 	First, Last       uint64
+	// Until is when its last entry has expired at the latest, in Unix milliseconds: when the log
+	// had expired as it was when the span was dealt. It is 0 if that is not known.
+	Until uint64
 }
 
 func (s span) len() uint64 { return s.Last - s.First + 1 }
@@ -19,6 +23,11 @@ func (s span) len() uint64 { return s.Last - s.First + 1 }
 // follows reports whether s begins where r ends.
 func (s span) follows(r span) bool {
 	return s.Part == r.Part && s.Incarnation == r.Incarnation && s.First == r.Last+1
+}
+
+// expired reports whether no entry of the span can be read any more.
+func (s span) expired(now time.Time) bool {
+	return s.Until != 0 && s.Until <= uint64(now.UnixMilli()) //nolint:gosec // after 1970
 }
 
 // A part is a partition of a pool.
@@ -50,6 +59,28 @@ func (m *member) last() uint64 {
 	return n
 }
 
+// first returns the first number whose entry may be readable: those before it have expired.
+func (m *member) first(now time.Time) uint64 {
+	n := m.Dropped + 1
+	for _, s := range m.Spans {
+		if !s.expired(now) {
+			break
+		}
+		n += s.len()
+	}
+	return n
+}
+
+// drop forgets the session's oldest spans, but counts their numbers: those that have expired, and
+// those beyond a bound. It keeps what the session has not processed: an entry that has expired
+// unread is reported, and a person decides.
+func (m *member) drop(ranges int, now time.Time) {
+	for len(m.Spans) > 0 && m.Dropped+m.Spans[0].len() <= m.Known && (len(m.Spans) > ranges || m.Spans[0].expired(now)) {
+		m.Dropped += m.Spans[0].len()
+		m.Spans = m.Spans[1:]
+	}
+}
+
 // A pool is the content of a pool's record.
 type pool struct {
 	Parts   []part
@@ -59,6 +90,8 @@ type pool struct {
 	Returned, Unread []span
 	// Ended says that all entries were dealt and all sessions have processed theirs.
 	Ended bool
+
+	wasEnded bool // when it was loaded
 }
 
 func (p *pool) encode() []byte {
@@ -97,6 +130,7 @@ func decodePool(g *record.Group) (pool, error) {
 		p.Members[name] = member{Life: d.number(), Dropped: d.number(), Known: d.number(), Spans: d.spans()}
 	}
 	p.Returned, p.Unread, p.Ended = d.spans(), d.spans(), d.flag()
+	p.wasEnded = p.Ended
 	return p, d.done(g.Key)
 }
 
@@ -135,9 +169,9 @@ func (m *member) find(after uint64, limit int) (out []span) {
 	return out
 }
 
-// giveBack takes everything of a session's life that is after its cursor, and no dead letter, back
-// to be dealt again, and forgets the session. After the end those entries are dead letters.
-func (p *pool) giveBack(name string, life, cursor uint64, dead record.Ranges) {
+// returnUnread takes everything of a session's life that is after its cursor, and no dead letter,
+// back to be dealt again, and forgets the session. After the end those entries are dead letters.
+func (p *pool) returnUnread(name string, life, cursor uint64, dead record.Ranges) {
 	m, ok := p.Members[name]
 	if !ok || m.Life != life {
 		return
@@ -150,14 +184,12 @@ func (p *pool) giveBack(name string, life, cursor uint64, dead record.Ranges) {
 	for _, s := range m.Spans {
 		for n := s.First + min(s.len(), max(cursor, number)-number); n <= s.Last; n++ {
 			if !dead.Contains(number + n - s.First + 1) {
-				*to = add(*to, span{s.Part, s.Incarnation, n, n})
+				*to = add(*to, span{s.Part, s.Incarnation, n, n, s.Until})
 			}
 		}
 		number += s.len()
 	}
-	slices.SortFunc(p.Returned, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.First, b.First))
-	})
+	p.Returned = merged(p.Returned)
 	for i := range p.Parts {
 		if p.Parts[i].Owner == name {
 			p.Parts[i].Owner = ""
@@ -166,10 +198,25 @@ func (p *pool) giveBack(name string, life, cursor uint64, dead record.Ranges) {
 	delete(p.Members, name)
 }
 
+// merged returns spans in the order of their logs, as few as possible.
+func merged(list []span) []span {
+	slices.SortFunc(list, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.Part, b.Part), cmp.Compare(a.Incarnation, b.Incarnation), cmp.Compare(a.First, b.First))
+	})
+	var out []span
+	for _, s := range list {
+		out = add(out, s)
+	}
+	return out
+}
+
 // add appends a span to a list, or extends the last one.
 func add(list []span, s span) []span {
 	if n := len(list); n > 0 && s.follows(list[n-1]) {
 		list[n-1].Last = s.Last
+		if list[n-1].Until = max(s.Until, list[n-1].Until); s.Until == 0 {
+			list[n-1].Until = 0
+		}
 		return list
 	}
 	return append(list, s)

@@ -25,6 +25,9 @@ type Entry struct {
 	log.Encoded
 }
 
+// maxPage is from what size on a page takes no further entry, in bytes.
+const maxPage = 1 << 20
+
 // A Page is a part of a session.
 type Page struct {
 	// Entries are the next ones, none if there is none yet.
@@ -33,8 +36,10 @@ type Page struct {
 	Next uint64
 	// End says that nothing follows Next.
 	End bool
-	// LeaseUntil is when the lease ends: a read does not renew it.
+	// LeaseUntil is when the lease ends. A read renews it only with [Config.Alone].
 	LeaseUntil time.Time
+
+	size int // of the entries
 }
 
 // A Reading asks for entries.
@@ -54,7 +59,7 @@ func (s *Sessions) Read(ctx context.Context, id ID, r Reading) (page Page, err e
 		return page, err
 	}
 	r.Limit = max(1, r.Limit)
-	err = repeat(ctx, func() error {
+	err = s.repeat(ctx, func() error {
 		if id.pooled() {
 			page, err = s.readPool(ctx, id, r)
 		} else {
@@ -69,11 +74,11 @@ func (s *Sessions) Read(ctx context.Context, id ID, r Reading) (page Page, err e
 }
 
 func (s *Sessions) readPool(ctx context.Context, id ID, r Reading) (Page, error) {
-	m, st, ended, err := s.deal(ctx, id, r.Fence, r.After, r.Limit)
+	m, st, ended, err := s.deal(ctx, id, r)
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Next: st.from(r), LeaseUntil: st.leaseUntil()}
+	page := s.page(id, &st, r)
 	last := m.last()
 	switch {
 	case page.Next < m.Dropped:
@@ -99,6 +104,13 @@ func (s *Sessions) readPool(ctx context.Context, id ID, r Reading) (Page, error)
 	return page, nil
 }
 
+// page returns the page of a read without entries. The consumer is present: its lease is renewed if
+// that costs nothing.
+func (s *Sessions) page(id ID, st *state, r Reading) Page {
+	s.seen(id, st)
+	return Page{Next: st.from(r), LeaseUntil: s.leaseOf(id, st)}
+}
+
 func (st *state) from(r Reading) uint64 {
 	if r.After != nil {
 		return *r.After
@@ -121,6 +133,9 @@ func (s *Sessions) readSpan(ctx context.Context, id ID, st *state, page *Page, f
 		return false, err
 	}
 	for _, x := range part.Entries {
+		if page.size >= maxPage {
+			return false, nil
+		}
 		page.add(st, key, from.Incarnation, x)
 	}
 	return part.Next.Number == from.Last, nil
@@ -136,43 +151,8 @@ func (s span) gone(e *log.ExpiredError) uint64 {
 
 func (p *Page) add(st *state, key record.GroupKey, incarnation uint64, x log.Encoded) {
 	p.Next++
+	p.size += x.Size()
 	p.Entries = append(p.Entries, Entry{
 		Number: p.Next, Group: key, Offset: log.Offset{Incarnation: incarnation, Number: x.Number}, Dead: st.Dead.Contains(p.Next), Encoded: x.Renumbered(p.Next),
 	})
-}
-
-// readLog reads the log of a single group.
-func (s *Sessions) readLog(ctx context.Context, id ID, r Reading) (Page, error) {
-	g, st, err := s.held(ctx, id, r.Fence)
-	if err != nil {
-		return Page{}, err
-	}
-	page := Page{Next: st.from(r), LeaseUntil: st.leaseUntil()}
-	if st.Incarnation == 0 && page.Next > 0 {
-		return Page{}, &AheadError{}
-	}
-	part, err := log.Read(ctx, s.store, id.logKey(), log.Offset{Incarnation: st.Incarnation, Number: page.Next}, r.Limit)
-	if expired, ok := errors.AsType[*log.ExpiredError](err); ok {
-		again := st.Incarnation != 0 && expired.First.Incarnation != st.Incarnation
-		return Page{}, &ExpiredError{First: expired.First.Number + 1, Again: again}
-	}
-	if ahead, ok := errors.AsType[*log.AheadError](err); ok {
-		return Page{}, &AheadError{Last: ahead.Last.Number}
-	}
-	if err != nil {
-		return Page{}, err
-	}
-	// The cursor counts in this life of the log only: this is written before anybody sees an entry.
-	if st.Incarnation == 0 && len(part.Entries) > 0 {
-		st.Incarnation = part.Next.Incarnation
-		if err := s.writeState(ctx, g, g, &st); err != nil {
-			return Page{}, err
-		}
-	}
-	for _, x := range part.Entries {
-		page.Next = x.Number - 1
-		page.add(&st, id.logKey(), st.Incarnation, x)
-	}
-	page.End = part.End
-	return page, nil
 }

@@ -31,7 +31,7 @@ func (s *Sessions) Retire(ctx context.Context, id ID, r Retirement) error {
 		if err := s.place(ctx, id, st, &r); err != nil {
 			return false, err
 		}
-		st.Closed, st.LeaseUntil, st.Holder = true, 0, ""
+		st.Closed, st.LeaseUntil = true, 0
 		st.Returned = !id.pooled()
 		return true, nil
 	})
@@ -83,12 +83,12 @@ func (s *Sessions) Finish(ctx context.Context, id ID) error {
 // finish returns the unread entries of a closed session to the pool, and then marks the session.
 // Others may be doing the same.
 func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
-	err := repeat(ctx, func() error {
-		g, p, err := s.pool(ctx, id)
+	err := s.repeat(ctx, func() error {
+		g, p, err := s.pool(ctx, id.Stream)
 		if err != nil {
 			return err
 		}
-		p.giveBack(id.Name, closed.Life, closed.Cursor, closed.Dead)
+		p.returnUnread(id.Name, closed.Life, closed.Cursor, closed.Dead)
 		// The pool is written even if it does not know the session: a deal that loaded the session
 		// before it was closed must not succeed any more.
 		return s.writePool(ctx, g, &p)
@@ -99,7 +99,7 @@ func (s *Sessions) finish(ctx context.Context, id ID, closed *state) error {
 	if err := s.letterUnread(ctx, id.Stream); err != nil {
 		return err
 	}
-	return repeat(ctx, func() error {
+	return s.repeat(ctx, func() error {
 		g, st, err := s.session(ctx, id)
 		if err != nil || st.Life != closed.Life || st.Returned {
 			return err

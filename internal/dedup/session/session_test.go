@@ -256,7 +256,7 @@ func TestEntriesThatTheLogHasForgottenAreExpiredAndNeverSkipped(t *testing.T) {
 }
 
 func TestAnEntryThatFailsTooOftenStopsTheConsumer(t *testing.T) {
-	each(t, session.Config{Attempts: 2}, session.Pool{}, func(w *world) {
+	each(t, session.Config{}, session.Pool{Attempts: 2}, func(w *world) {
 		w.fill(0, 2)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 2)
@@ -297,7 +297,7 @@ func TestAnEntryThatFailsTooOftenStopsTheConsumer(t *testing.T) {
 }
 
 func TestADeadLetterIsMarkedForTheLifeOfTheSession(t *testing.T) {
-	each(t, session.Config{Attempts: 1, DeadLetter: true, Queues: &queues{}}, session.Pool{}, func(w *world) {
+	each(t, session.Config{Queues: &queues{}}, session.Pool{Attempts: 1, DeadLetter: true}, func(w *world) {
 		w.fill(0, 3)
 		f := w.open(ann, session.TakeFree).Fence
 		w.read(ann, f, 3)
@@ -594,7 +594,7 @@ func TestASessionIsDescribed(t *testing.T) {
 		w.read(ann, f, 3)
 		start := uint64(w.now.UnixMilli())
 		want := session.Description{
-			Fence: f, Life: f - 1, Holder: "of ann", LeaseUntil: w.now.Add(30 * time.Second), Cursor: 1, Takeovers: 1,
+			Fence: f, Life: f - 1, Holder: "of ann", LastHolder: "of ann", LeaseUntil: w.now.Add(30 * time.Second), Cursor: 1,
 			Parts: []session.Part{
 				{Number: 1, Group: session.Partition(stream, 1), First: log.Offset{Incarnation: start, Number: 1}, Count: 2},
 				{Number: 3, Group: session.Partition(stream, 0), First: log.Offset{Incarnation: start, Number: 1}, Count: 1},

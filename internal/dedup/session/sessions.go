@@ -3,10 +3,11 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"fmt"
+	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/effectively-once/once/internal/backoff"
 	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 )
@@ -25,11 +26,12 @@ type Config struct {
 	Now func() time.Time
 	// NewID returns unique names for attempts to write. Defaults to 128 random bits.
 	NewID func() string
-	// Attempts is how many tries of one entry may fail. Defaults to 5.
-	Attempts uint64
-	// DeadLetter says that an entry goes to the dead-letter queue after that many tries. By default
-	// Fail reports that the consumer has to stop.
-	DeadLetter bool
+	// Pause waits before round n (1, 2, …) of a step that others have made impossible. Defaults to
+	// exponential backoff with full jitter from 5 ms to half a second.
+	Pause func(ctx context.Context, n int) error
+	// Alone says that this process alone serves the sessions of the store. Then a renewal is kept in
+	// memory, and costs no write. See presence.
+	Alone bool
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
 	Keep time.Duration
@@ -53,6 +55,16 @@ type Config struct {
 	// Ranges is how many ranges of entries the pool keeps for a session: if a consumer's store is
 	// restored to a number before them, the entries after it can't be read again. Defaults to 64.
 	Ranges int
+	// MaxPool is how large the record of a pool may be before it takes no further session, in bytes.
+	// Defaults to 256 KiB.
+	MaxPool int
+	// Retain is how long an entry of a stream's logs can be read, by stream. It is needed to find
+	// entries that wait for long.
+	Retain map[string]time.Duration
+	// Observe is called with each event; by default events are dropped. It must not block.
+	Observe func(record.Event)
+	// Log defaults to discarding.
+	Log *slog.Logger
 }
 
 // Pool has the settings of one pool.
@@ -66,23 +78,40 @@ type Pool struct {
 	// ByPartition says that a partition belongs to one session, so that its entries are processed
 	// in their order. By default every session takes entries of all partitions.
 	ByPartition bool
+	// Attempts is how many tries of one entry may fail. Defaults to 5.
+	Attempts uint64
+	// DeadLetter says that an entry becomes a dead letter after that many tries. By default Fail
+	// reports that the consumer has to stop.
+	DeadLetter bool
 	// Destinations get a message when all entries of an ended stream are processed. Defaults to none.
 	Destinations []string
 }
 
 // Sessions are the sessions of a store.
 type Sessions struct {
-	store Store
-	cfg   Config
+	store    Store
+	cfg      Config
+	turns    map[string]*turn // by stream
+	presence *presence // nil if other processes serve sessions, too
+
+	mu      sync.Mutex
+	settled map[string]bool      // the streams whose ends are complete
+	told    map[string]time.Time // when it was last told that the end of a stream waits for sessions
 }
 
 // New returns the sessions of a store.
 func New(store Store, cfg Config) *Sessions {
+	cfg = cfg.withDefaults()
+	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), settled: map[string]bool{}, told: map[string]time.Time{}}
+	if cfg.Alone {
+		s.presence = newPresence(cfg.Now())
+	}
+	return s
+}
+
+func (cfg Config) withDefaults() Config {
 	if cfg.NewID == nil {
 		cfg.NewID = rand.Text
-	}
-	if cfg.Attempts == 0 {
-		cfg.Attempts = 5
 	}
 	if cfg.Keep == 0 {
 		cfg.Keep = 30 * 24 * time.Hour
@@ -96,95 +125,19 @@ func New(store Store, cfg Config) *Sessions {
 	if cfg.Ranges == 0 {
 		cfg.Ranges = 64
 	}
-	return &Sessions{store: store, cfg: cfg}
-}
-
-// rounds is how often a step is tried if others write the same record.
-const rounds = 64
-
-// errAgain says that another write came first: the step has to begin again.
-var errAgain = fmt.Errorf("others write this record all the time: %w", record.ErrConflict)
-
-// repeat runs a step until no other write comes between its loads and its write.
-func repeat(ctx context.Context, step func() error) error {
-	for range rounds {
-		if err := step(); !errors.Is(err, record.ErrConflict) {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
+	if cfg.MaxPool == 0 {
+		cfg.MaxPool = 256 << 10
+	}
+	if cfg.Pause == nil {
+		cfg.Pause = func(ctx context.Context, n int) error {
+			return backoff.Sleep(ctx, backoff.Full(n, 5*time.Millisecond, 500*time.Millisecond))
 		}
 	}
-	return errAgain
-}
-
-func (s *Sessions) load(ctx context.Context, keys ...record.GroupKey) ([]record.Group, error) {
-	groups, _, err := s.store.Load(ctx, keys, nil)
-	if err != nil {
-		return nil, fmt.Errorf("load session: %w", err)
+	if cfg.Observe == nil {
+		cfg.Observe = func(record.Event) {}
 	}
-	return groups, nil
-}
-
-func (s *Sessions) session(ctx context.Context, id ID) (record.Group, state, error) {
-	groups, err := s.load(ctx, id.key())
-	if err != nil {
-		return record.Group{}, state{}, err
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	st, err := decodeState(&groups[0])
-	return groups[0], st, err
-}
-
-// held returns the record of a session and its state, if the caller holds it.
-func (s *Sessions) held(ctx context.Context, id ID, fence uint64) (record.Group, state, error) {
-	g, st, err := s.session(ctx, id)
-	if err == nil {
-		err = st.check(fence)
-	}
-	return g, st, err
-}
-
-func (s *Sessions) pool(ctx context.Context, id ID) (record.Group, pool, error) {
-	groups, err := s.load(ctx, id.poolKey())
-	if err != nil {
-		return record.Group{}, pool{}, err
-	}
-	p, err := decodePool(&groups[0])
-	return groups[0], p, err
-}
-
-// write replaces a record that was loaded by next, with another state. If another write came first,
-// the error wraps [record.ErrConflict].
-func (s *Sessions) write(ctx context.Context, loaded, next record.Group, data []byte, expires time.Time) error {
-	next.Version, next.State, next.Expires = loaded.Version+1, data, expires
-	if loaded.Version == 0 {
-		next.Incarnation = incarnation(s.cfg.Now())
-	}
-	if err := s.store.Commit(ctx, record.Commit{Loaded: loaded, Next: next, Attempt: s.cfg.NewID()}); err != nil {
-		return fmt.Errorf("write session: %w", err)
-	}
-	return nil
-}
-
-// never is the expiry of a record that does not expire. It is not the zero time, which sweeps of
-// groups take for a missing one.
-func never() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
-
-// writeState writes the state of a session. The record expires only after the pool has taken back
-// the unread entries: a new life of the name would not know them. As long as effects are pending it
-// does not expire; the publisher then sets the expiry, from Retention.
-func (s *Sessions) writeState(ctx context.Context, loaded, next record.Group, st *state) error {
-	expires := never()
-	if next.Retention = s.cfg.Keep; st.Returned {
-		expires = s.cfg.Now().Add(s.cfg.Keep)
-		if next.HasEffects() {
-			expires = time.Time{}
-		}
-	}
-	return s.write(ctx, loaded, next, st.encode(), expires)
-}
-
-// incarnation returns the incarnation of a record that is created now: Unix milliseconds.
-func incarnation(now time.Time) uint64 {
-	return uint64(max(1, now.UnixMilli()))
+	return cfg
 }

@@ -16,12 +16,14 @@ type state struct {
 	LeaseUntil, Lease uint64
 	// Cursor is the last number that was processed, From the cursor before the commit that set it.
 	Cursor, From uint64
-	// Incarnation is that of the log of a single group, 0 as long as nothing of it was read.
-	Incarnation uint64
+	// Incarnation is that of the log of a single group, 0 as long as no entry of it is known. Start
+	// is how many entries it had lost when this life began: the session counts those after them.
+	Incarnation, Start uint64
 	// Tries counts the failed tries of the number At. Detail is that of the last one.
 	Tries, At uint64
 	Detail    string
-	// Takeovers counts opens while another holder's lease was running or had expired.
+	// Takeovers counts the opens by another holder than the one before, which had not released the
+	// session.
 	Takeovers uint64
 	// Dead are the numbers that are dead letters in this life.
 	Dead record.Ranges
@@ -34,7 +36,7 @@ type state struct {
 
 func (s *state) encode() []byte {
 	e := make(encoder, 0, 64+len(s.Holder)+len(s.Consumer))
-	e.number(format, s.Fence, s.Life, s.LeaseUntil, s.Lease, s.Cursor, s.From, s.Incarnation, s.Tries, s.At, s.Takeovers)
+	e.number(format, s.Fence, s.Life, s.LeaseUntil, s.Lease, s.Cursor, s.From, s.Incarnation, s.Start, s.Tries, s.At, s.Takeovers)
 	e.text(s.Holder)
 	e.ranges(s.Dead)
 	e.flag(s.Closed)
@@ -54,7 +56,7 @@ func decodeState(g *record.Group) (state, error) {
 	d.bad = d.number() != format
 	s := state{
 		Fence: d.number(), Life: d.number(), LeaseUntil: d.number(), Lease: d.number(), Cursor: d.number(), From: d.number(),
-		Incarnation: d.number(), Tries: d.number(), At: d.number(), Takeovers: d.number(),
+		Incarnation: d.number(), Start: d.number(), Tries: d.number(), At: d.number(), Takeovers: d.number(),
 		Holder: d.text(), Dead: d.ranges(), Closed: d.flag(), Returned: d.flag(), Consumer: []byte(d.text()), Detail: d.text(),
 	}
 	return s, d.done(g.Key)
@@ -71,12 +73,17 @@ func (s *state) check(fence uint64) error {
 	return nil
 }
 
-// heldFor returns how long the lease of the holder runs; not positive if nobody holds the session.
-func (s *state) heldFor(now time.Time) time.Duration {
-	if s.LeaseUntil == 0 || s.Closed {
+// triesOf returns how many tries of a number have failed, if it is the last one that failed.
+func (s *state) triesOf(number uint64) uint64 {
+	if s.At != number {
 		return 0
 	}
-	return time.UnixMilli(int64(s.LeaseUntil)).Sub(now) //nolint:gosec // a time of this century
+	return s.Tries
+}
+
+// lease returns the length of the lease.
+func (s *state) lease() time.Duration {
+	return time.Duration(s.Lease) * time.Millisecond //nolint:gosec // at most a day
 }
 
 // renew lets the lease run from now on.

@@ -24,6 +24,7 @@ type world struct {
 	*testing.T
 	now   time.Time
 	store session.Store
+	pool  session.Pool
 	*session.Sessions
 	ends int // how many entries the logs have
 }
@@ -56,7 +57,7 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 	}
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
-			w := &world{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+			w := &world{T: t, pool: pool, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 			w.store = open(t, func() time.Time { return w.now })
 			cfg.Pools = map[string]session.Pool{stream: pool}
 			cfg.Now = func() time.Time { return w.now }
@@ -69,6 +70,18 @@ func each(t *testing.T, cfg session.Config, pool session.Pool, test func(w *worl
 // append appends entries with these ids to the log of a group, in one commit. The id "end" ends the
 // log.
 func (w *world) append(key record.GroupKey, ids ...string) {
+	w.Helper()
+	w.appendBodies(key, nil, ids...)
+}
+
+// appendLarge appends an entry with a body of some size.
+func (w *world) appendLarge(key record.GroupKey, size int) {
+	w.Helper()
+	w.appendBodies(key, make([]byte, size), "large")
+}
+
+// appendBodies is append for entries with a body.
+func (w *world) appendBodies(key record.GroupKey, body []byte, ids ...string) {
 	w.Helper()
 	groups, _, err := w.store.Load(w.Context(), []record.GroupKey{key}, nil)
 	if err != nil {
@@ -84,7 +97,7 @@ func (w *world) append(key record.GroupKey, ids ...string) {
 	for _, id := range ids {
 		next.Log.Last++
 		next.Log.Time = max(next.Log.Time+1, clock.HybridAt(w.now))
-		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time}
+		x := record.Entry{Number: next.Log.Last, Kind: record.EntryMessage, ID: id, Time: next.Log.Time, Body: body}
 		if id == "end" {
 			x.Kind, next.Log.Ended = record.EntryEnd, true
 		}

@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"context"
 	"time"
 
 	"github.com/effectively-once/once/clock"
@@ -46,8 +47,8 @@ func now() time.Time { return time.UnixMilli(1_700_000_000_000) }
 
 func (s *Scenario) config() session.Config {
 	return session.Config{
-		Pools:    map[string]session.Pool{stream: {Partitions: len(s.Entries), Window: s.Window, ByPartition: s.ByPartition}},
-		Attempts: 1, DeadLetter: s.DeadLetters, Recalls: true, Now: now, NewID: func() string { return "attempt" },
+		Pools:   map[string]session.Pool{stream: {Partitions: len(s.Entries), Window: s.Window, ByPartition: s.ByPartition, Attempts: 1, DeadLetter: s.DeadLetters}},
+		Recalls: true, Now: now, NewID: func() string { return "attempt" }, Pause: func(context.Context, int) error { return nil },
 	}
 }
 

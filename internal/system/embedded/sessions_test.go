@@ -164,3 +164,29 @@ func TestAPoolDealsEachMessageToOneSessionAcrossRestarts(t *testing.T) {
 		t.Errorf("cursors: %v", cursors)
 	}
 }
+
+func TestThePoolSaysWhatFollowsTheLastFailedTry(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {work: {pool: {attempts: 2, poison: dead-letter}}, halts: {pool: {attempts: 1}}, plain: {pool: {}}}\n"}
+	r := p.start()
+	for _, c := range []struct {
+		stream string
+		tries  int
+		dead   bool
+	}{{"work", 2, true}, {"halts", 1, false}, {"plain", 5, false}} {
+		r.send(t, client.Message{Stream: c.stream, Key: "a", Body: []byte("a")})
+		r.idle(t)
+		path := c.stream + "/sessions/ann"
+		fence := r.open(t, path, "test", "free").Fence
+		if page := r.entries(t, path, fence, ""); len(page.Entries) != 1 {
+			t.Fatal(page.text)
+		}
+		for try := 1; try <= c.tries; try++ {
+			a := r.ask(t, "POST", path+"/fail", fmt.Sprintf(`{"fence":%d,"at":1,"try":%d}`, fence, try))
+			last := try == c.tries
+			if want := fmt.Sprintf(`{"tries":%d,"dead":%t,"stop":%t}`, try, last && c.dead, last && !c.dead); strings.TrimSpace(a.text) != want {
+				t.Errorf("%s: got %s, want %s", c.stream, a.text, want)
+			}
+		}
+	}
+}

@@ -20,7 +20,8 @@ func (p *Pipeline) Sessions(logs record.LogReader, queues *Queues, records Liste
 		if s := &p.streams[i]; s.Partitions > 0 {
 			c := p.cfg.Config.Streams[s.Name]
 			pools[s.Name] = session.Pool{
-				Partitions: int(s.Partitions), Window: c.Pool.Window, ByPartition: c.Pool.Deal == config.DealPartition, Destinations: c.Destinations, //nolint:gosec // an int before
+				Partitions: int(s.Partitions), Window: c.Pool.Window, ByPartition: c.Pool.Deal == config.DealPartition, //nolint:gosec // an int before
+				Attempts: c.Pool.Attempts, DeadLetter: c.Pool.Poison == config.PoisonDeadLetter, Destinations: c.Destinations,
 			}
 		}
 	}
