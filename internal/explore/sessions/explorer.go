@@ -51,7 +51,7 @@ func newExplorer(s *Scenario) *explorer {
 	for i, l := range s.logsOf() {
 		x.static = append(x.static, x.record(i, l))
 	}
-	x.names = append(slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Consumers, s.Operators)))), spare)
+	x.names = append(slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Consumers, s.Operators, s.Skippers)))), spare)
 	x.keys = append(x.keys, record.GroupKey{Stream: record.PoolsStream, Group: stream}, endKey())
 	for _, name := range x.names {
 		x.keys = append(x.keys, x.sessionKey(name))

@@ -28,6 +28,10 @@ func Scenarios() []Scenario {
 		{Name: "release", Entries: []int{1}, Consumers: []string{"a", "a"}, Window: 1, Free: true, Lost: 1, Late: 1},
 		{Name: "release-database", Entries: []int{1}, Consumers: []string{"a", "a"}, Operators: []string{"a"}, Window: 1, Free: true, Database: true, Direct: true},
 
+		{Name: "skip", Entries: []int{1}, Consumers: []string{"a"}, Skippers: []string{"a"}, Window: 1, Direct: true, Lost: 1},
+		{Name: "skip-database", Entries: []int{2}, Consumers: []string{"a"}, Skippers: []string{"a"}, Window: 1, Database: true, Direct: true, Lost: 1},
+		{Name: "skip-retire", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Skippers: []string{"a"}, Window: 1, Database: true, Direct: true},
+
 		{Name: "end", Entries: []int{1}, Queued: true, Consumers: []string{"a"}, Enders: 1, Sweepers: 1, Window: 1, Direct: true},
 		{Name: "end-lost", Entries: []int{1}, Queued: true, Consumers: []string{"a"}, Enders: 1, Window: 1, Direct: true, Lost: 1, Late: 1},
 		{Name: "end-partitions", Entries: []int{1, 1}, Queued: true, Consumers: []string{"a"}, Enders: 1, Window: 1, Direct: true},

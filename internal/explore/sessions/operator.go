@@ -8,34 +8,45 @@ import (
 	"github.com/effectively-once/once/internal/dedup/session"
 )
 
-// retire is an operator who retires a session.
-func (a *actor) retire() {
+// take opens a session for an operator, and returns the number of its consumer's store. It reports
+// whether the operator has both.
+func (a *actor) take() (o session.Opened, number uint64, ok bool) {
+	a.forces = true
 	for {
-		a.forces = true
 		o, err := a.open("operator")
 		if errors.Is(err, errLost) {
 			continue
 		}
-		if err != nil {
-			return
+		if err != nil || !a.Database {
+			return o, o.Cursor, err == nil
 		}
-		number := o.Cursor
-		if a.Database {
-			number, err = a.raise(o)
-			if errors.Is(err, errLost) {
-				continue
-			}
-			if err != nil {
-				return
-			}
+		number, err = a.raise(o)
+		if !errors.Is(err, errLost) {
+			return o, number, err == nil
 		}
-		if err := a.close(o, &number); err == nil || errors.Is(err, session.ErrRetired) {
-			a.told("is retired", func(w *world) bool {
-				d := w.describe(a.name)
-				return d.Life != o.Life || d.Returned
-			})
-		}
+	}
+}
+
+// retire is an operator who retires a session.
+func (a *actor) retire() {
+	o, number, ok := a.take()
+	if !ok {
 		return
+	}
+	if err := a.close(o, &number); err == nil || errors.Is(err, session.ErrRetired) {
+		a.told("is retired", func(w *world) bool {
+			d := w.describe(a.name)
+			return d.Life != o.Life || d.Returned
+		})
+	}
+}
+
+// skip is an operator who skips the next entry of a session, if one is dealt. The number of the
+// consumer's store is left to the next consumer.
+func (a *actor) skip() {
+	o, number, ok := a.take()
+	if ok && number < o.Last && a.report(o.Fence, o.Cursor, number) == nil {
+		_ = a.commit(session.Commit{Fence: o.Fence, From: number, To: number + 1, Skip: true})
 	}
 }
 

@@ -13,9 +13,9 @@ type Scenario struct {
 	Name string
 	// Entries is how many entries each partition has, besides its end.
 	Entries []int
-	// Consumers and Operators name the sessions that they open. An operator retires its session. A
-	// name may occur several times.
-	Consumers, Operators []string
+	// Consumers, Operators and Skippers name the sessions that they open. An operator retires its
+	// session, and a skipper skips one of its entries. A name may occur several times.
+	Consumers, Operators, Skippers []string
 	// Enders is how many callers end the stream, and Sweepers how many sweeps run beside them.
 	Enders, Sweepers int
 	// Queued says that the entries are still on the queues of their partitions. They are appended at
@@ -105,6 +105,9 @@ func (s *Scenario) cast() (out []role) {
 	}
 	for _, name := range s.Operators {
 		out = append(out, role{title: "operator of " + name, name: name, database: true, late: s.Restored, play: (*actor).retire})
+	}
+	for _, name := range s.Skippers {
+		out = append(out, role{title: "skipper of " + name, name: name, database: true, late: s.Restored, play: (*actor).skip})
 	}
 	for range s.Enders {
 		out = append(out, role{title: "ender", play: (*actor).end})
