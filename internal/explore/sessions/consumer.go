@@ -9,14 +9,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// open takes the session, and acts under its fence from then on.
-func (a *actor) open(holder string) (session.Opened, error) {
+// open takes the session, and acts under its fence from then on. All holders have one name, as the
+// consumers and operators of one machine do.
+func (a *actor) open() (session.Opened, error) {
 	take := session.TakeFree
 	if a.forces {
 		take = session.TakeNow
 	}
 	a.fence = 0
-	o, err := a.ready().Open(context.Background(), a.id(a.name), session.Opening{Holder: holder, Take: take})
+	o, err := a.ready().Open(context.Background(), a.id(a.name), session.Opening{Holder: "host", Take: take})
 	a.fence = o.Fence
 	return o, err
 }
@@ -26,7 +27,7 @@ func (a *actor) open(holder string) (session.Opened, error) {
 // of an operator.
 func (a *actor) consume() (ended bool, stopped error) {
 	for {
-		o, err := a.open("consumer")
+		o, err := a.open()
 		if errors.Is(err, errLost) {
 			continue
 		}

@@ -15,6 +15,8 @@ func Scenarios() []Scenario {
 		{Name: "retire-database-late", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Direct: true, Late: 1, Database: true},
 		{Name: "retire-dead", Entries: []int{2}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 2, Direct: true, DeadLetters: true, Fails: 1, Lost: 1},
 		{Name: "retire-database-dead", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Direct: true, Database: true, DeadLetters: true, Fails: 1, Lost: 1},
+		{Name: "two-consumers-two", Entries: []int{2}, Consumers: []string{"a", "a"}, Window: 2, Direct: true},
+		{Name: "two-consumers-dead", Entries: []int{1}, Consumers: []string{"a", "a"}, Window: 1, Direct: true, DeadLetters: true, Fails: 1, Lost: 1, Late: 1},
 		{Name: "three", Entries: []int{1}, Consumers: []string{"a", "a"}, Operators: []string{"a"}, Window: 1, Direct: true},
 		{Name: "three-database", Entries: []int{1}, Consumers: []string{"a", "a"}, Operators: []string{"a"}, Window: 1, Database: true, Direct: true},
 		{Name: "two-operators", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a", "a"}, Window: 1, Direct: true},
@@ -55,6 +57,8 @@ func Scenarios() []Scenario {
 		{Name: "forgotten-database", Entries: []int{1}, Consumers: []string{"a"}, Operators: []string{"a"}, Window: 1, Ages: 1, Database: true, Direct: true},
 
 		{Name: "group", Entries: []int{2}, OfGroup: true, Consumers: []string{"a", "a"}, Operators: []string{"a"}, Window: 1, Direct: true},
+		{Name: "group-queued", Entries: []int{1}, OfGroup: true, Queued: true, Consumers: []string{"a", "b"}, Direct: true},
+		{Name: "group-longer", Entries: []int{2}, OfGroup: true, Again: true, Consumers: []string{"a"}, Direct: true},
 		{Name: "group-again", Entries: []int{1}, OfGroup: true, Again: true, Consumers: []string{"a"}, Operators: []string{"a"}, Lost: 1, Direct: true},
 		{Name: "group-database", Entries: []int{1}, OfGroup: true, Again: true, Consumers: []string{"a"}, Operators: []string{"a"}, Database: true, Direct: true},
 

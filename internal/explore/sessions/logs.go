@@ -24,7 +24,7 @@ type logState struct {
 func (s *Scenario) logsOf() []logState {
 	var out []logState
 	for _, n := range s.Entries {
-		l := logState{Incarnation: 1}
+		l := logState{Incarnation: 1, Sent: s.OfGroup}
 		if !s.Queued {
 			l.Last, l.Ended = uint64(n)+1, true //nolint:gosec // not negative
 		}

@@ -13,7 +13,7 @@ import (
 func (a *actor) take() (o session.Opened, number uint64, ok bool) {
 	a.forces = true
 	for {
-		o, err := a.open("operator")
+		o, err := a.open()
 		if errors.Is(err, errLost) {
 			continue
 		}
@@ -45,8 +45,14 @@ func (a *actor) retire() {
 // consumer's store is left to the next consumer.
 func (a *actor) skip() {
 	o, number, ok := a.take()
-	if ok && number < o.Last && a.report(o.Fence, o.Cursor, number) == nil {
-		_ = a.commit(session.Commit{Fence: o.Fence, From: number, To: number + 1, Skip: true})
+	if !ok || number == o.Last || a.report(o.Fence, o.Cursor, number) != nil {
+		return
+	}
+	if a.commit(session.Commit{Fence: o.Fence, From: number, To: number + 1, Skip: true}) == nil {
+		a.told("has skipped an entry", func(w *world) bool {
+			d := w.describe(a.name)
+			return d.Life != o.Life || d.Dead.Contains(number+1)
+		})
 	}
 }
 

@@ -75,13 +75,10 @@ func (r *recovery) deliver() error {
 	if !r.x.Queued {
 		return nil
 	}
-	sessions := r.x.actor(r, "").sessions
-	if r.w.group(endKey()).Version == 0 {
-		if err := sessions.EndStream(context.Background(), stream); err != nil {
+	if !r.x.OfGroup {
+		if err := r.end(); err != nil {
 			return err
 		}
-	} else if err := sessions.SweepEnds(context.Background()); err != nil {
-		return fmt.Errorf("sweep: %w", err)
 	}
 	for i := range r.w.logs {
 		for l, _, ok := r.x.appended(i, r.w.logs[i]); ok; l, _, ok = r.x.appended(i, l) {
@@ -90,6 +87,18 @@ func (r *recovery) deliver() error {
 		if !r.w.logs[i].Ended {
 			return fmt.Errorf("the stream is closed, and the end of log %d is never sent", i)
 		}
+	}
+	return nil
+}
+
+// end ends the stream, or lets a sweep do the rest.
+func (r *recovery) end() error {
+	sessions := r.x.actor(r, "").sessions
+	if r.w.group(endKey()).Version == 0 {
+		return sessions.EndStream(context.Background(), stream)
+	}
+	if err := sessions.SweepEnds(context.Background()); err != nil {
+		return fmt.Errorf("sweep: %w", err)
 	}
 	return nil
 }
@@ -103,7 +112,7 @@ func (r *recovery) consume(name string) {
 		return
 	}
 	r.excused = true
-	if o, err := a.open("operator"); err == nil && a.close(o, nil) == nil {
+	if o, err := a.open(); err == nil && a.close(o, nil) == nil {
 		delete(r.ended, name)
 	}
 }

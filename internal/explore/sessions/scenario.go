@@ -19,7 +19,7 @@ type Scenario struct {
 	// Enders is how many callers end the stream, and Sweepers how many sweeps run beside them.
 	Enders, Sweepers int
 	// Queued says that the entries are still on the queues of their partitions. They are appended at
-	// any time, and the end behind them once it is sent. Otherwise the logs are complete and ended
+	// any time, and the end behind them once it is sent; that of a group is sent. Otherwise the logs are complete and ended
 	// from the beginning.
 	Queued bool
 	// OfGroup says that the sessions read the log of one group, not a pool. Again says that this log
