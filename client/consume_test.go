@@ -126,7 +126,7 @@ func TestTheErrorsOfAHandlerAreFailedTriesWhateverTheyAre(t *testing.T) {
 	for _, kind := range []client.ProblemType{client.Ended, client.Held, client.Moved, client.Fenced, client.Retired} {
 		t.Run(string(kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPool(t, session.Config{Attempts: 2})
+				p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 2}}})
 				p.fill("m1", "end")
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

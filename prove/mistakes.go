@@ -16,7 +16,7 @@ import (
 )
 
 func makeMistakes(ctx context.Context, o options) error {
-	list, err := mistakes.Load(os.DirFS(filepath.Join(o.root, "internal/explore/mistakes/testdata")), "mistakes.yaml")
+	list, err := mistakes.Load(os.DirFS(filepath.Join(o.root, "internal/explore/mistakes/testdata")), "mistakes*.yaml")
 	if err != nil {
 		return err
 	}

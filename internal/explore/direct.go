@@ -180,10 +180,13 @@ func (q queuesPort) putWhole(messages []record.Message, last bool) error {
 	c := call{op: opEnqueue, touches: touchQueues, text: opEnqueue + " " + strings.Join(names, ", "), parts: 1}
 	c.apply = func(v view) outcome {
 		v.queues = q.w.change(v.queues, func(p *queuesPart) {
-			if last {
-				p.messages = append(p.messages, names...)
-			} else {
+			switch {
+			case !last:
 				p.messages = slices.Concat(names, p.messages)
+			case q.w.scenario.Stream.Pool:
+				q.w.append(p, names[0])
+			default:
+				p.messages = append(p.messages, names...)
 			}
 		})
 		return outcome{view: v, answer: q.w.done(v.now)}

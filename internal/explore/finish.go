@@ -131,6 +131,9 @@ func (w *world) answered(s *state, past *pastPart, r *run) (*pastPart, error) {
 	item, told := request(r.items[0]), r.end.told
 	if r.kind == serves {
 		request := w.scenario.Requests[item]
+		if w.scenario.Stream.Pool {
+			return w.beforeEnd(past, request, told)
+		}
 		if request.asksEpoch() {
 			return w.issued(s, past, item, told)
 		}
@@ -210,7 +213,7 @@ func (w *world) safe(s *state, r *run, name string) error {
 			}
 		}
 	}
-	if passed, _ := s.passes(&m); passed && m.Void {
+	if passed, _ := s.passes(&m); passed && m.Void || m.OnlyEnds() && s.ended() {
 		return nil
 	}
 	for _, line := range s.past.applied {

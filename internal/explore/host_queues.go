@@ -62,7 +62,7 @@ func (q queuesPort) EnqueueAll(_ context.Context, messages []record.Message) []e
 }
 
 func (q queuesPort) enqueue(op string, messages []record.Message) error {
-	return q.put(op, namesOf(messages), func(p *queuesPart, name string) { p.messages = append(p.messages, name) })
+	return q.put(op, namesOf(messages), q.w.append)
 }
 
 func (q queuesPort) DeadLetter(_ context.Context, refused []record.Refused) error {

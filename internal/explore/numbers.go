@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/record"
@@ -66,6 +67,9 @@ func (w *world) settledOnce(g *record.Group) error {
 		times[number{m.SourceKey(), m.Epoch, m.Sequence}]++
 	}
 	for source, src := range g.Sources {
+		if strings.HasPrefix(source, ender) { // an end runs no handler
+			continue
+		}
 		for n := uint64(1); n < src.Next; n++ {
 			applied, skipped := times[number{source, src.Epoch, n}], src.Skipped.Contains(n)
 			if applied > 1 || (applied == 1) == skipped {

@@ -142,7 +142,7 @@ func (w *world) change(q *queuesPart, change func(*queuesPart)) *queuesPart {
 		slices.Sort(list)
 	}
 	switch {
-	case w.scenario.lined(): // the order in which they were put
+	case w.scenario.placing(): // the order in which they were put
 	case w.scenario.FIFO:
 		slices.SortStableFunc(c.messages, func(a, b string) int {
 			return slices.Index(w.scenario.Arrive, plain(a)) - slices.Index(w.scenario.Arrive, plain(b))

@@ -163,6 +163,8 @@ func (w *world) accounted(s *state, name string) error {
 	switch {
 	case arrived && !applied && !dead:
 		return fmt.Errorf("lost: %s is neither applied nor a dead letter", name)
+	case w.scenario.Stream.Pool && dead && s.past.told[accepted+name] == "202":
+		return fmt.Errorf("lost: %s was accepted, and is a dead letter", name)
 	case ran && skipped:
 		return fmt.Errorf("applied, though its number is skipped: %s", name)
 	case dead && ran && !slices.Contains(w.scenario.Both, name):
@@ -211,7 +213,7 @@ func (w *world) justly(s *state, a *admission.Arrival, name string, reason recor
 
 // promised reports whether a client was told that the message is or will be processed.
 func (w *world) promised(s *state, name string) bool {
-	if s.past.told[accepted+name] != "" {
+	if told := s.past.told[accepted+name]; told != "" && told != notAccepted {
 		return true
 	}
 	for _, r := range w.scenario.Requests {
@@ -287,6 +289,10 @@ func (w *world) swept(s *state) error {
 	if err := w.readToTheEnd(s); err != nil {
 		return err
 	}
+	s, err := w.endsInTheEnd(s)
+	if err != nil {
+		return err
+	}
 	for _, key := range w.scenario.groups() {
 		var err error
 		if s, err = w.alone(s, sweeps, key.Group); err != nil {
@@ -306,7 +312,7 @@ func (w *world) swept(s *state) error {
 	later := *s
 	later.clock = longAfter
 	later.now = w.clock(later.clock)
-	s, err := w.alone(&later, collects, "")
+	s, err = w.alone(&later, collects, "")
 	if err != nil {
 		return err
 	}

@@ -152,6 +152,9 @@ func (w *world) perform(a *host, r *run) *end {
 		return w.serve(a, r.items[0])
 	case sweeps:
 		_ = e.Sweep(ctx, record.GroupKey{Stream: stream, Group: r.items[0]})
+		if w.scenario.Stream.Pool {
+			_ = w.sessions(a).SweepEnds(ctx)
+		}
 	case closes:
 		_ = e.CloseGaps(ctx, record.GroupKey{Stream: stream, Group: r.items[0]})
 	case collects:
@@ -238,12 +241,15 @@ func (w *world) serve(a *host, name string) *end {
 	for key, value := range r.Header {
 		request.Header.Set(key, value)
 	}
-	if len(r.Messages) == 0 {
+	if len(r.Messages) == 0 && !r.ends() {
 		request.Header.Set("Once-Header-"+nameHeader, r.Message)
 	}
 	answer := httptest.NewRecorder()
 	out := &end{fates: map[string]record.Outcome{}}
 	options := api.Options{Engine: w.engine(a), Queue: queuesPort{a}, Now: a.clock, RequestID: func(*http.Request) string { return "r" }}
+	if w.scenario.Stream.Pool {
+		options.Sessions = w.sessions(a)
+	}
 	if w.scenario.Direct && !strings.HasSuffix(name, behind) {
 		options.Direct = w.runner(a, out, strings.HasSuffix(name, late))
 	}
@@ -253,6 +259,10 @@ func (w *world) serve(a *host, name string) *end {
 		return out
 	}
 	if answer.Code >= 500 || answer.Code == http.StatusTooManyRequests {
+		return out
+	}
+	if w.scenario.Stream.Pool {
+		out.told = toldOfEnd(answer.Code, answer.Body.String())
 		return out
 	}
 	told := w.toldOfEpoch(r, answer.Code, answer.Body.Bytes())

@@ -112,6 +112,10 @@ type Stream struct {
 	Fails bool `yaml:"fails"`
 	// Log says that the groups have logs, to which the handler appends an entry for each message.
 	Log bool `yaml:"log"`
+	// Pool says that the stream has a pool with one partition, and can be ended: then its log ends,
+	// with the message that has end set. All messages are of one queue, in the order in which they
+	// were put there; they need fifo and log.
+	Pool bool `yaml:"pool"`
 	// Retain is how long entries of logs can be read. Defaults to [record.DefaultLogRetention].
 	Retain         Duration         `yaml:"retain"`
 	Reply          bool             `yaml:"reply"`
@@ -255,6 +259,9 @@ func Load(files fs.FS, pattern string) ([]*Scenario, error) {
 // lined reports whether the HTTP API processes messages only with the first place in their group.
 func (s *Scenario) lined() bool { return s.Direct && s.FIFO }
 
+// placing reports whether messages are on their queue in the order in which they were put there.
+func (s *Scenario) placing() bool { return s.lined() || s.Stream.Pool && s.FIFO }
+
 func (s *Scenario) check() error {
 	s.Batch, s.Receives, s.Stream.Destinations = max(s.Batch, 1), max(s.Receives, 1), max(s.Stream.Destinations, 1)
 	for _, list := range [][]string{s.Issued, s.Done, s.Kept, s.Left, s.Arrive, s.Guard, s.Both, slices.Collect(maps.Keys(s.Dead))} {
@@ -275,7 +282,7 @@ func (s *Scenario) check() error {
 			return fmt.Errorf("no such request: %s", name)
 		}
 		for _, m := range r.names() {
-			if _, ok := s.Messages[m]; !ok {
+			if _, ok := s.Messages[m]; !ok && !r.ends() {
 				return fmt.Errorf("request %s: no such message: %q", name, m)
 			}
 		}
@@ -299,7 +306,10 @@ func (s *Scenario) message(name string) record.Message {
 	if out.ID == "" && out.Source == "" {
 		out.ID = name
 	}
-	if out.Group == "" && !s.Stream.Stateless && !s.Stream.Keep {
+	switch {
+	case s.Stream.Pool:
+		return m.placed(out)
+	case out.Group == "" && !s.Stream.Stateless && !s.Stream.Keep:
 		out.Group = "g"
 	}
 	return out

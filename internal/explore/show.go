@@ -70,6 +70,9 @@ func showGroup(g record.Group) string {
 		return fmt.Sprintf("version %d, epoch %d", g.Version, source.Epoch)
 	}
 	out := []string{fmt.Sprintf("version %d", g.Version)}
+	if g.Key.Stream == record.PoolsStream {
+		return out[0]
+	}
 	if state := lines(g.State); len(state) > 0 {
 		out = append(out, "applied "+strings.Join(state, ", "))
 	}

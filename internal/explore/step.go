@@ -250,7 +250,11 @@ func plain(item string) string { return strings.TrimSuffix(item, again) }
 func (w *world) lapse(s *state, r *run) step {
 	next := s.with(r, w.lapsed(r)).spend(lapses)
 	next.queues = w.change(s.queues, func(p *queuesPart) {
-		for _, item := range r.items {
+		for i, item := range r.items {
+			if w.scenario.placing() {
+				p.messages = slices.Insert(p.messages, i, item+again)
+				continue
+			}
 			p.messages = append(p.messages, item+again)
 		}
 	})
@@ -284,9 +288,10 @@ func (w *world) redrive(s *state, out []step) []step {
 }
 
 // giveBack returns the messages of a run to their queue. If the run stored nothing, its name can be
-// used again, so that repeated receives and returns lead to no new states.
+// used again, so that repeated receives and returns lead to no new states. A request to a stream that
+// ends is repeated any number of times; there only the name of a commit matters.
 func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) bool) {
-	if what, number, _ := strings.Cut(r.name, "#"); !r.traced {
+	if what, number, _ := strings.Cut(r.name, "#"); !r.traced || w.scenario.Stream.Pool && !r.committed() {
 		n, err := strconv.Atoi(number)
 		if err != nil {
 			panic(fmt.Sprintf("explore: %v", err)) // named by take
@@ -302,7 +307,7 @@ func (w *world) giveBack(p *queuesPart, r *run, undone func(item string, i int) 
 		}
 		switch r.kind {
 		case processes:
-			if w.scenario.lined() { // ahead of those that were put meanwhile
+			if w.scenario.placing() { // ahead of those that were put meanwhile
 				p.messages = slices.Insert(p.messages, first, item)
 				first++
 				continue

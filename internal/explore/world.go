@@ -76,6 +76,9 @@ func (w *world) streams(a *host) []record.Stream {
 		Retention: time.Duration(s.Retention), GroupRetention: time.Duration(s.GroupRetention),
 		Gap: record.Gap{Policy: s.Gap, After: time.Duration(s.After)}, Bounds: record.Bounds{Distance: s.Distance},
 	}
+	if s.Pool {
+		out.Partitions = 1
+	}
 	if s.Events {
 		out.Events = w.scenario.destinations()
 	}
@@ -163,8 +166,11 @@ func (w *world) commit(v view, c record.Commit) outcome {
 	if !w.scenario.CommitsDone {
 		c.Done = nil // the store does not know the field
 	}
-	if c.Next.Key.Stream == record.SourcesStream {
+	switch c.Next.Key.Stream {
+	case record.SourcesStream:
 		return w.commitEpoch(v, c)
+	case record.PoolsStream:
+		return w.commitPool(v, c)
 	}
 	m := v.store.at(v.now)
 	before, _, _ := m.Load(context.Background(), []record.GroupKey{c.Next.Key}, nil)
@@ -278,12 +284,12 @@ func (w *world) wrongly(applied []string, told map[string]string) error {
 		if err := w.ordered(applied); err != nil {
 			return err
 		}
-	} else if w.scenario.FIFO && !slices.IsSortedFunc(applied, func(a, b string) int {
+	} else if w.scenario.FIFO && !w.scenario.placing() && !slices.IsSortedFunc(applied, func(a, b string) int {
 		return slices.Index(w.scenario.Arrive, nameIn(a)) - slices.Index(w.scenario.Arrive, nameIn(b))
 	}) {
 		return fmt.Errorf("not in the order of the queue: %q", applied)
 	}
-	return w.deleted(applied, told)
+	return errors.Join(w.deleted(applied, told), w.refusedAll(applied, told))
 }
 
 // deleted returns an error if a request was applied after its client was told that it is deleted.

@@ -67,15 +67,23 @@ type Catch struct {
 // ErrSurvived says that no check caught a mistake.
 var ErrSurvived = errors.New("nothing caught it")
 
-// Load reads a list of mistakes.
-func Load(files fs.FS, name string) ([]Mistake, error) {
-	text, err := fs.ReadFile(files, name)
+// Load reads the lists of mistakes whose file names match a pattern of [path.Match], by name.
+func Load(files fs.FS, pattern string) ([]Mistake, error) {
+	names, err := fs.Glob(files, pattern)
 	if err != nil {
 		return nil, fmt.Errorf("load mistakes: %w", err)
 	}
 	var out []Mistake
-	if err := yaml.UnmarshalWithOptions(text, &out, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("load mistakes: %w", err)
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, fmt.Errorf("load mistakes: %w", err)
+		}
+		var list []Mistake
+		if err := yaml.UnmarshalWithOptions(text, &list, yaml.Strict()); err != nil {
+			return nil, fmt.Errorf("load mistakes %s: %w", name, err)
+		}
+		out = append(out, list...)
 	}
 	for _, m := range out {
 		if m.Name == "" || len(m.Changes) == 0 || m.checks() != 1 {

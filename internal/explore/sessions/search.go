@@ -8,65 +8,6 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A Result is the result of an exploration.
-type Result struct {
-	// States is the number of distinct states, Steps the number of steps between them, Depth the
-	// length of the longest shortest path to one, and Recoveries the number of stored contents from
-	// which recovery was tried.
-	States, Steps, Depth, Recoveries int
-	// Exhausted says that all states were visited.
-	Exhausted bool
-	// Wrong is the violated rule, empty if there is none, and Trace a shortest trace to it.
-	Wrong string
-	Trace []string
-}
-
-// An explorer explores one scenario.
-type explorer struct {
-	*Scenario
-
-	logs   map[record.GroupKey]record.Group
-	chunks map[record.GroupKey]record.Chunk
-	keys   []record.GroupKey // of the records that may exist
-	names  []string          // of the sessions
-	total  int               // entries
-
-	worlds map[string]*world
-	runs   []*run
-	calls  map[string]int32
-	made   map[[2]int32]outcome // by call and world
-	tried  map[int32]bool       // worlds from which recovery was tried
-
-	seen   map[state]int32
-	from   []int32
-	steps  []string
-	result Result
-}
-
-// An outcome is the result of a call in a world.
-type outcome struct {
-	w     *world
-	a     answer
-	wrong error
-}
-
-// make makes a call, or returns its remembered outcome.
-func (x *explorer) make(c *call, w *world) outcome {
-	if c.id == 0 {
-		if c.id = x.calls[c.key]; c.id == 0 {
-			c.id = int32(len(x.calls)) + 1 //nolint:gosec // there is no memory for more
-			x.calls[c.key] = c.id
-		}
-	}
-	at := [2]int32{c.id, w.id}
-	o, ok := x.made[at]
-	if !ok {
-		o.w, o.a, o.wrong = c.apply(w)
-		x.made[at] = o
-	}
-	return o
-}
-
 // most is how many actors a scenario may have.
 const most = 6
 
@@ -75,15 +16,6 @@ type state struct {
 	world, late       int32
 	lost, lates, fail uint8
 	runs              [most]int32
-}
-
-// A run is an actor between two calls.
-type run struct {
-	id     int32
-	of     int // the actor
-	script []answer
-	next   map[string]*run
-	call   *call // nil if it has ended
 }
 
 // A situation is a state with what its numbers stand for.
@@ -95,84 +27,27 @@ type situation struct {
 
 // Explore visits all states of a scenario.
 func Explore(ctx context.Context, s *Scenario) Result {
-	s.Recover = max(1, s.Recover)
-	x := &explorer{Scenario: s, worlds: map[string]*world{}, calls: map[string]int32{}, made: map[[2]int32]outcome{}, tried: map[int32]bool{}, seen: map[state]int32{}}
-	x.logs, x.chunks = s.logs()
-	x.names = append(slices.Compact(slices.Sorted(slices.Values(slices.Concat(s.Consumers, s.Operators)))), spare)
-	x.keys = append(x.keys, record.GroupKey{Stream: "~pools", Group: stream})
-	for _, name := range x.names {
-		x.keys = append(x.keys, record.GroupKey{Stream: "~sessions", Group: stream + "/" + name})
-	}
-	for _, n := range s.Entries {
-		x.total += n
-	}
-	w := x.unique(&world{x: x, groups: map[record.GroupKey]record.Group{}})
+	x := newExplorer(s)
+	w := x.first()
 	first := situation{state: state{world: w.id, lost: s.Lost, lates: s.Late, fail: s.Fails}, w: w}
 	for i := range first.runs {
 		first.runs[i] = -1
-		if i < len(s.Consumers)+len(s.Operators) {
+		if i < len(x.roles) && !x.roles[i].late {
 			first.runs[i] = x.begin(i)
 		}
 	}
 	slices.Sort(first.runs[:])
-	x.meet(&first, -1, "")
+	x.meet(&first, -1, stepText{})
 	x.visit(ctx, first)
 	x.result.States = len(x.from)
 	return x.result
 }
 
-// unique returns the one object for equal worlds.
-func (x *explorer) unique(w *world) *world {
-	key := w.encode()
-	if old, ok := x.worlds[key]; ok {
-		return old
-	}
-	w.id = int32(len(x.worlds)) //nolint:gosec // there is no memory for more
-	x.worlds[key] = w
-	return w
-}
-
-// begin returns the run of an actor. Those of one kind and session begin with the same run.
-func (x *explorer) begin(i int) int32 {
-	for _, r := range x.runs {
-		if x.called(r.of) == x.called(i) {
-			return r.id
-		}
-	}
-	return x.advance(&run{of: i, next: map[string]*run{}}).id
-}
-
-// after returns the run after an answer.
-func (x *explorer) after(r *run, a answer) *run {
-	next, ok := r.next[a.key]
-	if !ok {
-		next = x.advance(&run{of: r.of, script: append(slices.Clip(r.script), a), next: map[string]*run{}})
-		r.next[a.key] = next
-	}
-	return next
-}
-
-// advance runs the code of an actor up to its next call.
-func (x *explorer) advance(r *run) *run {
-	r.id = int32(len(x.runs)) //nolint:gosec // there is no memory for more
-	x.runs = append(x.runs, r)
-	h := &host{script: r.script}
-	done := make(chan struct{})
-	go func() { // ended by the host
-		defer close(done)
-		if i := r.of - len(x.Consumers); i >= 0 {
-			x.actor(h, x.Operators[i]).retire()
-		} else {
-			x.actor(h, x.Consumers[r.of]).consume()
-		}
-	}()
-	<-done
-	r.call = h.asked
-	return r
-}
+// A stepText describes a step: who does what, and with which result.
+type stepText struct{ what, result string }
 
 // meet notes a state, and reports whether it is new.
-func (x *explorer) meet(s *situation, from int32, step string) bool {
+func (x *explorer) meet(s *situation, from int32, step stepText) bool {
 	s.state.late = 0
 	if s.late != nil {
 		s.state.late = s.late.id // it was made before
@@ -180,7 +55,7 @@ func (x *explorer) meet(s *situation, from int32, step string) bool {
 	if _, ok := x.seen[s.state]; ok {
 		return false
 	}
-	x.seen[s.state] = int32(len(x.from)) //nolint:gosec // there is no memory for more
+	x.seen[s.state] = struct{}{}
 	x.from, x.steps = append(x.from, from), append(x.steps, step)
 	return true
 }
@@ -213,7 +88,7 @@ func (x *explorer) visit(ctx context.Context, first situation) {
 
 // expand takes all steps of a state. It reports whether none of them breaks a rule.
 func (x *explorer) expand(s *situation, number int32, next *[]situation) bool {
-	add := func(n situation, step string) {
+	add := func(n situation, step stepText) {
 		x.result.Steps++
 		n.world = n.w.id
 		if x.meet(&n, number, step) {
@@ -228,7 +103,10 @@ func (x *explorer) expand(s *situation, number int32, next *[]situation) bool {
 			return false
 		}
 		n.w, n.late = o.w, nil
-		add(n, "late: "+s.late.text)
+		add(n, stepText{"late: ", s.late.text})
+	}
+	for _, e := range s.w.events() {
+		x.happens(s, e, add)
 	}
 	for i, at := range s.runs {
 		if at < 0 || i > 0 && at == s.runs[i-1] {
@@ -242,26 +120,73 @@ func (x *explorer) expand(s *situation, number int32, next *[]situation) bool {
 	return true
 }
 
+// happens adds the state after an event.
+func (x *explorer) happens(s *situation, e event, add func(n situation, step stepText)) {
+	n := *s
+	n.w = e.w
+	if e.passes {
+		x.outlive(&n)
+	}
+	if e.restart {
+		if s.late != nil && s.late.database {
+			n.late = nil
+		}
+		x.restart(&n)
+	}
+	add(n, stepText{e.text, ""})
+}
+
+// outlive ends all calls of the real code, and the actors that wait for one.
+func (x *explorer) outlive(s *situation) {
+	s.late = nil
+	for i, at := range s.runs {
+		if at >= 0 && !x.runs[at].call.idle {
+			s.runs[i] = -1
+		}
+	}
+	slices.Sort(s.runs[:])
+}
+
+// restart lets the actors with the database begin again.
+func (x *explorer) restart(s *situation) {
+	left := s.runs
+	for i, at := range left {
+		if at >= 0 && x.roles[x.runs[at].of].database {
+			left[i] = -1
+		}
+	}
+	slices.Sort(left[:])
+	for i, r := range x.roles {
+		if r.database {
+			left[0] = x.begin(i) // it was -1
+			slices.Sort(left[:])
+		}
+	}
+	s.runs = left
+}
+
 // takes makes the next call of an actor in every way.
-func (x *explorer) takes(s *situation, i int, add func(n situation, step string)) (step string, wrong error) {
+func (x *explorer) takes(s *situation, i int, add func(n situation, step stepText)) (step string, wrong error) {
 	r := x.runs[s.runs[i]]
-	step = x.called(r.of) + ": " + r.call.text
+	step = r.text
 	move := func(a answer, text string, change func(n *situation)) {
 		n := *s
+		change(&n)
+		next, err := x.reported(x.after(r, a), n.w)
+		wrong = errors.Join(wrong, err)
 		n.runs[i] = -1
-		if next := x.after(r, a); next.call != nil && (!x.Direct || !errors.Is(a.err, record.ErrConflict)) {
+		if next.call != nil && (!x.Direct || !errors.Is(a.err, record.ErrConflict)) {
 			n.runs[i] = next.id
 		}
 		slices.Sort(n.runs[:])
-		change(&n)
-		add(n, step+text)
+		add(n, stepText{r.text, text})
 	}
 	if r.call.choice {
 		move(answer{key: "works"}, "", func(*situation) {})
 		if s.fail > 0 {
 			move(answer{key: "fails"}, ": fails", func(n *situation) { n.fail-- })
 		}
-		return step, nil
+		return step, wrong
 	}
 	o := x.make(r.call, s.w)
 	if o.wrong != nil {
@@ -269,7 +194,7 @@ func (x *explorer) takes(s *situation, i int, add func(n situation, step string)
 	}
 	move(o.a, ": "+shown(o.a), func(n *situation) { n.w = o.w })
 	if !r.call.write {
-		return step, nil
+		return step, wrong
 	}
 	if s.lost > 0 {
 		move(lost(), ": fails", func(n *situation) { n.lost-- })
@@ -278,7 +203,20 @@ func (x *explorer) takes(s *situation, i int, add func(n situation, step string)
 	if s.lates > 0 && s.late == nil {
 		move(lost(), ": is late", func(n *situation) { n.late, n.lates = r.call, n.lates-1 })
 	}
-	return step, nil
+	return step, wrong
+}
+
+// reported returns the run after an actor has reported a success, if that is what it does next. It
+// returns an error if the report is not true.
+func (x *explorer) reported(r *run, w *world) (*run, error) {
+	if r.call == nil || !r.call.report {
+		return r, nil
+	}
+	o := x.make(r.call, w)
+	if o.wrong != nil {
+		return r, o.wrong
+	}
+	return x.after(r, o.a), nil
 }
 
 func shown(a answer) string {
@@ -291,18 +229,10 @@ func shown(a answer) string {
 	return "done"
 }
 
-// called returns the name of an actor.
-func (x *explorer) called(i int) string {
-	if o := i - len(x.Consumers); o >= 0 {
-		return "operator of " + x.Operators[o]
-	}
-	return "consumer of " + x.Consumers[i]
-}
-
 func (x *explorer) violation(number int32, wrong error, last ...string) {
 	trace := last
 	for n := number; n > 0; n = x.from[n] {
-		trace = append(trace, x.steps[n])
+		trace = append(trace, x.steps[n].what+x.steps[n].result)
 	}
 	if len(last) > 0 {
 		trace = append(trace[len(last):], last...)

@@ -15,8 +15,16 @@ var (
 	only  = flag.String("scenario", "*", "explore the scenarios whose names match this pattern")
 )
 
+// chosen returns the larger scenarios, if one of them is named.
+func chosen() []sessions.Scenario {
+	if *only == "*" {
+		return nil
+	}
+	return sessions.Long()
+}
+
 func TestEveryStateOfEveryScenarioOfSessionsIsRight(t *testing.T) {
-	for _, s := range sessions.Scenarios() {
+	for _, s := range append(sessions.Scenarios(), chosen()...) {
 		if ok, err := path.Match(*only, s.Name); !ok || err != nil {
 			continue
 		}

@@ -18,27 +18,48 @@ type world struct {
 	id int32
 
 	groups map[record.GroupKey]record.Group // pools and sessions
+	logs   []logState
 	rows   []row
 	// done are the entries that were processed, dead the dead letters, as partition/number.
 	done, dead []string
 	// letters are the entries on the dead-letter queue, and effects those whose effects are committed.
 	letters, effects []string
+	// backup is that of the database, nil if there is none yet. restored says that it was used, and
+	// undone are the entries whose work is not in it.
+	backup   *backup
+	restored bool
+	undone   []string
+	// ages is how often time has passed. fences are the highest ones of the sessions of names that
+	// were forgotten.
+	ages   uint8
+	fences []uint64
+}
+
+// A backup is a copy of the database.
+type backup struct {
+	rows []row
+	done []string
 }
 
 // with returns a changed copy. Equal worlds are the same object.
 func (w *world) with(change func(n *world)) *world {
-	n := &world{x: w.x, groups: maps.Clone(w.groups), rows: slices.Clone(w.rows), done: slices.Clone(w.done), dead: slices.Clone(w.dead), letters: slices.Clone(w.letters), effects: slices.Clone(w.effects)}
-	change(n)
-	return w.x.unique(n)
+	n := *w
+	n.groups, n.logs, n.rows, n.fences = maps.Clone(w.groups), slices.Clone(w.logs), slices.Clone(w.rows), slices.Clone(w.fences)
+	n.done, n.dead, n.letters, n.effects = slices.Clone(w.done), slices.Clone(w.dead), slices.Clone(w.letters), slices.Clone(w.effects)
+	change(&n)
+	return w.x.unique(&n)
 }
 
 func (w *world) encode() string {
 	var b strings.Builder
 	for _, name := range w.x.keys {
 		g := w.groups[name]
-		fmt.Fprintf(&b, "%d %x\n", g.Version, g.State)
+		fmt.Fprintf(&b, "%d %d %x\n", g.Incarnation, g.Version, g.State)
 	}
-	fmt.Fprint(&b, w.rows, w.done, w.dead, w.letters, w.effects)
+	fmt.Fprint(&b, w.rows, w.done, w.dead, w.letters, w.effects, w.logs, w.restored, w.undone, w.ages, w.fences)
+	if w.backup != nil {
+		fmt.Fprint(&b, *w.backup)
+	}
 	return b.String()
 }
 
@@ -68,23 +89,33 @@ func (w *world) put(r row) {
 	w.rows[i] = r
 }
 
-// commit is the conditional write of a store.
-func (w *world) commit(c record.Commit) (*world, answer, error) {
+var errLongFenced = errors.New("a fenced caller changes the session")
+
+// commit is the conditional write of a store, by a caller that acts under a fence.
+func (w *world) commit(c record.Commit, fence uint64) (*world, answer, error) {
 	key := c.Next.Key
-	if stored := w.group(key); stored.Version != c.Loaded.Version {
+	if stored := w.group(key); stored.Version != c.Loaded.Version || stored.Incarnation != c.Loaded.Incarnation {
 		return w, answer{key: "conflict", err: record.ErrConflict}, nil
 	}
 	var wrong error
+	if id, ok := session.ParseKey(key); ok && fence > 0 {
+		if d := w.describe(id.Name); !d.Closed && d.Fence != fence {
+			wrong = errLongFenced
+		}
+	}
 	next := w.with(func(n *world) {
 		n.groups[key] = c.Next
-		if wrong = w.judge(n); wrong == nil {
+		if wrong == nil {
+			wrong = w.judge(n)
+		}
+		if wrong == nil {
 			wrong = n.emitted(&c)
 		}
 	})
 	return next, answer{key: "done"}, wrong
 }
 
-// emitted notes the effects of a write. No entry may have two.
+// emitted notes the effects of a write. No entry may have two, nor may the end.
 func (w *world) emitted(c *record.Commit) error {
 	for _, p := range c.Next.Pending {
 		if p.Number <= c.Loaded.Last {
@@ -102,107 +133,24 @@ func (w *world) emitted(c *record.Commit) error {
 	return nil
 }
 
-// process adds entries to those that were processed.
-func (w *world) process(work string) error {
-	for e := range strings.FieldsSeq(work) {
-		switch {
-		case slices.Contains(w.done, e):
-			return fmt.Errorf("entry %s is processed twice", e)
-		case slices.Contains(w.dead, e):
-			return fmt.Errorf("entry %s is processed, and was a dead letter", e)
-		}
-		if w.x.ByPartition {
-			part, _, _ := strings.Cut(e, "/")
-			for _, before := range w.done {
-				if strings.HasPrefix(before, part+"/") && before > e {
-					return fmt.Errorf("entry %s is processed after %s", e, before)
-				}
-			}
-		}
-		w.done = append(w.done, e)
-	}
-	slices.Sort(w.done)
-	return nil
-}
-
 // describe returns a session.
 func (w *world) describe(name string) session.Description {
-	d, err := session.New(w.x.direct(w), w.x.config()).Describe(context.Background(), id(name))
+	d, err := w.x.direct(w).sessions.Describe(context.Background(), w.x.id(name))
 	if err != nil {
 		panic(err)
 	}
 	return d
 }
 
-// judge returns an error if a write of a record broke a rule, and notes the work that it did.
-func (w *world) judge(n *world) error {
-	for _, name := range w.x.names {
-		if err := n.changed(w.describe(name), n.describe(name)); err != nil {
-			return fmt.Errorf("session %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// changed applies the rules to a session before and after a write.
-func (w *world) changed(was, is session.Description) error {
-	if is.Fence < was.Fence || is.Life < was.Life {
-		return fmt.Errorf("fence %d is followed by %d", was.Fence, is.Fence)
-	}
-	if is.Ended && !was.Ended && len(w.done)+len(w.dead) < w.x.total {
-		return fmt.Errorf("the end comes after %s and the dead letters %s", w.done, w.dead)
-	}
-	if was.Life != is.Life {
-		was = session.Description{}
-	}
-	if err := w.sameNumbers(was, is); err != nil {
-		return err
-	}
-	for _, r := range is.Dead {
-		for number := r.First; number <= r.Last; number++ {
-			e, ok := entry(is, number)
-			if was.Dead.Contains(number) {
-				continue
-			}
-			if !ok || slices.Contains(w.dead, e) || slices.Contains(w.done, e) {
-				return fmt.Errorf("number %d becomes a dead letter, and it is done: %s", number, e)
-			}
-			if !slices.Contains(w.letters, e) {
-				return fmt.Errorf("number %d is marked, and %s is not on the dead-letter queue", number, e)
-			}
-			w.dead = append(w.dead, e)
-			slices.Sort(w.dead)
-		}
-	}
-	return w.process(strings.TrimPrefix(string(is.State), string(was.State)))
-}
-
-var errNumber = errors.New("a number names another entry than before")
-
-// sameNumbers returns an error if a number names two entries.
-func (w *world) sameNumbers(was, is session.Description) error {
-	for number := range uint64(w.x.total) { //nolint:gosec // a small number
-		before, ok := entry(was, number+1)
-		if after, still := entry(is, number+1); ok && still && before != after {
-			return errNumber
-		}
-	}
-	return nil
-}
-
-// entry returns the entry that a number of a session names.
-func entry(d session.Description, number uint64) (string, bool) {
-	for _, p := range d.Parts {
-		if number >= p.Number && number < p.Number+p.Count {
-			return fmt.Sprintf("%s/%d", p.Group.Group, p.First.Number+number-p.Number), true
-		}
-	}
-	return "", false
-}
+// sessionKey returns the key of a session's record.
+func (x *explorer) sessionKey(name string) record.GroupKey { return session.Key(x.id(name)) }
 
 // show returns the name of a record for people.
 func show(key record.GroupKey) string {
-	if key.Stream == "~pools" {
+	switch {
+	case key == endKey():
+		return "the end"
+	case key.Stream == record.PoolsStream:
 		return "the pool"
 	}
 	return "session " + key.Group[strings.LastIndex(key.Group, "/")+1:]
