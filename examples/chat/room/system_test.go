@@ -87,7 +87,7 @@ func newServer(t *testing.T, seed uint64, r Region, text string, links http.Roun
 // Start implements system.Backend.
 func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 	p, err := pipeline.New(pipeline.Config{
-		Config: s.config, Declared: streams, Store: s.store, Appended: s.hub.Appended, Recalls: true, Now: s.region.Now, Transport: s.links, Open: open, Trusted: []string{wire.Sender},
+		Config: s.config, Declared: streams, Store: s.store, Appended: s.appended, Recalls: true, Random: drawn(s.seed), Now: s.region.Now, Transport: s.links, Open: open, Trusted: []string{wire.Sender},
 		Ports: pipeline.Ports{Ingress: s.ingress, IngressFIFO: s.line, Publish: s.publish, PublishFIFO: s.triggers, Dead: s.dead, DeadPublish: s.dead},
 	})
 	if err != nil {
@@ -95,6 +95,21 @@ func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 	}
 	s.pipeline = p
 	return p.Engine, nil
+}
+
+// appended wakes the readers of a log. They read before the next commit of the same batch, which
+// would otherwise have the same time.
+func (s *server) appended(key record.GroupKey) {
+	s.hub.Appended(key)
+	time.Sleep(1)
+}
+
+// drawn returns the jitter of a server. It comes from the seed and the time, not from a sequence of
+// numbers: two parts that need one at the same time do so in any order.
+func drawn(seed uint64) func(n int64) int64 {
+	return func(n int64) int64 {
+		return rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))).Int64N(n)
+	}
 }
 
 func open(_ string, _ config.Destination, shared pipeline.Open) (record.Sender, error) {

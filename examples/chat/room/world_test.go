@@ -172,7 +172,7 @@ func configuration(r Region) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\nstreams:\n  %s: {admission: sequence, log: {retain: 24h}, destinations: [%s]}\ndestinations:\n", r.Name, Stream, strings.Join(r.Peers, ", "))
 	for _, peer := range r.Peers {
-		fmt.Fprintf(&b, "  %s: {once: \"http://%s\", stream: %s, relay: false, retry: {first: 1ms, max: 1ms}}\n", peer, peer, Stream)
+		fmt.Fprintf(&b, "  %s: {once: \"http://%s\", stream: %s, relay: false, retry: {first: 100ms, max: 1s}}\n", peer, peer, Stream)
 	}
 	return b.String()
 }
