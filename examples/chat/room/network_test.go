@@ -71,7 +71,7 @@ func (w *connection) draw() draws {
 
 var errNetwork = errors.New("connection reset by the simulation")
 
-// grid is where requests begin: a retry has a jitter that no seed sets, but which is shorter.
+// grid is where requests begin: a retry of a client has a jitter of nanoseconds that no seed sets.
 const grid = time.Millisecond
 
 func toGrid() {

@@ -156,7 +156,7 @@ func (p *person) write(ctx context.Context, device sender, text string) {
 	_, err := device.Send(ctx, Say(p.place.server.region.Name, text, answers...))
 	p.put(err)
 	p.world.mu.Lock()
-	p.world.deepest = max(p.world.deepest, device.Pending())
+	p.world.outboxes = append(p.world.outboxes, device.Pending())
 	p.world.mu.Unlock()
 }
 

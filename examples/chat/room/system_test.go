@@ -38,14 +38,15 @@ type server struct {
 	dead     *memqueue.Queue
 	handler  http.Handler
 	pipeline *pipeline.Pipeline
+	queued   []int // on the ingress queue, at each receive
 }
 
-// A store counts the entries that the record of the room keeps.
+// A store counts the entries that the record of the room keeps after each commit.
 type store struct {
 	*memstore.Store
 
 	mu                   sync.Mutex
-	pending, bytes, held int
+	pending, bytes, held []int
 }
 
 func (s *store) Commit(ctx context.Context, c record.Commit) error {
@@ -61,7 +62,7 @@ func (s *store) Commit(ctx context.Context, c record.Commit) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.bytes, s.held = max(s.pending, len(c.Next.Pending)), max(s.bytes, n), max(s.held, held)
+	s.pending, s.bytes, s.held = append(s.pending, len(c.Next.Pending)), append(s.bytes, n), append(s.held, held)
 	return nil
 }
 
@@ -131,7 +132,10 @@ func (s *server) Run(ctx context.Context) error {
 		pauses := rand.New(rand.NewPCG(s.seed, n))
 		all.Go(func() { work(ctx, q, handle, pauses) })
 	}
-	start(s.ingress, process.Handle, 1)
+	start(s.ingress, func(ctx context.Context, batch []queue.Delivery) []queue.Disposition {
+		s.queued = append(s.queued, s.ingress.Len())
+		return process.Handle(ctx, batch)
+	}, 1)
 	start(s.line, process.Handle, 2)
 	start(s.publish, publish.Handle, 3)
 	start(s.triggers, publish.Handle, 4)

@@ -58,7 +58,7 @@ type world struct {
 	mu         sync.Mutex
 	sent       map[string]time.Time // when a line was written, by text
 	violations []string
-	deepest    int // of an outbox
+	outboxes   []int // lines in an outbox, when one was added
 }
 
 // A place is a region and its screen.
