@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/effectively-once/once/client"
 )
+
+var offlineFunctions = flag.Int("offline-functions", 100, "how many messages clients send to one log of the functions while both are killed")
 
 const offlineConfiguration = `
 streams:
@@ -202,7 +205,7 @@ func TestReadersOfOneLogReadOneOrderWhileTheFunctionsAreKilled(t *testing.T) {
 	d := newDeployment(t, newReceiver(t, 0), append(faults(), "--kill-nth", "5", "--sweep-every", "1s", "--batch", "100", "--batches", "1")...)
 	must(t, d.configure(offlineConfiguration))
 	must(t, d.start())
-	o := newOffline(t, d.url(), random, max(100, *messages/20)) // one group: its commits follow one another
+	o := newOffline(t, d.url(), random, *offlineFunctions)
 	o.play(t, d.url(), random, max(3, *kills/2), nil)
 	o.judge(t)
 	done := d.peace(t)
