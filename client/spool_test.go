@@ -150,7 +150,7 @@ func TestLinesThatAPowerFailureHasLeftIncompleteAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o, synced := written(t)
 		path := filepath.Join(o.Folder, "messages")
-		content := unsynced(t, o, synced, 20)
+		content := unsynced(synced, 20)
 		for at := len(synced); at < len(content); at = (at/512 + 1) * 512 {
 			lost := bytes.Clone(content)
 			clear(lost[at:min((at/512+1)*512, len(lost))])
@@ -177,8 +177,7 @@ func TestLinesThatAPowerFailureHasLeftIncompleteAreRemoved(t *testing.T) {
 
 // unsynced returns the content of a file to which messages of 300 bytes were added before any of
 // them was durable.
-func unsynced(t *testing.T, o client.SenderOptions, content []byte, n int) []byte {
-	t.Helper()
+func unsynced(content []byte, n int) []byte {
 	first := len(lines(content)) // as many messages, and one
 	for i := range n {
 		body := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 300))

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A simulation is what a run of the room reports: values that 50, 95 and 99 percent of the
@@ -34,68 +36,56 @@ var simulated = regexp.MustCompile(`simulation_test\.go:\d+: figures: (\{.*\}) <
 // chatChunk is how many seeds one process simulates, one after the other.
 const chatChunk = 5
 
+// A chatRun is a run of many simulations.
+type chatRun struct {
+	root         string
+	seeds, lines int
+
+	mu   sync.Mutex
+	runs []simulation
+	used time.Duration // of the processors
+}
+
 // chat runs the simulation of a room in five regions with many seeds, and prints the figures of
 // each run. A simulation has one thread, so there is a process for each CPU.
 func chat(ctx context.Context, o options) error {
-	seeds, lines := 20, 10_000
+	c := &chatRun{root: o.root, seeds: 20, lines: 10_000}
 	if o.long {
-		seeds = 1000
+		c.seeds = 1000
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	chunks := make(chan int)
-	go func() {
-		defer close(chunks)
-		for first := 1; first <= seeds; first += chatChunk {
-			select {
-			case chunks <- first:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	var (
-		all    sync.WaitGroup
-		mu     sync.Mutex
-		runs   []simulation
-		failed error
-		used   time.Duration
-	)
-	for range runtime.NumCPU() {
-		all.Go(func() {
-			for first := range chunks {
-				found, cpu, err := simulateRoom(ctx, o.root, first, min(chatChunk, seeds-first+1), lines)
-				mu.Lock()
-				runs, used, failed = append(runs, found...), used+cpu, errors.Join(failed, err)
-				for i := range found {
-					found[i].print()
-				}
-				mu.Unlock()
-				if err != nil {
-					cancel()
-				}
-			}
-		})
+	all, inner := errgroup.WithContext(ctx)
+	all.SetLimit(runtime.NumCPU())
+	for first := 1; first <= c.seeds && inner.Err() == nil; first += chatChunk {
+		all.Go(func() error { return c.simulate(inner, first, min(chatChunk, c.seeds-first+1)) })
 	}
-	all.Wait()
-	if failed != nil {
-		return failed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := errors.Join(all.Wait(), ctx.Err()); err != nil {
 		return err
 	}
-	if len(runs) != seeds {
-		return fmt.Errorf("%d of %d simulations reported their figures", len(runs), seeds)
+	if len(c.runs) != c.seeds {
+		return fmt.Errorf("%d of %d simulations reported their figures", len(c.runs), c.seeds)
 	}
-	summarize(os.Stdout, runs)
-	fmt.Printf("  %d runs of %d lines, 0 violations; %.1f s of processor time each\n", seeds, lines, used.Seconds()/float64(seeds))
+	summarize(os.Stdout, c.runs)
+	fmt.Printf("  %d runs of %d lines, 0 violations; %.1f s of processor time each\n", c.seeds, c.lines, c.used.Seconds()/float64(c.seeds))
 	return nil
+}
+
+// simulate runs the simulations of some seeds, and prints the figures of each.
+func (c *chatRun) simulate(ctx context.Context, first, seeds int) error {
+	found, used, err := simulateRoom(ctx, c.root, first, seeds, c.lines)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range found {
+		found[i].print()
+	}
+	c.runs, c.used = append(c.runs, found...), c.used+used
+	return err
 }
 
 // simulateRoom runs the simulations of some seeds.
 func simulateRoom(ctx context.Context, root string, first, seeds, lines int) (found []simulation, cpu time.Duration, err error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-v", "-json", "-timeout=24h", "-cpu=1", "-parallel=1", "-run=^TestEveryRegionShowsEachLineOnceAndInOneOrder$",
-		"./examples/chat/room", "-args", "-first", strconv.Itoa(first), "-seeds", strconv.Itoa(seeds), "-lines", strconv.Itoa(lines))
+	args := []string{"test", "-count=1", "-v", "-json", "-timeout=24h", "-cpu=1", "-parallel=1", "-run=^TestEveryRegionShowsEachLineOnceAndInOneOrder$", "./examples/chat/room", "-args"}
+	args = append(args, "-first", strconv.Itoa(first), "-seeds", strconv.Itoa(seeds), "-lines", strconv.Itoa(lines))
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // numbers
 	cmd.Dir, cmd.Stderr, cmd.Env = root, os.Stderr, append(os.Environ(), "GOGC=800")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -102,7 +102,7 @@ func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 // would otherwise have the same time.
 func (s *server) appended(key record.GroupKey) {
 	s.hub.Appended(key)
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 }
 
 // drawn returns the jitter of a server. It comes from the seed and the time, not from a sequence of
