@@ -18,8 +18,8 @@ lint: ## gofmt, go vet, golangci-lint, unreachable functions, tidy modules, word
 fuzz: ## every fuzz target for two seconds; FUZZ_TIME=10m for ten minutes each, guided by coverage
 	.ci/run fuzz
 
-e2e: ## the real binary under kill -9: real input and 100,000 messages of each admission (needs what test needs, and Chromium)
-	E2E_MESSAGES=100000 E2E_KILLS=30 .ci/run e2e
+e2e: ## the real binary under kill -9: real input, 100,000 messages of each admission, and 100,000 effects between linked systems (needs what test needs, and Chromium)
+	E2E_MESSAGES=100000 E2E_KILLS=30 E2E_SIZES='-link-effects 100000 -link-kills 25 -link-functions 2000 -offline-functions 10000' .ci/run e2e
 
 prove: ## no message lost, no effect doubled: every order of steps, known mistakes, removed conditions, small faults, histories, fuzzing, chaos (needs what test needs, and git)
 	go run ./prove

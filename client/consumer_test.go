@@ -63,7 +63,7 @@ func TestAWorkerMayProcessTheFirstEntriesOfABatch(t *testing.T) {
 
 func TestAWorkerMayNameTheEntryThatHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 1, DeadLetter: true}}})
 		p.fill("m1", "m2", "m3", "end")
 		s, dead, released := stepper{bad: "m2"}, "", 0
 		err := p.client().ConsumeWith(t.Context(), client.SessionOptions{
@@ -153,7 +153,7 @@ func (s *sleeper) End() error { s.stop(); return nil }
 // A proxy answers the repetition of a report whose first answer was lost.
 func TestAFailWhoseOutcomeIsUnknownForbidsToGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 1, DeadLetter: true}}})
 		p.fill("m1")
 		tries := 0
 		c, err := client.New("http://once.test", client.Options{HTTP: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -281,7 +281,7 @@ func TestAConsumerThatIsStoppedWhileItWaitsToOpenAgainReleasesItsSession(t *test
 
 func TestADeadLetterIsNotProcessedByTheNextHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 1, DeadLetter: true}}})
 		p.fill("m1", "m2")
 		old := open(t, p, client.SessionOptions{})
 		next(t, old)
@@ -321,7 +321,7 @@ func (*storing) End() error { return nil }
 
 func TestAfterATransactionOfUnknownOutcomeTheSessionIsOpenedAgainBeforeAnythingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool(t, session.Config{Attempts: 1, DeadLetter: true})
+		p := newPool(t, session.Config{Pools: map[string]session.Pool{"work": {Attempts: 1, DeadLetter: true}}})
 		p.fill("m1", "m2", "end")
 		var s storing
 		if err := p.client().ConsumeWith(t.Context(), client.SessionOptions{Stream: "work", Name: "a", Max: 1}, &s); err != nil {

@@ -20,9 +20,9 @@ const (
 	spoolSlack = 1 << 20
 )
 
-// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. A line at the
-// end that a crash has left unfinished is removed; other damage is an error. When most of the file is
-// acknowledged, a new file without that part replaces it.
+// A fileSpool keeps messages in a file, to which it appends. Each line has a checksum. Lines at the
+// end that a crash has left unfinished are removed: see [lostPower]; other damage is an error. When
+// most of the file is acknowledged, a new file without that part replaces it.
 type fileSpool struct {
 	folder string
 	lock   *os.File
@@ -36,6 +36,7 @@ type fileSpool struct {
 	done    uint64  // the last acknowledged number that was read
 	written int64   // bytes ever written, and of them synced ones
 	synced  int64
+	durable uint64 // the last message that is synced
 	syncing bool
 	err     error // why nothing can be written any more
 }
@@ -87,6 +88,7 @@ func (s *fileSpool) load(own spoolBegin) ([]Message, error) {
 	if err = errors.Join(err, s.file.Sync()); err != nil {
 		return nil, errors.Join(fmt.Errorf("cut messages off: %w", err), s.file.Close())
 	}
+	s.durable = s.last()
 	return messages, nil
 }
 
@@ -101,6 +103,9 @@ func (s *fileSpool) read(content []byte, own spoolBegin) (messages []Message, en
 			return s.unacknowledged(messages, end)
 		}
 		l, err := decodeLine(line)
+		if err != nil && n > 1 && lostPower(content, end, s.begin.First+uint64(len(messages))) {
+			return s.unacknowledged(messages, end)
+		}
 		if err == nil {
 			messages, err = s.apply(l, n == 1, end, messages, own)
 		}

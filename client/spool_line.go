@@ -33,7 +33,9 @@ type spoolBegin struct {
 
 // spoolMessage is a message without the fields that belong to its sender.
 type spoolMessage struct {
-	Number      uint64            `json:"number"`
+	Number uint64 `json:"number"`
+	// Durable is the last message that was durable when this one was written.
+	Durable     uint64            `json:"durable,omitempty"`
 	Key         string            `json:"key,omitempty"`
 	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
 	Parents     []uint64          `json:"parents,omitempty"`
@@ -45,7 +47,10 @@ type spoolMessage struct {
 }
 
 func toSpool(m *Message) *spoolMessage {
-	return &spoolMessage{m.Sequence, m.Key, m.DependsOn, m.Parents, m.Seen, m.End, m.ContentType, m.Headers, m.Body}
+	return &spoolMessage{
+		Number: m.Sequence, Key: m.Key, DependsOn: m.DependsOn, Parents: m.Parents, Seen: m.Seen, End: m.End,
+		ContentType: m.ContentType, Headers: m.Headers, Body: m.Body,
+	}
 }
 
 func (x *spoolMessage) message() Message {
@@ -98,4 +103,40 @@ func hasSum(line []byte) bool {
 // it is the beginning of a line, or zeros. If it is a whole line with one more byte, it is damaged.
 func torn(rest []byte) bool {
 	return len(rest) == 0 || !hasSum(rest[:len(rest)-1])
+}
+
+// sector is the least that a disk writes, in bytes.
+const sector = 512
+
+// lostPower reports whether a power failure has left the line at an offset unreadable, which has an
+// end. Lines that were not synced may reach the disk in any order, so a part of them can be missing,
+// and be read as zeros, while later lines are there. No message was sent that was not synced.
+//
+// If a later line says that the message which should be at the offset was durable or acknowledged,
+// the file is damaged. Damage that turns whole sectors into zeros is not recognised if it is in the
+// lines of the last sync.
+func lostPower(content []byte, at int64, number uint64) bool {
+	lines := bytes.SplitAfter(content[at:], []byte{'\n'})
+	if !unwritten(content, int(at), int(at)+len(lines[0])) {
+		return false
+	}
+	for _, line := range lines[1:] {
+		l, err := decodeLine(bytes.TrimSuffix(line, []byte{'\n'}))
+		if err == nil && (l.Done >= number || l.Message != nil && l.Message.Durable >= number) {
+			return false
+		}
+	}
+	return true
+}
+
+// unwritten reports whether a part of a file has zeros up to the end of a sector, from its beginning
+// or from that of a sector on.
+func unwritten(content []byte, from, to int) bool {
+	for begin := from; begin < to; begin = (begin/sector + 1) * sector {
+		end := min((begin/sector+1)*sector, len(content))
+		if end <= to && len(bytes.Trim(content[begin:end], "\x00")) == 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -3,8 +3,10 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,6 +133,87 @@ func TestTheEndOfAFileThatACrashHasCutOffIsRemoved(t *testing.T) {
 					}
 					leave(t, s)
 				}
+			}
+		}
+	})
+}
+
+// lines returns the lines of a file, with their ends.
+func lines(content []byte) [][]byte {
+	all := bytes.SplitAfter(content, []byte{'\n'})
+	return all[:len(all)-1]
+}
+
+// TestLinesThatAPowerFailureHasLeftIncompleteAreRemoved makes sectors of the last lines zeros, which
+// were never synced, as a disk does that wrote them in another order.
+func TestLinesThatAPowerFailureHasLeftIncompleteAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o, synced := written(t)
+		path := filepath.Join(o.Folder, "messages")
+		content := unsynced(synced, 20)
+		for at := len(synced); at < len(content); at = (at/512 + 1) * 512 {
+			lost := bytes.Clone(content)
+			clear(lost[at:min((at/512+1)*512, len(lost))])
+			whole := len(lines(lost[:at])) - 1 // the first line is no message
+			if err := os.WriteFile(path, lost, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := newSender(t, b, o)
+			if got := s.Pending(); got != whole {
+				t.Fatalf("zeros from byte %d on: %d messages, not %d", at, got, whole)
+			}
+			if n, err := s.Send(t.Context(), text(9)); err != nil || n != uint64(whole+1) {
+				t.Fatal(n, err)
+			}
+			leave(t, s)
+			s = newSender(t, b, o)
+			if got := s.Pending(); got != whole+1 {
+				t.Fatalf("zeros from byte %d on, and a message: %d messages", at, got)
+			}
+			leave(t, s)
+		}
+	})
+}
+
+// unsynced returns the content of a file to which messages of 300 bytes were added before any of
+// them was durable.
+func unsynced(content []byte, n int) []byte {
+	first := len(lines(content)) // as many messages, and one
+	for i := range n {
+		body := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("x"), 300))
+		line := fmt.Sprintf(`{"message":{"number":%d,"durable":%d,"body":"%s"}}`, first+i, first-1, body)
+		content = fmt.Appendf(bytes.Clone(content), "%08x %s\n", crc32.Checksum([]byte(line), crc32.MakeTable(crc32.Castagnoli)), line)
+	}
+	return content
+}
+
+// TestZerosInALineThatWasDurableAreDamage knows it from a later line.
+func TestZerosInALineThatWasDurableAreDamage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, o := newBackend(t), inFolder(t)
+		b.set(func(int) fault { return lost })
+		s := newSender(t, b, o)
+		for range 5 { // each is durable before the next one is written
+			if _, err := s.Send(t.Context(), client.Message{Body: bytes.Repeat([]byte("x"), 1000)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave(t, s)
+		path := filepath.Join(o.Folder, "messages")
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin, last := len(lines(content)[0]), len(content)-len(lines(content)[5])
+		for at := (begin/512 + 1) * 512; at+512 <= last; at += 512 {
+			damaged := bytes.Clone(content)
+			clear(damaged[at : at+512])
+			if err := os.WriteFile(path, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if s, err := b.client().Sender(o); err == nil || !strings.Contains(err.Error(), "the file is damaged") {
+				t.Errorf("zeros from byte %d on: %v", at, err)
+				leave(t, s)
 			}
 		}
 	})

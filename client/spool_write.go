@@ -14,8 +14,9 @@ import (
 func (s *fileSpool) Append(m Message) (sync func() error, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.size
-	if err := s.write(spoolLine{Message: toSpool(&m)}); err != nil {
+	at, line := s.size, toSpool(&m)
+	line.Durable = s.durable
+	if err := s.write(spoolLine{Message: line}); err != nil {
 		return nil, err
 	}
 	s.starts = append(s.starts, at)
@@ -53,7 +54,7 @@ func (s *fileSpool) sync(target int64) error {
 			s.idle.Wait()
 			continue
 		}
-		at, file := s.written, s.file
+		at, last, file := s.written, s.last(), s.file
 		s.syncing = true
 		s.mu.Unlock()
 		err := files.SyncData(file)
@@ -63,13 +64,16 @@ func (s *fileSpool) sync(target int64) error {
 			s.err = err
 			return err
 		}
-		s.synced = max(s.synced, at)
+		s.synced, s.durable = max(s.synced, at), max(s.durable, last)
 	}
 	if s.synced < target {
 		return s.err
 	}
 	return nil
 }
+
+// last returns the number of the last message of the file.
+func (s *fileSpool) last() uint64 { return s.begin.First + uint64(len(s.starts)) - 1 }
 
 // SetEpoch keeps the epoch, durably.
 func (s *fileSpool) SetEpoch(epoch uint64) error {
@@ -135,7 +139,7 @@ func (s *fileSpool) replace(old *os.File) error {
 	for i := range s.starts {
 		s.starts[i] += head - from
 	}
-	s.file, s.size, s.synced = file, head+s.size-from, s.written
+	s.file, s.size, s.synced, s.durable = file, head+s.size-from, s.written, s.last()
 	if err != nil {
 		return fmt.Errorf("close the old messages: %w", err)
 	}

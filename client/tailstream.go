@@ -43,6 +43,7 @@ type StreamTail struct {
 	after   map[string]string // after the last entry that Next returned of each group
 	changes string            // the mark to ask for changes after
 	listed  bool              // all groups up to changes were listed
+	aside   map[string]bool   // groups that are not read: see AheadError
 	again   bool              // they were listed once
 	idle    int               // waits in vain since then
 	pending []logEnd          // groups with entries to read
@@ -59,7 +60,35 @@ func (c *Client) TailStream(stream string, o StreamTailOptions) *StreamTail {
 		after = map[string]string{}
 	}
 	o.Wait = cmp.Or(max(o.Wait, 0), 20*time.Second)
-	return &StreamTail{client: c, stream: stream, options: o, after: after}
+	return &StreamTail{client: c, stream: stream, options: o, after: after, aside: map[string]bool{}}
+}
+
+// An AheadError says that the log of a group ends before the offset of a tail: the server was
+// restored from an older copy, and has lost entries that the tail has returned. Their numbers will
+// be used again for other entries, so the tail sets the group aside. Compare what you did with the
+// log, and then call [StreamTail.Resume].
+type AheadError struct {
+	Group string
+	// Next is the present end of the log, for [StreamTail.Resume].
+	Next string
+	// Problem is the response.
+	Problem *Problem
+}
+
+// Error returns the group and the problem.
+func (e *AheadError) Error() string {
+	return fmt.Sprintf("group %s is set aside: %v", e.Group, e.Problem)
+}
+
+// Unwrap returns the problem.
+func (e *AheadError) Unwrap() error { return e.Problem }
+
+// Resume ends that a group is set aside: it is read again, after an offset.
+func (t *StreamTail) Resume(group, after string) {
+	if t.aside[group] {
+		delete(t.aside, group)
+		t.after[group], t.listed = after, false // the list says where its log ends
+	}
 }
 
 // Offsets returns the position in each group after the entries that Next returned. Start another
@@ -70,8 +99,8 @@ func (t *StreamTail) Offsets() map[string]string { return maps.Clone(t.after) }
 // ends.
 //
 // After an error that has an [*ExpiredError], the next call continues in that group with the first
-// entry that the server has kept. Another [*Problem] with a type is final. After an
-// [*UnacknowledgedError], call Next again.
+// entry that the server has kept. After an [*AheadError], it continues with the other groups.
+// Another [*Problem] with a type is final. After an [*UnacknowledgedError], call Next again.
 func (t *StreamTail) Next(ctx context.Context) (Entry, error) {
 	for {
 		switch {
@@ -98,6 +127,7 @@ func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 	}
 	e, err := t.tail.Next(ctx)
 	var expired *ExpiredError
+	var refused *Problem
 	switch {
 	case err == nil:
 		t.after[at.Group] = e.Offset
@@ -113,6 +143,10 @@ func (t *StreamTail) read(ctx context.Context) (Entry, error) {
 		return Entry{}, ErrEnd
 	case errors.As(err, &expired):
 		t.after[at.Group], t.tail = expired.Next, nil
+	case errors.As(err, &refused) && refused.Type == Ahead:
+		t.aside[at.Group] = true
+		t.pending, t.tail = t.pending[1:], nil
+		return Entry{}, &AheadError{Group: at.Group, Next: refused.Next, Problem: refused}
 	}
 	return Entry{}, fmt.Errorf("group %s: %w", at.Group, err)
 }
@@ -181,7 +215,7 @@ func (t *StreamTail) list(ctx context.Context) error {
 // add adds the groups that have entries after those that were read.
 func (t *StreamTail) add(groups []logEnd) {
 	for _, g := range groups {
-		if t.after[g.Group] != g.Last {
+		if t.after[g.Group] != g.Last && !t.aside[g.Group] {
 			t.pending = append(t.pending, g)
 		}
 	}

@@ -26,6 +26,7 @@ type logServer struct {
 	page   func(group string) uint64 // entries of a page; nil: all
 
 	refuse func(group, after string) bool // 410
+	asked  []string                       // the groups of the requests for logs
 }
 
 func offset(n uint64) string { return log.Offset{Incarnation: 7, Number: n}.String() }
@@ -49,8 +50,12 @@ func (s *logServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if s.refuse != nil && s.refuse(group, q.Get("after")) {
 		return answer(410, "application/problem+json", `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#expired","title":"x","status":410,"first":3,"next":"`+offset(2)+`"}`)
 	}
+	s.asked = append(s.asked, group)
 	at, _ := log.ParseOffset(q.Get("after"))
 	to := s.ends[group]
+	if at.Number > to { // as a server that was restored from an older copy
+		return answer(409, "application/problem+json", `{"type":"https://github.com/effectively-once/once/blob/main/docs/http.md#ahead","title":"x","status":409,"next":"`+offset(to)+`"}`)
+	}
 	if s.page != nil {
 		to = min(to, at.Number+s.page(group))
 	}
@@ -179,6 +184,39 @@ func TestATailOfAStreamFromNowHasOnlyWhatIsNew(t *testing.T) {
 		}
 		if got["a"] != 6 || got["new"] != 1 {
 			t.Error(got)
+		}
+	})
+}
+
+// TestAGroupThatTheServerHasLostEntriesOfIsSetAside restores one of three groups from an older copy.
+func TestAGroupThatTheServerHasLostEntriesOfIsSetAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &logServer{ends: map[string]uint64{"a": 2, "b": 1, "c": 1}, hidden: true}
+		tail := tailStream(t, s, client.StreamTailOptions{After: map[string]string{"a": offset(5)}})
+		_, err := tail.Next(t.Context())
+		ahead, ok := errors.AsType[*client.AheadError](err)
+		if !ok || ahead.Group != "a" || ahead.Next != offset(2) || !errors.Is(err, client.Ahead) {
+			t.Fatal(err)
+		}
+		for _, group := range []string{"b", "c"} {
+			if e, err := tail.Next(t.Context()); err != nil || e.Group != group {
+				t.Fatalf("%+v, %v", e, err)
+			}
+		}
+		// all groups are listed again meanwhile, and the log is longer than the offset, with other entries
+		s.ends["a"], s.ends["c"] = 7, 2
+		if e, err := tail.Next(t.Context()); err != nil || e.Group != "c" || e.Number != 2 {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if got := slices.Index(s.asked[1:], "a"); got >= 0 || tail.Offsets()["a"] != offset(5) {
+			t.Errorf("the group was asked for again: %v, %v", s.asked, tail.Offsets())
+		}
+		s.page = func(string) uint64 { return 2 }
+		tail.Resume("a", ahead.Next)
+		for n := uint64(3); n <= 7; n++ {
+			if e, err := tail.Next(t.Context()); err != nil || e.Group != "a" || e.Number != n {
+				t.Fatalf("%+v, %v", e, err)
+			}
 		}
 	})
 }

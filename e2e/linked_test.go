@@ -19,8 +19,9 @@ import (
 )
 
 var (
-	linkEffects = flag.Int("link-effects", 2000, "how many effects one system sends to another while both are killed")
-	linkKills   = flag.Int("link-kills", 5, "how often each of the two systems is killed meanwhile")
+	linkEffects   = flag.Int("link-effects", 2000, "how many effects one system sends to another while both are killed")
+	linkFunctions = flag.Int("link-functions", 100, "how many effects the functions and an embedded system send to each other while both are killed")
+	linkKills     = flag.Int("link-kills", 5, "how often each of the two systems is killed meanwhile")
 )
 
 const linkGroups = 4
@@ -297,20 +298,92 @@ func TestSystemsLinkedBothWaysSurviveKills(t *testing.T) {
 	killers["eu"].finish(t)
 	killers["us"].finish(t)
 	for name, s := range systems {
-		entries, err := readLog(ctx, s, "lobby", 2*each)
-		must(t, err)
-		next := map[string]int{"eu": 1, "us": 1}
-		for _, e := range entries {
-			from, _, _ := strings.Cut(e.Body, "-")
-			if e.Body != fmt.Sprintf("%s-%d", from, next[from]) || from != name && strings.Join(e.Via, ",") != from {
-				t.Fatalf("%s: entry %+v, and %d is the next of %s", name, e, next[from], from)
-			}
-			next[from]++
-		}
-		if len(entries) != 2*each {
-			t.Errorf("%s has %d entries", name, len(entries))
-		}
+		judgeBothWays(ctx, t, name, s, each)
 	}
+}
+
+// judgeBothWays checks that the log of a system has the messages of both systems, each once and in
+// order.
+func judgeBothWays(ctx context.Context, t *testing.T, name string, s *server, each int) {
+	t.Helper()
+	entries, err := readLog(ctx, s, "lobby", 2*each)
+	must(t, err)
+	next := map[string]int{"eu": 1, "us": 1}
+	for _, e := range entries {
+		from, _, _ := strings.Cut(e.Body, "-")
+		if e.Body != fmt.Sprintf("%s-%d", from, next[from]) || from != name && strings.Join(e.Via, ",") != from {
+			t.Fatalf("%s: entry %+v, and %d is the next of %s", name, e, next[from], from)
+		}
+		next[from]++
+	}
+	if len(entries) != 2*each {
+		t.Errorf("%s has %d entries", name, len(entries))
+	}
+}
+
+// TestFunctionsAndAServerLinkedBothWaysSurviveKills links the functions on DynamoDB, which sign
+// their requests, and an embedded system behind a gateway that checks signatures.
+func TestFunctionsAndAServerLinkedBothWaysSurviveKills(t *testing.T) {
+	random := newRandom(t)
+	each := *linkFunctions
+	eu, us := newDeployment(t, newReceiver(t, 0), append(faults(), "--sweep-every", "1s", "--batch", "100", "--batches", "1")...), newServer(t, onceBinary, "")
+	door := newGateway(t, us.url())
+	must(t, eu.configure(linkedConfig("eu", fmt.Sprintf("  us: {once: %q, stream: room, auth: iam, relay: false, %s}", door.URL, quickRetry))))
+	must(t, us.configure(linkedConfig("us", fmt.Sprintf("  eu: {once: %q, stream: room, relay: false, %s}", eu.url(), quickRetry))))
+	must(t, eu.start(), us.start())
+	ctx, cancel := context.WithTimeout(t.Context(), linkPatience)
+	defer cancel()
+	_, killer := newKiller(t, us, random, 3, each)
+	began := time.Now()
+	var clients sync.WaitGroup
+	errs := make([]error, 2)
+	for i, s := range []*server{eu.server, us} {
+		clients.Go(func() {
+			name := []string{"eu", "us"}[i]
+			for from := 1; from <= each && errs[i] == nil; {
+				var lines []string
+				for ; from <= each && len(lines) < 10; from++ {
+					lines = append(lines, fmt.Sprintf(`{"group":"lobby","source":"people","sequence":%d,"content_type":"text/plain","body":"%s-%d"}`, from, name, from))
+				}
+				errs[i] = sendLines(ctx, s, "room", lines)
+				for range lines {
+					if s == us {
+						killer.acknowledged()
+					}
+				}
+			}
+		})
+	}
+	clients.Wait()
+	must(t, errors.Join(errs...))
+	killer.finish(t)
+	judgeBothWays(ctx, t, "eu", eu.server, each)
+	judgeBothWays(ctx, t, "us", us, each)
+	done := eu.peace(t)
+	t.Logf("%d effects each way in %v, %d kills of the server, faults of the functions: %v, %d signed requests", each, time.Since(began).Round(time.Millisecond), killer.killed, done, door.admitted.Load())
+	if done["kills"] == 0 || door.admitted.Load() == 0 || door.refused.Load() > 0 {
+		t.Errorf("%d kills of functions; %d requests were signed, %d were not", done["kills"], door.admitted.Load(), door.refused.Load())
+	}
+	if err := sendUnsigned(ctx, door.URL); err != nil {
+		t.Error(err)
+	}
+}
+
+// sendUnsigned returns an error if a gateway admits a request without a signature.
+func sendUnsigned(ctx context.Context, url string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/streams/room/groups/lobby/log", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusForbidden {
+		return fmt.Errorf("a request without a signature is answered %s", resp.Status)
+	}
+	return nil
 }
 
 func TestALoopOfThreeSystemsBecomesDeadLettersThatNameTheWay(t *testing.T) {

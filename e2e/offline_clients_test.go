@@ -27,8 +27,10 @@ type role struct {
 	// Sources are the names of the numbered senders, and Each is how many messages each has.
 	Sources []string
 	Each    int
-	// Window is how many messages of a source are shuffled together.
+	// Window is how many messages of a source are shuffled together. Paced clients send the next one
+	// when the last message of the window is processed, as senders do that bound what is in flight.
 	Window int
+	Paced  bool
 	Seed   uint64
 	// Total is how many entries a reader reads.
 	Total int
@@ -86,6 +88,11 @@ func (r *role) shuffle(ctx context.Context, c *client.Client) error {
 		if err := r.sendWindow(ctx, c, random, from); err != nil {
 			return err
 		}
+		if last := min(from+r.Window, r.Each); r.Paced && last < r.Each {
+			if err := r.awaitWindow(ctx, c, uint64(last)); err != nil {
+				return err
+			}
+		}
 		if err := os.WriteFile(note+".new", fmt.Append(nil, from+r.Window), 0o600); err != nil {
 			return err
 		}
@@ -100,9 +107,7 @@ func (r *role) sendWindow(ctx context.Context, c *client.Client, random *rand.Ra
 	var window []client.Message
 	for _, source := range r.Sources {
 		for n := from + 1; n <= min(from+r.Window, r.Each); n++ {
-			m := client.Message{
-				Stream: offlineRoom, Group: offlineGroup, Source: source, Sequence: uint64(n), ContentType: "text/plain", Body: offlineBody(source, uint64(n)),
-			}
+			m := r.message(source, uint64(n))
 			window = append(window, m)
 			if random.IntN(5) == 0 {
 				window = append(window, m)
@@ -123,6 +128,29 @@ func (r *role) sendWindow(ctx context.Context, c *client.Client, random *rand.Ra
 		}
 	}
 	return nil
+}
+
+// awaitWindow waits until a number of each source is processed. It sends the message again to ask.
+func (r *role) awaitWindow(ctx context.Context, c *client.Client, n uint64) error {
+	for _, source := range r.Sources {
+		m := r.message(source, n)
+		m.Wait = 5 * time.Second
+		for {
+			receipt, err := c.Send(ctx, m)
+			if err != nil {
+				return err
+			}
+			if receipt.Status == "done" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// message returns a message of a source.
+func (r *role) message(source string, n uint64) client.Message {
+	return client.Message{Stream: offlineRoom, Group: offlineGroup, Source: source, Sequence: n, ContentType: "text/plain", Body: offlineBody(source, n)}
 }
 
 // send sends the messages of one source with a Sender that keeps them in its folder. It notes the

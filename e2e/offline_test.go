@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/effectively-once/once/client"
 )
+
+var offlineFunctions = flag.Int("offline-functions", 100, "how many messages clients send to one log of the functions while both are killed")
 
 const offlineConfiguration = `
 streams:
@@ -29,8 +32,9 @@ type offline struct {
 }
 
 // newOffline prepares the processes of a run with this many messages of shuffling clients. As many
-// senders with a folder as there are readers send to the same log.
-func newOffline(t *testing.T, url string, random *rand.Rand, messages int) *offline {
+// senders with a folder as there are readers send to the same log. Paced clients have one window in
+// flight: on the functions, a backlog beyond the bounds of held messages drains slowly.
+func newOffline(t *testing.T, url string, random *rand.Rand, messages int, paced bool) *offline {
 	t.Helper()
 	sources := min(50, max(10, messages/2000))
 	o := &offline{each: messages / sources}
@@ -48,7 +52,7 @@ func newOffline(t *testing.T, url string, random *rand.Rand, messages int) *offl
 		for s := i; s < sources; s += clients {
 			own = append(own, fmt.Sprint("source-", s))
 		}
-		add(fmt.Sprint("shuffle-", i), role{Kind: "shuffle", Sources: own, Window: 500})
+		add(fmt.Sprint("shuffle-", i), role{Kind: "shuffle", Sources: own, Window: 500, Paced: paced})
 	}
 	const readers = 3
 	for i := range readers {
@@ -186,7 +190,7 @@ func TestReadersOfOneLogReadOneOrderWhileServerClientsAndReadersAreKilled(t *tes
 	random := newRandom(t)
 	s := newServer(t, onceBinary, offlineConfiguration)
 	must(t, s.start())
-	o := newOffline(t, s.url(), random, *messages)
+	o := newOffline(t, s.url(), random, *messages, false)
 	o.play(t, s.url(), random, *kills, func() error {
 		if err := s.kill(); err != nil {
 			return err
@@ -202,7 +206,7 @@ func TestReadersOfOneLogReadOneOrderWhileTheFunctionsAreKilled(t *testing.T) {
 	d := newDeployment(t, newReceiver(t, 0), append(faults(), "--kill-nth", "5", "--sweep-every", "1s", "--batch", "100", "--batches", "1")...)
 	must(t, d.configure(offlineConfiguration))
 	must(t, d.start())
-	o := newOffline(t, d.url(), random, max(100, *messages/20)) // one group: its commits follow one another
+	o := newOffline(t, d.url(), random, *offlineFunctions, true) // one group: its commits follow one another
 	o.play(t, d.url(), random, max(3, *kills/2), nil)
 	o.judge(t)
 	done := d.peace(t)

@@ -38,8 +38,9 @@ func main() {
 	entries := flag.Int("entries", 200_000, "entries of the log that is read")
 	followers := flag.Int("followers", 5000, "idle followers, half of them by events and half by long poll")
 	appends := flag.Int("appends", 300, "appends whose way to a waiting reader is timed")
+	durable := flag.Bool("durable", false, "let the idle followers speak the Durable Streams protocol")
 	flag.Parse()
-	exit(measure(*entries, *followers, *appends))
+	exit(measure(*entries, *followers, *appends, *durable))
 }
 
 func exit(err error) {
@@ -59,12 +60,13 @@ func serve(dir string) error {
 
 // A bench is a server and its address.
 type bench struct {
-	base   string
-	pid    int
-	client *client.Client
+	base    string
+	pid     int
+	client  *client.Client
+	durable bool
 }
 
-func measure(entries, followers, appends int) error {
+func measure(entries, followers, appends int, durable bool) error {
 	dir, err := os.MkdirTemp("", "readers")
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func measure(entries, followers, appends int) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{base: "http://" + strings.TrimSpace(address), pid: cmd.Process.Pid}
+	b := &bench{base: "http://" + strings.TrimSpace(address), pid: cmd.Process.Pid, durable: durable}
 	if b.client, err = client.New(b.base, client.Options{}); err != nil {
 		return err
 	}
@@ -242,8 +244,17 @@ func (b *bench) latency(appends int) error {
 	return nil
 }
 
+// followed is how many groups the idle followers read.
+const followed = 100
+
 // follow opens idle followers, and prints the memory of the server before and with them.
 func (b *bench) follow(n int) error {
+	for i := range followed { // a stream of the Durable Streams protocol has to exist
+		m := client.Message{Stream: "chat", Group: fmt.Sprint("follower-", i), Key: fmt.Sprint("first-", i)}
+		if _, err := b.client.Send(context.Background(), m); err != nil {
+			return err
+		}
+	}
 	before := b.memory()
 	var open sync.WaitGroup
 	limit := make(chan struct{}, 100)
@@ -262,7 +273,11 @@ func (b *bench) follow(n int) error {
 		}
 	}
 	time.Sleep(6 * time.Second) // each has looked again at least once
-	fmt.Printf("%-40s %d MB before, %d MB with %d\n", "memory (RSS) of the server, followers", before, b.memory(), n)
+	what := "memory (RSS) of the server, followers"
+	if b.durable {
+		what = "memory (RSS), followers of /v1/stream"
+	}
+	fmt.Printf("%-40s %d MB before, %d MB with %d\n", what, before, b.memory(), n)
 	return nil
 }
 
@@ -272,13 +287,34 @@ func (b *bench) connect(i int) error {
 	if err != nil {
 		return err
 	}
-	accept := "application/json"
-	if i%2 == 0 {
+	events := i%2 == 0
+	if _, err := io.WriteString(conn, b.request(i%followed, events)); err != nil {
+		return err
+	}
+	answer := bufio.NewReaderSize(conn, 512)
+	if events { // a long poll is answered after its wait
+		status, err := answer.ReadString('\n')
+		if err != nil || !strings.Contains(status, " 200 ") {
+			return fmt.Errorf("follow by events: %q %w", status, err)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, answer) }()
+	return nil
+}
+
+// request returns the request of a follower of a group, by events or long poll.
+func (b *bench) request(group int, events bool) string {
+	path, accept := fmt.Sprintf("/v1/streams/chat/groups/follower-%d/log?after=now&wait=20", group), "application/json"
+	if events {
 		accept = "text/event-stream"
 	}
-	_, err = fmt.Fprintf(conn, "GET /v1/streams/chat/groups/follower-%d/log?after=now&wait=20 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: %s\r\n\r\n", i%100, accept)
-	go func() { _, _ = io.Copy(io.Discard, conn) }()
-	return err
+	if b.durable {
+		path = fmt.Sprintf("/v1/stream/chat/follower-%d?offset=now&live=long-poll", group)
+		if events {
+			path = strings.Replace(path, "long-poll", "sse", 1)
+		}
+	}
+	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: %s\r\n\r\n", path, accept)
 }
 
 // memory returns the resident memory of the server in MB.

@@ -90,11 +90,13 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 		return err
 	}
 	var tail *client.StreamTail
+	aside := 0
 	save := func() { err = errors.Join(err, state.save(o.stream, tail.Offsets())) }
 	tail = c.TailStream(o.stream, client.StreamTailOptions{After: offsets, FromNow: o.after == client.FromNow, NoFollow: o.noFollow, OnWait: save})
 	for {
 		e, failed := tail.Next(ctx)
 		lost, isLost := errors.AsType[*client.ExpiredError](failed)
+		ahead, isAhead := errors.AsType[*client.AheadError](failed)
 		switch {
 		case failed == nil:
 			if _, err := io.WriteString(a.out, o.line(&e)); err != nil {
@@ -105,14 +107,33 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 			}
 		case isLost:
 			_, _ = fmt.Fprintf(a.err, "%v\ngoing on in this group with number %d\n", failed, lost.First)
+		case isAhead:
+			aside++
+			_, _ = fmt.Fprintf(a.err, "%v\n%s\n", failed, o.afterRestore(ahead))
 		default:
 			save()
-			return errors.Join(err, o.ended(ctx, failed))
+			return errors.Join(err, o.ended(ctx, failed), setAside(aside))
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// afterRestore says how to read on in a group that was set aside.
+func (o *tailing) afterRestore(e *client.AheadError) string {
+	if o.state == "" {
+		return fmt.Sprintf("to read what is appended to it from now on: once tail %s/%s --after %s", o.stream, e.Group, e.Next)
+	}
+	return fmt.Sprintf("to read what is appended to it from now on, write %s as its offset into %s", e.Next, o.state)
+}
+
+// setAside returns an error if groups were not read to their ends.
+func setAside(groups int) error {
+	if groups == 0 {
+		return nil
+	}
+	return fmt.Errorf("groups set aside, because the server has lost entries that were read: %d", groups)
 }
 
 // ended returns the error of the command for the one that ended a tail of a stream.

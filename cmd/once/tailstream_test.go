@@ -173,3 +173,36 @@ func TestATailOfAStreamSaysWhichEntriesHaveExpired(t *testing.T) {
 		t.Errorf("%d %s", code, out)
 	}
 }
+
+// TestATailOfAStreamReadsTheOtherGroupsAfterARestore has read entries that the server does not have.
+func TestATailOfAStreamReadsTheOtherGroupsAfterARestore(t *testing.T) {
+	s := newDevServer(t)
+	s.say(t.Context(), "attic", "a")
+	if code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow"); code != 0 {
+		t.Fatalf("%d %s", code, out)
+	}
+	file := filepath.Join(s.dir, "at.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := strings.Replace(string(text), `1"}`, `3"}`, 1)
+	if err := os.WriteFile(file, []byte(later), 0o600); err != nil || later == string(text) {
+		t.Fatal(err, later)
+	}
+	s.say(t.Context(), "lobby", "b")
+	code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow")
+	for _, want := range []string{"group attic is set aside: 409", "as its offset into at.json", "b  body of b\n", "were read: 1"} {
+		if code != 1 || !strings.Contains(out, want) {
+			t.Errorf("%q is not in the output: %d %s", want, code, out)
+		}
+	}
+	// as the message says
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.say(t.Context(), "attic", "c")
+	if code, out := s.run("tail", "chat", "--state", "at.json", "--no-follow"); code != 0 || !strings.Contains(out, "c  body of c\n") {
+		t.Errorf("%d %s", code, out)
+	}
+}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/effectively-once/once/examples/chat/room"
 )
 
 // A live room runs the five systems, and the page on a port of its own.
@@ -189,7 +191,7 @@ func TestARegionThatWasCutOffShowsTheSameRoomAsTheOthers(t *testing.T) {
 func checkFigures(t *testing.T, w *world) {
 	t.Helper()
 	report := w.report()
-	for _, want := range []string{"from writing to the own screen              4", "from writing to the other screens          16", "lines in an outbox                          4"} {
+	for _, want := range []string{"from writing to the own screen              4", "from writing to the other screens          16", "lines in an outbox                          4", "messages held in a region            ", "lines pending for other regions      "} {
 		if !strings.Contains(report, want) {
 			t.Errorf("%q is not in the report:\n%s", want, report)
 		}
@@ -226,9 +228,23 @@ func TestThePageIsServedAndMistakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestPercentiles(t *testing.T) {
-	list := []int{5, 1, 4, 2, 3}
-	if percentile(list, 50) != 3 || percentile(list, 99) != 5 || percentile(list, 100) != 5 || percentile(list[:0], 50) != 0 {
-		t.Error(percentile(list, 50), percentile(list, 99), percentile(list, 100))
+func TestTheStatsOfALongRunStaySmall(t *testing.T) {
+	s := newStats()
+	begin := time.Now()
+	for i := range kept + 100 {
+		h := room.Heard{Line: room.Line{ID: fmt.Sprint(i), By: "Ann", Text: fmt.Sprint("line ", i), Region: "asia"}}
+		s.wrote(h.By, h.Text, 1, begin)
+		s.wrote("Bob", h.Text, 1, begin) // and nobody shows it
+		s.shown("asia", &h, begin.Add(time.Second))
+		s.shown("europe", &h, begin.Add(2*time.Second))
+		s.buffered(1, i)
+	}
+	if len(s.written) != kept || len(s.order) != kept || len(s.lines) != kept || len(s.byID) != kept {
+		t.Errorf("%d, %d, %d and %d are kept", len(s.written), len(s.order), len(s.lines), len(s.byID))
+	}
+	for _, want := range []string{"from writing to the other screens       10100        2s        2s        2s        2s", "lines in an outbox                      20200 "} {
+		if !strings.Contains(s.report(), want) {
+			t.Errorf("%q is not in the report:\n%s", want, s.report())
+		}
 	}
 }

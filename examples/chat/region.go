@@ -15,7 +15,11 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/embedded"
 	"github.com/effectively-once/once/examples/chat/room"
+	"github.com/effectively-once/once/internal/admin"
 )
+
+// sampled is how often the buffers of a region are looked at.
+const sampled = 50 * time.Millisecond
 
 // A region is a running system, and the screen of a person who reads there.
 type region struct {
@@ -62,6 +66,26 @@ func (r *region) run(ctx context.Context, data, network string, ready func(addre
 	handler := room.Region{Name: r.name, Peers: peersOf(r.name), Now: time.Now}
 	once.Handle(sys, room.Stream, handler.Handle)
 	return sys.Run(ctx)
+}
+
+// watch samples what the region keeps, as "once show room/lobby" prints it, until the context ends.
+func (r *region) watch(ctx context.Context, data string) error {
+	c, err := admin.Dial(ctx, admin.Socket(filepath.Join(data, r.name)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	for tick := time.NewTicker(sampled); ; {
+		if g, err := c.Group(ctx, room.Stream, room.Group); err == nil {
+			r.world.stats.buffered(g.Held, len(g.Pending))
+		} // otherwise there is no line yet, or the system ends
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // read shows the log until the context ends.

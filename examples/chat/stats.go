@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +11,23 @@ import (
 // drawn is how many lines a diagram shows.
 const drawn = 40
 
-// stats measure how long lines take to the screens, and how many wait.
+// kept is how many lines the stats remember for the diagram, and how many written lines may be on
+// their way to the screens.
+const kept = 10_000
+
+// stats measure how long lines take to the screens, and how many wait. They keep the last lines and
+// the last measurements only, so a program that runs for days does not grow.
 type stats struct {
 	mu      sync.Mutex
 	written map[string]time.Time // when a person wrote a text, by person and text
-	lines   []*room.Trace        // the last ones
+	order   []string             // the keys of written, the oldest first
+	lines   []*room.Trace        // the last ones that were shown
 	byID    map[string]*room.Trace
-	own     []time.Duration // to the screen of the own region
-	others  []time.Duration
-	waiting []int // lines in an outbox, when one was added
+	own     room.Sample[time.Duration] // to the screen of the own region
+	others  room.Sample[time.Duration]
+	waiting room.Sample[int] // lines in an outbox, when one was added
+	held    room.Sample[int] // messages that a region holds, sampled
+	pending room.Sample[int] // lines that a region keeps for the others, sampled
 }
 
 func newStats() *stats {
@@ -32,8 +37,24 @@ func newStats() *stats {
 func (s *stats) wrote(by, text string, waiting int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written[by+"\x00"+text] = now
-	s.waiting = append(s.waiting, waiting)
+	key := by + "\x00" + text
+	if _, again := s.written[key]; !again {
+		s.order = append(s.order, key)
+	}
+	s.written[key] = now
+	if len(s.order) > kept {
+		delete(s.written, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.waiting.Add(waiting)
+}
+
+// buffered adds a sample of what a region keeps.
+func (s *stats) buffered(held, pending int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.Add(held)
+	s.pending.Add(pending)
 }
 
 func (s *stats) shown(region string, h *room.Heard, now time.Time) {
@@ -41,46 +62,36 @@ func (s *stats) shown(region string, h *room.Heard, now time.Time) {
 	defer s.mu.Unlock()
 	written, ok := s.written[h.By+"\x00"+h.Text]
 	if !ok {
-		return // before this start
+		return // before this start, or long ago
 	}
 	t := s.byID[h.ID]
 	if t == nil {
 		t = &room.Trace{Line: h.Line, Written: written, Shown: map[string]time.Time{}}
 		s.byID[h.ID] = t
-		s.lines = append(s.lines, t)
+		if s.lines = append(s.lines, t); len(s.lines) > kept {
+			delete(s.byID, s.lines[0].ID)
+			s.lines = s.lines[1:]
+		}
 	}
 	if _, twice := t.Shown[region]; !twice {
 		t.Shown[region] = now
 	}
 	if h.Region == region {
-		s.own = append(s.own, now.Sub(written))
+		s.own.Add(now.Sub(written))
 	} else {
-		s.others = append(s.others, now.Sub(written))
+		s.others.Add(now.Sub(written))
 	}
 }
 
 func (s *stats) report() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-36s %8s %10s %10s %10s\n", "", "count", "median", "99 %", "most")
-	for _, x := range []struct {
-		what string
-		list []time.Duration
-	}{{"from writing to the own screen", s.own}, {"from writing to the other screens", s.others}} {
-		fmt.Fprintf(&b, "%-36s %8d %10s %10s %10s\n", x.what, len(x.list), percentile(x.list, 50).Round(time.Millisecond), percentile(x.list, 99).Round(time.Millisecond), percentile(x.list, 100).Round(time.Millisecond))
-	}
-	fmt.Fprintf(&b, "%-36s %8d %10d %10d %10d\n", "lines in an outbox", len(s.waiting), percentile(s.waiting, 50), percentile(s.waiting, 99), percentile(s.waiting, 100))
-	return b.String()
-}
-
-// percentile returns the smallest value that p percent of the list do not exceed.
-func percentile[T int | time.Duration](list []T, p int) T {
-	if len(list) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+	return room.Head() +
+		s.own.Percentiles().Row("from writing to the own screen") +
+		s.others.Percentiles().Row("from writing to the other screens") +
+		s.waiting.Percentiles().Row("lines in an outbox") +
+		s.held.Percentiles().Row("messages held in a region") +
+		s.pending.Percentiles().Row("lines pending for other regions")
 }
 
 // draw writes a diagram of the last lines that every region shows.

@@ -97,6 +97,7 @@ func (w *world) openRegion(ctx context.Context, name string) error {
 	}
 	w.regions[name] = r
 	w.start(func() error { return r.read(ctx) })
+	w.start(func() error { return r.watch(ctx, w.options.data) })
 	return nil
 }
 

@@ -14,11 +14,16 @@ import (
 // doubled after each later one, and at most most ("full jitter"). Callers that collided, and so
 // failed at the same moment, do not collide again.
 func Full(n int, first, most time.Duration) time.Duration {
+	return FullOf(rand.Int64N, n, first, most) // jitter, not a secret
+}
+
+// FullOf is Full with a source of random numbers: random returns one in [0, n).
+func FullOf(random func(n int64) int64, n int, first, most time.Duration) time.Duration {
 	limit := first
 	for ; n > 1 && limit < most; n-- {
 		limit *= 2
 	}
-	return rand.N(min(limit, most)) //nolint:gosec // jitter, not a secret
+	return time.Duration(random(int64(min(limit, most))))
 }
 
 // Sleep waits for d. It returns the context's cause if the context ends first.

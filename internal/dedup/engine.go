@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type Config struct {
 	// Pause waits before round n (1, 2, …) of a contended batch. Defaults to exponential backoff
 	// with full jitter from 5 ms to 1 s.
 	Pause func(ctx context.Context, n int) error
+	// Random returns a number in [0, n), for the default of Pause. Defaults to that of
+	// math/rand/v2.
+	Random func(n int64) int64
 	// Recalls says that all workers of the store are in this process, and that the process looks at
 	// every group with pending effects when it starts. Direct then needs no trigger that outlives
 	// it, and publishes effects itself: it sends a trigger only if that fails.
@@ -117,9 +121,13 @@ func (c Config) withDefaults() Config {
 	if c.NewID == nil {
 		c.NewID = rand.Text
 	}
+	if c.Random == nil {
+		c.Random = mathrand.Int64N
+	}
 	if c.Pause == nil {
+		random := c.Random
 		c.Pause = func(ctx context.Context, n int) error {
-			return backoff.Sleep(ctx, backoff.Full(n, 5*time.Millisecond, time.Second))
+			return backoff.Sleep(ctx, backoff.FullOf(random, n, 5*time.Millisecond, time.Second))
 		}
 	}
 	if c.LateDelay == 0 {

@@ -87,14 +87,18 @@ func (g *Group) Succeed(loaded *Group, now time.Time, retention time.Duration) {
 // source needs no time: it is forgotten together with its group.
 func (g *Group) stamp(now time.Time) {
 	for name, s := range g.Sources {
+		since := s.GapSince
 		switch {
 		case len(s.Held) > 0:
 		case len(g.Sources) == 1:
-			s.GapSince = time.Time{}
-		case s.GapSince.IsZero():
-			s.GapSince = now
+			since = time.Time{}
+		case since.IsZero():
+			since = now
 		}
-		g.Sources[name] = s
+		if since != s.GapSince {
+			s.GapSince = since
+			g.Sources[name] = s
+		}
 	}
 }
 

@@ -71,7 +71,7 @@ func (w *connection) draw() draws {
 
 var errNetwork = errors.New("connection reset by the simulation")
 
-// grid is where requests begin: a retry has a jitter that no seed sets, but which is shorter.
+// grid is where requests begin: a retry of a client has a jitter of nanoseconds that no seed sets.
 const grid = time.Millisecond
 
 func toGrid() {
@@ -93,13 +93,9 @@ func (w *connection) fail(d draws) (*http.Response, error) {
 func (w *connection) RoundTrip(r *http.Request) (*http.Response, error) {
 	toGrid()
 	d := w.draw()
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-		_ = r.Body.Close()
+	body, err := bodyOf(r)
+	if err != nil {
+		return nil, err
 	}
 	if d.lost || w.net.cutOff(w.from, w.to, time.Now()) {
 		return w.fail(d)
@@ -121,6 +117,20 @@ func (w *connection) RoundTrip(r *http.Request) (*http.Response, error) {
 		return w.fail(d)
 	}
 	return answer, nil
+}
+
+// bodyOf reads the body of a request.
+func bodyOf(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = r.Body.Close() }()
+	if r.ContentLength <= 0 {
+		return io.ReadAll(r.Body)
+	}
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
+	return body, err
 }
 
 func (w *connection) serve(r *http.Request, body []byte) *http.Response {

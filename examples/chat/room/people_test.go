@@ -33,6 +33,7 @@ func newReader(w *world, region string, c *client.Client) *reader {
 
 // run reads n lines.
 func (r *reader) run(ctx context.Context, n int) {
+	r.heard, r.at = make([]Heard, 0, n), make([]time.Time, 0, n)
 	for range n {
 		e, err := r.tail.Next(ctx)
 		if err != nil {
@@ -155,7 +156,7 @@ func (p *person) write(ctx context.Context, device sender, text string) {
 	_, err := device.Send(ctx, Say(p.place.server.region.Name, text, answers...))
 	p.put(err)
 	p.world.mu.Lock()
-	p.world.deepest = max(p.world.deepest, device.Pending())
+	p.world.outboxes = append(p.world.outboxes, device.Pending())
 	p.world.mu.Unlock()
 }
 

@@ -1,10 +1,9 @@
 package room
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,16 +28,29 @@ func TestEveryRegionShowsEachLineOnceAndInOneOrder(t *testing.T) {
 				for _, v := range w.violations[:min(len(w.violations), 10)] {
 					t.Error(v)
 				}
-				t.Log(w.figures())
+				f, err := json.Marshal(w.figures())
+				t.Logf("figures: %s %v", f, err)
 			})
 		})
 	}
 }
 
-// figures are how long lines took to the screens, in virtual time, and how much was buffered.
-func (w *world) figures() string {
+// Figures are how long lines took to the screens, in virtual time, and how much was buffered: lines
+// in an outbox when one was added, messages on a queue when it was received from, and held messages
+// and pending effects of a room after a commit. prove reads them.
+type Figures struct {
+	Lines           int
+	Took            time.Duration
+	Own, Others     Percentiles[time.Duration]
+	Outbox, Queued  Percentiles[int]
+	Held            Percentiles[int]
+	Pending, Stored Percentiles[int] // effects, and their bytes
+}
+
+func (w *world) figures() Figures {
+	f := Figures{Lines: len(w.sent), Took: time.Since(w.start).Round(time.Second), Outbox: PercentilesOf(w.outboxes)}
 	var own, others []time.Duration
-	held, pending, bytes, queued := 0, 0, 0, 0
+	var queued, held, pending, stored []int
 	for _, p := range w.regions {
 		for i, h := range p.reader.heard {
 			took := p.reader.at[i].Sub(w.sent[h.Text])
@@ -49,20 +61,42 @@ func (w *world) figures() string {
 			}
 		}
 		s := p.server.store
-		held, pending, bytes, queued = max(held, s.held), max(pending, s.pending), max(bytes, s.bytes), max(queued, p.server.ingress.Deepest())
+		queued, held, pending, stored = append(queued, p.server.queued...), append(held, s.held...), append(pending, s.pending...), append(stored, s.bytes...)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d lines in %s; to the own screen %s; to the others %s; ", len(w.sent), time.Since(w.start).Round(time.Second), percentiles(own), percentiles(others))
-	fmt.Fprintf(&b, "at most %d lines in an outbox, %d queued, %d held, %d pending of %d bytes", w.deepest, queued, held, pending, bytes)
-	return b.String()
+	f.Own, f.Others = PercentilesOf(own), PercentilesOf(others)
+	f.Queued, f.Held, f.Pending, f.Stored = PercentilesOf(queued), PercentilesOf(held), PercentilesOf(pending), PercentilesOf(stored)
+	for _, p := range w.regions { // it may have been deeper between two receives
+		f.Queued.Max = max(f.Queued.Max, p.server.ingress.Deepest())
+	}
+	return f
 }
 
-// percentiles returns the median, the 99th percentile and the maximum.
-func percentiles(list []time.Duration) string {
-	if len(list) == 0 {
-		return "nothing"
+// TestASeedReproducesItsRun compares when each screen showed each line, to the nanosecond. Only then
+// can a violation that one run of thousands has shown be looked at again.
+func TestASeedReproducesItsRun(t *testing.T) {
+	t.Parallel()
+	size := 2000
+	if testing.Short() {
+		size = 400
 	}
-	slices.Sort(list)
-	at := func(p int) time.Duration { return list[(len(list)-1)*p/100].Round(time.Millisecond) }
-	return fmt.Sprintf("%s, %s, %s", at(50), at(99), at(100))
+	var runs [2][]string
+	for i := range runs {
+		synctest.Test(t, func(t *testing.T) {
+			w := simulate(t, usual(3, size))
+			w.check()
+			for _, p := range w.regions {
+				for n, h := range p.reader.heard {
+					runs[i] = append(runs[i], fmt.Sprint(p.reader.region, " ", p.reader.at[n].Sub(w.start), " ", h.ID, " ", h.At))
+				}
+			}
+		})
+	}
+	if len(runs[0]) != 5*size {
+		t.Errorf("%d lines were shown, not %d", len(runs[0]), 5*size)
+	}
+	for i := range min(len(runs[0]), len(runs[1])) {
+		if a, b := runs[0][i], runs[1][i]; a != b {
+			t.Fatalf("row %d is %q in the first run and %q in the second one", i, a, b)
+		}
+	}
 }

@@ -38,14 +38,15 @@ type server struct {
 	dead     *memqueue.Queue
 	handler  http.Handler
 	pipeline *pipeline.Pipeline
+	queued   []int // on the ingress queue, at each receive
 }
 
-// A store counts the entries that the record of the room keeps.
+// A store counts the entries that the record of the room keeps after each commit.
 type store struct {
 	*memstore.Store
 
 	mu                   sync.Mutex
-	pending, bytes, held int
+	pending, bytes, held []int
 }
 
 func (s *store) Commit(ctx context.Context, c record.Commit) error {
@@ -61,7 +62,7 @@ func (s *store) Commit(ctx context.Context, c record.Commit) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pending, s.bytes, s.held = max(s.pending, len(c.Next.Pending)), max(s.bytes, n), max(s.held, held)
+	s.pending, s.bytes, s.held = append(s.pending, len(c.Next.Pending)), append(s.bytes, n), append(s.held, held)
 	return nil
 }
 
@@ -87,7 +88,7 @@ func newServer(t *testing.T, seed uint64, r Region, text string, links http.Roun
 // Start implements system.Backend.
 func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 	p, err := pipeline.New(pipeline.Config{
-		Config: s.config, Declared: streams, Store: s.store, Appended: s.hub.Appended, Recalls: true, Now: s.region.Now, Transport: s.links, Open: open, Trusted: []string{wire.Sender},
+		Config: s.config, Declared: streams, Store: s.store, Appended: s.appended, Recalls: true, Random: drawn(s.seed), Now: s.region.Now, Transport: s.links, Open: open, Trusted: []string{wire.Sender},
 		Ports: pipeline.Ports{Ingress: s.ingress, IngressFIFO: s.line, Publish: s.publish, PublishFIFO: s.triggers, Dead: s.dead, DeadPublish: s.dead},
 	})
 	if err != nil {
@@ -95,6 +96,21 @@ func (s *server) Start(streams []system.Stream) (system.Engine, error) {
 	}
 	s.pipeline = p
 	return p.Engine, nil
+}
+
+// appended wakes the readers of a log. They read before the next commit of the same batch, which
+// would otherwise have the same time.
+func (s *server) appended(key record.GroupKey) {
+	s.hub.Appended(key)
+	time.Sleep(time.Nanosecond)
+}
+
+// drawn returns the jitter of a server. It comes from the seed and the time, not from a sequence of
+// numbers: two parts that need one at the same time do so in any order.
+func drawn(seed uint64) func(n int64) int64 {
+	return func(n int64) int64 {
+		return rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano()))).Int64N(n)
+	}
 }
 
 func open(_ string, _ config.Destination, shared pipeline.Open) (record.Sender, error) {
@@ -116,7 +132,10 @@ func (s *server) Run(ctx context.Context) error {
 		pauses := rand.New(rand.NewPCG(s.seed, n))
 		all.Go(func() { work(ctx, q, handle, pauses) })
 	}
-	start(s.ingress, process.Handle, 1)
+	start(s.ingress, func(ctx context.Context, batch []queue.Delivery) []queue.Disposition {
+		s.queued = append(s.queued, s.ingress.Len())
+		return process.Handle(ctx, batch)
+	}, 1)
 	start(s.line, process.Handle, 2)
 	start(s.publish, publish.Handle, 3)
 	start(s.triggers, publish.Handle, 4)

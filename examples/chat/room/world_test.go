@@ -58,7 +58,7 @@ type world struct {
 	mu         sync.Mutex
 	sent       map[string]time.Time // when a line was written, by text
 	violations []string
-	deepest    int // of an outbox
+	outboxes   []int // lines in an outbox, when one was added
 }
 
 // A place is a region and its screen.
@@ -172,7 +172,7 @@ func configuration(r Region) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "name: %s\nstreams:\n  %s: {admission: sequence, log: {retain: 24h}, destinations: [%s]}\ndestinations:\n", r.Name, Stream, strings.Join(r.Peers, ", "))
 	for _, peer := range r.Peers {
-		fmt.Fprintf(&b, "  %s: {once: \"http://%s\", stream: %s, relay: false, retry: {first: 1ms, max: 1ms}}\n", peer, peer, Stream)
+		fmt.Fprintf(&b, "  %s: {once: \"http://%s\", stream: %s, relay: false, retry: {first: 100ms, max: 1s}}\n", peer, peer, Stream)
 	}
 	return b.String()
 }

@@ -46,8 +46,9 @@ func New(now func() time.Time) *Store {
 }
 
 // NewShared returns an empty store whose results share memory with it, which makes reads of large
-// records fast. A caller may change the lists and maps of a group, but nothing that their elements
-// refer to; the engine and the publisher do not. Arguments are copied as ever.
+// records fast. A caller must not change the groups, held messages and chunks that it gets; the
+// engine and the publisher change only copies, made by [record.Group.Clone]. Arguments are copied
+// as ever.
 func NewShared(now func() time.Time) *Store {
 	s := New(now)
 	s.shares = true
@@ -57,9 +58,18 @@ func NewShared(now func() time.Time) *Store {
 // result returns a group for a caller.
 func (s *Store) result(g record.Group) record.Group {
 	if s.shares {
-		return g.Clone()
+		g.Pending = slices.Clip(g.Pending)
+		return g
 	}
 	return cloneGroup(g)
+}
+
+// resultHeld returns a held message for a caller.
+func (s *Store) resultHeld(h record.Held) record.Held {
+	if s.shares {
+		return h
+	}
+	return cloneHeld(h)
 }
 
 // Load implements record.Store.
@@ -127,7 +137,9 @@ func (s *Store) ReadLog(ctx context.Context, r record.LogRange) ([]record.Chunk,
 			break
 		}
 		size += len(chunk.Data)
-		chunk.Data = bytes.Clone(chunk.Data)
+		if !s.shares {
+			chunk.Data = bytes.Clone(chunk.Data)
+		}
 		out = append(out, chunk)
 	}
 	return out, nil
@@ -140,7 +152,7 @@ func (s *Store) CommitsDone() bool { return true }
 // their stored form, because a Clear, which does not change the version, may have removed or marked
 // them since.
 func carry(c record.Commit, stored []record.Pending) []record.Pending {
-	var out []record.Pending
+	out := slices.Grow([]record.Pending(nil), len(c.Next.Pending))
 	for _, p := range c.Next.Pending {
 		if index(c.Loaded.Pending, p.Number) >= 0 {
 			i := index(stored, p.Number)
@@ -155,8 +167,14 @@ func carry(c record.Commit, stored []record.Pending) []record.Pending {
 	return out
 }
 
+// index returns the index of the entry with a number, or -1. Entries are in the order of their
+// numbers.
 func index(pending []record.Pending, number uint64) int {
-	return slices.IndexFunc(pending, func(p record.Pending) bool { return p.Number == number })
+	i, ok := slices.BinarySearchFunc(pending, number, func(p record.Pending, n uint64) int { return cmp.Compare(p.Number, n) })
+	if !ok {
+		return -1
+	}
+	return i
 }
 
 // Clear implements record.Store.
@@ -205,7 +223,7 @@ func (s *Store) Held(ctx context.Context, from record.HeldKey, limit int) ([]rec
 		if !ok {
 			return s.heldFrom(from, limit), nil
 		}
-		out = append(out, cloneHeld(h))
+		out = append(out, s.resultHeld(h))
 	}
 	return out, nil
 }
@@ -215,7 +233,7 @@ func (s *Store) heldFrom(from record.HeldKey, limit int) []record.Held {
 	var out []record.Held
 	for k, h := range s.helds {
 		if k.Group == from.Group && k.Source == from.Source && k.Epoch == from.Epoch && k.Sequence >= from.Sequence {
-			out = append(out, cloneHeld(h))
+			out = append(out, s.resultHeld(h))
 		}
 	}
 	slices.SortFunc(out, func(a, b record.Held) int { return cmp.Compare(a.Message.Sequence, b.Message.Sequence) })

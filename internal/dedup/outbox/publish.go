@@ -106,17 +106,14 @@ func (p *Publisher) PublishViews(ctx context.Context, groups []record.Group) []e
 // prepare lists the shipments of a group, in number order, and publishes blobs on the way. After a
 // blob that fails, nothing more of the group is sent.
 func (p *Publisher) prepare(ctx context.Context, pub *publication) {
-	for _, entry := range pub.group.Pending {
-		for i, f := range entry.Effects {
-			if err := p.publishBlob(ctx, f.Blob); err != nil {
+	for at := range pub.group.Pending {
+		entry := &pub.group.Pending[at]
+		for i := range entry.Effects {
+			if err := p.publishBlob(ctx, entry.Effects[i].Blob); err != nil {
 				pub.stop, pub.err = entry.Number, fmt.Errorf("publish blob: %w", err)
 				return
 			}
-			for _, to := range f.To {
-				if !slices.Contains(entry.Sent, record.Sent{Effect: i, To: to}) {
-					pub.list = append(pub.list, newShipment(&pub.group, &entry, i, to))
-				}
-			}
+			pub.list = append(pub.list, newShipments(&pub.group, entry, i)...)
 		}
 	}
 }

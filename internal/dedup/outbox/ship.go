@@ -33,16 +33,28 @@ type Shipment struct {
 	effect int
 }
 
-func newShipment(g *record.Group, entry *record.Pending, i int, to string) *Shipment {
-	n, f := entry.Number+uint64(i), entry.Effects[i] //nolint:gosec // an index
-	m := record.Message{Principal: entry.Principal, Stream: g.Key.Stream, ID: entry.Identity}
-	return &Shipment{
-		To: to, number: entry.Number, effect: i,
-		Delivery: record.Delivery{
-			Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation, Hash: m.Hash(),
-			Sequence: f.Chain[to], Target: f.Target(g.Key), Committed: entry.Committed, Effect: f,
-		},
+// newShipments returns the shipments of one effect that are not sent yet, one for each destination.
+func newShipments(g *record.Group, entry *record.Pending, i int) []*Shipment {
+	n, f := entry.Number+uint64(i), &entry.Effects[i] //nolint:gosec // an index
+	var out []*Shipment
+	for _, to := range f.To {
+		if slices.Contains(entry.Sent, record.Sent{Effect: i, To: to}) {
+			continue
+		}
+		s := &Shipment{To: to, number: entry.Number, effect: i}
+		if len(out) > 0 {
+			s.Delivery = out[0].Delivery
+		} else {
+			m := record.Message{Principal: entry.Principal, Stream: g.Key.Stream, ID: entry.Identity}
+			s.Delivery = record.Delivery{
+				Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation, Hash: m.Hash(),
+				Target: f.Target(g.Key), Committed: entry.Committed, Effect: *f,
+			}
+		}
+		s.Sequence = f.Chain[to]
+		out = append(out, s)
 	}
+	return out
 }
 
 // Feasible returns an error for effects that could never be published, and for a reply that is too
@@ -124,11 +136,16 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 	}
 	// true if the last failed delivery of the group is a dead letter now
 	freed := map[record.GroupKey]bool{}
+	blocked := fmt.Errorf("send to %s: %w", list[0].To, record.ErrBlocked) // of most that fail
 	for i, s := range list {
-		err, key := errNoAnswer, record.GroupKey{Stream: s.Stream, Group: s.Group}
+		err := errNoAnswer
 		if len(errs) == len(list) {
 			err = errs[i]
 		}
+		if err == nil {
+			continue
+		}
+		key := record.GroupKey{Stream: s.Stream, Group: s.Group}
 		if freed[key] && errors.Is(err, record.ErrBlocked) {
 			behind = append(behind, s)
 			continue
@@ -140,10 +157,11 @@ func (p *Publisher) shipRound(ctx context.Context, sender record.Sender, list []
 			}
 			err = p.DeadLetter(ctx, s)
 		}
-		if ok || err != nil {
-			freed[key] = err == nil
-		}
-		if err != nil {
+		freed[key] = err == nil
+		switch {
+		case err == record.ErrBlocked: //nolint:errorlint // not what wraps it
+			s.Err = blocked
+		case err != nil:
 			s.Err = fmt.Errorf("send to %s: %w", s.To, err)
 		}
 	}

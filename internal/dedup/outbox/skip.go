@@ -42,13 +42,10 @@ func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64
 	}
 	pub := newPublication(g)
 	var letters []record.Refused
-	for _, name := range entry.Effects[i].To {
-		if slices.Contains(entry.Sent, record.Sent{Effect: i, To: name}) {
-			continue
-		}
-		s := newShipment(&g, entry, i, name)
-		to, pub.list = append(to, name), append(pub.list, s)
-		letters = append(letters, record.Refused{Delivery: &s.Delivery, To: name, Reason: record.ReasonUndeliverable, Detail: "skipped by an operator"})
+	pub.list = newShipments(&g, entry, i)
+	for _, s := range pub.list {
+		to = append(to, s.To)
+		letters = append(letters, record.Refused{Delivery: &s.Delivery, To: s.To, Reason: record.ReasonUndeliverable, Detail: "skipped by an operator"})
 	}
 	if len(to) == 0 {
 		return nil, ErrNotPending

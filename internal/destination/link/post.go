@@ -56,11 +56,15 @@ func (s *Sender) post(ctx context.Context, lines []*line) error {
 }
 
 func (s *Sender) request(ctx context.Context, lines []*line) (*http.Request, error) {
-	var body bytes.Buffer
+	size := 0
 	for _, l := range lines {
-		body.Write(l.data)
+		size += len(l.data)
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body.Bytes()))
+	body := make([]byte, 0, size)
+	for _, l := range lines {
+		body = append(body, l.data...)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, errors.New("make request") // the error would contain the URL
 	}

@@ -183,7 +183,7 @@ func (s *Sender) due(deliveries []record.Delivery, errs []error) (list []record.
 	stopped := map[record.GroupKey]bool{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list, index = make([]record.Delivery, 0, len(deliveries)), make([]int, 0, len(deliveries))
+	index = make([]int, 0, len(deliveries))
 	for i := range deliveries {
 		d, key := &deliveries[i], keyOf(&deliveries[i])
 		if d.Number > 0 && stopped[key] {
@@ -202,7 +202,13 @@ func (s *Sender) due(deliveries []record.Delivery, errs []error) (list []record.
 			}
 			w.busy = true
 		}
-		list, index = append(list, *d), append(index, i)
+		index = append(index, i)
+	}
+	if len(index) == len(deliveries) {
+		return deliveries, index
+	}
+	for _, i := range index {
+		list = append(list, deliveries[i])
 	}
 	return list, index
 }

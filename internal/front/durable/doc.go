@@ -2,6 +2,7 @@
 // client libraries then work: PUT, POST, GET, HEAD and DELETE of /v1/stream/{stream}/{group}.
 //
 //	handler.go  routes, headers and errors
+//	limits.go   limits of requests, and of how many there are at a time
 //	state.go    the state of a stream in its group record: type, times, producers
 //	write.go    one request as one commit: create, append, close
 //	read.go     pages, long poll

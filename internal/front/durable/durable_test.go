@@ -23,6 +23,8 @@ type world struct {
 	handler http.Handler
 	now     time.Time
 	options durable.Options
+	// handled is called by the handler of the stream, if it is set.
+	handled func()
 }
 
 func newWorld(t *testing.T, change ...func(*durable.Options)) *world {
@@ -31,7 +33,12 @@ func newWorld(t *testing.T, change ...func(*durable.Options)) *world {
 	clock := func() time.Time { return w.now }
 	store := memstore.New(clock)
 	hub := &follow.Hub{LookAgain: time.Hour}
-	nothing := func(context.Context, *record.Attempt, record.Message) error { return nil }
+	nothing := func(context.Context, *record.Attempt, record.Message) error {
+		if w.handled != nil {
+			w.handled()
+		}
+		return nil
+	}
 	engine, err := dedup.New(dedup.Config{
 		Store: store, Queues: struct{ record.Queues }{}, Now: clock, Appended: hub.Appended,
 		Streams: []record.Stream{{Name: "room", Handler: durable.Wrap(nothing), LogRetention: time.Hour}},
@@ -125,6 +132,42 @@ func TestOneWaitingReaderTooManyIsRefused(t *testing.T) {
 	if answer.Code == http.StatusTooManyRequests {
 		t.Error("the reader that is gone still has its place")
 	}
+}
+
+func TestOneWritingRequestTooManyIsRefused(t *testing.T) {
+	w := newWorld(t, func(o *durable.Options) { o.MaxWriting = 1 })
+	w.expect(201, "", "PUT", "room/g", values, "")
+	begun, end := make(chan struct{}), make(chan struct{})
+	w.handled = func() {
+		w.handled = nil
+		close(begun)
+		<-end
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.expect(204, "", "POST", "room/g", values, "[1]")
+	}()
+	<-begun
+	w.expect(429, "", "POST", "room/g", values, "[2]")
+	w.expect(429, "", "PUT", "room/other", values, "[2]")
+	w.expect(200, "[]", "GET", "room/g", "", "")
+	close(end)
+	<-done
+	w.expect(204, "", "POST", "room/g", values, "[2]")
+	w.expect(200, "[1,2]", "GET", "room/g", "", "")
+}
+
+func TestALongHeaderThatTheStreamWouldKeepIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.expect(201, "", "PUT", "room/g", values, "")
+	long := strings.Repeat("0", 1025)
+	for _, header := range []string{"Stream-Seq: " + long, "Producer-Id: " + long + "\nProducer-Epoch: 0\nProducer-Seq: 0"} {
+		w.expect(400, "", "POST", "room/g", values+"\n"+header, "[1]")
+	}
+	w.expect(400, "", "PUT", "room/h", values+"\nStream-Expires-At: 2027-01-01T00:00:00."+long+"Z", "")
+	w.expect(400, "", "PUT", "room/h", "Content-Type: text/plain; x="+long, "")
+	w.expect(204, "", "POST", "room/g", values+"\nStream-Seq: "+long[1:], "[1]")
 }
 
 // A waiting is an answer that says when its first part was sent.

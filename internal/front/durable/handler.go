@@ -20,9 +20,6 @@ import (
 // Prefix is the path under which [New] serves.
 const Prefix = "/v1/stream/"
 
-// MaxAppend limits the body of a request, in bytes.
-const MaxAppend = 512 << 10
-
 // Engine lists the methods of the engine that the protocol needs; *dedup.Engine has them.
 type Engine interface {
 	Stream(name string) (record.Stream, bool)
@@ -52,14 +49,18 @@ type Options struct {
 	// MaxFollowing is the largest number of readers that wait for entries at a time. The next one
 	// gets 429. Defaults to 10,000.
 	MaxFollowing int
-	Now          func() time.Time
-	Log          *slog.Logger
+	// MaxWriting is the largest number of requests that write at a time, each with its body in
+	// memory. The next one gets 429. Defaults to 1,000.
+	MaxWriting int
+	Now        func() time.Time
+	Log        *slog.Logger
 }
 
 type server struct {
 	Options
 	uses      *uses
 	following atomic.Int64
+	writing   atomic.Int64
 }
 
 // New returns the handler.
@@ -72,6 +73,9 @@ func New(o Options) http.Handler {
 	}
 	if o.MaxFollowing == 0 {
 		o.MaxFollowing = 10_000
+	}
+	if o.MaxWriting == 0 {
+		o.MaxWriting = 1000
 	}
 	return &server{Options: o, uses: newUses()}
 }
@@ -175,33 +179,7 @@ func tail(l record.Log) uint64 {
 	return l.Last
 }
 
-// enter counts a reader that waits for entries, until leave is called. If there are too many, it
-// returns a refusal.
-func (s *server) enter() (leave func(), err error) {
-	leave = func() { s.following.Add(-1) }
-	if s.following.Add(1) > int64(s.MaxFollowing) {
-		leave()
-		return nil, refuse(http.StatusTooManyRequests, "Too many readers wait for entries. Read again later, or without live.", "Retry-After", "1")
-	}
-	return leave, nil
-}
-
 func closed(h http.Header) bool { return strings.EqualFold(h.Get("Stream-Closed"), "true") }
-
-func body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > MaxAppend {
-		return nil, refuse(http.StatusRequestEntityTooLarge, "A body may have at most 524288 bytes.")
-	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxAppend))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, refuse(http.StatusRequestEntityTooLarge, "A body may have at most 524288 bytes.")
-	case err != nil:
-		return nil, refuse(http.StatusRequestTimeout, "The body ended early.")
-	}
-	return text, nil
-}
 
 func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey) error {
 	o := &operation{create: true, typ: r.Header.Get("Content-Type"), closes: closed(r.Header)}
@@ -214,10 +192,11 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey
 	if err := o.lifetime(r.Header); err != nil {
 		return err
 	}
-	var err error
-	if o.body, err = body(w, r); err != nil {
+	leave, err := s.content(w, r, o)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	err = s.write(r.Context(), key, o)
 	no, again := errors.AsType[*refusal](err)
 	if again = again && no.status == http.StatusOK; err != nil && !again {
@@ -267,10 +246,11 @@ func (s *server) post(w http.ResponseWriter, r *http.Request, key record.GroupKe
 	if err := o.numbers(r.Header); err != nil {
 		return err
 	}
-	var err error
-	if o.body, err = body(w, r); err != nil {
+	leave, err := s.content(w, r, o)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	if !o.closes && len(o.body) == 0 {
 		if _, _, err := s.exists(r.Context(), key); err != nil {
 			return err

@@ -59,6 +59,9 @@ type Config struct {
 	LogKeys bool
 	// Watch defaults to [Unwatched].
 	Watch Watch
+	// Random returns a number in [0, n), for the jitter of the pauses between tries. Defaults to
+	// [rand.Int64N].
+	Random func(n int64) int64
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -102,7 +105,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	p.Engine, err = dedup.New(dedup.Config{
 		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Unrelayed: unrelayed(cfg.Config), Blobs: cfg.Blobs,
-		Recalls: cfg.Recalls, Appended: cfg.Appended, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
+		Recalls: cfg.Recalls, Appended: cfg.Appended, Random: cfg.Random, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true,
 	})
 	if err != nil {
@@ -115,6 +118,9 @@ func (c Config) withDefaults() Config {
 	c.Partitions = cmp.Or(c.Partitions, 1)
 	if c.Watch == nil {
 		c.Watch = Unwatched{}
+	}
+	if c.Random == nil {
+		c.Random = rand.Int64N
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -131,19 +137,19 @@ func (c Config) withDefaults() Config {
 // Process makes the function behind the ingress queues.
 func (p *Pipeline) Process() *process.Handler {
 	return process.New(p.Engine, p.decode, p.Queues.Defer, process.Options{
-		Retry: p.messageRetry, Waiting: p.cfg.Waiting, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
+		Retry: p.messageRetry, Waiting: p.cfg.Waiting, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
 }
 
 // MessagePause returns the pause after the first failed try of a message of a stream.
 func (p *Pipeline) MessagePause(stream string) time.Duration {
-	return p.messageRetry(stream).Pause(1, rand.Int64N)
+	return p.messageRetry(stream).Pause(1, p.cfg.Random)
 }
 
 // Publish makes the function behind the publish queues.
 func (p *Pipeline) Publish() *publish.Handler {
 	return publish.New(p.Engine, publish.Options{
-		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
+		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
 }
 

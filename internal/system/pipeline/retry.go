@@ -53,6 +53,7 @@ func (p *Pipeline) byPolicy(name string, d config.Destination, inner record.Send
 		Policy:  d.Retry.Std(),
 		Failed:  func(t retry.Try) { p.failed(name, &t) },
 		Settled: func(d *record.Delivery) { p.cfg.Waiting.Settled(waitOf(name, d)) },
+		Random:  p.cfg.Random,
 		Now:     p.cfg.Now,
 	})
 	p.patient[name] = s
