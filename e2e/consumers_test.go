@@ -124,7 +124,7 @@ func database(t *testing.T, script, variable string) string {
 	_, port, err := net.SplitHostPort(freeAddress(t))
 	must(t, err)
 	dir, err := os.MkdirTemp("", "once-db") //nolint:usetesting // its path would be too long for a socket
-	must(t, err, os.Chmod(dir, 0o755))      //nolint:gosec // the database runs as another user
+	must(t, err, os.Chmod(dir, 0o755))      // the database runs as another user
 	run := func(command string) string {
 		cmd := exec.Command(filepath.Join("..", "localstack", script), command)
 		cmd.Env = append(os.Environ(), "PORT="+port, "TMPDIR="+dir)

@@ -94,11 +94,11 @@ func (w *wire) cut() {
 	}
 }
 
-// sendLines sends lines to a server as a batch until each is accepted.
-func sendLines(ctx context.Context, s *server, stream string, lines []string) error {
+// sendLines sends lines to the stream room of a server, as a batch, until each is accepted.
+func sendLines(ctx context.Context, s *server, lines []string) error {
 	body := strings.Join(lines, "\n")
 	return poll(ctx, 20*time.Millisecond, func() (bool, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url()+"/v1/streams/"+stream+"/batch", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url()+"/v1/streams/room/batch", strings.NewReader(body))
 		if err != nil {
 			return false, err
 		}
@@ -191,7 +191,7 @@ func TestEachEffectIsOneEntryOfALinkedSystemWhileBothAreKilled(t *testing.T) {
 				for ; from <= each && len(lines) < 50; from++ {
 					lines = append(lines, fmt.Sprintf(`{"group":"g%d","source":"people","sequence":%d,"content_type":"text/plain","body":"g%d-%d"}`, g, from, g, from))
 				}
-				errs[g] = sendLines(ctx, sender, "room", lines)
+				errs[g] = sendLines(ctx, sender, lines)
 				for range lines {
 					k1.acknowledged()
 					k2.acknowledged()
@@ -284,7 +284,7 @@ func TestSystemsLinkedBothWaysSurviveKills(t *testing.T) {
 		clients.Go(func() {
 			for n := 1; n <= each; n++ {
 				line := fmt.Sprintf(`{"group":"lobby","source":"people","sequence":%d,"content_type":"text/plain","body":"%s-%d"}`, n, name, n)
-				if err := sendLines(ctx, s, "room", []string{line}); err != nil {
+				if err := sendLines(ctx, s, []string{line}); err != nil {
 					errs <- err
 					return
 				}
@@ -345,7 +345,7 @@ func TestFunctionsAndAServerLinkedBothWaysSurviveKills(t *testing.T) {
 				for ; from <= each && len(lines) < 10; from++ {
 					lines = append(lines, fmt.Sprintf(`{"group":"lobby","source":"people","sequence":%d,"content_type":"text/plain","body":"%s-%d"}`, from, name, from))
 				}
-				errs[i] = sendLines(ctx, s, "room", lines)
+				errs[i] = sendLines(ctx, s, lines)
 				for range lines {
 					if s == us {
 						killer.acknowledged()
@@ -400,7 +400,7 @@ func TestALoopOfThreeSystemsBecomesDeadLettersThatNameTheWay(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), linkPatience)
 	defer cancel()
 	say := func(s *server, n int, body string) {
-		must(t, sendLines(ctx, s, "room", []string{fmt.Sprintf(`{"group":"lobby","source":"people","sequence":%d,"content_type":"text/plain","body":%q}`, n, body)}))
+		must(t, sendLines(ctx, s, []string{fmt.Sprintf(`{"group":"lobby","source":"people","sequence":%d,"content_type":"text/plain","body":%q}`, n, body)}))
 	}
 	say(systems["a"], 1, "from a")
 	_, err := readLog(ctx, systems["c"], "lobby", 1)

@@ -66,8 +66,8 @@ func newOffline(t *testing.T, url string, random *rand.Rand, messages int, paced
 
 // play runs all processes to their end, and kills them so many times in all: each kind of process at
 // least once. It kills the server too, half as often, at random positions of the log. strike kills
-// the server and starts it again; it may be nil. play returns how often it killed each kind.
-func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) map[string]int {
+// the server and starts it again; it may be nil.
+func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, strike func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -94,7 +94,6 @@ func (o *offline) play(t *testing.T, url string, random *rand.Rand, times int, s
 			t.Errorf("%d processes of kind %s were killed during their work, not %d", killed[kind], kind, least)
 		}
 	}
-	return killed
 }
 
 // plan deals kills to the processes: one to a process of each kind, the others at random.

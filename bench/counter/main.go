@@ -81,7 +81,7 @@ func children() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{"serve": serve, "web": web, "work": work}
 }
 
-// A result is what a trial has counted.
+// A result has the counts of a trial.
 type result struct {
 	System            string
 	Requests, Counted int

@@ -15,7 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 )
 
-// A visit is what a message says.
+// A visit is the content of a message.
 type visit struct {
 	Counter string `json:"counter"`
 }

@@ -248,6 +248,7 @@ func call(ctx context.Context, method, url, body string) (a answer, err error) {
 func (s *stopwatch) natsDefault(ctx context.Context) error {
 	return s.nats(ctx, s.entries/4, "default sync")
 }
+
 func (s *stopwatch) natsAlways(ctx context.Context) error {
 	return s.nats(ctx, s.entries/100, "sync: always", "always")
 }

@@ -111,8 +111,9 @@ func ofSessions(e record.EventName) []string {
 		return []string{MetricEndWaits}
 	case record.EventUnreadLate:
 		return []string{MetricUnreadLate}
+	default:
+		return nil
 	}
-	return nil
 }
 
 func rejected(reason record.Reason) []string {

@@ -33,7 +33,7 @@ func pooled(t *testing.T, client *dynamodb.Client, entries int) (*dedup.Engine, 
 	for n := 0; n < entries; n += 10 {
 		batch := make([]record.Message, 10)
 		for i := range batch {
-			batch[i] = record.Message{Stream: "work", ID: fmt.Sprint("m", n+i), Group: record.InPartition(uint64(n/10%pooledPartitions), ""), Body: make([]byte, 100)} //nolint:gosec // not negative
+			batch[i] = record.Message{Stream: "work", ID: fmt.Sprint("m", n+i), Group: record.InPartition(uint64(n/10%pooledPartitions), ""), Body: make([]byte, 100)}
 		}
 		for _, o := range engine.Process(t.Context(), batch) {
 			if o.Kind != record.Processed {

@@ -185,7 +185,7 @@ func (d *deal) fromLog(i int) {
 	n := min(d.wants, d.left(i))
 	until := uint64(0)
 	if at := d.logs[i].Log.Until; !at.IsZero() {
-		until = uint64(at.UnixMilli()) //nolint:gosec // after 1970
+		until = uint64(at.UnixMilli())
 	}
 	d.take(span{uint64(i), p.Incarnation, p.Dealt + 1, p.Dealt + n, until}) //nolint:gosec // not negative
 	p.Dealt += n

@@ -9,7 +9,7 @@
 //	letters.go   entries that become dead letters
 //	retire.go    closing a session and returning its unread entries to the pool
 //	end.go       the end of a stream
-//	sweep.go     what a process that died has left
+//	sweep.go     the unfinished steps of a process that died
 //	list.go      sessions of a stream, and its pool, for people and checks
 //	describe.go  sessions for people and checks
 //	effects.go   the effects of a commit

@@ -202,8 +202,13 @@ func TestPublishingDoesNotMakeAnOpenSessionExpire(t *testing.T) {
 func TestTheKeyOfASessionNamesItAlone(t *testing.T) {
 	seen := map[record.GroupKey]bool{}
 	for _, id := range []session.ID{
-		{Stream: "s", Name: "a/b"}, {Stream: "s", Group: "a", Name: "b"}, {Stream: "s", Group: "a/b", Name: "c"}, {Stream: "s", Group: "a", Name: "b/c"},
-		{Stream: "s", Name: "a%2Fb"}, {Stream: "s", Name: "a%252Fb"}, {Stream: "s", Group: "%", Name: "%25"},
+		{Stream: "s", Name: "a/b"},
+		{Stream: "s", Group: "a", Name: "b"},
+		{Stream: "s", Group: "a/b", Name: "c"},
+		{Stream: "s", Group: "a", Name: "b/c"},
+		{Stream: "s", Name: "a%2Fb"},
+		{Stream: "s", Name: "a%252Fb"},
+		{Stream: "s", Group: "%", Name: "%25"},
 	} {
 		key := session.Key(id)
 		got, ok := session.ParseKey(key)

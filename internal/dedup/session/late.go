@@ -76,7 +76,7 @@ func (s *Sessions) lateInPool(ctx context.Context, stream string) error {
 // countLate returns how many partitions have late entries.
 func (s *Sessions) countLate(ctx context.Context, d *deal) (late int, err error) {
 	for i := range d.Parts {
-		number := d.oldestUnread(uint64(i)) //nolint:gosec // not negative
+		number := d.oldestUnread(uint64(i))
 		if number == 0 {
 			continue
 		}

@@ -50,7 +50,7 @@ type Config struct {
 	Recalls   bool
 	LateDelay time.Duration
 	// Records lists the group records of a reserved stream in the order of their keys, after a key,
-	// for List. Defaults to nil: List returns what the pool knows.
+	// for List. Defaults to nil: List returns the names that the pool knows.
 	Records func(ctx context.Context, stream string, after record.GroupKey, limit int) ([]record.Group, error)
 	// Ranges is how many ranges of entries the pool keeps for a session: if a consumer's store is
 	// restored to a number before them, the entries after it can't be read again. Defaults to 64.

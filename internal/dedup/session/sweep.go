@@ -16,10 +16,7 @@ import (
 // entries that wait for long. It does nothing for records of other kinds. It can be called for all
 // records, any number of times.
 func (s *Sessions) Sweep(ctx context.Context, key record.GroupKey) error {
-	if id, ok := ParseKey(key); ok {
-		if s.validate(id) != nil { // its pool is not configured any more
-			return nil
-		}
+	if id, ok := ParseKey(key); ok && s.validate(id) == nil { // else its pool is not configured any more
 		return errors.Join(s.Finish(ctx, id), s.lateInLog(ctx, id))
 	}
 	if stream, ok := strings.CutSuffix(key.Group, "/end"); ok && key.Stream == record.PoolsStream {

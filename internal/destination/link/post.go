@@ -150,7 +150,7 @@ func parse(body []byte, lines []*line) ([]result, error) {
 	return results, nil
 }
 
-// settle sets what a result means for the line.
+// settle applies a result to the line.
 func (l *line) settle(r *result) {
 	if r.Problem == nil {
 		return

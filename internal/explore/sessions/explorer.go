@@ -66,7 +66,7 @@ func newExplorer(s *Scenario) *explorer {
 func (x *explorer) first() *world {
 	w := &world{x: x, groups: map[record.GroupKey]record.Group{}, logs: x.logsOf(), fences: make([]uint64, len(x.names))}
 	if x.Ahead > 0 {
-		w.put(row{Name: x.Consumers[0], Life: uint64(start().UnixMilli()), Number: x.Ahead}) //nolint:gosec // a time of this century
+		w.put(row{Name: x.Consumers[0], Life: uint64(start().UnixMilli()), Number: x.Ahead})
 	}
 	return x.unique(w)
 }

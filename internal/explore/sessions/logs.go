@@ -119,7 +119,7 @@ type event struct {
 	passes bool
 }
 
-// events returns what can happen in a world.
+// events returns the events that are possible in a world.
 func (w *world) events() (out []event) {
 	for i, l := range w.logs {
 		if n, text, ok := w.x.appended(i, l); ok {

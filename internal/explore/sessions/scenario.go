@@ -88,7 +88,7 @@ func (s *Scenario) config() session.Config {
 	return cfg
 }
 
-// A role is what an actor does.
+// A role is the part that an actor plays.
 type role struct {
 	title string
 	name  string // of the session
@@ -101,7 +101,7 @@ type role struct {
 // cast returns the roles of the actors.
 func (s *Scenario) cast() (out []role) {
 	for _, name := range s.Consumers {
-		out = append(out, role{title: "consumer of " + name, name: name, database: true, play: func(a *actor) { a.consume() }})
+		out = append(out, role{title: "consumer of " + name, name: name, database: true, play: func(a *actor) { _, _ = a.consume() }})
 	}
 	for _, name := range s.Operators {
 		out = append(out, role{title: "operator of " + name, name: name, database: true, late: s.Restored, play: (*actor).retire})

@@ -18,7 +18,7 @@ type state struct {
 	runs              [most]int32
 }
 
-// A situation is a state with what its numbers stand for.
+// A situation is a state with the meaning of its numbers.
 type situation struct {
 	state
 	w    *world

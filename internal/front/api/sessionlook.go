@@ -103,7 +103,7 @@ func (s *server) listSessions(w http.ResponseWriter, r *http.Request) error {
 			if err != nil || n == 0 {
 				return malformed(name, "must be a decimal number of at least 1")
 			}
-			limit = int(min(n, maxSessions)) //nolint:gosec // a small number
+			limit = int(min(n, maxSessions))
 		case name != "after":
 			return problem.New(problem.MalformedRequest, "The query has a parameter other than after and max.")
 		}

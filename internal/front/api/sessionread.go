@@ -13,7 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// A sessionQuery is what a consumer asks for.
+// A sessionQuery has the parameters of a request for entries.
 type sessionQuery struct {
 	id        session.ID
 	principal string
@@ -68,9 +68,9 @@ func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, 
 		case "after":
 			q.reading.After = &n
 		case "max":
-			q.reading.Limit = int(min(max(n, 1), maxSequence)) //nolint:gosec // a small number
+			q.reading.Limit = int(min(max(n, 1), maxSequence))
 		case "wait":
-			q.wait = min(time.Duration(min(n, 3600))*time.Second, s.longestLogWait(r.Context())) //nolint:gosec // a small number
+			q.wait = min(time.Duration(min(n, 3600))*time.Second, s.longestLogWait(r.Context()))
 		default:
 			return nil, problem.New(problem.MalformedRequest, "The query has a parameter other than fence, after, max and wait.")
 		}

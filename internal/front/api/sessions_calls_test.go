@@ -11,12 +11,12 @@ import (
 	"github.com/effectively-once/once/internal/dedup/session"
 )
 
-// dealt fills the pool with entries, opens a session and reads them, and returns the fence.
-func (w *sessionWorld) dealt(path string, n int) uint64 {
+// dealt fills the pool with entries, opens the session ann and reads them, and returns the fence.
+func (w *sessionWorld) dealt(n int) uint64 {
 	w.t.Helper()
 	w.fill("work", n)
-	f := w.open(path, "free")
-	if a := w.entries(path, f, ""); len(a.Entries) != n {
+	f := w.open(ann, "free")
+	if a := w.entries(ann, f, ""); len(a.Entries) != n {
 		w.t.Fatalf("got %d %s", a.status, a.body)
 	}
 	return f
@@ -30,7 +30,7 @@ func (w *sessionWorld) post(path string, fence uint64, members string) answeredC
 
 func TestACommitMovesTheCursorOnceHoweverOftenItIsSent(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 2)
+	f := w.dealt(2)
 	for range 2 {
 		if a := w.post(ann+"/commit", f, `,"from":0,"to":2,"state":[1],"effects":[{"to":"out","body":{"a":1}},{"to":"out","body_base64":"AAE="}]`); a.status != 200 || *a.Cursor != 2 {
 			t.Errorf("got %d %s", a.status, a.body)
@@ -52,7 +52,7 @@ func TestACommitMovesTheCursorOnceHoweverOftenItIsSent(t *testing.T) {
 
 func TestEntriesAreSkippedInAnOpenSession(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 3)
+	f := w.dealt(3)
 	for range 2 {
 		if a := w.post(ann+"/commit", f, `,"from":0,"to":2,"skip":true,"detail":"its store is lost"`); a.status != 200 || *a.Cursor != 2 {
 			t.Errorf("got %d %s", a.status, a.body)
@@ -75,7 +75,7 @@ func TestEntriesAreSkippedInAnOpenSession(t *testing.T) {
 
 func TestAFailedTryIsReported(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 1)
+	f := w.dealt(1)
 	for _, c := range []struct{ members, want string }{
 		{`,"at":1,"try":1,"detail":"no such item"`, `{"tries":1,"dead":false,"stop":false}`},
 		{`,"at":1,"try":1,"detail":"no such item"`, `{"tries":1,"dead":false,"stop":false}`},
@@ -92,7 +92,7 @@ func TestAFailedTryIsReported(t *testing.T) {
 // entries processed twice.
 func TestARetirementNeedsACursor(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 2)
+	f := w.dealt(2)
 	for _, members := range []string{``, `,"cursor":1,"skip_to":1`} {
 		a := w.post(ann+"/retire", f, members)
 		if w.is(a, http.StatusBadRequest, "malformed-request"); !strings.Contains(a.Detail, "skip_to") || !strings.Contains(a.Detail, "store") {
@@ -113,7 +113,7 @@ func TestARetirementNeedsACursor(t *testing.T) {
 
 func TestARetirementWhoseStoreIsLostSkips(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 3)
+	f := w.dealt(3)
 	w.is(w.post(ann+"/retire", f, `,"skip_to":2`), 200, "")
 	if len(w.letters) != 2 || w.letters[0].Reason != "skipped" {
 		t.Errorf("got %+v", w.letters)
@@ -145,7 +145,7 @@ func TestAnOpenIsChecked(t *testing.T) {
 
 func TestEachRefusalOfASessionIsAProblemWithItsData(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 3)
+	f := w.dealt(3)
 
 	a := w.call("POST", ann, `{"holder":"host-2"}`)
 	if w.is(a, http.StatusConflict, "held"); a.Holder != "host-1" || a.RetryAfter != 30 || a.header.Get("Retry-After") != "30" {
@@ -213,7 +213,7 @@ func TestALogThatHasBegunAgainIsToldToItsSession(t *testing.T) {
 
 func TestAPoolWithTooManySessionsSaysWhatToDo(t *testing.T) {
 	w := newSessionWorld(t, func(c *session.Config) { c.MaxPool = 150 })
-	w.dealt(ann, 1)
+	w.dealt(1)
 	var a answeredCall
 	for i := 0; i < 10 && a.status != http.StatusTooManyRequests; i++ {
 		w.fill("work", 20)
@@ -227,7 +227,7 @@ func TestAPoolWithTooManySessionsSaysWhatToDo(t *testing.T) {
 
 func TestAFaultOfTheStoreIsNoProblemOfTheSession(t *testing.T) {
 	w := newSessionWorld(t)
-	f := w.dealt(ann, 1)
+	f := w.dealt(1)
 	w.store.away.Store(true)
 	w.is(w.post(ann+"/commit", f, `,"from":0,"to":1`), http.StatusServiceUnavailable, "unavailable")
 	w.is(w.entries(ann, f, ""), http.StatusServiceUnavailable, "unavailable")
