@@ -15,6 +15,10 @@ type CommitOptions struct {
 	State json.RawMessage
 	// Effects are sent to destinations once the commit is durable.
 	Effects []Effect
+	// Skip makes the entries dead letters with the reason skipped, because they must never be
+	// processed: at most 10,000 in one commit, without State and Effects. Skipped says why.
+	Skip    bool
+	Skipped string
 }
 
 // An Effect is a message to a destination.
@@ -36,6 +40,8 @@ type commitRequest struct {
 	To      uint64          `json:"to"`
 	State   json.RawMessage `json:"state,omitempty"`
 	Effects []Effect        `json:"effects,omitempty"`
+	Skip    bool            `json:"skip,omitempty"`
+	Detail  string          `json:"detail,omitempty"`
 }
 
 type failRequest struct {
@@ -65,7 +71,7 @@ func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error 
 			return err
 		}
 	}
-	s.pending = &commitRequest{Fence: s.opened.Fence, From: s.cursor, To: to, State: o.State, Effects: o.Effects}
+	s.pending = &commitRequest{Fence: s.opened.Fence, From: s.cursor, To: to, State: o.State, Effects: o.Effects, Skip: o.Skip, Detail: o.Skipped}
 	return s.commit(ctx)
 }
 

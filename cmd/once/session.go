@@ -19,8 +19,6 @@ type operating struct {
 	cursor, from, skip  uint64
 	file                string
 	server, yes, asJSON bool
-
-	printed bool // entries are on the output
 }
 
 const sessionLong = `Session changes a session by hand: it takes it from its holder, releases it, closes it for good, or decides where it continues.
@@ -160,7 +158,7 @@ holder first.`,
 
 // done prints the result of a command.
 func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) error {
-	if o.asJSON && !o.printed {
+	if o.asJSON {
 		return printJSON(a.out, struct {
 			Stream  string  `json:"stream"`
 			Group   string  `json:"group,omitempty"`
@@ -172,15 +170,10 @@ func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) erro
 	}
 	text := fmt.Sprintf("session %s of %s is %s", safe(o.session.Name), o.session.Stream, what)
 	switch {
-	case cursor != nil && o.skip > 0 && !o.printed:
-		text += fmt.Sprintf("; its entries up to %d that were not reported as processed are dead letters", *cursor)
 	case cursor != nil && o.skip > 0:
-		text += fmt.Sprintf("; it continues after entry %d", *cursor)
+		text += fmt.Sprintf("; its entries up to %d that were not reported as processed are dead letters", *cursor)
 	case cursor != nil:
 		text += fmt.Sprintf("; its entries up to %d are processed", *cursor)
-	}
-	if o.printed {
-		return a.note(text + "\n") // the output is the entries
 	}
 	_, err := fmt.Fprintln(a.out, text)
 	return err
@@ -189,7 +182,7 @@ func (a *app) done(o *operating, what string, fence uint64, cursor *uint64) erro
 const numberLong = `
 If the consumer's store was lost, there is no default. --from NUMBER is the first entry that is processed from now on: one that was reported as processed, or the
 next one, so entries may be processed again. --skip-to NUMBER is the last entry that is skipped: nobody knows whether the entries after the last reported one,
-up to this one, were processed, and they are not processed any more.`
+up to this one, were processed, and they are not processed any more. Skipped entries become dead letters with the reason skipped.`
 
 func (a *app) retireSession() *cobra.Command {
 	cmd := &cobra.Command{
@@ -201,7 +194,7 @@ the holder was fenced there:
   --file FILE       the store is the file of once consume --file; it is locked and read
   --cursor NUMBER   the number in a database: first once session take, then one statement that raises the fence in the store and returns the number
   --server-cursor   the consumer has no store of its own, as once consume --exec without --own-cursor
-` + numberLong + ` Skipped entries become dead letters with the reason skipped.
+` + numberLong + `
 
 Retire asks first; --yes does not ask, and is needed without a terminal. It can be repeated until it succeeds.`,
 		Example: `  once session retire work a --file out.jsonl
@@ -232,12 +225,12 @@ func (a *app) fromSession() *cobra.Command {
 		Short: "Decide where a session continues whose store was lost",
 		Long: `From takes a session from its holder, sets its cursor, and releases it: the next consumer continues there. A consumer with a store of its own also needs
 the number before in its store: once consume --file takes --from.
-` + numberLong + ` Skipped entries are printed as JSON lines, one each: keep them. They are no dead letters,
-because a session that goes on keeps its numbers and its state, and only retiring makes dead letters of entries that have not failed.
+` + numberLong + ` A consumer
+that stopped at an entry that it can't process continues after it with --skip-to and the number of the entry.
 
 From asks first; --yes does not ask, and is needed without a terminal.`,
 		Example: `  once session from work a --from 1                            # process everything again that is kept
-  once session from work a --skip-to 399 --yes > skipped.jsonl`,
+  once session from work a --skip-to 399                       # entry 399 can't be processed`,
 	}
 	o := a.operation(cmd, a.moveSession)
 	numberFlags(cmd, o)
@@ -294,8 +287,7 @@ func (a *app) moveSession(ctx context.Context, c *client.Client, o *operating) e
 	defer s.Close()
 	number := o.skip
 	if o.skip > 0 {
-		o.printed = true
-		err = a.skipEntries(ctx, s, o.skip)
+		err = o.skipEntries(ctx, s)
 	} else if number, err = o.before(s); err == nil && number != s.Cursor() {
 		err = s.Commit(ctx, number, client.CommitOptions{})
 	}

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/client/filecursor"
 )
 
-// skipWait is how long a skip waits for the entries that it skips.
-const skipWait = 10 * time.Second
+// maxSkip is how many entries one commit can skip.
+const maxSkip = 10_000
 
 // known describes a session that exists. A name that was mistyped must not become a session: the
 // pool would deal entries to it.
@@ -82,48 +80,17 @@ func (o *operating) reaches(s *client.Session) error {
 	return nil
 }
 
-// skipEntries prints the entries after the cursor up to a number, and moves the cursor past them.
-func (a *app) skipEntries(ctx context.Context, s *client.Session, last uint64) error {
-	o := s.Opened()
-	if err := (&operating{session: client.SessionOptions{Group: o.Group}, skip: last}).reaches(s); err != nil {
+// skipEntries makes dead letters of the entries after the cursor up to a number, and moves the cursor past
+// them.
+func (o *operating) skipEntries(ctx context.Context, s *client.Session) error {
+	if err := o.reaches(s); err != nil {
 		return err
 	}
-	for s.Cursor() < last {
-		to, err := a.skipSome(ctx, s, last)
-		if err != nil {
-			return err
-		}
-		if err := s.Commit(ctx, to, client.CommitOptions{}); err != nil {
+	for s.Cursor() < o.skip {
+		to := min(o.skip, s.Cursor()+maxSkip)
+		if err := s.Commit(ctx, to, client.CommitOptions{Skip: true, Skipped: "a person has skipped it"}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// skipSome prints the next entries, and returns the number of the last one.
-func (a *app) skipSome(ctx context.Context, s *client.Session, last uint64) (to uint64, err error) {
-	waiting, cancel := context.WithTimeout(ctx, skipWait)
-	defer cancel()
-	b, err := s.Next(waiting)
-	expired, isExpired := errors.AsType[*client.ExpiredError](err)
-	switch {
-	case isExpired && expired.First > s.Cursor()+1:
-		to = min(last, expired.First-1)
-		if err := a.note(fmt.Sprintf("entries %d to %d have expired\n", s.Cursor()+1, to)); err != nil {
-			return 0, err
-		}
-		return to, s.Continue(ctx, to)
-	case errors.Is(err, client.ErrEnd), ctx.Err() == nil && waiting.Err() != nil:
-		return 0, &exitError{exitRefused, fmt.Errorf("the session has no entries after %d: skip to at most %d", s.Cursor(), s.Cursor())}
-	case err != nil:
-		return 0, err
-	}
-	for i := range b.Entries {
-		if b.Entries[i].Number <= last {
-			if _, err := io.WriteString(a.out, oneLine(newTailLine(&b.Entries[i]))); err != nil {
-				return 0, fmt.Errorf("print entry: %w", err)
-			}
-		}
-	}
-	return min(b.To, last), nil
 }
