@@ -214,11 +214,20 @@ func (s *server) put(w http.ResponseWriter, r *http.Request, key record.GroupKey
 	}
 	status := http.StatusOK
 	if !again {
-		h.Set("Location", r.URL.EscapedPath())
+		h.Set("Location", location(r))
 		status = http.StatusCreated
 	}
 	w.WriteHeader(status)
 	return nil
+}
+
+// location returns the URL of a request. The conformance tests don't accept a path alone.
+func location(r *http.Request) string {
+	scheme := "http"
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + r.Host + r.URL.EscapedPath()
 }
 
 // lifetime reads the headers about the time of a stream.
