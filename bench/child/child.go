@@ -60,3 +60,6 @@ func (p *Process) Finish() {
 
 // Signal sends a signal.
 func (p *Process) Signal(s os.Signal) error { return p.command.Process.Signal(s) }
+
+// Pid returns the number of the process.
+func (p *Process) Pid() int { return p.command.Process.Pid }

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/effectively-once/once/bench/child"
 	"github.com/effectively-once/once/bench/table"
 	"github.com/effectively-once/once/client"
 )
@@ -42,12 +43,12 @@ func idle(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	server, err := start(ctx, self, "serve", filepath.Join(dir, "once"), "127.0.0.1:0")
+	server, err := child.Start(ctx, self, "serve", filepath.Join(dir, "once"), "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer server.kill()
-	m := &idlers{url: "http://" + server.line, pid: server.command.Process.Pid, fences: make([]uint64, sessions)}
+	defer server.Kill()
+	m := &idlers{url: "http://" + server.Line, pid: server.Pid(), fences: make([]uint64, sessions)}
 	m.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: sessions}}
 	m.note("a server without sessions", "")
 	if err := m.open(ctx); err != nil {

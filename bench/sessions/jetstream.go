@@ -13,6 +13,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/effectively-once/once/bench/child"
 )
 
 // serveNATS is a NATS server with JetStream in a folder, at a port; 0 takes a free one.
@@ -41,17 +43,17 @@ func serveNATS(ctx context.Context, args []string) error {
 
 type natsPeer struct {
 	place
-	server *process
+	server *child.Process
 	conn   *nats.Conn
 	stream jetstream.JetStream
 }
 
 func (p *natsPeer) open(ctx context.Context, in place) (err error) {
 	p.place = in
-	if p.server, err = start(ctx, p.self, "nats", filepath.Join(p.dir, "nats"), "0"); err != nil {
+	if p.server, err = child.Start(ctx, p.self, "nats", filepath.Join(p.dir, "nats"), "0"); err != nil {
 		return err
 	}
-	if p.conn, p.stream, err = dialNATS(p.server.line); err != nil {
+	if p.conn, p.stream, err = dialNATS(p.server.Line); err != nil {
 		return err
 	}
 	s, err := p.stream.CreateStream(ctx, jetstream.StreamConfig{Name: "work", Subjects: []string{"work"}, Storage: jetstream.FileStorage})
@@ -91,16 +93,16 @@ func (p *natsPeer) send(ctx context.Context, ids []string) error {
 }
 
 func (p *natsPeer) command(int, int, bool) []string {
-	return []string{nameJetStream, p.server.line, p.file()}
+	return []string{nameJetStream, p.server.Line, p.file()}
 }
 
 func (p *natsPeer) crash(ctx context.Context) (bool, error) {
-	address, err := url.Parse(p.server.line)
+	address, err := url.Parse(p.server.Line)
 	if err != nil {
 		return false, err
 	}
-	p.server.kill()
-	p.server, err = start(ctx, p.self, "nats", filepath.Join(p.dir, "nats"), address.Port())
+	p.server.Kill()
+	p.server, err = child.Start(ctx, p.self, "nats", filepath.Join(p.dir, "nats"), address.Port())
 	return true, err
 }
 
@@ -111,7 +113,7 @@ func (p *natsPeer) close() {
 		p.conn.Close()
 	}
 	if p.server != nil {
-		p.server.kill()
+		p.server.Kill()
 	}
 }
 

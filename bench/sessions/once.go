@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/effectively-once/once/bench/child"
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/embedded"
 )
@@ -32,16 +33,16 @@ func serve(ctx context.Context, args []string) error {
 type oncePeer struct {
 	place
 	consumer string
-	server   *process
+	server   *child.Process
 	client   *client.Client
 }
 
 func (p *oncePeer) open(ctx context.Context, in place) (err error) {
 	p.place = in
-	if p.server, err = start(ctx, p.self, "serve", filepath.Join(p.dir, "once"), "127.0.0.1:0"); err != nil {
+	if p.server, err = child.Start(ctx, p.self, "serve", filepath.Join(p.dir, "once"), "127.0.0.1:0"); err != nil {
 		return err
 	}
-	p.client, err = newClient("http://" + p.server.line)
+	p.client, err = newClient("http://" + p.server.Line)
 	return err
 }
 
@@ -69,13 +70,13 @@ func (p *oncePeer) command(place, start int, restarted bool) []string {
 	if restarted {
 		take = client.TakeMine
 	}
-	return []string{p.consumer, "http://" + p.server.line, p.file(), "session-" + strconv.Itoa(place), "holder-" + strconv.Itoa(start), string(take)}
+	return []string{p.consumer, "http://" + p.server.Line, p.file(), "session-" + strconv.Itoa(place), "holder-" + strconv.Itoa(start), string(take)}
 }
 
 func (p *oncePeer) crash(ctx context.Context) (_ bool, err error) {
-	address := p.server.line
-	p.server.kill()
-	p.server, err = start(ctx, p.self, "serve", filepath.Join(p.dir, "once"), address)
+	address := p.server.Line
+	p.server.Kill()
+	p.server, err = child.Start(ctx, p.self, "serve", filepath.Join(p.dir, "once"), address)
 	return true, err
 }
 
@@ -83,6 +84,6 @@ func (p *oncePeer) rows() (*sql.DB, error) { return openRows(p.file()) }
 
 func (p *oncePeer) close() {
 	if p.server != nil {
-		p.server.kill()
+		p.server.Kill()
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/effectively-once/once/bench/child"
 	"github.com/effectively-once/once/bench/table"
 	"github.com/effectively-once/once/client"
 )
@@ -73,12 +74,12 @@ func (s *stopwatch) report() error {
 
 // sessions measures a server of once.
 func (s *stopwatch) sessions(ctx context.Context) error {
-	server, err := start(ctx, s.self, "serve", filepath.Join(s.dir, "once"), "127.0.0.1:0")
+	server, err := child.Start(ctx, s.self, "serve", filepath.Join(s.dir, "once"), "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer server.kill()
-	url := "http://" + server.line
+	defer server.Kill()
+	url := "http://" + server.Line
 	c, err := newClient(url)
 	if err != nil {
 		return err
@@ -255,12 +256,12 @@ func (s *stopwatch) natsAlways(ctx context.Context) error {
 
 // nats measures from publishing to the double acknowledgement, with many of both in flight.
 func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...string) error {
-	server, err := start(ctx, append([]string{s.self, "nats", filepath.Join(s.dir, name), "0"}, always...)...)
+	server, err := child.Start(ctx, append([]string{s.self, "nats", filepath.Join(s.dir, name), "0"}, always...)...)
 	if err != nil {
 		return err
 	}
-	defer server.kill()
-	conn, js, err := dialNATS(server.line)
+	defer server.Kill()
+	conn, js, err := dialNATS(server.Line)
 	if err != nil {
 		return err
 	}
@@ -326,15 +327,15 @@ func acknowledgeAll(ctx context.Context, c jetstream.Consumer, n int) error {
 
 // takeovers measures from the SIGKILL of a holder to the open of the next one.
 func (s *stopwatch) takeovers(ctx context.Context) error {
-	server, err := start(ctx, s.self, "serve", filepath.Join(s.dir, "takeovers"), "127.0.0.1:0")
+	server, err := child.Start(ctx, s.self, "serve", filepath.Join(s.dir, "takeovers"), "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	defer server.kill()
+	defer server.Kill()
 	for holder, take := range map[string]client.Take{"first": client.TakeMine, "second": client.TakeFree} {
 		var all []float64
 		for range 11 {
-			took, err := s.takeover(ctx, "http://"+server.line, holder, take)
+			took, err := s.takeover(ctx, "http://"+server.Line, holder, take)
 			if err != nil {
 				return err
 			}
@@ -346,7 +347,7 @@ func (s *stopwatch) takeovers(ctx context.Context) error {
 }
 
 func (s *stopwatch) takeover(ctx context.Context, url, holder string, take client.Take) (time.Duration, error) {
-	first, err := start(ctx, s.self, "hold", url)
+	first, err := child.Start(ctx, s.self, "hold", url)
 	if err != nil {
 		return 0, err
 	}
@@ -355,7 +356,7 @@ func (s *stopwatch) takeover(ctx context.Context, url, holder string, take clien
 		return 0, err
 	}
 	began := time.Now()
-	first.kill()
+	first.Kill()
 	for {
 		next, err := c.OpenSession(ctx, client.SessionOptions{Stream: fast, Name: "taken", Holder: holder, Take: take, Lease: time.Second})
 		if err == nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/effectively-once/once/bench/child"
 )
 
 // A fault is a kind of failure.
@@ -60,7 +62,7 @@ type trial struct {
 // A slot has one consumer at a time, and one that it replaces.
 type slot struct {
 	mu      sync.Mutex
-	process *process
+	process *child.Process
 	starts  int
 }
 
@@ -116,7 +118,7 @@ func (t *trial) play(ctx context.Context, n int) (int, error) {
 // begin starts the consumer of a place.
 func (t *trial) begin(ctx context.Context, i int, restarted bool) (err error) {
 	command := append([]string{t.self}, t.peer.command(i, t.slots[i].starts, restarted)...)
-	t.slots[i].process, err = start(ctx, command...)
+	t.slots[i].process, err = child.Start(ctx, command...)
 	return err
 }
 
@@ -176,23 +178,23 @@ func (t *trial) strike(ctx context.Context, i int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.fault == killed {
-		s.process.kill()
+		s.process.Kill()
 		return t.begin(ctx, i, true)
 	}
 	old := s.process
-	if err := old.signal(syscall.SIGSTOP); err != nil {
+	if err := old.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	wake := time.AfterFunc(lease+time.Second, func() { _ = old.signal(syscall.SIGCONT) })
+	wake := time.AfterFunc(lease+time.Second, func() { _ = old.Signal(syscall.SIGCONT) })
 	defer wake.Stop()
 	s.starts++
 	if err := t.begin(ctx, i, false); err != nil {
 		return err
 	}
 	time.Sleep(lease + time.Second) // the timer has fired, or fires now
-	_ = old.signal(syscall.SIGCONT)
+	_ = old.Signal(syscall.SIGCONT)
 	time.Sleep(200 * time.Millisecond) // the old one goes on with its batch
-	old.finish()
+	old.Finish()
 	return nil
 }
 
