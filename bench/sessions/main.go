@@ -7,7 +7,6 @@
 //
 //	peer.go       the interface of a peer
 //	trial.go      one peer under one kind of fault
-//	process.go    processes that are killed and stopped
 //	rows.go       the table
 //	idle.go       memory and writes of a server with idle sessions
 //	once.go       sessions of once, with the cursor in the transaction of the row, or after it
