@@ -136,13 +136,13 @@ func ExampleClient_Sequence() {
 		if err != nil {
 			log.Fatal(err) // ann.Resume sends this message again, under its number
 		}
-		fmt.Println(r.ID, r.Status)
+		fmt.Println(r.ID)
 	}
 	next, err := ann.Next(context.Background())
 	fmt.Println("keep for after a restart:", next, err)
 	// Output:
-	// ann/0/1 done
-	// ann/0/2 done
+	// ann/0/1
+	// ann/0/2
 	// keep for after a restart: 3 <nil>
 }
 

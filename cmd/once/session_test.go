@@ -235,7 +235,7 @@ func TestSessionsAreListedWithThePool(t *testing.T) {
 	both(t, func(t *testing.T, o *sessionOperator) {
 		o.do(exitOK, "sessions work", "there are no sessions\npool: 0 waiting, 0 of them returned by retired sessions\n")
 		o.sendNumbers(t.Context(), 1, 103)
-		o.process(3, 2)
+		o.process(3, 0) // a commit of some would let the pool deal more to the client, which reads ahead
 		o.do(exitOK, "sessions work", "SESSION", "STATE", "a        -       -", "behind", "pool: 3 waiting, 0 of them returned by retired sessions")
 		o.do(exitOK, "session retire work a --file out --yes", "")
 		o.do(exitOK, "sessions work", "retired", "pool: 100 waiting, 97 of them returned by retired sessions")
