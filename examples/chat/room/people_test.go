@@ -33,7 +33,9 @@ func newReader(w *world, region string, c *client.Client) *reader {
 
 // run reads n lines.
 func (r *reader) run(ctx context.Context, n int) {
+	r.mu.Lock()
 	r.heard, r.at = make([]Heard, 0, n), make([]time.Time, 0, n)
+	r.mu.Unlock()
 	for range n {
 		e, err := r.tail.Next(ctx)
 		if err != nil {
