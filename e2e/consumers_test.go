@@ -144,8 +144,9 @@ func database(t *testing.T, script, variable string) string {
 		_ = os.RemoveAll(dir)
 	})
 	run("up")
-	_, source, _ := strings.Cut(run("env"), variable+"=")
-	return strings.Trim(strings.TrimSpace(source), "'")
+	_, rest, _ := strings.Cut(run("env"), variable+"=")
+	source, _, _ := strings.Cut(rest, "\n")
+	return strings.Trim(source, "'")
 }
 
 // runFaults runs the table of faults against one server, each row in a stream of its own.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -112,7 +111,7 @@ func TestSessionsOfTheFunctionsDealCommitFailRetireAndEnd(t *testing.T) {
 	bad := ""
 	for {
 		batch, err := other.Next(t.Context())
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, client.ErrEnd) {
 			break
 		}
 		must(t, err)

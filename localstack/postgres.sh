@@ -67,7 +67,10 @@ kill)
 	for _ in $(seq 300); do begin 2>/dev/null && exit; sleep 0.1; done
 	exit 1
 	;;
-env) echo "export POSTGRES_URL=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable POSTGRES_KILL='PORT=$port $here/postgres.sh kill'" ;;
+env)
+	echo "export POSTGRES_URL='postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable'"
+	echo "export POSTGRES_KILL='PORT=$port $here/postgres.sh kill'"
+	;;
 run)
 	shift
 	trap down EXIT
