@@ -18,23 +18,23 @@ func find(list []NumberRange, number uint64) (at int, has bool) {
 	return at, at < len(list) && list[at].From <= number
 }
 
-// with returns the ranges and a number. The list is not changed.
-func with(list []NumberRange, number uint64) []NumberRange {
-	at, has := find(list, number)
-	if has {
-		return list
+// with returns the ranges and another one. The list is not changed.
+func with(list []NumberRange, more NumberRange) []NumberRange {
+	at, _ := find(list, more.From)
+	end := at
+	for ; end < len(list) && list[end].From <= more.To; end++ {
+		more.From, more.To = min(more.From, list[end].From), max(more.To, list[end].To)
 	}
-	return slices.Insert(slices.Clone(list), at, NumberRange{number, number})
+	return slices.Replace(slices.Clone(list), at, end, more)
 }
 
-// covers reports whether the ranges have every number from 1 to another one.
-func covers(list []NumberRange, last uint64) bool {
-	next := uint64(1)
-	for _, r := range list {
-		if r.From > next || next > last {
-			break
+// covers reports whether the ranges have every number after one, up to another one.
+func covers(list []NumberRange, after, last uint64) bool {
+	for at, _ := find(list, after+1); after < last; at++ {
+		if at == len(list) || list[at].From > after+1 {
+			return false
 		}
-		next = r.To + 1
+		after = list[at].To
 	}
-	return next > last
+	return true
 }

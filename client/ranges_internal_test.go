@@ -16,19 +16,25 @@ func TestDeadLettersAreFoundInRanges(t *testing.T) {
 	if got != " 1 2 5 9 10 11 12" {
 		t.Error(got)
 	}
-	for n, want := range map[uint64]string{
-		1: "[{1 2} {5 5} {9 12}]", 3: "[{1 2} {3 3} {5 5} {9 12}]", 8: "[{1 2} {5 5} {8 8} {9 12}]", 13: "[{1 2} {5 5} {9 12} {13 13}]",
+	for more, want := range map[NumberRange]string{
+		{1, 1}: "[{1 2} {5 5} {9 12}]", {3, 3}: "[{1 2} {3 3} {5 5} {9 12}]", {8, 8}: "[{1 2} {5 5} {8 8} {9 12}]", {13, 13}: "[{1 2} {5 5} {9 12} {13 13}]",
+		{2, 5}: "[{1 5} {9 12}]", {4, 10}: "[{1 2} {4 12}]", {6, 14}: "[{1 2} {5 5} {6 14}]",
 	} {
-		if got := fmt.Sprint(with(list, n)); got != want {
-			t.Errorf("with %d: %s", n, got)
+		if got := fmt.Sprint(with(list, more)); got != want {
+			t.Errorf("with %v: %s", more, got)
 		}
 	}
-	for last, want := range map[uint64]bool{0: true, 1: true, 2: true, 3: false, 5: false} {
-		if covers(list, last) != want {
-			t.Errorf("1 to %d: %v", last, !want)
+	if got := fmt.Sprint(list); got != "[{1 2} {5 5} {9 12}]" {
+		t.Errorf("the list is changed: %s", got)
+	}
+	for part, want := range map[[2]uint64]bool{
+		{0, 0}: true, {0, 1}: true, {0, 2}: true, {0, 3}: false, {0, 5}: false, {1, 2}: true, {2, 3}: false, {4, 5}: true, {9, 11}: true, {9, 13}: false, {13, 14}: false,
+	} {
+		if covers(list, part[0], part[1]) != want {
+			t.Errorf("after %d up to %d: %v", part[0], part[1], !want)
 		}
 	}
-	if !covers([]NumberRange{{1, 2}, {3, 4}}, 4) {
+	if !covers([]NumberRange{{1, 2}, {3, 4}}, 0, 4) {
 		t.Error("two ranges that meet")
 	}
 }

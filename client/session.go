@@ -139,7 +139,7 @@ func (o *Opened) Start(number uint64, from *uint64) (uint64, error) {
 		return 0, &SkipError{From: *from, Cursor: o.Cursor}
 	case from != nil:
 		return *from, nil
-	case o.Cursor > 0 && !covers(o.Dead, o.Cursor): // dead letters leave nothing in a store
+	case o.Cursor > 0 && !covers(o.Dead, 0, o.Cursor): // dead letters leave nothing in a store
 		return 0, &LostCursorError{Cursor: o.Cursor}
 	}
 	return 0, nil

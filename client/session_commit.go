@@ -16,7 +16,8 @@ type CommitOptions struct {
 	// Effects are sent to destinations once the commit is durable.
 	Effects []Effect
 	// Skip makes the entries dead letters with the reason skipped, because they must never be
-	// processed: at most 10,000 in one commit, without State and Effects. Skipped says why.
+	// processed: at most 10,000 in one commit, without State and Effects. Skipped says why, in at
+	// most 500 bytes. Next does not return them.
 	Skip    bool
 	Skipped string
 }
@@ -82,6 +83,10 @@ func (s *Session) commit(ctx context.Context) error {
 		return err
 	}
 	if err == nil {
+		if s.pending.Skip && s.pending.From < s.pending.To {
+			s.opened.Dead = with(s.opened.Dead, NumberRange{s.pending.From + 1, s.pending.To})
+			s.at = max(s.at, s.pending.To)
+		}
 		if s.cursor = s.pending.To; s.pending.State != nil {
 			s.state = s.pending.State
 		}
@@ -159,7 +164,7 @@ func (s *Session) Fail(ctx context.Context, at uint64, detail string) (Failed, e
 	s.failing = nil
 	if err == nil {
 		if s.tries = out.Tries; out.Dead {
-			s.opened.Dead = with(s.opened.Dead, at)
+			s.opened.Dead = with(s.opened.Dead, NumberRange{at, at})
 		}
 	}
 	return out, err

@@ -20,11 +20,12 @@ type ahead struct {
 }
 
 // Continue sets the number after which Next reads. If the cursor of the server is another one, the
-// server's is moved to it. It is for a consumer with a store of its own: call it once after the
-// open, with the number from that store. It returns the errors of Commit.
+// server's is moved to it, except if all numbers in between are dead letters. It is for a consumer
+// with a store of its own: call it once after the open, with the number from that store. It returns
+// the errors of Commit.
 func (s *Session) Continue(ctx context.Context, number uint64) error {
 	s.at, s.ended = number, false
-	if number == s.cursor {
+	if number == s.cursor || number < s.cursor && covers(s.opened.Dead, number, s.cursor) {
 		return nil
 	}
 	return s.Commit(ctx, number, CommitOptions{})
@@ -52,6 +53,9 @@ func (s *Session) Next(ctx context.Context) (Batch, error) {
 		}
 		began := time.Now() //nolint:forbidigo // only how long the request took
 		page, err := s.take(ctx)
+		if expired, ok := errors.AsType[*ExpiredError](err); ok && expired.First > s.at+1 && covers(s.opened.Dead, s.at, expired.First-1) {
+			return s.pass(expired.First - 1), nil
+		}
 		if err != nil {
 			s.lose(err)
 			return Batch{}, fmt.Errorf("read session: %w", err)
@@ -72,6 +76,13 @@ func (s *Session) Next(ctx context.Context) (Batch, error) {
 			return Batch{}, fmt.Errorf("read session: %w", err)
 		}
 	}
+}
+
+// pass returns a batch without entries, for numbers that are dead letters and have expired.
+func (s *Session) pass(to uint64) Batch {
+	b := Batch{From: s.at, To: to, State: s.state, Fence: s.opened.Fence, prefix: s.opened.identity()}
+	s.at = to
+	return b
 }
 
 // batch returns the batch of a page.

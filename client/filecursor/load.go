@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,11 +83,24 @@ func (f *File) last(lines []byte, torn bool) error {
 		return fmt.Errorf("%s has a later life of the session: %w", f.path, client.Fenced)
 	case m.life < f.opened.Life:
 		return nil
-	case torn && m.number < f.opened.Cursor:
-		return &DamagedError{Path: f.path, Number: m.number, Cursor: f.opened.Cursor}
+	}
+	if reported := f.reported(); torn && m.number < reported {
+		return &DamagedError{Path: f.path, Number: m.number, Cursor: reported}
 	}
 	f.number = m.number
 	return nil
+}
+
+// reported returns the last number that was reported as processed: the cursor, without the dead
+// letters before it. Entries that a person has skipped are not in the file.
+func (f *File) reported() uint64 {
+	number := f.opened.Cursor
+	for _, r := range slices.Backward(f.opened.Dead) {
+		if r.From <= number && number <= r.To {
+			number = r.From - 1
+		}
+	}
+	return number
 }
 
 // start decides what follows in a file that has no number. The decision is written, so that it is

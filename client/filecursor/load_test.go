@@ -22,6 +22,7 @@ func TestAFileContinuesAfterItsLastWholeLine(t *testing.T) {
 	for _, c := range []struct {
 		name, content string
 		cursor        uint64
+		dead          []client.NumberRange
 		number        uint64
 		kept          string // defaults to content
 		wrong         string // part of the error
@@ -40,6 +41,8 @@ func TestAFileContinuesAfterItsLastWholeLine(t *testing.T) {
 		{name: "a line without text", content: first + "\t7/3\n", number: 3},
 		{name: "a torn line", content: first + "x\t7/1\ny\t7/2", cursor: 1, number: 1, kept: first + "x\t7/1\n"},
 		{name: "a torn line after the first one", content: first + "x\t7", kept: first},
+		{name: "a torn line before entries that were skipped", content: first + "x\t7/1\ny\t7/2", cursor: 4, dead: []client.NumberRange{{From: 2, To: 2}, {From: 3, To: 4}}, number: 1, kept: first + "x\t7/1\n"},
+		{name: "a torn line that was reported before entries that were skipped", content: first + "x\t7/1\ny\t7/2", cursor: 4, dead: []client.NumberRange{{From: 3, To: 4}}, wrong: "is cut off after entry 1, but entries up to 2 were reported as processed"},
 		{name: "a torn line that was reported", content: first + "x\t7/1\ny\t7/2", cursor: 2, wrong: "is cut off after entry 1, but entries up to 2 were reported as processed"},
 		{name: "pages that were not written", content: first + "x\t7/1\n" + nul, cursor: 1, number: 1, kept: first + "x\t7/1\n"},
 		{name: "pages that were not written before others", content: first + "x\t7/1\ny" + nul + "z\t7/3\n", cursor: 1, number: 1, kept: first + "x\t7/1\n"},
@@ -63,7 +66,7 @@ func TestAFileContinuesAfterItsLastWholeLine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := opened()
-			o.Cursor = c.cursor
+			o.Cursor, o.Dead = c.cursor, c.dead
 			d := &memoryDisk{content: []byte(c.content)}
 			f, err := load(t, d, o, Options{})
 			if c.wrong != "" {

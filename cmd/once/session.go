@@ -223,8 +223,8 @@ func (a *app) fromSession() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "from STREAM NAME --from NUMBER | --skip-to NUMBER",
 		Short: "Decide where a session continues whose store was lost",
-		Long: `From takes a session from its holder, sets its cursor, and releases it: the next consumer continues there. A consumer with a store of its own also needs
-the number before in its store: once consume --file takes --from.
+		Long: `From takes a session from its holder, sets its cursor, and releases it: the next consumer continues there. With --from, a consumer with a store of its own
+also needs the number before in its store: once consume --file takes --from. With --skip-to it needs nothing: it passes the skipped entries.
 ` + numberLong + ` A consumer
 that stopped at an entry that it can't process continues after it with --skip-to and the number of the entry.
 

@@ -80,8 +80,8 @@ func (o *operating) reaches(s *client.Session) error {
 	return nil
 }
 
-// skipEntries makes dead letters of the entries after the cursor up to a number, and moves the cursor past
-// them.
+// skipEntries makes dead letters of the entries after the cursor, up to a number, and moves the
+// cursor past them.
 func (o *operating) skipEntries(ctx context.Context, s *client.Session) error {
 	if err := o.reaches(s); err != nil {
 		return err

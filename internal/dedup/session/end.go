@@ -17,7 +17,8 @@ func endKey(stream string) record.GroupKey {
 // Closed reports whether [Sessions.EndStream] has begun. A caller that accepts messages asks after
 // it has put a message on its queue, and says that the message is accepted only if the stream is
 // still open. The end is put on the queues after the stream is closed, so it is behind the message
-// then. Otherwise the caller does not know yet: when the message is sent again, its token tells.
+// then. Otherwise the caller does not know yet: when the message is sent again, its token
+// says whether it is before the end.
 func (s *Sessions) Closed(ctx context.Context, stream string) (bool, error) {
 	groups, err := s.load(ctx, endKey(stream))
 	return err == nil && groups[0].Version > 0, err

@@ -29,6 +29,8 @@ func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo
 		return err
 	}
 	m := p.member(id.Name, st.Life)
+	// Numbers that the pool has dropped have no entries any more.
+	after = min(upTo, max(after, m.Dropped))
 	for _, part := range m.find(after, int(upTo-after)) { //nolint:gosec // not more than were dealt
 		if err := s.letterSpan(ctx, Partition(id.Stream, part.Part), part, after, st.Dead, why); err != nil {
 			return err

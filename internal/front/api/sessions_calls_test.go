@@ -124,6 +124,16 @@ func TestARetirementWhoseStoreIsLostSkips(t *testing.T) {
 	}
 }
 
+func TestARetirementSkipsNoEntriesThatWereReportedAsProcessed(t *testing.T) {
+	w := newSessionWorld(t)
+	f := w.dealt(3)
+	w.is(w.post(ann+"/commit", f, `,"from":0,"to":2`), 200, "")
+	w.is(w.post(ann+"/retire", f, `,"skip_to":1`), http.StatusConflict, "moved")
+	if len(w.letters) > 0 {
+		t.Errorf("got %+v", w.letters)
+	}
+}
+
 func TestAnOpenIsChecked(t *testing.T) {
 	w := newSessionWorld(t)
 	for _, body := range []string{

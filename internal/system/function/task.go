@@ -12,12 +12,18 @@ import (
 	"github.com/effectively-once/once/internal/admin/deadletter"
 )
 
-// A Task is a request to a function outside its queues: {"once": "sweep"} acts on gaps in the
-// groups that have messages held, which an index names, and continues the ends of streams; {"once": "sweep-all"} reads the table of
-// groups, as far as time allows, and finishes the work of crashed workers; {"once": "redrive",
-// "queue": "ingress-dead"} puts dead letters back; {"once": "drop", "queue": "ingress-dead", "id":
-// "order-1"} deletes them; {"once": "skip", "stream": "orders", "group": "customer-7", "number": 3}
-// makes a pending effect a dead letter. The schedule asks for sweeps, an operator for the others.
+// A Task is a request to a function outside its queues:
+//
+//   - {"once": "sweep"} acts on gaps in the groups that have messages held, which an index names, and
+//     continues the ends of streams
+//   - {"once": "sweep-all"} reads the table of groups, as far as time allows, and finishes the work of
+//     crashed workers
+//   - {"once": "redrive", "queue": "ingress-dead"} puts dead letters back
+//   - {"once": "drop", "queue": "ingress-dead", "id": "order-1"} deletes them
+//   - {"once": "skip", "stream": "orders", "group": "customer-7", "number": 3} makes a pending effect
+//     a dead letter
+//
+// The schedule asks for sweeps, an operator for the others.
 type Task struct {
 	Once string `json:"once"`
 
