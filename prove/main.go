@@ -21,8 +21,8 @@ type part struct {
 }
 
 type options struct {
-	long bool
-	root string
+	short, long bool
+	root        string
 	// update writes the tables of the documentation instead of comparing them.
 	update bool
 }
@@ -51,6 +51,7 @@ func main() {
 func run() error {
 	var o options
 	only := flag.String("only", "", "comma-separated parts to run; default all")
+	flag.BoolVar(&o.short, "short", false, fmt.Sprintf("end each exploration after %d states", shortBound))
 	flag.BoolVar(&o.long, "long", false, "the long form: hours in place of minutes")
 	flag.BoolVar(&o.update, "update", false, "write the tables of docs/correctness.md, in place of comparing them")
 	flag.StringVar(&o.root, "root", ".", "root of the source")
