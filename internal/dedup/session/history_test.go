@@ -31,7 +31,7 @@ const (
 	historyParts   = 2
 	historyEntries = 10
 	historyServers = 2
-	minSucceeded   = 40 // percent of the calls
+	minSucceeded   = 25 // percent of the calls
 )
 
 // Several callers open, read, commit, fail, release and retire the sessions of one pool, at several
