@@ -20,8 +20,8 @@ var figures = regexp.MustCompile(`(\d+) histories, (\d+) operations, (\d+) answe
 // unless the environment names other endpoints.
 func histories(ctx context.Context, o options) error {
 	args := []string{
-		"go", "test", "-count=1", "-json", "-p=1", "-timeout=12h", "-run=^TestHistoriesAreLinearizable$",
-		"./internal/dedup/memstore", "./internal/dedup/pebblestore", "./internal/dedup/dynamostore", "./internal/queue/pebblequeue", "./internal/queue/sqsqueue",
+		"go", "test", "-count=1", "-json", "-p=1", "-timeout=12h", "-run=^TestHistories(OfSessions)?AreLinearizable$",
+		"./internal/dedup/memstore", "./internal/dedup/pebblestore", "./internal/dedup/dynamostore", "./internal/dedup/session", "./internal/queue/pebblequeue", "./internal/queue/sqsqueue",
 	}
 	if o.long {
 		args = append(args, "-args", "-long")

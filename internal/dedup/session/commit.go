@@ -105,11 +105,17 @@ func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) 
 	}
 	switch lowest, highest := p.bounds(id.Name, st.Life); {
 	case cursor < lowest:
-		return &ExpiredError{First: lowest + 1}
+		err = &ExpiredError{First: lowest + 1}
 	case cursor > highest:
-		return &AheadError{Last: highest}
+		err = &AheadError{Last: highest}
+	default:
+		return nil
 	}
-	return nil
+	// The pool forgets a session that is retired. That may have happened since it was loaded.
+	if _, _, since := s.held(ctx, id, st.Fence); since != nil {
+		return since
+	}
+	return err
 }
 
 // change changes the state of a session that the caller holds, and may add effects to its record.

@@ -34,6 +34,7 @@ type view struct {
 	sent                 numberSet
 	kept                 numberSet
 	last                 uint64 // the last entry of the log
+	ended                bool   // the last entry is the end
 }
 
 // lastNumber is the highest number of an entry in a history. An entry has the number of the version
@@ -117,6 +118,7 @@ func stepGroup(s groupState, in groupCall, out groupAnswer) (groupState, bool) {
 		return s, true
 	}
 	holds := s.version == in.loaded.version && (s.version == 0 || s.incarnation == in.loaded.incarnation)
+	holds = holds && (!s.ended || in.appends == "") // callers do not append to a record with the end
 	if !holds || out.conflict {
 		return s, out.lost || out.conflict != holds
 	}
@@ -156,7 +158,7 @@ func (v *view) clear(remove, keep, mark numberSet) {
 
 // viewOf returns the view of a record.
 func viewOf(g *record.Group) view {
-	v := view{incarnation: g.Incarnation, version: g.Version, last: g.Log.Last}
+	v := view{incarnation: g.Incarnation, version: g.Version, last: g.Log.Last, ended: g.Log.Ended}
 	if g.Version > 0 {
 		v.state, _ = strconv.ParseUint(string(g.State), 10, 64)
 	}
@@ -199,7 +201,7 @@ func (c *caller) commit() {
 	case 1:
 		in.unhold, w.Unhold = true, []record.HeldKey{keyOf(heldBy(o.key, 0))}
 	}
-	if c.oneIn(2) {
+	if !w.Next.Log.Ended && c.oneIn(2) {
 		w.Append, in.appends = c.appends(&w.Next, attempt)
 	}
 	in.loaded, in.next = viewOf(&w.Loaded), viewOf(&w.Next)

@@ -12,7 +12,8 @@ import (
 )
 
 // A chunkList is a list of chunks as text, so that a state can be compared: for each chunk its
-// incarnation, its first and last number, and the attempt that wrote it.
+// incarnation, its first and last number, and the attempt that wrote it, with "end" if its last
+// entry ends the log.
 type chunkList string
 
 func (l chunkList) with(c record.Chunk) chunkList {
@@ -34,14 +35,19 @@ func (l chunkList) of(r record.LogRange) chunkList {
 	return chunkList(out.String())
 }
 
-// appends returns one or two chunks after the log of a record, and moves the end of the log.
+// appends returns one or two chunks after the log of a record, and adds their entries to the log of
+// the record. The last entry may end the log.
 func (c *caller) appends(next *record.Group, attempt uint64) (chunks []record.Chunk, list chunkList) {
-	for range 1 + c.rnd.IntN(2) {
+	ends := c.oneIn(6)
+	for n := c.rnd.IntN(2); n >= 0; n-- {
 		chunk := record.Chunk{
 			Group: next.Key, Incarnation: next.Incarnation, First: next.Log.Last + 1, Last: next.Log.Last + 1 + c.rnd.Uint64N(3),
 			Expires: c.clock.In(time.Hour), Data: fmt.Append(nil, attempt),
 		}
-		next.Log = record.Log{Last: chunk.Last, Time: next.Log.Time + 1, Until: chunk.Expires}
+		if ends && n == 0 {
+			chunk.Data = append(chunk.Data, " end"...)
+		}
+		next.Log = record.Log{Last: chunk.Last, Time: next.Log.Time + 1, Ended: ends && n == 0, Until: chunk.Expires}
 		chunks, list = append(chunks, chunk), list.with(chunk)
 	}
 	return chunks, list
