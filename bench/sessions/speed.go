@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/bench/child"
 	"github.com/effectively-once/once/bench/table"
@@ -275,10 +276,10 @@ func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...stri
 		return err
 	}
 	began := time.Now()
-	errs := make(chan error, 2)
-	go func() { errs <- publishAll(js, n) }()
-	go func() { errs <- acknowledgeAll(ctx, c, n) }()
-	if err := errors.Join(<-errs, <-errs); err != nil {
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error { return publishAll(js, n) })
+	both.Go(func() error { return acknowledgeAll(ctx, c, n) })
+	if err := both.Wait(); err != nil {
 		return err
 	}
 	r := s.rate("JetStream, "+name+", published to double-acknowledged", n, began)
@@ -289,7 +290,7 @@ func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...stri
 func publishAll(js jetstream.JetStream, n int) error {
 	body := bytes.Repeat([]byte("x"), entrySize)
 	for range n {
-		if _, err := js.PublishAsync("work", body); err != nil {
+		if _, err := js.PublishAsync("work", body, jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
@@ -303,7 +304,7 @@ func acknowledgeAll(ctx context.Context, c jetstream.Consumer, n int) error {
 	var mu sync.Mutex
 	var failed error
 	limit := make(chan struct{}, 256)
-	for n > 0 {
+	for n > 0 && ctx.Err() == nil {
 		messages, err := c.Fetch(min(n, page), jetstream.FetchMaxWait(10*time.Second))
 		if err != nil {
 			return err
