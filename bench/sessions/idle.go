@@ -167,7 +167,11 @@ func (m *idlers) call(ctx context.Context, method, url, body string, status int)
 		return err
 	}
 	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.StatusCode != status {
+	_, err = io.Copy(io.Discard, answer.Body)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil || answer.StatusCode != status {
 		return fmt.Errorf("%s answers %d, %w", url, answer.StatusCode, err)
 	}
 	return nil
