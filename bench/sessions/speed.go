@@ -277,7 +277,7 @@ func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...stri
 	}
 	began := time.Now()
 	both, ctx := errgroup.WithContext(ctx)
-	both.Go(func() error { return publishAll(js, n) })
+	both.Go(func() error { return publishAll(ctx, js, n) })
 	both.Go(func() error { return acknowledgeAll(ctx, c, n) })
 	if err := both.Wait(); err != nil {
 		return err
@@ -287,15 +287,19 @@ func (s *stopwatch) nats(ctx context.Context, n int, name string, always ...stri
 	return nil
 }
 
-func publishAll(js jetstream.JetStream, n int) error {
+func publishAll(ctx context.Context, js jetstream.JetStream, n int) error {
 	body := bytes.Repeat([]byte("x"), entrySize)
 	for range n {
 		if _, err := js.PublishAsync("work", body, jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}
-	<-js.PublishAsyncComplete()
-	return nil
+	select {
+	case <-js.PublishAsyncComplete():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // acknowledgeAll acknowledges messages, 256 at a time, and waits for each confirmation.
