@@ -115,10 +115,14 @@ func reachable(address string) string {
 	return address
 }
 
-// outputs returns where the messages of a stream go: to its logs, and to its destinations.
+// outputs returns where the messages of a stream go: to its sessions or logs, and to its
+// destinations.
 func outputs(s config.Stream) string {
 	to := slices.Clone(s.Destinations)
-	if s.Log != nil {
+	switch {
+	case s.Pool != nil:
+		to = slices.Insert(to, 0, "its sessions")
+	case s.Log != nil:
 		to = slices.Insert(to, 0, "its logs")
 	}
 	if len(to) == 0 {

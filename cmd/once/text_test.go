@@ -45,6 +45,7 @@ func TestTheGreetingSaysWhereTheMessagesOfAStreamGo(t *testing.T) {
 		", no destinations": {},
 		" -> a, b":          {Destinations: []string{"a", "b"}},
 		" -> its logs":      {Log: &config.Log{}},
+		" -> its sessions":  {Log: &config.Log{}, Pool: &config.Pool{}},
 		" -> its logs, a":   {Log: &config.Log{}, Destinations: []string{"a"}},
 	} {
 		if got := outputs(s); got != want {

@@ -116,7 +116,7 @@ func rejection(reason record.Reason, detail string) *problem.Problem {
 	case record.ReasonKeyReuse:
 		return problem.New(problem.KeyReuse, "This key came with another content before. Send new content under a new key.")
 	case record.ReasonEnded:
-		return problem.New(problem.Ended, "The log of this group has ended: no message of the group is processed any more.")
+		return problem.New(problem.Ended, "The stream, or the log of this group, has ended: no further message is processed.")
 	case record.ReasonDeleted:
 		return &problem.Problem{Type: problem.Deleted}
 	case record.ReasonUnknown:

@@ -116,7 +116,7 @@ func (t Type) describe() (status int, title string) {
 	case Fenced:
 		return http.StatusConflict, "Another has taken its place"
 	case Ended:
-		return http.StatusConflict, "Log of the group has ended"
+		return http.StatusConflict, "Stream or log has ended"
 	case Held:
 		return http.StatusConflict, "Session is held by another consumer"
 	case Moved:
