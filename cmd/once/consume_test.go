@@ -41,8 +41,9 @@ func (s *devServer) sendNumbers(ctx context.Context, first, last int) {
 // A consumer is "once consume" in a process of its own.
 type consumerProcess struct {
 	*exec.Cmd
-	out  *output
-	done chan struct{} // closed when it has ended
+	out    *output
+	done   chan struct{} // closed when it has ended
+	before uint64        // the fence of the session a when it was started
 }
 
 func (s *devServer) consume(args ...string) *consumerProcess {
@@ -50,6 +51,9 @@ func (s *devServer) consume(args ...string) *consumerProcess {
 	p := &consumerProcess{
 		Cmd: command(context.Background(), append([]string{"consume", "--url", "http://" + s.address}, args...)...),
 		out: &output{more: make(chan struct{})}, done: make(chan struct{}),
+	}
+	if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil {
+		p.before = info.Fence
 	}
 	p.Dir, p.Stdout, p.Stderr = s.dir, p.out, p.out
 	p.WaitDelay = time.Minute // a command that it left behind may have its output
@@ -247,10 +251,11 @@ func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t 
 	checkEach(t, append(numbersIn(t, filepath.Join(s.dir, "first")), numbersIn(t, filepath.Join(s.dir, "second"))...), 80)
 }
 
-// finish waits until a consumer has processed the entries of the session a, and interrupts it.
+// finish waits until a consumer has opened the session a and its entries are processed, and
+// interrupts it.
 func (s *devServer) finish(p *consumerProcess, last uint64) {
 	s.t.Helper()
-	s.awaitCursor(last)
+	s.await(fmt.Sprint(last, " by another holder"), func(i client.SessionInfo) bool { return i.Fence > p.before && i.Cursor >= last })
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		s.t.Fatal(err)
 	}
@@ -265,12 +270,18 @@ func (s *devServer) finish(p *consumerProcess, last uint64) {
 // awaitCursor waits until the cursor of the session a is at a number.
 func (s *devServer) awaitCursor(number uint64) {
 	s.t.Helper()
+	s.await(fmt.Sprint(number), func(i client.SessionInfo) bool { return i.Cursor >= number })
+}
+
+// await waits until the session a is as it should be.
+func (s *devServer) await(what string, done func(client.SessionInfo) bool) {
+	s.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil && info.Cursor >= number {
+		if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil && done(info) {
 			return
 		}
 	}
-	s.t.Fatalf("session a does not come to %d", number)
+	s.t.Fatalf("session a does not come to %s", what)
 }
 
 func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
