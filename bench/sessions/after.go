@@ -65,7 +65,7 @@ func consumeAfter(ctx context.Context, args []string) error {
 		if errors.Is(err, client.Fenced) {
 			o.Take = client.TakeFree
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the server may be killed just now
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func consumeJetStream(ctx context.Context, args []string) error {
 		if c == nil {
 			if c, err = stream.Consumer(ctx, "work", "workers"); err != nil {
 				c = nil
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(10 * time.Millisecond) // the server may be killed just now
 				continue
 			}
 		}
