@@ -228,6 +228,18 @@ func TestThePageIsServedAndMistakesAreRefused(t *testing.T) {
 	}
 }
 
+func TestARoomThatEndsWhileItStartsEndsWithoutAnError(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	asia := &region{name: "asia"}
+	if err := asia.watch(ctx, t.TempDir()); err != nil {
+		t.Error(err)
+	}
+	if err := asia.watch(t.Context(), t.TempDir()); err == nil {
+		t.Error("a region without a server can be watched")
+	}
+}
+
 func TestTheStatsOfALongRunStaySmall(t *testing.T) {
 	s := newStats()
 	begin := time.Now()

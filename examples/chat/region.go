@@ -71,7 +71,10 @@ func (r *region) run(ctx context.Context, data, network string, ready func(addre
 // watch samples what the region keeps, as "once show room/lobby" prints it, until the context ends.
 func (r *region) watch(ctx context.Context, data string) error {
 	c, err := admin.Dial(ctx, admin.Socket(filepath.Join(data, r.name)))
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil //nolint:nilerr // the program ends
+	case err != nil:
 		return err
 	}
 	defer func() { _ = c.Close() }()
