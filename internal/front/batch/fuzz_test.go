@@ -15,7 +15,7 @@ func seeds() []string {
 	return []string{
 		`{"key":"a","group":"g","body":{"n": [1, -0.5e+3, true, null, "\u00e4\n"]}}`, `{"source":"s","epoch":1,"sequence":2,"depends_on":{"o":1},"headers":{"X-A":"1"}}`,
 		`{ "key" : "a" , "content_type" : "text/plain" , "body" : "text" }`, `{"key":"a","key":"b"}`, `{"KEY":"a"}`, `{"key":"a","body":1.}`, `{"key":"a","body":"\ud800"}`,
-		`{"key":"a","sequence":01}`, `{"key":"a","sequence":18446744073709551616}`, `{"key":null,"body":null}`, `{"key":"a","body_base64":"AAE="}`, `{"key":"a"}x`, `[]`, `{}`, `{"key":"a",}`,
+		`{"key":"a","sequence":01}`, `{"key":"a","sequence":18446744073709551616}`, `{"key":null,"body":null}`, `{"key":"a","body_base64":"AAE="}`, `{"key":"a","body_base64":"AAE"}`, `{"key":"a","body_base64":""}`, `{"key":"a"}x`, `[]`, `{}`, `{"key":"a",}`,
 		`{"key":"a","body": {} }`, `{"key":"a","body":[[[[]]]]}`, "{\"key\":\"a\",\"body\":\"\x01\"}", `{"key":"a","content_type":"application/json; charset=utf-8","body":[ ]}`,
 	}
 }

@@ -1,6 +1,9 @@
 package batch
 
-import "encoding/json"
+import (
+	"encoding/base64"
+	"encoding/json"
+)
 
 // scanLine reads a line of the usual form: one object, each field at most once, names without
 // escapes, and a body that is any JSON value. ok is false for every other line, right or wrong;
@@ -34,6 +37,7 @@ const (
 	bitSequence
 	bitContentType
 	bitBody
+	bitBodyBase64
 )
 
 func fieldBit(name []byte) uint {
@@ -52,6 +56,8 @@ func fieldBit(name []byte) uint {
 		return bitContentType
 	case "body":
 		return bitBody
+	case "body_base64":
+		return bitBodyBase64
 	}
 	return 0
 }
@@ -82,6 +88,9 @@ func (s *scanner) field(bit uint, l *jsonLine) bool {
 		return s.number(&l.Epoch)
 	case bitSequence:
 		return s.number(&l.Sequence)
+	case bitBodyBase64:
+		l.BodyBase64 = new([]byte)
+		return s.binary(l.BodyBase64)
 	}
 	s.blank()
 	start := s.at
@@ -137,6 +146,17 @@ func (s *scanner) name(to *string) bool {
 	text, ok := s.plainText()
 	*to = string(text)
 	return ok
+}
+
+// binary reads a string of base64.
+func (s *scanner) binary(to *[]byte) bool {
+	text, ok := s.plainText()
+	if !ok {
+		return false
+	}
+	out, err := base64.StdEncoding.AppendDecode(make([]byte, 0, base64.StdEncoding.DecodedLen(len(text))), text)
+	*to = out
+	return err == nil
 }
 
 // number reads a number of at most 18 digits.
