@@ -152,7 +152,7 @@ type lineOf struct{ *host }
 func (l lineOf) Reserve(*record.Message) (direct.Place, bool) { return placeOf(l), true }
 
 // ReserveAll reserves the places of a batch, as Reserve does.
-func (l lineOf) ReserveAll([]record.Message) direct.Places { return placesOf(l) }
+func (l lineOf) ReserveAll(context.Context, []record.Message) direct.Places { return placesOf(l) }
 
 type placesOf struct{ *host }
 

@@ -22,6 +22,7 @@ type entry struct {
 	receives   uint32
 	state      state
 	leaving    bool // a call is deleting or moving it
+	place      bool // it is a place, see [Place]: there is no message yet
 }
 
 // A group keeps its messages in order, including those in flight. It is in the ready list if none

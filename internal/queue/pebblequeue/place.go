@@ -28,7 +28,22 @@ func (q *Queue) Reserve(group string) (*Place, bool) {
 	if q.closed || !q.index.fifo || q.index.groups[hash] != nil {
 		return nil, false
 	}
-	return &Place{q, q.index.add(q.next(), hash)}, true
+	return &Place{q, q.reserve(hash)}, true
+}
+
+// reserve adds a place to a group. The caller holds the lock.
+func (q *Queue) reserve(hash uint64) *entry {
+	e := q.index.add(q.next(), hash)
+	e.place = true
+	return e
+}
+
+// vacated wakes the callers of ReserveAll that wait for a place. The caller holds the lock.
+func (q *Queue) vacated() {
+	if q.vacancy != nil {
+		close(q.vacancy)
+		q.vacancy = nil
+	}
 }
 
 // Holds reports whether the queue has a message of a group, in any state, or a reserved place of
@@ -51,6 +66,7 @@ func (p *Place) Release() {
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
 	p.q.index.remove(e)
+	p.q.vacated()
 	p.q.stir()
 }
 
@@ -79,26 +95,58 @@ type Places struct {
 // ReserveAll reserves a place for each message of a batch. groups are the groups of the messages.
 // It gives all messages of a group the first places in it, in their order, under the conditions of
 // [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
-func (q *Queue) ReserveAll(groups []string) *Places {
-	p := &Places{q, make([]*entry, len(groups))}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed || !q.index.fifo {
+//
+// If another caller has a place in one of the groups, ReserveAll first waits for it, until ctx ends.
+// It does not wait for messages. It has no place while it waits.
+func (q *Queue) ReserveAll(ctx context.Context, groups []string) *Places {
+	if !q.index.fifo {
 		return nil
 	}
-	first, reserved := q.next(), 0
+	hashes := make([]uint64, len(groups))
 	for i, name := range groups {
-		hash := q.hash(name)
+		hashes[i] = q.hash(name)
+	}
+	for {
+		p, vacancy := q.reserveAll(hashes, ctx.Err() == nil)
+		if vacancy == nil {
+			return p
+		}
+		select {
+		case <-vacancy:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// reserveAll reserves places. If it may wait, and another caller has a place in one of the groups,
+// it returns a channel that is closed when a place is given up or used.
+func (q *Queue) reserveAll(hashes []uint64, wait bool) (p *Places, vacancy <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, nil
+	}
+	for i := 0; wait && i < len(hashes); i++ {
+		if g := q.index.groups[hashes[i]]; g != nil && g.entries.head.place {
+			if q.vacancy == nil {
+				q.vacancy = make(chan struct{})
+			}
+			return nil, q.vacancy
+		}
+	}
+	p = &Places{q, make([]*entry, len(hashes))}
+	first, reserved := q.next(), 0
+	for i, hash := range hashes {
 		if g := q.index.groups[hash]; g != nil && g.entries.head.seq < first { // not reserved by this call
 			continue
 		}
-		p.entries[i] = q.index.add(q.next(), hash)
+		p.entries[i] = q.reserve(hash)
 		reserved++
 	}
 	if reserved == 0 {
-		return nil
+		return nil, nil
 	}
-	return p
+	return p, nil
 }
 
 // Has reports whether message i of the batch has a place.
@@ -114,6 +162,7 @@ func (p *Places) Release() {
 			p.entries[i] = nil
 		}
 	}
+	p.q.vacated()
 	p.q.stir()
 }
 

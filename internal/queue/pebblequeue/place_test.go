@@ -1,6 +1,7 @@
 package pebblequeue
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -141,7 +142,7 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 	if !q.Quiet() {
 		t.Error("an empty queue is not quiet")
 	}
-	if q.ReserveAll([]string{"g"}) != nil {
+	if q.ReserveAll(t.Context(), []string{"g"}) != nil {
 		t.Error("a standard queue has no groups to reserve places in")
 	}
 	if r := q.SendTried(t.Context(), []Tried{{queue.Message{Body: "m"}, 1, time.Minute}})[0]; r.Err != nil {
@@ -174,10 +175,17 @@ func TestAQueueHoldsAGroupUntilTheLastOfItsMessagesIsDeleted(t *testing.T) {
 	}
 }
 
+// atOnce is a context that has ended: who calls with it does not wait.
+var atOnce = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
+
 // reserveAll reserves places, one for each group named.
 func reserveAll(t *testing.T, q *Queue, groups ...string) *Places {
 	t.Helper()
-	p := q.ReserveAll(groups)
+	p := q.ReserveAll(atOnce, groups)
 	if p == nil {
 		t.Fatalf("no place in %q", groups)
 	}
@@ -194,7 +202,7 @@ func TestABatchHasPlacesInTheIdleGroupsOnly(t *testing.T) {
 			t.Errorf("message %d has a place: %v", i, p.Has(i))
 		}
 	}
-	if again := q.ReserveAll([]string{"a", "b", "reserved"}); again != nil {
+	if again := q.ReserveAll(atOnce, []string{"a", "b", "reserved"}); again != nil {
 		t.Error("a group of the batch is reserved a second time")
 	}
 	if _, ok := q.Reserve("b"); ok {
@@ -242,5 +250,44 @@ func TestTheRestOfABatchIsAheadOfLaterMessagesInItsOrderAcrossARestart(t *testin
 				t.Errorf("%s is received for the time %d", got[i], d.Receives)
 			}
 		}
+	}
+}
+
+func TestABatchWaitsForThePlacesOfOthersAndNotForMessages(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	putOne(t, q, placed("queued", "1"))
+	ends := map[string]func(*Places){
+		"released": func(p *Places) { p.Release() },
+		"used": func(p *Places) {
+			if r := p.Send(t.Context(), []int{0}, []Tried{{Message: placed("g", "1"), Receives: 1, Pause: time.Hour}})[0]; r.Err != nil {
+				t.Error(r.Err)
+			}
+		},
+	}
+	for _, how := range []string{"released", "used"} { // the used one leaves a message
+		first := reserveAll(t, q, "g")
+		got := make(chan *Places)
+		go func() { got <- q.ReserveAll(t.Context(), []string{"other", "g", "queued"}) }()
+		for waits := false; !waits; {
+			q.mu.Lock()
+			waits = q.vacancy != nil
+			q.mu.Unlock()
+			select {
+			case p := <-got:
+				t.Fatalf("a batch did not wait for another one's place: %+v", p)
+			case <-time.After(time.Millisecond):
+			}
+		}
+		if other, ok := q.Reserve("other"); !ok {
+			t.Error("a batch has a place while it waits")
+		} else {
+			other.Release()
+		}
+		ends[how](first)
+		p := <-got
+		if !p.Has(0) || p.Has(1) != (how == "released") || p.Has(2) {
+			t.Errorf("after the place was %s: %v %v %v", how, p.Has(0), p.Has(1), p.Has(2))
+		}
+		p.Release()
 	}
 }

@@ -78,6 +78,7 @@ type Queue struct {
 	counter uint64
 	window  window
 	waiters waiters
+	vacancy chan struct{} // closed when a place is given up or used; nil if nobody waits for that
 	closed  bool
 	busy    sync.WaitGroup // calls that use the database
 }

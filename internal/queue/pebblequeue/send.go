@@ -172,6 +172,10 @@ func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
 				r.SequenceNumber = sequenceNumber(o.entry.seq)
 			}
 			o.entry.receives = o.receives
+			if o.entry.place {
+				o.entry.place = false
+				q.vacated()
+			}
 			q.admit(o.entry, o.record.Due)
 		}
 		if o.dedup != nil {

@@ -40,7 +40,7 @@ func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []recor
 	}
 	for {
 		b := &batch{runner: r, stream: s, messages: messages, slow: slow}
-		other := r.enterAll(b)
+		other := r.enterAll(ctx, b)
 		if other == nil {
 			return b
 		}
@@ -52,17 +52,19 @@ func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []recor
 	}
 }
 
-// enterAll reserves the places of a batch and counts it. If one of its messages is under way, it
-// returns a channel that is closed when that ends. It then holds no place, so that two batches do
-// not wait for each other.
-func (r *Runner) enterAll(b *batch) (other <-chan struct{}) {
+// enterAll reserves the places of a batch and counts it. It waits for the places of others at most
+// for [patience]. If one of its messages is under way, it returns a channel that is closed when that
+// ends. It then holds no place, so that two batches do not wait for each other.
+func (r *Runner) enterAll(ctx context.Context, b *batch) (other <-chan struct{}) {
 	b.ids = make([]identity, len(b.messages))
 	for i := range b.messages {
 		b.ids[i] = identityOf(&b.messages[i])
 	}
 	if other = r.join(b); other == nil && b.counted {
 		// without the lock: copies of the messages find the batch already
-		b.places = r.cfg.Line.ReserveAll(b.messages)
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		b.places = r.cfg.Line.ReserveAll(ctx, b.messages)
 	}
 	return other
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // ReserveAll implements [direct.Line].
-func (d *desk) ReserveAll(messages []record.Message) direct.Places {
+func (d *desk) ReserveAll(_ context.Context, messages []record.Message) direct.Places {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &places{desk: d, has: make([]bool, len(messages)), own: map[record.GroupKey]bool{}}

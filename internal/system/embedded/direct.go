@@ -90,7 +90,7 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 }
 
 // ReserveAll reserves the places of a batch. See Reserve.
-func (l line) ReserveAll(messages []record.Message) direct.Places {
+func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
 	p := places{line: l, unordered: l.routes.Unordered(&messages[0])}
 	if p.unordered && !l.queues.ingress.Quiet() {
 		return nil
@@ -99,7 +99,7 @@ func (l line) ReserveAll(messages []record.Message) direct.Places {
 	for i := range messages {
 		groups[i] = wire.FIFOGroup(&messages[i])
 	}
-	if p.Places = l.queues.ingressFIFO.ReserveAll(groups); p.Places == nil {
+	if p.Places = l.queues.ingressFIFO.ReserveAll(ctx, groups); p.Places == nil {
 		return nil
 	}
 	return p

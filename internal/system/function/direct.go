@@ -39,7 +39,7 @@ type line struct{ queues *pipeline.Queues }
 func (l line) Reserve(*record.Message) (direct.Place, bool) { return place(l), true }
 
 // ReserveAll implements [direct.Line].
-func (l line) ReserveAll([]record.Message) direct.Places { return places(l) }
+func (l line) ReserveAll(context.Context, []record.Message) direct.Places { return places(l) }
 
 // places are those of a batch. See place.
 type places struct{ queues *pipeline.Queues }
