@@ -233,7 +233,9 @@ func call(ctx context.Context, method, url, body string) (a answer, err error) {
 	if err != nil {
 		return a, err
 	}
-	r.Header.Set("Accept", "application/cbor-seq, application/json")
+	if method == http.MethodGet {
+		r.Header.Set("Accept", "application/cbor-seq")
+	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -242,7 +244,8 @@ func call(ctx context.Context, method, url, body string) (a answer, err error) {
 		return a, err
 	}
 	defer func() { _ = got.Body.Close() }()
-	if a.body, err = io.ReadAll(got.Body); err == nil && got.StatusCode >= 300 {
+	a.body = make([]byte, max(0, got.ContentLength))
+	if _, err = io.ReadFull(got.Body, a.body); err == nil && got.StatusCode >= 300 {
 		err = fmt.Errorf("%s %s: %s: %s", method, url, got.Status, a.body)
 	}
 	after, _ := strconv.Atoi(r.URL.Query().Get("after"))
