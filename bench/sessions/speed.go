@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -47,7 +46,7 @@ func speed(ctx context.Context, args []string) error {
 		return err
 	}
 	s := &stopwatch{place: place{self: self, dir: dir}, entries: entries}
-	for _, measure := range []func(context.Context) error{s.sessions} {
+	for _, measure := range []func(context.Context) error{s.sessions, s.natsDefault, s.natsAlways, s.takeovers} {
 		if err := measure(ctx); err != nil {
 			return err
 		}
@@ -102,10 +101,7 @@ func (s *stopwatch) sessions(ctx context.Context) error {
 	case err := <-readers:
 		return err
 	}
-	mark := func() { _ = server.Signal(syscall.SIGUSR1); phase() }
-	mark()
-	defer mark()
-	return s.readBack(ctx, url, mark)
+	return s.readBack(ctx, url)
 }
 
 // A counter waits for a number of committed entries.
@@ -133,7 +129,7 @@ func fill(ctx context.Context, c *client.Client, from, to int) error {
 		go func() {
 			var batch []client.Message
 			for n := from / senders; n < to/senders; n++ {
-				batch = append(batch, client.Message{Stream: fast, Source: "source-" + strconv.Itoa(2*i), Sequence: uint64(n) + 1, Body: body}) //nolint:gosec // not negative
+				batch = append(batch, client.Message{Stream: fast, Source: "source-" + strconv.Itoa(i), Sequence: uint64(n) + 1, Body: body}) //nolint:gosec // not negative
 				if len(batch) < page && n+1 < to/senders {
 					continue
 				}
@@ -171,7 +167,7 @@ func follow(ctx context.Context, c *client.Client, name string, counted *counter
 }
 
 // readBack reads a log with one session, page by page, without decoding it.
-func (s *stopwatch) readBack(ctx context.Context, url string, mark func()) error {
+func (s *stopwatch) readBack(ctx context.Context, url string) error {
 	for _, commits := range []bool{true, false} {
 		n, took := 0, time.Duration(0)
 		for i := range 2 {
@@ -183,7 +179,6 @@ func (s *stopwatch) readBack(ctx context.Context, url string, mark func()) error
 			}
 			n, took = n+read, took+time.Since(began)
 		}
-		mark()
 		what := "one session, pages of 1,000, each committed"
 		if !commits {
 			what = "one session, pages of 1,000, not committed"
