@@ -45,6 +45,9 @@ func (c *Client) SendBatch(ctx context.Context, messages []Message) []Result {
 		b := parts[messages[i].Stream]
 		if b == nil {
 			b = &batch{client: c, stream: messages[i].Stream, results: results}
+			if len(parts) == 0 { // mostly all are of one stream
+				b.open = make([]outgoing, 0, len(messages))
+			}
 		}
 		if err := b.add(i, messages[i]); err != nil {
 			results[i].Err = err
@@ -189,11 +192,15 @@ func copied(err error) error {
 }
 
 func (b *batch) content() []byte {
-	var body bytes.Buffer
-	for _, o := range b.open {
-		body.Write(o.line)
+	size := 0
+	for i := range b.open {
+		size += len(b.open[i].line)
 	}
-	return body.Bytes()
+	body := make([]byte, 0, size)
+	for i := range b.open {
+		body = append(body, b.open[i].line...)
+	}
+	return body
 }
 
 const typeLines = "application/x-ndjson"
@@ -256,9 +263,13 @@ func (b *batch) lines(a answer) (list []lineResult, ok bool) {
 	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); a.status != http.StatusOK || media != typeLines {
 		return nil, false
 	}
+	list = make([]lineResult, 0, len(b.open))
 	for text := range bytes.Lines(a.body) {
-		var l lineResult
-		if json.Unmarshal(text, &l) != nil || len(list) == len(b.open) {
+		if len(list) == len(b.open) {
+			return nil, false
+		}
+		l, ok := readResult(text, b.open[len(list)].message.identity())
+		if !ok {
 			return nil, false
 		}
 		accepted := l.Status == http.StatusAccepted && l.ID == b.open[len(list)].message.identity() && l.Problem == nil
@@ -269,4 +280,18 @@ func (b *batch) lines(a answer) (list []lineResult, ok bool) {
 		list = append(list, l)
 	}
 	return list, len(list) == len(b.open)
+}
+
+// readResult parses the line for a message.
+func readResult(line []byte, id string) (l lineResult, ok bool) {
+	// of almost all messages
+	if rest, is := bytes.CutPrefix(line, []byte(`{"status":202,"id":"`)); is && isPlain(id) && len(rest) > len(id) && string(rest[:len(id)]) == id {
+		switch string(rest[len(id):]) {
+		case "\",\"replayed\":false}\n":
+			return lineResult{Status: http.StatusAccepted, ID: id}, true
+		case "\",\"replayed\":true}\n":
+			return lineResult{Status: http.StatusAccepted, ID: id, Replayed: true}, true
+		}
+	}
+	return l, json.Unmarshal(line, &l) == nil
 }

@@ -24,9 +24,25 @@ const (
 // maxNesting bounds the nesting of values that are skipped.
 const maxNesting = 16
 
-// readEntry reads one entry and returns what follows it.
-func readEntry(b []byte) (e Entry, rest []byte, ok bool) {
-	d := cborReader{b: b}
+// readEntries reads a sequence of entries. ok is false if it is not whole.
+func readEntries(b []byte) (list []Entry, ok bool) {
+	var last Entry
+	for len(b) > 0 {
+		e, rest, ok := readEntry(b, &last)
+		if !ok {
+			return nil, false
+		}
+		if list == nil {
+			list = make([]Entry, 0, len(b)/(len(b)-len(rest))+1) // if all are about as long as the first one
+		}
+		list, last, b = append(list, e), e, rest
+	}
+	return list, true
+}
+
+// readEntry reads one entry and returns what follows it. It shares texts with the entry before.
+func readEntry(b []byte, before *Entry) (e Entry, rest []byte, ok bool) {
+	d := cborReader{b: b, before: before}
 	for range d.count(cborMap) {
 		d.field(&e)
 		if d.bad {
@@ -38,8 +54,9 @@ func readEntry(b []byte) (e Entry, rest []byte, ok bool) {
 
 // A cborReader reads items. After a mistake it is bad, and returns zero values.
 type cborReader struct {
-	b   []byte
-	bad bool
+	b      []byte
+	bad    bool
+	before *Entry
 }
 
 func (d *cborReader) field(e *Entry) {
@@ -49,15 +66,15 @@ func (d *cborReader) field(e *Entry) {
 	case "offset":
 		e.Offset = d.text()
 	case "group":
-		e.Group = d.text()
+		e.Group = d.textLike(d.before.Group)
 	case "kind":
-		e.Kind = d.text()
+		e.Kind = d.textLike(d.before.Kind)
 	case "id":
 		e.ID = d.text()
 	case "principal":
-		e.Principal = d.text()
+		e.Principal = d.textLike(d.before.Principal)
 	case "source":
-		e.Source = d.text()
+		e.Source = d.textLike(d.before.Source)
 	case "epoch":
 		e.Epoch = d.head(cborUnsigned)
 	case "sequence":
@@ -83,7 +100,7 @@ func (d *cborReader) field(e *Entry) {
 		e.Time, err = clock.ParseHybrid(d.text())
 		d.bad = d.bad || err != nil
 	case "content_type":
-		e.ContentType = d.text()
+		e.ContentType = d.textLike(d.before.ContentType)
 	case "headers":
 		d.headers(e)
 	case "body":
@@ -153,6 +170,14 @@ func (d *cborReader) take(major int) []byte {
 }
 
 func (d *cborReader) text() string { return string(d.take(cborText)) }
+
+// textLike reads a text that is probably the same as another one, and then shares its memory.
+func (d *cborReader) textLike(other string) string {
+	if b := d.take(cborText); string(b) != other {
+		return string(b)
+	}
+	return other
+}
 
 func (d *cborReader) truth() bool {
 	n := d.head(cborSimple)

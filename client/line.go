@@ -1,63 +1,117 @@
 package client
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"mime"
+	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/effectively-once/once/clock"
 )
-
-// record is a message as a line of a batch.
-type record struct {
-	Key         string            `json:"key,omitempty"`
-	Group       string            `json:"group,omitempty"`
-	Source      string            `json:"source,omitempty"`
-	Epoch       uint64            `json:"epoch,omitempty"`
-	Sequence    uint64            `json:"sequence,omitempty"`
-	DependsOn   map[string]uint64 `json:"depends_on,omitempty"`
-	Parents     []uint64          `json:"parents,omitempty"`
-	Time        clock.Hybrid      `json:"time,omitzero"`
-	End         bool              `json:"end,omitempty"`
-	ContentType string            `json:"content_type,omitempty"`
-	Headers     map[string]string `json:"headers,omitempty"`
-	Body        *string           `json:"body,omitempty"` // of text
-	BodyBase64  []byte            `json:"body_base64,omitempty"`
-}
 
 // line returns the message as a line of a batch. The server must get the body byte for byte: as it
 // is if it is JSON on one line, as a string if it is text, otherwise in base64.
 func (m *Message) line() ([]byte, error) {
-	r := record{
-		Key: m.Key, Group: m.Group, Source: m.Source, Epoch: m.Epoch, Sequence: m.Sequence, DependsOn: m.DependsOn, Parents: m.Parents, Time: m.Seen, End: m.End, ContentType: m.ContentType,
+	l := lineWriter{b: make([]byte, 0, 160+len(m.Key)+len(m.Group)+len(m.Source)+len(m.ContentType)+base64.StdEncoding.EncodedLen(len(m.Body)))}
+	l.text("key", m.Key)
+	l.text("group", m.Group)
+	l.text("source", m.Source)
+	l.number("epoch", m.Epoch)
+	l.number("sequence", m.Sequence)
+	if len(m.DependsOn) > 0 {
+		l.value("depends_on", m.DependsOn)
 	}
+	if len(m.Parents) > 0 {
+		l.value("parents", m.Parents)
+	}
+	if m.Seen != 0 {
+		l.value("time", m.Seen)
+	}
+	if m.End {
+		l.value("end", true)
+	}
+	l.text("content_type", m.ContentType)
 	if len(m.Headers) > 0 {
-		r.Headers = make(map[string]string, len(m.Headers))
+		headers := make(map[string]string, len(m.Headers))
 		for name, value := range m.Headers {
-			r.Headers[name] = strings.Trim(value, " ") // as HTTP does
+			headers[name] = strings.Trim(value, " ") // as HTTP does
 		}
+		l.value("headers", headers)
 	}
 	asJSON := isJSON(m.ContentType)
-	embedded := asJSON && isLine(m.Body)
 	switch {
-	case embedded, len(m.Body) == 0:
+	case len(m.Body) == 0:
+	case asJSON && isLine(m.Body):
+		l.name("body")
+		l.b = append(l.b, m.Body...)
 	case m.ContentType != "" && !asJSON && utf8.Valid(m.Body):
-		text := string(m.Body)
-		r.Body = &text
+		l.text("body", string(m.Body))
 	default:
-		r.BodyBase64 = m.Body
+		l.name("body_base64")
+		l.b = append(base64.StdEncoding.AppendEncode(append(l.b, '"'), m.Body), '"')
 	}
-	line, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("describe message: %w", err)
+	if l.err != nil {
+		return nil, fmt.Errorf("describe message: %w", l.err)
 	}
-	if embedded {
-		line = append(line[:len(line)-1], `,"body":`...)
-		line = append(append(line, m.Body...), '}')
+	if len(l.b) == 0 {
+		l.b = append(l.b, '{')
 	}
-	return append(line, '\n'), nil
+	return append(l.b, '}', '\n'), nil
+}
+
+// A lineWriter writes a JSON object without its last brace. The names need no escapes.
+type lineWriter struct {
+	b   []byte
+	err error
+}
+
+// name begins a field.
+func (l *lineWriter) name(name string) {
+	if len(l.b) == 0 {
+		l.b = append(l.b, '{')
+	} else {
+		l.b = append(l.b, ',')
+	}
+	l.b = append(append(append(l.b, '"'), name...), '"', ':')
+}
+
+// text adds a field unless its text is empty.
+func (l *lineWriter) text(name, text string) {
+	switch {
+	case text == "":
+	case isPlain(text):
+		l.name(name)
+		l.b = append(append(append(l.b, '"'), text...), '"')
+	default:
+		l.value(name, text)
+	}
+}
+
+// number adds a field unless its number is 0.
+func (l *lineWriter) number(name string, n uint64) {
+	if n != 0 {
+		l.name(name)
+		l.b = strconv.AppendUint(l.b, n, 10)
+	}
+}
+
+// value adds a field of any type.
+func (l *lineWriter) value(name string, v any) {
+	text, err := json.Marshal(v)
+	l.name(name)
+	l.b, l.err = append(l.b, text...), errors.Join(l.err, err)
+}
+
+// isPlain reports whether JSON needs no escape for a text.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // isLine reports whether a body is JSON that stays the same if it is a part of a line.

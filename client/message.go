@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -92,16 +93,8 @@ const maxKey = 256
 // header returns the HTTP headers that describe the message.
 func (m *Message) header() (http.Header, error) {
 	h := http.Header{}
-	if err := errors.Join(m.names(h), m.numbers(h), m.own(h)); err != nil {
-		return nil, fmt.Errorf("describe message: %w", err)
-	}
-	if m.ContentType != "" {
-		h.Set("Content-Type", m.ContentType)
-	}
-	for name, values := range h {
-		if strings.ContainsFunc(values[0], unicode.IsControl) {
-			return nil, fmt.Errorf("describe message: %s must not hold control characters", name)
-		}
+	if err := m.describe(h.Set); err != nil {
+		return nil, err
 	}
 	if m.Wait > 0 {
 		h.Set("Prefer", "wait="+strconv.FormatInt(int64((m.Wait+time.Second-1)/time.Second), 10))
@@ -109,7 +102,26 @@ func (m *Message) header() (http.Header, error) {
 	return h, nil
 }
 
-func (m *Message) names(h http.Header) error {
+// describe calls set with the headers that describe the message.
+func (m *Message) describe(set func(name, value string)) error {
+	var wrong error
+	checked := func(name, value string) {
+		if strings.ContainsFunc(value, unicode.IsControl) {
+			wrong = fmt.Errorf("%s must not hold control characters", name)
+		}
+		set(name, value)
+	}
+	err := errors.Join(m.names(checked), m.numbers(checked), m.own(checked))
+	if m.ContentType != "" {
+		checked("Content-Type", m.ContentType)
+	}
+	if err = cmp.Or(err, wrong); err != nil {
+		return fmt.Errorf("describe message: %w", err)
+	}
+	return nil
+}
+
+func (m *Message) names(set func(name, value string)) error {
 	if m.Stream == "" {
 		return errors.New("stream must not be empty")
 	}
@@ -118,7 +130,7 @@ func (m *Message) names(h http.Header) error {
 		if err != nil || len(m.Key) > maxKey {
 			return fmt.Errorf("key must be at most %d characters of printable ASCII", maxKey)
 		}
-		h.Set("Idempotency-Key", key)
+		set("Idempotency-Key", key)
 	}
 	for _, n := range []struct{ name, value string }{{"Group", m.Group}, {"Source", m.Source}} {
 		if n.value == "" {
@@ -127,29 +139,29 @@ func (m *Message) names(h http.Header) error {
 		if len(n.value) > maxKey || strings.Trim(n.value, " \t") != n.value {
 			return fmt.Errorf("%s must be at most %d bytes, without spaces around it", strings.ToLower(n.name), maxKey)
 		}
-		h.Set("Once-"+n.name, n.value)
+		set("Once-"+n.name, n.value)
 	}
 	if m.End {
-		h.Set("Once-End", "true")
+		set("Once-End", "true")
 	}
 	return nil
 }
 
-func (m *Message) numbers(h http.Header) error {
+func (m *Message) numbers(set func(name, value string)) error {
 	switch {
 	case m.Source == "" && (m.Sequence != 0 || m.Epoch != 0 || len(m.DependsOn) > 0):
 		return errors.New("source must be given with a sequence, an epoch or dependencies")
 	case m.Source == "":
-		m.causes(h)
+		m.causes(set)
 		return nil
 	case m.Sequence == 0:
 		return errors.New("sequence must be at least 1 if a source is given")
 	}
-	h.Set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
+	set("Once-Sequence", strconv.FormatUint(m.Sequence, 10))
 	if m.Epoch != 0 {
-		h.Set("Once-Epoch", strconv.FormatUint(m.Epoch, 10))
+		set("Once-Epoch", strconv.FormatUint(m.Epoch, 10))
 	}
-	m.causes(h)
+	m.causes(set)
 	if len(m.DependsOn) == 0 {
 		return nil
 	}
@@ -161,7 +173,7 @@ func (m *Message) numbers(h http.Header) error {
 	if err != nil {
 		return fmt.Errorf("dependencies: %w", err)
 	}
-	h.Set("Once-Depends-On", text)
+	set("Once-Depends-On", text)
 	return nil
 }
 
@@ -181,26 +193,26 @@ func dictionaryKey(source string) string {
 }
 
 // causes adds the entries that the message answers, and the time that the sender has seen.
-func (m *Message) causes(h http.Header) {
+func (m *Message) causes(set func(name, value string)) {
 	if m.Seen != 0 {
-		h.Set("Once-Time", m.Seen.String())
+		set("Once-Time", m.Seen.String())
 	}
 	if len(m.Parents) > 0 {
 		texts := make([]string, len(m.Parents))
 		for i, n := range m.Parents {
 			texts[i] = strconv.FormatUint(n, 10)
 		}
-		h.Set("Once-Parents", strings.Join(texts, ", "))
+		set("Once-Parents", strings.Join(texts, ", "))
 	}
 }
 
 // own adds the message's own headers.
-func (m *Message) own(h http.Header) error {
+func (m *Message) own(set func(name, value string)) error {
 	for name, value := range m.Headers {
 		if !isToken(name) || strings.HasPrefix(strings.ToLower(name), "once-") {
 			return fmt.Errorf("header %q must have a name that is valid in HTTP and does not start with once-", name)
 		}
-		h.Set("Once-Header-"+name, value)
+		set("Once-Header-"+name, value)
 	}
 	return nil
 }
@@ -216,6 +228,5 @@ func isToken(name string) bool {
 // Validate returns the error that Send would return for invalid fields before it sends anything. An
 // empty key is valid.
 func (m *Message) Validate() error {
-	_, err := m.header()
-	return err
+	return m.describe(func(string, string) {})
 }

@@ -86,14 +86,16 @@ func (c *Client) try(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	var body bytes.Buffer
+	body.Grow(int(min(max(resp.ContentLength, 0), maxAnswer)) + bytes.MinRead) // so that it is read without growing
+	_, err = body.ReadFrom(io.LimitReader(resp.Body, maxAnswer+1))
 	if err := errors.Join(err, resp.Body.Close()); err != nil {
 		return answer{}, fmt.Errorf("read answer: %w", err)
 	}
-	if len(body) > maxAnswer {
+	if body.Len() > maxAnswer {
 		return answer{}, backoff.Permanent(fmt.Errorf("read answer: more than %d bytes", maxAnswer))
 	}
-	return answer{resp.StatusCode, resp.Header, body, copies.Load() > 1}, nil
+	return answer{resp.StatusCode, resp.Header, body.Bytes(), copies.Load() > 1}, nil
 }
 
 // call repeats a request until read accepts a response. read returns the result, or the problem in

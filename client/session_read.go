@@ -178,12 +178,13 @@ func readSessionPage(a answer, after uint64) (p sessionPage, refused *Problem) {
 	if media, _, _ := mime.ParseMediaType(a.header.Get("Content-Type")); a.status != http.StatusOK || media != cborSeq {
 		return sessionPage{}, problemOf(a)
 	}
-	for rest := a.body; len(rest) > 0; {
-		e, left, ok := readEntry(rest)
-		if after++; !ok || e.Number != after {
-			return sessionPage{}, problemOf(a)
-		}
-		p.entries, rest = append(p.entries, e), left
+	entries, ok := readEntries(a.body)
+	for i := range entries {
+		ok = ok && entries[i].Number == after+uint64(i)+1 //nolint:gosec // not negative
 	}
+	if !ok {
+		return sessionPage{}, problemOf(a)
+	}
+	p.entries = entries
 	return p, nil
 }

@@ -216,15 +216,13 @@ func (t *Tail) readPage(a answer) (logPage, *Problem) {
 	if a.status != http.StatusOK || media != cborSeq || p.next == "" {
 		return logPage{}, problemOf(a)
 	}
-	for rest := a.body; len(rest) > 0; {
-		e, left, ok := readEntry(rest)
-		if !ok || len(p.entries) > 0 && e.Number != p.entries[len(p.entries)-1].Number+1 {
-			return logPage{}, problemOf(a)
-		}
-		p.entries, rest = append(p.entries, e), left
+	entries, ok := readEntries(a.body)
+	for i := range entries {
+		ok = ok && entries[i].Number == entries[0].Number+uint64(i) //nolint:gosec // not negative
 	}
-	if n := len(p.entries); n > 0 && p.entries[n-1].Offset != p.next {
+	if n := len(entries); !ok || n > 0 && entries[n-1].Offset != p.next {
 		return logPage{}, problemOf(a)
 	}
+	p.entries = entries
 	return p, nil
 }
