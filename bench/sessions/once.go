@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -20,8 +22,12 @@ streams:
   fast: {admission: sequence, log: {retain: 1h}, pool: {partitions: 2, window: 20000}}
 `
 
-// serve is the server of once in a folder, at an address.
+// serve is the server of once in a folder, at an address. The garbage collector runs as often as in
+// "once server", see cmd/once/memory.go.
 func serve(ctx context.Context, args []string) error {
+	debug.SetGCPercent(50)
+	reserve := make([]byte, 128<<20)
+	defer runtime.KeepAlive(reserve)
 	sys, err := embedded.Open(args[0], embedded.Options{Config: configuration, Listen: args[1], Ready: func(a string) { fmt.Println(a) }})
 	if err != nil {
 		return err

@@ -58,8 +58,10 @@ func (s *Sessions) readLog(ctx context.Context, id ID, r Reading) (Page, error) 
 	if err != nil {
 		return Page{}, st.logError(err)
 	}
-	for _, x := range part.Entries {
-		page.add(&st, id.logKey(), st.Incarnation, x)
+	key := id.logKey()
+	page.Entries = make([]Entry, 0, len(part.Entries))
+	for i := range part.Entries {
+		page.add(&st, key, st.Incarnation, &part.Entries[i])
 	}
 	page.End = part.End
 	return page, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/log"
@@ -132,11 +133,12 @@ func (s *Sessions) readSpan(ctx context.Context, id ID, st *state, page *Page, f
 	if err != nil {
 		return false, err
 	}
-	for _, x := range part.Entries {
+	page.Entries = slices.Grow(page.Entries, len(part.Entries))
+	for i := range part.Entries {
 		if page.size >= maxPage {
 			return false, nil
 		}
-		page.add(st, key, from.Incarnation, x)
+		page.add(st, key, from.Incarnation, &part.Entries[i])
 	}
 	return part.Next.Number == from.Last, nil
 }
@@ -149,7 +151,7 @@ func (s span) gone(e *log.ExpiredError) uint64 {
 	return min(s.len(), e.First.Number+1-min(e.First.Number+1, s.First))
 }
 
-func (p *Page) add(st *state, key record.GroupKey, incarnation uint64, x log.Encoded) {
+func (p *Page) add(st *state, key record.GroupKey, incarnation uint64, x *log.Encoded) {
 	p.Next++
 	p.size += x.Size()
 	p.Entries = append(p.Entries, Entry{

@@ -95,9 +95,12 @@ func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	b.started, b.open, b.queued = true, open, make([]bool, len(open))
-	messages := make([]record.Message, len(open))
-	for k, i := range open {
-		messages[k] = b.messages[i]
+	messages := b.messages
+	if len(open) < len(messages) {
+		messages = make([]record.Message, len(open))
+		for k, i := range open {
+			messages[k] = b.messages[i]
+		}
 	}
 	w := &watch{now: b.runner.cfg.Now}
 	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Limit)
