@@ -100,13 +100,12 @@ func (b *batch) add(place int, m Message) error {
 
 // split returns parts that fit into one request each.
 func (b *batch) split() (parts []*batch) {
-	size := 0
-	for _, o := range b.open {
-		if last := len(parts) - 1; last < 0 || len(parts[last].open) == maxBatch || size+len(o.line) > maxBatchBytes {
-			parts, size = append(parts, b.part(nil)), 0
+	for rest := b.open; len(rest) > 0; {
+		n, size := 0, 0
+		for n < len(rest) && n < maxBatch && (n == 0 || size+len(rest[n].line) <= maxBatchBytes) {
+			n, size = n+1, size+len(rest[n].line)
 		}
-		last := parts[len(parts)-1]
-		last.open, size = append(last.open, o), size+len(o.line)
+		parts, rest = append(parts, b.part(rest[:n:n])), rest[n:]
 	}
 	return parts
 }

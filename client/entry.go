@@ -97,7 +97,7 @@ func (d *cborReader) field(e *Entry) {
 		e.Late = d.truth()
 	case "time":
 		var err error
-		e.Time, err = clock.ParseHybrid(d.text())
+		e.Time, err = clock.ParseHybrid(string(d.take(cborText)))
 		d.bad = d.bad || err != nil
 	case "content_type":
 		e.ContentType = d.textLike(d.before.ContentType)

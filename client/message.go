@@ -84,7 +84,10 @@ func (m *Message) identity() string {
 	if m.Key != "" {
 		return m.Key
 	}
-	return m.Source + "/" + strconv.FormatUint(m.Epoch, 10) + "/" + strconv.FormatUint(m.Sequence, 10)
+	var memory [128]byte
+	b := append(append(memory[:0], m.Source...), '/')
+	b = append(strconv.AppendUint(b, m.Epoch, 10), '/')
+	return string(strconv.AppendUint(b, m.Sequence, 10))
 }
 
 // maxKey is the server's limit on names, in bytes.
@@ -132,14 +135,14 @@ func (m *Message) names(set func(name, value string)) error {
 		}
 		set("Idempotency-Key", key)
 	}
-	for _, n := range []struct{ name, value string }{{"Group", m.Group}, {"Source", m.Source}} {
+	for _, n := range [...]struct{ name, header, value string }{{"group", "Once-Group", m.Group}, {"source", "Once-Source", m.Source}} {
 		if n.value == "" {
 			continue
 		}
 		if len(n.value) > maxKey || strings.Trim(n.value, " \t") != n.value {
-			return fmt.Errorf("%s must be at most %d bytes, without spaces around it", strings.ToLower(n.name), maxKey)
+			return fmt.Errorf("%s must be at most %d bytes, without spaces around it", n.name, maxKey)
 		}
-		set("Once-"+n.name, n.value)
+		set(n.header, n.value)
 	}
 	if m.End {
 		set("Once-End", "true")

@@ -133,7 +133,9 @@ func ParseHybrid(text string) (Hybrid, error) {
 	if i := len(text) - len("-0000"); i > 0 {
 		t, err := time.Parse(layout, text[:i])
 		n, numberErr := strconv.ParseUint(text[i+1:], 16, counterBits)
-		if h := HybridAt(t) | Hybrid(n); err == nil && numberErr == nil && h.String() == text {
+		h := HybridAt(t) | Hybrid(n)
+		var memory [32]byte
+		if again, _ := h.AppendText(memory[:0]); err == nil && numberErr == nil && string(again) == text {
 			return h, nil
 		}
 	}

@@ -38,14 +38,6 @@ func (q *Queue) reserve(hash uint64) *entry {
 	return e
 }
 
-// vacated wakes the callers of ReserveAll that wait for a place. The caller holds the lock.
-func (q *Queue) vacated() {
-	if q.vacancy != nil {
-		close(q.vacancy)
-		q.vacancy = nil
-	}
-}
-
 // Holds reports whether the queue has a message of a group, in any state, or a reserved place of
 // it. It is for first-in-first-out queues. Two groups whose names have the same 64-bit hash count
 // as one.
@@ -66,7 +58,6 @@ func (p *Place) Release() {
 	p.q.mu.Lock()
 	defer p.q.mu.Unlock()
 	p.q.index.remove(e)
-	p.q.vacated()
 	p.q.stir()
 }
 
@@ -96,9 +87,10 @@ type Places struct {
 // It gives all messages of a group the first places in it, in their order, under the conditions of
 // [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
 //
-// If another caller has a place in one of the groups, ReserveAll first waits for it, until ctx ends.
-// It does not wait for messages. It has no place while it waits.
-func (q *Queue) ReserveAll(ctx context.Context, groups []string) *Places {
+// As long as another caller has a place in one of the groups, ReserveAll waits, until ctx ends. With
+// forMessages it also waits for messages of the groups, except for those that are delayed. It has no
+// place while it waits.
+func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages bool) *Places {
 	if !q.index.fifo {
 		return nil
 	}
@@ -107,31 +99,29 @@ func (q *Queue) ReserveAll(ctx context.Context, groups []string) *Places {
 		hashes[i] = q.hash(name)
 	}
 	for {
-		p, vacancy := q.reserveAll(hashes, ctx.Err() == nil)
-		if vacancy == nil {
+		p, changed := q.reserveAll(hashes, ctx.Err() == nil, forMessages)
+		if changed == nil {
 			return p
 		}
 		select {
-		case <-vacancy:
+		case <-changed:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// reserveAll reserves places. If it may wait, and another caller has a place in one of the groups,
-// it returns a channel that is closed when a place is given up or used.
-func (q *Queue) reserveAll(hashes []uint64, wait bool) (p *Places, vacancy <-chan struct{}) {
+// reserveAll reserves places. If it has to wait, it returns a channel that is closed by the next
+// change.
+func (q *Queue) reserveAll(hashes []uint64, wait, forMessages bool) (p *Places, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, nil
 	}
 	for i := 0; wait && i < len(hashes); i++ {
-		if g := q.index.groups[hashes[i]]; g != nil && g.entries.head.place {
-			if q.vacancy == nil {
-				q.vacancy = make(chan struct{})
-			}
-			return nil, q.vacancy
+		g := q.index.groups[hashes[i]]
+		if g != nil && (g.entries.head.place || forMessages && g.entries.head.state != delayed) {
+			return nil, q.watch()
 		}
 	}
 	p = &Places{q, make([]*entry, len(hashes))}
@@ -162,7 +152,6 @@ func (p *Places) Release() {
 			p.entries[i] = nil
 		}
 	}
-	p.q.vacated()
 	p.q.stir()
 }
 

@@ -142,7 +142,7 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 	if !q.Quiet() {
 		t.Error("an empty queue is not quiet")
 	}
-	if q.ReserveAll(t.Context(), []string{"g"}) != nil {
+	if q.ReserveAll(t.Context(), []string{"g"}, true) != nil {
 		t.Error("a standard queue has no groups to reserve places in")
 	}
 	if r := q.SendTried(t.Context(), []Tried{{queue.Message{Body: "m"}, 1, time.Minute}})[0]; r.Err != nil {
@@ -185,7 +185,7 @@ var atOnce = func() context.Context {
 // reserveAll reserves places, one for each group named.
 func reserveAll(t *testing.T, q *Queue, groups ...string) *Places {
 	t.Helper()
-	p := q.ReserveAll(atOnce, groups)
+	p := q.ReserveAll(atOnce, groups, true)
 	if p == nil {
 		t.Fatalf("no place in %q", groups)
 	}
@@ -202,7 +202,7 @@ func TestABatchHasPlacesInTheIdleGroupsOnly(t *testing.T) {
 			t.Errorf("message %d has a place: %v", i, p.Has(i))
 		}
 	}
-	if again := q.ReserveAll(atOnce, []string{"a", "b", "reserved"}); again != nil {
+	if again := q.ReserveAll(atOnce, []string{"a", "b", "reserved"}, true); again != nil {
 		t.Error("a group of the batch is reserved a second time")
 	}
 	if _, ok := q.Reserve("b"); ok {
@@ -253,41 +253,84 @@ func TestTheRestOfABatchIsAheadOfLaterMessagesInItsOrderAcrossARestart(t *testin
 	}
 }
 
-func TestABatchWaitsForThePlacesOfOthersAndNotForMessages(t *testing.T) {
+// waits calls a function in the background, and returns its result when it has begun to wait for the
+// queue.
+func waits[T any](t *testing.T, q *Queue, call func() T) <-chan T {
+	t.Helper()
+	got := make(chan T)
+	go func() { got <- call() }()
+	for {
+		q.mu.Lock()
+		waiting := q.changed != nil
+		q.mu.Unlock()
+		if waiting {
+			return got
+		}
+		select {
+		case r := <-got:
+			t.Fatalf("did not wait, but returned %v", r)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func TestABatchWaitsForThePlacesOfOthersAndHasNoneMeanwhile(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
 	putOne(t, q, placed("queued", "1"))
-	ends := map[string]func(*Places){
-		"released": func(p *Places) { p.Release() },
-		"used": func(p *Places) {
-			if r := p.Send(t.Context(), []int{0}, []Tried{{Message: placed("g", "1"), Receives: 1, Pause: time.Hour}})[0]; r.Err != nil {
-				t.Error(r.Err)
-			}
-		},
-	}
 	for _, how := range []string{"released", "used"} { // the used one leaves a message
 		first := reserveAll(t, q, "g")
-		got := make(chan *Places)
-		go func() { got <- q.ReserveAll(t.Context(), []string{"other", "g", "queued"}) }()
-		for waits := false; !waits; {
-			q.mu.Lock()
-			waits = q.vacancy != nil
-			q.mu.Unlock()
-			select {
-			case p := <-got:
-				t.Fatalf("a batch did not wait for another one's place: %+v", p)
-			case <-time.After(time.Millisecond):
-			}
-		}
+		got := waits(t, q, func() *Places { return q.ReserveAll(t.Context(), []string{"other", "g", "queued"}, false) })
 		if other, ok := q.Reserve("other"); !ok {
 			t.Error("a batch has a place while it waits")
 		} else {
 			other.Release()
 		}
-		ends[how](first)
+		if how == "released" {
+			first.Release()
+		} else if r := first.Send(t.Context(), []int{0}, []Tried{{Message: placed("g", "1"), Receives: 1, Pause: time.Hour}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
 		p := <-got
 		if !p.Has(0) || p.Has(1) != (how == "released") || p.Has(2) {
 			t.Errorf("after the place was %s: %v %v %v", how, p.Has(0), p.Has(1), p.Has(2))
 		}
 		p.Release()
 	}
+}
+
+func TestABatchCanWaitForMessagesExceptForDelayedOnes(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	putOne(t, q, placed("g", "1"))
+	if r := reserve(t, q, "delayed").Send(t.Context(), placed("delayed", "1"), time.Hour); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if p := reserveAllFor(t, q, "other", "delayed"); !p.Has(0) || p.Has(1) {
+		t.Error("the group of a delayed message is reserved, or the other one is not")
+	} else {
+		p.Release()
+	}
+	got := waits(t, q, func() *Places { return q.ReserveAll(t.Context(), []string{"g"}, true) })
+	quiet := waits(t, q, func() bool { return q.AwaitQuiet(t.Context()) })
+	_, all := receiveNow(t, q)
+	if err := q.Delete(t.Context(), []string{all[0].Receipt})[0]; err != nil {
+		t.Fatal(err)
+	}
+	p := <-got
+	if p == nil || !p.Has(0) {
+		t.Fatal("no place after the message is deleted")
+	}
+	p.Release()
+	if !<-quiet {
+		t.Error("not quiet, though nothing can be received")
+	}
+	putOne(t, q, placed("g", "2"))
+	if q.AwaitQuiet(atOnce) {
+		t.Error("quiet with a message")
+	}
+}
+
+// reserveAllFor reserves places, and waits for messages.
+func reserveAllFor(t *testing.T, q *Queue, groups ...string) *Places {
+	t.Helper()
+	return q.ReserveAll(t.Context(), groups, true)
 }

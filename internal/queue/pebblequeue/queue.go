@@ -1,6 +1,7 @@
 package pebblequeue
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ type Queue struct {
 	counter uint64
 	window  window
 	waiters waiters
-	vacancy chan struct{} // closed when a place is given up or used; nil if nobody waits for that
+	changed chan struct{} // closed by the next change of the index; nil if nobody waits for that
 	closed  bool
 	busy    sync.WaitGroup // calls that use the database
 }
@@ -235,8 +236,12 @@ func (q *Queue) admit(e *entry, due int64) {
 }
 
 // stir wakes a waiting receiver if a message is ready, and sets the alarm for the next hidden one.
-// The caller holds the lock, and has changed the index.
+// It wakes those who wait for a change. The caller holds the lock, and has changed the index.
 func (q *Queue) stir() {
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
 	if len(q.waiters.waiting) == 0 {
 		return
 	}
@@ -278,6 +283,40 @@ func (q *Queue) Quiet() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.index.counts[ready]+q.index.counts[inFlight]+q.index.counts[sending] == 0
+}
+
+// AwaitQuiet waits until no message is ready, received or being sent. It returns false if ctx ends
+// before.
+func (q *Queue) AwaitQuiet(ctx context.Context) bool {
+	for {
+		changed := q.unlessQuiet()
+		if changed == nil {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// unlessQuiet returns a channel that is closed by the next change, or nil if the queue is quiet.
+func (q *Queue) unlessQuiet() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.index.counts[ready]+q.index.counts[inFlight]+q.index.counts[sending] == 0 {
+		return nil
+	}
+	return q.watch()
+}
+
+// watch returns a channel that is closed by the next change of the index. The caller holds the lock.
+func (q *Queue) watch() <-chan struct{} {
+	if q.changed == nil {
+		q.changed = make(chan struct{})
+	}
+	return q.changed
 }
 
 // Len returns how many messages the queue holds.

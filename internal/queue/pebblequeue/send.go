@@ -172,10 +172,7 @@ func (q *Queue) finish(out []outgoing, results []queue.SendResult, err error) {
 				r.SequenceNumber = sequenceNumber(o.entry.seq)
 			}
 			o.entry.receives = o.receives
-			if o.entry.place {
-				o.entry.place = false
-				q.vacated()
-			}
+			o.entry.place = false
 			q.admit(o.entry, o.record.Due)
 		}
 		if o.dedup != nil {

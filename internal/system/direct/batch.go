@@ -52,8 +52,8 @@ func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []recor
 	}
 }
 
-// enterAll reserves the places of a batch and counts it. It waits for the places of others at most
-// for [patience]. If one of its messages is under way, it returns a channel that is closed when that
+// enterAll reserves the places of a batch and counts it. It waits for places at most for
+// [patience]. If one of its messages is under way, it returns a channel that is closed when that
 // ends. It then holds no place, so that two batches do not wait for each other.
 func (r *Runner) enterAll(ctx context.Context, b *batch) (other <-chan struct{}) {
 	b.ids = make([]identity, len(b.messages))

@@ -47,10 +47,8 @@ const (
 	// grace is for a handler that ends when its context does, and for the writes after it.
 	grace   = 500 * time.Millisecond
 	slowFor = time.Minute
-	// patience is how long a batch waits for others that are being processed in its groups. On the
-	// queue each message of it would be written and read once more, and those of the next batches
-	// behind it.
-	patience = 250 * time.Millisecond
+	// patience is how long a batch waits for places.
+	patience = Limit / 2
 )
 
 // A Line is the order of the messages on the ingress queues.
@@ -60,7 +58,7 @@ type Line interface {
 	Reserve(m *record.Message) (Place, bool)
 	// ReserveAll takes places for messages of one stream: for all messages of a group the first
 	// places in it, or none of them. It returns nil if no message has a place. It may wait, until
-	// ctx ends, for places that others have in the groups.
+	// ctx ends, until others no longer have places or messages in the groups.
 	ReserveAll(ctx context.Context, messages []record.Message) Places
 }
 

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/internal/config"
@@ -18,7 +19,7 @@ import (
 // runner returns the runner that processes messages without the queue.
 func (s *System) runner(processor *process.Handler) *direct.Runner {
 	return direct.New(direct.Config{
-		Processor: processor, Line: line{s.queues, s.pipeline.Queues}, Streams: s.pipeline.Direct(local), Sync: s.syncDirect,
+		Processor: processor, Line: line{s.queues, s.pipeline.Queues, &atomic.Int64{}, s.options.Now}, Streams: s.pipeline.Direct(local), Sync: s.syncDirect,
 		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) }, Retry: s.pipeline.MessagePause, Now: s.options.Now,
 	})
 }
@@ -40,7 +41,13 @@ func (s *System) syncDirect() error {
 type line struct {
 	queues *queues
 	routes *pipeline.Queues
+	hasty  *atomic.Int64 // until when batches do not wait for the queues, in Unix nanoseconds
+	now    func() time.Time
 }
+
+// hasteAfter is how long batches do not wait for the queues after one has waited in vain: the
+// messages there may be waiting for a retry.
+const hasteAfter = 10 * time.Second
 
 // Reserve reserves a place in the first-in-first-out queue, also for an unordered message: there it
 // only keeps other direct messages of the group out. An unordered message goes through the standard
@@ -89,17 +96,25 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 	return r.ID, r.Err
 }
 
-// ReserveAll reserves the places of a batch. See Reserve.
+// ReserveAll reserves the places of a batch. See Reserve. If messages are in the way, it waits for
+// the queue: a sender that waits for each answer would otherwise keep the queue busy with its next
+// batch, and each message would be written and read once more, for as long as it sends.
 func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
 	p := places{line: l, unordered: l.routes.Unordered(&messages[0])}
-	if p.unordered && !l.queues.ingress.Quiet() {
+	waits := l.hasty.Load() < l.now().UnixNano()
+	defer func() {
+		if waits && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			l.hasty.Store(l.now().Add(hasteAfter).UnixNano())
+		}
+	}()
+	if p.unordered && !l.queues.ingress.Quiet() && !(waits && l.queues.ingress.AwaitQuiet(ctx)) {
 		return nil
 	}
 	groups := make([]string, len(messages))
 	for i := range messages {
 		groups[i] = wire.FIFOGroup(&messages[i])
 	}
-	if p.Places = l.queues.ingressFIFO.ReserveAll(ctx, groups); p.Places == nil {
+	if p.Places = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits); p.Places == nil {
 		return nil
 	}
 	return p

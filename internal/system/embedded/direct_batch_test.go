@@ -177,3 +177,36 @@ func TestABatchThatTakesTooLongIsFinishedFromTheQueue(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+func TestABatchWaitsForAnotherOneOfItsGroupsAndIsNotQueued(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {orders: {destinations: [ledger]}}\ndestinations: {ledger: {file: DIR/ledger.jsonl}}\n"}
+	runs, goOn := make(chan string, 2), make(chan struct{})
+	r := p.start(system.Stream{Stream: record.Stream{Name: "orders", Handler: func(_ context.Context, a *record.Attempt, m record.Message) error {
+		runs <- m.ID
+		<-goOn
+		a.Send(record.Effect{To: []string{"ledger"}, Body: []byte(m.ID)})
+		return nil
+	}}})
+	defer r.stop()
+	answered := make(chan string, 2)
+	send := func(key string) {
+		r.sendBatch(t, []client.Message{{Stream: "orders", Key: key, Group: "g"}})
+		answered <- key
+	}
+	go send("first")
+	<-runs
+	go send("second")
+	select {
+	case key := <-answered:
+		t.Errorf("%s is answered while the first batch is processed", key)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	if got := <-answered + ", " + <-answered; r.queued(t) != 0 || len(runs) != 1 {
+		t.Errorf("%s are answered, %d messages are queued, and %d more have run", got, r.queued(t), len(runs))
+	}
+	if lines := p.lines(); len(lines) != 2 || fmt.Sprintf("%v %v", lines[0].Body, lines[1].Body) != "first second" {
+		t.Errorf("%+v", lines)
+	}
+}
