@@ -83,7 +83,7 @@ func choose(args []string) error {
 // children returns the programs of the child processes, by name.
 func children() map[string]func(context.Context, []string) error {
 	return map[string]func(context.Context, []string) error{
-		"serve": serve, "nats": serveNATS, "speed": speed, "idle": idle, "hold": hold, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
+		"serve": serve, "nats": serveNATS, "speed": speed, "idle": idle, "hold": hold, "floor": floor, nameOnce: consumeOnce, nameAfter: consumeAfter, nameJetStream: consumeJetStream,
 		nameWatermill: consumeWatermill, nameWatermillTx: consumeWatermillTx, nameSQS: consumeSQS,
 	}
 }
