@@ -33,7 +33,7 @@ func readEntries(b []byte) (list []Entry, ok bool) {
 			return nil, false
 		}
 		if list == nil {
-			list = make([]Entry, 0, len(b)/(len(b)-len(rest))+1) // if all are about as long as the first one
+			list = make([]Entry, 0, min(len(b)/(len(b)-len(rest))+1, 1000)) // if all are about as long as the first one
 		}
 		list, last, b = append(list, e), e, rest
 	}

@@ -55,14 +55,15 @@ func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.
 	if encoding != "" {
 		most = batch.MaxBytes
 	}
-	done, err := s.room.process(r.Context(), most)
+	share, err := s.room.process(r.Context(), most)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer share.leave()
 	if data, err = s.decoder.Decode(encoding, data); err != nil {
 		return nil, err
 	}
+	share.shrink(len(data))
 	records, err := batch.Read(format, data)
 	if err != nil {
 		return nil, err

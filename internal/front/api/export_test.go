@@ -31,7 +31,13 @@ func (r *room) Read(body io.Reader, length int64) ([]byte, func(), error) {
 	return r.read(body, length)
 }
 
-func (r *room) Process(ctx context.Context, size int) (func(), error) { return r.process(ctx, size) }
+func (r *room) Process(ctx context.Context, size int) (func(), error) {
+	s, err := r.process(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	return s.leave, nil
+}
 
 // ReadLogQuery returns the offset, the number of entries and the wait that a query asks for.
 func ReadLogQuery(h http.Header, query string, longest time.Duration) (after log.Offset, limit int, wait time.Duration, err error) {

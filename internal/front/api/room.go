@@ -57,15 +57,31 @@ func (r *room) read(body io.Reader, length int64) (data []byte, leave func(), er
 	}
 }
 
+// A share is the room that the content of a batch takes.
+type share struct {
+	room *room
+	size int64
+}
+
 // process waits until there is room for the content of a batch, which counts until leave is called.
-func (r *room) process(ctx context.Context, size int) (leave func(), err error) {
+func (r *room) process(ctx context.Context, size int) (*share, error) {
 	ctx, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
 	if r.processed.Acquire(ctx, int64(size)) != nil {
 		return nil, noRoom()
 	}
-	return func() { r.processed.Release(int64(size)) }, nil
+	return &share{r, int64(size)}, nil
 }
+
+// shrink gives back what is more than a size.
+func (s *share) shrink(size int) {
+	if n := s.size - int64(size); n > 0 {
+		s.size -= n
+		s.room.processed.Release(n)
+	}
+}
+
+func (s *share) leave() { s.room.processed.Release(s.size) }
 
 func noRoom() error {
 	return problem.New(problem.RateLimited, "Too many batches are processed at the moment, and nothing of this one was accepted. Send it again under the same keys.")

@@ -150,7 +150,7 @@ func (q *Queue) ChangeVisibility(ctx context.Context, s string, visibility time.
 		return fmt.Errorf("change visibility: %w", ErrNotInFlight)
 	}
 	if visibility > 0 {
-		q.index.hide(e, now.Add(visibility).UnixNano())
+		q.index.pause(e, now.Add(visibility).UnixNano())
 	} else {
 		q.index.show(e)
 	}

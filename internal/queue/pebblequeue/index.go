@@ -23,6 +23,7 @@ type entry struct {
 	state      state
 	leaving    bool // a call is deleting or moving it
 	place      bool // it is a place, see [Place]: there is no message yet
+	paused     bool // it was received, and is hidden until its next try
 }
 
 // A group keeps its messages in order, including those in flight. It is in the ready list if none
@@ -45,6 +46,7 @@ type index struct {
 	timers   timers
 	received map[uint64]*entry // entries received at least once, for receipts
 	counts   [states]int
+	paused   int
 }
 
 func newIndex(fifo bool) *index {
@@ -90,6 +92,13 @@ func (x *index) hide(e *entry, until int64) {
 	x.alarm(e, until)
 }
 
+// pause hides a message that was received until its next try.
+func (x *index) pause(e *entry, until int64) {
+	x.hide(e, until)
+	e.paused = true
+	x.paused++
+}
+
 // claim keeps a message that is being deleted or moved from being received. It returns false if
 // another call has claimed it already.
 func (x *index) claim(e *entry) bool {
@@ -132,6 +141,10 @@ func (x *index) enter(e *entry, to state) {
 	}
 	if e.group != nil && e.state == inFlight {
 		e.group.busy--
+	}
+	if e.paused {
+		e.paused = false
+		x.paused--
 	}
 	x.counts[e.state]--
 	e.state = to

@@ -87,21 +87,23 @@ type Places struct {
 // It gives all messages of a group the first places in it, in their order, under the conditions of
 // [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
 //
-// As long as another caller has a place in one of the groups, ReserveAll waits, until ctx ends. With
-// forMessages it also waits for messages of the groups, except for those that are delayed. It has no
-// place while it waits.
-func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages bool) *Places {
+// If at least half of the messages would have no place, because others have places in their groups,
+// ReserveAll first waits until that has changed, or ctx ends. With forMessages it waits for messages
+// in the groups likewise, except for those that pause or are delayed; behind says that it has waited
+// for some in vain. It has no place while it waits.
+func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages bool) (p *Places, behind bool) {
 	if !q.index.fifo {
-		return nil
+		return nil, false
 	}
-	hashes := make([]uint64, len(groups))
+	r := reservation{hashes: make([]uint64, len(groups)), forMessages: forMessages}
 	for i, name := range groups {
-		hashes[i] = q.hash(name)
+		r.hashes[i] = q.hash(name)
 	}
 	for {
-		p, changed := q.reserveAll(hashes, ctx.Err() == nil, forMessages)
+		over := ctx.Err() != nil
+		p, changed := q.reserveAll(&r, over)
 		if changed == nil {
-			return p
+			return p, over && r.behind
 		}
 		select {
 		case <-changed:
@@ -110,23 +112,51 @@ func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages boo
 	}
 }
 
-// reserveAll reserves places. If it has to wait, it returns a channel that is closed by the next
-// change.
-func (q *Queue) reserveAll(hashes []uint64, wait, forMessages bool) (p *Places, changed <-chan struct{}) {
+// A reservation is one call of ReserveAll.
+type reservation struct {
+	hashes      []uint64
+	forMessages bool
+	busy        int  // a message whose group was busy
+	behind      bool // it waits for messages, and perhaps for places
+}
+
+// blocked reports whether at least half of the messages have to wait for others. The caller holds
+// the lock.
+func (r *reservation) blocked(x *index) bool {
+	n := 0
+	for i := range r.hashes {
+		at := (r.busy + i) % len(r.hashes) // probably the same one as before
+		g := x.groups[r.hashes[at]]
+		if g == nil {
+			continue
+		}
+		head := g.entries.head
+		message := r.forMessages && !head.place && !head.paused && head.state != delayed
+		if !message && !head.place {
+			continue
+		}
+		r.busy, r.behind = at, message
+		if n++; 2*n >= len(r.hashes) {
+			return true
+		}
+	}
+	return false
+}
+
+// reserveAll reserves places. If it has to wait, and its time is not over, it returns a channel that
+// is closed by the next change.
+func (q *Queue) reserveAll(r *reservation, over bool) (p *Places, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return nil, nil
 	}
-	for i := 0; wait && i < len(hashes); i++ {
-		g := q.index.groups[hashes[i]]
-		if g != nil && (g.entries.head.place || forMessages && g.entries.head.state != delayed) {
-			return nil, q.watch()
-		}
+	if !over && r.blocked(q.index) {
+		return nil, q.watch()
 	}
-	p = &Places{q, make([]*entry, len(hashes))}
+	p = &Places{q, make([]*entry, len(r.hashes))}
 	first, reserved := q.next(), 0
-	for i, hash := range hashes {
+	for i, hash := range r.hashes {
 		if g := q.index.groups[hash]; g != nil && g.entries.head.seq < first { // not reserved by this call
 			continue
 		}

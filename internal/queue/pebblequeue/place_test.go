@@ -142,7 +142,7 @@ func TestATriedMessageOfAStandardQueueIsReceivedAfterThePauseAsItsSecondTry(t *t
 	if !q.Quiet() {
 		t.Error("an empty queue is not quiet")
 	}
-	if q.ReserveAll(t.Context(), []string{"g"}, true) != nil {
+	if p, _ := q.ReserveAll(t.Context(), []string{"g"}, true); p != nil {
 		t.Error("a standard queue has no groups to reserve places in")
 	}
 	if r := q.SendTried(t.Context(), []Tried{{queue.Message{Body: "m"}, 1, time.Minute}})[0]; r.Err != nil {
@@ -175,7 +175,7 @@ func TestAQueueHoldsAGroupUntilTheLastOfItsMessagesIsDeleted(t *testing.T) {
 	}
 }
 
-// atOnce is a context that has ended: who calls with it does not wait.
+// atOnce is a context that has ended: ReserveAll does not wait with it.
 var atOnce = func() context.Context {
 	ctx, end := context.WithCancel(context.Background())
 	end()
@@ -185,7 +185,7 @@ var atOnce = func() context.Context {
 // reserveAll reserves places, one for each group named.
 func reserveAll(t *testing.T, q *Queue, groups ...string) *Places {
 	t.Helper()
-	p := q.ReserveAll(atOnce, groups, true)
+	p, _ := q.ReserveAll(atOnce, groups, true)
 	if p == nil {
 		t.Fatalf("no place in %q", groups)
 	}
@@ -202,7 +202,7 @@ func TestABatchHasPlacesInTheIdleGroupsOnly(t *testing.T) {
 			t.Errorf("message %d has a place: %v", i, p.Has(i))
 		}
 	}
-	if again := q.ReserveAll(atOnce, []string{"a", "b", "reserved"}, true); again != nil {
+	if again, _ := q.ReserveAll(atOnce, []string{"a", "b", "reserved"}, true); again != nil {
 		t.Error("a group of the batch is reserved a second time")
 	}
 	if _, ok := q.Reserve("b"); ok {
@@ -276,10 +276,12 @@ func waits[T any](t *testing.T, q *Queue, call func() T) <-chan T {
 
 func TestABatchWaitsForThePlacesOfOthersAndHasNoneMeanwhile(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
-	putOne(t, q, placed("queued", "1"))
 	for _, how := range []string{"released", "used"} { // the used one leaves a message
 		first := reserveAll(t, q, "g")
-		got := waits(t, q, func() *Places { return q.ReserveAll(t.Context(), []string{"other", "g", "queued"}, false) })
+		got := waits(t, q, func() *Places {
+			p, _ := q.ReserveAll(t.Context(), []string{"other", "g"}, false)
+			return p
+		})
 		if other, ok := q.Reserve("other"); !ok {
 			t.Error("a batch has a place while it waits")
 		} else {
@@ -291,27 +293,50 @@ func TestABatchWaitsForThePlacesOfOthersAndHasNoneMeanwhile(t *testing.T) {
 			t.Fatal(r.Err)
 		}
 		p := <-got
-		if !p.Has(0) || p.Has(1) != (how == "released") || p.Has(2) {
-			t.Errorf("after the place was %s: %v %v %v", how, p.Has(0), p.Has(1), p.Has(2))
+		if !p.Has(0) || p.Has(1) != (how == "released") {
+			t.Errorf("after the place was %s: %v %v", how, p.Has(0), p.Has(1))
 		}
 		p.Release()
 	}
 }
 
-func TestABatchCanWaitForMessagesExceptForDelayedOnes(t *testing.T) {
+func TestABatchDoesNotWaitIfMoreThanHalfOfItHasPlaces(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
-	putOne(t, q, placed("g", "1"))
+	defer reserve(t, q, "g").Release()
+	if p, behind := q.ReserveAll(t.Context(), []string{"g", "a", "b"}, true); behind || p.Has(0) || !p.Has(1) || !p.Has(2) {
+		t.Errorf("%v %v %v", p.Has(0), p.Has(1), p.Has(2))
+	}
+}
+
+func TestABatchCanWaitForMessagesExceptForThoseThatPauseOrAreDelayed(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
 	if r := reserve(t, q, "delayed").Send(t.Context(), placed("delayed", "1"), time.Hour); r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	if p := reserveAllFor(t, q, "other", "delayed"); !p.Has(0) || p.Has(1) {
-		t.Error("the group of a delayed message is reserved, or the other one is not")
-	} else {
-		p.Release()
-	}
-	got := waits(t, q, func() *Places { return q.ReserveAll(t.Context(), []string{"g"}, true) })
-	quiet := waits(t, q, func() bool { return q.AwaitQuiet(t.Context()) })
+	putOne(t, q, placed("failed", "1"))
 	_, all := receiveNow(t, q)
+	if err := q.ChangeVisibility(t.Context(), all[0].Receipt, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if p, behind := q.ReserveAll(t.Context(), []string{"delayed", "failed"}, true); behind || p != nil {
+		t.Error("the groups of a delayed and of a failed message are reserved, or waited for")
+	}
+	if q.AwaitQuiet(t.Context()) {
+		t.Error("quiet, though a message that has failed is there")
+	}
+	if err := q.Delete(t.Context(), []string{all[0].Receipt})[0]; err != nil {
+		t.Fatal(err)
+	}
+	putOne(t, q, placed("g", "1"))
+	got := waits(t, q, func() *Places {
+		p, _ := q.ReserveAll(t.Context(), []string{"g"}, true)
+		return p
+	})
+	quiet := waits(t, q, func() bool { return q.AwaitQuiet(t.Context()) })
+	_, all = receiveNow(t, q) // no end of the wait
+	if len(all) != 1 || q.Quiet() {
+		t.Fatalf("%+v", all)
+	}
 	if err := q.Delete(t.Context(), []string{all[0].Receipt})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -323,14 +348,34 @@ func TestABatchCanWaitForMessagesExceptForDelayedOnes(t *testing.T) {
 	if !<-quiet {
 		t.Error("not quiet, though nothing can be received")
 	}
-	putOne(t, q, placed("g", "2"))
-	if q.AwaitQuiet(atOnce) {
-		t.Error("quiet with a message")
-	}
 }
 
-// reserveAllFor reserves places, and waits for messages.
-func reserveAllFor(t *testing.T, q *Queue, groups ...string) *Places {
-	t.Helper()
-	return q.ReserveAll(t.Context(), groups, true)
+func TestWaitsForAQueueEndWithTheirContextAndWithTheQueue(t *testing.T) {
+	q := open(t, newDB(t), "q.fifo", Options{})
+	putOne(t, q, placed("g", "1"))
+	defer reserve(t, q, "other").Release()
+	for _, c := range []struct {
+		group  string
+		behind bool
+	}{{"g", true}, {"other", false}} {
+		ctx, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if p, behind := q.ReserveAll(ctx, []string{c.group}, true); p != nil || behind != c.behind {
+			t.Errorf("%s: %v, behind a message: %v", c.group, p, behind)
+		}
+		if q.AwaitQuiet(ctx) {
+			t.Error("quiet with a message")
+		}
+		end()
+	}
+	got := waits(t, q, func() bool { return q.AwaitQuiet(t.Context()) })
+	places := waits(t, q, func() *Places {
+		p, _ := q.ReserveAll(t.Context(), []string{"g"}, true)
+		return p
+	})
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if <-got || <-places != nil {
+		t.Error("a closed queue is quiet, or has places")
+	}
 }

@@ -197,6 +197,7 @@ func (q *Queue) Close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.waiters.close()
+	q.announce()
 	q.mu.Unlock()
 	q.busy.Wait()
 	return nil
@@ -238,10 +239,7 @@ func (q *Queue) admit(e *entry, due int64) {
 // stir wakes a waiting receiver if a message is ready, and sets the alarm for the next hidden one.
 // It wakes those who wait for a change. The caller holds the lock, and has changed the index.
 func (q *Queue) stir() {
-	if q.changed != nil {
-		close(q.changed)
-		q.changed = nil
-	}
+	q.announce()
 	if len(q.waiters.waiting) == 0 {
 		return
 	}
@@ -286,12 +284,12 @@ func (q *Queue) Quiet() bool {
 }
 
 // AwaitQuiet waits until no message is ready, received or being sent. It returns false if ctx ends
-// before.
+// before, if the queue is closed, or if a message pauses until its next try.
 func (q *Queue) AwaitQuiet(ctx context.Context) bool {
 	for {
-		changed := q.unlessQuiet()
+		quiet, changed := q.quietOr()
 		if changed == nil {
-			return true
+			return quiet
 		}
 		select {
 		case <-changed:
@@ -301,14 +299,23 @@ func (q *Queue) AwaitQuiet(ctx context.Context) bool {
 	}
 }
 
-// unlessQuiet returns a channel that is closed by the next change, or nil if the queue is quiet.
-func (q *Queue) unlessQuiet() <-chan struct{} {
+// quietOr reports whether the queue is quiet. If it is not and may become so soon, quietOr returns a
+// channel that is closed by the next change.
+func (q *Queue) quietOr() (quiet bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.index.counts[ready]+q.index.counts[inFlight]+q.index.counts[sending] == 0 {
-		return nil
+	if busy := q.index.counts[ready] + q.index.counts[inFlight] + q.index.counts[sending]; busy == 0 || q.closed || q.index.paused > 0 {
+		return busy == 0, nil
 	}
-	return q.watch()
+	return false, q.watch()
+}
+
+// announce wakes those who wait for a change of the index. The caller holds the lock.
+func (q *Queue) announce() {
+	if q.changed != nil {
+		close(q.changed)
+		q.changed = nil
+	}
 }
 
 // watch returns a channel that is closed by the next change of the index. The caller holds the lock.

@@ -29,19 +29,27 @@ type batch struct {
 	queued   []bool           // of open
 }
 
-// BeginAll reserves places for the messages of a batch that can be processed directly. If another
-// caller's copy of a message is under way, BeginAll waits for it. Until End, other callers' copies
-// wait, also those of messages without a place: otherwise both callers could be told that the
+// BeginAll reserves places for the messages of a batch that can be processed directly. It waits for
+// places at most for [maxWait], but no longer than that with all that it waits for before. If
+// another caller's copy of a message is under way, BeginAll waits for it. Until End, other callers'
+// copies wait, also those of messages without a place: otherwise both callers could be told that the
 // message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
 	slow := r.slow[s.Name]
 	if slow == nil {
 		return nil
 	}
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
 	for {
-		b := &batch{runner: r, stream: s, messages: messages, slow: slow}
-		other := r.enterAll(ctx, b)
+		b := &batch{runner: r, stream: s, messages: messages, slow: slow, ids: make([]identity, len(messages))}
+		for i := range messages {
+			b.ids[i] = identityOf(&messages[i])
+		}
+		other := r.join(b)
 		if other == nil {
+			// without the lock: copies of the messages find the batch already
+			r.reserve(waiting, b)
 			return b
 		}
 		select {
@@ -52,25 +60,9 @@ func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []recor
 	}
 }
 
-// enterAll reserves the places of a batch and counts it. It waits for places at most for
-// [patience]. If one of its messages is under way, it returns a channel that is closed when that
-// ends. It then holds no place, so that two batches do not wait for each other.
-func (r *Runner) enterAll(ctx context.Context, b *batch) (other <-chan struct{}) {
-	b.ids = make([]identity, len(b.messages))
-	for i := range b.messages {
-		b.ids[i] = identityOf(&b.messages[i])
-	}
-	if other = r.join(b); other == nil && b.counted {
-		// without the lock: copies of the messages find the batch already
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		b.places = r.cfg.Line.ReserveAll(ctx, b.messages)
-	}
-	return other
-}
-
-// join registers the messages of a batch if none of them is under way, and counts the batch if it
-// may be processed.
+// join registers the messages of a batch. If one of them is under way, it returns a channel that is
+// closed when that ends. The batch holds no place then, so that two batches do not wait for each
+// other.
 func (r *Runner) join(b *batch) (other <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,11 +74,35 @@ func (r *Runner) join(b *batch) (other <-chan struct{}) {
 	for i := range b.ids {
 		r.flights[b.ids[i]] = &b.flight
 	}
-	if b.counted = r.takes(b.slow); b.counted {
-		r.running++
-		r.wg.Add(1)
-	}
 	return nil
+}
+
+// reserve reserves the places of a batch, if it may be processed, and counts it. It waits for places
+// until ctx ends, unless batches of [maxWaiting] bytes wait already.
+func (r *Runner) reserve(ctx context.Context, b *batch) {
+	if !r.mayRun(b.slow) {
+		return
+	}
+	size := int64(0)
+	for i := range b.messages {
+		size += int64(perMessage + b.messages[i].Size())
+	}
+	if r.waiting.TryAcquire(size) {
+		defer r.waiting.Release(size)
+	} else {
+		var end context.CancelFunc
+		ctx, end = context.WithCancel(ctx)
+		end()
+	}
+	places := r.cfg.Line.ReserveAll(ctx, b.messages)
+	if places == nil {
+		return
+	}
+	if b.counted = r.count(b.slow); !b.counted { // meanwhile it became too late
+		places.Release()
+		return
+	}
+	b.places = places
 }
 
 // Has implements [api.Tries].
@@ -95,12 +111,9 @@ func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	b.started, b.open, b.queued = true, open, make([]bool, len(open))
-	messages := b.messages
-	if len(open) < len(messages) {
-		messages = make([]record.Message, len(open))
-		for k, i := range open {
-			messages[k] = b.messages[i]
-		}
+	messages := make([]record.Message, len(open)) // a copy: the caller may go on while they are processed
+	for k, i := range open {
+		messages[k] = b.messages[i]
 	}
 	w := &watch{now: b.runner.cfg.Now}
 	ctx, cancel := context.WithTimeout(w.in(ctx), b.runner.cfg.Limit)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,10 @@ import (
 )
 
 // ReserveAll implements [direct.Line].
-func (d *desk) ReserveAll(_ context.Context, messages []record.Message) direct.Places {
+func (d *desk) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
+	if d.waits != nil {
+		d.waits(ctx)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &places{desk: d, has: make([]bool, len(messages)), own: map[record.GroupKey]bool{}}
@@ -280,22 +284,22 @@ func TestACopyOfAMessageThatABatchPutsOnTheQueueWaitsForThat(t *testing.T) {
 // Otherwise both callers could be told that the message is new: the first one when it has issued the
 // token, and the second one when it has processed the message.
 func TestACopyOfAMessageThatGoesToTheQueueWaitsUntilItIsThere(t *testing.T) {
-	for name, begin := range map[string]func(*direct.Runner) (end func()){
-		"one message": func(r *direct.Runner) func() {
-			try, ok := r.Begin(t.Context(), stream, &of("a1")[0])
+	for name, begin := range map[string]func(context.Context, *direct.Runner) (end func()){
+		"one message": func(ctx context.Context, r *direct.Runner) func() {
+			try, ok := r.Begin(ctx, stream, &of("a1")[0])
 			if ok {
 				t.Error("the message is processed while the runner is closed")
 			}
 			return try.End
 		},
-		"a batch": func(r *direct.Runner) func() { return r.BeginAll(t.Context(), stream, of("a1 b1")).End },
+		"a batch": func(ctx context.Context, r *direct.Runner) func() { return r.BeginAll(ctx, stream, of("a1 b1")).End },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &desk{run: func(context.Context) process.Result { return done }, runAll: as(nil)}
 				r, _ := d.runner(nil)
 				r.Close()
-				end := begin(r)
+				end := begin(t.Context(), r)
 				r.Open()
 				defer r.Close()
 				begun := 0
@@ -386,4 +390,81 @@ func TestABatchOfManyQuickHandlersDoesNotMakeItsStreamSlow(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestABatchThatWaitsForPlacesIsNotCountedAndDoesNotWaitForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var waiting, ended atomic.Int64
+		d := &desk{runAll: as(nil), waits: func(ctx context.Context) {
+			if ctx.Err() == nil {
+				waiting.Add(1)
+				<-ctx.Done()
+			}
+		}}
+		r, _ := d.runner(nil)
+		defer r.Close()
+		begun := time.Now()
+		large := record.Message{Stream: "s", Body: make([]byte, 1<<20)}
+		for i := range direct.MaxRunning {
+			go func() {
+				m := large
+				m.ID = fmt.Sprint(i)
+				r.BeginAll(t.Context(), stream, []record.Message{m}).End()
+				ended.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if n := waiting.Load(); n < 8 || n > 16 || ended.Load() != direct.MaxRunning-n {
+			t.Errorf("%d batches of 1 MB wait, and %d of %d have gone on", n, ended.Load(), direct.MaxRunning)
+		}
+		if try, ok := r.Begin(t.Context(), stream, &record.Message{Stream: "s", ID: "one", Group: "other"}); !ok {
+			t.Error("a message goes to the queue because of batches that wait")
+		} else {
+			try.End()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if ended.Load() != direct.MaxRunning || time.Since(begun) > 2*time.Second {
+			t.Errorf("%d batches have gone on after %v", ended.Load(), time.Since(begun))
+		}
+	})
+}
+
+func TestABatchThatBecomesTooLateWhileItWaitsForPlacesIsQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r *direct.Runner
+		d := &desk{runAll: as(nil), waits: func(context.Context) { r.Close() }}
+		r, _ = d.runner(nil)
+		tries := r.BeginAll(t.Context(), stream, of("a1"))
+		if tries.Has(0) || len(d.taken) > 0 {
+			t.Errorf("a message is processed by a runner that is closed, or has kept its place: %v", d.taken)
+		}
+		tries.End()
+	})
+}
+
+// The handler does not end with its context, so the request goes on without it.
+func TestABatchWhoseHandlerRunsOnSharesNoMessageWithIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		d := &desk{runAll: func(_ context.Context, messages []record.Message) []process.Result {
+			<-goOn
+			for i := range messages {
+				messages[i].Try = 1 // as [process.Handler.DirectAll] does
+			}
+			return make([]process.Result, len(messages))
+		}}
+		r, _ := d.runner(nil)
+		batch := of("a1 a2")
+		tries := r.BeginAll(t.Context(), stream, batch)
+		tries.Process(t.Context(), []int{0, 1})
+		close(goOn)
+		synctest.Wait()
+		tries.Enqueue(t.Context(), []int{0, 1})
+		tries.End()
+		r.Close()
+		if batch[0].Try != 0 || batch[1].Try != 0 {
+			t.Errorf("%+v", batch)
+		}
+	})
 }

@@ -18,7 +18,8 @@
 // the queue's attempt was not: the commit is conditional. The stream's messages go through the
 // queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
-// A batch has [Limit] as a whole. After it, the messages that are not processed go on the queue.
+// A batch waits for the places that others have in its groups, at most for [maxWait]: on the queue
+// each of its messages would be written and read once more. It has [Limit] as a whole. After it, the messages that are not processed go on the queue.
 // That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch
 // did not end when its context did.
 package direct
@@ -31,6 +32,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/api"
@@ -47,8 +50,13 @@ const (
 	// grace is for a handler that ends when its context does, and for the writes after it.
 	grace   = 500 * time.Millisecond
 	slowFor = time.Minute
-	// patience is how long a batch waits for places.
-	patience = Limit / 2
+	// maxWait is how long a batch waits for places: some times as long as it takes to process a few
+	// others.
+	maxWait = 200 * time.Millisecond
+	// maxWaiting is how many bytes of batches wait for places at a time, and perMessage what a
+	// message has besides its body and headers: others have to have memory meanwhile.
+	maxWaiting = 16 << 20
+	perMessage = 256
 )
 
 // A Line is the order of the messages on the ingress queues.
@@ -57,8 +65,8 @@ type Line interface {
 	// group is on the queue, or has its place reserved.
 	Reserve(m *record.Message) (Place, bool)
 	// ReserveAll takes places for messages of one stream: for all messages of a group the first
-	// places in it, or none of them. It returns nil if no message has a place. It may wait, until
-	// ctx ends, until others no longer have places or messages in the groups.
+	// places in it, or none of them. It returns nil if no message has a place. It may wait
+	// until no other caller has places or messages in the groups, or until ctx ends.
 	ReserveAll(ctx context.Context, messages []record.Message) Places
 }
 
@@ -130,6 +138,7 @@ type Runner struct {
 	mu      sync.Mutex
 	open    bool
 	running int                  // processors' calls
+	waiting *semaphore.Weighted  // bytes of the batches that wait for places
 	flights map[identity]*flight // of the streams that are direct
 	work    chan func()
 	closing sync.Once
@@ -152,7 +161,7 @@ func New(cfg Config) *Runner {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{})}
+	r := &Runner{cfg: cfg, slow: map[string]*atomic.Int64{}, flights: map[identity]*flight{}, work: make(chan func()), closed: make(chan struct{}), waiting: semaphore.NewWeighted(maxWaiting)}
 	if cfg.Go == nil {
 		r.cfg.Go = r.spawn
 	}
@@ -264,6 +273,25 @@ func (r *Runner) enter(t *try) (other <-chan struct{}, ok bool) {
 // takes reports whether a message of a stream may be processed now. The caller holds the lock.
 func (r *Runner) takes(slow *atomic.Int64) bool {
 	return r.open && r.running < MaxRunning && slow.Load() <= r.cfg.Now().UnixNano()
+}
+
+// mayRun reports whether a message of a stream may be processed now.
+func (r *Runner) mayRun(slow *atomic.Int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.takes(slow)
+}
+
+// count counts a batch if it may be processed now.
+func (r *Runner) count(slow *atomic.Int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.takes(slow) {
+		return false
+	}
+	r.running++
+	r.wg.Add(1)
+	return true
 }
 
 // leave stops counting a try, when it has run or if it was never started.

@@ -19,6 +19,7 @@ import (
 type desk struct {
 	run    func(ctx context.Context) process.Result
 	runAll func(ctx context.Context, messages []record.Message) []process.Result
+	waits  func(ctx context.Context) // before a batch has its places
 	mu     sync.Mutex
 	taken  map[record.GroupKey]bool
 	queued []time.Duration // the pauses

@@ -18,8 +18,9 @@ import (
 
 // runner returns the runner that processes messages without the queue.
 func (s *System) runner(processor *process.Handler) *direct.Runner {
+	streams := s.pipeline.Direct(local)
 	return direct.New(direct.Config{
-		Processor: processor, Line: line{s.queues, s.pipeline.Queues, &atomic.Int64{}, s.options.Now}, Streams: s.pipeline.Direct(local), Sync: s.syncDirect,
+		Processor: processor, Line: s.line(streams), Streams: streams, Sync: s.syncDirect,
 		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) }, Retry: s.pipeline.MessagePause, Now: s.options.Now,
 	})
 }
@@ -41,13 +42,23 @@ func (s *System) syncDirect() error {
 type line struct {
 	queues *queues
 	routes *pipeline.Queues
-	hasty  *atomic.Int64 // until when batches do not wait for the queues, in Unix nanoseconds
+	// noWait is until when the batches of a stream do not wait for messages on the queues, in Unix
+	// nanoseconds.
+	noWait map[string]*atomic.Int64
 	now    func() time.Time
 }
 
-// hasteAfter is how long batches do not wait for the queues after one has waited in vain: the
-// messages there may be waiting for a retry.
-const hasteAfter = 10 * time.Second
+// noWaitFor is how long batches of a stream do not wait for the queues after one of them has waited
+// in vain: others may send to the queue all the time.
+const noWaitFor = 10 * time.Second
+
+func (s *System) line(direct map[string]bool) line {
+	l := line{queues: s.queues, routes: s.pipeline.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
+	for name := range direct {
+		l.noWait[name] = &atomic.Int64{}
+	}
+	return l
+}
 
 // Reserve reserves a place in the first-in-first-out queue, also for an unordered message: there it
 // only keeps other direct messages of the group out. An unordered message goes through the standard
@@ -97,27 +108,39 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 }
 
 // ReserveAll reserves the places of a batch. See Reserve. If messages are in the way, it waits for
-// the queue: a sender that waits for each answer would otherwise keep the queue busy with its next
-// batch, and each message would be written and read once more, for as long as it sends.
+// the queue until ctx ends. A sender that waits for each answer would otherwise put its next batches
+// behind them, and the queue would not become empty as long as it sends.
 func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
+	noWait := l.noWait[messages[0].Stream]
+	waits := noWait.Load() < l.now().UnixNano()
 	p := places{line: l, unordered: l.routes.Unordered(&messages[0])}
-	waits := l.hasty.Load() < l.now().UnixNano()
-	defer func() {
-		if waits && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			l.hasty.Store(l.now().Add(hasteAfter).UnixNano())
-		}
-	}()
-	if p.unordered && !l.queues.ingress.Quiet() && !(waits && l.queues.ingress.AwaitQuiet(ctx)) {
-		return nil
-	}
 	groups := make([]string, len(messages))
 	for i := range messages {
 		groups[i] = wire.FIFOGroup(&messages[i])
 	}
-	if p.Places = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits); p.Places == nil {
-		return nil
+	inVain := func() { noWait.Store(l.now().Add(noWaitFor).UnixNano()) }
+	for {
+		if p.unordered && !l.queues.ingress.Quiet() {
+			if !waits || !l.queues.ingress.AwaitQuiet(ctx) {
+				if waits {
+					inVain()
+				}
+				return nil
+			}
+		}
+		var behind bool
+		p.Places, behind = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits)
+		if behind {
+			inVain()
+		}
+		switch {
+		case p.Places == nil:
+			return nil
+		case !p.unordered || l.queues.ingress.Quiet():
+			return p
+		}
+		p.Places.Release()
 	}
-	return p
 }
 
 // places are those of a batch in the first-in-first-out queue. Unordered messages go on the standard
