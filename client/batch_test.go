@@ -140,6 +140,24 @@ func TestSendBatchSplitsWhatIsTooLarge(t *testing.T) {
 	}
 }
 
+func TestSendBatchSendsAMessageThatIsLargerThanARequestAlone(t *testing.T) {
+	c, s := newClient(t, client.Options{}, answers(nil))
+	messages := batchOf("a", "b", "c")
+	messages[1].Body = make([]byte, 2<<20)
+	want(t, c.SendBatch(t.Context(), messages), "a", "b", "c")
+	if len(s.tries) != 3 {
+		t.Errorf("%d requests", len(s.tries))
+	}
+}
+
+func TestTextThatIsNotUTF8IsReplacedInALine(t *testing.T) {
+	c, s := newClient(t, client.Options{}, answers(nil))
+	c.SendBatch(t.Context(), []client.Message{{Stream: "orders", Key: "k", Group: "a\xff"}})
+	if want := `{"key":"k","group":"a\ufffd"}` + "\n"; s.tries[0].Body != want {
+		t.Errorf("%q", s.tries[0].Body)
+	}
+}
+
 func TestSendBatchHalvesARequestThatIsTooLargeForAProxy(t *testing.T) {
 	proxy := func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -249,6 +267,7 @@ func TestTheServerReadsTheSameMessageFromALine(t *testing.T) {
 		"no type":         {Body: []byte("{}")},
 		"empty":           {ContentType: "text/plain"},
 		"empty JSON":      {ContentType: "application/json"},
+		"other names":     {Source: "sö<", Sequence: 1, Group: "g\"\\ü"},
 		"a number":        {Source: "s", Epoch: 1, Sequence: 2, Group: "g", DependsOn: map[string]uint64{"o": 3}, Parents: []uint64{17}, Seen: 1 << 40, Headers: map[string]string{"x-a": " 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
