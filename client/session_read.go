@@ -180,7 +180,7 @@ func readSessionPage(a answer, after uint64) (p sessionPage, refused *Problem) {
 	}
 	entries, ok := readEntries(a.body)
 	for i := range entries {
-		ok = ok && entries[i].Number == after+uint64(i)+1 //nolint:gosec // not negative
+		ok = ok && entries[i].Number == after+uint64(i)+1
 	}
 	if !ok {
 		return sessionPage{}, problemOf(a)

@@ -218,7 +218,7 @@ func (t *Tail) readPage(a answer) (logPage, *Problem) {
 	}
 	entries, ok := readEntries(a.body)
 	for i := range entries {
-		ok = ok && entries[i].Number == entries[0].Number+uint64(i) //nolint:gosec // not negative
+		ok = ok && entries[i].Number == entries[0].Number+uint64(i)
 	}
 	if n := len(entries); !ok || n > 0 && entries[n-1].Offset != p.next {
 		return logPage{}, problemOf(a)

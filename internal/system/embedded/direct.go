@@ -139,7 +139,7 @@ func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.
 		case !p.unordered || l.queues.ingress.Quiet():
 			return p
 		}
-		p.Places.Release()
+		p.Release()
 	}
 }
 
