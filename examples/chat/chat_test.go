@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,42 @@ import (
 
 	"github.com/effectively-once/once/examples/chat/room"
 )
+
+// asCommand is the variable that makes the test binary the command.
+const asCommand = "CHAT_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func TestARegionThatCannotBeCutOffIsRefused(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args, want string
+		code       int
+	}{
+		{"--cut mars --for 1s", "--cut mars: there is no such region; choose one of africa, america, asia, europe, oceania", 2},
+		{"--cut asia", "--cut asia needs --for", 2},
+		{"asia", `unexpected argument "asia"`, 2},
+		{"--help", "region that is cut off for the second quarter of the time: africa, america, asia, europe, oceania", 0},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, self, append([]string{"--listen", "127.0.0.1:0"}, strings.Fields(c.args)...)...)
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		out, _ := cmd.CombinedOutput() // the exit code says whether it has failed
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: exit code %d, %s", c.args, code, out)
+		}
+	}
+}
 
 // A live room runs the five systems, and the page on a port of its own.
 type live struct {

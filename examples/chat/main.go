@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,9 +25,13 @@ func main() {
 	flag.DurationVar(&o.latency, "latency", 40*time.Millisecond, "how long a request takes between two regions, one way")
 	flag.IntVar(&o.people, "people", 0, "people who write by themselves, spread over the regions")
 	flag.DurationVar(&o.length, "for", 0, "end after this time; 0 is until the program is interrupted")
-	flag.StringVar(&o.cut, "cut", "", "region that is cut off for the second quarter of the time")
+	flag.StringVar(&o.cut, "cut", "", "region that is cut off for the second quarter of the time: "+strings.Join(names, ", "))
 	flag.StringVar(&o.diagram, "diagram", "", "file for a space-time diagram of the last lines, as SVG")
 	flag.Parse()
+	if err := o.check(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "chat:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
@@ -38,6 +44,19 @@ type options struct {
 	data, listen, cut, diagram string
 	latency, length            time.Duration
 	people                     int
+}
+
+// check returns an error about a command line that can't be run.
+func (o *options) check(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q: there are only flags, see --help", args[0])
+	case o.cut != "" && !slices.Contains(names, o.cut):
+		return fmt.Errorf("--cut %s: there is no such region; choose one of %s", o.cut, strings.Join(names, ", "))
+	case o.cut != "" && o.length <= 0:
+		return fmt.Errorf("--cut %s needs --for: the region is cut off for the second quarter of that time", o.cut)
+	}
+	return nil
 }
 
 func run(ctx context.Context, o options) (err error) {

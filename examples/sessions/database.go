@@ -16,7 +16,8 @@ import (
 // rowsTable has no unique index, so the database would keep a row that is inserted twice.
 const rowsTable = `CREATE TABLE IF NOT EXISTS rows (id TEXT, session TEXT, number BIGINT)`
 
-// isPostgres reports whether a data source is a URL of PostgreSQL; otherwise it is a file of SQLite.
+// isPostgres reports whether a data source is a URL of PostgreSQL; otherwise it is a file of
+// SQLite.
 func isPostgres(source string) bool { return strings.Contains(source, "://") }
 
 // openDatabase opens the database of the consumers. Writers wait for each other. The database syncs

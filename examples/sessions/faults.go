@@ -129,8 +129,8 @@ func (r *run) choose() *reader {
 	}
 }
 
-// retire kills the consumer, and gives its unread entries to the other sessions. An operator does so
-// with once session retire.
+// retire kills the consumer, and gives its unread entries to the other sessions. An operator does
+// so with once session retire.
 func (s *reader) retire(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	s.process.kill()

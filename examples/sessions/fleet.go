@@ -36,8 +36,8 @@ func (r *reader) begin(ctx context.Context, holder string, take client.Take) (*p
 	return p, nil
 }
 
-// watch ends the run if a consumer exits that was not killed, without having seen its end or another
-// holder.
+// watch ends the run if a consumer exits that was not killed, without having seen its end or
+// another holder.
 func (r *reader) watch(ctx context.Context, p *process) {
 	<-p.exited
 	if _, ok := p.printed(is(eventEnd, eventFenced)); !ok && !p.wasKilled() && ctx.Err() == nil {

@@ -2,15 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// asCommand is the variable that makes the test binary the command.
+const asCommand = "SESSIONS_COMMAND"
 
 // TestMain makes the test binary the server and the consumers too.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") || os.Getenv(asCommand) != "" {
 		main()
 		return
 	}
@@ -63,6 +69,32 @@ func TestEachMessageIsOneRowOfAConsumerInPythonUnderFaults(t *testing.T) {
 		t.Skip("SESSIONS_PYTHON is not set: eval \"$(examples/sessions/python.sh)\" installs what the consumer needs")
 	}
 	playSmall(t, options{messages: 10_000, consumers: 4, faults: 20, consumer: []string{python, "consumer.py"}})
+}
+
+func TestArgumentsThatCannotBeRunAreRefused(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"-consumers 0 -messages 10": "-consumers 0: nothing would process the messages",
+		"-consumers 1 -messages 10": "take at least 2, or -faults 0",
+		"-messages 0":               "-messages 0: send at least 1",
+		"-faults -1":                "-faults -1: 0 is the fewest",
+		"20000":                     `unexpected argument "20000"`,
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, self, strings.Fields(args)...)
+		cmd.Env = append(os.Environ(), asCommand+"=1")
+		out, err := cmd.CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, %s", args, err, out)
+		}
+	}
+	if err := (&options{messages: 1, consumers: 1}).check(nil); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestARowThatIsMissingOrDoubledIsAnError(t *testing.T) {
