@@ -113,11 +113,11 @@ type Opened struct {
 	// Tries counts the failed tries of the entry after the cursor.
 	Tries uint64 `json:"tries"`
 	// At is the number of the entry that Tries is about.
-	At uint64 `json:"at"`
+	At uint64 `json:"at,omitempty"`
 	// LeaseUntil is when the lease expires, unless it is renewed.
 	LeaseUntil time.Time `json:"lease_until"`
 	// State is the state of the last [Session.Commit] that had one, as JSON.
-	State json.RawMessage `json:"state"`
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // Identity names an entry of the session for other systems, see [Batch.Identity].

@@ -21,15 +21,18 @@ type SessionInfo struct {
 	// its lease expires, and zero then.
 	Holder     string    `json:"holder,omitempty"`
 	LeaseUntil time.Time `json:"lease_until,omitzero"`
+	// LastHolder is the consumer of the last open, also if the session is released.
+	LastHolder string `json:"last_holder,omitempty"`
 	// Cursor is the last number that was reported as processed, and Last the last one that was
 	// dealt to the session.
 	Cursor uint64 `json:"cursor"`
 	Last   uint64 `json:"last"`
 	// Dead are the numbers that are dead letters, in rising order.
-	Dead []NumberRange `json:"dead,omitempty"`
-	// Tries counts the failed tries of the entry At.
-	Tries uint64 `json:"tries"`
-	At    uint64 `json:"at,omitempty"`
+	Dead []NumberRange `json:"dead"`
+	// Tries counts the failed tries of the entry At, and Detail is the error of the last one.
+	Tries  uint64 `json:"tries"`
+	At     uint64 `json:"at,omitempty"`
+	Detail string `json:"detail,omitempty"`
 	// Takeovers counts the opens of the session while it was not released.
 	Takeovers uint64 `json:"takeovers"`
 	// Retired is true if the session was closed for good, and Returned if its unread entries are
@@ -38,6 +41,8 @@ type SessionInfo struct {
 	Returned bool `json:"returned"`
 	// Ended is true if the number after Last is the end of the stream.
 	Ended bool `json:"ended"`
+	// State is the state of the last [Session.Commit] that had one, as JSON.
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // Lag returns how many entries were dealt to the session and are not processed.
