@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,6 +27,9 @@ func (a *app) check() *cobra.Command {
 		Short: "Check the configuration, or a deployed system",
 		Long: `Check reads the configuration and lists every mistake in it, with file, line and field. For a valid configuration it prints a summary, and on
 standard error warnings about settings that are allowed but probably not intended. Warnings do not change the exit code.
+
+LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
+"default" is the value in the documentation, and - that the stream has none.
 
 With --stack it also checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
 its functions run with this configuration. It only reads. It exits with 1 if a check failed, and with 5 if a check could not be made.`,
@@ -68,13 +72,16 @@ its functions run with this configuration. It only reads. It exits with 1 if a c
 
 func (a *app) summary(c configured) error {
 	_, _ = fmt.Fprintf(a.out, "%s is valid: %s, %s\n\n", c.source(), plural(len(c.Streams), "stream"), plural(len(c.Destinations), "destination"))
-	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "GAP", "DESTINATIONS"}}
+	rows := [][]string{{"STREAM", "ADMISSION", "ORDER", "RETENTION", "GAP", "LOG", "POOL", "DESTINATIONS"}}
 	for _, name := range c.StreamNames() {
 		s := c.Streams[name]
-		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), gap(s), dash(strings.Join(s.Destinations, ", "))})
+		rows = append(rows, []string{name, string(s.Admission), string(s.Order), retention(s), gap(s), logOf(s), poolOf(s), dash(strings.Join(s.Destinations, ", "))})
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
+	}
+	if len(c.Destinations) == 0 {
+		return nil
 	}
 	rows = [][]string{{"", ""}, {"DESTINATION", "KIND", "TARGET"}}
 	for _, name := range c.DestinationNames() {
@@ -89,6 +96,26 @@ func retention(s config.Stream) string {
 		return "default"
 	}
 	return s.Retention.String()
+}
+
+// logOf returns how long entries of the stream's logs can be read.
+func logOf(s config.Stream) string {
+	switch {
+	case s.Log == nil && s.Pool == nil:
+		return "-"
+	case s.Log == nil || s.Log.Retain == 0:
+		return "default"
+	}
+	return s.Log.Retain.String()
+}
+
+// poolOf returns how the stream's pool deals entries out, and what follows the last failed try of
+// one.
+func poolOf(s config.Stream) string {
+	if s.Pool == nil {
+		return "-"
+	}
+	return string(cmp.Or(s.Pool.Deal, config.DealRange)) + ", " + string(cmp.Or(s.Pool.Poison, config.PoisonStop))
 }
 
 func gap(s config.Stream) string {
