@@ -41,11 +41,12 @@ type consuming struct {
 }
 
 const consumeLong = `Consume processes the entries of a session, each once: it appends them to a file, or passes them to a command. It ends with exit code 0 after the
-end of the stream. It survives a lost connection and a restart of the server.
+end of the stream. It survives a lost connection and a restart of the server. If no server listens when it starts, it exits with 4; --wait-for-server waits.
 
 A session is a named reader of the stream's pool, which deals each entry to one session; with --group it reads the log of that group. One consumer
 holds a session at a time. While another one holds it, consume waits until it is released or its lease has expired (30 s after a crash, --lease).
---take mine does not wait for an earlier consumer with the same --holder, and --take now for none. A consumer that was replaced can't commit any more.
+--take mine does not wait for an earlier consumer with the same holder: one that had the same --holder, or --take mine too, on the same host, without --holder.
+Without both, a holder has a random name, which --take mine waits for. --take now waits for none. A consumer that was replaced can't commit any more.
 Two consumers that run at the same time must not have the same --holder: they would take the session from each other.
 
 --file FILE appends a line of JSON for each entry, which ends with the entry's number; the first line names the session. The lines of a batch are on disk
@@ -80,7 +81,7 @@ func (a *app) consume() *cobra.Command {
 		Short: "Process the entries of a session: append them to a file, or give them to a command",
 		Long:  consumeLong,
 		Example: `  once consume work --session a --file out.jsonl                # each entry is one line
-  once consume work --session b --exec ./worker --take mine     # after a crash, without waiting for the lease
+  once consume work --session b --exec ./worker --take mine     # always so: after a crash, the next one need not wait for the lease
   once consume chat --group lobby --session archive --file lobby.jsonl
   once consume work --session c --exec 'jq --unbuffered .number'  # acknowledges everything
   once consume work --session a --file out.jsonl --stack Once --region eu-west-1`,
@@ -99,6 +100,7 @@ func (a *app) consume() *cobra.Command {
 	f.StringVar(&o.silence, "ack-timeout", "5m", "how long a command may acknowledge nothing while it has entries; 0s is for ever")
 	f.BoolVar(&o.ownCursor, "own-cursor", false, "the command keeps its number in its own store")
 	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	f.BoolVar(&o.await, "wait-for-server", false, "wait at the start if nothing listens at the server's address")
 	o.stack = stackFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print the result as JSON")
 	a.completeSessionFlag(cmd, "session")
@@ -194,7 +196,8 @@ func defaultHolder(take client.Take) (string, error) {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])), nil
 }
 
-// consumer returns a client of the server. It retries until its context ends.
+// consumer returns a client of the server. It retries until its context ends. If nothing listens at
+// the address, it returns an error, unless o.await is set.
 func (a *app) consumer(cmd *cobra.Command, o *sending) (*client.Client, error) {
 	notice := &notice{app: a, text: "trying again in"}
 	s, err := a.sender(cmd, o, client.Options{OnRetry: notice.retry})
@@ -205,6 +208,9 @@ func (a *app) consumer(cmd *cobra.Command, o *sending) (*client.Client, error) {
 		s = x.sender
 	}
 	c := s.(*client.Client)
+	if o.await {
+		return c, nil
+	}
 	// A consumer waits until a server is there. At the beginning its address is more likely wrong.
 	if err := c.Healthy(cmd.Context()); errors.Is(err, syscall.ECONNREFUSED) && o.stack.Name == "" {
 		return nil, o.unsent(&client.UnacknowledgedError{Unsent: true, Err: err})
@@ -275,7 +281,7 @@ func (a *app) printConsumed(r *consumed, asJSON bool) error {
 func (o *consuming) ended(ctx context.Context, r *consumed, err error) error {
 	stopped, isStopped := errors.AsType[*client.StoppedError](err)
 	expired, isExpired := errors.AsType[*client.ExpiredError](err)
-	_, isLost := errors.AsType[*client.LostCursorError](err)
+	lost, isLost := errors.AsType[*client.LostCursorError](err)
 	_, skips := errors.AsType[*client.SkipError](err)
 	name := fmt.Sprintf("%s %s%s", o.session.Stream, quoted(o.session.Name), ofGroup(o.session.Group))
 	switch {
@@ -290,9 +296,11 @@ func (o *consuming) ended(ctx context.Context, r *consumed, err error) error {
 	case isExpired:
 		return fmt.Errorf("%w\nto begin again with what is kept: once session retire %s --server-cursor", err, name)
 	case isLost && o.file != "":
-		return &exitError{exitRefused, fmt.Errorf("%w\nif the file is lost, name the first entry of the new one with --from", err)}
+		return &exitError{exitUsage, fmt.Errorf("%s has no entries of session %s, which has processed %d: if FILE is the wrong path, name the right one; "+
+			"if the file is lost, name the first entry of a new one with --from", safe(o.file), quoted(o.session.Name), lost.Cursor)}
 	case isLost:
-		return &exitError{exitRefused, fmt.Errorf("%w\nif the command's store is lost: once session from %s --from NUMBER, or --skip-to NUMBER", err, name)}
+		return &exitError{exitFailed, fmt.Errorf("the command's store has no number of session %s, which has processed %d entries: if the command uses the wrong store, give it the right one; "+
+			"if the store is lost: once session from %s --from NUMBER, or --skip-to NUMBER", quoted(o.session.Name), lost.Cursor, name)}
 	case skips:
 		return &exitError{exitUsage, fmt.Errorf("%w\nto leave them out: once session from %s --skip-to NUMBER", err, name)}
 	}

@@ -118,7 +118,7 @@ func (x *commandWorker) Do(ctx context.Context, b *client.Batch) error {
 func (x *commandWorker) lines(b *client.Batch) (lines []numbered) {
 	for i := range b.Entries[:min(len(b.Entries), x.o.inFlight)] {
 		if e := &b.Entries[i]; e.Number > x.worker.last {
-			lines = append(lines, numbered{e.Number, []byte(oneLine(commandLine{b.Identity(e), newTailLine(e)}))})
+			lines = append(lines, numbered{e.Number, []byte(oneLine(commandLine{b.Identity(e), newSessionLine(e, &x.o.session)}))})
 		}
 	}
 	return lines

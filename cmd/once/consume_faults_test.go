@@ -177,11 +177,11 @@ func TestAFileThatWasLostDoesNotContinueAfterEntriesThatNobodyHasProcessed(t *te
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":          "if the file is lost, name the first entry of the new one with --from",
+		"":          "out has no entries of session a, which has processed 9: if FILE is the wrong path, name the right one; if the file is lost, name the first entry of a new one with --from\n",
 		"--from 11": "entries up to 9 were reported as processed: to continue after 10 would skip entries",
 	} {
 		p := s.consume(append([]string{"work", "--session", "a", "--file", "out"}, strings.Fields(args)...)...)
-		if code := p.code(t); code == exitOK || code == exitIncomplete || !strings.Contains(p.out.string(), want) {
+		if code := p.code(t); code != exitUsage || !strings.Contains(p.out.string(), want) {
 			t.Errorf("%s: exit %d: %s", args, code, p.out.string())
 		}
 	}
@@ -190,6 +190,20 @@ func TestAFileThatWasLostDoesNotContinueAfterEntriesThatNobodyHasProcessed(t *te
 	s.finish(p, 9)
 	if got := bodies(t, filepath.Join(s.dir, "out")); !slices.Equal(got, []int{8, 9}) {
 		t.Errorf("the new file has %v", got)
+	}
+}
+
+func TestAFileOfAnotherSessionOpensNone(t *testing.T) {
+	t.Parallel()
+	s := newDevServerWith(t, poolYAML)
+	s.sendNumbers(t.Context(), 1, 3)
+	s.finish(s.consume("work", "--session", "a", "--file", "out"), 3)
+	p := s.consume("work", "--session", "z", "--file", "out")
+	if code := p.code(t); code != exitFailed || !strings.Contains(p.out.string(), "out is the file of another session: work/a") {
+		t.Errorf("exit %d: %s", code, p.out.string())
+	}
+	if info, err := s.client().Session(t.Context(), "work", "", "z"); !errors.Is(err, client.UnknownSession) {
+		t.Errorf("the session was created: %+v, %v", info, err)
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/client"
 )
@@ -38,7 +42,7 @@ func (s *devServer) sendNumbers(ctx context.Context, first, last int) {
 	}
 }
 
-// A consumer is "once consume" in a process of its own.
+// A consumerProcess is "once consume", or another command, in a process of its own.
 type consumerProcess struct {
 	*exec.Cmd
 	out    *output
@@ -48,13 +52,18 @@ type consumerProcess struct {
 
 func (s *devServer) consume(args ...string) *consumerProcess {
 	s.t.Helper()
-	p := &consumerProcess{
-		Cmd: command(context.Background(), append([]string{"consume", "--url", "http://" + s.address}, args...)...),
-		out: &output{more: make(chan struct{})}, done: make(chan struct{}),
-	}
+	before := uint64(0)
 	if info, err := s.client().Session(s.t.Context(), "work", "", "a"); err == nil {
-		p.before = info.Fence
+		before = info.Fence
 	}
+	p := s.process(append([]string{"consume", "--url", "http://" + s.address}, args...)...)
+	p.before = before
+	return p
+}
+
+func (s *devServer) process(args ...string) *consumerProcess {
+	s.t.Helper()
+	p := &consumerProcess{Cmd: command(context.Background(), args...), out: &output{more: make(chan struct{})}, done: make(chan struct{})}
 	p.Dir, p.Stdout, p.Stderr = s.dir, p.out, p.out
 	p.WaitDelay = time.Minute // a command that it left behind may have its output
 	if err := p.Start(); err != nil {
@@ -201,9 +210,13 @@ func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
 	first := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "one")
 	waitForNumbers(t, filepath.Join(s.dir, "out"), 50)
 	second := s.consume("work", "--session", "a", "--exec", collecting("out"), "--holder", "two")
-	second.out.await(t, `held by "one"`)
+	second.out.await(t, `held by "one"; waiting until it is free: its lease ends in [0-9]+s, unless the holder renews it; --take now does not wait\n`)
 	s.sendNumbers(t.Context(), 51, 100)
 	waitForNumbers(t, filepath.Join(s.dir, "out"), 100)
+	s.awaitCursor(100)
+	if _, out := s.run("sessions", "work"); !strings.Contains(out, " idle\n") {
+		t.Errorf("a consumer holds the session: %s", out)
+	}
 	if err := first.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +225,9 @@ func TestOfTwoConsumersOfOneSessionOneWaitsForTheOther(t *testing.T) {
 	}
 	s.sendNumbers(t.Context(), 101, 150)
 	s.finish(second, 150)
+	if _, out := s.run("sessions", "work"); !strings.Contains(out, " free\n") {
+		t.Errorf("nobody holds the session: %s", out)
+	}
 	checkEach(t, numbersIn(t, filepath.Join(s.dir, "out")), 150)
 }
 
@@ -246,7 +262,7 @@ func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t 
 		t.Fatal(err)
 	}
 	s.sendNumbers(t.Context(), 61, 80)
-	first.out.await(t, `held by "two"`) // it waits for the session
+	first.out.await(t, `replaced by "two"; waiting until the session is free\n`)
 	s.finish(second, 80)
 	checkEach(t, append(numbersIn(t, filepath.Join(s.dir, "first")), numbersIn(t, filepath.Join(s.dir, "second"))...), 80)
 }
@@ -292,6 +308,14 @@ func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
 	if code := p.code(t); code != exitFailed || !strings.Contains(p.out.string(), "entry 3 (m-3) has failed 5 times") || !strings.Contains(p.out.string(), "once session from work a --skip-to 3") {
 		t.Fatalf("exit %d: %s", code, p.out.string())
 	}
+	if _, out := s.run("sessions", "work"); !strings.Contains(out, "stopped at 3\n") {
+		t.Errorf("the session needs a person: %s", out)
+	}
+	if _, out := s.run("sessions", "work", "--json"); !strings.Contains(out, `"detail": "entry 3: no stock"`) {
+		t.Errorf("the session has no reason: %s", out)
+	} else {
+		s.sameAsHTTP(out, "/v1/streams/work/sessions")
+	}
 	code, out := s.run("session", "from", "work", "a", "--skip-to", "3", "--yes")
 	if code != 0 || !strings.Contains(out, "its entries up to 3 that were not reported as processed are dead letters") {
 		t.Fatalf("exit %d: %s", code, out)
@@ -300,6 +324,86 @@ func TestAnEntryThatFailsIsTriedAgainAndThenStopsTheConsumer(t *testing.T) {
 	if got := fmt.Sprint(numbersIn(t, filepath.Join(s.dir, "out"))); got != "[1 2 4 5]" {
 		t.Error(got)
 	}
+}
+
+// sameAsHTTP reports an error if the JSON of a command is not the answer of the HTTP API.
+func (s *devServer) sameAsHTTP(text, path string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.address+path, http.NoBody)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var want, got any
+	if err := errors.Join(json.NewDecoder(resp.Body).Decode(&want), json.Unmarshal([]byte(text), &got)); err != nil {
+		s.t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		s.t.Errorf("%s (-HTTP +command)\n%s", path, d)
+	}
+}
+
+// TestTheLinesOfAPoolsSessionNameTheGroup also continues a file of lines without a group, which an
+// older version wrote.
+func TestTheLinesOfAPoolsSessionNameTheGroup(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	send := func(stream, key string) {
+		t.Helper()
+		if _, err := s.client().Send(t.Context(), client.Message{Stream: stream, Key: key, Group: "customer-7", ContentType: "application/json", Body: []byte("1")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const group = `"group":"customer-7",`
+	path := filepath.Join(s.dir, "out")
+	send("work", "o1")
+	s.finish(s.consume("work", "--session", "a", "--file", "out"), 1)
+	text, err := os.ReadFile(path)
+	older := strings.Replace(string(text), group, "", 1)
+	if err != nil || older == string(text) {
+		t.Fatalf("%v: no group in %q", err, text)
+	}
+	if err := os.WriteFile(path, []byte(older), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	send("work", "o2")
+	s.finish(s.consume("work", "--session", "a", "--file", "out"), 2)
+	if text, err = os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), older) || strings.Count(string(text), group) != 1 || !strings.Contains(string(text), `"id":"o2"`) {
+		t.Errorf("%v: the file has %q", err, text)
+	}
+	keep := `while read -r line; do echo "$line" >> lines; n=${line#*\"number\":}; echo "${n%%,*}"; done`
+	send("work", "o3")
+	s.finish(s.consume("work", "--session", "a", "--exec", keep), 3)
+	if text, err := os.ReadFile(filepath.Join(s.dir, "lines")); err != nil || strings.Count(string(text), group) != 1 {
+		t.Errorf("%v: the command got %q", err, text)
+	}
+	// All entries of the log of a group are of it.
+	send("chat", "c1")
+	p := s.consume("chat", "--group", "customer-7", "--session", "a", "--file", "chat")
+	waitForNumbers(t, filepath.Join(s.dir, "chat"), 2)
+	p.kill()
+	if text, err := os.ReadFile(filepath.Join(s.dir, "chat")); err != nil || strings.Contains(string(text), group) {
+		t.Errorf("%v: the file has %q", err, text)
+	}
+}
+
+func TestAConsumerWaitsForItsServerOnlyIfItIsTold(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	s.sendNumbers(t.Context(), 1, 3)
+	s.kill(syscall.SIGTERM)
+	args := []string{"consume", "work", "--session", "a", "--file", "out", "--url", "http://" + s.address}
+	p := s.process(args...)
+	if code := p.code(t); code != exitAway || !strings.Contains(p.out.string(), "nothing listens on") {
+		t.Errorf("exit %d: %s", code, p.out.string())
+	}
+	p = s.process(append(args, "--wait-for-server")...)
+	p.out.await(t, "trying again in")
+	s.start()
+	s.finish(p, 3)
+	checkEach(t, bodies(t, filepath.Join(s.dir, "out")), 3)
 }
 
 // TestACommandWithItsOwnNumberProcessesEachEntryOnceWhileItIsKilled has a command whose number is

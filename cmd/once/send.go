@@ -365,6 +365,7 @@ func (a *app) printReceipt(r client.Receipt, asJSON bool) error {
 type notice struct {
 	app  *app
 	text string // what happens; default that a message is not acknowledged
+	lost string // what happens if the server does not answer; default text
 	mu   sync.Mutex
 	next time.Time
 }
@@ -375,21 +376,42 @@ func (n *notice) retry(err error, wait time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	if now.Before(n.next) {
+	p, answered := errors.AsType[*client.Problem](err)
+	replaced := answered && p.Type == client.Fenced // which happens once
+	if now.Before(n.next) && !replaced {
 		return
 	}
 	n.next = now.Add(noticeEvery)
 	if n.app.terminal {
 		_, _ = fmt.Fprint(n.app.err, "\r\x1b[K") // the line of the progress bar, which draws itself again
 	}
-	if p, ok := errors.AsType[*client.Problem](err); ok && p.Type == client.Held {
-		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free\n", p.Holder)
+	switch {
+	case replaced && p.Holder != "":
+		_, _ = fmt.Fprintf(n.app.err, "replaced by %q; waiting until the session is free\n", p.Holder)
+		return
+	case replaced:
+		_, _ = fmt.Fprintln(n.app.err, "replaced by another consumer; waiting until the session is free")
+		return
+	case answered && p.Type == client.Held:
+		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free%s\n", p.Holder, leaseEnds(p.RetryAfter))
 		return
 	}
 	if unknown, ok := errors.AsType[*client.UnknownError](err); ok {
 		err = unknown.Err
 	}
-	_, _ = fmt.Fprintf(n.app.err, "%s %v: %v\n", cmp.Or(n.text, "not acknowledged yet, trying again in"), wait.Round(100*time.Millisecond), err)
+	text := n.text
+	if !answered {
+		text = cmp.Or(n.lost, text)
+	}
+	_, _ = fmt.Fprintf(n.app.err, "%s %v: %v\n", cmp.Or(text, "not acknowledged yet, trying again in"), wait.Round(100*time.Millisecond), err)
+}
+
+// leaseEnds says how long the lease of a session's holder runs.
+func leaseEnds(d time.Duration) string {
+	if d <= 0 {
+		return "; --take now does not wait"
+	}
+	return fmt.Sprintf(": its lease ends in %s, unless the holder renews it; --take now does not wait", max(d, time.Second).Round(time.Second))
 }
 
 // regular reports whether a path is a file that can be read twice.

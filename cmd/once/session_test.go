@@ -178,8 +178,12 @@ func TestASessionIsTakenReleasedAndRetiredUnderItsFence(t *testing.T) {
 		o.sendNumbers(t.Context(), 1, 5)
 		o.process(3, 3)
 		var taken client.Opened
-		if err := json.Unmarshal([]byte(o.do(exitOK, "session take work a --holder nightly --lease 10m --json", "")), &taken); err != nil || taken.Cursor != 3 {
+		text := o.do(exitOK, "session take work a --holder nightly --lease 10m --json", "")
+		if err := json.Unmarshal([]byte(text), &taken); err != nil || taken.Cursor != 3 {
 			t.Fatalf("%+v, %v", taken, err)
+		}
+		if strings.Contains(text, `"at"`) || strings.Contains(text, `"state"`) || !strings.Contains(text, `"dead": []`) {
+			t.Errorf("not the members of the HTTP API: %s", text)
 		}
 		o.do(exitAway, "session take work a --take free", `Another consumer holds the session`)
 		o.do(exitRefused, fmt.Sprint("session release work a --fence ", taken.Fence-1), "fenced")
@@ -236,11 +240,13 @@ func TestSessionsAreListedWithThePool(t *testing.T) {
 		o.do(exitOK, "sessions work", "there are no sessions\npool: 0 waiting, 0 of them returned by retired sessions\n")
 		o.sendNumbers(t.Context(), 1, 103)
 		o.process(3, 0) // a commit of some would let the pool deal more to the client, which reads ahead
-		o.do(exitOK, "sessions work", "SESSION", "STATE", "a        -       -", "behind", "pool: 3 waiting, 0 of them returned by retired sessions")
+		o.do(exitOK, "sessions work", "SESSION", "STATE", "a        -       -", "free, behind", "pool: 3 waiting, 0 of them returned by retired sessions")
 		o.do(exitOK, "session retire work a --file out --yes", "")
 		o.do(exitOK, "sessions work", "retired", "pool: 100 waiting, 97 of them returned by retired sessions")
 		var list client.SessionList
-		if err := json.Unmarshal([]byte(o.do(exitOK, "sessions work --json", "")), &list); err != nil || len(list.Sessions) != 1 || list.Pool.Returned != 97 {
+		text := o.do(exitOK, "sessions work --json", "")
+		o.sameAsHTTP(text, "/v1/streams/work/sessions")
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Sessions) != 1 || list.Pool.Returned != 97 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		o.do(exitOK, "sessions chat --group lobby", "there are no sessions\n")

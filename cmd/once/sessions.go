@@ -16,8 +16,22 @@ import (
 
 const sessionsLong = `Sessions lists the sessions of a stream's pool, or with --group those of the log of a group: who holds each, and what it has processed.
 
-LAG is the number of entries that were dealt to the session and are not processed. TRIES counts the failed tries of its next entry. FENCE rises with
-every open; TAKEOVERS counts the opens that did not wait for a release. The end of a stream comes to all its sessions together, when each has processed
+HOLDER is the consumer that holds the session, and LEASE how long others wait for it after a crash; "expired" if it has not renewed its lease in time, and
+- if the session is released. FENCE rises with every open; TAKEOVERS counts the opens that did not wait for a release. CURSOR is the number of the last
+entry that was reported as processed. LAG is the number of entries that were dealt to the session and are not processed. TRIES counts the failed tries of its
+next entry. DEAD has the numbers of its entries that are dead letters. STATE is
+
+  idle          a consumer holds the session and has processed its entries
+  behind        a consumer holds the session and has entries to process
+  free          nobody holds the session; its entries are processed
+  free, behind  nobody holds the session, and it has entries to process
+  stopped at N  nobody holds the session, and its entry N has failed TRIES times: repair the cause and start the consumer again, or leave the entry out with
+                once session from STREAM NAME --skip-to N
+  at the end    the stream has ended, and its entries are processed
+  retiring      the session is closed, and its unread entries are not back in the pool yet
+  retired       the session is closed, and its unread entries are back in the pool
+
+The end of a stream comes to all its sessions together, when each has processed
 what was dealt to it: of a stream that has been ended, sessions with a lag hold up the end. Take them over by a consumer of the same name, or retire them.
 The last line has the entries of the pool that are not dealt to a session. --json prints the answer of the HTTP API.
 
@@ -104,7 +118,8 @@ func lease(s *client.SessionInfo) string {
 	}
 }
 
-// stateOf returns the state of a session as a word.
+// stateOf returns the state of a session in a word or two. A consumer that gives an entry up
+// releases its session, so a failed entry of a session that nobody holds needs a person.
 func stateOf(s *client.SessionInfo) string {
 	switch {
 	case s.Retired && !s.Returned:
@@ -113,6 +128,12 @@ func stateOf(s *client.SessionInfo) string {
 		return "retired"
 	case s.Ended && s.Cursor > s.Last, s.Ended && s.Lag() == 0:
 		return "at the end"
+	case s.Holder == "" && s.Tries > 0 && s.At > s.Cursor:
+		return fmt.Sprint("stopped at ", s.At)
+	case s.Holder == "" && s.Lag() == 0:
+		return "free"
+	case s.Holder == "":
+		return "free, behind"
 	case s.Lag() == 0:
 		return "idle"
 	}
