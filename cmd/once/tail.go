@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"syscall"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/record"
@@ -24,6 +26,8 @@ type tailing struct {
 	noFollow      bool
 	json          bool
 	sending       // the server
+
+	given string // the flags of the command line as text, without --after
 }
 
 const tailLong = `Tail prints the log of a group, one entry a line, and then follows it: it prints what the group commits from then on. Without a group, it does
@@ -33,8 +37,8 @@ The stream must keep a log: log: {retain: 7d} in its configuration. Numbers are 
 is survived: tail continues after the last entry that it printed. It ends with exit code 0 after the last entry of a log that has ended.
 
 --after OFFSET begins after an entry, and --after now at the end of the log; default is the first entry that is kept. If tail is interrupted, it
-prints the offset to continue with on standard error, and exits with 5. If entries after the offset have expired, it exits with 3 and says where
-the log continues; it never skips entries silently.
+prints the command that continues on standard error, and exits with 5. If entries after the offset have expired, it exits with 3 and says where
+the log continues; it never skips entries silently. If there is no log of the group yet, tail says so and waits for it; with --no-follow it exits with 6.
 
 The entries of a group are in the order of their numbers. Between the groups of a stream there is no order. To continue where an earlier tail of a
 stream stopped, give both the same --state FILE: tail keeps the offset of each group in it, at least once a second, after it has printed the entries.
@@ -71,7 +75,8 @@ func (a *app) tail() *cobra.Command {
 		if err := errors.Join(record.ValidStream(o.stream), o.check(), o.stack.check(cmd)); err != nil {
 			return usageError(cmd, err)
 		}
-		notice := &notice{app: a}
+		o.given = givenFlags(cmd.Flags())
+		notice := &notice{app: a, text: "trying again in", lost: "the server is not reachable, trying again in"}
 		s, err := a.sender(cmd, &o.sending, client.Options{OnRetry: notice.retry})
 		if err != nil {
 			return err
@@ -116,14 +121,19 @@ func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
 	if o.group == "" {
 		return a.followStream(ctx, c, o)
 	}
+	if !o.noFollow && noLog(ctx, c, o) {
+		_, _ = fmt.Fprintf(a.err, "%v; waiting for its first entry\n", o.unknownGroup())
+	}
 	tail := c.Tail(o.stream, o.group, client.TailOptions{After: o.after, NoFollow: o.noFollow})
 	for {
 		e, err := tail.Next(ctx)
 		switch {
+		case errors.Is(err, client.ErrEnd) && isNone(tail.Offset()):
+			return &exitError{exitUnknown, o.unknownGroup()}
 		case errors.Is(err, client.ErrEnd):
 			return nil
 		case err != nil && ctx.Err() != nil:
-			return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: once tail %s/%s%s", o.stream, safe(o.group), after(tail.Offset()))}
+			return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: %s", o.command(tail.Offset()))}
 		case err != nil:
 			return continued(err, o)
 		}
@@ -133,24 +143,67 @@ func (a *app) follow(ctx context.Context, c *client.Client, o *tailing) error {
 	}
 }
 
-func after(offset string) string {
-	if offset == "" {
-		return ""
-	}
-	return " --after " + offset
+// noLog reports whether the server has no log of the group. It returns false after an error, which
+// the tail has too.
+func noLog(ctx context.Context, c *client.Client, o *tailing) bool {
+	end := c.Tail(o.stream, o.group, client.TailOptions{After: client.FromNow, NoFollow: true})
+	_, err := end.Next(ctx)
+	return errors.Is(err, client.ErrEnd) && isNone(end.Offset())
 }
 
-// continued adds the place to continue to the error of an offset that can't be read any more.
+// isNone reports whether an offset is that of a group without a log.
+func isNone(offset string) bool { return offset != "" && strings.Trim(offset, "0_") == "" }
+
+func (o *tailing) unknownGroup() error {
+	return fmt.Errorf("stream %s has no log of group %s yet", o.stream, quoted(safe(o.group)))
+}
+
+// command returns the command that does the same after an offset.
+func (o *tailing) command(after string) string {
+	text := "once tail " + o.stream
+	if o.group != "" {
+		text += "/" + quoted(safe(o.group))
+	}
+	if after != "" {
+		text += " --after " + after
+	}
+	return text + o.given
+}
+
+// givenFlags returns the flags of a command line as text, without --after. The password of an
+// address is hidden.
+func givenFlags(flags *pflag.FlagSet) string {
+	var text strings.Builder
+	flags.Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if u, err := url.Parse(value); f.Name == "url" && err == nil {
+			value = u.Redacted()
+		}
+		switch {
+		case f.Name == "after":
+		case f.Value.Type() == "bool" && value == "true":
+			text.WriteString(" --" + f.Name)
+		default:
+			text.WriteString(" --" + f.Name + " " + quoted(safe(value)))
+		}
+	})
+	return text.String()
+}
+
+// continued adds the command that continues to the error of an offset that can't be read any more.
 func continued(err error, o *tailing) error {
 	if expired, ok := errors.AsType[*client.ExpiredError](err); ok {
-		return fmt.Errorf("%w\nto read what is kept: once tail %s/%s%s", err, o.stream, safe(o.group), after(expired.Next))
+		return fmt.Errorf("%w\nto read what is kept: %s", err, o.command(expired.Next))
+	}
+	if p, ok := errors.AsType[*client.Problem](err); ok && p.Type == client.Ahead && p.Next != "" {
+		return fmt.Errorf("%w\nnumbers are used again for other entries: compare what you did with the log, and then continue: %s", err, o.command(p.Next))
 	}
 	return err
 }
 
 // A tailLine is an entry as the HTTP API has it in JSON.
 type tailLine struct {
-	Group          string            `json:"group,omitempty"` // if the tail has several
+	Group          string            `json:"group,omitempty"` // if the reader has several
 	Number         uint64            `json:"number"`
 	Offset         string            `json:"offset"`
 	Kind           string            `json:"kind"`

@@ -188,6 +188,8 @@ func TestTailPrintsALogAndWhereToContinue(t *testing.T) {
 		{"tail plain/g --no-follow", "log: {retain: 7d}", exitRefused},
 		{"tail chat/lobby --after 17", "after must be an offset", exitRefused},
 		{"tail chat/lobby --no-follow --after 0000000000001_0000000000000001", "to read what is kept: once tail chat/lobby --after " + before(first.Offset), exitRefused},
+		{"tail chat/lobby --no-follow --json --after " + beyond(second.Offset), "compare what you did with the log, and then continue: once tail chat/lobby --after " + second.Offset + " --json --no-follow\n", exitRefused},
+		{"tail chat/nope --no-follow", "stream chat has no log of group nope yet\n", exitUnknown},
 		{"tail chat/lobby --url http://127.0.0.1:1", "nothing listens", exitAway},
 	} {
 		if code, out := s.run(strings.Fields(c.args)...); code != c.code || !strings.Contains(out, c.want) {
@@ -200,6 +202,58 @@ func TestTailPrintsALogAndWhereToContinue(t *testing.T) {
 func before(first string) string {
 	incarnation, _, _ := strings.Cut(first, "_")
 	return incarnation + "_0000000000000000"
+}
+
+// beyond returns an offset behind the end of a log.
+func beyond(last string) string { return strings.TrimSuffix(last, "2") + "9" }
+
+func TestATailWaitsForAGroupAndSaysSo(t *testing.T) {
+	s := newDevServer(t)
+	p := s.process("tail", "chat/nope", "--url", "http://"+s.address)
+	p.out.await(t, `stream chat has no log of group nope yet; waiting for its first entry\n`)
+	s.say(t.Context(), "nope", "a")
+	p.out.await(t, "a  body of a\n")
+}
+
+// TestAnInterruptedTailOfAStreamSaysHowToContinue interrupts a tail before it has listed the
+// groups, and then before the first entry. What is sent in between is printed later.
+func TestAnInterruptedTailOfAStreamSaysHowToContinue(t *testing.T) {
+	s := newDevServer(t)
+	s.say(t.Context(), "lobby", "a")
+	proxy := s.proxy()
+	proxy.set(func(call string) bool { return call == "groups" })
+	interrupted := func(p *consumerProcess, want string) {
+		t.Helper()
+		p.interrupt(t)
+		if code := p.code(t); code != exitIncomplete || !strings.HasSuffix(p.out.string(), "to continue: once tail chat"+want+" --json --state 'q 1.json' --url "+proxy.url+"\n") {
+			t.Errorf("exit %d: %s", code, p.out.string())
+		}
+	}
+	args := []string{"tail", "chat", "--json", "--state", "q 1.json", "--url", proxy.url}
+	p := s.process(append(args, "--after", "now")...)
+	p.out.await(t, `the server is not reachable, trying again in`)
+	interrupted(p, " --after now")
+	proxy.set(func(string) bool { return false })
+	p = s.process(append(args, "--after", "now")...)
+	for size(filepath.Join(s.dir, "q 1.json")) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	interrupted(p, "")
+	s.say(t.Context(), "lobby", "b")
+	s.say(t.Context(), "attic", "c")
+	if code, out := s.run(append(args, "--no-follow")...); code != 0 || strings.Count(out, "\n") != 2 || !strings.Contains(out, `"id":"b"`) || !strings.Contains(out, `"id":"c"`) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+func TestACommandThatContinuesHasNoPassword(t *testing.T) {
+	cmd := (&app{}).tail()
+	if err := cmd.ParseFlags([]string{"--url", "https://me:secret@once.example", "--after", "now", "--no-follow"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := givenFlags(cmd.Flags()); got != " --no-follow --url https://me:xxxxx@once.example" {
+		t.Error(got)
+	}
 }
 
 func TestAnInterruptedTailSaysWhereToContinue(t *testing.T) {
@@ -226,7 +280,7 @@ func TestAnInterruptedTailSaysWhereToContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if want := "once tail chat/lobby --after " + l.Offset + "\n"; cmd.ProcessState.ExitCode() != exitIncomplete || !strings.HasSuffix(problem.String(), want) {
+	if want := "once tail chat/lobby --after " + l.Offset + " --json --url http://" + s.address + "\n"; cmd.ProcessState.ExitCode() != exitIncomplete || !strings.HasSuffix(problem.String(), want) {
 		t.Errorf("exit %d: %q, want %q", cmd.ProcessState.ExitCode(), problem.String(), want)
 	}
 }

@@ -92,7 +92,12 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 	var tail *client.StreamTail
 	aside := 0
 	save := func() { err = errors.Join(err, state.save(o.stream, tail.Offsets())) }
-	tail = c.TailStream(o.stream, client.StreamTailOptions{After: offsets, FromNow: o.after == client.FromNow, NoFollow: o.noFollow, OnWait: save})
+	// listed saves the ends of all groups, which are known then: a later tail continues there.
+	listed := func() {
+		state.dirty = state.dirty || o.after == client.FromNow && state.saved.IsZero()
+		save()
+	}
+	tail = c.TailStream(o.stream, client.StreamTailOptions{After: offsets, FromNow: o.after == client.FromNow, NoFollow: o.noFollow, OnWait: listed})
 	for {
 		e, failed := tail.Next(ctx)
 		lost, isLost := errors.AsType[*client.ExpiredError](failed)
@@ -110,9 +115,12 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 		case isAhead:
 			aside++
 			_, _ = fmt.Fprintf(a.err, "%v\n%s\n", failed, o.afterRestore(ahead))
+		case errors.Is(failed, client.ErrEnd):
+			listed()
+			return errors.Join(err, setAside(aside))
 		default:
 			save()
-			return errors.Join(err, o.ended(ctx, failed), setAside(aside))
+			return errors.Join(err, o.ended(ctx, failed, !state.saved.IsZero()), setAside(aside))
 		}
 		if err != nil {
 			return err
@@ -123,7 +131,9 @@ func (a *app) followStream(ctx context.Context, c *client.Client, o *tailing) er
 // afterRestore says how to read on in a group that was set aside.
 func (o *tailing) afterRestore(e *client.AheadError) string {
 	if o.state == "" {
-		return fmt.Sprintf("to read what is appended to it from now on: once tail %s/%s --after %s", o.stream, e.Group, e.Next)
+		group := *o
+		group.group = e.Group
+		return "to read what is appended to it from now on: " + group.command(e.Next)
 	}
 	return fmt.Sprintf("to read what is appended to it from now on, write %s as its offset into %s", e.Next, o.state)
 }
@@ -136,15 +146,16 @@ func setAside(groups int) error {
 	return fmt.Errorf("groups set aside, because the server has lost entries that were read: %d", groups)
 }
 
-// ended returns the error of the command for the one that ended a tail of a stream.
-func (o *tailing) ended(ctx context.Context, err error) error {
+// ended returns the error of the command for the one that ended a tail of a stream. saved says that
+// the state has where to continue.
+func (o *tailing) ended(ctx context.Context, err error, saved bool) error {
 	switch {
-	case errors.Is(err, client.ErrEnd):
-		return nil
 	case ctx.Err() == nil:
 		return err
 	case o.state == "":
 		return &exitError{exitIncomplete, errors.New("interrupted")}
+	case saved:
+		return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: %s", o.command(""))}
 	}
-	return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: once tail %s --state %s", o.stream, o.state)}
+	return &exitError{exitIncomplete, fmt.Errorf("interrupted; to continue: %s", o.command(o.after))}
 }
