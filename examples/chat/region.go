@@ -73,7 +73,7 @@ func (r *region) watch(ctx context.Context, data string) error {
 	c, err := admin.Dial(ctx, admin.Socket(filepath.Join(data, r.name)))
 	switch {
 	case ctx.Err() != nil:
-		return nil //nolint:nilerr // the program ends
+		return nil // the program ends
 	case err != nil:
 		return err
 	}
