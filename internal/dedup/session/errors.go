@@ -30,17 +30,24 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the session is held by %q for another %s", e.Holder, e.RetryAfter.Round(time.Millisecond))
 }
 
-// A FencedError says that another open of the session came after the caller's, or that the session
-// does not exist. Nothing was changed. The caller must stop its work, or open again.
+// A FencedError says that another open of the session came after the caller's, that no open has
+// returned the caller's fence, or that the session does not exist. Nothing was changed. The caller
+// must stop its work, or open again.
 type FencedError struct {
 	// Fence is the stored fence, 0 if there is no session.
 	Fence  uint64
 	Holder string
+	// NotIssued says that the caller's fence is higher than the stored one, so that no open has
+	// returned it.
+	NotIssued bool
 }
 
 func (e *FencedError) Error() string {
-	if e.Fence == 0 {
+	switch {
+	case e.Fence == 0:
 		return "there is no session of this name: open it"
+	case e.NotIssued:
+		return fmt.Sprintf("no open has returned this fence; the last one is %d, by %q", e.Fence, e.Holder)
 	}
 	return fmt.Sprintf("the session was opened again under fence %d, by %q", e.Fence, e.Holder)
 }

@@ -66,7 +66,7 @@ func decodeState(g *record.Group) (state, error) {
 func (s *state) check(fence uint64) error {
 	switch {
 	case s.Fence != fence || fence == 0:
-		return &FencedError{Fence: s.Fence, Holder: s.Holder}
+		return &FencedError{Fence: s.Fence, Holder: s.Holder, NotIssued: s.Fence < fence}
 	case s.Closed:
 		return ErrRetired
 	}

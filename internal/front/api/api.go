@@ -205,6 +205,7 @@ func New(o Options) http.Handler {
 	// Without these the mux would redirect to the paths with a slash at their end.
 	mux.Handle("/v1/streams/{stream}/requests", s.serve(unknownRoute))
 	mux.Handle("/v1/streams/{stream}/epochs", s.serve(unknownRoute))
+	mux.Handle(poolSessions+"/{path...}", s.serve(unknownCall))
 	// A gateway may have decoded the slashes in the name of a group.
 	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve((*server).getDecodedLog))
 	return s.clean(mux)

@@ -25,6 +25,9 @@ func (s *server) getLog(w http.ResponseWriter, r *http.Request) error {
 // getDecodedLog answers for a group with slashes in its name.
 func (s *server) getDecodedLog(w http.ResponseWriter, r *http.Request) error {
 	group, ok := strings.CutSuffix(r.PathValue("path"), "/log")
+	if !ok && strings.Contains(r.PathValue("path"), "/sessions/") {
+		return unknownCall(s, w, r)
+	}
 	if !ok {
 		return &problem.Problem{Type: problem.UnknownRoute}
 	}
@@ -68,8 +71,11 @@ func (s *server) logQuery(r *http.Request, group string) (logQuery, error) {
 		q.wait = 0
 	}
 	m := record.Message{Stream: stream.Name, ID: "x", Group: group}
-	if err := m.Validate(); err != nil || group == "" {
-		return q, problem.New(problem.MalformedRequest, "No group can have this name.")
+	if group == "" {
+		return q, malformedField("group", "must not be empty")
+	}
+	if err := m.Validate(); err != nil {
+		return q, malformedName(err)
 	}
 	return q, s.logged(stream)
 }

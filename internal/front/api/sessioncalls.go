@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/effectively-once/once/internal/dedup/session"
@@ -54,7 +57,7 @@ func (x *sessionEffect) effect() (record.Effect, error) {
 // commitSession moves the cursor of a session.
 func (s *server) commitSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body cursorMove
-	if err := readDocument(w, r, &body); err != nil {
+	if err := readCall(w, r, &body, &body.Fence); err != nil {
 		return err
 	}
 	if body.From == nil || body.To == nil {
@@ -93,7 +96,7 @@ type failure struct {
 // failSession counts a failed try of an entry.
 func (s *server) failSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body failure
-	if err := readDocument(w, r, &body); err != nil {
+	if err := readCall(w, r, &body, &body.Fence); err != nil {
 		return err
 	}
 	if body.At == 0 {
@@ -118,7 +121,7 @@ type claim struct {
 // releaseSession ends the lease of a session.
 func (s *server) releaseSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body claim
-	if err := readDocument(w, r, &body); err != nil {
+	if err := readCall(w, r, &body, &body.Fence); err != nil {
 		return err
 	}
 	if err := s.Sessions.Release(r.Context(), id, body.Fence); err != nil {
@@ -130,7 +133,7 @@ func (s *server) releaseSession(w http.ResponseWriter, r *http.Request, id sessi
 // renewSession lets the lease of a session run from now on.
 func (s *server) renewSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body claim
-	if err := readDocument(w, r, &body); err != nil {
+	if err := readCall(w, r, &body, &body.Fence); err != nil {
 		return err
 	}
 	until, err := s.Sessions.Renew(r.Context(), id, body.Fence)
@@ -153,7 +156,7 @@ type retirement struct {
 // repeat the entries that a consumer with a store of its own has processed and not yet reported.
 func (s *server) retireSession(w http.ResponseWriter, r *http.Request, id session.ID) error {
 	var body retirement
-	if err := readDocument(w, r, &body); err != nil {
+	if err := readCall(w, r, &body, &body.Fence); err != nil {
 		return err
 	}
 	if (body.Cursor == nil) == (body.SkipTo == nil) {
@@ -182,7 +185,47 @@ func readDocument(w http.ResponseWriter, r *http.Request, v any) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return malformedField(wrong.Field, "must be a "+wrong.Type.String())
 	}
-	return problem.New(problem.MalformedRequest, "The body must be one JSON object with the members of this call.")
+	allowed := members(reflect.TypeOf(v).Elem())
+	if err != nil {
+		// The decoder has no type for this error.
+		if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+			return problem.New(problem.MalformedRequest, fmt.Sprintf("unknown member %.80s. The members of this call are %s.", name, allowed))
+		}
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		return problem.New(problem.MalformedRequest, "The body is empty. It must be one JSON object; the members of this call are "+allowed+".")
+	}
+	return problem.New(problem.MalformedRequest, "The body must be one JSON object; the members of this call are "+allowed+".")
+}
+
+// readCall reads the body of a call of a session that is open. Without the fence, which v has, it
+// is no call of any consumer.
+func readCall(w http.ResponseWriter, r *http.Request, v any, fence *uint64) error {
+	if err := readDocument(w, r, v); err != nil {
+		return err
+	}
+	return given(*fence)
+}
+
+// given returns the problem for a fence that is missing.
+func given(fence uint64) error {
+	if fence == 0 {
+		return malformedField("fence", "must be given: the one that open returned")
+	}
+	return nil
+}
+
+// members lists the members of a JSON object, each with those of the objects in it.
+func members(object reflect.Type) string {
+	names := make([]string, object.NumField())
+	for i := range names {
+		f := object.Field(i)
+		names[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct {
+			names[i] += " (each with " + members(f.Type.Elem()) + ")"
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func malformedField(name, rule string) error {

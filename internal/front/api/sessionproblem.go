@@ -33,6 +33,11 @@ func sessionProblem(err error) error {
 		}
 	case errors.As(err, &fenced) && fenced.Fence == 0:
 		return problem.New(problem.Fenced, "There is no session of this name. Open it first.")
+	case errors.As(err, &fenced) && fenced.NotIssued:
+		return &problem.Problem{
+			Type: problem.Fenced, Fence: fenced.Fence, Holder: fenced.Holder,
+			Detail: "The session was never opened under this fence: its last one is lower. Is the fence that of another session, or was the system restored from an older copy? Open the session again before anything else.",
+		}
 	case errors.As(err, &fenced):
 		return &problem.Problem{
 			Type: problem.Fenced, Fence: fenced.Fence, Holder: fenced.Holder,

@@ -75,8 +75,8 @@ func (s *server) sessionQuery(r *http.Request, id session.ID) (q *sessionQuery, 
 			return nil, problem.New(problem.MalformedRequest, "The query has a parameter other than fence, after, max and wait.")
 		}
 	}
-	if q.reading.Fence == 0 {
-		return nil, malformed("fence", "must be the one that open returned")
+	if err := given(q.reading.Fence); err != nil {
+		return nil, err
 	}
 	if id := r.Header.Get("Last-Event-ID"); id != "" && q.format == formatEvents {
 		n, err := strconv.ParseUint(id, 10, 63)

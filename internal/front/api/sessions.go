@@ -71,6 +71,11 @@ func sessionRoutes() []route {
 	return out
 }
 
+// unknownCall answers a path below the sessions of a pool or a group that is none of their routes.
+func unknownCall(*server, http.ResponseWriter, *http.Request) error {
+	return problem.New(problem.UnknownRoute, "A session has the calls POST …/sessions/NAME, which opens it; GET …/sessions/NAME and …/NAME/entries; and POST …/NAME/commit, fail, release, renew and retire. In NAME, and in a group before it, write a slash as %2F.")
+}
+
 // onSession returns a handler that checks who calls, and which session.
 func onSession(call sessionCall) handler {
 	return func(s *server, w http.ResponseWriter, r *http.Request) error {
@@ -106,8 +111,11 @@ func (s *server) readable(r *http.Request) (session.ID, error) {
 	}
 	if id.Group != "" {
 		m := record.Message{Stream: stream.Name, ID: "x", Group: id.Group}
-		if m.Validate() != nil || m.Placed() {
-			return id, problem.New(problem.MalformedRequest, "No group can have this name.")
+		if err := m.Validate(); err != nil {
+			return id, malformedName(err)
+		}
+		if m.Placed() {
+			return id, malformedField("group", "must be UTF-8 text without control characters")
 		}
 		return id, s.logged(stream)
 	}

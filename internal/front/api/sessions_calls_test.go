@@ -50,6 +50,70 @@ func TestACommitMovesTheCursorOnceHoweverOftenItIsSent(t *testing.T) {
 	}
 }
 
+func TestABodyOfASessionThatCannotBeReadIsAnsweredWithTheMembersOfItsCall(t *testing.T) {
+	w := newSessionWorld(t)
+	f := fmt.Sprint(w.dealt(1))
+	const of = "The members of this call are "
+	for _, c := range []struct{ path, body, detail string }{
+		{"/commit", `{"fence":` + f + `,"form":0,"to":1}`, `unknown member "form". ` + of + "fence, from, to, state, effects (each with to, group, content_type, headers, body, body_base64), skip, detail."},
+		{"/commit", `{"fence":` + f + `,"from":0,"to":1,"effects":[{"too":"out"}]}`, `unknown member "too". ` + of},
+		{"/fail", `{"fence":` + f + `,"number":1}`, `unknown member "number". ` + of + "fence, at, try, detail."},
+		{"/release", `{"holder":"h"}`, `unknown member "holder". ` + of + "fence."},
+		{"/retire", `{"fence":` + f + `,"` + strings.Repeat("x", 1000) + `":1}`, `unknown member "xxx`},
+		{"", "", "The body is empty. It must be one JSON object; the members of this call are holder, take, lease."},
+		{"/renew", " \n", "The body is empty. It must be one JSON object; the members of this call are fence."},
+		{"", "holder=h", "The body must be one JSON object; the members of this call are holder, take, lease."},
+		{"", `{"holder":"h"} {}`, "The body must be one JSON object; the members of this call are holder, take, lease."},
+	} {
+		a := w.call("POST", ann+c.path, c.body)
+		if w.is(a, http.StatusBadRequest, "malformed-request"); !strings.HasPrefix(a.Detail, c.detail) || len(a.Detail) > 250 {
+			t.Errorf("%s %.100s: got %s", c.path, c.body, a.Detail)
+		}
+	}
+}
+
+func TestACallOfASessionWithoutAFenceIsNotAnsweredAsFenced(t *testing.T) {
+	w := newSessionWorld(t)
+	w.dealt(1)
+	answers := map[string]answeredCall{"entries without": w.call("GET", ann+"/entries", ""), "entries": w.entries(ann, 0, "")}
+	for path, members := range map[string]string{"/commit": `"from":0,"to":1`, "/fail": `"at":1`, "/release": ``, "/renew": ``, "/retire": `"cursor":0`} {
+		answers[path+" without"] = w.call("POST", ann+path, "{"+members+"}")
+		answers[path] = w.call("POST", ann+path, strings.Replace(`{"fence":0,`+members+"}", ",}", "}", 1))
+	}
+	for name, a := range answers {
+		if w.is(a, http.StatusBadRequest, "malformed-request"); a.Detail != "fence must be given: the one that open returned." {
+			t.Errorf("%s: got %s", name, a.Detail)
+		}
+	}
+}
+
+func TestAFenceThatWasNeverIssuedIsNotAnsweredAsAnotherOpen(t *testing.T) {
+	w := newSessionWorld(t)
+	f := w.dealt(1)
+	for name, a := range map[string]answeredCall{
+		"commit": w.post(ann+"/commit", f+1, `,"from":0,"to":1`), "fail": w.post(ann+"/fail", f+1, `,"at":1`), "entries": w.entries(ann, f+1, ""),
+		"release": w.post(ann+"/release", f+1, ``), "renew": w.post(ann+"/renew", f+1, ``), "retire": w.post(ann+"/retire", f+1, `,"cursor":0`),
+	} {
+		if w.is(a, http.StatusConflict, "fenced"); a.Fence != f || a.Holder != "host-1" || strings.Contains(a.Detail, "opened again since") || !strings.Contains(a.Detail, "never opened under this fence") {
+			t.Errorf("%s: got %s", name, a.body)
+		}
+	}
+}
+
+func TestAPathBelowSessionsThatIsNoRouteIsAnsweredWithTheirCalls(t *testing.T) {
+	w := newSessionWorld(t)
+	for _, path := range []string{"work/sessions/a/b", "work/sessions/a/b/commit", "work/sessions/", "work/sessions/a/", "room/groups/g/sessions/a/b", "room/groups/a/b/sessions/ann/commit"} {
+		a := w.call("POST", "/v1/streams/"+path, "{}")
+		w.is(a, http.StatusNotFound, "unknown-route")
+		for _, name := range []string{"entries", "commit", "fail", "release", "renew", "retire", "%2F"} {
+			if !strings.Contains(a.Detail, name) {
+				t.Errorf("%s: no %s in %q", path, name, a.Detail)
+			}
+		}
+	}
+	w.is(w.call("GET", ann+"/commit", ""), http.StatusMethodNotAllowed, "method-not-allowed")
+}
+
 func TestEntriesAreSkippedInAnOpenSession(t *testing.T) {
 	w := newSessionWorld(t)
 	f := w.dealt(3)
@@ -144,6 +208,10 @@ func TestAnOpenIsChecked(t *testing.T) {
 	}
 	for _, name := range []string{strings.Repeat("x", 129), "a%0Ab", "%FF"} {
 		w.is(w.call("POST", "/v1/streams/work/sessions/"+name, `{"holder":"a"}`), http.StatusBadRequest, "malformed-request")
+	}
+	a := w.call("POST", "/v1/streams/room/groups/"+strings.Repeat("x", 257)+"/sessions/ann", `{"holder":"a"}`)
+	if w.is(a, http.StatusBadRequest, "malformed-request"); a.Detail != "group must be at most 256 bytes." {
+		t.Errorf("got %s", a.body)
 	}
 	if a := w.call("POST", ann, `{"holder":"`+strings.Repeat("x", 128)+`","lease":"1m"}`); a.status != 200 || a.LeaseUntil != "2026-01-02T03:05:05Z" {
 		t.Errorf("got %s", a.body)
