@@ -71,6 +71,8 @@ func (d *cborReader) field(e *Entry) {
 		e.Kind = d.textLike(d.before.Kind)
 	case "id":
 		e.ID = d.text()
+	case "redelivery_of":
+		e.RedeliveryOf = d.text()
 	case "principal":
 		e.Principal = d.textLike(d.before.Principal)
 	case "source":

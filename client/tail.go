@@ -29,8 +29,11 @@ type Entry struct {
 	// Kind is "message", "gap" if the numbers From to To of Source were skipped, or "end" for the
 	// last entry of a log.
 	Kind string
-	// ID is the key of the message.
+	// ID is the key of the message, or of a redriven dead letter of a pool.
 	ID string
+	// RedeliveryOf is the ID of the first entry of the message, if this one is that of a dead
+	// letter of a pool that was redriven.
+	RedeliveryOf string
 	// Principal is the sender of the message, if it is the reader.
 	Principal string
 	Source    string

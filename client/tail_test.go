@@ -98,12 +98,12 @@ func TestATailReadsEachEntryOnceWhateverFailsBetween(t *testing.T) {
 func TestATailReturnsEveryFieldOfAnEntry(t *testing.T) {
 	at := clock.HybridAt(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	c, s := newClient(t, client.Options{}, entries(false, record.Entry{
-		Number: 1, Kind: record.EntryGap, ID: "i", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40, Parents: []uint64{3, 500},
+		Number: 1, Kind: record.EntryGap, ID: "i", RedeliveryOf: "k", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40, Parents: []uint64{3, 500},
 		ParentsMissing: true, Late: true, Time: at, ContentType: "application/json", Headers: map[string]string{"A": "1"}, Body: []byte("{ \"a\": 1 }\n"),
 	}))
 	got, err := c.Tail("room", "a/b", client.TailOptions{}).Next(t.Context())
 	want := client.Entry{
-		Group: "a/b", Number: 1, Offset: "0000000000007_0000000000000001", Kind: "gap", ID: "i", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40,
+		Group: "a/b", Number: 1, Offset: "0000000000007_0000000000000001", Kind: "gap", ID: "i", RedeliveryOf: "k", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40,
 		Parents: []uint64{3, 500}, ParentsMissing: true, Late: true, Time: at, ContentType: "application/json", Headers: map[string]string{"A": "1"}, Body: []byte("{ \"a\": 1 }\n"),
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {

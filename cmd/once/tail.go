@@ -208,6 +208,7 @@ type tailLine struct {
 	Offset         string            `json:"offset"`
 	Kind           string            `json:"kind"`
 	ID             string            `json:"id,omitempty"`
+	RedeliveryOf   string            `json:"redelivery_of,omitempty"`
 	Source         string            `json:"source,omitempty"`
 	Epoch          uint64            `json:"epoch,omitempty"`
 	Sequence       uint64            `json:"sequence,omitempty"`
@@ -239,7 +240,7 @@ func (o *tailing) line(e *client.Entry) string {
 
 func newTailLine(e *client.Entry) tailLine {
 	l := tailLine{
-		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
+		Number: e.Number, Offset: e.Offset, Kind: e.Kind, ID: e.ID, RedeliveryOf: e.RedeliveryOf, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence, From: e.From, To: e.To,
 		Parents: e.Parents, ParentsMissing: e.ParentsMissing, Via: e.Via, Late: e.Late, Time: e.Time.String(), ContentType: e.ContentType, Headers: e.Headers, Principal: e.Principal,
 	}
 	switch {

@@ -65,7 +65,7 @@ func (pl *plan) additionOf(it *item, a *record.Attempt) (add addition) {
 	}
 	add.end = it.End
 	add.entry = record.Entry{
-		ID: it.ID, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
+		ID: it.ID, RedeliveryOf: it.RedeliveryOf, Principal: it.Principal, Source: it.Source, Epoch: it.Epoch, Sequence: it.Sequence,
 		Parents: it.Parents, Via: it.Via, ParentsMissing: pl.next.MissingParent(&it.Message) > 0, Late: it.Seen > 0 && it.Seen < pl.next.Log.Time,
 	}
 	if s.Partitions > 0 {

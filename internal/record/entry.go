@@ -25,6 +25,9 @@ type Entry struct {
 	// ID is the identity of the message. It may be left empty if that is its number: source, epoch
 	// and sequence.
 	ID string
+	// RedeliveryOf is the ID of the first entry of the message, if this one is that of a dead
+	// letter of a pool that was redriven.
+	RedeliveryOf string
 	// Group is the group that the sender of the message named, if the log is that of a partition.
 	Group string
 	// Principal is the sender of the message. Readers see it only if it is their own.
@@ -64,7 +67,7 @@ func (e *Entry) Size() int {
 	if !e.Named() {
 		id = len(e.Source) + number
 	}
-	return id + len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.Principal) + len(e.Group) + len(e.Source) + 9*len(e.Parents) + viaBytes(e.Via) + rest
+	return id + len(e.RedeliveryOf) + len(e.Body) + headerBytes(e.Headers) + len(e.ContentType) + len(e.Principal) + len(e.Group) + len(e.Source) + 9*len(e.Parents) + viaBytes(e.Via) + rest
 }
 
 // A Log is the end of a group's log as the group record knows it. The zero value is a log without

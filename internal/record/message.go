@@ -68,6 +68,10 @@ type Message struct {
 	Headers     map[string]string
 	Body        []byte
 
+	// RedeliveryOf is the id of the entry that a session made a dead letter, if this message is the
+	// redriven one; empty otherwise. It is no part of the fingerprint.
+	RedeliveryOf string
+
 	// Route is the HTTP method and route of a one-time request; empty for a message. It is part of
 	// the fingerprint.
 	Route string

@@ -26,6 +26,10 @@ type Refused struct {
 	To       string
 	Reason   Reason
 	Detail   string
+	// Session and Number are set if a consumer's session refused or skipped the message: its name
+	// and the number of the entry there. After a redrive they are gone.
+	Session string
+	Number  uint64
 }
 
 // A Sender delivers effects to one destination.

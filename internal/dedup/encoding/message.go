@@ -26,6 +26,7 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	ListField(e, at, 16, m.Via, writeTextAt)
 	e.BoolField(at, 17, m.Void)
 	e.BoolField(at, 18, m.End)
+	e.TextField(at, 19, m.RedeliveryOf)
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -68,6 +69,8 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.Void = d.Bool()
 		case 18:
 			m.End = d.Bool()
+		case 19:
+			m.RedeliveryOf = d.Text()
 		default:
 			return false
 		}

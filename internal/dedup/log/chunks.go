@@ -104,6 +104,7 @@ func writeEntry(e *encoding.Encoder, x *record.Entry) {
 		e.Name(at, "id")
 		e.TextBytes(record.AppendNumber(memory[:0], x.Source, x.Epoch, x.Sequence))
 	}
+	textField(e, at, "redelivery_of", x.RedeliveryOf)
 	textField(e, at, "group", x.Group)
 	textField(e, at, "source", x.Source)
 	numberField(e, at, "epoch", x.Epoch)

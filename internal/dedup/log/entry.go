@@ -16,6 +16,8 @@ func (x *Encoded) Entry() (record.Entry, error) {
 			out.Kind = record.EntryKind(c.text())
 		case "id":
 			out.ID = string(c.text())
+		case "redelivery_of":
+			out.RedeliveryOf = string(c.text())
 		case "group":
 			out.Group = string(c.text())
 		case "source":

@@ -33,7 +33,7 @@ func full() record.Entry {
 		panic(err)
 	}
 	return record.Entry{
-		Number: 1, Kind: record.EntryGap, ID: "i\"d", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40, Parents: []uint64{3, 500},
+		Number: 1, Kind: record.EntryGap, ID: "i\"d", RedeliveryOf: "k", Principal: "ann", Source: "s", Epoch: 300, Sequence: 70_000, From: 1, To: 1 << 40, Parents: []uint64{3, 500},
 		ParentsMissing: true, Late: true, Time: at, ContentType: "text/plain", Headers: map[string]string{"B": "2\n", "A": "1"}, Body: []byte("text"),
 	}
 }
@@ -44,7 +44,7 @@ func TestAnEntryInJSONHasEveryField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `before {"number":1,"offset":"0000000000007_0000000000000001","kind":"gap","id":"i\"d","source":"s","epoch":300,"sequence":70000,"from":1,"to":1099511627776,` +
+	want := `before {"number":1,"offset":"0000000000007_0000000000000001","kind":"gap","id":"i\"d","redelivery_of":"k","source":"s","epoch":300,"sequence":70000,"from":1,"to":1099511627776,` +
 		`"parents":[3,500],"parents_missing":true,"late":true,"time":"2026-01-02T03:04:05.000Z-0003","content_type":"text/plain","headers":{"A":"1","B":"2\n"},"body":"text","principal":"ann"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)

@@ -173,7 +173,7 @@ func (s *Sessions) letterUnread(ctx context.Context, stream string) error {
 			return err
 		}
 		for _, x := range p.Unread {
-			why := letter{record.ReasonEnded, "its session was retired after the end of its stream"}
+			why := letter{reason: record.ReasonEnded, detail: "its session was retired after the end of its stream"}
 			if err := s.letterSpan(ctx, Partition(stream, x.Part), x, 0, nil, why); err != nil {
 				return err
 			}

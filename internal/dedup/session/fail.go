@@ -70,7 +70,7 @@ func (s *Sessions) fail(ctx context.Context, id ID, st *state, f *Failure) (out 
 		return out, false, err
 	}
 	if out.Dead && !f.sent {
-		if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{record.ReasonAttempts, f.Detail}); err != nil {
+		if err := s.deadLetter(ctx, id, st, f.At-1, f.At, letter{reason: record.ReasonAttempts, detail: f.Detail}); err != nil {
 			return out, false, err
 		}
 		f.sent = true

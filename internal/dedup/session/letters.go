@@ -14,12 +14,15 @@ import (
 type letter struct {
 	reason record.Reason
 	detail string
+	// session is the name of the session that had the entries; empty if they were returned.
+	session string
 }
 
 // deadLetter puts the entries of a session's numbers after one, up to another one, on the
 // dead-letter queue, except those that are marked already. It comes before the mark: a process that
 // dies between the two has made a letter too many, and its repetition makes the same one again.
 func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo uint64, why letter) error {
+	why.session = id.Name
 	if !id.pooled() {
 		part := span{Incarnation: st.Incarnation, First: st.Start + after + 1, Last: st.Start + upTo}
 		return s.letterSpan(ctx, id.logKey(), part, after, st.Dead, why)
@@ -44,7 +47,7 @@ func (s *Sessions) deadLetter(ctx context.Context, id ID, st *state, after, upTo
 // whose own store has a lower number must not process them after all.
 func (s *Sessions) skip(ctx context.Context, id ID, st *state, c *Commit) error {
 	if !c.sent {
-		why := letter{record.ReasonSkipped, cmp.Or(record.RejectText(c.Detail), "its consumer has skipped it")}
+		why := letter{reason: record.ReasonSkipped, detail: cmp.Or(record.RejectText(c.Detail), "its consumer has skipped it")}
 		if err := s.deadLetter(ctx, id, st, c.From, c.To, why); err != nil {
 			return err
 		}
@@ -79,9 +82,15 @@ func (s *Sessions) letterSpan(ctx context.Context, key record.GroupKey, x span, 
 			if err != nil {
 				return err
 			}
-			if e.Kind == record.EntryMessage && !dead.Contains(after+e.Number-x.First+1) {
-				refused = append(refused, record.Refused{Message: s.redriven(key, x.Incarnation, &e), Reason: why.reason, Detail: why.detail})
+			number := after + e.Number - x.First + 1
+			if e.Kind != record.EntryMessage || dead.Contains(number) {
+				continue
 			}
+			r := record.Refused{Message: s.redriven(key, x.Incarnation, &e), Reason: why.reason, Detail: why.detail}
+			if why.session != "" {
+				r.Session, r.Number = why.session, number
+			}
+			refused = append(refused, r)
 		}
 		if len(refused) > 0 {
 			if err := s.cfg.Queues.DeadLetter(ctx, refused); err != nil {
@@ -98,8 +107,8 @@ func (s *Sessions) letterSpan(ctx context.Context, key record.GroupKey, x span, 
 
 // redriven returns the message of a dead letter. In a stream with a pool it has an identity of its
 // own, which names the place of the entry in its log: if it is redriven, it is appended and dealt
-// again, once for all letters of the entry. The message of another stream keeps its identity,
-// because its handler has run: redriven, it is a duplicate.
+// again, once for all letters of the entry, and names the first entry of the message. The message
+// of another stream keeps its identity, because its handler has run: redriven, it is a duplicate.
 func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.Entry) record.Message {
 	m := record.Message{
 		Principal: e.Principal, Stream: key.Stream, Group: key.Group, ID: e.ID, Source: e.Source, Epoch: e.Epoch, Sequence: e.Sequence,
@@ -109,6 +118,7 @@ func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.E
 		return m
 	}
 	m.Group, m.Source, m.Epoch, m.Sequence = e.Group, "", 0, 0
+	m.RedeliveryOf = cmp.Or(e.RedeliveryOf, e.ID)
 	m.ID = "dead/" + key.Group + "/" + log.Offset{Incarnation: incarnation, Number: e.Number}.String()
 	if s.cfg.Numbered[key.Stream] {
 		m.Group, m.Source, m.Sequence = "", m.ID, 1

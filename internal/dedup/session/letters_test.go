@@ -19,6 +19,14 @@ func (q *queues) shown() (out []string) {
 	return out
 }
 
+// origin returns where the letters come from: the key, the session and the number of each.
+func (q *queues) origin() (out []string) {
+	for _, r := range q.letters {
+		out = append(out, fmt.Sprintf("%s %s/%d", r.Message.RedeliveryOf, r.Session, r.Number))
+	}
+	return out
+}
+
 // letterOf returns the id of the dead letter of an entry.
 func (w *world) letterOf(partition, number uint64) string {
 	return fmt.Sprintf("dead/%d/%013d_%016d", partition, w.now.UnixMilli(), number)
@@ -52,6 +60,9 @@ func TestAnEntryIsADeadLetterBeforeItIsMarked(t *testing.T) {
 		}
 		if want := []string{"attempts " + w.letterOf(0, 2) + `/0 no\nmoney`}; !slices.Equal(q.shown(), want) {
 			w.Errorf("got %s, want %s", q.shown(), want)
+		}
+		if want := []string{"m2 ann/2"}; !slices.Equal(q.origin(), want) {
+			w.Errorf("got %s, want %s", q.origin(), want)
 		}
 		if d, err := w.Describe(w.Context(), ann); err != nil || d.Detail != `no\nmoney` || !d.Dead.Contains(2) {
 			w.Errorf("got %+v, %v", d, err)
@@ -122,6 +133,9 @@ func TestARetirementWithoutACursorSkipsToANumber(t *testing.T) {
 		if want := []string{"skipped " + w.letterOf(0, 3) + lost, "skipped " + w.letterOf(1, 1) + lost}; !slices.Equal(q.shown(), want) {
 			w.Errorf("got %s", strings.Join(q.shown(), ", "))
 		}
+		if want := []string{"m3 ann/3", "m4 ann/4"}; !slices.Equal(q.origin(), want) {
+			w.Errorf("got %s, want %s", q.origin(), want)
+		}
 		w.is(w.read(bob, w.open(bob, session.TakeFree).Fence, 9), " 1:m5")
 	})
 }
@@ -139,6 +153,9 @@ func TestASkippedEntryOfAGroupKeepsItsIdentity(t *testing.T) {
 		lost := "/0 the cursor of its session was lost"
 		if want := []string{"skipped a" + lost, "skipped b" + lost}; !slices.Equal(q.shown(), want) {
 			w.Errorf("got %s", q.shown())
+		}
+		if want := []string{" ann/1", " ann/2"}; !slices.Equal(q.origin(), want) {
+			w.Errorf("got %s, want %s", q.origin(), want)
 		}
 	})
 }

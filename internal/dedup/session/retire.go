@@ -59,7 +59,7 @@ func (s *Sessions) place(ctx context.Context, id ID, st *state, r *Retirement) e
 		return err
 	}
 	if r.SkipTo != nil {
-		if err := s.deadLetter(ctx, id, st, st.Cursor, to, letter{record.ReasonSkipped, "the cursor of its session was lost"}); err != nil {
+		if err := s.deadLetter(ctx, id, st, st.Cursor, to, letter{reason: record.ReasonSkipped, detail: "the cursor of its session was lost"}); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func ToDeadLetter(r record.Refused) queue.Message {
 	if r.Delivery != nil {
 		m = ToRedelivery(r.To, *r.Delivery)
 	} else {
-		m, lacks = fitting(r.Message)
+		m, lacks = fitting(&r)
 	}
 	m.Attributes[AttrReason] = formatReason(r.Reason, r.Detail, lacks)
 	return m
@@ -39,8 +39,9 @@ func ToDeadLetter(r record.Refused) queue.Message {
 // fitting returns a message that fits into the dead-letter queue, and a list of the parts that were
 // left out. It leaves out as little as necessary, starting with the parts that are least useful for
 // finding the sender.
-func fitting(m record.Message) (letter queue.Message, lacks string) {
-	letter = ToQueue(m)
+func fitting(r *record.Refused) (letter queue.Message, lacks string) {
+	m := r.Message
+	letter = toQueue(m, r.Session, r.Number)
 	if letter.Size() <= maxLetter {
 		return letter, ""
 	}
@@ -51,12 +52,12 @@ func fitting(m record.Message) (letter queue.Message, lacks string) {
 		left = append(left, fmt.Sprintf("headers (%d bytes)", size))
 	}
 	for _, cut := range []func(m *record.Message, over int) []string{cutBody, cutDependencies, cutNames} {
-		letter = ToQueue(m)
+		letter = toQueue(m, r.Session, r.Number)
 		if over := letter.Size() - maxLetter; over > 0 {
 			left = append(left, cut(&m, over)...)
 		}
 	}
-	return ToQueue(m), "; too large for a dead letter, left out: " + strings.Join(left, ", ")
+	return toQueue(m, r.Session, r.Number), "; too large for a dead letter, left out: " + strings.Join(left, ", ")
 }
 
 func cutBody(m *record.Message, over int) []string {

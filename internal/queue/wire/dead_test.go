@@ -14,6 +14,9 @@ import (
 func TestADeadLetterKeepsItsIdentityAndReason(t *testing.T) {
 	for name, want := range map[string]record.Refused{
 		"message": {Message: full(), Reason: record.ReasonHandler, Detail: "not a transfer: bad: colon\x00"},
+		"entry of a session": {
+			Message: record.Message{Stream: "work", ID: "dead/0/1", RedeliveryOf: "order-77", Body: []byte("x"), Accepted: sentAt}, Reason: record.ReasonAttempts, Session: "ann", Number: 7,
+		},
 		"effect": {Reason: record.ReasonGone, Detail: "410", To: "shop", Delivery: &record.Delivery{
 			Identity: "orders/g/7", Stream: "orders", Group: "g", Number: 7, Incarnation: 1 << 63, Sequence: 2, Target: "t\uFFFF",
 			Effect: record.Effect{

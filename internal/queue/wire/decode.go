@@ -157,7 +157,7 @@ func (r *reader) meta() bool {
 
 // believe copies the fields that only a trusted sender may set.
 func (r *reader) believe(x meta) {
-	r.message.Principal, r.message.Route = x.Principal, x.Route
+	r.message.Principal, r.message.Route, r.message.RedeliveryOf = x.Principal, x.Route, x.RedeliveryOf
 	if x.Accepted != nil {
 		r.message.Accepted = *x.Accepted
 	}

@@ -15,7 +15,7 @@
 //	once-end         true: the message ends the log of its group
 //	once-time        the hybrid time that the sender has seen
 //	once-meta        JSON: content_type, headers, encoding; from trusted senders also principal,
-//	                 route, accepted
+//	                 route, accepted, redelivery_of; on a dead letter session, number
 //	once-reason      on a dead letter, "reason: detail"
 //
 // Other attributes of the types String and Number become headers, except that Content-Type becomes

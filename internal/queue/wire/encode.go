@@ -20,11 +20,15 @@ const Sender = "once"
 // stream. Its deduplication id is random. If it were the message's identity, the queue would
 // silently drop a copy that is sent within five minutes for a good reason, such as a redriven dead
 // letter, or key reuse that must be reported.
-func ToQueue(m record.Message) queue.Message {
+func ToQueue(m record.Message) queue.Message { return toQueue(m, "", 0) }
+
+// toQueue is ToQueue for a dead letter with the session and the number of its entry.
+func toQueue(m record.Message, session string, of uint64) queue.Message {
 	body, encoding := encodeBody(m.Body)
 	x := meta{
 		ContentType: m.ContentType, Headers: m.Headers, Encoding: encoding,
 		Principal: m.Principal, Route: m.Route, Parents: m.Parents, Time: m.Seen, Via: m.Via, Void: m.Void, End: m.End,
+		RedeliveryOf: m.RedeliveryOf, Session: session, Number: of,
 	}
 	// JSON has no other years
 	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {

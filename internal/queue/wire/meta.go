@@ -85,6 +85,10 @@ type meta struct {
 	Principal string     `json:"principal,omitempty"`
 	Route     string     `json:"route,omitempty"`
 	Accepted  *time.Time `json:"accepted,omitempty"`
+	// RedeliveryOf is that of a message; Session and Number are those of a dead letter.
+	RedeliveryOf string `json:"redelivery_of,omitempty"`
+	Session      string `json:"session,omitempty"`
+	Number       uint64 `json:"number,omitempty"`
 }
 
 // encode returns the attribute: JSON that SQS accepts.
@@ -118,6 +122,7 @@ func (x *meta) encode() string {
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
+		x.RedeliveryOf == "" && x.Session == "" && x.Number == 0 &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

@@ -170,6 +170,7 @@ func FromDeadLetter(received *queue.Delivery, d Defaults) (record.Refused, error
 			}
 			return out, err
 		}
+		out.Session, out.Number = x.Session, x.Number
 	}
 	var err error
 	out.Message, _, err = FromQueue(received, d)
