@@ -68,8 +68,12 @@ func letterRows(letters []admin.DeadLetter) [][]string {
 	return rows
 }
 
-// selector returns the id with which --id selects the letter.
+// selector returns the id with which --id selects the letter: the key that its sender gave it, if
+// that is known.
 func selector(d *admin.DeadLetter) string {
+	if d.Key != "" {
+		return d.Key
+	}
 	if name := d.Name(); name != "" {
 		return name
 	}
@@ -84,6 +88,12 @@ func (a *app) showLetter(d *admin.DeadLetter) error {
 	}
 	if d.Source != "" {
 		pairs = append(pairs, "source", d.Source, "epoch", fmt.Sprint(d.Epoch), "sequence", fmt.Sprint(d.Sequence))
+	}
+	if d.Key != "" {
+		pairs = append(pairs, "redriven as", d.ID)
+	}
+	if d.Session != "" {
+		pairs = append(pairs, "session", d.Session, "number", fmt.Sprint(d.Number))
 	}
 	c := d.Content
 	if c == nil {

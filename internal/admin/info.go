@@ -245,8 +245,14 @@ type DeadLetter struct {
 	Detail string `json:"detail,omitempty"`
 	Stream string `json:"stream"`
 	ID     string `json:"id,omitempty"`
-	Group  string `json:"group,omitempty"`
-	Source string `json:"source,omitempty"`
+	// Key is the id of the message's first entry, if the letter is that of an entry of a pool. ID
+	// is then the one under which the entry is redriven.
+	Key string `json:"key,omitempty"`
+	// Session and Number name the entry, if a session made the letter and is known.
+	Session string `json:"session,omitempty"`
+	Number  uint64 `json:"number,omitempty"`
+	Group   string `json:"group,omitempty"`
+	Source  string `json:"source,omitempty"`
 	// Epoch and Sequence are set if Source is.
 	Epoch    uint64 `json:"epoch,omitempty"`
 	Sequence uint64 `json:"sequence,omitempty"`

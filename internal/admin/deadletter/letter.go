@@ -38,8 +38,8 @@ type Filter struct {
 	// Stream and Reason are those of the letter.
 	Stream string `json:"stream,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// ID is that of the message, source/epoch/sequence of a numbered message, that of the effect,
-	// or the queue's id of the letter.
+	// ID is that of the message or of its first entry in a pool, source/epoch/sequence of a
+	// numbered message, that of the effect, or the queue's id of the letter.
 	ID string `json:"id,omitempty"`
 	// MessageIDs contains the queue's id of the letter.
 	MessageIDs []string `json:"message_ids,omitempty"`
@@ -67,7 +67,7 @@ func (l *Letter) Matches(f Filter) bool {
 	case d != nil:
 		return f.ID == d.Identity
 	}
-	return f.ID == m.ID || m.Source != "" && f.ID == m.Number()
+	return f.ID == m.ID || f.ID == m.RedeliveryOf || m.Source != "" && f.ID == m.Number()
 }
 
 // Info returns the letter in the form for people and scripts. Names that are too long for any
@@ -79,11 +79,12 @@ func (l *Letter) Info() admin.DeadLetter {
 	}
 	m := l.Refused.Message
 	out.Stream, out.ID, out.Group, out.Source, out.Epoch, out.Sequence = m.Stream, m.ID, m.Group, m.Source, m.Epoch, m.Sequence
+	out.Key, out.Session, out.Number = m.RedeliveryOf, l.Refused.Session, l.Refused.Number
 	if d := l.Refused.Delivery; d != nil {
 		out.Stream, out.ID, out.Group, out.Destination = d.Stream, d.Identity, d.Group, l.Refused.To
 	}
 	cut(&out.Stream, record.MaxStreamName)
-	for _, name := range []*string{&out.ID, &out.Group, &out.Source, &out.Destination, &out.Reason} {
+	for _, name := range []*string{&out.ID, &out.Key, &out.Session, &out.Group, &out.Source, &out.Destination, &out.Reason} {
 		cut(name, 2*record.MaxName) // the id of an effect contains a stream and a group
 	}
 	return out

@@ -21,6 +21,7 @@ func TestALetterOfAMessageOrAnEffectMatchesItsOwnNamesOnly(t *testing.T) {
 		Refused:  record.Refused{Reason: record.ReasonGone, Delivery: &record.Delivery{Identity: "s/g/1", Stream: "s", Group: "g"}},
 	}
 	keyed := deadletter.Letter{Refused: record.Refused{Message: record.Message{Stream: "s", ID: "key"}}}
+	pooled := deadletter.Letter{Refused: record.Refused{Message: record.Message{Stream: "s", ID: "dead/0/1", RedeliveryOf: "order-77"}}}
 	for _, c := range []struct {
 		letter             deadletter.Letter
 		stream, reason, id string
@@ -39,6 +40,9 @@ func TestALetterOfAMessageOrAnEffectMatchesItsOwnNamesOnly(t *testing.T) {
 		{effect, "", "", "of-the-queue", true},
 		{effect, "", string(record.ReasonGone), "s/g/1", true},
 		{keyed, "", "", "/0/0", false},
+		{pooled, "", "", "order-77", true},
+		{pooled, "", "", "dead/0/1", true},
+		{pooled, "", "", "order-7", false},
 		{keyed, "s", "", "key", true},
 		{keyed, "other", "", "key", false},
 		{effect, "s", "", "", true},
@@ -47,6 +51,18 @@ func TestALetterOfAMessageOrAnEffectMatchesItsOwnNamesOnly(t *testing.T) {
 		if got := c.letter.Matches(deadletter.Filter{Stream: c.stream, Reason: c.reason, ID: c.id}); got != c.want {
 			t.Errorf("%q matches stream %q, reason %q and id %q: %v", c.letter.Refused.Message.ID, c.stream, c.reason, c.id, got)
 		}
+	}
+}
+
+func TestALetterOfASessionIsShownWithItsKeyAndItsPlace(t *testing.T) {
+	l := deadletter.Letter{Refused: record.Refused{Session: "ann", Number: 7, Message: record.Message{Stream: "s", ID: "dead/0/1", RedeliveryOf: "order-77"}}}
+	if got := l.Info(); got.ID != "dead/0/1" || got.Key != "order-77" || got.Session != "ann" || got.Number != 7 {
+		t.Errorf("got %+v", got)
+	}
+	// Older versions have written letters without them.
+	l = deadletter.Letter{Refused: record.Refused{Message: record.Message{Stream: "s", ID: "dead/0/1"}}}
+	if got := l.Info(); got.ID != "dead/0/1" || got.Key != "" || got.Session != "" || got.Number != 0 {
+		t.Errorf("an old letter: got %+v", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
 )
 
 const pooled = "streams: {work: {admission: key, log: {retain: 1h}, pool: {partitions: 3, window: 4}}, numbers: {admission: sequence, pool: {partitions: 2}}, room: {log: {retain: 1h}}, plain: {}}\n"
@@ -42,6 +43,7 @@ type answered struct {
 type entry struct {
 	Number           uint64
 	Offset, Kind, ID string
+	RedeliveryOf     string `json:"redelivery_of"`
 	Group, Source    string
 	Sequence         uint64
 	Dead             bool
@@ -187,6 +189,39 @@ func TestThePoolSaysWhatFollowsTheLastFailedTry(t *testing.T) {
 			if want := fmt.Sprintf(`{"tries":%d,"dead":%t,"stop":%t}`, try, last && c.dead, last && !c.dead); strings.TrimSpace(a.text) != want {
 				t.Errorf("%s: got %s, want %s", c.stream, a.text, want)
 			}
+		}
+	}
+}
+
+// The key is that of the message, however often its entry is redriven and fails again.
+func TestTheDeadLetterOfASessionIsFoundAndRedrivenByTheKeyOfItsMessage(t *testing.T) {
+	t.Parallel()
+	p := &place{t: t, dir: t.TempDir(), config: "streams: {pool: {pool: {poison: dead-letter, attempts: 1}}}\n"}
+	r := p.start()
+	defer r.stop()
+	r.send(t, client.Message{Stream: "pool", Key: "order-77", Body: []byte("x")})
+	r.idle(t)
+	const path = "pool/sessions/ann"
+	f := r.open(t, path, "test", "free").Fence
+	ids := map[string]bool{}
+	for number := uint64(1); number <= 3; number++ {
+		page := r.entries(t, path, f, fmt.Sprint("&wait=5&after=", number-1))
+		first := number == 1
+		if len(page.Entries) != 1 || (page.Entries[0].ID == "order-77") != first || (page.Entries[0].RedeliveryOf == "order-77") == first {
+			t.Fatalf("got %s", page.text)
+		}
+		if a := r.ask(t, "POST", path+"/fail", fmt.Sprintf(`{"fence":%d,"at":%d,"try":1}`, f, number)); a.Dead != true {
+			t.Fatal(a.text)
+		}
+		letters, err := r.DeadLetters(t.Context(), admin.DeadLettersOptions{ID: "order-77", Limit: 10})
+		if err != nil || len(letters) != 1 || letters[0].Key != "order-77" || letters[0].Session != "ann" || letters[0].Number != number {
+			t.Fatalf("got %+v, %v", letters, err)
+		}
+		if ids[letters[0].ID] = true; len(ids) != int(number) {
+			t.Errorf("got the id %s again", letters[0].ID)
+		}
+		if info, err := r.Redrive(t.Context(), admin.RedriveOptions{ID: "order-77"}); err != nil || info.Redriven != 1 {
+			t.Fatalf("got %+v, %v", info, err)
 		}
 	}
 }
