@@ -54,8 +54,10 @@ func (a *app) redrive() *cobra.Command {
 		Use:   "redrive",
 		Short: "Put dead letters back under their identities",
 		Long: `Redrive puts messages and effects from the dead-letter queues back into the queues that they came from, under their old identities: a message that
-was processed before is recognised. Fix the cause first: a message that is refused again becomes a dead letter again. once show --dead-letters lists
-them. If a dead letter could not be put back, redrive names it with the error and exits with 5; once drop deletes those that can never be put back.
+was processed before is recognised. The dead letter of a pool's entry gets an identity of its own instead, because the old one counts as processed: it
+is appended and dealt again once, and its entry has the key of the first one as redelivery_of. Fix the cause first: a message that is refused again
+becomes a dead letter again. once show --dead-letters lists them. If a dead letter could not be put back, redrive names it with the error and exits
+with 5; once drop deletes those that can never be put back.
 
 With --stack the deployed functions redrive, each its own dead-letter queues, because only they are trusted to say who sent a message. They are called
 until all dead letters that were there at the beginning are done; ctrl-C stops it, and the same command continues. A dead letter is deleted only
