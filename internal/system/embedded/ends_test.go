@@ -15,7 +15,7 @@ import (
 // drain reads and commits the entries of a session until its end, and returns their ids.
 func (r *running) drain(t *testing.T, path string) (got []string) {
 	t.Helper()
-	fence, cursor := r.open(t, path, "test", "free").Fence, uint64(0)
+	fence, cursor := r.open(t, path).Fence, uint64(0)
 	deadline := time.Now().Add(time.Minute)
 	for time.Now().Before(deadline) {
 		page := r.entries(t, path, fence, fmt.Sprint("&wait=1&after=", cursor))

@@ -85,9 +85,9 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 }
 
 // open takes a session and returns the answer.
-func (r *running) open(t *testing.T, path, holder, take string) answered {
+func (r *running) open(t *testing.T, path string) answered {
 	t.Helper()
-	a := r.ask(t, "POST", path, fmt.Sprintf(`{"holder":%q,"take":%q,"lease":"1h"}`, holder, take))
+	a := r.ask(t, "POST", path, `{"holder":"test","take":"free","lease":"1h"}`)
 	if a.status != http.StatusOK {
 		t.Fatal(a.text)
 	}
@@ -125,7 +125,7 @@ func TestAPoolDealsEachMessageToOneSessionAcrossRestarts(t *testing.T) {
 	sent := r.work(t, 10)
 	fences, cursors := map[string]uint64{}, map[string]uint64{}
 	for _, name := range []string{"ann", "bob"} {
-		fences[name] = r.open(t, "work/sessions/"+name, "test", "free").Fence
+		fences[name] = r.open(t, "work/sessions/"+name).Fence
 	}
 	var got []string
 	for range 20 {
@@ -179,7 +179,7 @@ func TestThePoolSaysWhatFollowsTheLastFailedTry(t *testing.T) {
 		r.send(t, client.Message{Stream: c.stream, Key: "a", Body: []byte("a")})
 		r.idle(t)
 		path := c.stream + "/sessions/ann"
-		fence := r.open(t, path, "test", "free").Fence
+		fence := r.open(t, path).Fence
 		if page := r.entries(t, path, fence, ""); len(page.Entries) != 1 {
 			t.Fatal(page.text)
 		}
@@ -202,7 +202,7 @@ func TestTheDeadLetterOfASessionIsFoundAndRedrivenByTheKeyOfItsMessage(t *testin
 	r.send(t, client.Message{Stream: "pool", Key: "order-77", Body: []byte("x")})
 	r.idle(t)
 	const path = "pool/sessions/ann"
-	f := r.open(t, path, "test", "free").Fence
+	f := r.open(t, path).Fence
 	ids := map[string]bool{}
 	for number := uint64(1); number <= 3; number++ {
 		page := r.entries(t, path, f, fmt.Sprint("&wait=5&after=", number-1))
