@@ -18,6 +18,12 @@ func entries(n int) (list []client.Entry) {
 	return list
 }
 
+func TestAMessageOfARedrivenDeadLetterHasTheKeyThatItHadBefore(t *testing.T) {
+	if m := messageOf(&client.Entry{ID: "dead/0/1", RedeliveryOf: "order-1"}); m.UUID != "order-1" {
+		t.Error(m.UUID)
+	}
+}
+
 // The message is acknowledged while the subscriber is closed.
 func TestAnAcknowledgedMessageIsDoneAlthoughTheSubscriberIsClosed(t *testing.T) {
 	for range 200 {

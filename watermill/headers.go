@@ -1,6 +1,7 @@
 package watermill
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -63,9 +64,9 @@ func ascii(text string) string {
 }
 
 // messageOf returns the message of an entry. If it was not sent by a [Publisher], its UUID is its
-// key, and its metadata are its headers.
+// key, also if it was a dead letter and is redriven, and its metadata are its headers.
 func messageOf(e *client.Entry) *message.Message {
-	m := message.NewMessage(e.ID, e.Body)
+	m := message.NewMessage(cmp.Or(e.RedeliveryOf, e.ID), e.Body)
 	var uuid string
 	var metadata message.Metadata
 	if json.Unmarshal([]byte(e.Headers[headerUUID]), &uuid) == nil && json.Unmarshal([]byte(e.Headers[headerMetadata]), &metadata) == nil {

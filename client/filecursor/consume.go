@@ -28,10 +28,16 @@ func Consume(
 // checkFirst returns an error if a file is of another session. An open would create the session,
 // and the pool would deal entries to it. Every other mistake is found by [Open], under the lock.
 func checkFirst(path string, o client.SessionOptions) error {
-	file, err := os.Open(path) //nolint:gosec // the file of the caller
-	if errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular(): // to read a pipe would wait for a writer
+		return fmt.Errorf("%s is not a regular file", path)
 	}
+	file, err := os.Open(path) //nolint:gosec // the file of the caller
 	if err != nil {
 		return err
 	}

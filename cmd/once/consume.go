@@ -110,7 +110,7 @@ func (a *app) consume() *cobra.Command {
 		if err := o.prepare(cmd); err != nil {
 			return usageError(cmd, err)
 		}
-		c, err := a.consumer(cmd, &o.sending)
+		c, err := a.consumer(cmd, &o.sending, o.session.Holder)
 		if err != nil {
 			return err
 		}
@@ -196,10 +196,10 @@ func defaultHolder(take client.Take) (string, error) {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])), nil
 }
 
-// consumer returns a client of the server. It retries until its context ends. If nothing listens at
+// consumer returns a client of the server for a holder. It retries until its context ends. If nothing listens at
 // the address, it returns an error, unless o.await is set.
-func (a *app) consumer(cmd *cobra.Command, o *sending) (*client.Client, error) {
-	notice := &notice{app: a, text: "trying again in"}
+func (a *app) consumer(cmd *cobra.Command, o *sending, holder string) (*client.Client, error) {
+	notice := &notice{app: a, text: "trying again in", self: holder}
 	s, err := a.sender(cmd, o, client.Options{OnRetry: notice.retry})
 	if err != nil {
 		return nil, err

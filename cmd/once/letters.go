@@ -90,7 +90,7 @@ func (a *app) showLetter(d *admin.DeadLetter) error {
 		pairs = append(pairs, "source", d.Source, "epoch", fmt.Sprint(d.Epoch), "sequence", fmt.Sprint(d.Sequence))
 	}
 	if d.Key != "" {
-		pairs = append(pairs, "redriven as", d.ID)
+		pairs = append(pairs, "id of a redrive", d.ID)
 	}
 	if d.Session != "" {
 		pairs = append(pairs, "session", d.Session, "number", fmt.Sprint(d.Number))

@@ -131,7 +131,7 @@ func queueFlags(cmd *cobra.Command, queue, stream, reason, id *string) {
 		f.StringVar(stream, "stream", "", "only dead letters of this stream")
 	}
 	if id != nil {
-		f.StringVar(id, "id", "", "only dead letters with this id: of a message, an effect, or a queue's message")
+		f.StringVar(id, "id", "", "only dead letters with this id: of a message, an effect, or a queue's message; of an entry of a pool also its key, which takes all letters that have it")
 	}
 	completeFlag(cmd, "queue", queueNames())
 	completeFlag(cmd, "reason", reasonNames())

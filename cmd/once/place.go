@@ -44,7 +44,7 @@ func (a *app) call(cmd *cobra.Command, p *place, f func(ctx context.Context, c *
 		return usageError(cmd, err)
 	}
 	if *p.data == "" {
-		c, err := a.consumer(cmd, &p.sending)
+		c, err := a.consumer(cmd, &p.sending, "")
 		if err != nil {
 			return err
 		}

@@ -366,6 +366,7 @@ type notice struct {
 	app  *app
 	text string // what happens; default that a message is not acknowledged
 	lost string // what happens if the server does not answer; default text
+	self string // the holder of the session, if there is one
 	mu   sync.Mutex
 	next time.Time
 }
@@ -377,7 +378,7 @@ func (n *notice) retry(err error, wait time.Duration) {
 	defer n.mu.Unlock()
 	now := time.Now()
 	p, answered := errors.AsType[*client.Problem](err)
-	replaced := answered && p.Type == client.Fenced // which happens once
+	replaced := answered && p.Type == client.Fenced && p.Holder != "" && p.Holder != n.self // which happens once
 	if now.Before(n.next) && !replaced {
 		return
 	}
@@ -386,11 +387,11 @@ func (n *notice) retry(err error, wait time.Duration) {
 		_, _ = fmt.Fprint(n.app.err, "\r\x1b[K") // the line of the progress bar, which draws itself again
 	}
 	switch {
-	case replaced && p.Holder != "":
+	case replaced:
 		_, _ = fmt.Fprintf(n.app.err, "replaced by %q; waiting until the session is free\n", p.Holder)
 		return
-	case replaced:
-		_, _ = fmt.Fprintln(n.app.err, "replaced by another consumer; waiting until the session is free")
+	case answered && p.Type == client.Fenced: // a restored server may have forgotten this open
+		_, _ = fmt.Fprintln(n.app.err, "opening the session again:", p.Detail)
 		return
 	case answered && p.Type == client.Held:
 		_, _ = fmt.Fprintf(n.app.err, "the session is held by %q; waiting until it is free%s\n", p.Holder, leaseEnds(p.RetryAfter))

@@ -25,7 +25,7 @@ next entry. DEAD has the numbers of its entries that are dead letters. STATE is
   behind        a consumer holds the session and has entries to process
   free          nobody holds the session; its entries are processed
   free, behind  nobody holds the session, and it has entries to process
-  stopped at N  nobody holds the session, and its entry N has failed TRIES times: repair the cause and start the consumer again, or leave the entry out with
+  stopped at N  nobody holds the session, and its entry N has failed TRIES times: a consumer that starts goes on with it; repair the cause before, or leave the entry out with
                 once session from STREAM NAME --skip-to N
   at the end    the stream has ended, and its entries are processed
   retiring      the session is closed, and its unread entries are not back in the pool yet

@@ -183,6 +183,8 @@ func givenFlags(flags *pflag.FlagSet) string {
 		case f.Name == "after":
 		case f.Value.Type() == "bool" && value == "true":
 			text.WriteString(" --" + f.Name)
+		case f.Value.Type() == "bool": // without "=" the value would be an argument
+			text.WriteString(" --" + f.Name + "=" + value)
 		default:
 			text.WriteString(" --" + f.Name + " " + quoted(safe(value)))
 		}

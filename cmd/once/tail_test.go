@@ -246,12 +246,12 @@ func TestAnInterruptedTailOfAStreamSaysHowToContinue(t *testing.T) {
 	}
 }
 
-func TestACommandThatContinuesHasNoPassword(t *testing.T) {
+func TestACommandThatContinuesHasEveryFlagAndNoPassword(t *testing.T) {
 	cmd := (&app{}).tail()
-	if err := cmd.ParseFlags([]string{"--url", "https://me:secret@once.example", "--after", "now", "--no-follow"}); err != nil {
+	if err := cmd.ParseFlags([]string{"--url", "https://me:secret@once.example", "--after", "now", "--no-follow", "--json=false"}); err != nil {
 		t.Fatal(err)
 	}
-	if got := givenFlags(cmd.Flags()); got != " --no-follow --url https://me:xxxxx@once.example" {
+	if got := givenFlags(cmd.Flags()); got != " --json=false --no-follow --url https://me:xxxxx@once.example" {
 		t.Error(got)
 	}
 }

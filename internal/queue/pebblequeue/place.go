@@ -87,10 +87,10 @@ type Places struct {
 // It gives all messages of a group the first places in it, in their order, under the conditions of
 // [Queue.Reserve], or none of them a place. It returns nil if no message has a place.
 //
-// If at least half of the messages would have no place, because others have places in their groups,
-// ReserveAll first waits until that has changed, or ctx ends. With forMessages it waits for messages
-// in the groups likewise, except for those that pause or are delayed; behind says that it has waited
-// for some in vain. It has no place while it waits.
+// If others have places in the groups of at least half of the messages, ReserveAll first waits until
+// that has changed, or until ctx ends. With forMessages it waits for messages in the groups, too,
+// except for those that pause or are delayed; behind says that it has waited for some in vain. It has
+// no place while it waits.
 func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages bool) (p *Places, behind bool) {
 	if !q.index.fifo {
 		return nil, false
@@ -116,16 +116,16 @@ func (q *Queue) ReserveAll(ctx context.Context, groups []string, forMessages boo
 type reservation struct {
 	hashes      []uint64
 	forMessages bool
-	busy        int  // a message whose group was busy
-	behind      bool // it waits for messages, and perhaps for places
+	from        int  // where to look first: the first message that had to wait
+	behind      bool // messages are in the way
 }
 
 // blocked reports whether at least half of the messages have to wait for others. The caller holds
 // the lock.
 func (r *reservation) blocked(x *index) bool {
-	n := 0
+	n, from, behind := 0, r.from, false
 	for i := range r.hashes {
-		at := (r.busy + i) % len(r.hashes) // probably the same one as before
+		at := (from + i) % len(r.hashes)
 		g := x.groups[r.hashes[at]]
 		if g == nil {
 			continue
@@ -135,8 +135,11 @@ func (r *reservation) blocked(x *index) bool {
 		if !message && !head.place {
 			continue
 		}
-		r.busy, r.behind = at, message
-		if n++; 2*n >= len(r.hashes) {
+		if n++; n == 1 {
+			r.from = at
+		}
+		if behind = behind || message; 2*n >= len(r.hashes) {
+			r.behind = behind
 			return true
 		}
 	}

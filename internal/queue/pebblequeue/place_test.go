@@ -3,6 +3,7 @@ package pebblequeue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -300,11 +301,35 @@ func TestABatchWaitsForThePlacesOfOthersAndHasNoneMeanwhile(t *testing.T) {
 	}
 }
 
-func TestABatchDoesNotWaitIfMoreThanHalfOfItHasPlaces(t *testing.T) {
+func TestABatchWaitsIfAtLeastHalfOfItIsBehindOthers(t *testing.T) {
 	q := open(t, newDB(t), "q.fifo", Options{})
-	defer reserve(t, q, "g").Release()
-	if p, behind := q.ReserveAll(t.Context(), []string{"g", "a", "b"}, true); behind || p.Has(0) || !p.Has(1) || !p.Has(2) {
-		t.Errorf("%v %v %v", p.Has(0), p.Has(1), p.Has(2))
+	for _, c := range []struct {
+		messages, placed, queued int // of groups, from the first one on
+		waits, behind            bool
+	}{
+		{1, 1, 0, true, false}, {3, 1, 0, false, false}, {3, 2, 0, true, false}, {6, 2, 0, false, false}, {100, 49, 0, false, false}, {100, 50, 0, true, false},
+		{1000, 900, 0, true, false}, {100, 1, 49, true, true}, {100, 49, 1, true, true}, {100, 1, 1, false, false},
+	} {
+		var groups []string
+		for i := range c.messages {
+			groups = append(groups, fmt.Sprintf("%d-%d-%d-%d", c.messages, c.placed, c.queued, i))
+		}
+		first := reserveAll(t, q, groups[:c.placed]...)
+		for _, group := range groups[c.placed : c.placed+c.queued] {
+			putOne(t, q, placed(group, "1"))
+		}
+		for range 2 { // the second look begins where the first one found something
+			ctx, end := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			p, behind := q.ReserveAll(ctx, groups, true)
+			if waited := ctx.Err() != nil; waited != c.waits || behind != c.behind {
+				t.Errorf("%+v: waits %v, behind messages %v", c, waited, behind)
+			}
+			end()
+			if p != nil {
+				p.Release()
+			}
+		}
+		first.Release()
 	}
 }
 

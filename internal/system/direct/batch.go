@@ -29,11 +29,11 @@ type batch struct {
 	queued   []bool           // of open
 }
 
-// BeginAll reserves places for the messages of a batch that can be processed directly. It waits for
-// places at most for [maxWait], but no longer than that with all that it waits for before. If
-// another caller's copy of a message is under way, BeginAll waits for it. Until End, other callers'
-// copies wait, also those of messages without a place: otherwise both callers could be told that the
-// message is new. See [api.Direct].
+// BeginAll reserves places for the messages of a batch that can be processed directly. It waits up
+// to [maxWait] for places, counted from its start. If another caller's copy of a message is under
+// way, BeginAll waits for that first, which uses up that time but is not limited by it. Until End,
+// other callers' copies wait, also those of messages without a place: otherwise both callers could
+// be told that the message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
 	slow := r.slow[s.Name]
 	if slow == nil {

@@ -18,10 +18,10 @@
 // the queue's attempt was not: the commit is conditional. The stream's messages go through the
 // queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
-// A batch waits for the places that others have in its groups, at most for [maxWait]: on the queue
-// each of its messages would be written and read once more. It has [Limit] as a whole. After it, the messages that are not processed go on the queue.
-// That makes the stream slow only if one of its handlers ran for half of the limit, or if the batch
-// did not end when its context did.
+// A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each of
+// its messages would be written and read once more. It then has [Limit] as a whole. After it, the
+// messages that are not processed go on the queue. That makes the stream slow only if one of its
+// handlers ran for half of the limit, or if the batch did not end when its context did.
 package direct
 
 import (
@@ -66,7 +66,7 @@ type Line interface {
 	Reserve(m *record.Message) (Place, bool)
 	// ReserveAll takes places for messages of one stream: for all messages of a group the first
 	// places in it, or none of them. It returns nil if no message has a place. It may wait
-	// until no other caller has places or messages in the groups, or until ctx ends.
+	// until ctx ends, if others have places or messages in the groups.
 	ReserveAll(ctx context.Context, messages []record.Message) Places
 }
 

@@ -49,7 +49,7 @@ type line struct {
 }
 
 // noWaitFor is how long batches of a stream do not wait for the queues after one of them has waited
-// in vain: others may send to the queue all the time.
+// in vain: another sender may keep the queue busy, and every batch would wait for nothing.
 const noWaitFor = 10 * time.Second
 
 func (s *System) line(direct map[string]bool) line {
@@ -112,26 +112,20 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 // behind them, and the queue would not become empty as long as it sends.
 func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
 	noWait := l.noWait[messages[0].Stream]
-	waits := noWait.Load() < l.now().UnixNano()
+	waits := ctx.Err() == nil && noWait.Load() < l.now().UnixNano()
 	p := places{line: l, unordered: l.routes.Unordered(&messages[0])}
 	groups := make([]string, len(messages))
 	for i := range messages {
 		groups[i] = wire.FIFOGroup(&messages[i])
 	}
-	inVain := func() { noWait.Store(l.now().Add(noWaitFor).UnixNano()) }
 	for {
-		if p.unordered && !l.queues.ingress.Quiet() {
-			if !waits || !l.queues.ingress.AwaitQuiet(ctx) {
-				if waits {
-					inVain()
-				}
-				return nil
-			}
+		p.Places = nil
+		behind := p.unordered && !l.queues.ingress.Quiet() && !(waits && l.queues.ingress.AwaitQuiet(ctx))
+		if !behind {
+			p.Places, behind = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits)
 		}
-		var behind bool
-		p.Places, behind = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits)
-		if behind {
-			inVain()
+		if behind && waits && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			noWait.Store(l.now().Add(noWaitFor).UnixNano())
 		}
 		switch {
 		case p.Places == nil:

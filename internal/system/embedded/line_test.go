@@ -111,4 +111,19 @@ func TestABatchThatHasWaitedForAPlaceOnlyDoesNotKeepOthersFromWaiting(t *testing
 	if has, _ := l.within(t, 0, m); !has || l.noWait["orders"].Load() != 0 {
 		t.Error("a batch without time has no place, or keeps others from waiting")
 	}
+	d, numbered := put(t, l.queues.ingress, ""), record.Message{Stream: "numbered", Source: "s", Sequence: 1}
+	if has, _ := l.within(t, 0, numbered); has || l.noWait["numbered"].Load() != 0 {
+		t.Error("a numbered batch without time has a place, or keeps others from waiting")
+	}
+	gone, leave := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, leave)
+	if p := l.ReserveAll(gone, []record.Message{numbered}); p != nil || l.noWait["numbered"].Load() != 0 {
+		t.Error("a batch whose caller has gone has a place, or keeps others from waiting")
+	}
+	if err := l.queues.ingress.ChangeVisibility(t.Context(), d.Receipt, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if has, waited := l.within(t, time.Minute, numbered); has || waited > 30*time.Second || l.noWait["numbered"].Load() != 0 {
+		t.Error("a batch waits for a message that pauses, or keeps others from waiting")
+	}
 }
