@@ -307,8 +307,16 @@ func TestABatchWaitsIfAtLeastHalfOfItIsBehindOthers(t *testing.T) {
 		messages, placed, queued int // of groups, from the first one on
 		waits, behind            bool
 	}{
-		{1, 1, 0, true, false}, {3, 1, 0, false, false}, {3, 2, 0, true, false}, {6, 2, 0, false, false}, {100, 49, 0, false, false}, {100, 50, 0, true, false},
-		{1000, 900, 0, true, false}, {100, 1, 49, true, true}, {100, 49, 1, true, true}, {100, 1, 1, false, false},
+		{1, 1, 0, true, false},
+		{3, 1, 0, false, false},
+		{3, 2, 0, true, false},
+		{6, 2, 0, false, false},
+		{100, 49, 0, false, false},
+		{100, 50, 0, true, false},
+		{1000, 900, 0, true, false},
+		{100, 1, 49, true, true},
+		{100, 49, 1, true, true},
+		{100, 1, 1, false, false},
 	} {
 		var groups []string
 		for i := range c.messages {

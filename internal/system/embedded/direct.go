@@ -120,7 +120,7 @@ func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.
 	}
 	for {
 		p.Places = nil
-		behind := p.unordered && !l.queues.ingress.Quiet() && !(waits && l.queues.ingress.AwaitQuiet(ctx))
+		behind := p.unordered && !l.queues.ingress.Quiet() && (!waits || !l.queues.ingress.AwaitQuiet(ctx))
 		if !behind {
 			p.Places, behind = l.queues.ingressFIFO.ReserveAll(ctx, groups, waits)
 		}
