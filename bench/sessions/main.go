@@ -8,6 +8,8 @@
 //	peer.go       the interface of a peer
 //	trial.go      one peer under one kind of fault
 //	rows.go       the table
+//	speed.go      how fast entries are read and committed, and messages enter a pool
+//	readback.go   one session that reads a log, and its floors
 //	idle.go       memory and writes of a server with idle sessions
 //	once.go       sessions of once, with the cursor in the transaction of the row, or after it
 //	jetstream.go  JetStream, a pull consumer with double acknowledgement

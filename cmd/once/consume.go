@@ -196,8 +196,8 @@ func defaultHolder(take client.Take) (string, error) {
 	return fmt.Sprintf("%s-%d-%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6])), nil
 }
 
-// consumer returns a client of the server for a holder. It retries until its context ends. If nothing listens at
-// the address, it returns an error, unless o.await is set.
+// consumer returns a client of the server for a holder. It retries until its context ends. If
+// nothing listens at the address, it returns an error, unless o.await is set.
 func (a *app) consumer(cmd *cobra.Command, o *sending, holder string) (*client.Client, error) {
 	notice := &notice{app: a, text: "trying again in", self: holder}
 	s, err := a.sender(cmd, o, client.Options{OnRetry: notice.retry})

@@ -98,7 +98,7 @@ func (r *Runner) reserve(ctx context.Context, b *batch) {
 	if places == nil {
 		return
 	}
-	if b.counted = r.count(b.slow); !b.counted { // meanwhile it became too late
+	if b.counted = r.count(b.slow); !b.counted { // while it waited, the stream became slow or the runner was closed
 		places.Release()
 		return
 	}
@@ -111,7 +111,7 @@ func (b *batch) Has(i int) bool { return b.places != nil && b.places.Has(i) }
 // Process implements [api.Tries].
 func (b *batch) Process(ctx context.Context, open []int) []api.Tried {
 	b.started, b.open, b.queued = true, open, make([]bool, len(open))
-	messages := make([]record.Message, len(open)) // a copy: the caller may go on while they are processed
+	messages := make([]record.Message, len(open)) // a copy: after its limit the batch goes on without the handler
 	for k, i := range open {
 		messages[k] = b.messages[i]
 	}

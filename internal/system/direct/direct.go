@@ -50,12 +50,13 @@ const (
 	// grace is for a handler that ends when its context does, and for the writes after it.
 	grace   = 500 * time.Millisecond
 	slowFor = time.Minute
-	// maxWait is how long a batch waits for places: some times as long as it takes to process a few
-	// others.
+	// maxWait is how long a batch waits for places. Several batches of a thousand messages are
+	// processed in that time.
 	maxWait = 200 * time.Millisecond
-	// maxWaiting is how many bytes of batches wait for places at a time, and perMessage what a
-	// message has besides its body and headers: others have to have memory meanwhile.
+	// maxWaiting bounds the bytes of the batches that wait for places, so that they leave memory to
+	// the batches that do not wait.
 	maxWaiting = 16 << 20
+	// perMessage is about what a message takes besides its body and headers, in bytes.
 	perMessage = 256
 )
 

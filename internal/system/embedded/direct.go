@@ -52,6 +52,7 @@ type line struct {
 // in vain: another sender may keep the queue busy, and every batch would wait for nothing.
 const noWaitFor = 10 * time.Second
 
+// line returns the order of the messages for the streams that are direct.
 func (s *System) line(direct map[string]bool) line {
 	l := line{queues: s.queues, routes: s.pipeline.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
 	for name := range direct {
