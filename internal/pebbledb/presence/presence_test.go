@@ -290,7 +290,9 @@ func TestDeletedKeysAreForgottenWhenTheyAreMostKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(func() bool { return absent(f, 0, 1500) > 1000 })
+	// The filter may have been filled again at any time since about 1,000 keys were deleted. Then it
+	// forgot those, except for its false positives.
+	await(func() bool { return absent(f, 0, 1500) > 750 })
 	exist(t, f)
 	cancel()
 	if err := <-ended; err != nil {
