@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/effectively-once/once/internal/aws/permission"
 )
 
 // configFile is the path of the configuration in a function's package. An environment variable is
@@ -31,7 +33,7 @@ type function struct {
 
 // newFunctions makes the roles before the functions, because the functions trust one another by the
 // ids of their roles.
-func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission) error {
+func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.Permission) error {
 	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout}
 	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
 	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout}

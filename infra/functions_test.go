@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/effectively-once/once/internal/aws/bootstrap"
 )
 
 func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
@@ -92,11 +94,11 @@ func TestABootstrapOfAnotherArchitectureIsAnError(t *testing.T) {
 	}
 	for built, fits := range map[Architecture]elf.Machine{ARM64: elf.EM_AARCH64, AMD64: elf.EM_X86_64} {
 		for _, machine := range []elf.Machine{elf.EM_AARCH64, elf.EM_X86_64} {
-			if err := runsOn(header(machine), built); (err == nil) != (machine == fits) {
+			if err := bootstrap.Check(header(machine), string(built), false); (err == nil) != (machine == fits) {
 				t.Errorf("%s on %s: got %v", machine, built, err)
 			}
 		}
-		if err := runsOn(strings.NewReader("#!/bin/sh\n"), built); err != nil {
+		if err := bootstrap.Check(strings.NewReader("#!/bin/sh\n"), string(built), false); err != nil {
 			t.Errorf("a script on %s: got %v", built, err)
 		}
 	}

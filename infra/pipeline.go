@@ -15,6 +15,7 @@ import (
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 
+	"github.com/effectively-once/once/internal/aws/permission"
 	"github.com/effectively-once/once/internal/config"
 )
 
@@ -168,12 +169,13 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
-	destinations, err := permissions(parsed, props.Environment)
+	destinations, err := permission.For(parsed, props.Environment)
 	if err := errors.Join(err, parsed.CheckDirect(), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {
-		destinations = append(destinations, permission{"kms:Decrypt", arn{whole: key}}, permission{"kms:GenerateDataKey", arn{whole: key}})
+		destinations = append(destinations, permission.Permission{Action: "kms:Decrypt", Resource: permission.Resource{ARN: key}},
+			permission.Permission{Action: "kms:GenerateDataKey", Resource: permission.Resource{ARN: key}})
 	}
 	if props.MaxReceives == 0 {
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)

@@ -1,15 +1,12 @@
 package infra
 
 import (
-	"debug/buildinfo"
-	"debug/elf"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
-	"strings"
+
+	"github.com/effectively-once/once/internal/aws/bootstrap"
 )
 
 // stage makes a folder with a bootstrap, which is built for an architecture, and the configuration.
@@ -20,11 +17,8 @@ func stage(asset string, props *PipelineProps) (folder string, err error) {
 		return "", fmt.Errorf("open bootstrap, which `make lambdas` builds: %w", err)
 	}
 	defer in.Close()
-	if err := runsOn(in, props.Architecture); err != nil {
-		return "", fmt.Errorf("%s: %w", from, err)
-	}
-	if collects(props.Environment) && withoutOTLP(in) {
-		return "", fmt.Errorf("%s is built with the tag nootlp, and the environment names a collector: build it without that tag", from)
+	if err := bootstrap.Check(in, string(props.Architecture), collects(props.Environment)); err != nil {
+		return "", fmt.Errorf("%s %w", from, err)
 	}
 	if folder, err = os.MkdirTemp("", "once-function-"); err != nil {
 		return "", fmt.Errorf("stage bootstrap: %w", err)
@@ -46,35 +40,6 @@ func firstOf(errs ...error) error {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// withoutOTLP reports whether a Go program can't report to a collector: it would fail at each
-// start.
-func withoutOTLP(bootstrap io.ReaderAt) bool {
-	info, err := buildinfo.Read(bootstrap)
-	if err != nil {
-		return false // not a Go program
-	}
-	return slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
-		return s.Key == "-tags" && slices.Contains(strings.Split(s.Value, ","), "nootlp")
-	})
-}
-
-// runsOn returns an error if a program is built for another architecture: it could be deployed, but
-// would fail at each start. A file that is not a program, such as a script, is accepted.
-func runsOn(bootstrap io.ReaderAt, built Architecture) error {
-	program, err := elf.NewFile(bootstrap)
-	if err != nil {
-		return nil //nolint:nilerr // no program
-	}
-	want := elf.EM_AARCH64
-	if built == AMD64 {
-		want = elf.EM_X86_64
-	}
-	if program.Machine != want {
-		return fmt.Errorf("is built for %s, and the architecture is %s; build it with LAMBDA_ARCH=%s, or change the setting architecture", program.Machine, built, built)
 	}
 	return nil
 }
