@@ -26,6 +26,8 @@ type Config struct {
 	Streams map[string]Stream `json:"streams" jsonschema:"description=Streams by name: letters and digits and . _ -; at least one."`
 	// Destinations by name.
 	Destinations map[string]Destination `json:"destinations,omitempty" jsonschema:"description=Destinations by name: where effects go."`
+	// Ingress has the sources by name. On AWS each has a queue of its own.
+	Ingress map[string]Ingress `json:"ingress,omitempty" jsonschema:"maxProperties=20,description=Sources by name: AWS services and accounts that send to a stream over a queue of their own. They need no message attributes."`
 }
 
 // Stream is one named kind of message.

@@ -65,6 +65,13 @@ func describe(t *testing.T, c *config.Config) string {
 		d := c.Destinations[name]
 		fmt.Fprintf(&b, "destination %s %s %s\n", name, d.Kind(), d.Target())
 	}
+	for _, name := range c.IngressNames() {
+		data, err := json.Marshal(c.Ingress[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "ingress %s to %s %s\n", name, c.Ingress[name].StreamOf(name), data)
+	}
 	for _, w := range c.Warnings() {
 		fmt.Fprintf(&b, "warning %s\n", w)
 	}

@@ -25,7 +25,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -40,6 +40,12 @@ func Parse(name string, data []byte) (*Config, error) {
 	if n, ok := top["destinations"]; ok {
 		for _, f := range p.named(n) {
 			c.Destinations[f.key] = p.destination(f.node)
+		}
+	}
+	if n, ok := top["ingress"]; ok {
+		c.Ingress = map[string]Ingress{}
+		for _, f := range p.named(n) {
+			c.Ingress[f.key] = p.ingress(f.node)
 		}
 	}
 	if len(c.Streams) == 0 && len(p.list) == 0 {

@@ -67,6 +67,7 @@ func (p *reader) together(c *Config) {
 		files[clean] = name
 	}
 	p.cycles(c)
+	p.ingressTogether(c)
 }
 
 func known(names []string) string {
@@ -204,5 +205,5 @@ func (c *Config) Warnings() []string {
 		}
 		out = append(out, retryWarnings(path, d.Retry.Std().Or(record.EffectRetry()))...)
 	}
-	return out
+	return append(out, c.ingressWarnings()...)
 }

@@ -49,7 +49,7 @@ func generate(t *testing.T) *jsonschema.Schema {
 	s.Title = "once.yaml"
 	s.Description = "Streams and destinations of a once system. The rules between fields are checked by once check."
 	s.Required = []string{"streams"}
-	for _, name := range []string{"streams", "destinations"} {
+	for _, name := range []string{"streams", "destinations", "ingress"} {
 		p, ok := s.Properties.Get(name)
 		if !ok {
 			t.Fatalf("no property %s", name)
@@ -75,6 +75,8 @@ func generate(t *testing.T) *jsonschema.Schema {
 	auth.Pattern = `^(iam|(env|file|secretsmanager|ssm):.+)$`
 	names, _ := s.Definitions["Stream"].Properties.Get("destinations")
 	names.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
+	arns, _ := s.Definitions["Ingress"].Properties.Get("arns")
+	arns.Items = &jsonschema.Schema{Type: "string", Pattern: "^arn:"}
 	return s
 }
 
@@ -88,6 +90,15 @@ func units(t reflect.Type) *jsonschema.Schema {
 			OneOf:    []*jsonschema.Schema{{Type: "string", Pattern: `^[0-9]+ ?(B|KB|MB|GB|KiB|MiB|GiB)?$`}, {Type: "integer", Minimum: "1"}},
 			Examples: []any{"8MB", "8MiB"},
 		}
+	case reflect.TypeFor[config.Sender]():
+		return &jsonschema.Schema{
+			OneOf:    []*jsonschema.Schema{{Type: "string", Pattern: `^(eventbridge|s3|sns|scheduler|pipes|[0-9]{12})$`}, {Type: "integer", Minimum: "100000000000", Maximum: "999999999999"}},
+			Examples: []any{"eventbridge", "s3", "sns", "scheduler", "pipes"},
+		}
+	case reflect.TypeFor[config.Paths]():
+		path := &jsonschema.Schema{Type: "string", Pattern: `^\$`}
+		one := uint64(1)
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{path, {Type: "array", Items: path, MinItems: &one, UniqueItems: true}}, Examples: []any{"$.detail.order"}}
 	case reflect.TypeFor[config.Secret]():
 		return &jsonschema.Schema{Type: "string", Pattern: `^(env|file|secretsmanager|ssm):.+$`, Examples: []any{"env:SHOP_WEBHOOK_SECRET"}}
 	}

@@ -77,6 +77,9 @@ type Delivery struct {
 	SequenceNumber string
 	Receives       int // this one included
 	Sent           time.Time
+	// MovedFrom is the name of the queue from which SQS moved the message to this dead-letter queue.
+	// It is empty if it was sent here, or if the queue does not record that.
+	MovedFrom string
 	// FirstReceived is about when the message was first delivered. It is zero if the queue does
 	// not record that.
 	FirstReceived time.Time

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/ingress"
+	"github.com/effectively-once/once/internal/record"
 )
 
 const (
@@ -36,6 +38,9 @@ type Walk struct {
 	Queue queue.Queue
 	// Trusted are the trusted senders; see [Read].
 	Trusted []string
+	// Sources returns the source that a queue belongs to, by the name of the queue, or nil: SQS
+	// moves its messages as they came. Optional.
+	Sources func(queue string) *ingress.Source
 	// Wait is how long to wait for a letter. SQS asks all of its servers only if Wait is not zero;
 	// otherwise it may miss letters. Defaults to none.
 	Wait time.Duration
@@ -103,7 +108,7 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 			continue
 		default:
 			w.seen[d.ID] = true
-			read := Read(w.Queue.Name(), *d, w.Trusted)
+			read := w.read(d)
 			l = &read
 			v, more = visit(ctx, l)
 		}
@@ -117,6 +122,16 @@ func (w *Walk) batch(ctx context.Context, batch []queue.Delivery, visit Visit) (
 		}
 	}
 	return more, errors.Join(w.end(ctx, gone, unseen), context.Cause(ctx))
+}
+
+// read decodes a letter. A message of a source is for the source to read, after a redrive.
+func (w *Walk) read(d *queue.Delivery) Letter {
+	if w.Sources != nil && d.MovedFrom != "" {
+		if s := w.Sources(d.MovedFrom); s != nil {
+			return Letter{Delivery: *d, Queue: w.Queue.Name(), Refused: record.Refused{Reason: record.ReasonAttempts, Message: s.Unread(d)}}
+		}
+	}
+	return Read(w.Queue.Name(), *d, w.Trusted)
 }
 
 // end ends a batch, also after an interrupt: it deletes the redriven letters, and releases those

@@ -1,6 +1,7 @@
 package sqsapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/ingress"
+	"github.com/effectively-once/once/internal/record"
 )
 
 // ownSender is the sender of every message that comes in here. Callers are not authenticated, so it
@@ -35,6 +38,12 @@ type Config struct {
 	Ingress, IngressFIFO queue.Queue
 	// Stream reports whether there is a stream of that name. Required.
 	Stream func(name string) bool
+	// Source returns the source of that name, nil if there is none, and whether its queue is
+	// first-in-first-out. Defaults to none.
+	Source func(name string) (s *ingress.Source, fifo bool)
+	// Enqueue puts messages on their ingress queues, durably, and returns an error for each.
+	// Required with Source.
+	Enqueue func(ctx context.Context, messages []record.Message) []error
 	// Counts returns how many messages of a queue are visible, in flight and delayed. Defaults to
 	// returning 0.
 	Counts func(q queue.Queue) (visible, inFlight, delayed int)
@@ -48,6 +57,9 @@ func (c Config) withDefaults() Config {
 	if c.Counts == nil {
 		c.Counts = func(queue.Queue) (int, int, int) { return 0, 0, 0 }
 	}
+	if c.Source == nil {
+		c.Source = func(string) (*ingress.Source, bool) { return nil, false }
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -58,6 +70,8 @@ func (c Config) validate() error {
 	switch {
 	case c.Ingress == nil || c.IngressFIFO == nil || c.Stream == nil:
 		return errors.New("both ingress queues and Stream are required")
+	case c.Source != nil && c.Enqueue == nil:
+		return errors.New("Enqueue is required with Source")
 	case queue.FIFO(c.Ingress.Name()) || !queue.FIFO(c.IngressFIFO.Name()):
 		return errors.New("IngressFIFO must be first-in-first-out, and Ingress must not")
 	case slices.Contains(c.Trusted, ownSender):
@@ -152,11 +166,15 @@ func decoded[T any](body []byte, serve func(*T) (any, error)) (any, error) {
 	return serve(in)
 }
 
+// sourcePrefix begins the names of the queues of sources.
+const sourcePrefix = "ingress-"
+
 // A target is a queue as clients name it.
 type target struct {
 	name   string
 	queue  queue.Queue
 	stream string // that it is bound to
+	source *ingress.Source
 }
 
 func (t target) fifo() bool { return queue.FIFO(t.queue.Name()) }
@@ -165,20 +183,29 @@ func (t target) fifo() bool { return queue.FIFO(t.queue.Name()) }
 func (h *Handler) find(name string) (target, error) {
 	switch name {
 	case "ingress":
-		return target{name, h.config.Ingress, ""}, nil
+		return target{name: name, queue: h.config.Ingress}, nil
 	case "ingress.fifo":
-		return target{name, h.config.IngressFIFO, ""}, nil
+		return target{name: name, queue: h.config.IngressFIFO}, nil
 	case "":
 		return target{}, failure(shapeMissing, "The request must contain the parameter QueueUrl or QueueName.")
 	}
 	stream, fifo := strings.CutSuffix(name, ".fifo")
 	switch {
 	case fifo && h.config.Stream(stream):
-		return target{name, h.config.IngressFIFO, stream}, nil
+		return target{name: name, queue: h.config.IngressFIFO, stream: stream}, nil
 	case fifo && h.config.Stream(name): // a stream may have such a name itself
-		return target{name, h.config.IngressFIFO, name}, nil
+		return target{name: name, queue: h.config.IngressFIFO, stream: name}, nil
 	case !fifo && h.config.Stream(name):
-		return target{name, h.config.Ingress, name}, nil
+		return target{name: name, queue: h.config.Ingress, stream: name}, nil
+	}
+	if of, ok := strings.CutPrefix(stream, sourcePrefix); ok {
+		if s, inOrder := h.config.Source(of); s != nil && inOrder == fifo {
+			to := h.config.Ingress
+			if fifo {
+				to = h.config.IngressFIFO
+			}
+			return target{name: name, queue: to, source: s}, nil
+		}
 	}
 	return target{}, failure(shapeNoQueue, "The specified queue does not exist.")
 }

@@ -1,10 +1,13 @@
 package sqsapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/wire"
@@ -71,7 +74,7 @@ func (h *Handler) send(r *http.Request, in *sendInput) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := t.queue.Send(r.Context(), []queue.Message{m})[0]
+	result := h.put(r.Context(), t, []queue.Message{m})[0]
 	if result.Err != nil {
 		return nil, sendError(result.Err)
 	}
@@ -99,7 +102,7 @@ func (h *Handler) sendBatch(r *http.Request, in *batchInput) (any, error) {
 		}
 		messages, whose = append(messages, m), append(whose, e)
 	}
-	for i, result := range t.queue.Send(r.Context(), messages) {
+	for i, result := range h.put(r.Context(), t, messages) {
 		if result.Err != nil {
 			h.config.Log.Warn("message not sent", "queue", t.name, "error", result.Err)
 			out.Failed = append(out.Failed, failed(whose[i].ID, sendError(result.Err)))
@@ -108,6 +111,27 @@ func (h *Handler) sendBatch(r *http.Request, in *batchInput) (any, error) {
 		out.Successful = append(out.Successful, whose[i].output(result))
 	}
 	return out, nil
+}
+
+// put puts messages on the queue of a target. The messages of a source are read first, as the
+// functions of a deployment read them behind its queue; one that can't be read is refused.
+func (h *Handler) put(ctx context.Context, t target, messages []queue.Message) []queue.SendResult {
+	if t.source == nil {
+		return t.queue.Send(ctx, messages)
+	}
+	out := make([]queue.SendResult, len(messages))
+	for i := range messages {
+		out[i].ID = uuid.NewString()
+		read, err := t.source.Read(&queue.Delivery{Message: messages[i], Queue: t.queue.Name(), ID: out[i].ID, Receives: 1})
+		if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
+			out[i].Err = &queue.InvalidError{Field: invalid.Field, Rule: invalid.Rule}
+			continue
+		}
+		if out[i].Err = err; err == nil {
+			out[i].Err = errors.Join(h.config.Enqueue(ctx, read.Messages)...)
+		}
+	}
+	return out
 }
 
 // sendError returns a client's error if no queue would take the message, and the error itself if
@@ -194,6 +218,9 @@ func (e *entry) message(t target) (queue.Message, error) {
 	case e.DelaySeconds < 0 || e.DelaySeconds > int64(queue.MaxDelay/time.Second):
 		return m, failure(shapeParameter, fmt.Sprintf("Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", e.DelaySeconds))
 	}
+	if t.source != nil && e.DelaySeconds != 0 {
+		return m, failure(shapeParameter, "Value for parameter DelaySeconds is invalid. Reason: the queue of a source delays no messages here.")
+	}
 	if err := e.validOrder(t); err != nil {
 		return m, err
 	}
@@ -230,7 +257,7 @@ func (e *entry) validOrder(t target) error {
 		return failure(shapeMissing, "The request must contain the parameter MessageGroupId.")
 	case e.DelaySeconds != 0:
 		return failure(shapeParameter, fmt.Sprintf("Value %d for parameter DelaySeconds is invalid. Reason: The request include parameter that is not valid for this queue type.", e.DelaySeconds))
-	case id == "" && !e.has(wire.AttrID) && !e.has(wire.AttrSource):
+	case id == "" && t.source == nil && !e.has(wire.AttrID) && !e.has(wire.AttrSource):
 		return failure(shapeParameter, "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly, or the attribute "+wire.AttrID+".")
 	}
 	return nil

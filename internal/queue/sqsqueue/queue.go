@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -80,6 +81,9 @@ func (q *Queue) delivery(m *types.Message) queue.Delivery {
 		},
 		Queue: q.name, ID: aws.ToString(m.MessageId), Receipt: aws.ToString(m.ReceiptHandle), SequenceNumber: system(types.MessageSystemAttributeNameSequenceNumber),
 		Receives: max(receives, 1),
+	}
+	if arn := system(types.MessageSystemAttributeNameDeadLetterQueueSourceArn); arn != "" {
+		d.MovedFrom = arn[strings.LastIndexByte(arn, ':')+1:]
 	}
 	d.Sent = Time(system(types.MessageSystemAttributeNameSentTimestamp))
 	d.FirstReceived = Time(system(types.MessageSystemAttributeNameApproximateFirstReceiveTimestamp))

@@ -55,16 +55,24 @@ func FromQueue(received *queue.Delivery, d Defaults) (record.Message, Origin, er
 	r.numbers()
 	r.causes()
 	origin := r.identity()
+	unread := r.trusted && r.message.Headers[HeaderUnread] != ""
 	for name := range r.message.Headers {
-		if Reserved(name) {
+		if Reserved(name) && !unread {
 			r.fail(&record.InvalidError{Field: name, Rule: "was malformed when it was first received"})
 		}
+	}
+	if r.err == nil && r.message.Stream == "" {
+		r.fail(&record.InvalidError{Field: AttrStream, Rule: noStreamRule})
 	}
 	if r.err == nil {
 		r.fail(r.message.Validate())
 	}
 	return r.message, origin, r.err
 }
+
+// noStreamRule explains what a message lacks whose sender can't set attributes.
+const noStreamRule = "is missing: this queue is for all streams, so each message must name its stream in that attribute. " +
+	"For senders that can't set attributes, bind a queue to a stream: ingress: {STREAM: {from: …}} in once.yaml"
 
 // A reader collects a message and the first error.
 type reader struct {
@@ -176,8 +184,9 @@ func (r *reader) names(bound string, own bool) {
 	if m.Stream == "" {
 		m.Stream = bound
 	}
-	// The message groups of ToQueue are scoped by stream, and repeat the attributes.
-	if m.Group == "" && !own {
+	// The message groups of ToQueue are scoped by stream, and repeat the attributes. In a standard
+	// queue a message group is for fairness between senders, and orders nothing.
+	if m.Group == "" && !own && queue.FIFO(r.received.Queue) {
 		m.Group = r.received.Group
 	}
 }

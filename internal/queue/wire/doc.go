@@ -6,7 +6,7 @@
 //	once-stream      the stream; default: the stream that the queue is bound to
 //	once-id          the identity; default: the MessageDeduplicationId, or else the messageId, which
 //	                 is different if the sender retries
-//	once-group       the group; default: the MessageGroupId
+//	once-group       the group; default: the MessageGroupId of a first-in-first-out queue
 //	once-source      a numbered sender, with
 //	once-epoch       its incarnation, a decimal number without sign or leading zeros
 //	once-sequence    and the message's number, 1 or more

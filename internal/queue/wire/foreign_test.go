@@ -42,7 +42,7 @@ func TestIdentityComesFromTheSenderThenTheDeduplicationIDThenTheQueue(t *testing
 
 func TestAForeignMessageIsDecodedFromItsAttributesAndItsQueue(t *testing.T) {
 	received := foreign("hello", map[string]string{AttrID: "1", "Content-Type": "text/plain", "trace": "t1", "count": "12"}, queue.Message{Group: "g"})
-	received.Binary = []string{"picture"}
+	received.Binary, received.Queue = []string{"picture"}, "ingress.fifo"
 	got, _, err := FromQueue(received, Defaults{Stream: "orders"})
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +57,27 @@ func TestAForeignMessageIsDecodedFromItsAttributesAndItsQueue(t *testing.T) {
 	received = foreign("hello", map[string]string{AttrStream: "named", AttrGroup: "mine", AttrID: "1"}, queue.Message{Group: "g"})
 	if got, _, err = FromQueue(received, Defaults{Stream: "orders"}); err != nil || got.Stream != "named" || got.Group != "mine" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestAMessageGroupIsAGroupOnlyInAFirstInFirstOutQueue(t *testing.T) {
+	received := foreign("x", map[string]string{AttrID: "1"}, queue.Message{Group: "tenant-1"})
+	for name, want := range map[string]string{"ingress": "", "ingress.fifo": "tenant-1"} {
+		received.Queue = name
+		if m, _, err := FromQueue(received, Defaults{Stream: "orders"}); err != nil || m.Group != want {
+			t.Errorf("from %s: group %q, %v, want %q", name, m.Group, err, want)
+		}
+	}
+}
+
+func TestAMessageWithoutAStreamIsToldTheAttributeThatItLacks(t *testing.T) {
+	m, _, err := FromQueue(foreign("x", map[string]string{AttrID: "1"}, queue.Message{}), trusted)
+	if err == nil || !strings.HasPrefix(err.Error(), "once-stream is missing: ") || !strings.Contains(err.Error(), "ingress:") {
+		t.Errorf("%v", err)
+	}
+	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: err.Error()}))
+	if r, err := FromDeadLetter(letter, trusted); err == nil || r.Detail == "" || !strings.HasPrefix(r.Detail, "once-stream is missing") {
+		t.Errorf("the dead letter says %q, %v", r.Detail, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -85,7 +86,8 @@ func (s *System) hide(ctx context.Context, name string, h *hiding) {
 // sqsPauser returns the queue of the deployment with a name, or nil if there is none.
 func sqsPauser(client *sqs.Client, urls QueueURLs) func(name string) pauser {
 	return func(name string) pauser {
-		for _, url := range []string{urls.Ingress, urls.IngressFIFO, urls.Publish, urls.PublishFIFO} {
+		work := []string{urls.Ingress, urls.IngressFIFO, urls.Publish, urls.PublishFIFO}
+		for _, url := range slices.AppendSeq(work, maps.Values(urls.Sources)) {
 			if url != "" && path.Base(url) == name {
 				return sqsqueue.New(client, url)
 			}

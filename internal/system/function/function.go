@@ -77,7 +77,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	}
 	cfg := pipeline.Config{
 		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
-		Trusted: settings.Trusted, Partitions: partitions, Watch: watch, Log: log,
+		Trusted: settings.Trusted, Sources: settings.Queues.byQueue(), Partitions: partitions, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
 		cfg.Blobs = s3blob.New(clients.S3, settings.Bucket)
@@ -122,7 +122,7 @@ func (s *System) Handler() Handler { return telemetry.Invoke(s.watch, s.serve())
 func (s *System) serve() Handler {
 	switch s.function {
 	case Process:
-		return s.orTask(s.pipeline.Process().Handle)
+		return s.orTask(s.pipeline.Messages())
 	case Publish:
 		return s.orTask(s.pipeline.Publish().Handle)
 	default:

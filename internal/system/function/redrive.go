@@ -122,7 +122,7 @@ func (s *System) walk(task Task) (*deadletter.Walk, deadletter.Options, error) {
 	if task.Max <= 0 || task.Max > redriveMost {
 		o.Max = redriveMost
 	}
-	return &deadletter.Walk{Queue: q, Trusted: s.trusted, Wait: deadWait}, o, nil
+	return &deadletter.Walk{Queue: q, Trusted: s.trusted, Sources: s.pipeline.Source, Wait: deadWait}, o, nil
 }
 
 // interrupted returns the error of a run, or nil if its time was over: then the next call

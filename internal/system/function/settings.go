@@ -3,6 +3,7 @@ package function
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/effectively-once/once/internal/config"
@@ -32,6 +33,10 @@ const (
 	EnvDeadFIFOQueue        = "ONCE_DEAD_FIFO_QUEUE_URL"
 	EnvDeadPublishFIFOQueue = "ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL"
 
+	// EnvSourceQueues lists, with commas, the sources of the configuration and the names of their
+	// queues, as in orders=NAME. They are beside the queue of EnvIngressQueue.
+	EnvSourceQueues = "ONCE_SOURCE_QUEUES"
+
 	// EnvBucket names the bucket for blobs and for values that are too large for a record. If it is
 	// missing, handlers can't make blobs, and too large a value is refused.
 	EnvBucket = "ONCE_BUCKET"
@@ -59,6 +64,8 @@ type QueueURLs struct {
 	// DeadFIFO and DeadPublishFIFO are read by a redrive only; if they are empty, it does not serve
 	// them.
 	DeadFIFO, DeadPublishFIFO string
+	// Sources has the URLs of the queues of sources by the names of the sources.
+	Sources map[string]string
 }
 
 // ReadSettings reads the environment by a function such as os.Getenv. The error names every missing
@@ -89,6 +96,9 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 	if s.Trusted, err = trusted(getenv(EnvTrustedSenders)); err != nil {
 		errs = append(errs, err)
 	}
+	if s.Queues.Sources, err = sourceQueues(getenv(EnvSourceQueues), s.Queues.Ingress); err != nil {
+		errs = append(errs, err)
+	}
 	if text != "" {
 		if s.Config, err = readConfig(text); err != nil {
 			errs = append(errs, err)
@@ -114,6 +124,33 @@ func trusted(list string) ([]string, error) {
 		out = append(out, item)
 	}
 	return out, nil
+}
+
+// sourceQueues reads the queues of the sources, whose URLs differ from that of another queue of the
+// system in the name only.
+func sourceQueues(list, beside string) (map[string]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	out := map[string]string{}
+	base := beside[:strings.LastIndexByte(beside, '/')+1]
+	for item := range strings.SplitSeq(list, ",") {
+		source, name, _ := strings.Cut(strings.TrimSpace(item), "=")
+		if source == "" || name == "" || out[source] != "" {
+			return nil, fmt.Errorf("%s must be NAME=QUEUE, with commas, each name once; it has %q", EnvSourceQueues, item)
+		}
+		out[source] = base + name
+	}
+	return out, nil
+}
+
+// byQueue returns the names of the sources by the names of their queues.
+func (q QueueURLs) byQueue() map[string]string {
+	out := map[string]string{}
+	for name, url := range q.Sources {
+		out[path.Base(url)] = name
+	}
+	return out
 }
 
 func readConfig(text string) (*config.Config, error) {

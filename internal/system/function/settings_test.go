@@ -54,6 +54,24 @@ func TestSettingsComeFromTheEnvironment(t *testing.T) {
 	}
 }
 
+func TestTheQueuesOfSourcesAreBesideTheIngressQueue(t *testing.T) {
+	s, err := ReadSettings(environment(map[string]string{EnvSourceQueues: "orders=Once-orders-1, uploads=Once-uploads-2.fifo"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"orders": "https://q/1/Once-orders-1", "uploads": "https://q/1/Once-uploads-2.fifo"}, s.Queues.Sources); d != "" {
+		t.Errorf("queues (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"Once-orders-1": "orders", "Once-uploads-2.fifo": "uploads"}, s.Queues.byQueue()); d != "" {
+		t.Errorf("sources (-want +got):\n%s", d)
+	}
+	for _, list := range []string{"orders", "=q", "a=q,", "a=q,a=r"} {
+		if _, err := ReadSettings(environment(map[string]string{EnvSourceQueues: list})); err == nil || !strings.Contains(err.Error(), EnvSourceQueues) {
+			t.Errorf("%q: %v", list, err)
+		}
+	}
+}
+
 func TestTheErrorNamesEachInvalidVariable(t *testing.T) {
 	_, err := ReadSettings(environment(map[string]string{EnvGroupsTable: "", EnvDeadQueue: "", EnvConfig: "streams: {}\n"}))
 	for _, part := range []string{EnvGroupsTable, EnvDeadQueue, EnvConfig} {

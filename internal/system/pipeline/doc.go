@@ -6,6 +6,7 @@
 //	streams.go   the streams of the configuration and of the code, merged
 //	queues.go    which queue each message goes to
 //	senders.go   the destinations that are the same everywhere
+//	sources.go   the queues of sources, and deliveries with several messages
 //	feed.go      messages that one stream sends to another
 //
 // # Errors

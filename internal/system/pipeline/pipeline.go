@@ -2,8 +2,8 @@ package pipeline
 
 import (
 	"cmp"
-	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -13,8 +13,6 @@ import (
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/destination/retry"
-	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
@@ -43,8 +41,11 @@ type Config struct {
 	Transport http.RoundTripper
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
-	// Trusted lists the trusted SenderIds on the ingress queues. See [wire.Defaults].
+	// Trusted lists the trusted SenderIds on the ingress queues. See wire.Defaults.
 	Trusted []string
+	// Sources has the names of the configured sources by the names of their queues. Defaults to
+	// none.
+	Sources map[string]string
 	// Waiting registers what fails. It may be nil.
 	Waiting *system.Waiting
 	// Recalls is [dedup.Config]'s.
@@ -78,6 +79,7 @@ type Pipeline struct {
 
 	cfg     Config
 	streams []record.Stream
+	sources sources
 	patient map[string]*retry.Sender // the destinations, by name
 }
 
@@ -98,7 +100,11 @@ func New(cfg Config) (*Pipeline, error) {
 		}
 		streams[i].Handler = direct.Watched(cfg.Watch.Handler(streams[i].Handler))
 	}
-	p := &Pipeline{cfg: cfg, streams: streams, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
+	bound, err := newSources(cfg.Config, cfg.Sources)
+	if err != nil {
+		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
+	p := &Pipeline{cfg: cfg, streams: streams, sources: bound, patient: map[string]*retry.Sender{}, Queues: newQueues(cfg.Ports, streams, cfg.Now)}
 	senders, err := p.senders()
 	if err != nil {
 		return nil, err
@@ -151,13 +157,4 @@ func (p *Pipeline) Publish() *publish.Handler {
 	return publish.New(p.Engine, publish.Options{
 		Trusted: p.cfg.Trusted, Observe: p.cfg.Watch.Observe, Retry: p.effectRetry, Random: p.cfg.Random, LogKeys: p.cfg.LogKeys, Now: p.cfg.Now, Log: p.cfg.Log,
 	})
-}
-
-// decode decodes a delivery of an ingress queue.
-func (p *Pipeline) decode(d *queue.Delivery) (record.Message, error) {
-	decoded, origin, err := wire.FromQueue(d, wire.Defaults{Trusted: p.cfg.Trusted})
-	if err == nil && origin == wire.FromMessageID {
-		p.cfg.Log.LogAttrs(context.Background(), slog.LevelWarn, "message without an identity of its own: a redrive would make it a new one; send once-id", decoded.LogAttrs(p.cfg.LogKeys)...)
-	}
-	return decoded, err
 }

@@ -68,7 +68,7 @@ func opener(l record.Sender) func(string, config.Destination, Open) (record.Send
 func (w *world) run(p *Pipeline) {
 	w.t.Helper()
 	functions := map[string]queue.Handler{
-		"ingress": p.Process().Handle, "ingress.fifo": p.Process().Handle, "publish": p.Publish().Handle, "publish.fifo": p.Publish().Handle,
+		"ingress": p.Messages(), "ingress.fifo": p.Messages(), "publish": p.Publish().Handle, "publish.fifo": p.Publish().Handle,
 	}
 	for idle := false; !idle; {
 		idle = true
