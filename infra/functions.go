@@ -112,6 +112,9 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 		"ONCE_DEAD_PUBLISH_FIFO_QUEUE_URL": p.Queues.DeadPublishFIFO.QueueUrl(),
 		"ONCE_TRUSTED_SENDERS":             awscdk.Fn_Join(jsii.String(","), &p.trusted),
 	})
+	if len(p.Queues.Sources) > 0 {
+		out["ONCE_SOURCE_QUEUES"] = p.Queues.sourceQueues()
+	}
 	return &out
 }
 

@@ -30,7 +30,7 @@ func TestFunctionsRunGoOnArmWithoutReservedConcurrency(t *testing.T) {
 }
 
 func TestFunctionsHaveEveryVariableThatTheyRead(t *testing.T) {
-	x := synth(t)
+	x := sourced(t)
 	var want []string
 	for _, m := range regexp.MustCompile(`= "(ONCE_[A-Z_]+)"`).FindAllStringSubmatch(source(t, "../internal/system/function")+source(t, "../internal/telemetry"), -1) {
 		want = append(want, m[1])

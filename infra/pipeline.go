@@ -185,12 +185,16 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}
 	p.Queues = NewQueues(p.scope, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
+	p.Queues.addSources(p.scope, parsed, QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
 	p.Bucket = newBucket(p.scope, props.Unprotected)
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	p.feed("Ingress", p.Queues.Ingress, p.Process, props)
 	p.feed("IngressFifo", p.Queues.IngressFIFO, p.Process, props)
+	for _, n := range p.Queues.sources {
+		p.feed(n.name, n.queue, p.Process, props)
+	}
 	p.feed("Publish", p.Queues.Publish, p.Publish, props)
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
 	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)

@@ -42,20 +42,26 @@ type Queues struct {
 	// messages: refused ones in Dead, and those that exceeded the receive count
 	Dead, DeadFIFO               awssqs.Queue
 	DeadPublish, DeadPublishFIFO awssqs.Queue // effects and triggers, with the same rule
+	// Sources are the queues of the sources of the configuration, by their names. Add them as
+	// targets of rules, notifications, subscriptions and schedules; see docs/sqs.md.
+	Sources map[string]awssqs.Queue
+
+	sources []namedQueue // the same, sorted, with the names of their outputs
+}
+
+func (p *QueuesProps) withDefaults() QueuesProps {
+	out := QueuesProps{}
+	if p != nil {
+		out = *p
+	}
+	orElse(&out.Timeout, 30*time.Second)
+	orElse(&out.MaxReceives, maxReceives)
+	return out
 }
 
 // NewQueues returns the queues. If props is nil, the defaults apply.
 func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queues {
-	p := QueuesProps{}
-	if props != nil {
-		p = *props
-	}
-	if p.Timeout == 0 {
-		p.Timeout = 30 * time.Second
-	}
-	if p.MaxReceives == 0 {
-		p.MaxReceives = maxReceives
-	}
+	p := props.withDefaults()
 	scope = constructs.NewConstruct(scope, jsii.String(id))
 	q := &Queues{}
 	q.Ingress, q.Dead = newPair(scope, "Ingress", false, p.Timeout, p.MaxReceives)
@@ -68,11 +74,14 @@ func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queue
 // newPair makes a queue and its dead-letter queue.
 func newPair(scope constructs.Construct, id string, fifo bool, timeout time.Duration, receives int) (work, dead awssqs.Queue) {
 	dead = newQueue(scope, id+"Dead", fifo, awssqs.QueueProps{})
-	work = newQueue(scope, id, fifo, awssqs.QueueProps{
+	return newQueue(scope, id, fifo, workProps(dead, timeout, receives)), dead
+}
+
+func workProps(dead awssqs.Queue, timeout time.Duration, receives int) awssqs.QueueProps {
+	return awssqs.QueueProps{
 		VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(6 * timeout.Seconds())),
 		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: jsii.Number(float64(receives))},
-	})
-	return work, dead
+	}
 }
 
 func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.QueueProps) awssqs.Queue {
@@ -106,7 +115,7 @@ func denyPlaintext(resource, further *string, actions ...string) awsiam.PolicySt
 
 // all returns the working queues, then the dead-letter queues, with the names of their outputs.
 func (q *Queues) all() (work, dead []namedQueue) {
-	return []namedQueue{{"Ingress", q.Ingress}, {"IngressFifo", q.IngressFIFO}, {"Publish", q.Publish}, {"PublishFifo", q.PublishFIFO}},
+	return append([]namedQueue{{"Ingress", q.Ingress}, {"IngressFifo", q.IngressFIFO}, {"Publish", q.Publish}, {"PublishFifo", q.PublishFIFO}}, q.sources...),
 		[]namedQueue{{"Dead", q.Dead}, {"DeadFifo", q.DeadFIFO}, {"DeadPublish", q.DeadPublish}, {"DeadPublishFifo", q.DeadPublishFIFO}}
 }
 

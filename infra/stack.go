@@ -64,6 +64,9 @@ func outputs(stack awscdk.Stack, p *Pipeline) {
 	for _, n := range append(work, dead...) {
 		output(n.name+"QueueUrl", n.queue.QueueUrl())
 	}
+	for _, n := range p.Queues.sources {
+		output(n.name+"QueueArn", n.queue.QueueArn())
+	}
 	output("ProcessFunction", p.Process.FunctionName())
 	output("PublishFunction", p.Publish.FunctionName())
 	if len(p.API.KeyIDs) > 0 {

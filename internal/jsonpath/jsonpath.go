@@ -97,11 +97,11 @@ func plain(name string) bool {
 func quoted(inner string) (name, after string, ok bool) {
 	var b strings.Builder
 	for i := 1; i < len(inner); i++ {
-		switch c := inner[i]; {
-		case c == inner[0]:
+		switch c := inner[i]; c {
+		case inner[0]:
 			after, ok = strings.CutPrefix(inner[i+1:], "]")
 			return b.String(), after, ok
-		case c == '\\':
+		case '\\':
 			if i++; i == len(inner) || inner[i] != '\'' && inner[i] != '"' && inner[i] != '\\' {
 				return "", "", false
 			}

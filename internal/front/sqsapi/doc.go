@@ -3,8 +3,9 @@
 //
 // It knows SendMessage, SendMessageBatch, GetQueueUrl and GetQueueAttributes, and these queues:
 // ingress, ingress.fifo, and every stream's name with or without .fifo, whose messages belong to
-// that stream; and ingress-NAME for each source of the configuration, as its queue on AWS. Requests are recognized by the header X-Amz-Target, see [Handles]; their path and
-// their signature are not checked.
+// that stream; and ingress-NAME for each source of the configuration, as its queue on AWS. Requests
+// are recognized by the header X-Amz-Target, see [Handles]; their path and their signature are not
+// checked.
 //
 // # Errors
 //

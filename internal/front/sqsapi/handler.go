@@ -71,7 +71,7 @@ func (c Config) validate() error {
 	case c.Ingress == nil || c.IngressFIFO == nil || c.Stream == nil:
 		return errors.New("both ingress queues and Stream are required")
 	case c.Source != nil && c.Enqueue == nil:
-		return errors.New("Enqueue is required with Source")
+		return errors.New("a Source needs Enqueue")
 	case queue.FIFO(c.Ingress.Name()) || !queue.FIFO(c.IngressFIFO.Name()):
 		return errors.New("IngressFIFO must be first-in-first-out, and Ingress must not")
 	case slices.Contains(c.Trusted, ownSender):

@@ -21,7 +21,8 @@ type envelope struct {
 const headerSubject = "subject"
 
 // opened replaces the envelope of a delivery by its content, so that a message is the same whether
-// it is delivered raw or not, and returns its MessageId. A raw message stays as it is, and has none.
+// it is delivered raw or not, and returns its MessageId. A raw message stays as it is, and has
+// none.
 func opened(d *queue.Delivery) (id string, err error) {
 	var e envelope
 	if err := json.Unmarshal([]byte(d.Body), &e); err != nil || e.TopicArn == "" || e.MessageID == "" {

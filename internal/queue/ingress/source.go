@@ -119,8 +119,8 @@ func plain(d *queue.Delivery) *queue.Delivery {
 	return &part
 }
 
-// message reads a delivery with one message. If neither an attribute nor a path says its identity, it
-// is id.
+// message reads a delivery with one message. If neither an attribute nor a path says its identity,
+// it is id.
 func (s *Source) message(d *queue.Delivery, id string) (record.Message, wire.Origin, error) {
 	if named := d.Attributes[wire.AttrStream]; named != "" && named != s.stream {
 		return record.Message{}, 0, invalid(wire.AttrStream, "must be "+s.stream+", or be left out: the queue of ingress."+s.name+" is bound to that stream")

@@ -43,9 +43,9 @@ const prefix = "once-"
 // because a stream may send such messages to another one.
 const HeaderEvent = "once-event"
 
-// HeaderUnread is the header of a dead letter from a source whose message could not be read: the name
-// of the source. Its other headers are attributes of the message. Package ingress reads it again when
-// it is redriven.
+// HeaderUnread is the header of a dead letter from a source whose message could not be read: the
+// name of the source. Its other headers are attributes of the message. Package ingress reads it
+// again when it is redriven.
 const HeaderUnread = prefix + "unread"
 
 // Reserved reports whether an attribute's name is reserved for the contract: all names that start

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,9 +26,7 @@ ingress:
 func (r *running) postSQS(t *testing.T, queue, body string, fields map[string]any) (int, string) {
 	t.Helper()
 	in := map[string]any{"QueueUrl": "http://" + r.address + "/000000000000/" + queue, "MessageBody": body}
-	for name, value := range fields {
-		in[name] = value
-	}
+	maps.Copy(in, fields)
 	text, err := json.Marshal(in)
 	if err != nil {
 		t.Fatal(err)
