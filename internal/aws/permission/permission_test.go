@@ -99,4 +99,3 @@ func TestTheErrorNamesEveryUnsupportedDestination(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
