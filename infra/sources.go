@@ -65,7 +65,7 @@ func allowSource(queue awssqs.Queue, source config.Ingress) awsiam.PolicyStateme
 		return map[string]any{"ArnLike": map[string]any{"aws:SourceArn": arns}}
 	}
 	var principal awsiam.IPrincipal
-	switch source.Kind() { //nolint:exhaustive // the others send with a role
+	switch source.Kind() {
 	case config.SourceEventBridge:
 		conditions := like(arnsOr("events", "rule/*"))
 		principal, props.Conditions = service("events"), &conditions
