@@ -263,6 +263,7 @@ func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t 
 	}
 	s.sendNumbers(t.Context(), 61, 80)
 	first.out.await(t, `replaced by "two"; waiting until the session is free\n`)
+	first.kill() // or it takes the session once the second one has released it
 	s.finish(second, 80)
 	checkEach(t, append(numbersIn(t, filepath.Join(s.dir, "first")), numbersIn(t, filepath.Join(s.dir, "second"))...), 80)
 }
