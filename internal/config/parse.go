@@ -25,7 +25,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress", "restores")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -47,6 +47,9 @@ func Parse(name string, data []byte) (*Config, error) {
 		for _, f := range p.named(n) {
 			c.Ingress[f.key] = p.ingress(f.node)
 		}
+	}
+	if n, ok := top["restores"]; ok {
+		c.Restores = p.restores(n)
 	}
 	if len(c.Streams) == 0 && len(p.list) == 0 {
 		p.add(1, "streams", "must name at least one stream")
@@ -321,6 +324,35 @@ func (p *reader) names(n node) []string {
 	}
 	return out
 }
+
+// restores returns the times of restores, which have to be in their order.
+func (p *reader) restores(n node) record.Restores {
+	items := p.items(n)
+	if len(items) > record.MaxRestores {
+		p.add(n.line, n.path, "must be at most %d", record.MaxRestores)
+		return nil
+	}
+	var out record.Restores
+	for _, item := range items {
+		at, err := time.Parse(time.RFC3339, p.text(item, true))
+		switch {
+		case err != nil:
+			p.add(item.line, item.path, "must be a time with its zone, as in 2026-11-26T14:05:00Z")
+			continue
+		case at.Before(firstRestore):
+			p.add(item.line, item.path, "must not be before %s", firstRestore.Format(time.RFC3339))
+			continue
+		case len(out) > 0 && !at.After(out[len(out)-1]):
+			p.add(item.line, item.path, "must be after the restore before it")
+			continue
+		}
+		out = append(out, at.UTC())
+	}
+	return out
+}
+
+// firstRestore is before this product.
+var firstRestore = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // note records the lines of fields, for rules that compare several.
 func (p *reader) note(f map[string]node) {

@@ -31,6 +31,8 @@ type Config struct {
 	Sequenced map[string]bool
 	// Unrelayed names the destinations that effects of messages of other systems do not go to.
 	Unrelayed map[string]bool
+	// Restores are the times at which the store was put back to an older copy. Defaults to none.
+	Restores record.Restores
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Now defaults to time.Now.
@@ -99,13 +101,13 @@ func New(cfg Config) (*Engine, error) {
 		streams.KeepDone()
 	}
 	publisher := outbox.New(outbox.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Restores: cfg.Restores, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
 		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,
 	})
 	issuer := admission.New(admission.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Restores: cfg.Restores, Now: cfg.Now, NewID: cfg.NewID, Recordless: relays.Takes, LateDelay: cfg.LateDelay, Log: cfg.Log, LogKeys: cfg.LogKeys,
 	})
 	return &Engine{cfg: cfg, commitsDone: record.CommitsDone(cfg.Store), commitsTogether: record.CommitsTogether(cfg.Store), streams: streams, publisher: publisher, relay: relays, issuer: issuer}, nil
 }

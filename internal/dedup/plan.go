@@ -57,6 +57,9 @@ func (e *Engine) plan(ctx context.Context, p *part) (*plan, error) {
 	pl := p.newPlan()
 	pl.Engine, pl.part, pl.attempt, pl.now = e, p, e.cfg.NewID(), e.cfg.Now()
 	pl.loaded, pl.next, pl.bytes = p.view, p.view.Clone(), p.view.PendingBytes()
+	if err := e.cfg.Restores.Apply(&pl.next, p.stream.LogRetention > 0 && p.stream.Partitions == 0); err != nil {
+		return pl, err
+	}
 	if err := pl.clearEnded(ctx); err != nil {
 		return pl, pl.abandon(ctx, err)
 	}

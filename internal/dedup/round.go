@@ -33,12 +33,13 @@ func (e *Engine) settleAll(ctx context.Context, parts []*part) {
 	}
 }
 
-// unsettled returns the parts that need another round. A part with a corrupt record does not: the
-// next round would read the same record, so its messages are retried later.
+// unsettled returns the parts that need another round. A part with a corrupt record does not, nor
+// one that knows a restore that the configuration does not list: the next round would read the same
+// record, so its messages are retried later.
 func (e *Engine) unsettled(ctx context.Context, parts []*part) (again []*part) {
 	for _, p := range parts {
 		switch {
-		case errors.Is(p.err, record.ErrCorrupt):
+		case errors.Is(p.err, record.ErrCorrupt), errors.As(p.err, new(*record.RestoreError)):
 			e.giveUp(ctx, []*part{p}, nil)
 		case p.err != nil:
 			again = append(again, p)

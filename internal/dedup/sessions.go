@@ -13,7 +13,7 @@ import (
 // publish their effects as the engine does, so only the settings of pools and of sessions are taken
 // from the configuration.
 func (e *Engine) Sessions(logs record.LogReader, cfg session.Config) *session.Sessions {
-	cfg.Queues, cfg.Sequenced, cfg.Recalls, cfg.LateDelay = e.cfg.Queues, e.cfg.Sequenced, e.cfg.Recalls, e.cfg.LateDelay
+	cfg.Queues, cfg.Restores, cfg.Sequenced, cfg.Recalls, cfg.LateDelay = e.cfg.Queues, e.cfg.Restores, e.cfg.Sequenced, e.cfg.Recalls, e.cfg.LateDelay
 	cfg.Now, cfg.NewID, cfg.Pause, cfg.Observe, cfg.Log = e.cfg.Now, e.cfg.NewID, e.cfg.Pause, e.cfg.Observe, e.cfg.Log
 	cfg.Numbered, cfg.Retain = map[string]bool{}, map[string]time.Duration{}
 	for name, stream := range e.streams {

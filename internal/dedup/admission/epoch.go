@@ -138,6 +138,8 @@ func (i *Issuer) checkEpoch(ctx context.Context, s record.SourceEpoch, g *record
 		return &record.RefusedError{Reason: record.ReasonStaleEpoch, Detail: "a newer epoch of its source was issued"}
 	case s.Epoch < epoch:
 		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "its epoch was not issued here, or is forgotten"}
+	case i.cfg.Restores.Forgot(epoch):
+		return &record.RefusedError{Reason: record.ReasonUnknown, Detail: "its epoch is older than a restore of the system, which may have lost messages of it"}
 	}
 	now := i.cfg.Now()
 	retention := i.cfg.Streams.GroupRetention(s.Stream)

@@ -16,7 +16,9 @@ type Config struct {
 	Streams record.Streams
 	Store   record.Store
 	Queues  record.Queues
-	Now     func() time.Time
+	// Restores are those of the engine.
+	Restores record.Restores
+	Now      func() time.Time
 	// NewID makes unique names for the owners of tokens.
 	NewID func() string
 	// Recordless reports whether a message of a stream needs no group record.

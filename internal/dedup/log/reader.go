@@ -32,12 +32,17 @@ type ExpiredError struct {
 	First Offset
 	// Again says that the position belongs to an earlier life of the group.
 	Again bool
+	// Restored says that the system was put back to an older copy after that position: entries that
+	// the reader has seen may be gone, and none of those that came since has been missed.
+	Restored bool
 }
 
 func (e *ExpiredError) Error() string {
 	switch {
 	case e.First == Offset{}:
 		return "the log of this group has expired"
+	case e.Restored:
+		return "the system was restored from an older copy here: entries that were read may be gone; the log goes on after " + e.First.String()
 	case e.Again:
 		return "the log of this group has begun again; it is kept from " + e.First.String()
 	default:
@@ -136,7 +141,8 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 		kept = min(max(chunks[0].First, after.Number+1), kept)
 	}
 	if kept > after.Number+1 && after != (Offset{}) {
-		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}}
+		restored := record.RestoreOf(kept) > record.RestoreOf(after.Number)
+		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}, Restored: restored}
 	}
 	page.Next.Number = kept - 1
 	if len(chunks) > 0 {

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -53,6 +54,25 @@ func NewShared(now func() time.Time) *Store {
 	s := New(now)
 	s.shares = true
 	return s
+}
+
+// Copy returns a store with the present content, as a backup would be.
+func (s *Store) Copy() *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := New(s.now)
+	out.shares = s.shares
+	for key, g := range s.groups {
+		out.groups[key] = cloneGroup(g)
+	}
+	for key, h := range s.helds {
+		out.helds[key] = cloneHeld(h)
+	}
+	for key, list := range s.chunks {
+		out.chunks[key] = slices.Clone(list) // a chunk that is stored is never changed
+	}
+	maps.Copy(out.tokens, s.tokens)
+	return out
 }
 
 // result returns a group for a caller.

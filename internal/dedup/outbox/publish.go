@@ -12,13 +12,15 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a publisher. All fields but Blobs are required.
+// Config configures a publisher. All fields but Restores and Blobs are required.
 type Config struct {
 	Streams record.Streams
 	Store   record.Store
 	Queues  record.Queues
 	// Senders are the destinations, by name.
 	Senders map[string]record.Sender
+	// Restores are those of the engine.
+	Restores record.Restores
 	// Blobs may be nil if no handler makes blobs.
 	Blobs   record.Blobs
 	Now     func() time.Time
@@ -113,7 +115,12 @@ func (p *Publisher) prepare(ctx context.Context, pub *publication) {
 				pub.stop, pub.err = entry.Number, fmt.Errorf("publish blob: %w", err)
 				return
 			}
-			pub.list = append(pub.list, newShipments(&pub.group, entry, i)...)
+			shipments, err := p.newShipments(&pub.group, entry, i)
+			if err != nil {
+				pub.stop, pub.err = entry.Number, err
+				return
+			}
+			pub.list = append(pub.list, shipments...)
 		}
 	}
 }

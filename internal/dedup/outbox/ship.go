@@ -34,8 +34,12 @@ type Shipment struct {
 }
 
 // newShipments returns the shipments of one effect that are not sent yet, one for each destination.
-func newShipments(g *record.Group, entry *record.Pending, i int) []*Shipment {
+func (p *Publisher) newShipments(g *record.Group, entry *record.Pending, i int) ([]*Shipment, error) {
 	n, f := entry.Number+uint64(i), &entry.Effects[i] //nolint:gosec // an index
+	epoch, err := p.cfg.Restores.Epoch(g.Incarnation, n)
+	if err != nil {
+		return nil, fmt.Errorf("send effects: %w", err)
+	}
 	var out []*Shipment
 	for _, to := range f.To {
 		if slices.Contains(entry.Sent, record.Sent{Effect: i, To: to}) {
@@ -47,14 +51,14 @@ func newShipments(g *record.Group, entry *record.Pending, i int) []*Shipment {
 		} else {
 			m := record.Message{Principal: entry.Principal, Stream: g.Key.Stream, ID: entry.Identity}
 			s.Delivery = record.Delivery{
-				Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: g.Incarnation, Hash: m.Hash(),
+				Identity: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Stream: g.Key.Stream, Group: g.Key.Group, Number: n, Incarnation: epoch, Hash: m.Hash(),
 				Target: f.Target(g.Key), Committed: entry.Committed, Effect: *f,
 			}
 		}
 		s.Sequence = f.Chain[to]
 		out = append(out, s)
 	}
-	return out
+	return out, nil
 }
 
 // Feasible returns an error for effects that could never be published, and for a reply that is too

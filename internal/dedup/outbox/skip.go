@@ -42,7 +42,9 @@ func (p *Publisher) Skip(ctx context.Context, key record.GroupKey, number uint64
 	}
 	pub := newPublication(g)
 	var letters []record.Refused
-	pub.list = newShipments(&g, entry, i)
+	if pub.list, err = p.newShipments(&g, entry, i); err != nil {
+		return nil, err
+	}
 	for _, s := range pub.list {
 		to = append(to, s.To)
 		letters = append(letters, record.Refused{Delivery: &s.Delivery, To: s.To, Reason: record.ReasonUndeliverable, Detail: "skipped by an operator"})

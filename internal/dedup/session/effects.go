@@ -42,6 +42,9 @@ func (s *Sessions) emit(g *record.Group, identity string, effects []record.Effec
 	if len(effects) == 0 {
 		return nil
 	}
+	if err := s.cfg.Restores.Apply(g, false); err != nil {
+		return fmt.Errorf("add effects: %w", err)
+	}
 	entry := record.Pending{
 		Number: g.Last + 1, Identity: identity, Attempt: s.cfg.NewID(), Effects: append([]record.Effect(nil), effects...),
 		Committed: s.cfg.Now().Truncate(time.Second).UTC(),
