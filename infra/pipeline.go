@@ -170,7 +170,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permission.For(parsed, props.Environment)
-	if err := errors.Join(err, parsed.CheckDirect(), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
+	if err := errors.Join(err, parsed.CheckDirect(), parsed.CheckRestores(time.Now()), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {

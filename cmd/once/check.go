@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -52,6 +53,9 @@ its functions run with this configuration. It only reads. It exits with 1 if a c
 		if err != nil {
 			return err
 		}
+		if err := c.CheckRestores(time.Now()); err != nil {
+			return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", c.source(), err)}
+		}
 		if on.Name != "" {
 			return a.checkStack(cmd, *path, on, *asJSON)
 		}
@@ -79,6 +83,9 @@ func (a *app) summary(c configured) error {
 	}
 	if err := table(a.out, rows); err != nil {
 		return err
+	}
+	if n := len(c.Restores); n > 0 {
+		_, _ = fmt.Fprintf(a.out, "\n%s, the last at %s\n", plural(n, "restore"), c.Restores[n-1].Format(time.RFC3339))
 	}
 	if len(c.Destinations) == 0 {
 		return nil

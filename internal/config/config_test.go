@@ -72,6 +72,9 @@ func describe(t *testing.T, c *config.Config) string {
 		}
 		fmt.Fprintf(&b, "ingress %s to %s %s\n", name, c.Ingress[name].StreamOf(name), data)
 	}
+	for _, at := range c.Restores {
+		fmt.Fprintf(&b, "restore %s\n", at.Format(time.RFC3339))
+	}
 	for _, w := range c.Warnings() {
 		fmt.Fprintf(&b, "warning %s\n", w)
 	}

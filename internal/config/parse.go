@@ -334,8 +334,11 @@ func (p *reader) restores(n node) record.Restores {
 	}
 	var out record.Restores
 	for _, item := range items {
-		at, err := time.Parse(time.RFC3339, p.text(item, true))
+		text := p.text(item, true)
+		at, err := time.Parse(time.RFC3339, text)
 		switch {
+		case text == "": // reported
+			continue
 		case err != nil:
 			p.add(item.line, item.path, "must be a time with its zone, as in 2026-11-26T14:05:00Z")
 			continue

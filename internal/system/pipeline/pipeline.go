@@ -90,6 +90,9 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, errors.New("make pipeline: a configuration, all ports and a way to open destinations are required")
 	}
 	cfg = cfg.withDefaults()
+	if err := cfg.Config.CheckRestores(cfg.Now()); err != nil {
+		return nil, fmt.Errorf("make pipeline: %w", err)
+	}
 	streams, err := merge(cfg.Config, cfg.Declared, cfg.Partitions)
 	if err != nil {
 		return nil, err
