@@ -52,6 +52,7 @@ const (
 	Held                 ProblemType = "held"
 	Moved                ProblemType = "moved"
 	Retired              ProblemType = "retired"
+	Restored             ProblemType = "restored"
 )
 
 // Problem is a response that is neither a receipt nor a reply, with the fields of RFC 9457. If Type
@@ -113,7 +114,7 @@ func (p *Problem) Is(target error) bool {
 
 // again reports whether a retry of the same request may have another result.
 func (p *Problem) again() bool {
-	if slices.Contains([]ProblemType{Ahead, Fenced, Ended, Loop, Held, Moved, Retired}, p.Type) {
+	if slices.Contains([]ProblemType{Ahead, Fenced, Ended, Loop, Held, Moved, Restored, Retired}, p.Type) {
 		return false // a log will have other entries there, or none; a newer epoch or fence stays
 	}
 	switch p.Status {

@@ -327,7 +327,7 @@ func (p *reader) names(n node) []string {
 
 // restores returns the times of restores, which have to be in their order.
 func (p *reader) restores(n node) record.Restores {
-	items := p.items(n)
+	items, first := p.items(n), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC) // before this product
 	if len(items) > record.MaxRestores {
 		p.add(n.line, n.path, "must be at most %d", record.MaxRestores)
 		return nil
@@ -342,8 +342,8 @@ func (p *reader) restores(n node) record.Restores {
 		case err != nil:
 			p.add(item.line, item.path, "must be a time with its zone, as in 2026-11-26T14:05:00Z")
 			continue
-		case at.Before(firstRestore):
-			p.add(item.line, item.path, "must not be before %s", firstRestore.Format(time.RFC3339))
+		case at.Before(first):
+			p.add(item.line, item.path, "must not be before %s", first.Format(time.RFC3339))
 			continue
 		case len(out) > 0 && !at.After(out[len(out)-1]):
 			p.add(item.line, item.path, "must be after the restore before it")
@@ -353,9 +353,6 @@ func (p *reader) restores(n node) record.Restores {
 	}
 	return out
 }
-
-// firstRestore is before this product.
-var firstRestore = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // note records the lines of fields, for rules that compare several.
 func (p *reader) note(f map[string]node) {

@@ -31,6 +31,17 @@ func (e *RestoreError) Error() string {
 // RestoreOf returns after how many restores a number was given.
 func RestoreOf(number uint64) int { return int(number >> restoreBits) }
 
+// Stamp returns the time of the last restore in Unix milliseconds, 0 if there was none. What is
+// numbered by the clock in milliseconds has at least this number since then.
+func (r Restores) Stamp() uint64 {
+	if len(r) == 0 {
+		return 0
+	}
+	return stamp(r[len(r)-1])
+}
+
+func stamp(at time.Time) uint64 { return uint64(max(1, at.UnixMilli())) }
+
 // floor returns the number after which the next ones begin.
 func (r Restores) floor() uint64 { return uint64(len(r)) << restoreBits }
 
@@ -63,7 +74,7 @@ func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	if n == 0 {
 		return incarnation, nil
 	}
-	return max(incarnation, uint64(max(1, r[n-1].UnixMilli()))), nil
+	return max(incarnation, stamp(r[n-1])), nil
 }
 
 // Forgot reports whether messages of an issued epoch may have been acknowledged and lost since: the

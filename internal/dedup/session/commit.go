@@ -99,6 +99,14 @@ func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) 
 	if !id.pooled() {
 		return s.withinLog(ctx, id, st, cursor)
 	}
+	if err := s.notRestored(st); err != nil {
+		return err
+	}
+	return s.withinPool(ctx, id, st, cursor)
+}
+
+// withinPool is within for a session that a pool deals to.
+func (s *Sessions) withinPool(ctx context.Context, id ID, st *state, cursor uint64) error {
 	_, p, err := s.pool(ctx, id.Stream)
 	if err != nil {
 		return err

@@ -34,6 +34,9 @@ func (s *Sessions) deal(ctx context.Context, id ID, r Reading) (m member, st sta
 			return m, st, false, err
 		}
 		_, st, err = s.held(ctx, id, r.Fence)
+		if err == nil {
+			err = s.notRestored(&st)
+		}
 		if err != nil {
 			return m, st, false, err
 		}

@@ -72,6 +72,15 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("entries have expired; the session can continue at %d", e.First)
 }
 
+// A RestoredError says that the system was put back to an older copy during the life of a session.
+// The pool may have dealt entries to it that the copy does not know, and would give their numbers
+// to others. Nothing was changed.
+type RestoredError struct{ At time.Time }
+
+func (e *RestoredError) Error() string {
+	return fmt.Sprintf("the system was restored from an older copy at %s, during the life of this session: retire the session", e.At.Format(time.RFC3339))
+}
+
 // An AheadError says that a number is after all that were dealt to the session in this life. A
 // consumer's store has such a number if it belongs to another life, or if the system was restored
 // from an older copy.

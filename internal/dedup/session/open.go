@@ -117,16 +117,17 @@ func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
 func (s *Sessions) next(ctx context.Context, id ID, st *state, holder string) (next state, takeover bool, err error) {
 	switch {
 	case st.Fence == 0:
-		fence := incarnation(s.cfg.Now())
+		fence := max(incarnation(s.cfg.Now()), s.cfg.Restores.Stamp())
 		next = state{Fence: fence, Life: fence}
 	case st.Closed:
-		next = state{Fence: st.Fence + 1, Life: st.Fence + 1}
+		fence := max(st.Fence+1, s.cfg.Restores.Stamp())
+		next = state{Fence: fence, Life: fence}
 	default:
 		next = *st
 		if takeover = st.LeaseUntil != 0 && st.Holder != holder; takeover {
 			next.Takeovers++
 		}
-		next.Fence++
+		next.Fence = max(next.Fence+1, s.cfg.Restores.Stamp()) // a copy has forgotten later opens
 		return next, takeover, nil
 	}
 	return next, false, s.begin(ctx, id, &next)

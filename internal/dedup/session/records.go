@@ -76,6 +76,15 @@ func (s *Sessions) held(ctx context.Context, id ID, fence uint64) (record.Group,
 	return g, st, err
 }
 
+// notRestored returns a [*RestoredError] if the life of a session that a pool deals to is older than
+// the last restore.
+func (s *Sessions) notRestored(st *state) error {
+	if n := len(s.cfg.Restores); n > 0 && st.Life < s.cfg.Restores.Stamp() {
+		return &RestoredError{At: s.cfg.Restores[n-1]}
+	}
+	return nil
+}
+
 func (s *Sessions) pool(ctx context.Context, stream string) (record.Group, pool, error) {
 	groups, err := s.load(ctx, poolKey(stream))
 	if err != nil {

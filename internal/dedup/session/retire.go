@@ -12,7 +12,8 @@ import (
 type Retirement struct {
 	Fence uint64
 	// Cursor is the number in the consumer's store, read in the statement that raised the fence
-	// there. It is nil if the consumer has no store of its own.
+	// there. It is nil if the consumer has no store of its own. If the system was restored from an
+	// older copy, it may be higher than any number that the copy knows.
 	Cursor *uint64
 	// SkipTo is used in place of Cursor if the consumer's store is lost: the entries after the
 	// session's cursor, up to this number, become dead letters, because nobody knows whether they
@@ -55,7 +56,8 @@ func (s *Sessions) place(ctx context.Context, id ID, st *state, r *Retirement) e
 	if to == st.Cursor {
 		return nil
 	}
-	if err := s.within(ctx, id, st, to); err != nil {
+	to, err := s.placed(ctx, id, st, to)
+	if err != nil {
 		return err
 	}
 	if r.SkipTo != nil {
@@ -65,6 +67,19 @@ func (s *Sessions) place(ctx context.Context, id ID, st *state, r *Retirement) e
 	}
 	st.From, st.Cursor = st.Cursor, to
 	return nil
+}
+
+// placed returns the cursor with which a session is retired. A consumer that is further than a copy
+// that was restored has processed all entries that the copy has dealt to it.
+func (s *Sessions) placed(ctx context.Context, id ID, st *state, cursor uint64) (uint64, error) {
+	if !id.pooled() {
+		return cursor, s.withinLog(ctx, id, st, cursor)
+	}
+	err := s.withinPool(ctx, id, st, cursor)
+	if ahead, ok := errors.AsType[*AheadError](err); ok && s.notRestored(st) != nil {
+		cursor, err = ahead.Last, nil
+	}
+	return cursor, err
 }
 
 // Finish returns the unread entries of a session that is closed, if nobody has done so. A sweep

@@ -19,11 +19,12 @@ const (
 // sessionProblem returns the problem for an error of a session; other errors stay as they are.
 func sessionProblem(err error) error {
 	var (
-		held    *session.HeldError
-		fenced  *session.FencedError
-		moved   *session.MovedError
-		expired *session.ExpiredError
-		ahead   *session.AheadError
+		held     *session.HeldError
+		fenced   *session.FencedError
+		moved    *session.MovedError
+		expired  *session.ExpiredError
+		ahead    *session.AheadError
+		restored *session.RestoredError
 	)
 	switch {
 	case errors.As(err, &held):
@@ -48,6 +49,8 @@ func sessionProblem(err error) error {
 			Type: problem.Moved, Cursor: &moved.Cursor,
 			Detail: "The cursor is not where this call begins. Open the session again, and continue after the number in your own store.",
 		}
+	case errors.As(err, &restored):
+		return problem.New(problem.Restored, "The system was put back to an older copy at "+restored.At.Format(time.RFC3339)+", during the life of this session. Retire the session with the number in your own store, and open it again for a new life.")
 	case errors.As(err, &expired):
 		return expiredSession(expired)
 	case errors.As(err, &ahead):

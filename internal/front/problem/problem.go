@@ -41,6 +41,7 @@ const (
 	Ended                Type = "ended"                  // 409, and 410 for a session
 	Held                 Type = "held"                   // 409, with holder and Retry-After
 	Moved                Type = "moved"                  // 409, with cursor
+	Restored             Type = "restored"               // 409
 	Deleted              Type = "deleted"                // 410
 	Expired              Type = "expired"                // 410, with first and next
 	UnknownEpoch         Type = "unknown-epoch"          // 410
@@ -58,7 +59,7 @@ const (
 func Types() []Type {
 	return []Type{
 		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, UnknownSession, NoLog, NoPool,
-		MethodNotAllowed, NotAcceptable, IncompleteBody, Leased, Ahead, Fenced, Ended, Held, Moved, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
+		MethodNotAllowed, NotAcceptable, IncompleteBody, Leased, Ahead, Fenced, Ended, Held, Moved, Restored, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
 
@@ -121,6 +122,8 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusConflict, "Session is held by another consumer"
 	case Moved:
 		return http.StatusConflict, "Cursor is elsewhere"
+	case Restored:
+		return http.StatusConflict, "System was restored from an older copy"
 	case Retired:
 		return http.StatusGone, "Session is retired"
 	case Deleted:

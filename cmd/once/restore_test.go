@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// putBack stops the server, replaces its data folder by a copy, and starts it with the restore in
+// its configuration.
+func (s *devServer) putBack(backup, configuration string) {
+	s.t.Helper()
+	s.kill(syscall.SIGTERM)
+	data := filepath.Join(s.dir, "data")
+	if err := os.RemoveAll(data); err != nil {
+		s.t.Fatal(err)
+	}
+	s.copyFolder(backup, data)
+	time.Sleep(10 * time.Millisecond) // the time of the restore is after everything before it
+	configuration += "restores: [" + time.Now().UTC().Format(time.RFC3339Nano) + "]\n"
+	if err := os.WriteFile(filepath.Join(s.dir, "once.yaml"), []byte(configuration), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.start()
+}
+
+func (s *devServer) copyFolder(from, to string) {
+	s.t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Chmod(to, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	args := []string{"work", "--session", "a", "--file", "out"}
+	s.sendNumbers(t.Context(), 1, 5)
+	s.finish(s.consume(args...), 5)
+	s.kill(syscall.SIGTERM)
+	backup := filepath.Join(t.TempDir(), "backup")
+	s.copyFolder(filepath.Join(s.dir, "data"), backup)
+	s.start()
+	s.sendNumbers(t.Context(), 6, 8)
+	s.finish(s.consume(args...), 8)
+
+	s.putBack(backup, poolYAML)
+	s.sendNumbers(t.Context(), 6, 12) // senders repeat what the copy does not know
+	p := s.consume(args...)
+	if code := p.code(t); code != exitRefused || !strings.Contains(p.out.string(), "Retire the session") {
+		t.Fatalf("a consumer of an older session: exit %d: %s", code, p.out.string())
+	}
+	if code, out := s.run("session", "retire", "work", "a", "--file", "out", "--yes"); code != exitOK {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	s.finish(s.consume(args...), 7)
+
+	seen := map[int]int{}
+	for _, n := range bodies(t, filepath.Join(s.dir, "out")) {
+		seen[n]++
+	}
+	for n := 1; n <= 12; n++ {
+		if want := map[bool]int{false: 1, true: 2}[n >= 6 && n <= 8]; seen[n] != want { // 6 to 8 are messages that the system has forgotten
+			t.Errorf("message %d is there %d times, want %d", n, seen[n], want)
+		}
+	}
+}
