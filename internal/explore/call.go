@@ -40,6 +40,7 @@ type view struct {
 	queues *queuesPart
 	blobs  *blobsPart
 	past   *pastPart
+	backup *backupPart
 	clock  uint8
 	now    time.Time
 }

@@ -22,6 +22,7 @@
 //	initial.go   what is there at the start
 //	state.go     a state; delayed.go decides when a delayed trigger is delivered
 //	step.go      the possible next steps
+//	restore.go   copies of the store, restores, and what targets do after them
 //	finish.go    the results that a worker reports
 //	player.go    one order of steps, given as a trace
 //	search.go    visiting all states; states without an end
@@ -43,6 +44,9 @@
 // operator skips an effect; a reader reads the next page of a log. Each scenario sets how often.
 // The time of a retry policy passes when nobody works.
 //
+// A copy of the store is taken; later the whole system is stopped, the store is put back to the
+// copy, the configuration lists the restore, and all messages are sent again.
+//
 // Limits that no small scenario reaches, such as the size of a commit, are made small in a copy of
 // the source (testdata/small.yaml), and the scenarios are explored with that copy too.
 //
@@ -63,6 +67,12 @@
 // commits, and one for each range of skipped numbers, numbered from 1 without holes, with rising
 // times, each after its parents unless a gap policy ended the wait. A reader of a log gets the
 // committed entries in order, each once; it misses one only if it has expired, and then is told so.
+//
+// After a restore, what was applied since the copy may be applied again, by an attempt of its own,
+// whose effects are other ones: that is what a restore costs. Receivers remember everything. None
+// gets two effects under one identity, or one effect under two. A target whose effects are numbered
+// takes the number after the last one, or number 1 of a later epoch: it drops nothing for another
+// effect, and never waits for one that does not come.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

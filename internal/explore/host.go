@@ -19,9 +19,11 @@ import (
 // after the other, and stops the worker at the first call without one. Code that makes different
 // calls after the same answers can't be explored; then the host panics.
 type host struct {
-	w      *world
-	name   string
-	script []*run // calls and answers, oldest first
+	w    *world
+	name string
+	// restores are those that the configuration of the worker lists.
+	restores record.Restores
+	script   []*run // calls and answers, oldest first
 
 	mu      sync.Mutex
 	at      int

@@ -30,7 +30,7 @@ func (w *world) initial() (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(pastPart{applied: applied}), now: start()}
+	v := view{store: w.storeOf(store), sends: w.sendsOf(nil), blobs: w.blobsOf(map[string]stagedBlob{}, map[string]string{}), past: w.pastOf(pastPart{applied: applied}), backup: w.backupOf(backupPart{}), now: start()}
 	v.queues = w.change(&queuesPart{taken: map[string]uint64{}}, func(q *queuesPart) {
 		q.messages, q.requests, q.guarded = slices.Clone(w.scenario.Arrive), slices.Clone(w.scenario.Ask), slices.Clone(w.scenario.Guard)
 	})

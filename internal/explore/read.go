@@ -150,7 +150,7 @@ func (w *world) readToTheEnd(s *state) error {
 
 // answerAlone runs one worker that changes nothing to its end, without any fault.
 func (w *world) answerAlone(s *state, k kind, items []string) (*end, error) {
-	r := w.begin(k, "last "+k.String(), items, s.now)
+	r := w.begin(k, "last "+k.String(), items, s.view)
 	for r.end == nil {
 		o := r.call.do(s.view)
 		if o.wrong != nil {

@@ -337,7 +337,7 @@ const longAfter = 250
 func (w *world) alone(s *state, k kind, item string) (*state, error) {
 	next := *s
 	s = &next
-	for r := w.begin(k, "last "+k.String(), []string{item}, s.now); r.end == nil; {
+	for r := w.begin(k, "last "+k.String(), []string{item}, s.view); r.end == nil; {
 		o := r.call.do(s.view)
 		if o.wrong != nil {
 			return nil, fmt.Errorf("a sweep of what is left: %w", o.wrong)

@@ -47,6 +47,8 @@ type run struct {
 	name  string
 	items []string // its input
 	first time.Time
+	// restores are those of the system before the worker started.
+	restores record.Restores
 
 	parent *run    // before the last answer; nil at the start
 	given  *answer // the last answer
@@ -79,9 +81,9 @@ type end struct {
 }
 
 // begin returns the run of a worker that has just received its input.
-func (w *world) begin(k kind, name string, items []string, now time.Time) *run {
-	return w.advanced(w.runs.one(keyOf(k, name, items, now), func(id int32) *run {
-		return &run{id: id, kind: k, name: name, items: items, first: now, next: map[*answer]*run{}}
+func (w *world) begin(k kind, name string, items []string, v view) *run {
+	return w.advanced(w.runs.one(keyOf(k, name, items, v.now, v.backup.restores), func(id int32) *run {
+		return &run{id: id, kind: k, name: name, items: items, first: v.now, restores: v.backup.restores, next: map[*answer]*run{}}
 	}))
 }
 
@@ -90,7 +92,7 @@ func (w *world) after(r *run, a *answer) *run {
 	next, ok := r.next[a]
 	if !ok {
 		next = &run{
-			id: int32(len(w.runs.list)), kind: r.kind, name: r.name, items: r.items, first: r.first, parent: r, given: a, length: r.length + 1, //nolint:gosec // see table.one
+			id: int32(len(w.runs.list)), kind: r.kind, name: r.name, items: r.items, first: r.first, restores: r.restores, parent: r, given: a, length: r.length + 1, //nolint:gosec // see table.one
 			lapsed: r.lapsed, traced: r.traced || !r.call.reads && r.call.touches&touchQueues == 0, next: map[*answer]*run{},
 		}
 		w.runs.list = append(w.runs.list, next)
@@ -115,7 +117,7 @@ func (w *world) advanced(r *run) *run {
 	if r.call != nil || r.end != nil {
 		return r
 	}
-	a := &host{w: w, name: r.name, now: r.first, script: make([]*run, r.length), used: make([]bool, r.length)}
+	a := &host{w: w, name: r.name, restores: r.restores, now: r.first, script: make([]*run, r.length), used: make([]bool, r.length)}
 	for step := r; step.parent != nil; step = step.parent {
 		a.script[step.length-1] = step
 	}

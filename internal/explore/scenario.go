@@ -93,6 +93,8 @@ type Scenario struct {
 	CommitsDone bool `yaml:"commits-done"`
 	// CommitsTogether says that the store can write the commits of several groups with one write.
 	CommitsTogether bool `yaml:"commits-together"`
+	// Whole says that a copy of the store has the queues too, as a copy of a data folder.
+	Whole bool `yaml:"whole"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
 	// may be applied again.
 	Forgets bool `yaml:"forgets"`
@@ -220,6 +222,10 @@ type Budget struct {
 	Ticks int `yaml:"ticks"`
 	// Expiries are deletions of all expired records.
 	Expiries int `yaml:"expiries"`
+	// Copies are copies of the store, of which the last one counts. Restores are stops of the whole
+	// system, after which the store is put back to the copy and everything is sent again.
+	Copies   int `yaml:"copies"`
+	Restores int `yaml:"restores"`
 }
 
 // Duration is parsed by time.ParseDuration.
@@ -286,6 +292,9 @@ func (s *Scenario) check() error {
 				return fmt.Errorf("request %s: no such message: %q", name, m)
 			}
 		}
+	}
+	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard)+s.Budget.Reads > 0) {
+		return errors.New("restores need a tick, and neither requests, leases nor readers")
 	}
 	if len(s.Arrive)+len(s.Ask)+len(s.Guard) == 0 {
 		return errors.New("nothing arrives")

@@ -31,11 +31,13 @@ const (
 	readings
 	ticks
 	expiries
+	copies
+	restores
 	spends
 )
 
 func (b Budget) numbers() [spends]int {
-	return [spends]int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Skips, b.Reads, b.Ticks, b.Expiries}
+	return [spends]int{b.Failures, b.Deaths, b.Late, b.Lapses, b.Redrives, b.Triggers, b.Sweeps, b.Gaps, b.Blobs, b.Skips, b.Reads, b.Ticks, b.Expiries, b.Copies, b.Restores}
 }
 
 func (b Budget) left() (out [spends]uint8) {
@@ -47,7 +49,7 @@ func (b Budget) left() (out [spends]uint8) {
 
 // encode appends bytes that identify the state.
 func (s *state) encode(b []byte) []byte {
-	for _, id := range []int32{s.store.id, s.sends.id, s.queues.id, s.blobs.id, s.past.id} {
+	for _, id := range []int32{s.store.id, s.sends.id, s.queues.id, s.blobs.id, s.past.id, s.backup.id} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(id)) //nolint:gosec // any bits will do
 	}
 	b = append(append(b, s.clock), s.left[:]...)

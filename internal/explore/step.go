@@ -54,6 +54,7 @@ func (w *world) steps(s *state) []step {
 	if s.left[redrives] > 0 {
 		out = w.redrive(s, out)
 	}
+	out = w.backUp(s, out)
 	return w.elapse(s, out)
 }
 
@@ -161,7 +162,7 @@ func (w *world) take(s *state, k kind, items []string, change func(*queuesPart))
 		p.taken[what] |= 1 << n
 	})
 	name := fmt.Sprintf("%s#%d", what, n+1)
-	return step{text: name + ": starts", free: true, next: (&next).with(nil, w.begin(k, name, items, s.now))}
+	return step{text: name + ": starts", free: true, next: (&next).with(nil, w.begin(k, name, items, s.view))}
 }
 
 // called adds the possible results of a run's next call.

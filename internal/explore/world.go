@@ -33,6 +33,7 @@ type world struct {
 	queues   *table[queuesPart]
 	blobs    *table[blobsPart]
 	pasts    *table[pastPart]
+	backups  *table[backupPart]
 	calls    *table[call]
 	answers  *table[answer]
 	runs     *table[run]
@@ -42,7 +43,7 @@ type world struct {
 func newWorld(s *Scenario) *world {
 	w := &world{
 		scenario: s, stores: newTable[storePart](), sends: newTable[sendsPart](), queues: newTable[queuesPart](), blobs: newTable[blobsPart](), pasts: newTable[pastPart](),
-		calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{},
+		backups: newTable[backupPart](), calls: newTable[call](), answers: newTable[answer](), runs: newTable[run](), tokens: map[record.TokenKey]string{},
 	}
 	for name := range s.Messages {
 		if a, err := w.arrival(name); err == nil {
@@ -133,7 +134,7 @@ func (w *world) engine(a *host) *dedup.Engine {
 		senders[to], sequenced[to] = w.sender(a, to), w.scenario.Stream.Sequenced
 	}
 	e, err := dedup.New(dedup.Config{
-		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
+		Streams: w.streams(a), Store: storePort{a}, Queues: queuesPort{a}, Senders: senders, Sequenced: sequenced, Restores: a.restores, Blobs: blobsPort{a}, Now: a.clock, NewID: a.newID,
 		Pause: queuesPort{a}.Pause, KeepDone: w.keeps(a), Recalls: w.scenario.Recalls,
 		Parallel: 1, // a step has one result, also in a batch of several groups
 	})
@@ -346,7 +347,7 @@ func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
 	var last *sent
 	for i := range received {
 		r := &received[i]
-		if r.Identity == s.Identity && r.Incarnation == s.Incarnation && r.To == s.To {
+		if r.Identity == s.Identity && (r.Incarnation == s.Incarnation || w.scenario.Budget.Restores > 0) && r.To == s.To {
 			if *r != s {
 				return nil, fmt.Errorf("one identity for two effects: %+v and %+v", *r, s)
 			}
@@ -369,6 +370,9 @@ func (w *world) arrive(received []sent, s sent, v view) ([]sent, error) {
 			return nil, fmt.Errorf("sent out of order: number %d for the first time after number %d", s.Number, last.Number)
 		case w.scenario.Stream.Sequenced && s.Sequence != 1 && (last == nil || s.Sequence != last.Sequence+1):
 			return nil, fmt.Errorf("a gap in what the destination counts: %q has number %d", s.Body, s.Sequence)
+		}
+		if err := w.drops(received, s); err != nil {
+			return nil, err
 		}
 	}
 	return append(received, s), nil

@@ -1,0 +1,106 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/effectively-once/once/internal/record"
+)
+
+// backupPart is the last copy of the store, and the restores until now.
+type backupPart struct {
+	id    int32
+	store *storePart // nil if there is no copy
+	// queues have the messages that were being processed too. It is nil if the copy has no queues.
+	queues   *queuesPart
+	applied  []string
+	restores record.Restores
+}
+
+func (w *world) backupOf(p backupPart) *backupPart {
+	ids := [2]int32{-1, -1}
+	if p.store != nil {
+		ids[0] = p.store.id
+	}
+	if p.queues != nil {
+		ids[1] = p.queues.id
+	}
+	return w.backups.one(keyOf(ids, p.applied, p.restores), func(id int32) *backupPart {
+		p.id = id
+		return &p
+	})
+}
+
+// backUp adds the steps in which the store is copied, or put back to the copy.
+func (w *world) backUp(s *state, out []step) []step {
+	if s.left[copies] > 0 {
+		next := *s
+		c := backupPart{store: s.store, applied: s.past.applied, restores: s.backup.restores}
+		if w.scenario.Whole {
+			c.queues = w.returned(s)
+		}
+		next.backup = w.backupOf(c)
+		out = append(out, step{text: "the store is copied", next: (&next).spend(copies)})
+	}
+	if s.left[restores] > 0 && s.backup.store != nil {
+		out = append(out, step{text: "the system is stopped and restored, and everything is sent again", next: w.restore(s)})
+	}
+	return out
+}
+
+// returned returns the queues after all workers have died.
+func (w *world) returned(s *state) *queuesPart {
+	return w.change(s.queues, func(p *queuesPart) {
+		for _, r := range s.runs {
+			w.giveBack(p, r, func(string, int) bool { return true })
+		}
+	})
+}
+
+// restore stops all workers, puts the store back to the copy, and sends all messages again. The
+// queues keep their messages, or those that they had when they were copied.
+func (w *world) restore(s *state) *state {
+	next := *s
+	next.runs, next.late, next.queues = nil, nil, w.returned(s)
+	if q := s.backup.queues; q != nil {
+		used := next.queues.taken // the names of workers belong to the explorer
+		next.queues = w.change(q, func(p *queuesPart) { p.taken = used })
+	}
+	next.queues = w.change(next.queues, func(p *queuesPart) {
+		for _, name := range w.scenario.Arrive {
+			if !slices.ContainsFunc(p.messages, func(item string) bool { return plain(item) == name }) {
+				p.messages = append(p.messages, name)
+			}
+		}
+	})
+	next.clock++
+	next.now = w.clock(next.clock)
+	next.store, next.past = s.backup.store, w.pastOf(pastPart{applied: s.backup.applied, told: s.past.told})
+	b := *s.backup
+	b.restores = append(slices.Clip(b.restores), next.now)
+	next.backup = w.backupOf(b)
+	return w.recall(w.delay((&next).spend(restores)))
+}
+
+// drops returns an error if a target that admits by number would drop an effect for another one, or
+// would wait for a number that never comes. It has received the effects of received.
+func (w *world) drops(received []sent, s sent) error {
+	if !w.scenario.Stream.Sequenced {
+		return nil
+	}
+	var epoch, number uint64
+	for _, r := range received {
+		if r.Path == s.Path && r.To == s.To {
+			epoch, number = r.Incarnation, r.Sequence
+		}
+	}
+	switch {
+	case s.Incarnation < epoch:
+		return fmt.Errorf("the target has had epoch %d, and drops %q of epoch %d", epoch, s.Body, s.Incarnation)
+	case s.Incarnation == epoch && s.Sequence <= number:
+		return fmt.Errorf("the target has had number %d, and drops %q, number %d, as a copy", number, s.Body, s.Sequence)
+	case s.Incarnation > epoch && s.Sequence != 1:
+		return fmt.Errorf("the target waits for number 1 of epoch %d, and %q has number %d", s.Incarnation, s.Body, s.Sequence)
+	}
+	return nil
+}
