@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -117,6 +118,24 @@ func TestPendingEffectsOfACopyKeepTheirIdentitiesAndTargetsBeginAgainAfterThem(t
 	same(t, "sent after the restore", got, []numbered{{"s/g/2", began, 2}, {"s/g/1099511627777", epoch, 1}, {"s/g/1099511627778", epoch, 2}})
 	if epoch <= began {
 		t.Errorf("the epoch %d does not follow %d", epoch, began)
+	}
+}
+
+// A time of a restore can be earlier than a group of the copy: it may be wrong, or of another clock.
+func TestTargetsGetALaterEpochAfterEachRestoreWhateverItsTime(t *testing.T) {
+	l := newLab(t)
+	early := l.clock().Add(-time.Hour)
+	restores := record.Restores{early, early.Add(time.Second), early.Add(time.Minute)}
+	var last uint64
+	for n := range len(restores) + 1 {
+		since := l.count()
+		l.restored(restores[:n], byKey).process(keyed(strconv.Itoa(n) + ": send=next")...)
+		l.finish(restores[:n], byKey)
+		got := l.deliveries("next", since)
+		if len(got) != 1 || got[0].Sequence != 1 || got[0].Incarnation <= last {
+			t.Fatalf("after %d restores: %+v, and epoch %d was before", n, got, last)
+		}
+		last = got[0].Incarnation
 	}
 }
 

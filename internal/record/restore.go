@@ -64,8 +64,9 @@ func (r Restores) Apply(g *Group, logged bool) error {
 }
 
 // Epoch returns the epoch under which an effect is numbered at its targets: the incarnation of the
-// group, or the time of the last restore before the effect if that is later. Pending effects keep
-// the epoch that they had before a restore, because they may have been sent already.
+// group, and after the n-th restore the time of that restore, or n after the incarnation if that is
+// later. So it rises with each restore, even if the listed time is before the incarnation. Pending
+// effects keep the epoch that they had before a restore, because they may have been sent already.
 func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	n := RestoreOf(number)
 	if n > len(r) {
@@ -74,7 +75,7 @@ func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	if n == 0 {
 		return incarnation, nil
 	}
-	return max(incarnation, stamp(r[n-1])), nil
+	return max(incarnation+uint64(n), stamp(r[n-1])), nil //nolint:gosec // not negative
 }
 
 // Forgot reports whether messages of an issued epoch may have been acknowledged and lost since: the
