@@ -31,8 +31,8 @@ standard error warnings about settings that are allowed but probably not intende
 LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
 "default" is the value in the documentation, and - that the stream has none.
 
-With --stack it also checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
-its functions run with this configuration. It only reads. It exits with 1 if a check failed, and with 5 if a check could not be made.`,
+With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
+its functions run with the same configuration; with --config, whether it is that file. It only reads. It exits with 1 if a check failed, and with 5 if a check could not be made.`,
 		Example: `  once check
   once check --config other.yaml --json | jq .problems
   once check --stack Once --json | jq '.findings[] | select(.verdict != "ok")'`,
@@ -42,6 +42,9 @@ its functions run with this configuration. It only reads. It exits with 1 if a c
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := on.check(cmd); err != nil {
 			return usageError(cmd, err)
+		}
+		if on.Name != "" && !cmd.Flags().Changed("config") {
+			return a.checkStack(cmd, *path, on, *asJSON)
 		}
 		c, err := load(cmd, *path)
 		var invalid *config.InvalidError

@@ -19,15 +19,15 @@ type checkedStack struct {
 	Findings []deployed.Finding `json:"findings"`
 }
 
-// checkStack compares a deployed system with its configuration.
+// checkStack checks a deployed system, and compares its configuration with a file that the caller
+// names.
 func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSON bool) error {
-	c, err := loadDeployed(cmd, path)
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(c.file)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
+	var text []byte
+	if cmd.Flags().Changed("config") {
+		var err error
+		if text, err = os.ReadFile(path); err != nil { //nolint:gosec // the operator names it
+			return fmt.Errorf("read configuration: %w", err)
+		}
 	}
 	found, err := deployed.Open(cmd.Context(), o.Options)
 	if err != nil {

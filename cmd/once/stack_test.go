@@ -122,7 +122,8 @@ func TestFlagsOfAStackAreCheckedBeforeAnyCall(t *testing.T) {
 	}{
 		{"show --profile prod", "--profile needs --stack"},
 		{"sweep --stack Once --data .once", "--stack and --data exclude each other"},
-		{"redrive --stack Once", "name the deployed configuration with --config"},
+		{"redrive --stack Once", "there is no stack Once in us-east-1"},
+		{"sweep --stack Once --config nope.yaml", "nope.yaml"},
 		{"show --stack Once --config testdata/files/shop.yaml", "there is no stack Once in us-east-1"},
 		{"show orders --id o-1 --principal iam:x", "--principal needs --stack"},
 		{"send orders 1 --queue fifo", "--queue needs --stack"},

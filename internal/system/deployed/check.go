@@ -55,7 +55,7 @@ func (r *report) unknown(resource, check string, err error) {
 }
 
 // Check compares every part of the stack with the needs of a system of once, and the configuration
-// of the functions with the text of a file. It only reads. If a part can't be read, that is a
+// of the functions with the text of a file, or with each other if it is nil. It only reads. If a part can't be read, that is a
 // finding too; it returns an error only if the context has ended.
 func (s *Stack) Check(ctx context.Context, configuration []byte) ([]Finding, error) {
 	var r report
@@ -194,9 +194,13 @@ func seconds(text string) time.Duration {
 
 func (s *Stack) checkFunctions(ctx context.Context, r *report, functions []function, configuration []byte) {
 	r.expect(len(functions) > 0, s.Name, "functions", "no function of the stack has the environment of the engine")
+	advice := "is not the one here: deploy, or name the file that was deployed with --config"
 	for _, f := range functions {
 		s.checkEnvironment(r, f)
-		s.checkConfiguration(ctx, r, f, configuration)
+		got := s.checkConfiguration(ctx, r, f, configuration, advice)
+		if configuration == nil && got != nil {
+			configuration, advice = got, "is not that of function "+f.name+": deploy again"
+		}
 	}
 }
 

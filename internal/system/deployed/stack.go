@@ -147,6 +147,9 @@ func (s *Stack) find(ctx context.Context) error {
 	return nil
 }
 
+// missingPermission is the advice if a permission is missing.
+const missingPermission = "docs/cli.md has the permissions that each command needs"
+
 // explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
 // errors stay as they are.
 func explain(err error) error {
@@ -156,7 +159,7 @@ func explain(err error) error {
 	}
 	switch refused.ErrorCode() {
 	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":
-		return &DeniedError{"docs/cli.md has the permissions that each command needs", err}
+		return &DeniedError{missingPermission, err}
 	case "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSignatureException", "SignatureDoesNotMatch":
 		return &DeniedError{"sign in again, or choose another --profile", err}
 	}

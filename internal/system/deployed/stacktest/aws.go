@@ -165,13 +165,17 @@ func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string
 		w.Header().Set("X-Amzn-Errortype", "AccessDeniedException")
 		w.WriteHeader(http.StatusForbidden)
 	case what == "configuration":
-		answerJSON(w, map[string]any{
-			"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
-		})
+		answerJSON(w, f.configuration(name))
 	case what == "invocations":
 		f.invoke(w, r)
 	default:
-		answerJSON(w, map[string]any{"Code": map[string]string{"Location": a.url + "/archives/" + name}})
+		answerJSON(w, map[string]any{"Configuration": f.configuration(name), "Code": map[string]string{"Location": a.url + "/archives/" + name}})
+	}
+}
+
+func (f Function) configuration(name string) map[string]any {
+	return map[string]any{
+		"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
 	}
 }
 
