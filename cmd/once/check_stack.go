@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,21 +18,13 @@ type checkedStack struct {
 	Findings []deployed.Finding `json:"findings"`
 }
 
-// checkStack checks a deployed system, and compares its configuration with a file that the caller
-// names.
-func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSON bool) error {
-	var text []byte
-	if cmd.Flags().Changed("config") {
-		var err error
-		if text, err = os.ReadFile(path); err != nil { //nolint:gosec // the operator names it
-			return fmt.Errorf("read configuration: %w", err)
-		}
-	}
+// checkStack checks a deployed system.
+func (a *app) checkStack(cmd *cobra.Command, o *stackOptions, asJSON bool) error {
 	found, err := deployed.Open(cmd.Context(), o.Options)
 	if err != nil {
 		return err
 	}
-	findings, err := found.Check(cmd.Context(), text)
+	findings, err := found.Check(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func TestCommandsWorkOnADeployedStack(t *testing.T) {
 	}
 	aws.Functions["process"] = stacktest.Function{Environment: aws.Functions["process"].Environment}
 	var checked checkedStack
-	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--config", file, "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
+	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
 		t.Errorf("check: %+v, %v", checked, err)
 	}
 }

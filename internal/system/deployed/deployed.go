@@ -27,19 +27,6 @@ const (
 	codeTime = 2 * time.Minute
 )
 
-// checkConfiguration compares the configuration of a function with another one, byte by byte, if
-// that is known. It returns the configuration, or nil if it can't be read.
-func (s *Stack) checkConfiguration(ctx context.Context, r *report, f function, want []byte, advice string) []byte {
-	const check = "configuration"
-	got, err := s.configurationOf(ctx, f)
-	if err != nil {
-		r.unknown(f.name, check, err)
-		return nil
-	}
-	r.expect(want == nil || bytes.Equal(got, want), f.name, check, "%s", advice)
-	return got
-}
-
 // configurationOf returns the text that a function reads as its configuration: its variable, or the
 // file of that name in its archive.
 func (s *Stack) configurationOf(ctx context.Context, f function) ([]byte, error) {

@@ -73,7 +73,7 @@ func TestCheckComparesTheFunctionsWithEachOther(t *testing.T) {
 	w := newWorld(t)
 	check := func() (wrong []string) {
 		t.Helper()
-		findings, err := w.stack.Check(t.Context(), nil)
+		findings, err := w.stack.Check(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
