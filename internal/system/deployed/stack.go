@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -42,6 +43,7 @@ type Stack struct {
 	sqs            *sqs.Client
 	lambda         *lambda.Client
 	events         *eventbridge.Client
+	logs           *cloudwatchlogs.Client
 	sts            *sts.Client
 }
 
@@ -90,6 +92,7 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 		sqs:            sqs.NewFromConfig(cfg),
 		lambda:         lambda.NewFromConfig(cfg),
 		events:         eventbridge.NewFromConfig(cfg),
+		logs:           cloudwatchlogs.NewFromConfig(cfg),
 		sts:            sts.NewFromConfig(cfg),
 	}
 	return s, s.find(ctx)
