@@ -32,17 +32,29 @@ standard error warnings about settings that are allowed but probably not intende
 LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
 "default" is the value in the documentation, and - that the stream has none.
 
-With --stack it also checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
-its functions run with this configuration. It only reads. It exits with 1 if a check failed, and with 5 if a check could not be made.`,
+With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
+its functions run with the same configuration. It exits with 1 if a check failed, and with 5 if a check could not be made.
+
+With --stack and --config it says what deploying the file would do to what waits in the system: each change after which messages would be lost,
+stuck, or taken for others, with what to do about it. It reads the deployed configuration (lambda:GetFunction on the process function), and if a change
+depends on what waits, the table of groups (dynamodb:Scan, a read unit for every 4 KB) and the counts of the queues (sqs:GetQueueAttributes). The counts of queues
+are SQS's estimates; the queues of sources are not counted. It exits with 1 if a change is a risk now, and with 5 if the counts could not be read.
+
+With --stack check only reads.`,
 		Example: `  once check
   once check --config other.yaml --json | jq .problems
-  once check --stack Once --json | jq '.findings[] | select(.verdict != "ok")'`,
+  once check --stack Once --json | jq '.findings[] | select(.verdict != "ok")'
+  once check --stack Once --config new.yaml          # before a deployment
+  once check --stack Once --config new.yaml --json | jq '.changes[] | select(.risk)'`,
 		Args: arguments(cobra.NoArgs),
 	}
 	path, on, asJSON := configFlag(cmd), stackFlags(cmd), jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := on.check(cmd); err != nil {
 			return usageError(cmd, err)
+		}
+		if on.Name != "" && !cmd.Flags().Changed("config") {
+			return a.checkStack(cmd, on, *asJSON)
 		}
 		c, err := load(cmd, *path)
 		var invalid *config.InvalidError
@@ -57,7 +69,7 @@ its functions run with this configuration. It only reads. It exits with 1 if a c
 			return &exitError{code: exitUsage, err: fmt.Errorf("%s: %w", c.source(), err)}
 		}
 		if on.Name != "" {
-			return a.checkStack(cmd, *path, on, *asJSON)
+			return a.checkChange(cmd, c, on, *asJSON)
 		}
 		warnings := append([]string{}, c.Warnings()...)
 		for _, w := range c.MissingSecrets() {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -19,21 +18,13 @@ type checkedStack struct {
 	Findings []deployed.Finding `json:"findings"`
 }
 
-// checkStack compares a deployed system with its configuration.
-func (a *app) checkStack(cmd *cobra.Command, path string, o *stackOptions, asJSON bool) error {
-	c, err := loadDeployed(cmd, path)
-	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(c.file)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
+// checkStack checks a deployed system.
+func (a *app) checkStack(cmd *cobra.Command, o *stackOptions, asJSON bool) error {
 	found, err := deployed.Open(cmd.Context(), o.Options)
 	if err != nil {
 		return err
 	}
-	findings, err := found.Check(cmd.Context(), text)
+	findings, err := found.Check(cmd.Context())
 	if err != nil {
 		return err
 	}

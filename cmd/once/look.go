@@ -21,7 +21,9 @@ type target struct {
 }
 
 func targetFlags(cmd *cobra.Command) target {
-	return target{config: configFlag(cmd), data: dataFlag(cmd), stack: stackFlags(cmd)}
+	path := configFlag(cmd)
+	cmd.Flags().Lookup("config").Usage = "configuration file; without one a built-in default applies, and with --stack the configuration that was deployed"
+	return target{config: path, data: dataFlag(cmd), stack: stackFlags(cmd)}
 }
 
 // look calls f with the system.

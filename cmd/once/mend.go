@@ -24,7 +24,7 @@ running server does this by itself from time to time. Repeating it is harmless. 
 
 With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, and asks the deployed functions to publish pending effects. It
 invokes the function of the scheduled sweep to process held messages, because handlers run only in the functions. The tables delete expired records
-themselves. --config must name the configuration that was deployed.`,
+themselves. The configuration is read from the process function, which needs lambda:GetFunction; or --config names the file that was deployed.`,
 		Example: `  once sweep
   once sweep --data /var/lib/once --json
   once sweep --stack Once`,
@@ -62,7 +62,7 @@ with 5; once drop deletes those that can never be put back.
 With --stack the deployed functions redrive, each its own dead-letter queues, because only they are trusted to say who sent a message. They are called
 until all dead letters that were there at the beginning are done; ctrl-C stops it, and the same command continues. A dead letter is deleted only
 when the queue that it came from has acknowledged it. It needs lambda:InvokeFunction and no permissions on the queues; with the permission
-sqs:GetQueueAttributes, --max prints how many are left. --config must name the configuration that was deployed.`,
+sqs:GetQueueAttributes, --max prints how many are left. It needs no configuration.`,
 		Example: `  once redrive --reason rejected
   once redrive --id order-1
   once redrive --queue ingress-dead.fifo --max 10 --json

@@ -43,7 +43,9 @@ leaves no record when it is done.
 
 With --stack it asks DynamoDB and SQS. A group or a message costs one or two reads; totals and lists read the whole tables, a read unit for every 4 KB.
 Counts of queues are SQS's estimates, up to a minute old. --dead-letters receives the messages and releases them: for up to two minutes other receivers
-do not get them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by their sender: --principal names another sender.`,
+do not get them, and of a first-in-first-out queue it shows up to ten of a group. Ids are scoped by their sender: --principal names another sender.
+Streams are known from the configuration that was deployed. It is read from the process function, which needs lambda:GetFunction and downloads the
+function; --config names a file in its place. A group that exists and --dead-letters need no configuration.`,
 		Example: `  once show                         # totals
   once show --json | jq .idle       # is everything done?
   once show orders                  # groups of a stream

@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/deployed"
 )
 
@@ -79,7 +80,7 @@ func checkEndpoints() error {
 
 // lookAtStack calls f with a deployed system.
 func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, admin.Admin) error) error {
-	c, err := loadDeployed(cmd, *t.config)
+	c, err := named(cmd, *t.config)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 	if err != nil {
 		return err
 	}
-	options := deployed.SystemOptions{Config: c.Config, Log: a.stackLog(), Redriven: t.stack.redriven}
+	options := deployed.SystemOptions{Config: c, Log: a.stackLog(), Redriven: t.stack.redriven}
 	if cmd.Flags().Changed("principal") {
 		options.Principal = &t.stack.principal
 	}
@@ -98,14 +99,14 @@ func (a *app) lookAtStack(cmd *cobra.Command, t target, f func(context.Context, 
 	return f(cmd.Context(), system)
 }
 
-// loadDeployed reads the configuration of a stack. There is no default, because a wrong one would
-// send messages to the wrong queue.
-func loadDeployed(cmd *cobra.Command, path string) (configured, error) {
-	c, err := load(cmd, path)
-	if err == nil && c.file == "" {
-		return c, &exitError{exitUsage, fmt.Errorf("no %s in this folder: name the deployed configuration with --config", defaultConfig)}
+// named reads the configuration that --config names, and returns nil without that flag: the
+// deployed one is read then. A file in the working folder may be that of another system.
+func named(cmd *cobra.Command, path string) (*config.Config, error) {
+	if !cmd.Flags().Changed("config") {
+		return nil, nil //nolint:nilnil // there is no configuration, and that is no error
 	}
-	return c, err
+	c, err := load(cmd, path)
+	return c.Config, err
 }
 
 // stackLog returns a log for people that explains why something was not done.

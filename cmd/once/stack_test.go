@@ -64,7 +64,7 @@ func TestCommandsWorkOnADeployedStack(t *testing.T) {
 	}
 	aws.Functions["process"] = stacktest.Function{Environment: aws.Functions["process"].Environment}
 	var checked checkedStack
-	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--config", file, "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
+	if err := json.Unmarshal([]byte(run(exitFailed, "check", "--json")), &checked); err != nil || checked.Healthy || len(checked.Findings) < 15 {
 		t.Errorf("check: %+v, %v", checked, err)
 	}
 }
@@ -122,7 +122,8 @@ func TestFlagsOfAStackAreCheckedBeforeAnyCall(t *testing.T) {
 	}{
 		{"show --profile prod", "--profile needs --stack"},
 		{"sweep --stack Once --data .once", "--stack and --data exclude each other"},
-		{"redrive --stack Once", "name the deployed configuration with --config"},
+		{"redrive --stack Once", "there is no stack Once in us-east-1"},
+		{"sweep --stack Once --config nope.yaml", "nope.yaml"},
 		{"show --stack Once --config testdata/files/shop.yaml", "there is no stack Once in us-east-1"},
 		{"show orders --id o-1 --principal iam:x", "--principal needs --stack"},
 		{"send orders 1 --queue fifo", "--queue needs --stack"},

@@ -1,6 +1,7 @@
 package deployed
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,9 +56,9 @@ func (r *report) unknown(resource, check string, err error) {
 }
 
 // Check compares every part of the stack with the needs of a system of once, and the configuration
-// of the functions with the text of a file. It only reads. If a part can't be read, that is a
+// of the functions with each other. It only reads. If a part can't be read, that is a
 // finding too; it returns an error only if the context has ended.
-func (s *Stack) Check(ctx context.Context, configuration []byte) ([]Finding, error) {
+func (s *Stack) Check(ctx context.Context) ([]Finding, error) {
 	var r report
 	r.expect(true, s.Name, "outputs", "")
 	for _, table := range []string{s.Outputs.GroupsTable, s.Outputs.TokensTable} {
@@ -68,7 +69,7 @@ func (s *Stack) Check(ctx context.Context, configuration []byte) ([]Finding, err
 		r.unknown(s.Name, "functions", err)
 	}
 	s.checkQueues(ctx, &r, s.checkMappings(ctx, &r, functions))
-	s.checkFunctions(ctx, &r, functions, configuration)
+	s.checkFunctions(ctx, &r, functions)
 	return r, context.Cause(ctx)
 }
 
@@ -192,11 +193,21 @@ func seconds(text string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-func (s *Stack) checkFunctions(ctx context.Context, r *report, functions []function, configuration []byte) {
+func (s *Stack) checkFunctions(ctx context.Context, r *report, functions []function) {
 	r.expect(len(functions) > 0, s.Name, "functions", "no function of the stack has the environment of the engine")
+	var first []byte
+	var of string
 	for _, f := range functions {
 		s.checkEnvironment(r, f)
-		s.checkConfiguration(ctx, r, f, configuration)
+		text, err := s.configurationOf(ctx, f)
+		if err != nil {
+			r.unknown(f.name, "configuration", err)
+			continue
+		}
+		if first == nil {
+			first, of = text, f.name
+		}
+		r.expect(bytes.Equal(text, first), f.name, "configuration", "is not that of function %s: deploy again", of)
 	}
 }
 

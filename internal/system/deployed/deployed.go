@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	onceconfig "github.com/effectively-once/once/internal/config"
 	system "github.com/effectively-once/once/internal/system/function"
@@ -25,17 +26,6 @@ const (
 	// codeTime bounds the download of an archive.
 	codeTime = 2 * time.Minute
 )
-
-// checkConfiguration compares the configuration of a function with a file's text, byte by byte.
-func (s *Stack) checkConfiguration(ctx context.Context, r *report, f function, want []byte) {
-	const check = "configuration"
-	got, err := s.configurationOf(ctx, f)
-	if err != nil {
-		r.unknown(f.name, check, err)
-		return
-	}
-	r.expect(bytes.Equal(got, want), f.name, check, "is not the one here: deploy, or name the file that was deployed with --config")
-}
 
 // configurationOf returns the text that a function reads as its configuration: its variable, or the
 // file of that name in its archive.
@@ -51,18 +41,80 @@ func (s *Stack) configurationOf(ctx context.Context, f function) ([]byte, error)
 	if err != nil {
 		return nil, fmt.Errorf("find archive of function %s: %w", f.name, explain(err))
 	}
-	if out.Code == nil || aws.ToString(out.Code.Location) == "" {
-		return nil, errors.New("the archive of the function can't be downloaded")
+	return s.fileOf(ctx, f.name, out.Code, value)
+}
+
+// fileOf returns a file of the archive of a function.
+func (s *Stack) fileOf(ctx context.Context, function string, code *types.FunctionCodeLocation, file string) ([]byte, error) {
+	if code == nil || aws.ToString(code.Location) == "" {
+		return nil, fmt.Errorf("the archive of function %s can't be downloaded", function)
 	}
-	archive, err := s.download(ctx, *out.Code.Location)
+	archive, err := s.download(ctx, *code.Location)
 	if err != nil {
-		return nil, fmt.Errorf("download archive of function %s: %w", f.name, err)
+		return nil, fmt.Errorf("download archive of function %s: %w", function, err)
 	}
-	text, err := fileIn(archive, value)
+	text, err := fileIn(archive, file)
 	if err != nil {
-		return nil, fmt.Errorf("read archive of function %s: %w", f.name, err)
+		return nil, fmt.Errorf("read archive of function %s: %w", function, err)
 	}
 	return text, nil
+}
+
+// Configuration returns the configuration that was deployed, as the process function has it: in its
+// variable, or in its archive, which is downloaded. It needs the permission lambda:GetFunction on
+// that function; a stack without the output ProcessFunction needs two more to find a function.
+func (s *Stack) Configuration(ctx context.Context) (*onceconfig.Config, error) {
+	name, err := s.processFunction(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	if err != nil {
+		return nil, unread(name, explain(err))
+	}
+	var value string
+	if c := out.Configuration; c != nil && c.Environment != nil {
+		value = c.Environment.Variables[system.EnvConfig]
+	}
+	text := []byte(value)
+	switch {
+	case value == "":
+		return nil, unread(name, fmt.Errorf("%s is not set", system.EnvConfig))
+	case !strings.Contains(value, "\n"):
+		if text, err = s.fileOf(ctx, name, out.Code, value); err != nil {
+			return nil, unread(name, err)
+		}
+	}
+	c, err := onceconfig.Parse("configuration of function "+name, text)
+	if err != nil {
+		return nil, fmt.Errorf("the deployed configuration is not one of this version of once: %w", err)
+	}
+	return c, nil
+}
+
+// processFunction returns the name of the process function, or of another function that has the
+// configuration if the stack does not say which one that is.
+func (s *Stack) processFunction(ctx context.Context) (string, error) {
+	if s.Outputs.ProcessFunction != "" {
+		return s.Outputs.ProcessFunction, nil
+	}
+	functions, err := s.functions(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(functions) == 0 {
+		return "", &SetupError{fmt.Sprintf("no function of stack %s has a configuration", s.Name), "deploy it again, or name the configuration that was deployed with --config", nil}
+	}
+	return functions[0].name, nil
+}
+
+// unread returns the error of a deployed configuration that could not be read.
+func unread(function string, err error) error {
+	if denied, ok := errors.AsType[*DeniedError](err); ok && denied.Advice == missingPermission {
+		denied.Advice = "to read the deployed configuration takes the permission lambda:GetFunction on this function; or name the configuration that was deployed with --config"
+		return fmt.Errorf("read configuration of function %s: %w", function, err)
+	}
+	return fmt.Errorf("read configuration of function %s: %w; the option --config names a file in its place", function, err)
 }
 
 // download reads a URL that AWS has signed, so that it needs no credentials.

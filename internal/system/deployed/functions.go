@@ -17,6 +17,7 @@ import (
 type function struct {
 	name, arn   string
 	timeout     time.Duration
+	logGroup    string
 	environment map[string]string
 }
 
@@ -52,6 +53,10 @@ func (s *Stack) function(ctx context.Context, name string) (function, error) {
 		return function{}, fmt.Errorf("read configuration of function %s: %w", name, explain(err))
 	}
 	f := function{name: name, arn: aws.ToString(c.FunctionArn), timeout: time.Duration(aws.ToInt32(c.Timeout)) * time.Second}
+	f.logGroup = "/aws/lambda/" + name
+	if c.LoggingConfig != nil && aws.ToString(c.LoggingConfig.LogGroup) != "" {
+		f.logGroup = *c.LoggingConfig.LogGroup
+	}
 	if c.Environment != nil {
 		f.environment = c.Environment.Variables
 	}

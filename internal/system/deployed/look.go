@@ -1,6 +1,7 @@
 package deployed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,11 @@ import (
 
 // Stats counts the unfinished work. It reads both tables from end to end.
 func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
-	stats, err := admin.Tally(ctx, s.store, s.options.Config.StreamNames(), s.options.Now(), s.passedOver)
+	p, err := s.configured(ctx)
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	stats, err := admin.Tally(ctx, s.store, p.config.StreamNames(), s.options.Now(), s.passedOver)
 	if err != nil {
 		return admin.Stats{}, explain(err)
 	}
@@ -65,23 +70,39 @@ func (s *Stack) queueAttributes(ctx context.Context, url string) (map[string]str
 // Groups lists groups of a stream, in DynamoDB's order. It reads the table from the group on, the
 // records of other streams included, until it has as many as asked for.
 func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.GroupInfo, error) {
-	if _, ok := s.engine.Stream(o.Stream); !ok {
+	p, err := s.configured(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := p.engine.Stream(o.Stream); !ok {
 		return nil, s.unknown(o.Stream)
 	}
 	groups, err := admin.ListGroups(ctx, s.store, o, s.passedOver)
 	return groups, explain(err)
 }
 
-// unknown returns an error if the configuration has no such stream: most likely it differs from the
-// deployed one.
+// unknown returns the error for a stream that the configuration does not have. If the caller named
+// a configuration, most likely it differs from the deployed one.
 func (s *System) unknown(stream string) error {
-	return fmt.Errorf("stream %s: %w in the configuration; name the one that was deployed with --config", stream, admin.ErrNotFound)
+	if s.options.Config == nil {
+		return fmt.Errorf("stream %s: %w in the deployed configuration", stream, admin.ErrNotFound)
+	}
+	return fmt.Errorf("stream %s: %w in the configuration that --config names; without --config the deployed one is read", stream, admin.ErrNotFound)
 }
 
-// Group returns one group, by one read.
+// Group returns one group, by one read. It needs the configuration only if there is no such group.
 func (s *System) Group(ctx context.Context, stream, group string) (admin.GroupInfo, error) {
-	info, err := admin.ReadGroup(ctx, s.store, record.GroupKey{Stream: stream, Group: group}, s.engine.Stream, nil)
-	return info, explain(err)
+	var failed error
+	settings := func(name string) (record.Stream, bool) {
+		p, err := s.configured(ctx)
+		if err != nil {
+			failed = err
+			return record.Stream{}, false
+		}
+		return p.engine.Stream(name)
+	}
+	info, err := admin.ReadGroup(ctx, s.store, record.GroupKey{Stream: stream, Group: group}, settings, nil)
+	return info, cmp.Or(failed, explain(err))
 }
 
 // Message returns the state of one message, by one to four reads for each principal that is tried.
@@ -103,7 +124,11 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 var errUnknown = errors.New("no record of the message")
 
 func (s *System) message(ctx context.Context, m record.Message) (admin.MessageInfo, error) {
-	state, err := s.engine.Status(ctx, m)
+	p, err := s.configured(ctx)
+	if err != nil {
+		return admin.MessageInfo{}, err
+	}
+	state, err := p.engine.Status(ctx, m)
 	switch {
 	case errors.Is(err, record.ErrNoStream):
 		return admin.MessageInfo{}, s.unknown(m.Stream)
@@ -112,7 +137,7 @@ func (s *System) message(ctx context.Context, m record.Message) (admin.MessageIn
 	case state.Status == admission.StatusUnknown:
 		return admin.MessageInfo{}, errUnknown
 	}
-	known, _ := s.engine.Stream(m.Stream)
+	known, _ := p.engine.Stream(m.Stream)
 	var failing *system.Waiting // empty, because the deployed functions register no failures
 	info, err := admin.MessageOf(ctx, s.store, m, state, known.Admission != record.BySequence, failing.Of)
 	return info, explain(err)

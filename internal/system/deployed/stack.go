@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -42,6 +43,7 @@ type Stack struct {
 	sqs            *sqs.Client
 	lambda         *lambda.Client
 	events         *eventbridge.Client
+	logs           *cloudwatchlogs.Client
 	sts            *sts.Client
 }
 
@@ -90,6 +92,7 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 		sqs:            sqs.NewFromConfig(cfg),
 		lambda:         lambda.NewFromConfig(cfg),
 		events:         eventbridge.NewFromConfig(cfg),
+		logs:           cloudwatchlogs.NewFromConfig(cfg),
 		sts:            sts.NewFromConfig(cfg),
 	}
 	return s, s.find(ctx)
@@ -147,6 +150,9 @@ func (s *Stack) find(ctx context.Context) error {
 	return nil
 }
 
+// missingPermission is the advice if a permission is missing.
+const missingPermission = "docs/cli.md has the permissions that each command needs"
+
 // explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
 // errors stay as they are.
 func explain(err error) error {
@@ -156,7 +162,7 @@ func explain(err error) error {
 	}
 	switch refused.ErrorCode() {
 	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation":
-		return &DeniedError{"docs/cli.md has the permissions that each command needs", err}
+		return &DeniedError{missingPermission, err}
 	case "ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSignatureException", "SignatureDoesNotMatch":
 		return &DeniedError{"sign in again, or choose another --profile", err}
 	}

@@ -21,10 +21,14 @@ import (
 // deleted by the tables' time-to-live, and blobs by the bucket's lifecycle.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	var info admin.SweepInfo
+	p, err := s.configured(ctx)
+	if err != nil {
+		return info, err
+	}
 	waiting := 0
-	err := record.EachGroup(ctx, s.store, "", s.passedOver, func(g *record.Group) error {
+	err = record.EachGroup(ctx, s.store, "", s.passedOver, func(g *record.Group) error {
 		info.Groups++
-		switch err := s.sweep(ctx, g); {
+		switch err := p.sweep(ctx, g); {
 		case errors.Is(err, errIdle):
 		case errors.Is(err, errElsewhere):
 			waiting++
@@ -53,16 +57,16 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 var errIdle = errors.New("nothing is left over")
 
 // sweep finishes the part of a group that needs no handler.
-func (s *System) sweep(ctx context.Context, g *record.Group) error {
+func (p *parts) sweep(ctx context.Context, g *record.Group) error {
 	switch {
 	case g.Idle() && !g.MissingExpiry():
 		return errIdle
 	case !g.HasHeld():
-		return s.engine.Sweep(ctx, g.Key)
+		return p.engine.Sweep(ctx, g.Key)
 	case !g.HasEffects():
 		return errElsewhere
 	}
-	return cmp.Or(s.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), errElsewhere)
+	return cmp.Or(p.queues.Trigger(ctx, []record.GroupKey{g.Key}, 0), errElsewhere)
 }
 
 func (s *System) notSwept(key record.GroupKey, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -23,7 +24,8 @@ import (
 
 // SystemOptions configure a System. Zero fields take the defaults in their comments.
 type SystemOptions struct {
-	// Config is the configuration that was deployed. Required.
+	// Config is the configuration that was deployed. If it is nil, it is read from the functions
+	// when it is needed: see [Stack.Configuration].
 	Config *onceconfig.Config
 	// Principal scopes the ids of messages. If it is nil, the caller's own is tried, as the API
 	// authenticates it by IAM, and then none, as for messages that came by SQS.
@@ -41,9 +43,17 @@ type System struct {
 	stack   *Stack
 	options SystemOptions
 	store   *dynamostore.Store
-	engine  *dedup.Engine
-	queues  *pipeline.Queues
 	dead    []queue.Queue
+
+	mu    sync.Mutex
+	parts *parts // nil until they are needed
+}
+
+// parts are the parts of a System that depend on its configuration.
+type parts struct {
+	config *onceconfig.Config
+	engine *dedup.Engine
+	queues *pipeline.Queues
 }
 
 var _ admin.Admin = (*System)(nil)
@@ -65,18 +75,36 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 		return nil, err
 	}
 	system := &System{stack: s, options: o, store: store}
+	for _, p := range s.Outputs.dead() {
+		system.dead = append(system.dead, queue.Named(sqsqueue.New(s.sqs, p.url), p.name))
+	}
+	return system, nil
+}
+
+// configured returns the parts that depend on the configuration. The first call reads it from the
+// functions if the options have none.
+func (s *System) configured(ctx context.Context) (*parts, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts != nil {
+		return s.parts, nil
+	}
+	c := s.options.Config
+	if c == nil {
+		var err error
+		if c, err = s.stack.Configuration(ctx); err != nil {
+			return nil, err
+		}
+	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: o.Config, Declared: system.elsewhere(), Store: store, Ports: s.ports().closed(), Now: o.Now, Log: o.Log,
+		Config: c, Declared: elsewhere(c), Store: s.store, Ports: s.stack.ports().closed(), Now: s.options.Now, Log: s.options.Log,
 		Open: func(string, onceconfig.Destination, pipeline.Open) (record.Sender, error) { return nowhere{}, nil },
 	})
 	if err != nil {
 		return nil, err
 	}
-	system.engine, system.queues = p.Engine, p.Queues.Over(pipeline.Ports(s.ports()))
-	for _, p := range s.Outputs.dead() {
-		system.dead = append(system.dead, queue.Named(sqsqueue.New(s.sqs, p.url), p.name))
-	}
-	return system, nil
+	s.parts = &parts{c, p.Engine, p.Queues.Over(pipeline.Ports(s.stack.ports()))}
+	return s.parts, nil
 }
 
 // Close implements the command line's interface of a folder. It does nothing.
@@ -121,9 +149,9 @@ var errElsewhere = errors.New("only the deployed functions do this")
 
 // elsewhere declares every stream with a handler that does not run. The built-in one may differ
 // from the deployed one, and a message is processed one time only.
-func (s *System) elsewhere() []system.Stream {
+func elsewhere(c *onceconfig.Config) []system.Stream {
 	var out []system.Stream
-	for _, name := range s.options.Config.StreamNames() {
+	for _, name := range c.StreamNames() {
 		refuse := func(context.Context, *record.Attempt, record.Message) error {
 			return fmt.Errorf("run handler of stream %s: %w", name, errElsewhere)
 		}

@@ -1,5 +1,5 @@
 // Package stacktest replaces the parts of AWS that describe a deployed stack: CloudFormation,
-// Lambda's configuration, EventBridge's rules, STS. Tables and queues are real ones, at an endpoint
+// Lambda's configuration, EventBridge's rules, CloudWatch's logs, STS. Tables and queues are real ones, at an endpoint
 // in the environment.
 package stacktest
 
@@ -29,6 +29,8 @@ type Function struct {
 	// those of them whose mapping does not accept partial batch responses.
 	Queues []string
 	Whole  []string
+	// LogGroup is the log group in the function's configuration.
+	LogGroup string
 	// Sweeps is true if a schedule sends tasks to the function.
 	Sweeps bool
 	// Invoke answers an invocation. If it is nil or returns an error, the invocation fails.
@@ -44,6 +46,8 @@ type AWS struct {
 	Functions map[string]Function
 	// ARN, UserID and Account are the caller's identity.
 	ARN, UserID, Account string
+	// Logs has the events of log groups, in the order of their times.
+	Logs map[string][]LogEvent
 	// Denied are the operations that are not permitted.
 	Denied []string
 	url    string
@@ -59,7 +63,7 @@ func Start(t *testing.T) *AWS {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	a.url = server.URL
-	for _, service := range []string{"CLOUDFORMATION", "LAMBDA", "STS", "EVENTBRIDGE"} {
+	for _, service := range []string{"CLOUDFORMATION", "LAMBDA", "STS", "EVENTBRIDGE", "CLOUDWATCH_LOGS"} {
 		t.Setenv("AWS_ENDPOINT_URL_"+service, server.URL)
 	}
 	credentials(t)
@@ -82,7 +86,10 @@ func credentials(t *testing.T) {
 func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if target := r.Header.Get("X-Amz-Target"); target != "" {
+	if target := r.Header.Get("X-Amz-Target"); strings.HasPrefix(target, "Logs_") {
+		a.filterLogs(w, r)
+		return
+	} else if target != "" {
 		a.rules(w, r)
 		return
 	}
@@ -165,13 +172,18 @@ func (a *AWS) function(w http.ResponseWriter, r *http.Request, name, what string
 		w.Header().Set("X-Amzn-Errortype", "AccessDeniedException")
 		w.WriteHeader(http.StatusForbidden)
 	case what == "configuration":
-		answerJSON(w, map[string]any{
-			"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
-		})
+		answerJSON(w, f.configuration(name))
 	case what == "invocations":
 		f.invoke(w, r)
 	default:
-		answerJSON(w, map[string]any{"Code": map[string]string{"Location": a.url + "/archives/" + name}})
+		answerJSON(w, map[string]any{"Configuration": f.configuration(name), "Code": map[string]string{"Location": a.url + "/archives/" + name}})
+	}
+}
+
+func (f Function) configuration(name string) map[string]any {
+	return map[string]any{
+		"FunctionName": name, "FunctionArn": arnOf(name), "Timeout": f.Timeout, "Environment": map[string]any{"Variables": f.Environment},
+		"LoggingConfig": map[string]any{"LogGroup": f.LogGroup},
 	}
 }
 

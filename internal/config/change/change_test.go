@@ -1,0 +1,127 @@
+package change_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/config/change"
+)
+
+const base = `
+name: eu
+restores: ["2026-01-02T03:04:05Z"]
+streams:
+  orders: {destinations: [shop, us]}
+  chat: {admission: sequence, log: {retain: 7d}}
+  work: {pool: {}}
+  uploads: {}
+destinations:
+  shop: {webhook: "https://shop.example/hook"}
+  us: {once: "https://us.example", stream: orders}
+ingress:
+  files: {from: s3, stream: uploads}
+`
+
+func parse(t *testing.T, text string) *config.Config {
+	t.Helper()
+	c, err := config.Parse("once.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
+	busy := &change.Waiting{
+		Streams: map[string]change.Stream{"orders": {Groups: 3, Pending: 2}, "chat": {Groups: 1, Held: 4, Restore: 1}, "work": {Groups: 8}},
+		Effects: map[string]int{"shop": 2, "us": 1}, Queued: 5, DeadLetters: 6,
+	}
+	idle := &change.Waiting{Streams: map[string]change.Stream{"orders": {Groups: 3}}}
+	for _, c := range []struct {
+		name, old, changed string
+		waiting            *change.Waiting
+		want               []string // "subject: change [waiting] risk"
+	}{
+		{"nothing", "", "", busy, nil},
+		{"a new stream", "streams:\n", "streams:\n  more: {}\n", busy, nil},
+		{"an option that is the default", "{destinations: [shop, us]}", "{admission: key, order: group, retention: 15d, destinations: [shop, us]}", busy, nil},
+		{"admission", "orders: {", "orders: {admission: token, ", busy, []string{"stream orders: admission key -> token [2 pending, 5 queued in all streams] risk"}},
+		{"admission, idle", "orders: {", "orders: {admission: token, ", idle, []string{"stream orders: admission key -> token []"}},
+		{"admission, unknown", "orders: {", "orders: {admission: token, ", nil, []string{"stream orders: admission key -> token [] unknown"}},
+		{"order", "orders: {", "orders: {order: none, ", busy, []string{"stream orders: order group -> none [2 pending, 5 queued in all streams, 6 dead letters of all streams] risk"}},
+		{"shorter retention", "orders: {", "orders: {retention: 1d, ", busy, []string{"stream orders: retention 15d -> 1d [6 dead letters of all streams, 5 queued in all streams] risk"}},
+		{"retention above that of a queue", "orders: {", "orders: {retention: 14d, ", &change.Waiting{Queued: 5}, []string{"stream orders: retention 15d -> 14d []"}},
+		{"retention of numbers", "admission: sequence", "admission: sequence, retention: 1d", busy, []string{"stream chat: retention 15d -> 1d []"}},
+		{"longer retention", "orders: {", "orders: {retention: 20d, ", busy, []string{"stream orders: retention 15d -> 20d [6 dead letters of all streams] risk"}},
+		{"gap fail", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", busy, []string{"stream chat: gap.policy wait -> fail [4 held] risk"}},
+		{"gap fail, idle", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", idle, []string{"stream chat: gap.policy wait -> fail []"}},
+		{"stream removed", "  chat: {admission: sequence, log: {retain: 7d}}\n", "", busy, []string{"stream chat: removed [4 held, 5 queued in all streams] risk"}},
+		{"stream removed, idle", "  chat: {admission: sequence, log: {retain: 7d}}\n", "", idle, []string{"stream chat: removed []"}},
+		{"log removed", ", log: {retain: 7d}", "", busy, []string{"stream chat: log removed [1 groups] risk"}},
+		{"shorter log", "retain: 7d", "retain: 1d", busy, []string{"stream chat: log.retain 7d -> 1d []"}},
+		{"pool removed", "work: {pool: {}}", "work: {log: {retain: 30d}}", busy, []string{"stream work: pool removed [8 groups] risk"}},
+		{"pool added", "chat: {admission: sequence, log: {retain: 7d}}", "chat: {admission: sequence, pool: {}}", busy, []string{"stream chat: pool added [1 groups] risk"}},
+		{"partitions", "pool: {}", "pool: {partitions: 16}", busy, []string{"stream work: pool.partitions 8 -> 16 [8 groups] risk"}},
+		{"partitions by default", "pool: {}", "pool: {partitions: 8}", busy, nil},
+		{"destination removed", "[shop, us]}", "[us]}", busy, nil},
+		{"destination elsewhere", "shop.example/hook", "shop.example/new", busy, []string{"destination shop: sends to another place [2 effects pending] risk"}},
+		{"source removed", "ingress:\n  files: {from: s3, stream: uploads}\n", "", idle, []string{"source files: removed [] risk"}},
+		{"source of another kind of queue", "from: s3", "from: sns, fifo: true", idle, []string{"source files: fifo false -> true [] risk"}},
+		{"restores removed", `restores: ["2026-01-02T03:04:05Z"]`, "", idle, []string{"restores: entry 1 removed or changed [] risk"}},
+		{"restores changed", "03:04:05", "03:04:06", busy, []string{"restores: entry 1 removed or changed [] risk"}},
+		{"restores added", `05Z"]`, `05Z", "2026-02-02T03:04:05Z"]`, busy, nil},
+		{"name", "name: eu", "name: europe", busy, []string{`name: "eu" -> "europe" [1 effects pending for other systems] risk`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if !strings.Contains(base, c.old) {
+				t.Fatalf("%q is not in the configuration", c.old)
+			}
+			changes := change.Compare(parse(t, base), parse(t, strings.Replace(base, c.old, c.changed, 1)), c.waiting)
+			var got []string
+			for _, x := range changes {
+				text := fmt.Sprintf("%s: %s [%s]", x.Subject, x.Change, x.Waiting)
+				if x.Risk {
+					text += " risk"
+				}
+				if x.Unknown {
+					text += " unknown"
+				}
+				got = append(got, text)
+				if x.Effect == "" || x.Do == "" {
+					t.Errorf("%+v does not say what to do", x)
+				}
+			}
+			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestARemovedDestinationIsARiskWhileEffectsWaitForIt(t *testing.T) {
+	to := strings.Replace(strings.Replace(base, "[shop, us]", "[us]", 1), `  shop: {webhook: "https://shop.example/hook"}`+"\n", "", 1)
+	for _, c := range []struct {
+		waiting *change.Waiting
+		risky   int
+		unknown bool
+	}{
+		{&change.Waiting{Effects: map[string]int{"shop": 2}}, 1, false},
+		{&change.Waiting{Effects: map[string]int{"us": 2}}, 0, false},
+		{nil, 0, true},
+	} {
+		got := change.Compare(parse(t, base), parse(t, to), c.waiting)
+		if len(got) != 1 || got[0].Subject != "destination shop" || change.Risky(got) != c.risky || change.Undecided(got) != c.unknown {
+			t.Errorf("%+v: got %+v", c.waiting, got)
+		}
+	}
+}
+
+func TestGroupsWithNumbersOfARemovedRestoreAreCounted(t *testing.T) {
+	to := strings.Replace(base, `restores: ["2026-01-02T03:04:05Z"]`, "", 1)
+	got := change.Compare(parse(t, base), parse(t, to), &change.Waiting{Streams: map[string]change.Stream{"chat": {Groups: 7, Restore: 1}, "orders": {Groups: 2}}})
+	if len(got) != 1 || !strings.HasPrefix(got[0].Waiting, "7 groups") {
+		t.Errorf("got %+v", got)
+	}
+}
