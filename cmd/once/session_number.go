@@ -80,11 +80,18 @@ func (o *operating) reaches(s *client.Session) error {
 	return nil
 }
 
+// jump is more than any log has entries: numbers are so far apart only at a restore, and none of
+// them has an entry.
+const jump = 1 << 39
+
 // skipEntries makes dead letters of the entries after the cursor, up to a number, and moves the
 // cursor past them.
 func (o *operating) skipEntries(ctx context.Context, s *client.Session) error {
 	if err := o.reaches(s); err != nil {
 		return err
+	}
+	if o.skip-s.Cursor() > jump {
+		return s.Commit(ctx, o.skip, client.CommitOptions{})
 	}
 	for s.Cursor() < o.skip {
 		to := min(o.skip, s.Cursor()+maxSkip)

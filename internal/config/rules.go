@@ -125,14 +125,14 @@ func (c *Config) CheckDirect() error {
 	return errors.Join(errs...)
 }
 
-// CheckRestores returns an error if the last restore is later than now: sources would get no epoch
-// until then. The clock of another machine may be five minutes ahead.
+// CheckRestores returns an error if the last restore is later than now: until then, a group that is
+// forgotten and begins again would have the same epoch twice.
 func (c *Config) CheckRestores(now time.Time) error {
 	i := len(c.Restores) - 1
-	if i < 0 || !c.Restores[i].After(now.Add(5*time.Minute)) {
+	if i < 0 || !c.Restores[i].After(now) {
 		return nil
 	}
-	return fmt.Errorf("restores[%d]: %s has not come yet: write when the restored system is started", i, c.Restores[i].Format(time.RFC3339))
+	return fmt.Errorf("restores[%d]: %s is in the future: give the time at which you restore", i, c.Restores[i].Format(time.RFC3339))
 }
 
 // queueLife is how long a message can stay in an SQS queue.

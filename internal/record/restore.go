@@ -31,16 +31,24 @@ func (e *RestoreError) Error() string {
 // RestoreOf returns after how many restores a number was given.
 func RestoreOf(number uint64) int { return int(number >> restoreBits) }
 
-// Stamp returns the time of the last restore in Unix milliseconds, 0 if there was none. What is
-// numbered by the clock in milliseconds has at least this number since then.
-func (r Restores) Stamp() uint64 {
+// LastMillis returns the time of the last restore in Unix milliseconds, 0 if there was none.
+// Fences and lives of sessions begin with the time of the clock: after a restore they are not lower.
+func (r Restores) LastMillis() uint64 {
 	if len(r) == 0 {
 		return 0
 	}
-	return stamp(r[len(r)-1])
+	return millis(r[len(r)-1])
 }
 
-func stamp(at time.Time) uint64 { return uint64(max(1, at.UnixMilli())) }
+func millis(at time.Time) uint64 { return uint64(at.UnixMilli()) } //nolint:gosec // not before 2020
+
+// Before returns how many restores there were before a time.
+func (r Restores) Before(at time.Time) (n int) {
+	for n < len(r) && r[n].Before(at) {
+		n++
+	}
+	return n
+}
 
 // floor returns the number after which the next ones begin.
 func (r Restores) floor() uint64 { return uint64(len(r)) << restoreBits }
@@ -50,16 +58,17 @@ func (r Restores) floor() uint64 { return uint64(len(r)) << restoreBits }
 // logged is true, the group has a log of its own, and its next entry gets such a number too: so a
 // reader that is further than the copy is told.
 func (r Restores) Apply(g *Group, logged bool) error {
-	switch have := RestoreOf(g.Last); {
-	case have > len(r):
+	have := RestoreOf(g.Last)
+	if have > len(r) {
 		return &RestoreError{have}
-	case have == len(r):
+	}
+	if logged && g.Version > 0 && RestoreOf(g.Log.Last) < len(r) { // the log of a new record has a new incarnation
+		g.Log.Last = r.floor()
+	}
+	if have == len(r) {
 		return nil
 	}
 	g.Last, g.Chained = r.floor(), nil
-	if logged && g.Version > 0 { // the log of a new record has a new incarnation
-		g.Log.Last = r.floor()
-	}
 	return nil
 }
 
@@ -75,7 +84,7 @@ func (r Restores) Epoch(incarnation, number uint64) (uint64, error) {
 	if n == 0 {
 		return incarnation, nil
 	}
-	return max(incarnation+uint64(n), stamp(r[n-1])), nil //nolint:gosec // not negative
+	return max(incarnation+uint64(n), millis(r[n-1])), nil //nolint:gosec // not negative
 }
 
 // Forgot reports whether messages of an issued epoch may have been acknowledged and lost since: the

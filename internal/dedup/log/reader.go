@@ -142,7 +142,15 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 	}
 	if kept > after.Number+1 && after != (Offset{}) {
 		restored := record.RestoreOf(kept) > record.RestoreOf(after.Number)
-		return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}, Restored: restored}
+		missed := true
+		if restored {
+			if missed, err = forgotten(ctx, s, g, after.Number); err != nil {
+				return Page{}, err
+			}
+		}
+		if missed {
+			return Page{}, &ExpiredError{First: Offset{g.Incarnation, kept - 1}, Restored: restored}
+		}
 	}
 	page.Next.Number = kept - 1
 	if len(chunks) > 0 {
@@ -168,4 +176,14 @@ func read(ctx context.Context, s Store, g *record.Group, after Offset, limit int
 	}
 	page.End = g.Log.Ended && page.Next.Number >= g.Log.Last
 	return page, nil
+}
+
+// forgotten reports whether a log does not have the entry of a number. A reader that is at the last
+// entry before a restore has missed nothing; one that is further has read entries that are gone.
+func forgotten(ctx context.Context, s Store, g *record.Group, number uint64) (bool, error) {
+	chunks, err := s.ReadLog(ctx, record.LogRange{Group: g.Key, Incarnation: g.Incarnation, After: number - 1, Last: number, MaxEntries: 1})
+	if err != nil {
+		return false, fmt.Errorf("read log: %w", err)
+	}
+	return len(chunks) == 0 || chunks[0].First > number || chunks[0].Last < number, nil
 }

@@ -99,7 +99,7 @@ func (s *Sessions) within(ctx context.Context, id ID, st *state, cursor uint64) 
 	if !id.pooled() {
 		return s.withinLog(ctx, id, st, cursor)
 	}
-	if err := s.notRestored(st); err != nil {
+	if err := s.checkLife(st); err != nil {
 		return err
 	}
 	return s.withinPool(ctx, id, st, cursor)

@@ -35,7 +35,7 @@ func (s *Sessions) deal(ctx context.Context, id ID, r Reading) (m member, st sta
 		}
 		_, st, err = s.held(ctx, id, r.Fence)
 		if err == nil {
-			err = s.notRestored(&st)
+			err = s.checkLife(&st)
 		}
 		if err != nil {
 			return m, st, false, err

@@ -61,6 +61,7 @@ func (s *Sessions) readLog(ctx context.Context, id ID, r Reading) (Page, error) 
 	key := id.logKey()
 	page.Entries = make([]Entry, 0, len(part.Entries))
 	for i := range part.Entries {
+		page.Next = part.Entries[i].Number - st.Start - 1 // numbers jump at a restore
 		page.add(&st, key, st.Incarnation, &part.Entries[i])
 	}
 	page.End = part.End

@@ -117,17 +117,17 @@ func (s *Sessions) open(ctx context.Context, id ID, o Opening) (Opened, error) {
 func (s *Sessions) next(ctx context.Context, id ID, st *state, holder string) (next state, takeover bool, err error) {
 	switch {
 	case st.Fence == 0:
-		fence := max(incarnation(s.cfg.Now()), s.cfg.Restores.Stamp())
+		fence := max(incarnation(s.cfg.Now()), s.cfg.Restores.LastMillis())
 		next = state{Fence: fence, Life: fence}
 	case st.Closed:
-		fence := max(st.Fence+1, s.cfg.Restores.Stamp())
+		fence := max(st.Fence+1, s.cfg.Restores.LastMillis())
 		next = state{Fence: fence, Life: fence}
 	default:
 		next = *st
 		if takeover = st.LeaseUntil != 0 && st.Holder != holder; takeover {
 			next.Takeovers++
 		}
-		next.Fence = max(next.Fence+1, s.cfg.Restores.Stamp()) // a copy has forgotten later opens
+		next.Fence = max(next.Fence+1, s.cfg.Restores.LastMillis()) // a copy has forgotten later opens
 		return next, takeover, nil
 	}
 	return next, false, s.begin(ctx, id, &next)

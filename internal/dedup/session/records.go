@@ -76,13 +76,17 @@ func (s *Sessions) held(ctx context.Context, id ID, fence uint64) (record.Group,
 	return g, st, err
 }
 
-// notRestored returns a [*RestoredError] if the life of a session that a pool deals to is older than
+// beforeRestore reports whether a session's life is older than the last restore. The pool may have
+// dealt entries to it that the restored copy does not know.
+func (s *Sessions) beforeRestore(st *state) bool { return st.Life < s.cfg.Restores.LastMillis() }
+
+// checkLife returns a [*RestoredError] if the life of a session that a pool deals to is older than
 // the last restore.
-func (s *Sessions) notRestored(st *state) error {
-	if n := len(s.cfg.Restores); n > 0 && st.Life < s.cfg.Restores.Stamp() {
-		return &RestoredError{At: s.cfg.Restores[n-1]}
+func (s *Sessions) checkLife(st *state) error {
+	if !s.beforeRestore(st) {
+		return nil
 	}
-	return nil
+	return &RestoredError{At: s.cfg.Restores[len(s.cfg.Restores)-1]}
 }
 
 func (s *Sessions) pool(ctx context.Context, stream string) (record.Group, pool, error) {

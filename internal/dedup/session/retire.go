@@ -76,7 +76,7 @@ func (s *Sessions) placed(ctx context.Context, id ID, st *state, cursor uint64) 
 		return cursor, s.withinLog(ctx, id, st, cursor)
 	}
 	err := s.withinPool(ctx, id, st, cursor)
-	if ahead, ok := errors.AsType[*AheadError](err); ok && s.notRestored(st) != nil {
+	if ahead, ok := errors.AsType[*AheadError](err); ok && s.beforeRestore(st) {
 		cursor, err = ahead.Last, nil
 	}
 	return cursor, err

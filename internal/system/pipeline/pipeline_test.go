@@ -265,9 +265,9 @@ func TestUnusableSettingsAreErrorsAtTheStart(t *testing.T) {
 			t.Setenv("ONCE_TEST_SECRET", "whsec_!")
 			c.Config = parsed(t, "streams:\n  orders: {destinations: [shop]}\ndestinations:\n  shop: {webhook: \"https://shop.example/hook\", secret: \"env:ONCE_TEST_SECRET\"}\n")
 		}, []string{"shop", "base64"}},
-		"a restore that has not come yet": {func(c *Config) {
+		"a restore in the future": {func(c *Config) {
 			c.Config = parsed(t, feeding+"restores: [2026-01-01T00:00:00Z, 2999-01-01T00:00:00Z]\n")
-		}, []string{"restores[1]", "2999-01-01T00:00:00Z has not come yet"}},
+		}, []string{"restores[1]", "2999-01-01T00:00:00Z is in the future"}},
 		"a port": {func(c *Config) { c.Ports.Dead = nil }, []string{"ports"}},
 	} {
 		cfg := base
