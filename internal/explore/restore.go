@@ -11,6 +11,8 @@ import (
 type backupPart struct {
 	id    int32
 	store *storePart // nil if there is no copy
+	// tokens is the store when its tokens were copied, until all other records are copied too.
+	tokens *storePart
 	// queues have the messages that were being processed too. It is nil if the copy has no queues.
 	queues   *queuesPart
 	applied  []string
@@ -18,12 +20,15 @@ type backupPart struct {
 }
 
 func (w *world) backupOf(p backupPart) *backupPart {
-	ids := [2]int32{-1, -1}
+	ids := [3]int32{-1, -1, -1}
 	if p.store != nil {
 		ids[0] = p.store.id
 	}
+	if p.tokens != nil {
+		ids[1] = p.tokens.id
+	}
 	if p.queues != nil {
-		ids[1] = p.queues.id
+		ids[2] = p.queues.id
 	}
 	return w.backups.one(keyOf(ids, p.applied, p.restores), func(id int32) *backupPart {
 		p.id = id
@@ -33,19 +38,30 @@ func (w *world) backupOf(p backupPart) *backupPart {
 
 // backUp adds the steps in which the store is copied, or put back to the copy.
 func (w *world) backUp(s *state, out []step) []step {
-	if s.left[copies] > 0 {
-		next := *s
-		c := backupPart{store: s.store, applied: s.past.applied, restores: s.backup.restores}
+	copied := backupPart{store: s.store, applied: s.past.applied, restores: s.backup.restores}
+	switch tokens := s.backup.tokens; {
+	case tokens != nil:
+		copied.store = w.storeOf(s.store.store.WithTokens(tokens.store))
+		out = append(out, step{text: "all other records are copied", next: w.backedUp(s, copied)})
+	case s.left[copies] > 0 && w.scenario.Apart:
+		copied = backupPart{tokens: s.store, restores: s.backup.restores}
+		out = append(out, step{text: "the tokens are copied", next: w.backedUp(s, copied).spend(copies)})
+	case s.left[copies] > 0:
 		if w.scenario.Whole {
-			c.queues = w.returned(s)
+			copied.queues = w.returned(s)
 		}
-		next.backup = w.backupOf(c)
-		out = append(out, step{text: "the store is copied", next: (&next).spend(copies)})
+		out = append(out, step{text: "the store is copied", next: w.backedUp(s, copied).spend(copies)})
 	}
 	if s.left[restores] > 0 && s.backup.store != nil {
 		out = append(out, step{text: "the system is stopped and restored, and everything is sent again", next: w.restore(s)})
 	}
 	return out
+}
+
+func (w *world) backedUp(s *state, copied backupPart) *state {
+	next := *s
+	next.backup = w.backupOf(copied)
+	return &next
 }
 
 // returned returns the queues after all workers have died.

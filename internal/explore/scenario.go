@@ -95,6 +95,10 @@ type Scenario struct {
 	CommitsTogether bool `yaml:"commits-together"`
 	// Whole says that a copy of the store has the queues too, as a copy of a data folder.
 	Whole bool `yaml:"whole"`
+	// Apart says that tokens are copied first, and all other records at a later time, as those of
+	// two tables. A message may then be applied again although the copy of its group has its
+	// change.
+	Apart bool `yaml:"apart"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
 	// may be applied again.
 	Forgets bool `yaml:"forgets"`
