@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -16,6 +17,7 @@ type backupPart struct {
 	// queues have the messages that were being processed too. It is nil if the copy has no queues.
 	queues   *queuesPart
 	applied  []string
+	log      []committed
 	restores record.Restores
 }
 
@@ -30,7 +32,7 @@ func (w *world) backupOf(p backupPart) *backupPart {
 	if p.queues != nil {
 		ids[2] = p.queues.id
 	}
-	return w.backups.one(keyOf(ids, p.applied, p.restores), func(id int32) *backupPart {
+	return w.backups.one(keyOf(ids, p.applied, p.log, p.restores), func(id int32) *backupPart {
 		p.id = id
 		return &p
 	})
@@ -38,7 +40,7 @@ func (w *world) backupOf(p backupPart) *backupPart {
 
 // backUp adds the steps in which the store is copied, or put back to the copy.
 func (w *world) backUp(s *state, out []step) []step {
-	copied := backupPart{store: s.store, applied: s.past.applied, restores: s.backup.restores}
+	copied := backupPart{store: s.store, applied: s.past.applied, log: s.past.log, restores: s.backup.restores}
 	switch tokens := s.backup.tokens; {
 	case tokens != nil:
 		copied.store = w.storeOf(s.store.store.WithTokens(tokens.store))
@@ -91,11 +93,26 @@ func (w *world) restore(s *state) *state {
 	})
 	next.clock++
 	next.now = w.clock(next.clock)
-	next.store, next.past = s.backup.store, w.pastOf(pastPart{applied: s.backup.applied, told: s.past.told})
+	next.store, next.past = s.backup.store, w.pastOf(s.backup.restored(s.past))
 	b := *s.backup
 	b.restores = append(slices.Clip(b.restores), next.now)
 	next.backup = w.backupOf(b)
 	return w.recall(w.delay((&next).spend(restores)))
+}
+
+// beginsRestore reports whether a number is the first one after a restore.
+func beginsRestore(n uint64) bool {
+	return n > 2 && record.RestoreOf(n-1) > record.RestoreOf(n-2)
+}
+
+// restored returns the history after a restore. The reader stays where it is, so it may be further
+// than the copy.
+func (b *backupPart) restored(p *pastPart) pastPart {
+	out := pastPart{applied: b.applied, told: p.told, log: b.log, reader: p.reader}
+	if at, err := log.ParseOffset(p.reader.Offset); err == nil {
+		out.reader.Behind = out.behind(at)
+	}
+	return out
 }
 
 // drops returns an error if a target that admits by number would drop an effect for another one, or

@@ -297,8 +297,8 @@ func (s *Scenario) check() error {
 			}
 		}
 	}
-	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard)+s.Budget.Reads > 0) {
-		return errors.New("restores need a tick, and neither requests, leases nor readers")
+	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard) > 0) {
+		return errors.New("restores need a tick, and neither requests nor leases")
 	}
 	if len(s.Arrive)+len(s.Ask)+len(s.Guard) == 0 {
 		return errors.New("nothing arrives")
