@@ -13,6 +13,7 @@
 //	contract*_test.go   the rules for every target: contract.yaml on the embedded system, on the
 //	                    functions under the local Lambda host, on a deployed stack
 //	target_*_test.go    how each target is started, inspected and repaired
+//	restored_test.go    a data folder that is put back to a copy
 //	lambda_test.go      real deliveries through functions with kills, hangs and duplicates
 //	chaos*_test.go      all faults together, judged by package chaos; chaos_mistakes_test.go shows
 //	                    that this can fail

@@ -65,8 +65,15 @@ func (p *putBack) copy(t *testing.T, name string) {
 func (p *putBack) restore(t *testing.T, name string) {
 	t.Helper()
 	must(t, p.stop(), os.RemoveAll(p.path(".once")), os.CopyFS(p.path(".once"), os.DirFS(p.path(name))))
+	p.list(t)
+	must(t, p.start())
+}
+
+// list adds the present time to the restores of the system.
+func (p *putBack) list(t *testing.T) {
+	t.Helper()
 	p.restores = append(p.restores, time.Now().UTC().Format(time.RFC3339Nano))
-	must(t, p.configure(p.config+"restores: ["+strings.Join(p.restores, ", ")+"]\n"), p.start())
+	must(t, p.configure(p.config+"restores: ["+strings.Join(p.restores, ", ")+"]\n"))
 }
 
 // letters returns the dead letters of both systems.
@@ -123,5 +130,34 @@ func TestAnEffectThatIsPendingInACopyThatIsPutBackTwiceIsADeadLetterOfItsReceive
 	letters := p.letters(t)
 	if len(letters) != 1 || letters[0].Reason != "stale-epoch" {
 		t.Errorf("dead letters: %+v", letters)
+	}
+}
+
+// TestASystemThatWasPutBackTakesNewEffectsWhenItsSenderListsARestore puts the folder of the receiver
+// back. It waits for the numbers that it has forgotten, until its sender begins new epochs.
+func TestASystemThatWasPutBackTakesNewEffectsWhenItsSenderListsARestore(t *testing.T) {
+	p := newPutBack(t)
+	p.say(t, "a")
+	p.arrived(t, "a")
+	data, copied := p.to.path(".once"), p.to.path("copy")
+	must(t, p.to.stop(), os.CopyFS(copied, os.DirFS(data)), p.to.start())
+	p.say(t, "b", "c")
+	p.arrived(t, "a", "b", "c")
+	must(t, p.to.stop(), os.RemoveAll(data), os.CopyFS(data, os.DirFS(copied)), p.to.start())
+	p.say(t, "d")
+	ctx, cancel := context.WithTimeout(t.Context(), drainTime)
+	defer cancel()
+	must(t, poll(ctx, 50*time.Millisecond, func() (bool, error) {
+		s, err := p.to.stats()
+		return s.Held == 1, err
+	}))
+	must(t, p.stop())
+	p.list(t)
+	must(t, p.start())
+	p.say(t, "e")
+	p.arrived(t, "a", "e")
+	letters := p.letters(t)
+	if len(letters) != 1 || letters[0].Reason != "stale-epoch" || letters[0].Sequence != 4 {
+		t.Errorf("dead letters: %+v, and not the effect of d", letters)
 	}
 }

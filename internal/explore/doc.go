@@ -19,7 +19,7 @@
 //	numbers.go   the rules for numbers, applied or skipped; epoch.go has those for issued epochs
 //	run.go       workers, and the code that they run
 //	world.go     the handler, the engine, and the rules for commits and deliveries
-//	initial.go   what is there at the start
+//	initial.go   the contents at the start
 //	state.go     a state; delayed.go decides when a delayed trigger is delivered
 //	step.go      the possible next steps
 //	restore.go   copies of the store, restores, and what targets do after them
@@ -68,11 +68,12 @@
 // times, each after its parents unless a gap policy ended the wait. A reader of a log gets the
 // committed entries in order, each once; it misses one only if it has expired, and then is told so.
 //
-// After a restore, what was applied since the copy may be applied again, by an attempt of its own,
-// whose effects are other ones: that is what a restore costs. Receivers remember everything. None
+// After a restore, messages that were applied since the copy may be applied again, by attempts of
+// their own with effects of their own: a restore costs that. Receivers remember everything. None
 // gets two effects under one identity, or one effect under two. A target whose effects are numbered
 // takes the number after the last one, or number 1 of a later epoch: it drops nothing for another
-// effect, and never waits for one that does not come.
+// effect, and never waits for one that does not come. A reader that is further than the copy misses
+// no entry that comes after the restore.
 //
 // When nothing is left to do: every message is applied, or is a dead letter if the scenario allows
 // it, and both only if the scenario allows that too; the reason of a letter is true if it is

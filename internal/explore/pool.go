@@ -21,8 +21,8 @@ const ender = "~end"
 // ends reports whether a request ends the stream.
 func (r Request) ends() bool { return strings.HasSuffix(r.Do, "/end") }
 
-// placed places a message in the partition of the pool. The one that ends the stream is the one that
-// the real code makes.
+// placed places a message in the partition of the pool. The message that ends the stream is the one
+// that the real code makes.
 func (m Message) placed(out record.Message) record.Message {
 	out.Group = record.InPartition(0, m.Group)
 	if m.End {
@@ -93,8 +93,8 @@ func (s *state) ended() bool {
 	return slices.ContainsFunc(s.store.contents.Groups, func(g record.Group) bool { return g.Key.Group == partition && g.Log.Ended })
 }
 
-// toldOfEnd returns the answer of a request to a stream that ends: whether its message is before the
-// end.
+// toldOfEnd returns the answer of a request to a stream that ends: whether its message is before
+// the end.
 func toldOfEnd(code int, body string) string {
 	if code == http.StatusConflict && strings.Contains(body, "#ended") {
 		return notAccepted

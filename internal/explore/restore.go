@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/effectively-once/once/internal/dedup/log"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -11,21 +12,27 @@ import (
 type backupPart struct {
 	id    int32
 	store *storePart // nil if there is no copy
+	// tokens is the store when its tokens were copied, until all other records are copied too.
+	tokens *storePart
 	// queues have the messages that were being processed too. It is nil if the copy has no queues.
 	queues   *queuesPart
 	applied  []string
+	log      []committed
 	restores record.Restores
 }
 
 func (w *world) backupOf(p backupPart) *backupPart {
-	ids := [2]int32{-1, -1}
+	ids := [3]int32{-1, -1, -1}
 	if p.store != nil {
 		ids[0] = p.store.id
 	}
-	if p.queues != nil {
-		ids[1] = p.queues.id
+	if p.tokens != nil {
+		ids[1] = p.tokens.id
 	}
-	return w.backups.one(keyOf(ids, p.applied, p.restores), func(id int32) *backupPart {
+	if p.queues != nil {
+		ids[2] = p.queues.id
+	}
+	return w.backups.one(keyOf(ids, p.applied, p.log, p.restores), func(id int32) *backupPart {
 		p.id = id
 		return &p
 	})
@@ -33,19 +40,30 @@ func (w *world) backupOf(p backupPart) *backupPart {
 
 // backUp adds the steps in which the store is copied, or put back to the copy.
 func (w *world) backUp(s *state, out []step) []step {
-	if s.left[copies] > 0 {
-		next := *s
-		c := backupPart{store: s.store, applied: s.past.applied, restores: s.backup.restores}
+	copied := backupPart{store: s.store, applied: s.past.applied, log: s.past.log, restores: s.backup.restores}
+	switch tokens := s.backup.tokens; {
+	case tokens != nil:
+		copied.store = w.storeOf(s.store.store.WithTokens(tokens.store))
+		out = append(out, step{text: "all other records are copied", next: w.backedUp(s, copied)})
+	case s.left[copies] > 0 && w.scenario.Apart:
+		copied = backupPart{tokens: s.store, restores: s.backup.restores}
+		out = append(out, step{text: "the tokens are copied", next: w.backedUp(s, copied).spend(copies)})
+	case s.left[copies] > 0:
 		if w.scenario.Whole {
-			c.queues = w.returned(s)
+			copied.queues = w.returned(s)
 		}
-		next.backup = w.backupOf(c)
-		out = append(out, step{text: "the store is copied", next: (&next).spend(copies)})
+		out = append(out, step{text: "the store is copied", next: w.backedUp(s, copied).spend(copies)})
 	}
 	if s.left[restores] > 0 && s.backup.store != nil {
 		out = append(out, step{text: "the system is stopped and restored, and everything is sent again", next: w.restore(s)})
 	}
 	return out
+}
+
+func (w *world) backedUp(s *state, copied backupPart) *state {
+	next := *s
+	next.backup = w.backupOf(copied)
+	return &next
 }
 
 // returned returns the queues after all workers have died.
@@ -75,11 +93,26 @@ func (w *world) restore(s *state) *state {
 	})
 	next.clock++
 	next.now = w.clock(next.clock)
-	next.store, next.past = s.backup.store, w.pastOf(pastPart{applied: s.backup.applied, told: s.past.told})
+	next.store, next.past = s.backup.store, w.pastOf(s.backup.restored(s.past))
 	b := *s.backup
 	b.restores = append(slices.Clip(b.restores), next.now)
 	next.backup = w.backupOf(b)
 	return w.recall(w.delay((&next).spend(restores)))
+}
+
+// beginsRestore reports whether a number is the first one after a restore.
+func beginsRestore(n uint64) bool {
+	return n > 2 && record.RestoreOf(n-1) > record.RestoreOf(n-2)
+}
+
+// restored returns the history after a restore. The reader stays where it is, so it may be further
+// than the copy.
+func (b *backupPart) restored(p *pastPart) pastPart {
+	out := pastPart{applied: b.applied, told: p.told, log: b.log, reader: p.reader}
+	if at, err := log.ParseOffset(p.reader.Offset); err == nil {
+		out.reader.Behind = out.behind(at)
+	}
+	return out
 }
 
 // drops returns an error if a target that admits by number would drop an effect for another one, or

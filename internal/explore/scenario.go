@@ -95,6 +95,10 @@ type Scenario struct {
 	CommitsTogether bool `yaml:"commits-together"`
 	// Whole says that a copy of the store has the queues too, as a copy of a data folder.
 	Whole bool `yaml:"whole"`
+	// Apart says that tokens are copied first, and all other records at a later time, as those of
+	// two tables. A message may then be applied again although the copy of its group has its
+	// change.
+	Apart bool `yaml:"apart"`
 	// Forgets says that records expire while copies of messages are in flight, so that a message
 	// may be applied again.
 	Forgets bool `yaml:"forgets"`
@@ -293,8 +297,8 @@ func (s *Scenario) check() error {
 			}
 		}
 	}
-	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard)+s.Budget.Reads > 0) {
-		return errors.New("restores need a tick, and neither requests, leases nor readers")
+	if s.Budget.Restores > 0 && (s.Tick == 0 || len(s.Ask)+len(s.Guard) > 0) {
+		return errors.New("restores need a tick, and neither requests nor leases")
 	}
 	if len(s.Arrive)+len(s.Ask)+len(s.Guard) == 0 {
 		return errors.New("nothing arrives")

@@ -22,6 +22,16 @@ func (s *Store) Snapshot(now func() time.Time) *Store {
 	return c
 }
 
+// WithTokens returns a snapshot that has the tokens of an older one, as copies of two tables have
+// that were not made at one moment.
+func (s *Store) WithTokens(older *Store) *Store {
+	out := s.Snapshot(s.now)
+	older.mu.Lock()
+	defer older.mu.Unlock()
+	out.tokens = maps.Clone(older.tokens)
+	return out
+}
+
 // Contents are all records of a store, including expired ones, sorted by key.
 type Contents struct {
 	Groups []record.Group
