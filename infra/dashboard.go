@@ -20,10 +20,16 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 		board.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{Title: jsii.String("Alarms"), Alarms: &list, Width: jsii.Number(24)}))
 	}
 	var messages []awscloudwatch.IMetric
-	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "Conflict", "Skipped"} {
+	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "HandlerFailed", "Conflict", "Skipped"} {
 		messages = append(messages, p.counted(name))
 	}
 	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{p.longest("GapAge"), p.longest("PendingAge")}))
+	var accepted []awscloudwatch.IMetric
+	for _, name := range []string{"Accepted", "Replayed", "Refused", "Failed"} {
+		accepted = append(accepted, p.counted(name))
+	}
+	board.AddWidgets(graph("Messages at the HTTP API", accepted),
+		graph("Time to accept a message, seconds", []awscloudwatch.IMetric{labelled("p50", p.measured("AcceptTime", "p50")), labelled("p99", p.measured("AcceptTime", "p99"))}))
 	var sessions []awscloudwatch.IMetric
 	for _, name := range []string{"SessionStopped", "Takeover", "EndWaits", "UnreadLate"} {
 		sessions = append(sessions, p.counted(name))
