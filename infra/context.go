@@ -87,6 +87,8 @@ func (s *Settings) fields() map[string]func(string) error {
 		"logRetentionDays":    number(&s.LogRetentionDays, 1, 3653),
 		"alarmTopic":          shaped(&s.AlarmTopic, topicARN),
 		"alarmMinutes":        minutes(&s.AlarmAge, 5, 1440),
+		"alarmsOff":           list(&s.AlarmsOff),
+		"accountConcurrency":  number(&s.AccountConcurrency, 10, 1_000_000),
 		"tags":                pairs(&s.Tags),
 		"emulator":            flag(&s.Emulator),
 	}

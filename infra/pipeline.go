@@ -156,6 +156,11 @@ type Pipeline struct {
 
 	scope   constructs.Construct
 	trusted []*string
+
+	// the props that alarms depend on
+	reserved, perQueue        int
+	sweepEvery, sweepAllEvery time.Duration
+	paused                    bool
 }
 
 // NewPipeline returns a pipeline. If the configuration, the props or the bootstraps are invalid, it
@@ -181,6 +186,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
 	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
+	p.reserved, p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.ReservedConcurrency, props.MaxConcurrency, props.Sweep, props.SweepAll, props.Paused
 	if p.Tables == nil {
 		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}

@@ -27,6 +27,11 @@ type Settings struct {
 	AlarmTopic string
 	// AlarmAge is how long a message may wait before there is an alarm. Defaults to 15 minutes.
 	AlarmAge time.Duration
+	// AlarmsOff lists alarms to leave out, by name. Defaults to none.
+	AlarmsOff []string
+	// AccountConcurrency is how many functions may run at a time in the account and region.
+	// Defaults to 1000.
+	AccountConcurrency int
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -47,7 +52,7 @@ func defaults() Settings {
 			Sweep: time.Minute, SweepAll: time.Hour, LogRetentionDays: 30,
 			API: APISettings{Kind: HTTP, Auth: IAM, Rate: 1000, Burst: 500, LogsRole: true},
 		},
-		Stack: "Once", ConfigFile: "once.yaml", DeletionProtection: true, AlarmAge: 15 * time.Minute,
+		Stack: "Once", ConfigFile: "once.yaml", DeletionProtection: true, AlarmAge: 15 * time.Minute, AccountConcurrency: 1000,
 	}
 }
 

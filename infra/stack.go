@@ -25,7 +25,12 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	alarms := NewAlarms(stack, "Alarms", p, &AlarmsProps{Age: s.AlarmAge, Topic: topic(stack, s.AlarmTopic)})
+	alarms, err := NewAlarms(stack, "Alarms", p, &AlarmsProps{
+		Age: s.AlarmAge, Topic: topic(stack, s.AlarmTopic), Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
+	})
+	if err != nil {
+		return nil, err
+	}
 	if !s.Emulator {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}

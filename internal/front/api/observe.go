@@ -10,7 +10,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// observed reports what became of messages of one stream. took is how long it took to make them
+// observed reports the fates of messages of one stream. took is the time that it took to make them
 // durable. If the caller has gone, that is the reason of failures, and they are not reported.
 func (s *server) observed(ctx context.Context, stream string, took time.Duration, fates []fate) {
 	for _, name := range [...]record.EventName{record.EventAccepted, record.EventReplayed, record.EventRefused, record.EventFailed} {
