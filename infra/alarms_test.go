@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -234,6 +237,23 @@ func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
 		}
 		if own != 14 {
 			t.Errorf("%d alarms look at %s, want 14", own, namespace)
+		}
+	}
+}
+
+func TestTwoPipelinesOfOneAppCountApart(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"ingest", "process", "publish"} {
+		write(t, filepath.Join(folder, name, "bootstrap"), name)
+	}
+	stack := awscdk.NewStack(NewApp(), jsii.String("Shop"), nil)
+	for _, id := range []string{"Orders", "Payments"} {
+		p, err := NewPipeline(stack, id, &PipelineProps{Config: "streams: {orders: {}}", Assets: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "Shop/" + id; p.MetricsNamespace != want {
+			t.Errorf("the namespace is %s, want %s", p.MetricsNamespace, want)
 		}
 	}
 }
