@@ -34,6 +34,9 @@ const (
 type AlarmsProps struct {
 	// Topic is notified when an alarm begins and ends. Defaults to none, with a warning at synth.
 	Topic awssns.ITopic
+	// PageTopic is notified in place of Topic of the alarms with the severity page. Defaults to
+	// Topic.
+	PageTopic awssns.ITopic
 	// Age is how long a message may wait. Defaults to 15 minutes.
 	Age time.Duration
 	// Off lists alarms to leave out, by name. Defaults to none.
@@ -102,7 +105,7 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 		}
 	}
 	if a.props.Topic == nil && !a.props.Emulator {
-		awscdk.Annotations_Of(a.scope).AddWarningV2(jsii.String("once:noAlarmTopic"), jsii.String("The alarms notify nobody: set alarmTopic, or Topic of AlarmsProps."))
+		awscdk.Annotations_Of(a.scope).AddWarningV2(jsii.String("once:noAlarmTopic"), jsii.String("Alarms without a topic notify nobody: set alarmTopic, or Topic of AlarmsProps."))
 	}
 	return a, nil
 }
@@ -270,8 +273,12 @@ func (a *Alarms) make(r *rule) {
 		ComparisonOperator: comparison, TreatMissingData: missing,
 	})
 	awscdk.Tags_Of(alarm).Add(jsii.String(severityTag), jsii.String(string(r.severity)), nil)
-	if a.props.Topic != nil {
-		action := awscloudwatchactions.NewSnsAction(a.props.Topic)
+	topic := a.props.Topic
+	if r.severity == page && a.props.PageTopic != nil {
+		topic = a.props.PageTopic
+	}
+	if topic != nil {
+		action := awscloudwatchactions.NewSnsAction(topic)
 		alarm.AddAlarmAction(action)
 		alarm.AddOkAction(action)
 	}

@@ -269,6 +269,20 @@ func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	}
 }
 
+func TestPagesCanGoToATopicOfTheirOwn(t *testing.T) {
+	const tickets, pages = "arn:aws:sns:eu-central-1:123456789012:tickets", "arn:aws:sns:eu-central-1:123456789012:pages"
+	x := synth(t, "alarmTopic="+tickets, "pageTopic="+pages)
+	counts := map[any]int{}
+	for _, id := range x.all(t, alarmType, 39) {
+		want := map[any]string{"page": pages, "ticket": tickets}[severityOf(x.Resources[id])]
+		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{want}, "OKActions": []string{want}})
+		counts[want]++
+	}
+	if counts[tickets] == 0 || counts[pages] == 0 {
+		t.Errorf("alarms by topic: %v", counts)
+	}
+}
+
 func TestTheDashboardShowsAlarmsAndEveryMetric(t *testing.T) {
 	x := synth(t)
 	_, board := x.one(t, "AWS::CloudWatch::Dashboard", "")

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -181,6 +182,24 @@ func TestEveryAlarmIsOnInItsTroubleAndOffInAQuietHour(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Errorf("there is no alarm %s", name)
+	}
+}
+
+func TestTheQueueOfEachSourceHasAnAlarm(t *testing.T) {
+	begin, found, pages := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), 0, paragraphs(t)
+	for _, a := range sourced(t).alarms(t) {
+		source, ok := strings.CutPrefix(a.metrics[0], "AWS/SQS ApproximateAgeOfOldestMessage QueueName=Sources")
+		if !ok {
+			continue
+		}
+		found++
+		x := trouble{minute: aws(a.metrics[0], 901), lasts: 20 * time.Minute}
+		if on := a.firing(history(nil, begin, &x), begin, begin.Add(2*quiet)); len(on) == 0 {
+			t.Errorf("%s is never on though messages wait in the queue of %s", a.name, source)
+		}
+	}
+	if found != 7 || !strings.Contains(pages["ingressage"], "source") {
+		t.Errorf("%d alarms, want one for each source, and a word about them in the paragraph", found)
 	}
 }
 

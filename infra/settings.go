@@ -25,6 +25,9 @@ type Settings struct {
 	DeletionProtection bool
 	// AlarmTopic is the ARN of an SNS topic that alarms are sent to. Defaults to none.
 	AlarmTopic string
+	// PageTopic is the ARN of an SNS topic that alarms with the severity page are sent to. Defaults
+	// to AlarmTopic.
+	PageTopic string
 	// AlarmAge is how long a message may wait before there is an alarm. Defaults to 15 minutes.
 	AlarmAge time.Duration
 	// AlarmsOff lists alarms to leave out, by name. Defaults to none.
