@@ -42,7 +42,15 @@ func (o *observer) take() map[string]int {
 
 func TestEachMessageAndEachFailedRequestIsReportedOnce(t *testing.T) {
 	seen := &observer{}
-	w := newWorld(t, func(_ *world, o *api.Options) { o.Observe = seen.observe })
+	w := newWorld(t, func(_ *world, o *api.Options) {
+		o.Observe, o.System = seen.observe, "here"
+		o.Principal = func(r *http.Request) (string, error) {
+			if r.Header.Get("Idempotency-Key") == "panic" {
+				panic("nil map")
+			}
+			return "", nil
+		}
+	})
 	send := func(method, path, key, body string, header ...string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, w.server.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -77,6 +85,8 @@ func TestEachMessageAndEachFailedRequestIsReportedOnce(t *testing.T) {
 		"a stream that is made up": {func() { send("POST", "/v1/streams/made-up/messages", "1", "x") }, map[string]int{"refused ": 1}},
 		"no route":                 {func() { send("GET", "/v2//", "", "") }, map[string]int{"refused ": 1}},
 		"a look at a message":      {func() { send("POST", orders, "look", "x"); send("GET", orders+"/look", "", "") }, map[string]int{"accepted orders": 1}},
+		"a panic":                  {func() { send("POST", orders, "panic", "x") }, map[string]int{"failed orders": 1}},
+		"a loop":                   {func() { send("POST", orders, "loop", "x", "Once-Via", "there, here") }, map[string]int{"refused orders": 1}},
 		"a handler's own reply":    {func() { send("POST", orders, "own", "reply", "Prefer", "wait=5") }, map[string]int{"accepted orders": 1}},
 		"a refusal by the handler": {func() { send("POST", orders, "ref", "refuse", "Prefer", "wait=5") }, map[string]int{"accepted orders": 1, "refused orders": 1}},
 		"a store that is away": {func() {
