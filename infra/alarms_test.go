@@ -4,75 +4,90 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 )
 
-// describe returns an alarm as one line: metric, dimensions other than the system, statistic,
-// threshold.
-func describe(r resource) string {
-	var dimensions []string
-	list, _ := r.Properties["Dimensions"].([]any)
-	for _, d := range list {
-		value := at(d, "Value")
-		for _, path := range []string{"Fn::GetAtt.0", "Ref"} {
-			if id, ok := at(value, path).(string); ok {
-				value = strings.TrimPrefix(id[:len(id)-8], "Pipeline")
-			}
-		}
-		dimensions = append(dimensions, fmt.Sprintf(" %v=%v", at(d, "Name"), value))
+// describe returns an alarm as one line: severity, metrics, statistic, threshold, datapoints.
+func describe(a *alarm, r resource) string {
+	metric, sign, missing := a.metrics[0], ">=", ""
+	if len(a.metrics) > 1 {
+		metric = fmt.Sprintf("%s + … (%d)", metric, len(a.metrics))
 	}
-	p := r.Properties
-	return fmt.Sprintf("%v %v%s %v >= %v", p["Namespace"], p["MetricName"], strings.Join(dimensions, ""), p["Statistic"], p["Threshold"])
+	if a.below {
+		sign = "<"
+	}
+	if a.breaching {
+		missing = " or missing"
+	}
+	return fmt.Sprintf("%s: %s: %s %s %s %v%s, %d of %d times %s", a.name, severityOf(r), metric, a.statistic, sign, a.threshold, missing, a.points, a.periods, a.period)
+}
+
+func severityOf(r resource) any {
+	tags, _ := r.Properties["Tags"].([]any)
+	for _, tag := range tags {
+		if at(tag, "Key") == severityTag {
+			return at(tag, "Value")
+		}
+	}
+	return nil
 }
 
 func TestEverySignOfALossRaisesAnAlarm(t *testing.T) {
 	want := []string{
-		"AWS/Events FailedInvocations RuleName=Sweep Sum >= 1",
-		"AWS/Events FailedInvocations RuleName=SweepAll Sum >= 1",
-		"AWS/Lambda Errors FunctionName=Ingest Sum >= 1",
-		"AWS/Lambda Errors FunctionName=Process Sum >= 1",
-		"AWS/Lambda Errors FunctionName=Publish Sum >= 1",
-		"AWS/Lambda Throttles FunctionName=Ingest Sum >= 1",
-		"AWS/Lambda Throttles FunctionName=Process Sum >= 1",
-		"AWS/Lambda Throttles FunctionName=Publish Sum >= 1",
-		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesIngress Maximum >= 900",
-		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesIngressFifo Maximum >= 900",
-		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesPublish Maximum >= 1800",
-		"AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesPublishFifo Maximum >= 900",
-		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesIngressDead Maximum >= 1",
-		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesIngressFifoDead Maximum >= 1",
-		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishDead Maximum >= 1",
-		"AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishFifoDead Maximum >= 1",
-		"Once DeadLettered Sum >= 1",
-		"Once EndWaits Sum >= 1",
-		"Once GapAge Maximum >= 900",
-		"Once KeyReuse Sum >= 1",
-		"Once PendingAge Maximum >= 900",
-		"Once SessionStopped Sum >= 1",
-		"Once Skipped Sum >= 1",
-		"Once Takeover Sum >= 10",
-		"Once Unknown Sum >= 1",
-		"Once UnreadLate Sum >= 1",
+		"ApiErrors: ticket: AWS/ApiGateway 5xx ApiId=HttpApi Sum >= 1, 1 of 1 times 5m0s",
+		"Dead: ticket: AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesIngressDead Maximum >= 1, 1 of 1 times 5m0s",
+		"DeadFifo: ticket: AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesIngressFifoDead Maximum >= 1, 1 of 1 times 5m0s",
+		"DeadLettered: ticket: Once DeadLettered Sum >= 1, 1 of 1 times 5m0s",
+		"DeadPublish: ticket: AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishDead Maximum >= 1, 1 of 1 times 5m0s",
+		"DeadPublishFifo: ticket: AWS/SQS ApproximateNumberOfMessagesVisible QueueName=QueuesPublishFifoDead Maximum >= 1, 1 of 1 times 5m0s",
+		"EndWaits: ticket: Once EndWaits Sum >= 1, 1 of 1 times 5m0s",
+		"Gap: ticket: Once GapAge Maximum >= 900, 1 of 1 times 5m0s",
+		"GroupsErrors: ticket: AWS/DynamoDB SystemErrors Operation=GetItem TableName=TablesGroups + … (9) Sum >= 1, 2 of 3 times 5m0s",
+		"HandlerFailing: page: Once HandlerFailed Sum >= 1, 2 of 3 times 1m0s",
+		"IngestBusy: ticket: AWS/Lambda ConcurrentExecutions FunctionName=Ingest Maximum >= 800, 3 of 3 times 1m0s",
+		"IngestErrors: page: AWS/Lambda Errors FunctionName=Ingest Sum >= 1, 1 of 1 times 5m0s",
+		"IngestFailing: page: Once Failed Sum >= 1, 2 of 3 times 1m0s",
+		"IngestSlow: ticket: Once AcceptTime p99 >= 3, 3 of 3 times 1m0s",
+		"IngestThrottles: page: AWS/Lambda Throttles FunctionName=Ingest Sum >= 1, 1 of 1 times 5m0s",
+		"IngressAge: page: AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesIngress Maximum >= 900, 1 of 1 times 5m0s",
+		"IngressFifoAge: page: AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesIngressFifo Maximum >= 900, 1 of 1 times 5m0s",
+		"KeyReuse: ticket: Once KeyReuse Sum >= 1, 1 of 1 times 5m0s",
+		"Pending: page: Once PendingAge Maximum >= 900, 1 of 1 times 5m0s",
+		"ProcessBusy: ticket: AWS/Lambda ConcurrentExecutions FunctionName=Process Maximum >= 80, 3 of 3 times 1m0s",
+		"ProcessErrors: page: AWS/Lambda Errors FunctionName=Process Sum >= 1, 1 of 1 times 5m0s",
+		"ProcessThrottles: page: AWS/Lambda Throttles FunctionName=Process Sum >= 1, 1 of 1 times 5m0s",
+		"PublishAge: page: AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesPublish Maximum >= 1800, 1 of 1 times 5m0s",
+		"PublishBusy: ticket: AWS/Lambda ConcurrentExecutions FunctionName=Publish Maximum >= 80, 3 of 3 times 1m0s",
+		"PublishErrors: page: AWS/Lambda Errors FunctionName=Publish Sum >= 1, 1 of 1 times 5m0s",
+		"PublishFifoAge: page: AWS/SQS ApproximateAgeOfOldestMessage QueueName=QueuesPublishFifo Maximum >= 900, 1 of 1 times 5m0s",
+		"PublishThrottles: page: AWS/Lambda Throttles FunctionName=Publish Sum >= 1, 1 of 1 times 5m0s",
+		"Retrying: ticket: Once Retried Sum >= 1, 3 of 3 times 5m0s",
+		"SessionStopped: page: Once SessionStopped Sum >= 1, 1 of 1 times 5m0s",
+		"Skipped: ticket: Once Skipped Sum >= 1, 1 of 1 times 5m0s",
+		"SweepAllMissed: ticket: AWS/Events FailedInvocations RuleName=SweepAll Sum >= 1, 1 of 1 times 5m0s",
+		"SweepAllSilent: ticket: AWS/Events Invocations RuleName=SweepAll Sum < 1 or missing, 3 of 3 times 1h0m0s",
+		"SweepMissed: ticket: AWS/Events FailedInvocations RuleName=Sweep Sum >= 1, 1 of 1 times 5m0s",
+		"SweepSilent: ticket: AWS/Events Invocations RuleName=Sweep Sum < 1 or missing, 3 of 3 times 1m0s",
+		"TablesThrottled: ticket: AWS/DynamoDB ReadThrottleEvents TableName=TablesGroups + … (5) Sum >= 1, 2 of 3 times 1m0s",
+		"Takeover: ticket: Once Takeover Sum >= 10, 1 of 1 times 5m0s",
+		"TokensErrors: ticket: AWS/DynamoDB SystemErrors Operation=GetItem TableName=TablesTokens + … (9) Sum >= 1, 2 of 3 times 5m0s",
+		"Unknown: ticket: Once Unknown Sum >= 1, 1 of 1 times 5m0s",
+		"UnreadLate: page: Once UnreadLate Sum >= 1, 1 of 1 times 1h0m0s",
 	}
 	x := synth(t)
+	ids := x.all(t, alarmType, len(want))
 	var got []string
-	for _, id := range x.all(t, alarmType, len(want)) {
-		r := x.Resources[id]
-		got = append(got, describe(r))
-		period := 300
-		if r.Properties["MetricName"] == "UnreadLate" { // counted by the sweep of all groups
-			period = 3600
-		}
-		r.expect(t, id, map[string]any{
-			"ComparisonOperator": "GreaterThanOrEqualToThreshold", "EvaluationPeriods": 1, "TreatMissingData": "notBreaching", "Period": period,
-		})
+	for i, a := range x.alarms(t) {
+		got = append(got, describe(&a, x.Resources[ids[i]]))
 	}
-	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("alarms (-want +got)\n%s", diff)
 	}
@@ -96,34 +111,102 @@ func documented(t *testing.T) map[string]bool {
 	return out
 }
 
-func TestThePageDescribesEveryAlarmAndNoOther(t *testing.T) {
-	page, err := os.ReadFile("../docs/deploy.md")
+// paragraphs returns the text below each heading of the section on alarms, by anchor.
+func paragraphs(t *testing.T) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "\n## Alarms\n")
+	_, section, _ := strings.Cut(string(data), "\n## Alarms\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	var listed, made []string
-	for row := range strings.Lines(section) {
-		row, inTable := strings.CutPrefix(row, "| ")
-		if !inTable {
+	out := map[string]string{}
+	for _, part := range strings.Split(section, "\n### ")[1:] {
+		heading, text, _ := strings.Cut(part, "\n")
+		out[strings.ToLower(heading)] = text
+	}
+	return out
+}
+
+func TestEachAlarmNamesItsSeverityAndLinksToItsParagraph(t *testing.T) {
+	pages, x := paragraphs(t), synth(t)
+	used := map[string]bool{}
+	for _, id := range x.all(t, alarmType, 39) {
+		name := strings.TrimPrefix(id[:len(id)-8], "Alarms")
+		text, _ := x.Resources[id].Properties["AlarmDescription"].(string)
+		m := regexp.MustCompile(`^once \[(page|ticket)\]: .+ https://github\.com/effectively-once/once/blob/main/docs/operations\.md#([a-z]+)$`).FindStringSubmatch(text)
+		if m == nil || m[1] != severityOf(x.Resources[id]) {
+			t.Errorf("%s: severity %v, description %q", name, severityOf(x.Resources[id]), text)
 			continue
 		}
-		first, _, _ := strings.Cut(row, " |")
-		for _, m := range regexp.MustCompile("`([A-Za-z]+)`").FindAllStringSubmatch(first, -1) {
-			listed = append(listed, m[1])
+		used[m[2]] = true
+		switch paragraph, there := pages[m[2]]; {
+		case !there:
+			t.Errorf("%s: the page has no heading #%s", name, m[2])
+		case !strings.Contains(paragraph, "`"+name+"`"):
+			t.Errorf("%s: the paragraph #%s does not name it", name, m[2])
+		case !strings.Contains(paragraph, "("+m[1]+")"):
+			t.Errorf("%s: the paragraph #%s does not say that it is a %s", name, m[2], m[1])
 		}
 	}
-	for id, r := range synth(t).Resources {
-		if r.Type == alarmType {
-			made = append(made, strings.TrimPrefix(id[:len(id)-8], "Alarms"))
+	for anchor := range pages {
+		if !used[anchor] {
+			t.Errorf("no alarm links to the paragraph #%s", anchor)
 		}
 	}
-	slices.Sort(listed)
-	slices.Sort(made)
-	if diff := cmp.Diff(made, listed); diff != "" {
-		t.Errorf("alarms (-template +page)\n%s", diff)
+}
+
+func TestEachAlarmCanBeTurnedOffByName(t *testing.T) {
+	x := synth(t, "alarmsOff=Takeover,TokensErrors,SweepSilent")
+	if n := len(x.all(t, alarmType, 36)); n == 0 {
+		t.Error("no alarms")
 	}
+	for _, a := range x.alarms(t) {
+		if a.name == "Takeover" || a.name == "TokensErrors" || a.name == "SweepSilent" {
+			t.Errorf("%s is there", a.name)
+		}
+	}
+	// These have no such alarms, and the setting may stay.
+	synth(t, "alarmsOff=SweepSilent", "paused=true")
+	synth(t, "alarmsOff=TokensErrors", "emulator=true")
+	_, err := build(t, "alarmsOff=takeover,Gap")
+	for _, part := range []string{`"takeover"`, "ApiErrors, Dead, ", "HandlerFailing", "Takeover", "UnreadLate"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not have %s", err, part)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), `"Gap"`) {
+		t.Errorf("error %v refuses an alarm that exists", err)
+	}
+}
+
+func TestAPausedSystemHasNoAlarmOnMissingSweeps(t *testing.T) {
+	for _, a := range synth(t, "paused=true").alarms(t) {
+		if a.breaching {
+			t.Errorf("%s would be on", a.name)
+		}
+	}
+}
+
+func TestAnEmulatorGetsNoMetricMath(t *testing.T) {
+	for _, id := range synth(t, "emulator=true").all(t, alarmType, 36) {
+		if synth(t, "emulator=true").Resources[id].Properties["Metrics"] != nil {
+			t.Errorf("%s uses metric math", id)
+		}
+	}
+}
+
+func TestAMissingAlarmTopicIsAWarningAtSynth(t *testing.T) {
+	for context, want := range map[string]int{"emulator=false": 1, "alarmTopic=arn:aws:sns:eu-central-1:123456789012:pager": 0, "emulator=true": 0} {
+		if got := synth(t, context).warnings; got != want {
+			t.Errorf("%s: %d warnings, want %d", context, got, want)
+		}
+	}
+}
+
+func TestTheDashboardOfEachRegionHasItsOwnName(t *testing.T) {
+	id, board := synth(t).one(t, "AWS::CloudWatch::Dashboard", "")
+	board.expect(t, id, map[string]any{"DashboardName": map[string]any{"Fn::Join": []any{"-", []any{"Once", ref("AWS::Region")}}}})
 }
 
 func TestEveryMetricDocumentedWithAnAlarmHasOne(t *testing.T) {
@@ -152,8 +235,25 @@ func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
 				own++
 			}
 		}
-		if own != 10 {
-			t.Errorf("%d alarms look at %s, want 10", own, namespace)
+		if own != 14 {
+			t.Errorf("%d alarms look at %s, want 14", own, namespace)
+		}
+	}
+}
+
+func TestTwoPipelinesOfOneAppCountApart(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{"ingest", "process", "publish"} {
+		write(t, filepath.Join(folder, name, "bootstrap"), name)
+	}
+	stack := awscdk.NewStack(NewApp(), jsii.String("Shop"), nil)
+	for _, id := range []string{"Orders", "Payments"} {
+		p, err := NewPipeline(stack, id, &PipelineProps{Config: "streams: {orders: {}}", Assets: folder})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "Shop/" + id; p.MetricsNamespace != want {
+			t.Errorf("the namespace is %s, want %s", p.MetricsNamespace, want)
 		}
 	}
 }
@@ -161,7 +261,7 @@ func TestTheMetricsOfAStackAreItsOwn(t *testing.T) {
 func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	const topic = "arn:aws:sns:eu-central-1:123456789012:pager"
 	x := synth(t, "alarmTopic="+topic, "alarmMinutes=60")
-	for _, id := range x.all(t, alarmType, 26) {
+	for _, id := range x.all(t, alarmType, 39) {
 		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{topic}, "OKActions": []string{topic}})
 		if metric := x.Resources[id].Properties["MetricName"]; metric == "PendingAge" || metric == "GapAge" {
 			x.Resources[id].expect(t, id, map[string]any{"Threshold": 3600})
@@ -169,11 +269,25 @@ func TestAlarmsGoToTheTopicOfTheSetting(t *testing.T) {
 	}
 }
 
+func TestPagesCanGoToATopicOfTheirOwn(t *testing.T) {
+	const tickets, pages = "arn:aws:sns:eu-central-1:123456789012:tickets", "arn:aws:sns:eu-central-1:123456789012:pages"
+	x := synth(t, "alarmTopic="+tickets, "pageTopic="+pages)
+	counts := map[any]int{}
+	for _, id := range x.all(t, alarmType, 39) {
+		want := map[any]string{"page": pages, "ticket": tickets}[severityOf(x.Resources[id])]
+		x.Resources[id].expect(t, id, map[string]any{"AlarmActions": []string{want}, "OKActions": []string{want}})
+		counts[want]++
+	}
+	if counts[tickets] == 0 || counts[pages] == 0 {
+		t.Errorf("alarms by topic: %v", counts)
+	}
+}
+
 func TestTheDashboardShowsAlarmsAndEveryMetric(t *testing.T) {
 	x := synth(t)
 	_, board := x.one(t, "AWS::CloudWatch::Dashboard", "")
 	body := asJSON(board.Properties["DashboardBody"])
-	names := []string{"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Errors", "Throttles", "Duration"}
+	names := []string{"ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Errors", "Throttles", "Duration", "5xx", "4xx", "Count", "Latency", "WriteThrottleEvents"}
 	for _, name := range slices.AppendSeq(names, maps.Keys(documented(t))) {
 		if !strings.Contains(body, `\"`+name+`\"`) {
 			t.Errorf("the dashboard has no %s", name)

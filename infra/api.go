@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2authorizers"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscognito"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -22,6 +23,16 @@ type API struct {
 	// KeyIDs are the ids of the API keys, in the order of their names. The keys themselves can be
 	// read from AWS with the permission to do so.
 	KeyIDs []*string
+
+	metrics apiMetrics
+}
+
+// apiMetrics are the metrics that API Gateway measures, for both kinds of API.
+type apiMetrics interface {
+	MetricCount(*awscloudwatch.MetricOptions) awscloudwatch.Metric
+	MetricClientError(*awscloudwatch.MetricOptions) awscloudwatch.Metric
+	MetricServerError(*awscloudwatch.MetricOptions) awscloudwatch.Metric
+	MetricLatency(*awscloudwatch.MetricOptions) awscloudwatch.Metric
 }
 
 func newAPI(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
@@ -46,7 +57,7 @@ func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Func
 	stage.Node().DefaultChild().(awsapigatewayv2.CfnStage).SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 		DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessFormat(settings)),
 	})
-	return &API{URL: stage.Url()}
+	return &API{URL: stage.Url(), metrics: api}
 }
 
 func authorizer(settings APISettings) awsapigatewayv2.IHttpRouteAuthorizer {
@@ -99,7 +110,7 @@ func newREST(scope constructs.Construct, settings APISettings, to awslambda.Func
 	if len(endpoints) > 0 {
 		api.GrantInvokeFromVpcEndpointsOnly(&endpoints)
 	}
-	return &API{URL: api.Url(), KeyIDs: newKeys(scope, settings, api)}
+	return &API{URL: api.Url(), KeyIDs: newKeys(scope, settings, api), metrics: api}
 }
 
 func vpcEndpoints(scope constructs.Construct, ids []string) []awsec2.IVpcEndpoint {

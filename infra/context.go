@@ -86,7 +86,10 @@ func (s *Settings) fields() map[string]func(string) error {
 		"deletionProtection":  flag(&s.DeletionProtection),
 		"logRetentionDays":    number(&s.LogRetentionDays, 1, 3653),
 		"alarmTopic":          shaped(&s.AlarmTopic, topicARN),
+		"pageTopic":           shaped(&s.PageTopic, topicARN),
 		"alarmMinutes":        minutes(&s.AlarmAge, 5, 1440),
+		"alarmsOff":           list(&s.AlarmsOff),
+		"accountConcurrency":  number(&s.AccountConcurrency, 10, 1_000_000),
 		"tags":                pairs(&s.Tags),
 		"emulator":            flag(&s.Emulator),
 	}

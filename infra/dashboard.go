@@ -8,10 +8,13 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// NewDashboard returns a dashboard of a pipeline: alarms, messages, waiting messages, dead letters,
-// functions. alarms may be nil.
+// NewDashboard returns a dashboard of a pipeline: alarms, the API, messages, waiting messages, dead
+// letters, functions, tables. alarms may be nil. Its name has the region, because the names of
+// dashboards are those of the whole account.
 func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Alarms) awscloudwatch.Dashboard {
-	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{DashboardName: awscdk.Stack_Of(scope).StackName()})
+	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{
+		DashboardName: awscdk.Fn_Join(jsii.String("-"), &[]*string{awscdk.Stack_Of(scope).StackName(), awscdk.Aws_REGION()}),
+	})
 	if alarms != nil {
 		list := make([]interfacesawscloudwatch.IAlarmRef, len(alarms.All))
 		for i, a := range alarms.All {
@@ -19,8 +22,9 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 		}
 		board.AddWidgets(awscloudwatch.NewAlarmStatusWidget(&awscloudwatch.AlarmStatusWidgetProps{Title: jsii.String("Alarms"), Alarms: &list, Width: jsii.Number(24)}))
 	}
+	board.AddWidgets(ofAPI(p)...)
 	var messages []awscloudwatch.IMetric
-	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "Conflict", "Skipped"} {
+	for _, name := range []string{"Processed", "Duplicate", "Held", "Published", "Rejected", "KeyReuse", "Unknown", "DeadLettered", "Retried", "HandlerFailed", "Conflict", "Skipped"} {
 		messages = append(messages, p.counted(name))
 	}
 	board.AddWidgets(graph("Messages", messages), graph("Longest gap and longest wait for a destination, seconds", []awscloudwatch.IMetric{p.longest("GapAge"), p.longest("PendingAge")}))
@@ -31,7 +35,27 @@ func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Al
 	board.AddWidgets(graph("Sessions", sessions))
 	board.AddWidgets(graph("Dead letters", deadLetters(p.Queues)), graph("Oldest message, seconds", oldest(p.Queues)))
 	board.AddWidgets(ofFunctions(p)...)
+	board.AddWidgets(graph("Throttled reads and writes of tables", p.Tables.throttles()))
 	return board
+}
+
+// ofAPI shows the requests as API Gateway counts them, the messages as the ingest function does, and
+// how long both take. Requests that wait for a handler or for entries of a log take longer on
+// purpose.
+func ofAPI(p *Pipeline) []awscloudwatch.IWidget {
+	var messages []awscloudwatch.IMetric
+	for _, name := range []string{"Accepted", "Replayed", "Refused", "Failed"} {
+		messages = append(messages, p.counted(name))
+	}
+	api := p.API.metrics
+	return []awscloudwatch.IWidget{
+		graph("Requests to the API", []awscloudwatch.IMetric{
+			labelled("requests", api.MetricCount(byAWS("Sum"))), labelled("4xx", api.MetricClientError(byAWS("Sum"))), labelled("5xx", api.MetricServerError(byAWS("Sum"))),
+		}),
+		graph("Messages at the API", messages),
+		graph("Time to accept a message, seconds", []awscloudwatch.IMetric{labelled("p50", p.measured("AcceptTime", "p50")), labelled("p99", p.measured("AcceptTime", "p99"))}),
+		graph("Time to answer a request, milliseconds", []awscloudwatch.IMetric{labelled("p50", api.MetricLatency(byAWS("p50"))), labelled("p99", api.MetricLatency(byAWS("p99")))}),
+	}
 }
 
 func graph(title string, metrics []awscloudwatch.IMetric) awscloudwatch.IWidget {

@@ -19,7 +19,10 @@ func ExampleNewPipeline() {
 	if err != nil {
 		panic(err)
 	}
-	alarms := infra.NewAlarms(stack, "Alarms", pipeline, nil)
+	alarms, err := infra.NewAlarms(stack, "Alarms", pipeline, nil)
+	if err != nil {
+		panic(err)
+	}
 	infra.NewDashboard(stack, "Dashboard", pipeline, alarms)
 	app.Synth(nil)
 }

@@ -58,8 +58,9 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 		return err
 	}
 	// Only schedules invoke it asynchronously. A failed task is not retried: the next one follows
-	// soon, and one failure is one alarm.
-	p.Process.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0)})
+	// soon, and one failure is one alarm. For the same reason a throttled one does not wait for the
+	// six hours of Lambda's default, after which hundreds of sweeps would run.
+	p.Process.ConfigureAsyncInvoke(&awslambda.EventInvokeConfigOptions{RetryAttempts: jsii.Number(0), MaxEventAge: fiveMinutes()})
 	p.Tables.GrantSweep(p.Process) // a sweep runs held messages, so it needs the handlers
 	grantRedrive(p.Process, p.Queues.Dead, p.Queues.DeadFIFO)
 	grantRedrive(p.Publish, p.Queues.DeadPublish, p.Queues.DeadPublishFIFO)

@@ -1,8 +1,14 @@
 package infra
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -35,4 +41,95 @@ func byAWS(statistic string) *awscloudwatch.MetricOptions {
 
 func labelled(label string, metric awscloudwatch.Metric) awscloudwatch.Metric {
 	return metric.With(&awscloudwatch.MetricOptions{Label: jsii.String(label)})
+}
+
+// minutely returns a metric with a period of one minute, for alarms that must not take long.
+func minutely(metric awscloudwatch.Metric) awscloudwatch.Metric {
+	return metric.With(&awscloudwatch.MetricOptions{Period: awscdk.Duration_Minutes(jsii.Number(1))})
+}
+
+// byRule returns the sum of a metric of a schedule.
+func byRule(rule awsevents.Rule, name string) awscloudwatch.Metric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String("AWS/Events"), MetricName: jsii.String(name), Statistic: jsii.String("Sum"), Period: fiveMinutes(),
+		DimensionsMap: &map[string]*string{"RuleName": rule.RuleName()},
+	})
+}
+
+type namedFunction struct {
+	name string
+	awslambda.Function
+}
+
+func (p *Pipeline) functions() []namedFunction {
+	return []namedFunction{{"Ingest", p.Ingest}, {"Process", p.Process}, {"Publish", p.Publish}}
+}
+
+// concurrency returns how many of a function can run at a time: its reservation, or the number that
+// its queues start, or the quota of the account.
+func (p *Pipeline) concurrency(function string, account int) int {
+	if p.reserved > 0 {
+		return p.reserved
+	}
+	queues, publish := len(p.Queues.sources)+2, 2
+	switch function {
+	case "Process":
+		return min(account, queues*p.perQueue)
+	case "Publish":
+		return min(account, publish*p.perQueue)
+	default:
+		return account
+	}
+}
+
+type namedSweep struct {
+	name string
+	awsevents.Rule
+	every time.Duration
+	loss  string // the consequence if it is missing
+}
+
+func (p *Pipeline) sweeps() []namedSweep {
+	return []namedSweep{{"Sweep", p.Sweep, p.sweepEvery, "gaps stay."}, {"SweepAll", p.SweepAll, p.sweepAllEvery, "what crashed workers left stays."}}
+}
+
+// throttles returns the throttled reads and writes of the tables, and the throttled writes of the
+// index, which throttle the writes of its table.
+func (t *Tables) throttles() []awscloudwatch.IMetric {
+	of := func(table awsdynamodb.ITable) map[string]*string {
+		return map[string]*string{"TableName": table.TableName()}
+	}
+	index := of(t.Groups)
+	index["GlobalSecondaryIndexName"] = jsii.String(waitingIndex)
+	return []awscloudwatch.IMetric{
+		byDynamoDB("ReadThrottleEvents", of(t.Groups)), byDynamoDB("WriteThrottleEvents", of(t.Groups)), byDynamoDB("WriteThrottleEvents", index),
+		byDynamoDB("ReadThrottleEvents", of(t.Tokens)), byDynamoDB("WriteThrottleEvents", of(t.Tokens)),
+	}
+}
+
+// systemErrors returns the errors of DynamoDB itself in each operation that the functions call.
+func systemErrors(table awsdynamodb.ITable) (out []awscloudwatch.IMetric) {
+	for _, operation := range []string{"GetItem", "BatchGetItem", "Query", "Scan", "PutItem", "UpdateItem", "DeleteItem", "BatchWriteItem", "TransactWriteItems"} {
+		out = append(out, byDynamoDB("SystemErrors", map[string]*string{"TableName": table.TableName(), "Operation": jsii.String(operation)}))
+	}
+	return out
+}
+
+func byDynamoDB(name string, dimensions map[string]*string) awscloudwatch.IMetric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String("AWS/DynamoDB"), MetricName: jsii.String(name), Statistic: jsii.String("Sum"), DimensionsMap: &dimensions,
+	})
+}
+
+// total returns the sum of at most ten metrics in a period of some minutes. Missing values count as
+// 0: DynamoDB sends no zeros, and alarms on its metrics keep their state if data is missing,
+// whatever they are told to do, so an alarm without the expression would not end.
+func total(metrics []awscloudwatch.IMetric, minutes float64) awscloudwatch.IMetric {
+	using := map[string]awscloudwatch.IMetric{}
+	for i, metric := range metrics {
+		using[fmt.Sprintf("m%d", i)] = metric
+	}
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: jsii.String("SUM(FILL(METRICS(), 0))"), UsingMetrics: &using, Period: awscdk.Duration_Minutes(jsii.Number(minutes)),
+	})
 }

@@ -58,8 +58,9 @@ type PipelineProps struct {
 	// SweepAll is the interval between sweeps of all groups, which finish the work of crashed
 	// workers. Each runs for up to Timeout, and starts at a different group. Defaults to 1 hour.
 	SweepAll time.Duration
-	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to Once, the app to
-	// the name of the stack; two systems in one account and region want two.
+	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to the path of the
+	// pipeline's construct, such as Shop/Orders, and in the app to the name of the stack. Pipelines
+	// with one namespace in an account and region count, and raise alarms, as one.
 	MetricsNamespace string
 	// Paused accepts messages and processes none: queues feed nothing, and nothing is swept.
 	// Defaults to false.
@@ -93,7 +94,6 @@ func (p *PipelineProps) withDefaults() *PipelineProps {
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
 	orElse(&out.Sweep, d.Sweep)
 	orElse(&out.SweepAll, d.SweepAll)
-	orElse(&out.MetricsNamespace, "Once")
 	orElse(&out.LogRetentionDays, d.LogRetentionDays)
 	orElse(&out.API.Kind, d.API.Kind)
 	orElse(&out.API.Auth, d.API.Auth)
@@ -156,6 +156,11 @@ type Pipeline struct {
 
 	scope   constructs.Construct
 	trusted []*string
+
+	// the props that alarms depend on
+	reserved, perQueue        int
+	sweepEvery, sweepAllEvery time.Duration
+	paused                    bool
 }
 
 // NewPipeline returns a pipeline. If the configuration, the props or the bootstraps are invalid, it
@@ -180,7 +185,10 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props.MaxReceives == 0 {
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
-	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
+	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables}
+	orElse(&props.MetricsNamespace, *p.scope.Node().Path())
+	p.MetricsNamespace = props.MetricsNamespace
+	p.reserved, p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.ReservedConcurrency, props.MaxConcurrency, props.Sweep, props.SweepAll, props.Paused
 	if p.Tables == nil {
 		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}

@@ -25,8 +25,16 @@ type Settings struct {
 	DeletionProtection bool
 	// AlarmTopic is the ARN of an SNS topic that alarms are sent to. Defaults to none.
 	AlarmTopic string
+	// PageTopic is the ARN of an SNS topic that alarms with the severity page are sent to. Defaults
+	// to AlarmTopic.
+	PageTopic string
 	// AlarmAge is how long a message may wait before there is an alarm. Defaults to 15 minutes.
 	AlarmAge time.Duration
+	// AlarmsOff lists alarms to leave out, by name. Defaults to none.
+	AlarmsOff []string
+	// AccountConcurrency is how many functions may run at a time in the account and region.
+	// Defaults to 1000.
+	AccountConcurrency int
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -47,7 +55,7 @@ func defaults() Settings {
 			Sweep: time.Minute, SweepAll: time.Hour, LogRetentionDays: 30,
 			API: APISettings{Kind: HTTP, Auth: IAM, Rate: 1000, Burst: 500, LogsRole: true},
 		},
-		Stack: "Once", ConfigFile: "once.yaml", DeletionProtection: true, AlarmAge: 15 * time.Minute,
+		Stack: "Once", ConfigFile: "once.yaml", DeletionProtection: true, AlarmAge: 15 * time.Minute, AccountConcurrency: 1000,
 	}
 }
 

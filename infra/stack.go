@@ -25,7 +25,12 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	alarms := NewAlarms(stack, "Alarms", p, &AlarmsProps{Age: s.AlarmAge, Topic: topic(stack, s.AlarmTopic)})
+	alarms, err := NewAlarms(stack, "Alarms", p, &AlarmsProps{
+		Age: s.AlarmAge, Topic: topic(stack, "AlarmTopic", s.AlarmTopic), PageTopic: topic(stack, "PageTopic", s.PageTopic), Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
+	})
+	if err != nil {
+		return nil, err
+	}
 	if !s.Emulator {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}
@@ -44,11 +49,11 @@ func tablesOf(stack awscdk.Stack, s Settings) *Tables {
 	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
 }
 
-func topic(scope constructs.Construct, arn string) awssns.ITopic {
+func topic(scope constructs.Construct, id, arn string) awssns.ITopic {
 	if arn == "" {
 		return nil
 	}
-	return awssns.Topic_FromTopicArn(scope, jsii.String("AlarmTopic"), jsii.String(arn))
+	return awssns.Topic_FromTopicArn(scope, jsii.String(id), jsii.String(arn))
 }
 
 // outputs adds the outputs that the command line reads.

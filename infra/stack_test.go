@@ -167,7 +167,7 @@ func TestNeitherTheScheduleNorLambdaRetriesAFailedSweep(t *testing.T) {
 	x := synth(t)
 	process, _ := x.one(t, functionType, "Process")
 	for _, id := range x.all(t, "AWS::Lambda::EventInvokeConfig", 1) {
-		x.Resources[id].expect(t, id, map[string]any{"FunctionName": ref(process), "Qualifier": "$LATEST", "MaximumRetryAttempts": 0})
+		x.Resources[id].expect(t, id, map[string]any{"FunctionName": ref(process), "Qualifier": "$LATEST", "MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 300})
 	}
 	for _, id := range x.all(t, "AWS::Events::Rule", 2) {
 		x.Resources[id].expect(t, id, map[string]any{"Targets.0.RetryPolicy.MaximumRetryAttempts": 0})

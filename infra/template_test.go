@@ -26,6 +26,8 @@ func TestMain(m *testing.M) {
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
+
+	warnings int // about the topic of alarms
 }
 
 type resource struct {
@@ -92,6 +94,7 @@ func build(t *testing.T, context ...string) (*template, error) {
 		return nil, err
 	}
 	out := &template{}
+	out.warnings = len(*assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_StringLikeRegexp(jsii.String("alarmTopic"))))
 	return out, json.Unmarshal(data, out)
 }
 

@@ -7,7 +7,7 @@ type Event struct {
 	Name   EventName
 	Stream string
 	Count  int
-	Age    time.Duration // of EventGap and EventPending
+	Age    time.Duration // of EventGap, EventPending and, for its duration, EventAccepted
 	Reason Reason        // of EventRejected
 }
 
@@ -26,6 +26,18 @@ const (
 	EventSkipped   EventName = "skipped"
 	EventGap       EventName = "gap"
 	EventPending   EventName = "pending"
+
+	// EventHandlerFailed counts runs of a handler that ended with an error or a panic. A refusal by
+	// the handler is a decision and not counted.
+	EventHandlerFailed EventName = "handler-failed"
+
+	// The events of the HTTP API, each for one message, or for a request that is not one of
+	// messages. Stream is empty if the request names no stream, or an unknown one.
+
+	EventAccepted EventName = "accepted" // durable, and new as far as the HTTP API knows
+	EventReplayed EventName = "replayed" // a repetition
+	EventRefused  EventName = "refused"  // by an answer that blames the request
+	EventFailed   EventName = "failed"   // by a failure of the system: 500 or 503
 
 	EventStopped    EventName = "stopped"     // a session whose entry has failed too often
 	EventTakeover   EventName = "takeover"    // a session taken from a holder that had not released it

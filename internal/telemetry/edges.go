@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 
 	"github.com/effectively-once/once/internal/record"
 )
@@ -28,4 +29,20 @@ func (q countedQueues) DeadLetter(ctx context.Context, refused []record.Refused)
 		q.telemetry.Observe(record.Event{Name: eventDeadLettered, Stream: stream, Count: 1})
 	}
 	return err
+}
+
+// failures returns inner, and counts its runs that end with an error or a panic.
+func (t *Telemetry) failures(inner record.Handler) record.Handler {
+	return func(ctx context.Context, a *record.Attempt, m record.Message) error {
+		failed := true
+		defer func() {
+			if failed {
+				t.Observe(record.Event{Name: record.EventHandlerFailed, Stream: m.Stream, Count: 1})
+			}
+		}()
+		err := inner(ctx, a, m)
+		_, rejected := errors.AsType[*record.RejectError](err)
+		failed = err != nil && !rejected
+		return err
+	}
 }

@@ -40,3 +40,39 @@ func TestADeadLetterIsCountedOnce(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestRunsOfAHandlerThatFailAreCountedAndRefusalsAreNot(t *testing.T) {
+	tm, out := opened(t, telemetry.Options{})
+	for name, h := range map[string]record.Handler{
+		"fails": func(context.Context, *record.Attempt, record.Message) error { return errors.New("no database") },
+		"refuses": func(context.Context, *record.Attempt, record.Message) error {
+			return &record.RejectError{Detail: "bad"}
+		},
+		"works":  func(context.Context, *record.Attempt, record.Message) error { return nil },
+		"panics": func(context.Context, *record.Attempt, record.Message) error { panic("nil map") },
+	} {
+		func() {
+			defer func() { _ = recover() }()
+			_ = tm.Handler(h)(t.Context(), &record.Attempt{}, record.Message{Stream: name})
+		}()
+	}
+	tm.Flush(t.Context(), nil)
+	got := map[string]float64{}
+	for _, d := range documents(t, out.String()) {
+		got[d.root["stream"].(string)] = d.values()["HandlerFailed"]
+	}
+	if diff := cmp.Diff(map[string]float64{"fails": 1, "panics": 1}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutAnOutputNothingIsCounted(t *testing.T) {
+	tm, err := telemetry.Open(t.Context(), telemetry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := record.Event{Name: record.EventAccepted, Stream: "orders", Count: 1}
+	if n := testing.AllocsPerRun(100, func() { tm.Observe(event) }); n != 0 {
+		t.Errorf("an event takes %v allocations though no metrics are written", n)
+	}
+}

@@ -134,6 +134,12 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 		{Name: record.EventGap, Count: 1, Age: time.Second},
 		{Name: record.EventPending, Count: 1, Age: time.Minute},
 		{Name: record.EventPending, Count: 1, Age: -time.Minute}, // another clock
+		{Name: record.EventHandlerFailed, Count: 1},
+		{Name: record.EventAccepted, Count: 6, Age: 20 * time.Millisecond},
+		{Name: record.EventAccepted, Count: 1, Age: 30 * time.Millisecond},
+		{Name: record.EventReplayed, Count: 2, Age: time.Hour},
+		{Name: record.EventRefused, Count: 3},
+		{Name: record.EventFailed, Count: 4},
 		{Name: record.EventStopped, Count: 1},
 		{Name: record.EventTakeover, Count: 2},
 		{Name: record.EventEndWaits, Count: 3},
@@ -150,13 +156,13 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 	d := docs[0]
 	want := map[string]float64{
 		"Processed": 3, "Duplicate": 1, "Held": 1, "Rejected": 5, "KeyReuse": 1, "Unknown": 1, "Retried": 1, "Conflict": 1, "Published": 4, "Skipped": 7,
-		"GapAge": 1.5, "PendingAge": 60, "SessionStopped": 1, "Takeover": 2, "EndWaits": 3, "UnreadLate": 4,
+		"GapAge": 1.5, "PendingAge": 60, "HandlerFailed": 1, "Accepted": 7, "Replayed": 2, "Refused": 3, "Failed": 4, "AcceptTime": 0.03, "SessionStopped": 1, "Takeover": 2, "EndWaits": 3, "UnreadLate": 4,
 	}
 	if diff := cmp.Diff(want, d.values()); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	for name, unit := range d.units {
-		if age := strings.HasSuffix(name, "Age"); age != (unit == "Seconds") {
+		if age := strings.HasSuffix(name, "Age") || strings.HasSuffix(name, "Time"); age != (unit == "Seconds") {
 			t.Errorf("%s is in %s", name, unit)
 		}
 	}
@@ -170,7 +176,7 @@ func TestEventsAreAddedUpIntoOneLine(t *testing.T) {
 
 func TestEachStreamHasALineOfItsOwn(t *testing.T) {
 	tm, out := opened(t, telemetry.Options{Known: func(s string) bool { return s != "made-up" }})
-	for _, stream := range []string{"b", "a", "made-up", "a"} {
+	for _, stream := range []string{"b", "a", "made-up", "a", ""} {
 		tm.Observe(record.Event{Name: record.EventProcessed, Stream: stream, Count: 1})
 	}
 	tm.Flush(t.Context(), nil)
@@ -178,7 +184,7 @@ func TestEachStreamHasALineOfItsOwn(t *testing.T) {
 	for _, d := range documents(t, out.String()) {
 		got[d.root["stream"].(string)] = d.values()["Processed"]
 	}
-	if diff := cmp.Diff(map[string]float64{"a": 2, "b": 1, telemetry.OtherStreams: 1}, got); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"a": 2, "b": 1, telemetry.OtherStreams: 2}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -71,10 +71,10 @@ func (m *meter) instrument(of metric.Meter, name string) (err error) {
 func (m *meter) observe(e *record.Event) {
 	for _, name := range metricsOf(e) {
 		if counter := m.counters[name]; counter != nil {
-			counter.Add(context.Background(), value(e), streamOption(e.Stream))
+			counter.Add(context.Background(), value(e, name), streamOption(e.Stream))
 		} else {
 			m.mu.Lock()
-			m.ages.add(e.Stream, name, value(e))
+			m.ages.add(e.Stream, name, value(e, name))
 			m.mu.Unlock()
 		}
 		m.dirty.Store(true)

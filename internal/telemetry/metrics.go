@@ -29,6 +29,13 @@ const (
 	MetricGapAge       = "GapAge"
 	MetricPendingAge   = "PendingAge"
 
+	MetricHandlerFailed = "HandlerFailed"
+	MetricAccepted      = "Accepted"
+	MetricReplayed      = "Replayed"
+	MetricRefused       = "Refused"
+	MetricFailed        = "Failed"
+	MetricAcceptTime    = "AcceptTime"
+
 	MetricSessionStopped = "SessionStopped"
 	MetricTakeover       = "Takeover"
 	MetricEndWaits       = "EndWaits"
@@ -43,17 +50,20 @@ const (
 
 // Unit returns the unit of a metric.
 func Unit(metric string) string {
-	if metric == MetricGapAge || metric == MetricPendingAge {
+	switch metric {
+	case MetricGapAge, MetricPendingAge, MetricAcceptTime:
 		return UnitSeconds
+	default:
+		return UnitCount
 	}
-	return UnitCount
 }
 
 // Metrics returns all metrics.
 func Metrics() []string {
 	return []string{
 		MetricProcessed, MetricDuplicate, MetricHeld, MetricRejected, MetricKeyReuse, MetricUnknown, MetricRetried, MetricConflict, MetricPublished,
-		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricSessionStopped, MetricTakeover, MetricEndWaits, MetricUnreadLate,
+		MetricSkipped, MetricDeadLettered, MetricGapAge, MetricPendingAge, MetricHandlerFailed, MetricAccepted, MetricReplayed, MetricRefused, MetricFailed, MetricAcceptTime,
+		MetricSessionStopped, MetricTakeover, MetricEndWaits, MetricUnreadLate,
 	}
 }
 
@@ -63,8 +73,8 @@ const eventDeadLettered record.EventName = "dead-lettered"
 
 // value returns an event's contribution to a metric: to the sum of a count, or to the maximum of an
 // age, in seconds with milliseconds.
-func value(e *record.Event) float64 {
-	if e.Name == record.EventGap || e.Name == record.EventPending {
+func value(e *record.Event, metric string) float64 {
+	if Unit(metric) == UnitSeconds {
 		return max(0, float64(e.Age.Milliseconds())/1000) // clocks differ
 	}
 	return float64(e.Count)
@@ -95,8 +105,26 @@ func metricsOf(e *record.Event) []string {
 		return []string{MetricPendingAge}
 	case eventDeadLettered:
 		return []string{MetricDeadLettered}
+	case record.EventHandlerFailed:
+		return []string{MetricHandlerFailed}
 	default:
-		return ofSessions(e.Name)
+		return append(ofRequests(e.Name), ofSessions(e.Name)...)
+	}
+}
+
+// ofRequests returns the metrics in which an event of the HTTP API counts.
+func ofRequests(e record.EventName) []string {
+	switch e {
+	case record.EventAccepted:
+		return []string{MetricAccepted, MetricAcceptTime}
+	case record.EventReplayed:
+		return []string{MetricReplayed}
+	case record.EventRefused:
+		return []string{MetricRefused}
+	case record.EventFailed:
+		return []string{MetricFailed}
+	default:
+		return nil
 	}
 }
 

@@ -24,6 +24,8 @@ func OTelUnit(metric string) string {
 	switch {
 	case Unit(metric) == UnitSeconds:
 		return "s"
+	case metric == MetricHandlerFailed:
+		return "{run}"
 	case metric == MetricConflict:
 		return "{commit}"
 	case metric == MetricSkipped:

@@ -21,10 +21,11 @@ const (
 	attrAttempt = attribute.Key("once.attempt")
 )
 
-// Handler makes a span for each run of a handler, as a child of the span in the message's headers,
-// and adds the trace to the message's effects. The handler sees the span in the message's headers
-// and in its context.
+// Handler counts the runs of a handler that fail. It makes a span for each run, as a child of the
+// span in the message's headers, and adds the trace to the message's effects. The handler sees the
+// span in the message's headers and in its context.
 func (t *Telemetry) Handler(inner record.Handler) record.Handler {
+	inner = t.failures(inner)
 	return func(ctx context.Context, a *record.Attempt, m record.Message) error {
 		if m.Headers = spelled(m.Headers); t.tracer == nil {
 			return inherit(ctx, inner, a, m)

@@ -36,7 +36,7 @@ func (t *tally) observe(e *record.Event) {
 		t.counts = Counts{}
 	}
 	for _, metric := range metricsOf(e) {
-		t.counts.add(e.Stream, metric, value(e))
+		t.counts.add(e.Stream, metric, value(e, metric))
 	}
 }
 

@@ -118,7 +118,14 @@ func collects(signal string) (bool, error) {
 
 // Observe counts an event. It never waits for a report.
 func (t *Telemetry) Observe(e record.Event) {
-	if !t.options.Known(e.Stream) {
+	if t.remote != nil || t.options.Output != nil {
+		t.count(e)
+	}
+}
+
+// count is apart from Observe, so that an event takes no memory if nothing is counted.
+func (t *Telemetry) count(e record.Event) {
+	if e.Stream == "" || !t.options.Known(e.Stream) {
 		e.Stream = OtherStreams
 	}
 	if (t.remote == nil || !t.remote.observe(&e)) && t.options.Output != nil {

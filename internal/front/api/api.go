@@ -106,6 +106,8 @@ type Options struct {
 	Ready func(context.Context) error
 	// RequestID names a request in problems and in the log. Defaults to a random UUID.
 	RequestID func(*http.Request) string
+	// Observe gets an event for each message and each failed request. It must not block. Optional.
+	Observe func(record.Event)
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -134,6 +136,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RequestID == nil {
 		o.RequestID = randomID
+	}
+	if o.Observe == nil {
+		o.Observe = func(record.Event) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

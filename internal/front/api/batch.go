@@ -69,7 +69,9 @@ func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.
 		return nil, err
 	}
 	own.Accepted = s.Now()
-	return s.results(r, format, records, s.acceptRecords(r.Context(), stream, own, records))
+	fates := s.acceptRecords(r.Context(), stream, own, records)
+	s.observed(r.Context(), stream.Name, s.Now().Sub(own.Accepted), fates)
+	return s.results(r, format, records, fates)
 }
 
 // batchFormat returns the media type of a batch. The headers that describe a single message are

@@ -35,17 +35,19 @@ func (s *server) recovered(w http.ResponseWriter, r *http.Request) {
 	if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
-	id := s.RequestID(r)
+	id, failed := s.RequestID(r), &problem.Problem{Type: problem.Internal}
+	s.observeError(r, failed)
 	// The value of a panic may hold bodies and secrets; its type and the stack do not.
 	s.Log.LogAttrs(r.Context(), slog.LevelError, "request panicked",
 		append(named(r, id), slog.String("panic", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))...)
-	(&problem.Problem{Type: problem.Internal}).Write(w, instance(id))
+	failed.Write(w, instance(id))
 }
 
 // fail answers an error. If it is not a problem, a port failed: it is logged here, once, and
 // answered without its text.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	id := s.RequestID(r)
+	s.observeError(r, err)
 	s.problem(r, id, err).Write(w, instance(id))
 }
 

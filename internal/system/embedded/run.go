@@ -36,7 +36,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 	contract := s.options.Watch.HTTP(api.New(api.Options{
 		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
-		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.options.Watch.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
 	byProtocol := streams.New(streams.Options{
 		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,

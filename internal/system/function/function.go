@@ -145,7 +145,7 @@ func (s *System) ingest() Handler {
 
 func (s *System) frontDoor() http.Handler {
 	return s.watch.HTTP(api.New(api.Options{
-		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Log: s.log,
+		Direct: s.direct(), Engine: s.pipeline.Engine, System: s.name, Queue: s.pipeline.Queues, Streams: s.knownTo, Principal: apigw.Principal, RequestID: apigw.RequestID, Observe: s.watch.Observe, Log: s.log,
 		Logs: follow.NewLogs(s.store, follow.Poller{}), Sessions: s.sessions, LogWait: logWait,
 	}))
 }
