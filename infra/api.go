@@ -14,9 +14,16 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// An API is the HTTP API of a stack: all its paths go to the ingest function, which defines the
-// routes.
+// An API is the API of a pipeline: all its paths go to the ingest function, which defines the
+// routes. It is an HTTP API or a REST API; the fields of the other kind are nil. Map a domain to
+// the API and its stage; associate a web ACL with the RESTStage, because HTTP APIs have none.
 type API struct {
+	HTTP      awsapigatewayv2.HttpApi
+	HTTPStage awsapigatewayv2.HttpStage
+	REST      awsapigateway.RestApi
+	RESTStage awsapigateway.Stage
+	// Logs are the access logs.
+	Logs awslogs.LogGroup
 	// URL is the address, including the stage if there is one.
 	URL *string
 	// KeyIDs are the ids of the API keys, in the order of their names. The keys themselves can be
@@ -31,9 +38,14 @@ func newAPI(scope constructs.Construct, settings APISettings, to awslambda.Funct
 	return newHTTP(scope, settings, to, logs)
 }
 
+// apiName returns a name for the lists of API Gateway, which allow several of one name.
+func apiName(scope constructs.Construct) *string {
+	return jsii.String(*awscdk.Stack_Of(scope).StackName() + "-" + *scope.Node().Id())
+}
+
 func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
 	api := awsapigatewayv2.NewHttpApi(scope, jsii.String("HttpApi"), &awsapigatewayv2.HttpApiProps{
-		ApiName: awscdk.Stack_Of(scope).StackName(), CreateDefaultStage: jsii.Bool(false),
+		ApiName: apiName(scope), CreateDefaultStage: jsii.Bool(false),
 	})
 	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
 		Path: jsii.String("/{proxy+}"), Authorizer: authorizer(settings),
@@ -46,7 +58,7 @@ func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Func
 	stage.Node().DefaultChild().(awsapigatewayv2.CfnStage).SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 		DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessFormat(settings)),
 	})
-	return &API{URL: stage.Url()}
+	return &API{HTTP: api, HTTPStage: stage, Logs: logs, URL: stage.Url()}
 }
 
 func authorizer(settings APISettings) awsapigatewayv2.IHttpRouteAuthorizer {
@@ -85,7 +97,7 @@ func accessFormat(settings APISettings) string {
 func newREST(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
 	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
 	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
-		Handler: to, Proxy: jsii.Bool(true), RestApiName: awscdk.Stack_Of(scope).StackName(), CloudWatchRole: jsii.Bool(settings.LogsRole),
+		Handler: to, Proxy: jsii.Bool(true), RestApiName: apiName(scope), CloudWatchRole: jsii.Bool(settings.LogsRole),
 		// Bodies are passed on unchanged. LocalStack does not take */* to include the answers to
 		// batches.
 		BinaryMediaTypes:      jsii.Strings("*/*", "application/cbor-seq"),
@@ -99,7 +111,7 @@ func newREST(scope constructs.Construct, settings APISettings, to awslambda.Func
 	if len(endpoints) > 0 {
 		api.GrantInvokeFromVpcEndpointsOnly(&endpoints)
 	}
-	return &API{URL: api.Url(), KeyIDs: newKeys(scope, settings, api)}
+	return &API{REST: api, RESTStage: api.DeploymentStage(), Logs: logs, URL: api.Url(), KeyIDs: newKeys(scope, settings, api)}
 }
 
 func vpcEndpoints(scope constructs.Construct, ids []string) []awsec2.IVpcEndpoint {

@@ -19,6 +19,7 @@ func ExampleNewPipeline() {
 	if err != nil {
 		panic(err)
 	}
+	infra.NewOutputs(pipeline) // once send --stack Shop/Orders
 	alarms := infra.NewAlarms(stack, "Alarms", pipeline, nil)
 	infra.NewDashboard(stack, "Dashboard", pipeline, alarms)
 	app.Synth(nil)

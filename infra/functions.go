@@ -38,14 +38,14 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
 	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout}
 	for _, f := range []*function{&ingest, &process, &publish} {
-		f.logs = newLogs(p.scope, f.id, props.LogRetentionDays)
-		f.role = awsiam.NewRole(p.scope, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
+		f.logs = newLogs(p.Construct, f.id, props.LogRetentionDays)
+		f.role = awsiam.NewRole(p.Construct, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
 		p.trusted = append(p.trusted, f.role.RoleId())
 		f.logs.GrantWrite(f.role)
 		p.Tables.GrantUse(f.role)
 		p.Queues.grantSend(f.role)
 		grantObjects(p.Bucket, f.role)
-		grant(p.scope, destinations, f.role)
+		grant(p.Construct, destinations, f.role)
 	}
 	if props.Emulator {
 		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
@@ -78,7 +78,7 @@ func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Func
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}
 	defer os.RemoveAll(code) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
-	return awslambda.NewFunction(p.scope, jsii.String(f.id), &awslambda.FunctionProps{
+	return awslambda.NewFunction(p.Construct, jsii.String(f.id), &awslambda.FunctionProps{
 		Description: jsii.String(f.description),
 		Runtime:     awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"), Architecture: architecture(props.Architecture),
 		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
@@ -121,7 +121,7 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 // feed connects a queue to a function.
 func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, props *PipelineProps) {
 	grantReceive(from, to)
-	awslambda.NewEventSourceMapping(p.scope, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
+	awslambda.NewEventSourceMapping(p.Construct, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
 		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true),
 		MaxConcurrency: jsii.Number(float64(props.MaxConcurrency)), Enabled: jsii.Bool(!props.Paused),
 	})

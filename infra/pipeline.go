@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
@@ -21,6 +23,9 @@ import (
 
 // ingestTimeout is the longest time that API Gateway waits.
 const ingestTimeout = 29 * time.Second
+
+// maxNamespace is the longest namespace of CloudWatch.
+const maxNamespace = 255
 
 // PipelineProps configure a pipeline. Config and Assets, or the three functions, are required.
 type PipelineProps struct {
@@ -58,8 +63,9 @@ type PipelineProps struct {
 	// SweepAll is the interval between sweeps of all groups, which finish the work of crashed
 	// workers. Each runs for up to Timeout, and starts at a different group. Defaults to 1 hour.
 	SweepAll time.Duration
-	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to Once, the app to
-	// the name of the stack; two systems in one account and region want two.
+	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to the path of the
+	// pipeline in the app, such as Shop/Orders, the app to the name of the stack. Pipelines in one
+	// account and region that share a namespace are counted as one.
 	MetricsNamespace string
 	// Paused accepts messages and processes none: queues feed nothing, and nothing is swept.
 	// Defaults to false.
@@ -93,7 +99,6 @@ func (p *PipelineProps) withDefaults() *PipelineProps {
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
 	orElse(&out.Sweep, d.Sweep)
 	orElse(&out.SweepAll, d.SweepAll)
-	orElse(&out.MetricsNamespace, "Once")
 	orElse(&out.LogRetentionDays, d.LogRetentionDays)
 	orElse(&out.API.Kind, d.API.Kind)
 	orElse(&out.API.Auth, d.API.Auth)
@@ -141,8 +146,12 @@ func orElse[T comparable](value *T, otherwise T) {
 	}
 }
 
-// A Pipeline accepts messages over HTTP and SQS, processes each one time, and sends its effects.
+// A Pipeline accepts messages over HTTP and SQS, processes each one time, and sends its effects. It
+// is a construct: aspects, tags and permission boundaries apply to it, and other constructs can be
+// made in its scope.
 type Pipeline struct {
+	constructs.Construct
+
 	Tables *Tables
 	Queues *Queues
 	Bucket awss3.Bucket
@@ -154,8 +163,18 @@ type Pipeline struct {
 
 	Ingest, Process, Publish awslambda.Function
 
-	scope   constructs.Construct
 	trusted []*string
+}
+
+// Metric returns a metric of the pipeline for an alarm or a dashboard. docs/observability.md lists
+// the names. If options is nil, it is the sum over five minutes; without dimensions it is for the
+// whole pipeline.
+func (p *Pipeline) Metric(name string, options *awscloudwatch.MetricOptions) awscloudwatch.Metric {
+	metric := p.counted(name)
+	if options != nil {
+		metric = metric.With(options)
+	}
+	return metric
 }
 
 // NewPipeline returns a pipeline. If the configuration, the props or the bootstraps are invalid, it
@@ -180,13 +199,16 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props.MaxReceives == 0 {
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
-	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables, MetricsNamespace: props.MetricsNamespace}
+	p := &Pipeline{Tables: props.Tables}
+	constructs.NewConstruct_Override(p, scope, jsii.String(id))
+	orElse(&props.MetricsNamespace, namespaceOf(p))
+	p.MetricsNamespace = props.MetricsNamespace
 	if p.Tables == nil {
-		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
+		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}
-	p.Queues = NewQueues(p.scope, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
-	p.Queues.addSources(p.scope, parsed, QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
-	p.Bucket = newBucket(p.scope, props.Unprotected)
+	p.Queues = NewQueues(p.Construct, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
+	p.Queues.addSources(p.Construct, parsed, QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
+	p.Bucket = newBucket(p.Construct, props.Unprotected)
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
@@ -199,14 +221,21 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
 	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)
 	p.SweepAll = p.newSweep("SweepAll", "sweep-all", "finishes what crashed workers left", props.SweepAll, props.Paused)
-	p.API = newAPI(p.scope, props.API, p.Ingest, newLogs(p.scope, "Access", props.LogRetentionDays))
+	p.API = newAPI(p.Construct, props.API, p.Ingest, newLogs(p.Construct, "Access", props.LogRetentionDays))
 	return p, nil
+}
+
+// namespaceOf returns a namespace of metrics that no other pipeline of the app has: its path, without
+// the characters that CloudWatch refuses.
+func namespaceOf(p *Pipeline) string {
+	path := regexp.MustCompile(`[^0-9A-Za-z._/#:-]`).ReplaceAllString(*p.Node().Path(), "-")
+	return path[max(len(path)-maxNamespace, 0):]
 }
 
 // newSweep makes a schedule that invokes the process function with a task. A failed invocation is
 // not retried, because the next one does the same.
 func (p *Pipeline) newSweep(id, task, description string, every time.Duration, paused bool) awsevents.Rule {
-	return awsevents.NewRule(p.scope, jsii.String(id), &awsevents.RuleProps{
+	return awsevents.NewRule(p.Construct, jsii.String(id), &awsevents.RuleProps{
 		Description: jsii.String("once: " + description), Enabled: jsii.Bool(!paused),
 		Schedule: awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.Process, &awseventstargets.LambdaFunctionProps{

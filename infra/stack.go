@@ -29,7 +29,7 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	if !s.Emulator {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}
-	outputs(stack, p)
+	newOutputs(p, "")
 	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), jsii.String(s.Stack), nil)
 	for name, value := range s.Tags {
 		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
@@ -49,29 +49,6 @@ func topic(scope constructs.Construct, arn string) awssns.ITopic {
 		return nil
 	}
 	return awssns.Topic_FromTopicArn(scope, jsii.String("AlarmTopic"), jsii.String(arn))
-}
-
-// outputs adds the outputs that the command line reads.
-func outputs(stack awscdk.Stack, p *Pipeline) {
-	output := func(name string, value *string) {
-		awscdk.NewCfnOutput(stack, jsii.String(name), &awscdk.CfnOutputProps{Value: value})
-	}
-	output("ApiUrl", p.API.URL)
-	output("GroupsTable", p.Tables.Groups.TableName())
-	output("TokensTable", p.Tables.Tokens.TableName())
-	output("Bucket", p.Bucket.BucketName())
-	work, dead := p.Queues.all()
-	for _, n := range append(work, dead...) {
-		output(n.name+"QueueUrl", n.queue.QueueUrl())
-	}
-	for _, n := range p.Queues.sources {
-		output(n.name+"QueueArn", n.queue.QueueArn())
-	}
-	output("ProcessFunction", p.Process.FunctionName())
-	output("PublishFunction", p.Publish.FunctionName())
-	if len(p.API.KeyIDs) > 0 {
-		output("ApiKeyIds", awscdk.Fn_Join(jsii.String(","), &p.API.KeyIDs))
-	}
 }
 
 // NewApp returns an app with pinned feature flags of the CDK, regardless of how it is started.
