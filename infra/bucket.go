@@ -28,7 +28,7 @@ func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
 			Id: jsii.String("uploads"), AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
 		}},
 	})
-	b.AddToResourcePolicy(denyPlaintext(b.BucketArn(), b.ArnForObjects(jsii.String("*")), "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"))
+	b.AddToResourcePolicy(denyPlaintext("s3:*", b.BucketArn(), b.ArnForObjects(jsii.String("*"))))
 	return b
 }
 

@@ -38,7 +38,7 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
 	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout}
 	for _, f := range []*function{&ingest, &process, &publish} {
-		f.logs = newLogs(p.Construct, f.id, props.LogRetentionDays)
+		f.logs = newLogs(p.Construct, f.id, props)
 		f.role = awsiam.NewRole(p.Construct, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
 		p.trusted = append(p.trusted, f.role.RoleId())
 		f.logs.GrantWrite(f.role)
@@ -66,9 +66,9 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 	return nil
 }
 
-func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
+func newLogs(scope constructs.Construct, id string, props *PipelineProps) awslogs.LogGroup {
 	return awslogs.NewLogGroup(scope, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
-		Retention: retention(days), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+		Retention: retention(props.LogRetentionDays), RemovalPolicy: removal(props.Unprotected),
 	})
 }
 

@@ -9,7 +9,8 @@ import (
 
 // NewOutputs adds the outputs by which the command line finds a pipeline to the stack of the
 // pipeline. Their names begin with the pipeline's id, each word with a capital, so that a stack can
-// have several pipelines: once send --stack Shop/Orders finds the pipeline Orders of the stack Shop.
+// have several pipelines: once send --stack Shop/Orders finds the pipeline Orders of the stack
+// Shop.
 func NewOutputs(p *Pipeline) {
 	newOutputs(p, config.OutputName(*p.Node().Id()))
 }

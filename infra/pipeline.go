@@ -83,7 +83,8 @@ type PipelineProps struct {
 	API APISettings
 	// Tables default to new ones.
 	Tables *Tables
-	// Unprotected allows tables and bucket to be deleted with the stack. Defaults to false.
+	// Unprotected deletes tables, queues, bucket and logs with the stack. Defaults to false: they
+	// stay if the stack is deleted or an update replaces them.
 	Unprotected bool
 	// Emulator leaves out what emulators refuse or skip: the dashboard, the role for access logs of
 	// REST APIs, termination protection. It also trusts the account as sender of messages, because
@@ -206,8 +207,9 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if p.Tables == nil {
 		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected})
 	}
-	p.Queues = NewQueues(p.Construct, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
-	p.Queues.addSources(p.Construct, parsed, QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
+	queues := QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives, Unprotected: props.Unprotected}
+	p.Queues = NewQueues(p.Construct, "Queues", &queues)
+	p.Queues.addSources(p.Construct, parsed, queues)
 	p.Bucket = newBucket(p.Construct, props.Unprotected)
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
@@ -221,12 +223,12 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
 	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)
 	p.SweepAll = p.newSweep("SweepAll", "sweep-all", "finishes what crashed workers left", props.SweepAll, props.Paused)
-	p.API = newAPI(p.Construct, props.API, p.Ingest, newLogs(p.Construct, "Access", props.LogRetentionDays))
+	p.API = newAPI(p.Construct, props.API, p.Ingest, newLogs(p.Construct, "Access", props))
 	return p, nil
 }
 
-// namespaceOf returns a namespace of metrics that no other pipeline of the app has: its path, without
-// the characters that CloudWatch refuses.
+// namespaceOf returns a namespace of metrics that no other pipeline of the app has: its path,
+// without the characters that CloudWatch refuses.
 func namespaceOf(p *Pipeline) string {
 	path := regexp.MustCompile(`[^0-9A-Za-z._/#:-]`).ReplaceAllString(*p.Node().Path(), "-")
 	return path[max(len(path)-maxNamespace, 0):]

@@ -32,6 +32,8 @@ type QueuesProps struct {
 	// MaxReceives is how often a message on an ingress queue is received before the queue
 	// dead-letters it without a reason. Defaults to 1000, the maximum of SQS.
 	MaxReceives int
+	// Unprotected deletes the queues, with their messages, with the stack. Defaults to false.
+	Unprotected bool
 }
 
 // Queues are the queues of the system. For each purpose there is a first-in-first-out queue and a
@@ -64,17 +66,17 @@ func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queue
 	p := props.withDefaults()
 	scope = constructs.NewConstruct(scope, jsii.String(id))
 	q := &Queues{}
-	q.Ingress, q.Dead = newPair(scope, "Ingress", false, p.Timeout, p.MaxReceives)
-	q.IngressFIFO, q.DeadFIFO = newPair(scope, "IngressFifo", true, p.Timeout, p.MaxReceives)
-	q.Publish, q.DeadPublish = newPair(scope, "Publish", false, p.Timeout, publishReceives)
-	q.PublishFIFO, q.DeadPublishFIFO = newPair(scope, "PublishFifo", true, p.Timeout, publishReceives)
+	q.Ingress, q.Dead = newPair(scope, "Ingress", false, p, p.MaxReceives)
+	q.IngressFIFO, q.DeadFIFO = newPair(scope, "IngressFifo", true, p, p.MaxReceives)
+	q.Publish, q.DeadPublish = newPair(scope, "Publish", false, p, publishReceives)
+	q.PublishFIFO, q.DeadPublishFIFO = newPair(scope, "PublishFifo", true, p, publishReceives)
 	return q
 }
 
 // newPair makes a queue and its dead-letter queue.
-func newPair(scope constructs.Construct, id string, fifo bool, timeout time.Duration, receives int) (work, dead awssqs.Queue) {
-	dead = newQueue(scope, id+"Dead", fifo, awssqs.QueueProps{})
-	return newQueue(scope, id, fifo, workProps(dead, timeout, receives)), dead
+func newPair(scope constructs.Construct, id string, fifo bool, p QueuesProps, receives int) (work, dead awssqs.Queue) {
+	dead = newQueue(scope, id+"Dead", fifo, p, awssqs.QueueProps{})
+	return newQueue(scope, id, fifo, p, workProps(dead, p.Timeout, receives)), dead
 }
 
 func workProps(dead awssqs.Queue, timeout time.Duration, receives int) awssqs.QueueProps {
@@ -84,7 +86,8 @@ func workProps(dead awssqs.Queue, timeout time.Duration, receives int) awssqs.Qu
 	}
 }
 
-func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.QueueProps) awssqs.Queue {
+func newQueue(scope constructs.Construct, id string, fifo bool, p QueuesProps, props awssqs.QueueProps) awssqs.Queue {
+	props.RemovalPolicy = removal(p.Unprotected)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(queueDays))
 	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
 	props.MaxMessageSizeBytes = jsii.Number(maxMessage)
@@ -95,20 +98,15 @@ func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.Que
 		props.FifoThroughputLimit = awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID
 	}
 	q := awssqs.NewQueue(scope, jsii.String(id), &props)
-	q.AddToResourcePolicy(denyPlaintext(q.QueueArn(), nil, "sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue"))
+	q.AddToResourcePolicy(denyPlaintext("sqs:*", q.QueueArn()))
 	return q
 }
 
-// denyPlaintext refuses requests without TLS. The CDK's enforceSSL has the same effect but uses a
-// wildcard.
-func denyPlaintext(resource, further *string, actions ...string) awsiam.PolicyStatement {
-	resources := []*string{resource}
-	if further != nil {
-		resources = append(resources, further)
-	}
+// denyPlaintext refuses all requests of a service without TLS.
+func denyPlaintext(actions string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: jsii.String("DenyPlaintext"), Effect: awsiam.Effect_DENY, Principals: &[]awsiam.IPrincipal{awsiam.NewAnyPrincipal()},
-		Actions: jsii.Strings(actions...), Resources: &resources,
+		Actions: jsii.Strings(actions), Resources: &resources,
 		Conditions: &map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 	})
 }

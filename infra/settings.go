@@ -20,8 +20,8 @@ type Settings struct {
 	// GroupsTable and TokensTable name existing tables, such as restored ones. Both or none; by
 	// default the stack creates its own.
 	GroupsTable, TokensTable string
-	// DeletionProtection keeps the stack from being deleted, and tables and bucket from being
-	// deleted with it. Defaults to true; for emulators to false.
+	// DeletionProtection keeps the stack from being deleted, and tables, queues, bucket and logs
+	// from being deleted with it. Defaults to true; for emulators to false.
 	DeletionProtection bool
 	// AlarmTopic is the ARN of an SNS topic that alarms are sent to. Defaults to none.
 	AlarmTopic string

@@ -31,7 +31,7 @@ func (q *Queues) addSources(scope constructs.Construct, c *config.Config, p Queu
 		if source.FIFO && byContent(source.Kind()) {
 			props.ContentBasedDeduplication = jsii.Bool(true)
 		}
-		queue := newQueue(scope, name, source.FIFO, props)
+		queue := newQueue(scope, name, source.FIFO, p, props)
 		if allowed := allowSource(queue, source); allowed != nil {
 			queue.AddToResourcePolicy(allowed)
 		}

@@ -30,10 +30,11 @@ type template struct {
 }
 
 type resource struct {
-	Type           string
-	Properties     map[string]any
-	DeletionPolicy string
-	DependsOn      any
+	Type                string
+	Properties          map[string]any
+	DeletionPolicy      string
+	UpdateReplacePolicy string
+	DependsOn           any
 }
 
 // testConfig has a destination of every kind that a deployed system supports.

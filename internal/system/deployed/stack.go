@@ -24,8 +24,8 @@ import (
 
 // Options name a stack and the credentials to use. Zero fields take the defaults in their comments.
 type Options struct {
-	// Name is the stack's name or ARN. If the stack has several pipelines, it is followed by a slash
-	// and the id of one: Shop/Orders. Required.
+	// Name is the stack's name or ARN. If the stack has several pipelines, it is followed by a
+	// slash and the id of one: Shop/Orders. Required.
 	Name string
 	// Profile of the shared configuration. Defaults to the environment's.
 	Profile string
