@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -48,11 +49,25 @@ type PipelineProps struct {
 	// Timeout of the process and publish functions. Defaults to 30 s. A failed message is retried
 	// after six times as long.
 	Timeout time.Duration
-	// MaxConcurrency of each queue. Defaults to 50.
+	// MaxConcurrency of each queue. Defaults to 50; not with Pollers.
 	MaxConcurrency int
 	// ReservedConcurrency of each function, at least 2·MaxConcurrency + 1: two queues feed a
-	// function, and sweeps or redrives. Defaults to 0, which reserves and limits nothing.
+	// function, and sweeps or redrives. Sources of the configuration are further queues of the
+	// process function. Defaults to 0, which reserves and limits nothing.
 	ReservedConcurrency int
+	// IngestConcurrency, ProcessConcurrency and PublishConcurrency are the same for one function.
+	// Each defaults to ReservedConcurrency. A limit for ingest alone keeps callers that wait for
+	// replies from using up the concurrency that the process function needs to make them.
+	IngestConcurrency, ProcessConcurrency, PublishConcurrency int
+	// BatchSize is how many messages an invocation gets at most. Defaults to 10, the most for
+	// first-in-first-out queues; standard queues have up to 10,000 with a BatchWindow.
+	BatchSize int
+	// BatchWindow is how long messages of a standard queue are collected, at most 5 minutes.
+	// Defaults to 0.
+	BatchWindow time.Duration
+	// Pollers are dedicated to each queue. Defaults to none: Lambda scales its own pollers up to
+	// MaxConcurrency.
+	Pollers *Pollers
 	// MaxReceives is how often a message is received before an ingress queue moves it to its
 	// dead-letter queue. The functions refuse hopeless messages earlier, with a reason. Defaults to
 	// what the retry policies of the streams and destinations in Config need, at most 1000. Set it
@@ -83,6 +98,17 @@ type PipelineProps struct {
 	API APISettings
 	// Tables default to new ones.
 	Tables *Tables
+	// Keys encrypt the resources. Default to keys that AWS manages.
+	Keys Keys
+	// Network is where the functions run. Defaults to none of your own.
+	Network *Network
+	// PermissionsBoundary bounds all roles of the pipeline. Defaults to none.
+	PermissionsBoundary awsiam.IManagedPolicy
+	// Layers of the functions, such as a collector of telemetry. Default to none.
+	Layers []awslambda.ILayerVersion
+	// Tracing has AWS X-Ray record each invocation, and each request of a REST API. Defaults to
+	// false.
+	Tracing bool
 	// Unprotected deletes tables, queues, bucket and logs with the stack. Defaults to false: they
 	// stay if the stack is deleted or an update replaces them.
 	Unprotected bool
@@ -92,12 +118,28 @@ type PipelineProps struct {
 	Emulator bool
 }
 
+// fifoBatch is the largest batch that Lambda takes from a first-in-first-out queue, or from any
+// without a window.
+const fifoBatch = 10
+
+// Pollers are the event pollers that Lambda dedicates to each queue: 2 to 200 always, and up to
+// 2,000. Each causes up to ten invocations at once.
+type Pollers struct{ Min, Max int }
+
+// perPoller is how many invocations a poller causes at once.
+const perPoller = 10
+
 func (p *PipelineProps) withDefaults() *PipelineProps {
 	d, out := defaults(), *p
 	orElse(&out.Architecture, d.Architecture)
 	orElse(&out.Memory, d.Memory)
 	orElse(&out.Timeout, d.Timeout)
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
+	orElse(&out.BatchSize, d.BatchSize)
+	orElse(&out.IngestConcurrency, out.ReservedConcurrency)
+	orElse(&out.ProcessConcurrency, out.ReservedConcurrency)
+	orElse(&out.PublishConcurrency, out.ReservedConcurrency)
+	out.Keys = out.Keys.withDefaults()
 	orElse(&out.Sweep, d.Sweep)
 	orElse(&out.SweepAll, d.SweepAll)
 	orElse(&out.LogRetentionDays, d.LogRetentionDays)
@@ -184,13 +226,14 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props == nil {
 		return nil, errors.New("make pipeline: no props")
 	}
+	scaling := props.checkScaling()
 	props = props.withDefaults()
 	parsed, err := config.Parse(configFile, []byte(props.Config))
 	if err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permission.For(parsed, props.Environment)
-	if err := errors.Join(err, parsed.CheckDirect(), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
+	if err := errors.Join(err, parsed.CheckDirect(), props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {
@@ -205,12 +248,14 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	orElse(&props.MetricsNamespace, namespaceOf(p))
 	p.MetricsNamespace = props.MetricsNamespace
 	if p.Tables == nil {
-		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected})
+		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected, Key: props.Keys.Tables})
 	}
-	queues := QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives, Unprotected: props.Unprotected}
+	queues := QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives, Unprotected: props.Unprotected, Key: props.Keys.Queues, BatchWindow: props.BatchWindow}
 	p.Queues = NewQueues(p.Construct, "Queues", &queues)
 	p.Queues.addSources(p.Construct, parsed, queues)
-	p.Bucket = newBucket(p.Construct, props.Unprotected)
+	p.Bucket = newBucket(p.Construct, props.Unprotected, props.Keys.Bucket)
+	props.Keys.admitLogs(awscdk.Stack_Of(p))
+	props.Keys.admitSources(parsed)
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
@@ -223,7 +268,10 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
 	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)
 	p.SweepAll = p.newSweep("SweepAll", "sweep-all", "finishes what crashed workers left", props.SweepAll, props.Paused)
-	p.API = newAPI(p.Construct, props.API, p.Ingest, newLogs(p.Construct, "Access", props))
+	p.API = newAPI(p.Construct, props, p.Ingest, newLogs(p.Construct, "Access", props))
+	if props.PermissionsBoundary != nil {
+		awsiam.PermissionsBoundary_Of(p).Apply(props.PermissionsBoundary)
+	}
 	return p, nil
 }
 

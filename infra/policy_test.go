@@ -17,6 +17,15 @@ var exceptions = map[string]string{
 	"s3:DeleteObject": "/*",
 	// the policy of a private API is part of the API and can't name it
 	"execute-api:Invoke": "execute-api:/*",
+	// neither network interfaces that do not exist yet nor traces have a name
+	"ec2:CreateNetworkInterface":     "*",
+	"ec2:DescribeNetworkInterfaces":  "*",
+	"ec2:DescribeSubnets":            "*",
+	"ec2:DeleteNetworkInterface":     "*",
+	"ec2:AssignPrivateIpAddresses":   "*",
+	"ec2:UnassignPrivateIpAddresses": "*",
+	"xray:PutTraceSegments":          "*",
+	"xray:PutTelemetryRecords":       "*",
 }
 
 // A statement of a policy, anywhere in a template.

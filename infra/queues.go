@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -34,6 +35,11 @@ type QueuesProps struct {
 	MaxReceives int
 	// Unprotected deletes the queues, with their messages, with the stack. Defaults to false.
 	Unprotected bool
+	// Key encrypts the messages. Defaults to a key that SQS manages.
+	Key awskms.IKey
+	// BatchWindow is how long messages of a standard queue are collected for an invocation. They
+	// are hidden for as long in addition.
+	BatchWindow time.Duration
 }
 
 // Queues are the queues of the system. For each purpose there is a first-in-first-out queue and a
@@ -76,12 +82,16 @@ func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queue
 // newPair makes a queue and its dead-letter queue.
 func newPair(scope constructs.Construct, id string, fifo bool, p QueuesProps, receives int) (work, dead awssqs.Queue) {
 	dead = newQueue(scope, id+"Dead", fifo, p, awssqs.QueueProps{})
-	return newQueue(scope, id, fifo, p, workProps(dead, p.Timeout, receives)), dead
+	return newQueue(scope, id, fifo, p, workProps(dead, fifo, p, receives)), dead
 }
 
-func workProps(dead awssqs.Queue, timeout time.Duration, receives int) awssqs.QueueProps {
+func workProps(dead awssqs.Queue, fifo bool, p QueuesProps, receives int) awssqs.QueueProps {
+	visibility := 6 * p.Timeout
+	if !fifo {
+		visibility += p.BatchWindow
+	}
 	return awssqs.QueueProps{
-		VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(6 * timeout.Seconds())),
+		VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(visibility.Seconds())),
 		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: jsii.Number(float64(receives))},
 	}
 }
@@ -90,6 +100,9 @@ func newQueue(scope constructs.Construct, id string, fifo bool, p QueuesProps, p
 	props.RemovalPolicy = removal(p.Unprotected)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(queueDays))
 	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
+	if p.Key != nil {
+		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, p.Key
+	}
 	props.MaxMessageSizeBytes = jsii.Number(maxMessage)
 	if fifo {
 		props.Fifo = jsii.Bool(true)

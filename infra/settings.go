@@ -27,6 +27,19 @@ type Settings struct {
 	AlarmTopic string
 	// AlarmAge is how long a message may wait before there is an alarm. Defaults to 15 minutes.
 	AlarmAge time.Duration
+	// EncryptionKey is the ARN of a customer-managed key for everything that is stored. Defaults to
+	// none.
+	EncryptionKey string
+	// VPC, SubnetIDs and SecurityGroupIDs are the network of the functions. They default to none,
+	// SecurityGroupIDs to a new group for each function.
+	VPC                         string
+	SubnetIDs, SecurityGroupIDs []string
+	// BoundaryARN is the managed policy that bounds all roles. Defaults to none.
+	BoundaryARN string
+	// LayerARNs are the versions of layers of the functions. Default to none.
+	LayerARNs []string
+	// MinPollers and MaxPollers are the Pollers; 0 if the settings are not given.
+	MinPollers, MaxPollers int
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -43,7 +56,7 @@ const (
 func defaults() Settings {
 	return Settings{
 		PipelineProps: PipelineProps{
-			Assets: "../dist", Architecture: ARM64, Memory: 512, Timeout: 30 * time.Second, MaxConcurrency: 50,
+			Assets: "../dist", Architecture: ARM64, Memory: 512, Timeout: 30 * time.Second, MaxConcurrency: 50, BatchSize: 10,
 			Sweep: time.Minute, SweepAll: time.Hour, LogRetentionDays: 30,
 			API: APISettings{Kind: HTTP, Auth: IAM, Rate: 1000, Burst: 500, LogsRole: true},
 		},
@@ -63,8 +76,11 @@ func (s *Settings) complete(given map[string]any) error {
 		}
 		s.API.LogsRole = false
 	}
-	if err := checkReserved(s.ReservedConcurrency, s.MaxConcurrency); err != nil {
+	if err := s.completeScaling(given); err != nil {
 		return fmt.Errorf("context %w", err)
+	}
+	if (s.VPC == "") != (len(s.SubnetIDs) == 0) || s.VPC == "" && len(s.SecurityGroupIDs) > 0 {
+		return errors.New("context vpc, subnets: give both or none; securityGroups need them")
 	}
 	if (s.GroupsTable == "") != (s.TokensTable == "") {
 		return errors.New("context groupsTable and tokensTable: give both or none")
@@ -73,16 +89,6 @@ func (s *Settings) complete(given map[string]any) error {
 		return fmt.Errorf("context logRetentionDays: CloudWatch does not have %d", s.LogRetentionDays)
 	}
 	return s.API.check()
-}
-
-// checkReserved checks that the reserved concurrency is enough for both queues of a function, plus
-// one invocation.
-func checkReserved(reserved, perQueue int) error {
-	if least := 2*perQueue + 1; reserved != 0 && reserved < least {
-		return fmt.Errorf("reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
-			"what is throttled waits, and its delivery counts", reserved, least, perQueue)
-	}
-	return nil
 }
 
 // APISettings configure the HTTP API.
@@ -104,6 +110,8 @@ type APISettings struct {
 	// Rate is the number of requests per second, and Burst the number of concurrent requests, that
 	// the whole API accepts. They default to 1000 and 500.
 	Rate, Burst int
+	// CORSOrigins are the origins of web pages whose scripts may call an HTTP API. Default to none.
+	CORSOrigins []string
 	// LogsRole makes the role with which API Gateway writes access logs of REST APIs; an account
 	// and region has only one. Defaults to true.
 	LogsRole bool
@@ -138,6 +146,7 @@ func (s APISettings) check() error {
 		}
 	}
 	rest := s.Kind == REST
+	need(!rest || len(s.CORSOrigins) == 0, "corsOrigins: API Gateway adds the headers to the answers of HTTP APIs only; set api=http")
 	need(rest || s.Auth != Key, "auth: HTTP APIs have no keys; set api=rest")
 	need(rest || len(s.VPCEndpoints) == 0, "vpcEndpoints: HTTP APIs can't be private; set api=rest")
 	need(rest || s.Auth != JWT || s.JWTIssuer != "" && len(s.JWTAudience) > 0, "auth: jwt needs jwtIssuer and jwtAudience")

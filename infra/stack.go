@@ -3,8 +3,12 @@ package infra
 import (
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -20,7 +24,8 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
 		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
 	})
-	s.Config, s.Tables, s.Unprotected = string(text), tablesOf(stack, s), !s.DeletionProtection
+	s.Config, s.Unprotected = string(text), !s.DeletionProtection
+	s.lookUp(stack)
 	p, err := NewPipeline(stack, "Pipeline", &s.PipelineProps)
 	if err != nil {
 		return nil, err
@@ -37,11 +42,26 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	return stack, nil
 }
 
-func tablesOf(stack awscdk.Stack, s Settings) *Tables {
+// lookUp takes the existing resources that settings name.
+func (s *Settings) lookUp(stack awscdk.Stack) {
+	if s.EncryptionKey != "" {
+		s.Keys.Default = awskms.Key_FromKeyArn(stack, jsii.String("EncryptionKey"), jsii.String(s.EncryptionKey))
+	}
+	s.Tables = tablesOf(stack, s)
+	s.Network = existingNetwork(stack, s.VPC, s.SubnetIDs, s.SecurityGroupIDs)
+	if s.BoundaryARN != "" {
+		s.PermissionsBoundary = awsiam.ManagedPolicy_FromManagedPolicyArn(stack, jsii.String("Boundary"), jsii.String(s.BoundaryARN))
+	}
+	for i, arn := range s.LayerARNs {
+		s.Layers = append(s.Layers, awslambda.LayerVersion_FromLayerVersionArn(stack, jsii.String("Layer"+strconv.Itoa(i)), jsii.String(arn)))
+	}
+}
+
+func tablesOf(stack awscdk.Stack, s *Settings) *Tables {
 	if s.GroupsTable != "" {
 		return ExistingTables(stack, s.GroupsTable, s.TokensTable)
 	}
-	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
+	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection, Key: s.Keys.Default})
 }
 
 func topic(scope constructs.Construct, arn string) awssns.ITopic {
