@@ -152,7 +152,7 @@ func defaultText(v any) string {
 
 func TestEveryGoProgramOnAPageIsPartOfAnExample(t *testing.T) {
 	var examples strings.Builder
-	for _, pattern := range []string{"../examples/*/*.go", "../*example*_test.go", "../client/example_test.go", "../client/*/example_test.go"} {
+	for _, pattern := range []string{"../examples/*/*.go", "../*example*_test.go", "../client/example_test.go", "../client/*/example_test.go", "../infra/testdata/*/*.go"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestEveryGoProgramOnAPageIsPartOfAnExample(t *testing.T) {
 			examples.WriteString(read(t, path))
 		}
 	}
-	for _, path := range []string{"../README.md", "tutorial.md", "handlers.md", "howto.md", "sessions.md"} {
+	for _, path := range []string{"../README.md", "tutorial.md", "handlers.md", "howto.md", "sessions.md", "constructs.md"} {
 		for _, code := range blocks(read(t, path), "go") {
 			if !strings.Contains(examples.String(), code) {
 				t.Errorf("%s: no example has this:\n%s", path, code)

@@ -15,9 +15,16 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// An API is the HTTP API of a stack: all its paths go to the ingest function, which defines the
-// routes.
+// An API is the API of a pipeline: all its paths go to the ingest function, which defines the
+// routes. It is an HTTP API or a REST API; the fields of the other kind are nil. Map a domain to
+// the API and its stage; associate a web ACL with the RESTStage, because HTTP APIs have none.
 type API struct {
+	HTTP      awsapigatewayv2.HttpApi
+	HTTPStage awsapigatewayv2.HttpStage
+	REST      awsapigateway.RestApi
+	RESTStage awsapigateway.Stage
+	// Logs are the access logs.
+	Logs awslogs.LogGroup
 	// URL is the address, including the stage if there is one.
 	URL *string
 	// KeyIDs are the ids of the API keys, in the order of their names. The keys themselves can be
@@ -35,21 +42,31 @@ type apiMetrics interface {
 	MetricLatency(*awscloudwatch.MetricOptions) awscloudwatch.Metric
 }
 
-func newAPI(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
-	if settings.Kind == REST {
-		return newREST(scope, settings, to, logs)
+func newAPI(scope constructs.Construct, props *PipelineProps, to awslambda.Function, logs awslogs.LogGroup) *API {
+	if props.API.Kind == REST {
+		return newREST(scope, props.API, props.Tracing, to, logs)
 	}
-	return newHTTP(scope, settings, to, logs)
+	return newHTTP(scope, props.API, to, logs)
+}
+
+// apiName returns a name for the lists of API Gateway, which allow several of one name.
+func apiName(scope constructs.Construct) *string {
+	return jsii.String(*awscdk.Stack_Of(scope).StackName() + "-" + *scope.Node().Id())
 }
 
 func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
 	api := awsapigatewayv2.NewHttpApi(scope, jsii.String("HttpApi"), &awsapigatewayv2.HttpApiProps{
-		ApiName: awscdk.Stack_Of(scope).StackName(), CreateDefaultStage: jsii.Bool(false),
+		ApiName: apiName(scope), CreateDefaultStage: jsii.Bool(false), CorsPreflight: preflight(settings),
 	})
-	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
-		Path: jsii.String("/{proxy+}"), Authorizer: authorizer(settings),
-		Integration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil),
-	})
+	ingest := awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil)
+	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{Path: jsii.String("/{proxy+}"), Authorizer: authorizer(settings), Integration: ingest})
+	if len(settings.CORSOrigins) > 0 {
+		// Browsers send no credentials with a preflight request, which API Gateway answers itself.
+		api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
+			Path: jsii.String("/{proxy+}"), Methods: &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_OPTIONS},
+			Authorizer: awsapigatewayv2.NewHttpNoneAuthorizer(), Integration: ingest,
+		})
+	}
 	stage := awsapigatewayv2.NewHttpStage(scope, jsii.String("HttpStage"), &awsapigatewayv2.HttpStageProps{
 		HttpApi: api, StageName: jsii.String("$default"), AutoDeploy: jsii.Bool(true),
 		Throttle: &awsapigatewayv2.ThrottleSettings{RateLimit: jsii.Number(float64(settings.Rate)), BurstLimit: jsii.Number(float64(settings.Burst))},
@@ -57,7 +74,24 @@ func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Func
 	stage.Node().DefaultChild().(awsapigatewayv2.CfnStage).SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 		DestinationArn: logs.LogGroupArn(), Format: jsii.String(accessFormat(settings)),
 	})
-	return &API{URL: stage.Url(), metrics: api}
+	return &API{HTTP: api, HTTPStage: stage, Logs: logs, URL: stage.Url(), metrics: api}
+}
+
+// preflight returns what pages of the origins may send and read, or nil without origins. Senders
+// choose the names of headers (Once-Header-NAME), so all are allowed; a wildcard leaves out
+// Authorization.
+func preflight(settings APISettings) *awsapigatewayv2.CorsPreflightOptions {
+	if len(settings.CORSOrigins) == 0 {
+		return nil
+	}
+	return &awsapigatewayv2.CorsPreflightOptions{
+		AllowOrigins: jsii.Strings(settings.CORSOrigins...), AllowHeaders: jsii.Strings("*", "authorization"), ExposeHeaders: jsii.Strings("*"),
+		AllowMethods: &[]awsapigatewayv2.CorsHttpMethod{
+			awsapigatewayv2.CorsHttpMethod_GET, awsapigatewayv2.CorsHttpMethod_HEAD, awsapigatewayv2.CorsHttpMethod_POST,
+			awsapigatewayv2.CorsHttpMethod_PUT, awsapigatewayv2.CorsHttpMethod_DELETE,
+		},
+		MaxAge: awscdk.Duration_Hours(jsii.Number(1)),
+	}
 }
 
 func authorizer(settings APISettings) awsapigatewayv2.IHttpRouteAuthorizer {
@@ -93,24 +127,25 @@ func accessFormat(settings APISettings) string {
 		`"method":"$context.httpMethod","route":"` + path + `","status":"$context.status","bytes":"$context.responseLength","error":"$context.error.message"}`
 }
 
-func newREST(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
+func newREST(scope constructs.Construct, settings APISettings, tracing bool, to awslambda.Function, logs awslogs.LogGroup) *API {
 	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
 	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
-		Handler: to, Proxy: jsii.Bool(true), RestApiName: awscdk.Stack_Of(scope).StackName(), CloudWatchRole: jsii.Bool(settings.LogsRole),
+		Handler: to, Proxy: jsii.Bool(true), RestApiName: apiName(scope), CloudWatchRole: jsii.Bool(settings.LogsRole),
 		// Bodies are passed on unchanged. LocalStack does not take */* to include the answers to
 		// batches.
 		BinaryMediaTypes:      jsii.Strings("*/*", "application/cbor-seq"),
 		EndpointConfiguration: endpointConfiguration(endpoints), DefaultMethodOptions: methodOptions(scope, settings),
 		IntegrationOptions: &awsapigateway.LambdaIntegrationOptions{AllowTestInvoke: jsii.Bool(false)},
 		DeployOptions: &awsapigateway.StageOptions{
-			StageName: jsii.String("prod"), ThrottlingRateLimit: jsii.Number(float64(settings.Rate)), ThrottlingBurstLimit: jsii.Number(float64(settings.Burst)),
+			StageName: jsii.String("prod"), TracingEnabled: jsii.Bool(tracing),
+			ThrottlingRateLimit: jsii.Number(float64(settings.Rate)), ThrottlingBurstLimit: jsii.Number(float64(settings.Burst)),
 			AccessLogDestination: awsapigateway.NewLogGroupLogDestination(logs), AccessLogFormat: awsapigateway.AccessLogFormat_Custom(jsii.String(accessFormat(settings))),
 		},
 	})
 	if len(endpoints) > 0 {
 		api.GrantInvokeFromVpcEndpointsOnly(&endpoints)
 	}
-	return &API{URL: api.Url(), KeyIDs: newKeys(scope, settings, api), metrics: api}
+	return &API{REST: api, RESTStage: api.DeploymentStage(), Logs: logs, URL: api.Url(), KeyIDs: newKeys(scope, settings, api), metrics: api}
 }
 
 func vpcEndpoints(scope constructs.Construct, ids []string) []awsec2.IVpcEndpoint {

@@ -3,6 +3,7 @@ package infra
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -18,8 +19,8 @@ const (
 
 // newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. Staged
 // objects expire.
-func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
-	b := awss3.NewBucket(scope, jsii.String("Bucket"), &awss3.BucketProps{
+func newBucket(scope constructs.Construct, unprotected bool, key awskms.IKey) awss3.Bucket {
+	props := &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(), Encryption: awss3.BucketEncryption_S3_MANAGED,
 		ObjectOwnership: awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED, RemovalPolicy: removal(unprotected),
 		LifecycleRules: &[]*awss3.LifecycleRule{{
@@ -27,8 +28,12 @@ func newBucket(scope constructs.Construct, unprotected bool) awss3.Bucket {
 		}, {
 			Id: jsii.String("uploads"), AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
 		}},
-	})
-	b.AddToResourcePolicy(denyPlaintext(b.BucketArn(), b.ArnForObjects(jsii.String("*")), "s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket"))
+	}
+	if key != nil {
+		props.Encryption, props.EncryptionKey, props.BucketKeyEnabled = awss3.BucketEncryption_KMS, key, jsii.Bool(true)
+	}
+	b := awss3.NewBucket(scope, jsii.String("Bucket"), props)
+	b.AddToResourcePolicy(denyPlaintext("s3:*", b.BucketArn(), b.ArnForObjects(jsii.String("*"))))
 	return b
 }
 

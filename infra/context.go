@@ -64,6 +64,21 @@ func (s *Settings) fields() map[string]func(string) error {
 		"timeout":             seconds(&s.Timeout, 5, 900),
 		"maxConcurrency":      number(&s.MaxConcurrency, 2, 1000),
 		"reservedConcurrency": number(&s.ReservedConcurrency, 0, 10000),
+		"ingestConcurrency":   number(&s.IngestConcurrency, 1, 10000),
+		"processConcurrency":  number(&s.ProcessConcurrency, 1, 10000),
+		"publishConcurrency":  number(&s.PublishConcurrency, 1, 10000),
+		"batchSize":           number(&s.BatchSize, 1, 10000),
+		"batchWindow":         seconds(&s.BatchWindow, 0, 300),
+		"minPollers":          number(&s.MinPollers, 2, 200),
+		"maxPollers":          number(&s.MaxPollers, 2, 2000),
+		"encryptionKey":       shaped(&s.EncryptionKey, keyARN),
+		"vpc":                 shaped(&s.VPC, vpcID),
+		"subnets":             listOf(&s.SubnetIDs, subnetID),
+		"securityGroups":      listOf(&s.SecurityGroupIDs, groupID),
+		"permissionsBoundary": shaped(&s.BoundaryARN, policyARN),
+		"layers":              listOf(&s.LayerARNs, layerARN),
+		"tracing":             flag(&s.Tracing),
+		"corsOrigins":         listOf(&s.API.CORSOrigins, origin),
 		"maxReceives":         number(&s.MaxReceives, 10, 1000),
 		"sweepMinutes":        minutes(&s.Sweep, 1, 60),
 		"sweepAllMinutes":     minutes(&s.SweepAll, 1, 1440),
@@ -110,6 +125,12 @@ var (
 	topicARN  = shape{regexp.MustCompile(`^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$`), "the ARN of an SNS topic"}
 	poolARN   = shape{regexp.MustCompile(`^arn:[^:]+:cognito-idp:[^:]+:\d{12}:userpool/.+$`), "the ARN of a Cognito user pool"}
 	keyARN    = shape{regexp.MustCompile(`^arn:[^:]+:kms:[^:]+:\d{12}:key/.+$`), "the ARN of a KMS key"}
+	vpcID     = shape{regexp.MustCompile(`^vpc-[0-9a-z]+$`), "the id of a VPC"}
+	subnetID  = shape{regexp.MustCompile(`^subnet-[0-9a-z]+$`), "the id of a subnet"}
+	groupID   = shape{regexp.MustCompile(`^sg-[0-9a-z]+$`), "the id of a security group"}
+	policyARN = shape{regexp.MustCompile(`^arn:[^:]+:iam::(\d{12}|aws):policy/.+$`), "the ARN of a managed policy"}
+	layerARN  = shape{regexp.MustCompile(`^arn:[^:]+:lambda:[^:]+:\d{12}:layer:[^:]+:\d+$`), "the ARN of a version of a layer"}
+	origin    = shape{regexp.MustCompile(`^(\*|https?://[^/*]+)$`), "an origin, such as https://shop.example"}
 	endpoint  = shape{regexp.MustCompile(`^vpce-[0-9a-z]+$`), "the id of a VPC endpoint"}
 )
 

@@ -20,6 +20,5 @@
 //
 // # Limits
 //
-// Keys are managed by AWS: customer-managed keys of KMS are not supported. One stack is one system
-// in one account and region.
+// One pipeline is one system in one account and region.
 package infra

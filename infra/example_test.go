@@ -19,6 +19,7 @@ func ExampleNewPipeline() {
 	if err != nil {
 		panic(err)
 	}
+	infra.NewOutputs(pipeline) // once send --stack Shop/Orders
 	alarms, err := infra.NewAlarms(stack, "Alarms", pipeline, nil)
 	if err != nil {
 		panic(err)

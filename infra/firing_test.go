@@ -227,7 +227,7 @@ func TestAlarmsFollowTheirSettings(t *testing.T) {
 		{reserved, "IngestBusy", aws("AWS/Lambda ConcurrentExecutions FunctionName=Ingest", 159), false},
 		{reserved, "IngestBusy", aws("AWS/Lambda ConcurrentExecutions FunctionName=Ingest", 160), true},
 		{[]string{"accountConcurrency=10"}, "ProcessBusy", aws("AWS/Lambda ConcurrentExecutions FunctionName=Process", 8), true},
-		{rest, "ApiErrors", aws("AWS/ApiGateway 5XXError ApiName=Once", 1), true},
+		{rest, "ApiErrors", aws("AWS/ApiGateway 5XXError ApiName=Once-Pipeline", 1), true},
 	} {
 		if got := on(c.context, c.name, c.minute); got != c.want {
 			t.Errorf("%v: %s is on: %v, with %v", c.context, c.name, got, fmt.Sprint(c.minute))

@@ -27,6 +27,7 @@ type function struct {
 	id, asset   string
 	description string
 	timeout     time.Duration
+	concurrency int
 	role        awsiam.Role
 	logs        awslogs.LogGroup
 }
@@ -34,18 +35,19 @@ type function struct {
 // newFunctions makes the roles before the functions, because the functions trust one another by the
 // ids of their roles.
 func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.Permission) error {
-	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout}
-	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout}
-	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout}
+	ingest := function{id: "Ingest", asset: props.IngestFunction, description: "once: takes messages in over HTTP", timeout: ingestTimeout, concurrency: props.IngestConcurrency}
+	process := function{id: "Process", asset: props.ProcessFunction, description: "once: processes messages", timeout: props.Timeout, concurrency: props.ProcessConcurrency}
+	publish := function{id: "Publish", asset: props.PublishFunction, description: "once: sends effects", timeout: props.Timeout, concurrency: props.PublishConcurrency}
 	for _, f := range []*function{&ingest, &process, &publish} {
-		f.logs = newLogs(p.scope, f.id, props.LogRetentionDays)
-		f.role = awsiam.NewRole(p.scope, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
+		f.logs = newLogs(p.Construct, f.id, props)
+		f.role = awsiam.NewRole(p.Construct, jsii.String(f.id+"Role"), &awsiam.RoleProps{AssumedBy: awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil)})
 		p.trusted = append(p.trusted, f.role.RoleId())
 		f.logs.GrantWrite(f.role)
 		p.Tables.GrantUse(f.role)
 		p.Queues.grantSend(f.role)
 		grantObjects(p.Bucket, f.role)
-		grant(p.scope, destinations, f.role)
+		props.Keys.grantUse(f.role)
+		grant(p.Construct, destinations, f.role)
 	}
 	if props.Emulator {
 		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
@@ -67,9 +69,9 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 	return nil
 }
 
-func newLogs(scope constructs.Construct, id string, days int) awslogs.LogGroup {
+func newLogs(scope constructs.Construct, id string, props *PipelineProps) awslogs.LogGroup {
 	return awslogs.NewLogGroup(scope, jsii.String(id+"Logs"), &awslogs.LogGroupProps{
-		Retention: retention(days), RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+		Retention: retention(props.LogRetentionDays), RemovalPolicy: removal(props.Unprotected), EncryptionKey: props.Keys.Logs,
 	})
 }
 
@@ -79,16 +81,25 @@ func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Func
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}
 	defer os.RemoveAll(code) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
-	return awslambda.NewFunction(p.scope, jsii.String(f.id), &awslambda.FunctionProps{
+	function := &awslambda.FunctionProps{
 		Description: jsii.String(f.description),
 		Runtime:     awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"), Architecture: architecture(props.Architecture),
 		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
 		MemorySize: jsii.Number(float64(props.Memory)), Timeout: awscdk.Duration_Seconds(jsii.Number(f.timeout.Seconds())),
-		ReservedConcurrentExecutions: reserved(props.ReservedConcurrency), Environment: p.environment(props),
+		ReservedConcurrentExecutions: reserved(f.concurrency),
+		Environment:                  p.environment(props), EnvironmentEncryption: props.Keys.Environment,
 		// Messages return to their queues on purpose: those that are too far ahead, and those that
 		// streams send to streams. Lambda would detect that as a loop and stop it.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
-	}), nil
+	}
+	if len(props.Layers) > 0 {
+		function.Layers = &props.Layers
+	}
+	if props.Tracing {
+		function.Tracing = awslambda.Tracing_ACTIVE
+	}
+	props.Network.apply(function, f.role)
+	return awslambda.NewFunction(p.Construct, jsii.String(f.id), function), nil
 }
 
 // environment returns the variables for internal/system/function, and the user's.
@@ -119,13 +130,28 @@ func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
 	return &out
 }
 
-// feed connects a queue to a function.
+// feed connects a queue to a function. Lambda has neither windows nor larger batches for
+// first-in-first-out queues.
 func (p *Pipeline) feed(id string, from awssqs.Queue, to awslambda.Function, props *PipelineProps) {
 	grantReceive(from, to)
-	awslambda.NewEventSourceMapping(p.scope, jsii.String(id+"Mapping"), &awslambda.EventSourceMappingProps{
-		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(10), ReportBatchItemFailures: jsii.Bool(true),
-		MaxConcurrency: jsii.Number(float64(props.MaxConcurrency)), Enabled: jsii.Bool(!props.Paused),
-	})
+	mapping := &awslambda.EventSourceMappingProps{
+		Target: to, EventSourceArn: from.QueueArn(), BatchSize: jsii.Number(float64(min(props.BatchSize, fifoBatch))), ReportBatchItemFailures: jsii.Bool(true),
+		Enabled: jsii.Bool(!props.Paused),
+	}
+	if !*from.Fifo() {
+		mapping.BatchSize = jsii.Number(float64(props.BatchSize))
+		if props.BatchWindow > 0 {
+			mapping.MaxBatchingWindow = awscdk.Duration_Seconds(jsii.Number(props.BatchWindow.Seconds()))
+		}
+	}
+	if props.Pollers != nil {
+		mapping.ProvisionedPollerConfig = &awslambda.ProvisionedPollerConfig{
+			MinimumPollers: jsii.Number(float64(props.Pollers.Min)), MaximumPollers: jsii.Number(float64(props.Pollers.Max)),
+		}
+	} else {
+		mapping.MaxConcurrency = jsii.Number(float64(props.MaxConcurrency))
+	}
+	awslambda.NewEventSourceMapping(p.Construct, jsii.String(id+"Mapping"), mapping)
 }
 
 func architecture(a Architecture) awslambda.Architecture {

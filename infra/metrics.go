@@ -68,18 +68,14 @@ func (p *Pipeline) functions() []namedFunction {
 // concurrency returns how many of a function can run at a time: its reservation, or the number that
 // its queues start, or the quota of the account.
 func (p *Pipeline) concurrency(function string, account int) int {
-	if p.reserved > 0 {
-		return p.reserved
+	if n := p.reserved[function]; n > 0 {
+		return n
 	}
-	queues, publish := len(p.Queues.sources)+2, 2
-	switch function {
-	case "Process":
-		return min(account, queues*p.perQueue)
-	case "Publish":
-		return min(account, publish*p.perQueue)
-	default:
+	queues := map[string]int{"Process": len(p.Queues.sources) + 2, "Publish": 2}[function]
+	if queues == 0 || p.perQueue == 0 {
 		return account
 	}
+	return min(account, queues*p.perQueue)
 }
 
 type namedSweep struct {

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsevents"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awseventstargets"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -21,6 +24,9 @@ import (
 
 // ingestTimeout is the longest time that API Gateway waits.
 const ingestTimeout = 29 * time.Second
+
+// maxNamespace is the longest namespace of CloudWatch.
+const maxNamespace = 255
 
 // PipelineProps configure a pipeline. Config and Assets, or the three functions, are required.
 type PipelineProps struct {
@@ -43,11 +49,25 @@ type PipelineProps struct {
 	// Timeout of the process and publish functions. Defaults to 30 s. A failed message is retried
 	// after six times as long.
 	Timeout time.Duration
-	// MaxConcurrency of each queue. Defaults to 50.
+	// MaxConcurrency of each queue. Defaults to 50; not with Pollers.
 	MaxConcurrency int
 	// ReservedConcurrency of each function, at least 2·MaxConcurrency + 1: two queues feed a
-	// function, and sweeps or redrives. Defaults to 0, which reserves and limits nothing.
+	// function, and sweeps or redrives. Sources of the configuration are further queues of the
+	// process function. Defaults to 0, which reserves and limits nothing.
 	ReservedConcurrency int
+	// IngestConcurrency, ProcessConcurrency and PublishConcurrency are the same for one function.
+	// Each defaults to ReservedConcurrency. A limit for ingest alone keeps callers that wait for
+	// replies from using up the concurrency that the process function needs to make them.
+	IngestConcurrency, ProcessConcurrency, PublishConcurrency int
+	// BatchSize is how many messages an invocation gets at most. Defaults to 10, the most for
+	// first-in-first-out queues; standard queues have up to 10,000 with a BatchWindow.
+	BatchSize int
+	// BatchWindow is how long messages of a standard queue are collected, at most 5 minutes.
+	// Defaults to 0.
+	BatchWindow time.Duration
+	// Pollers are dedicated to each queue. Defaults to none: Lambda scales its own pollers up to
+	// MaxConcurrency.
+	Pollers *Pollers
 	// MaxReceives is how often a message is received before an ingress queue moves it to its
 	// dead-letter queue. The functions refuse hopeless messages earlier, with a reason. Defaults to
 	// what the retry policies of the streams and destinations in Config need, at most 1000. Set it
@@ -59,8 +79,8 @@ type PipelineProps struct {
 	// workers. Each runs for up to Timeout, and starts at a different group. Defaults to 1 hour.
 	SweepAll time.Duration
 	// MetricsNamespace is the namespace of the metrics in CloudWatch. Defaults to the path of the
-	// pipeline's construct, such as Shop/Orders, and in the app to the name of the stack. Pipelines
-	// with one namespace in an account and region count, and raise alarms, as one.
+	// pipeline in the app, such as Shop/Orders, the app to the name of the stack. Pipelines in one
+	// account and region that share a namespace are counted as one.
 	MetricsNamespace string
 	// Paused accepts messages and processes none: queues feed nothing, and nothing is swept.
 	// Defaults to false.
@@ -78,7 +98,19 @@ type PipelineProps struct {
 	API APISettings
 	// Tables default to new ones.
 	Tables *Tables
-	// Unprotected allows tables and bucket to be deleted with the stack. Defaults to false.
+	// Keys encrypt the resources. Default to keys that AWS manages.
+	Keys Keys
+	// Network is where the functions run. Defaults to none of your own.
+	Network *Network
+	// PermissionsBoundary bounds all roles of the pipeline. Defaults to none.
+	PermissionsBoundary awsiam.IManagedPolicy
+	// Layers of the functions, such as a collector of telemetry. Default to none.
+	Layers []awslambda.ILayerVersion
+	// Tracing has AWS X-Ray record each invocation, and each request of a REST API. Defaults to
+	// false.
+	Tracing bool
+	// Unprotected deletes tables, queues, bucket and logs with the stack. Defaults to false: they
+	// stay if the stack is deleted or an update replaces them.
 	Unprotected bool
 	// Emulator leaves out what emulators refuse or skip: the dashboard, the role for access logs of
 	// REST APIs, termination protection. It also trusts the account as sender of messages, because
@@ -86,12 +118,28 @@ type PipelineProps struct {
 	Emulator bool
 }
 
+// fifoBatch is the largest batch that Lambda takes from a first-in-first-out queue, or from any
+// without a window.
+const fifoBatch = 10
+
+// Pollers are the event pollers that Lambda dedicates to each queue: 2 to 200 always, and up to
+// 2,000. Each causes up to ten invocations at once.
+type Pollers struct{ Min, Max int }
+
+// perPoller is how many invocations a poller causes at once.
+const perPoller = 10
+
 func (p *PipelineProps) withDefaults() *PipelineProps {
 	d, out := defaults(), *p
 	orElse(&out.Architecture, d.Architecture)
 	orElse(&out.Memory, d.Memory)
 	orElse(&out.Timeout, d.Timeout)
 	orElse(&out.MaxConcurrency, d.MaxConcurrency)
+	orElse(&out.BatchSize, d.BatchSize)
+	orElse(&out.IngestConcurrency, out.ReservedConcurrency)
+	orElse(&out.ProcessConcurrency, out.ReservedConcurrency)
+	orElse(&out.PublishConcurrency, out.ReservedConcurrency)
+	out.Keys = out.Keys.withDefaults()
 	orElse(&out.Sweep, d.Sweep)
 	orElse(&out.SweepAll, d.SweepAll)
 	orElse(&out.LogRetentionDays, d.LogRetentionDays)
@@ -141,8 +189,12 @@ func orElse[T comparable](value *T, otherwise T) {
 	}
 }
 
-// A Pipeline accepts messages over HTTP and SQS, processes each one time, and sends its effects.
+// A Pipeline accepts messages over HTTP and SQS, processes each one time, and sends its effects. It
+// is a construct: aspects, tags and permission boundaries apply to it, and other constructs can be
+// made in its scope.
 type Pipeline struct {
+	constructs.Construct
+
 	Tables *Tables
 	Queues *Queues
 	Bucket awss3.Bucket
@@ -154,13 +206,24 @@ type Pipeline struct {
 
 	Ingest, Process, Publish awslambda.Function
 
-	scope   constructs.Construct
 	trusted []*string
 
 	// the props that alarms depend on
-	reserved, perQueue        int
+	reserved                  map[string]int // by function; 0 without a reservation
+	perQueue                  int            // 0 without a limit
 	sweepEvery, sweepAllEvery time.Duration
 	paused                    bool
+}
+
+// Metric returns a metric of the pipeline for an alarm or a dashboard. docs/observability.md lists
+// the names. If options is nil, it is the sum over five minutes; without dimensions it is for the
+// whole pipeline.
+func (p *Pipeline) Metric(name string, options *awscloudwatch.MetricOptions) awscloudwatch.Metric {
+	metric := p.counted(name)
+	if options != nil {
+		metric = metric.With(options)
+	}
+	return metric
 }
 
 // NewPipeline returns a pipeline. If the configuration, the props or the bootstraps are invalid, it
@@ -169,13 +232,14 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props == nil {
 		return nil, errors.New("make pipeline: no props")
 	}
+	scaling := props.checkScaling()
 	props = props.withDefaults()
 	parsed, err := config.Parse(configFile, []byte(props.Config))
 	if err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permission.For(parsed, props.Environment)
-	if err := errors.Join(err, parsed.CheckDirect(), parsed.CheckRestores(time.Now()), props.checkDirect(parsed), checkReserved(props.ReservedConcurrency, props.MaxConcurrency), props.API.check()); err != nil {
+	if err := errors.Join(err, parsed.CheckDirect(), parsed.CheckRestores(time.Now()), props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {
@@ -185,16 +249,21 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props.MaxReceives == 0 {
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
-	p := &Pipeline{scope: constructs.NewConstruct(scope, jsii.String(id)), Tables: props.Tables}
-	orElse(&props.MetricsNamespace, *p.scope.Node().Path())
+	p := &Pipeline{Tables: props.Tables}
+	constructs.NewConstruct_Override(p, scope, jsii.String(id))
+	orElse(&props.MetricsNamespace, namespaceOf(p))
 	p.MetricsNamespace = props.MetricsNamespace
-	p.reserved, p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.ReservedConcurrency, props.MaxConcurrency, props.Sweep, props.SweepAll, props.Paused
+	p.reserved = map[string]int{"Ingest": props.IngestConcurrency, "Process": props.ProcessConcurrency, "Publish": props.PublishConcurrency}
+	p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.MaxConcurrency, props.Sweep, props.SweepAll, props.Paused
 	if p.Tables == nil {
-		p.Tables = NewTables(p.scope, "Tables", &TablesProps{Unprotected: props.Unprotected})
+		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected, Key: props.Keys.Tables})
 	}
-	p.Queues = NewQueues(p.scope, "Queues", &QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
-	p.Queues.addSources(p.scope, parsed, QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives})
-	p.Bucket = newBucket(p.scope, props.Unprotected)
+	queues := QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives, Unprotected: props.Unprotected, Key: props.Keys.Queues, BatchWindow: props.BatchWindow}
+	p.Queues = NewQueues(p.Construct, "Queues", &queues)
+	p.Queues.addSources(p.Construct, parsed, queues)
+	p.Bucket = newBucket(p.Construct, props.Unprotected, props.Keys.Bucket)
+	props.Keys.admitLogs(awscdk.Stack_Of(p))
+	props.Keys.admitSources(parsed)
 	if err := p.newFunctions(props, destinations); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
@@ -207,14 +276,24 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	p.feed("PublishFifo", p.Queues.PublishFIFO, p.Publish, props)
 	p.Sweep = p.newSweep("Sweep", "sweep", "acts on gaps", props.Sweep, props.Paused)
 	p.SweepAll = p.newSweep("SweepAll", "sweep-all", "finishes what crashed workers left", props.SweepAll, props.Paused)
-	p.API = newAPI(p.scope, props.API, p.Ingest, newLogs(p.scope, "Access", props.LogRetentionDays))
+	p.API = newAPI(p.Construct, props, p.Ingest, newLogs(p.Construct, "Access", props))
+	if props.PermissionsBoundary != nil {
+		awsiam.PermissionsBoundary_Of(p).Apply(props.PermissionsBoundary)
+	}
 	return p, nil
+}
+
+// namespaceOf returns a namespace of metrics that no other pipeline of the app has: its path,
+// without the characters that CloudWatch refuses.
+func namespaceOf(p *Pipeline) string {
+	path := regexp.MustCompile(`[^0-9A-Za-z._/#:-]`).ReplaceAllString(*p.Node().Path(), "-")
+	return path[max(len(path)-maxNamespace, 0):]
 }
 
 // newSweep makes a schedule that invokes the process function with a task. A failed invocation is
 // not retried, because the next one does the same.
 func (p *Pipeline) newSweep(id, task, description string, every time.Duration, paused bool) awsevents.Rule {
-	return awsevents.NewRule(p.scope, jsii.String(id), &awsevents.RuleProps{
+	return awsevents.NewRule(p.Construct, jsii.String(id), &awsevents.RuleProps{
 		Description: jsii.String("once: " + description), Enabled: jsii.Bool(!paused),
 		Schedule: awsevents.Schedule_Rate(awscdk.Duration_Minutes(jsii.Number(every.Minutes()))),
 		Targets: &[]awsevents.IRuleTarget{awseventstargets.NewLambdaFunction(p.Process, &awseventstargets.LambdaFunctionProps{

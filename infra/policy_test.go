@@ -17,6 +17,15 @@ var exceptions = map[string]string{
 	"s3:DeleteObject": "/*",
 	// the policy of a private API is part of the API and can't name it
 	"execute-api:Invoke": "execute-api:/*",
+	// neither network interfaces that do not exist yet nor traces have a name
+	"ec2:CreateNetworkInterface":     "*",
+	"ec2:DescribeNetworkInterfaces":  "*",
+	"ec2:DescribeSubnets":            "*",
+	"ec2:DeleteNetworkInterface":     "*",
+	"ec2:AssignPrivateIpAddresses":   "*",
+	"ec2:UnassignPrivateIpAddresses": "*",
+	"xray:PutTraceSegments":          "*",
+	"xray:PutTelemetryRecords":       "*",
 }
 
 // A statement of a policy, anywhere in a template.
@@ -75,16 +84,20 @@ func texts(values ...any) []string {
 	return out
 }
 
-// wildcards returns the wildcards in a template that no exception covers.
+// wildcards returns the wildcards in a template that no exception covers. In a statement that
+// denies, a wildcard is the stricter policy.
 func wildcards(x *template) []string {
 	var out []string
 	for _, s := range statements(x) {
+		if s.effect == `"Deny"` {
+			continue
+		}
 		for _, action := range s.actions {
 			if strings.Contains(action, "*") {
 				out = append(out, s.where+": action "+action)
 			}
 			for _, r := range s.resources {
-				if strings.Contains(r, "*") && !excepted(action, r) && s.effect != `"Deny"` {
+				if strings.Contains(r, "*") && !excepted(action, r) {
 					out = append(out, s.where+": "+action+" on "+r)
 				}
 			}
@@ -138,6 +151,15 @@ func TestWildcardsFindsEachKindOfWildcard(t *testing.T) {
 	}
 	if got := wildcards(policy("s3:GetObject", join(arnOf("b"), "/*"))); got != nil {
 		t.Errorf("an exception was found: %v", got)
+	}
+	denied := policy("s3:*", "*")
+	walk(denied.Resources["p"].Properties, func(m map[string]any) {
+		if m["Effect"] != nil {
+			m["Effect"] = "Deny"
+		}
+	})
+	if got := wildcards(denied); got != nil {
+		t.Errorf("found in a statement that denies: %v", got)
 	}
 }
 
@@ -246,13 +268,13 @@ func TestTheFunctionsMaySendToTheConfiguredDestinationsAndNoOther(t *testing.T) 
 
 func TestRequestsWithoutTLSAreRefused(t *testing.T) {
 	x := synth(t)
-	denied := 0
+	denied := map[string]int{}
 	for _, s := range statements(x) {
 		if s.effect == `"Deny"` {
-			denied++
+			denied[strings.Join(s.actions, " ")]++
 		}
 	}
-	if want := len(x.all(t, queueType, 8)) + 1; denied != want {
-		t.Errorf("%d resources refuse plain requests, want %d", denied, want)
+	if want := map[string]int{"sqs:*": len(x.all(t, queueType, 8)), "s3:*": 1}; !cmp.Equal(want, denied) {
+		t.Errorf("resources that refuse plain requests, by action: %v, want %v", denied, want)
 	}
 }

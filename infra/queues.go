@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -32,6 +33,13 @@ type QueuesProps struct {
 	// MaxReceives is how often a message on an ingress queue is received before the queue
 	// dead-letters it without a reason. Defaults to 1000, the maximum of SQS.
 	MaxReceives int
+	// Unprotected deletes the queues, with their messages, with the stack. Defaults to false.
+	Unprotected bool
+	// Key encrypts the messages. Defaults to a key that SQS manages.
+	Key awskms.IKey
+	// BatchWindow is how long messages of a standard queue are collected for an invocation. They
+	// are hidden for as long in addition.
+	BatchWindow time.Duration
 }
 
 // Queues are the queues of the system. For each purpose there is a first-in-first-out queue and a
@@ -64,29 +72,37 @@ func NewQueues(scope constructs.Construct, id string, props *QueuesProps) *Queue
 	p := props.withDefaults()
 	scope = constructs.NewConstruct(scope, jsii.String(id))
 	q := &Queues{}
-	q.Ingress, q.Dead = newPair(scope, "Ingress", false, p.Timeout, p.MaxReceives)
-	q.IngressFIFO, q.DeadFIFO = newPair(scope, "IngressFifo", true, p.Timeout, p.MaxReceives)
-	q.Publish, q.DeadPublish = newPair(scope, "Publish", false, p.Timeout, publishReceives)
-	q.PublishFIFO, q.DeadPublishFIFO = newPair(scope, "PublishFifo", true, p.Timeout, publishReceives)
+	q.Ingress, q.Dead = newPair(scope, "Ingress", false, p, p.MaxReceives)
+	q.IngressFIFO, q.DeadFIFO = newPair(scope, "IngressFifo", true, p, p.MaxReceives)
+	q.Publish, q.DeadPublish = newPair(scope, "Publish", false, p, publishReceives)
+	q.PublishFIFO, q.DeadPublishFIFO = newPair(scope, "PublishFifo", true, p, publishReceives)
 	return q
 }
 
 // newPair makes a queue and its dead-letter queue.
-func newPair(scope constructs.Construct, id string, fifo bool, timeout time.Duration, receives int) (work, dead awssqs.Queue) {
-	dead = newQueue(scope, id+"Dead", fifo, awssqs.QueueProps{})
-	return newQueue(scope, id, fifo, workProps(dead, timeout, receives)), dead
+func newPair(scope constructs.Construct, id string, fifo bool, p QueuesProps, receives int) (work, dead awssqs.Queue) {
+	dead = newQueue(scope, id+"Dead", fifo, p, awssqs.QueueProps{})
+	return newQueue(scope, id, fifo, p, workProps(dead, fifo, p, receives)), dead
 }
 
-func workProps(dead awssqs.Queue, timeout time.Duration, receives int) awssqs.QueueProps {
+func workProps(dead awssqs.Queue, fifo bool, p QueuesProps, receives int) awssqs.QueueProps {
+	visibility := 6 * p.Timeout
+	if !fifo {
+		visibility += p.BatchWindow
+	}
 	return awssqs.QueueProps{
-		VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(6 * timeout.Seconds())),
+		VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(visibility.Seconds())),
 		DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: jsii.Number(float64(receives))},
 	}
 }
 
-func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.QueueProps) awssqs.Queue {
+func newQueue(scope constructs.Construct, id string, fifo bool, p QueuesProps, props awssqs.QueueProps) awssqs.Queue {
+	props.RemovalPolicy = removal(p.Unprotected)
 	props.RetentionPeriod = awscdk.Duration_Days(jsii.Number(queueDays))
 	props.Encryption = awssqs.QueueEncryption_SQS_MANAGED
+	if p.Key != nil {
+		props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, p.Key
+	}
 	props.MaxMessageSizeBytes = jsii.Number(maxMessage)
 	if fifo {
 		props.Fifo = jsii.Bool(true)
@@ -95,20 +111,15 @@ func newQueue(scope constructs.Construct, id string, fifo bool, props awssqs.Que
 		props.FifoThroughputLimit = awssqs.FifoThroughputLimit_PER_MESSAGE_GROUP_ID
 	}
 	q := awssqs.NewQueue(scope, jsii.String(id), &props)
-	q.AddToResourcePolicy(denyPlaintext(q.QueueArn(), nil, "sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:PurgeQueue"))
+	q.AddToResourcePolicy(denyPlaintext("sqs:*", q.QueueArn()))
 	return q
 }
 
-// denyPlaintext refuses requests without TLS. The CDK's enforceSSL has the same effect but uses a
-// wildcard.
-func denyPlaintext(resource, further *string, actions ...string) awsiam.PolicyStatement {
-	resources := []*string{resource}
-	if further != nil {
-		resources = append(resources, further)
-	}
+// denyPlaintext refuses all requests of a service without TLS.
+func denyPlaintext(actions string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
 		Sid: jsii.String("DenyPlaintext"), Effect: awsiam.Effect_DENY, Principals: &[]awsiam.IPrincipal{awsiam.NewAnyPrincipal()},
-		Actions: jsii.Strings(actions...), Resources: &resources,
+		Actions: jsii.Strings(actions), Resources: &resources,
 		Conditions: &map[string]any{"Bool": map[string]any{"aws:SecureTransport": "false"}},
 	})
 }

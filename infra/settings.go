@@ -20,8 +20,8 @@ type Settings struct {
 	// GroupsTable and TokensTable name existing tables, such as restored ones. Both or none; by
 	// default the stack creates its own.
 	GroupsTable, TokensTable string
-	// DeletionProtection keeps the stack from being deleted, and tables and bucket from being
-	// deleted with it. Defaults to true; for emulators to false.
+	// DeletionProtection keeps the stack from being deleted, and tables, queues, bucket and logs
+	// from being deleted with it. Defaults to true; for emulators to false.
 	DeletionProtection bool
 	// AlarmTopic is the ARN of an SNS topic that alarms are sent to. Defaults to none.
 	AlarmTopic string
@@ -35,6 +35,19 @@ type Settings struct {
 	// AccountConcurrency is how many functions may run at a time in the account and region.
 	// Defaults to 1000.
 	AccountConcurrency int
+	// EncryptionKey is the ARN of a customer-managed key for everything that is stored. Defaults to
+	// none.
+	EncryptionKey string
+	// VPC, SubnetIDs and SecurityGroupIDs are the network of the functions. They default to none,
+	// SecurityGroupIDs to a new group for each function.
+	VPC                         string
+	SubnetIDs, SecurityGroupIDs []string
+	// BoundaryARN is the managed policy that bounds all roles. Defaults to none.
+	BoundaryARN string
+	// LayerARNs are the versions of layers of the functions. Default to none.
+	LayerARNs []string
+	// MinPollers and MaxPollers are the Pollers; 0 if the settings are not given.
+	MinPollers, MaxPollers int
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -51,7 +64,7 @@ const (
 func defaults() Settings {
 	return Settings{
 		PipelineProps: PipelineProps{
-			Assets: "../dist", Architecture: ARM64, Memory: 512, Timeout: 30 * time.Second, MaxConcurrency: 50,
+			Assets: "../dist", Architecture: ARM64, Memory: 512, Timeout: 30 * time.Second, MaxConcurrency: 50, BatchSize: 10,
 			Sweep: time.Minute, SweepAll: time.Hour, LogRetentionDays: 30,
 			API: APISettings{Kind: HTTP, Auth: IAM, Rate: 1000, Burst: 500, LogsRole: true},
 		},
@@ -71,8 +84,11 @@ func (s *Settings) complete(given map[string]any) error {
 		}
 		s.API.LogsRole = false
 	}
-	if err := checkReserved(s.ReservedConcurrency, s.MaxConcurrency); err != nil {
+	if err := s.completeScaling(given); err != nil {
 		return fmt.Errorf("context %w", err)
+	}
+	if (s.VPC == "") != (len(s.SubnetIDs) == 0) || s.VPC == "" && len(s.SecurityGroupIDs) > 0 {
+		return errors.New("context vpc, subnets: give both or none; securityGroups need them")
 	}
 	if (s.GroupsTable == "") != (s.TokensTable == "") {
 		return errors.New("context groupsTable and tokensTable: give both or none")
@@ -81,16 +97,6 @@ func (s *Settings) complete(given map[string]any) error {
 		return fmt.Errorf("context logRetentionDays: CloudWatch does not have %d", s.LogRetentionDays)
 	}
 	return s.API.check()
-}
-
-// checkReserved checks that the reserved concurrency is enough for both queues of a function, plus
-// one invocation.
-func checkReserved(reserved, perQueue int) error {
-	if least := 2*perQueue + 1; reserved != 0 && reserved < least {
-		return fmt.Errorf("reservedConcurrency: %d is less than %d: two queues feed a function, each with maxConcurrency %d at once, and sweeps or redrives need one more; "+
-			"what is throttled waits, and its delivery counts", reserved, least, perQueue)
-	}
-	return nil
 }
 
 // APISettings configure the HTTP API.
@@ -112,6 +118,8 @@ type APISettings struct {
 	// Rate is the number of requests per second, and Burst the number of concurrent requests, that
 	// the whole API accepts. They default to 1000 and 500.
 	Rate, Burst int
+	// CORSOrigins are the origins of web pages whose scripts may call an HTTP API. Default to none.
+	CORSOrigins []string
 	// LogsRole makes the role with which API Gateway writes access logs of REST APIs; an account
 	// and region has only one. Defaults to true.
 	LogsRole bool
@@ -146,6 +154,7 @@ func (s APISettings) check() error {
 		}
 	}
 	rest := s.Kind == REST
+	need(!rest || len(s.CORSOrigins) == 0, "corsOrigins: API Gateway adds the headers to the answers of HTTP APIs only; set api=http")
 	need(rest || s.Auth != Key, "auth: HTTP APIs have no keys; set api=rest")
 	need(rest || len(s.VPCEndpoints) == 0, "vpcEndpoints: HTTP APIs can't be private; set api=rest")
 	need(rest || s.Auth != JWT || s.JWTIssuer != "" && len(s.JWTAudience) > 0, "auth: jwt needs jwtIssuer and jwtAudience")

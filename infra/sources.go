@@ -27,11 +27,11 @@ func (q *Queues) addSources(scope constructs.Construct, c *config.Config, p Queu
 		if source.FIFO {
 			dead = q.DeadFIFO
 		}
-		props := workProps(dead, p.Timeout, p.MaxReceives)
+		props := workProps(dead, source.FIFO, p, p.MaxReceives)
 		if source.FIFO && byContent(source.Kind()) {
 			props.ContentBasedDeduplication = jsii.Bool(true)
 		}
-		queue := newQueue(scope, name, source.FIFO, props)
+		queue := newQueue(scope, name, source.FIFO, p, props)
 		if allowed := allowSource(queue, source); allowed != nil {
 			queue.AddToResourcePolicy(allowed)
 		}
@@ -64,25 +64,43 @@ func allowSource(queue awssqs.Queue, source config.Ingress) awsiam.PolicyStateme
 	like := func(arns []*string) map[string]any {
 		return map[string]any{"ArnLike": map[string]any{"aws:SourceArn": arns}}
 	}
-	var principal awsiam.IPrincipal
+	principal := principalOf(source)
+	if principal == nil {
+		return nil
+	}
+	var conditions map[string]any
 	switch source.Kind() {
 	case config.SourceEventBridge:
-		conditions := like(arnsOr("events", "rule/*"))
-		principal, props.Conditions = service("events"), &conditions
+		conditions = like(arnsOr("events", "rule/*"))
 	case config.SourceSNS:
-		conditions := like(arnsOr("sns", "*"))
-		principal, props.Conditions = service("sns"), &conditions
+		conditions = like(arnsOr("sns", "*"))
 	case config.SourceS3:
-		conditions := like(bucketARNs(stack, source.ARNs))
+		conditions = like(bucketARNs(stack, source.ARNs))
 		conditions["StringEquals"] = map[string]any{"aws:SourceAccount": stack.Account()}
-		principal, props.Conditions = service("s3"), &conditions
-	case config.SourceAccount:
-		principal = awsiam.NewAccountPrincipal(jsii.String(string(source.From)))
 	default:
-		return nil
+	}
+	if conditions != nil {
+		props.Conditions = &conditions
 	}
 	props.Principals = &[]awsiam.IPrincipal{principal}
 	return awsiam.NewPolicyStatement(&props)
+}
+
+// principalOf returns who sends to the queue of a source, or nil for services that send with a role
+// of this account.
+func principalOf(source config.Ingress) awsiam.IPrincipal {
+	switch source.Kind() {
+	case config.SourceEventBridge:
+		return service("events")
+	case config.SourceSNS:
+		return service("sns")
+	case config.SourceS3:
+		return service("s3")
+	case config.SourceAccount:
+		return awsiam.NewAccountPrincipal(jsii.String(string(source.From)))
+	default:
+		return nil
+	}
 }
 
 func service(name string) awsiam.IPrincipal {

@@ -3,8 +3,12 @@ package infra
 import (
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -20,7 +24,8 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
 		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
 	})
-	s.Config, s.Tables, s.Unprotected = string(text), tablesOf(stack, s), !s.DeletionProtection
+	s.Config, s.Unprotected = string(text), !s.DeletionProtection
+	s.lookUp(stack)
 	p, err := NewPipeline(stack, "Pipeline", &s.PipelineProps)
 	if err != nil {
 		return nil, err
@@ -34,7 +39,7 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	if !s.Emulator {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}
-	outputs(stack, p)
+	newOutputs(p, "")
 	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), jsii.String(s.Stack), nil)
 	for name, value := range s.Tags {
 		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
@@ -42,11 +47,26 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	return stack, nil
 }
 
-func tablesOf(stack awscdk.Stack, s Settings) *Tables {
+// lookUp takes the existing resources that settings name.
+func (s *Settings) lookUp(stack awscdk.Stack) {
+	if s.EncryptionKey != "" {
+		s.Keys.Default = awskms.Key_FromKeyArn(stack, jsii.String("EncryptionKey"), jsii.String(s.EncryptionKey))
+	}
+	s.Tables = tablesOf(stack, s)
+	s.Network = existingNetwork(stack, s.VPC, s.SubnetIDs, s.SecurityGroupIDs)
+	if s.BoundaryARN != "" {
+		s.PermissionsBoundary = awsiam.ManagedPolicy_FromManagedPolicyArn(stack, jsii.String("Boundary"), jsii.String(s.BoundaryARN))
+	}
+	for i, arn := range s.LayerARNs {
+		s.Layers = append(s.Layers, awslambda.LayerVersion_FromLayerVersionArn(stack, jsii.String("Layer"+strconv.Itoa(i)), jsii.String(arn)))
+	}
+}
+
+func tablesOf(stack awscdk.Stack, s *Settings) *Tables {
 	if s.GroupsTable != "" {
 		return ExistingTables(stack, s.GroupsTable, s.TokensTable)
 	}
-	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection})
+	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection, Key: s.Keys.Default})
 }
 
 func topic(scope constructs.Construct, id, arn string) awssns.ITopic {
@@ -54,29 +74,6 @@ func topic(scope constructs.Construct, id, arn string) awssns.ITopic {
 		return nil
 	}
 	return awssns.Topic_FromTopicArn(scope, jsii.String(id), jsii.String(arn))
-}
-
-// outputs adds the outputs that the command line reads.
-func outputs(stack awscdk.Stack, p *Pipeline) {
-	output := func(name string, value *string) {
-		awscdk.NewCfnOutput(stack, jsii.String(name), &awscdk.CfnOutputProps{Value: value})
-	}
-	output("ApiUrl", p.API.URL)
-	output("GroupsTable", p.Tables.Groups.TableName())
-	output("TokensTable", p.Tables.Tokens.TableName())
-	output("Bucket", p.Bucket.BucketName())
-	work, dead := p.Queues.all()
-	for _, n := range append(work, dead...) {
-		output(n.name+"QueueUrl", n.queue.QueueUrl())
-	}
-	for _, n := range p.Queues.sources {
-		output(n.name+"QueueArn", n.queue.QueueArn())
-	}
-	output("ProcessFunction", p.Process.FunctionName())
-	output("PublishFunction", p.Publish.FunctionName())
-	if len(p.API.KeyIDs) > 0 {
-		output("ApiKeyIds", awscdk.Fn_Join(jsii.String(","), &p.API.KeyIDs))
-	}
 }
 
 // NewApp returns an app with pinned feature flags of the CDK, regardless of how it is started.

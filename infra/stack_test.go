@@ -100,11 +100,31 @@ func TestAPausedSystemAcceptsMessagesAndProcessesNone(t *testing.T) {
 	}
 }
 
-func TestDeletionProtectionIsASetting(t *testing.T) {
-	x := synth(t, "deletionProtection=false")
-	for _, id := range append(x.all(t, tableType, 2), x.all(t, "AWS::S3::Bucket", 1)...) {
-		if r := x.Resources[id]; r.DeletionPolicy != "Delete" || at(r.Properties, "DeletionProtectionEnabled") == true {
-			t.Errorf("%s stays: %s", id, r.DeletionPolicy)
+// kept are the types of the resources that hold messages, or what happened to them.
+var kept = []string{tableType, queueType, logsType, "AWS::S3::Bucket"}
+
+func TestWhatHoldsMessagesStaysWhenTheStackIsDeletedOrReplacesIt(t *testing.T) {
+	for context, policy := range map[string]string{"deletionProtection=true": "Retain", "deletionProtection=false": "Delete"} {
+		x, found := synth(t, context), 0
+		for id, r := range x.Resources {
+			if !slices.Contains(kept, r.Type) {
+				continue
+			}
+			found++
+			if r.DeletionPolicy != policy || r.UpdateReplacePolicy != policy {
+				t.Errorf("%s: %s has the policies %s and %s, want %s", context, id, r.DeletionPolicy, r.UpdateReplacePolicy, policy)
+			}
+			if r.Type == tableType {
+				r.expect(t, id, map[string]any{"DeletionProtectionEnabled": policy == "Retain"})
+			}
+		}
+		if found != 2+8+4+1 {
+			t.Errorf("found %d resources that hold messages", found)
+		}
+	}
+	for id, r := range sourced(t).Resources {
+		if r.Type == queueType && r.DeletionPolicy != "Retain" {
+			t.Errorf("%s is deleted with the stack", id)
 		}
 	}
 }

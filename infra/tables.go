@@ -4,6 +4,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
 )
@@ -24,6 +25,8 @@ type TablesProps struct {
 	// Unprotected allows the tables to be deleted, and deletes them with the stack. Defaults to
 	// false.
 	Unprotected bool
+	// Key encrypts the tables. Defaults to a key that AWS manages.
+	Key awskms.IKey
 }
 
 // Tables are the primary storage: groups and tokens, on demand, encrypted, with recovery to any
@@ -55,9 +58,13 @@ func ExistingTables(scope constructs.Construct, groups, tokens string) *Tables {
 }
 
 func newTable(scope constructs.Construct, id string, sortKey *awsdynamodb.Attribute, props TablesProps) awsdynamodb.Table {
+	encryption := awsdynamodb.TableEncryption_AWS_MANAGED
+	if props.Key != nil {
+		encryption = awsdynamodb.TableEncryption_CUSTOMER_MANAGED
+	}
 	return awsdynamodb.NewTable(scope, jsii.String(id), &awsdynamodb.TableProps{
 		PartitionKey: key("pk"), SortKey: sortKey, BillingMode: awsdynamodb.BillingMode_PAY_PER_REQUEST, TimeToLiveAttribute: jsii.String(ttlAttribute),
-		Encryption:                       awsdynamodb.TableEncryption_AWS_MANAGED,
+		Encryption: encryption, EncryptionKey: props.Key,
 		PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: jsii.Bool(true)},
 		DeletionProtection:               jsii.Bool(!props.Unprotected), RemovalPolicy: removal(props.Unprotected),
 	})

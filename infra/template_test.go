@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 	"github.com/aws/jsii-runtime-go"
 )
@@ -31,10 +32,11 @@ type template struct {
 }
 
 type resource struct {
-	Type           string
-	Properties     map[string]any
-	DeletionPolicy string
-	DependsOn      any
+	Type                string
+	Properties          map[string]any
+	DeletionPolicy      string
+	UpdateReplacePolicy string
+	DependsOn           any
 }
 
 // testConfig has a destination of every kind that a deployed system supports.
@@ -70,10 +72,7 @@ func synth(t *testing.T, context ...string) *template {
 
 func build(t *testing.T, context ...string) (*template, error) {
 	t.Helper()
-	folder := t.TempDir()
-	for _, name := range []string{"ingest", "process", "publish", "own"} {
-		write(t, filepath.Join(folder, name, "bootstrap"), name)
-	}
+	folder := bootstraps(t)
 	config := filepath.Join(folder, "some.yaml")
 	write(t, config, testConfig)
 	values := map[string]any{"config": config, "assets": folder, "environment": "SHOP_SECRET=whsec_MTIz"}
@@ -89,13 +88,31 @@ func build(t *testing.T, context ...string) (*template, error) {
 	if err != nil {
 		return nil, err
 	}
+	return templateOf(t, stack), nil
+}
+
+// bootstraps returns a folder with functions that are empty.
+func bootstraps(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"ingest", "process", "publish", "own"} {
+		write(t, filepath.Join(folder, name, "bootstrap"), name)
+	}
+	return folder
+}
+
+func templateOf(t *testing.T, stack awscdk.Stack) *template {
+	t.Helper()
 	data, err := json.Marshal(assertions.Template_FromStack(stack, nil).ToJSON())
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	out := &template{}
+	if err := json.Unmarshal(data, out); err != nil {
+		t.Fatal(err)
+	}
 	out.warnings = len(*assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"), assertions.Match_StringLikeRegexp(jsii.String("alarmTopic"))))
-	return out, json.Unmarshal(data, out)
+	return out
 }
 
 func write(t *testing.T, path, text string) {

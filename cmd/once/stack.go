@@ -28,7 +28,7 @@ type stackOptions struct {
 func stackFlags(cmd *cobra.Command) *stackOptions {
 	o := &stackOptions{}
 	f := cmd.Flags()
-	f.StringVar(&o.Name, "stack", "", "the system deployed as this CloudFormation stack")
+	f.StringVar(&o.Name, "stack", "", "the system deployed as this CloudFormation stack; NAME/ID for one of its pipelines")
 	f.StringVar(&o.Profile, "profile", "", "AWS profile; default by the environment")
 	f.StringVar(&o.Region, "region", "", "AWS region; default by the environment or the profile")
 	return o

@@ -3,6 +3,7 @@ package deployed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ type function struct {
 }
 
 // functions lists the functions of the stack whose environment is that of the engine, in the order
-// of the template.
+// of the template, without those of other pipelines.
 func (s *Stack) functions(ctx context.Context) ([]function, error) {
 	var out []function
 	pages := cloudformation.NewListStackResourcesPaginator(s.cloudformation, &cloudformation.ListStackResourcesInput{StackName: &s.Name})
@@ -39,7 +40,7 @@ func (s *Stack) functions(ctx context.Context) ([]function, error) {
 			if err != nil {
 				return nil, err
 			}
-			if _, ok := f.environment[system.EnvGroupsTable]; ok {
+			if table, ok := f.environment[system.EnvGroupsTable]; ok && !slices.Contains(s.others, table) {
 				out = append(out, f)
 			}
 		}

@@ -3,11 +3,14 @@ package deployed_test
 import (
 	"errors"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/effectively-once/once/internal/system/deployed"
 	"github.com/effectively-once/once/internal/system/deployed/stacktest"
+	"github.com/effectively-once/once/internal/system/function"
 )
 
 // complete returns all outputs of a stack, with dummy values.
@@ -29,6 +32,99 @@ func TestAStackIsFoundByItsOutputs(t *testing.T) {
 	}
 	if s.Region != "eu-west-1" || s.Outputs.GroupsTable != "value of GroupsTable" || s.Outputs.DeadPublishFIFOQueueURL != "value of DeadPublishFifoQueueUrl" {
 		t.Errorf("got %+v", s)
+	}
+}
+
+// outputsOf returns all outputs of pipelines with these prefixes.
+func outputsOf(prefixes ...string) map[string]string {
+	out := map[string]string{}
+	for _, prefix := range prefixes {
+		for name := range complete() {
+			out[prefix+name] = "value of " + prefix + name
+		}
+	}
+	return out
+}
+
+func TestAPipelineIsFoundByItsIDAfterTheNameOfItsStack(t *testing.T) {
+	const arn = "arn:aws:cloudformation:eu-west-1:123456789012:stack/Once/0a1b"
+	for _, c := range []struct {
+		name     string
+		prefixes []string
+		stack    string
+		want     string // the prefix
+	}{
+		{"Once/Orders", []string{"Orders", "Billing"}, "Once", "Orders"},
+		{"Once/Billing", []string{"Orders", "Billing"}, "Once", "Billing"},
+		{"Once/late-orders", []string{"LateOrders", "Billing"}, "Once", "LateOrders"},
+		{"Once", []string{"Orders"}, "Once", "Orders"},
+		{"Once", []string{"", "Orders"}, "Once", ""},
+		{arn, []string{"Orders"}, arn, "Orders"},
+		{arn + "/Billing", []string{"Orders", "Billing"}, arn, "Billing"},
+	} {
+		aws := stacktest.Start(t)
+		aws.Stack, aws.Outputs = c.stack, outputsOf(c.prefixes...)
+		s, err := deployed.Open(t.Context(), deployed.Options{Name: c.name})
+		if err != nil {
+			t.Errorf("%s in %q: %v", c.name, c.prefixes, err)
+			continue
+		}
+		if want := "value of " + c.want + "GroupsTable"; s.Outputs.GroupsTable != want || s.Name != c.stack {
+			t.Errorf("%s in %q: got table %q of stack %s, want %q", c.name, c.prefixes, s.Outputs.GroupsTable, s.Name, want)
+		}
+	}
+}
+
+func TestCheckLeavesOutTheFunctionsOfOtherPipelines(t *testing.T) {
+	aws := stacktest.Start(t)
+	aws.Outputs = outputsOf("Orders", "Billing")
+	for name, table := range map[string]string{"own": "value of OrdersGroupsTable", "stale": "of nobody", "foreign": "value of BillingGroupsTable"} {
+		aws.Functions[name] = stacktest.Function{Environment: map[string]string{function.EnvGroupsTable: table}}
+	}
+	neither := httptest.NewServer(http.NotFoundHandler()) // tables nor queues
+	t.Cleanup(neither.Close)
+	t.Setenv("AWS_ENDPOINT_URL", neither.URL)
+	s, err := deployed.Open(t.Context(), deployed.Options{Name: "Once/Orders"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings, err := s.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for _, f := range findings {
+		found[f.Resource] = true
+	}
+	if !found["own"] || !found["stale"] || found["foreign"] {
+		t.Errorf("found %v", found)
+	}
+}
+
+func TestAPipelineThatIsNotClearIsAnErrorThatNamesThePipelines(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		prefixes []string
+		want     string
+	}{
+		{"Once", []string{"Orders", "Billing"}, "stack Once has 2 pipelines: name it as Once/Billing or Once/Orders"},
+		{"Once/Other", []string{"Orders", "Billing"}, "stack Once has no pipeline Other: name it as Once/Billing or Once/Orders"},
+		{"Once/Other", []string{""}, "stack Once has no pipeline Other: name it as Once"},
+		{"Once/Other", nil, "stack Once has no pipeline Other: it has none"},
+	} {
+		aws := stacktest.Start(t)
+		aws.Outputs = outputsOf(c.prefixes...)
+		_, err := deployed.Open(t.Context(), deployed.Options{Name: c.name})
+		if _, ok := errors.AsType[*deployed.SetupError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s in %q: got %v, want %s", c.name, c.prefixes, err, c.want)
+		}
+	}
+	aws := stacktest.Start(t)
+	aws.Outputs = outputsOf("Orders", "Billing")
+	delete(aws.Outputs, "OrdersBucket")
+	_, err := deployed.Open(t.Context(), deployed.Options{Name: "Once/Orders"})
+	if err == nil || !strings.Contains(err.Error(), "has no output OrdersBucket") {
+		t.Errorf("got %v", err)
 	}
 }
 

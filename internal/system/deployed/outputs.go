@@ -1,6 +1,9 @@
 package deployed
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
@@ -70,17 +73,42 @@ func (o *Outputs) dead() []place {
 	}
 }
 
-// read takes the outputs of a stack and returns the names of the missing outputs.
-func (o *Outputs) read(from []types.Output) (missing []string) {
-	values := map[string]string{}
-	for _, out := range from {
-		values[aws.ToString(out.OutputKey)] = aws.ToString(out.OutputValue)
-	}
+// read takes the outputs with a prefix and returns the names of the missing outputs.
+func (o *Outputs) read(values map[string]string, prefix string) (missing []string) {
 	for _, x := range o.list() {
-		if *x.to = values[x.name]; *x.to == "" {
-			missing = append(missing, x.name)
+		if *x.to = values[prefix+x.name]; *x.to == "" {
+			missing = append(missing, prefix+x.name)
 		}
 	}
-	o.ProcessFunction, o.PublishFunction = values["ProcessFunction"], values["PublishFunction"]
+	o.ProcessFunction, o.PublishFunction = values[prefix+"ProcessFunction"], values[prefix+"PublishFunction"]
 	return missing
+}
+
+// A candidate is one system of a stack. The names of its outputs have a prefix if a stack can have
+// several.
+type candidate struct {
+	prefix  string
+	outputs Outputs
+	missing []string
+}
+
+// candidates returns the system without a prefix, even if all its outputs are missing, and then one
+// for each prefix of an ApiUrl.
+func candidates(from []types.Output) []candidate {
+	values := map[string]string{}
+	prefixes := []string{""}
+	for _, out := range from {
+		key := aws.ToString(out.OutputKey)
+		values[key] = aws.ToString(out.OutputValue)
+		if prefix, ok := strings.CutSuffix(key, "ApiUrl"); ok && prefix != "" {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	slices.Sort(prefixes)
+	all := make([]candidate, len(prefixes))
+	for i, prefix := range prefixes {
+		all[i].prefix = prefix
+		all[i].missing = all[i].outputs.read(values, prefix)
+	}
+	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -19,11 +20,13 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
+	onceconfig "github.com/effectively-once/once/internal/config"
 )
 
 // Options name a stack and the credentials to use. Zero fields take the defaults in their comments.
 type Options struct {
-	// Name is the stack's name or ARN. Required.
+	// Name is the stack's name or ARN. If the stack has several pipelines, it is followed by a
+	// slash and the id of one: Shop/Orders. Required.
 	Name string
 	// Profile of the shared configuration. Defaults to the environment's.
 	Profile string
@@ -33,10 +36,11 @@ type Options struct {
 
 // A Stack is a deployed system. It may be used concurrently.
 type Stack struct {
-	Name    string
+	Name    string // without the pipeline
 	Region  string
 	Outputs Outputs
 
+	others         []string // the groups tables of the stack's other pipelines
 	config         aws.Config
 	cloudformation *cloudformation.Client
 	dynamodb       *dynamodb.Client
@@ -85,8 +89,9 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	name, pipeline := split(o.Name)
 	s := &Stack{
-		Name: o.Name, Region: cfg.Region, config: cfg,
+		Name: name, Region: cfg.Region, config: cfg,
 		cloudformation: cloudformation.NewFromConfig(cfg),
 		dynamodb:       DynamoDB(cfg),
 		sqs:            sqs.NewFromConfig(cfg),
@@ -95,7 +100,21 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 		logs:           cloudwatchlogs.NewFromConfig(cfg),
 		sts:            sts.NewFromConfig(cfg),
 	}
-	return s, s.find(ctx)
+	return s, s.find(ctx, pipeline)
+}
+
+// split separates a stack's name or ARN from the id of a pipeline after it. An ARN has two slashes
+// of its own: before the name, and before the id of the stack.
+func split(name string) (stack, pipeline string) {
+	slashes := 0
+	if strings.HasPrefix(name, "arn:") {
+		slashes = 2
+	}
+	parts := strings.SplitN(name, "/", slashes+2)
+	if len(parts) < slashes+2 {
+		return name, ""
+	}
+	return strings.Join(parts[:slashes+1], "/"), parts[slashes+1]
 }
 
 // DynamoDB returns a client. An emulator sends no checksum with an error, and each failed condition
@@ -132,7 +151,7 @@ func settings(ctx context.Context, o Options) (aws.Config, error) {
 	return cfg, nil
 }
 
-func (s *Stack) find(ctx context.Context) error {
+func (s *Stack) find(ctx context.Context, pipeline string) error {
 	out, err := s.cloudformation.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &s.Name})
 	var refused smithy.APIError
 	switch {
@@ -141,10 +160,38 @@ func (s *Stack) find(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("find stack %s: %w", s.Name, explain(err))
 	}
-	if missing := s.Outputs.read(out.Stacks[0].Outputs); len(missing) > 0 {
+	return s.choose(string(out.Stacks[0].StackStatus), candidates(out.Stacks[0].Outputs), pipeline)
+}
+
+// choose takes the outputs of the pipeline with an id. Without an id it takes the system whose
+// outputs have no prefix, or the only pipeline.
+func (s *Stack) choose(status string, all []candidate, id string) error {
+	var complete []string
+	for _, c := range all {
+		if len(c.missing) == 0 {
+			complete = append(complete, c.prefix)
+		}
+	}
+	i := slices.IndexFunc(all, func(c candidate) bool { return c.prefix == onceconfig.OutputName(id) })
+	switch {
+	case i >= 0 && len(all[i].missing) == 0:
+	case id != "" && i < 0:
+		return &SetupError{fmt.Sprintf("stack %s has no pipeline %s", s.Name, id), s.advice(complete), nil}
+	case id == "" && len(complete) == 1:
+		i = slices.IndexFunc(all, func(c candidate) bool { return c.prefix == complete[0] })
+	case id == "" && len(complete) > 1:
+		return &SetupError{fmt.Sprintf("stack %s has %d pipelines", s.Name, len(complete)), s.advice(complete), nil}
+	default:
+		missing := all[max(i, 0)].missing
 		return &SetupError{
-			fmt.Sprintf("stack %s (%s) has no output %s", s.Name, out.Stacks[0].StackStatus, strings.Join(missing, ", ")),
-			"it is not a system of once, or was not deployed to the end: deploy it again, and see docs/cli.md for the outputs that a stack of your own needs", nil,
+			fmt.Sprintf("stack %s (%s) has no output %s", s.Name, status, strings.Join(missing, ", ")),
+			"it is not a system of once, or was not deployed to the end: deploy it again, and call NewOutputs of package infra in an app of your own", nil,
+		}
+	}
+	s.Outputs = all[i].outputs
+	for j, c := range all {
+		if j != i && c.outputs.GroupsTable != "" {
+			s.others = append(s.others, c.outputs.GroupsTable)
 		}
 	}
 	return nil
@@ -152,6 +199,20 @@ func (s *Stack) find(ctx context.Context) error {
 
 // missingPermission is the advice if a permission is missing.
 const missingPermission = "docs/cli.md has the permissions that each command needs"
+
+// advice lists the names that --stack accepts for the pipelines of the stack.
+func (s *Stack) advice(prefixes []string) string {
+	names := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		if names[i] = s.Name; prefix != "" {
+			names[i] += "/" + prefix
+		}
+	}
+	if len(names) == 0 {
+		return "it has none: call NewOutputs of package infra for each pipeline, and deploy it again"
+	}
+	return "name it as " + strings.Join(names, " or ")
+}
 
 // explain returns a [*DeniedError] if a permission is missing or credentials are stale. Other
 // errors stay as they are.
