@@ -59,9 +59,9 @@ var ErrUnknownFail = errors.New("the outcome of a fail is unknown")
 // Commit moves the cursor to a number, and writes state and effects with it in one
 // write. It renews the lease.
 //
-// It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired], [Restored] or [Ahead]. After an
-// [*UnacknowledgedError], and after a [*Problem] that is ambiguous, the outcome is unknown. Call
-// Commit again: it repeats the same commit first, which has no further effect if it was applied.
+// It returns a [*Problem] of type [Fenced], [Retired], [Moved], [Expired], [Restored] or [Ahead].
+// After an [*UnacknowledgedError], and after a [*Problem] that is ambiguous, the outcome is unknown.
+// Call Commit again: it repeats the same commit first, which has no further effect if it was applied.
 func (s *Session) Commit(ctx context.Context, to uint64, o CommitOptions) error {
 	if s.failing != nil {
 		return fmt.Errorf("commit: %w", ErrUnknownFail)

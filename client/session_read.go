@@ -39,8 +39,8 @@ var ErrEnd = errors.New("there is nothing more to read")
 // until the context ends. After the end of the session it returns [ErrEnd]. While the caller works,
 // the next entries are read in the background.
 //
-// It returns a [*Problem] of type [Fenced], [Retired], [Expired], [Restored] or [Ahead]; these are final. After
-// an [*UnacknowledgedError], call Next again.
+// It returns a [*Problem] of type [Fenced], [Retired], [Expired], [Restored] or [Ahead]; these are
+// final. After an [*UnacknowledgedError], call Next again.
 func (s *Session) Next(ctx context.Context) (Batch, error) {
 	ctx, cancel := s.bind(ctx)
 	defer cancel()

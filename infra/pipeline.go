@@ -239,7 +239,8 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	destinations, err := permission.For(parsed, props.Environment)
-	if err := errors.Join(err, parsed.CheckDirect(), parsed.CheckRestores(time.Now()), props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
+	restores := parsed.CheckRestores(time.Now()) //nolint:forbidigo // it is deployed now
+	if err := errors.Join(err, parsed.CheckDirect(), restores, props.checkDirect(parsed), scaling, props.checkReserved(len(parsed.Ingress)), props.API.check()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
 	for _, key := range props.KMSKeys {

@@ -65,7 +65,8 @@ func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
 		seen[n]++
 	}
 	for n := 1; n <= 12; n++ {
-		if want := map[bool]int{false: 1, true: 2}[n >= 6 && n <= 8]; seen[n] != want { // 6 to 8 are messages that the system has forgotten
+		forgotten := n >= 6 && n <= 8
+		if want := map[bool]int{false: 1, true: 2}[forgotten]; seen[n] != want {
 			t.Errorf("message %d is there %d times, want %d", n, seen[n], want)
 		}
 	}

@@ -32,7 +32,8 @@ func (e *RestoreError) Error() string {
 func RestoreOf(number uint64) int { return int(number >> restoreBits) }
 
 // LastMillis returns the time of the last restore in Unix milliseconds, 0 if there was none.
-// Fences and lives of sessions begin with the time of the clock: after a restore they are not lower.
+// Fences and lives of sessions begin with the time of the clock: after a restore they are not
+// lower.
 func (r Restores) LastMillis() uint64 {
 	if len(r) == 0 {
 		return 0
@@ -40,7 +41,7 @@ func (r Restores) LastMillis() uint64 {
 	return millis(r[len(r)-1])
 }
 
-func millis(at time.Time) uint64 { return uint64(at.UnixMilli()) } //nolint:gosec // not before 2020
+func millis(at time.Time) uint64 { return uint64(at.UnixMilli()) }
 
 // Before returns how many restores there were before a time.
 func (r Restores) Before(at time.Time) (n int) {
@@ -62,7 +63,8 @@ func (r Restores) Apply(g *Group, logged bool) error {
 	if have > len(r) {
 		return &RestoreError{have}
 	}
-	if logged && g.Version > 0 && RestoreOf(g.Log.Last) < len(r) { // the log of a new record has a new incarnation
+	// The log of a new record has a new incarnation.
+	if logged && g.Version > 0 && RestoreOf(g.Log.Last) < len(r) {
 		g.Log.Last = r.floor()
 	}
 	if have == len(r) {

@@ -121,7 +121,7 @@ func (s *Sessions) redriven(key record.GroupKey, incarnation uint64, e *record.E
 	m.Group, m.Source, m.Epoch, m.Sequence = e.Group, "", 0, 0
 	m.RedeliveryOf = cmp.Or(e.RedeliveryOf, e.ID)
 	m.ID = "dead/" + key.Group + "/" + log.Offset{Incarnation: incarnation, Number: e.Number}.String()
-	if n := s.cfg.Restores.Before(e.Time.Time()); n > 0 { // an entry that is lost may have had this offset
+	if n := s.cfg.Restores.Before(e.Time.Time()); n > 0 { // a lost entry may have had this offset
 		m.ID += "/" + strconv.Itoa(n)
 	}
 	if s.cfg.Numbered[key.Stream] {

@@ -70,7 +70,7 @@ func TestASessionThatIsOlderThanARestoreIsReadAgainOnlyAfterItWasRetired(t *test
 	if again.Life <= old.Fence || again.Cursor != 0 {
 		t.Errorf("got %+v after %+v", again, old)
 	}
-	w.is(w.read(ann, again.Fence, 9), " 1:m8 2:m9") // m1 to m5 were processed, m6 and m7 are lost with the store
+	w.is(w.read(ann, again.Fence, 9), " 1:m8 2:m9") // m6 and m7 are lost with the store
 }
 
 func TestARetiredSessionWithoutAStoreReturnsWhatTheCopyDoesNotKnowAsProcessed(t *testing.T) {

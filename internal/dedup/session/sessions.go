@@ -45,7 +45,8 @@ type Config struct {
 	Feasible func(effects []record.Effect) error
 	// Numbered names the streams whose messages need a source and a number.
 	Numbered map[string]bool
-	// Restores, Sequenced, Recalls and LateDelay are those of the engine. LateDelay defaults to 15 minutes.
+	// Restores, Sequenced, Recalls and LateDelay are those of the engine. LateDelay defaults to
+	// 15 minutes.
 	Restores  record.Restores
 	Sequenced map[string]bool
 	Recalls   bool

@@ -78,7 +78,7 @@ func (s *Stack) logsOf(ctx context.Context, f function, o LogOptions) ([]LogLine
 	pages := cloudwatchlogs.NewFilterLogEventsPaginator(s.logs, in)
 	for pages.HasMorePages() && len(out) <= o.Limit {
 		page, err := pages.NextPage(ctx)
-		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing { // a function that has never run may have no log group
+		if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing { // it has never run
 			return nil, nil
 		}
 		if err != nil {
