@@ -79,6 +79,9 @@ func (m *meter) MarkDone(ctx context.Context, tokens []record.Token) error {
 	return m.portStore.MarkDone(ctx, tokens)
 }
 
+// endToEnd is the line of docs/costs.md after which a test of cmd/once writes the page.
+const endToEnd = "<!-- What follows is written by: go test ./cmd/once -run Page -update -->\n"
+
 // A bill is one row of the table.
 type bill struct {
 	stream, effects, batch string
@@ -118,8 +121,17 @@ func TestTheCostOfAMessage(t *testing.T) {
 		t.Errorf("no rows for %v", limits)
 	}
 	page := filepath.Join("..", "..", "docs", "costs.md")
+	before, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(before), endToEnd)
+	if !ok {
+		t.Fatalf("docs/costs.md has no line %q, after which cmd/once writes", endToEnd)
+	}
+	want := costPage(bills) + endToEnd + rest
 	if *update {
-		if err := os.WriteFile(page, []byte(costPage(bills)), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +139,7 @@ func TestTheCostOfAMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(written), costPage(bills)); diff != "" {
+	if diff := cmp.Diff(string(written), want); diff != "" {
 		t.Errorf("docs/costs.md is not up to date, see -update (-written +counted):\n%s", diff)
 	}
 }
@@ -218,7 +230,7 @@ func costPage(bills []bill) string {
 	var b strings.Builder
 	b.WriteString(`# What a message costs
 
-A new message costs two to five store calls and one to three writes, and less in a batch. On DynamoDB a message that names no group costs one write, with an effect two ("a group of its own"). A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
+A new message costs two to five store calls and one to three writes, and less in a batch. What a stack costs with everything that it uses is [at the end](#end-to-end). On DynamoDB a message that names no group costs one write, with an effect two ("a group of its own"). A duplicate costs one call and no write. The table counts each message of a batch until its effects are published.
 A test of the engine counts (` + "`go test ./internal/dedup -run TestTheCostOfAMessage -update`" + ` writes this page). No other worker is active: a lost race costs one load and one commit more.
 
 - **Store calls**: calls to the store.
@@ -276,7 +288,7 @@ A consumer that waits looks as often as [a reader of a log](#readers-of-logs). O
 ## The bill
 
 A million messages in DynamoDB, at the prices of us-east-1 on demand: $0.625 for a million write units, $0.125 for a million read units. One proxy counted the units of all rows (` + "`go -C bench run ./powertools`" + `). Each message changes one item of less than 1 KB.
-Powertools for AWS Lambda write their record twice, and the handler writes the item; they send no effects. Queues, functions and the API are not included.
+Powertools for AWS Lambda write their record twice, and the handler writes the item; they send no effects. Queues, functions and the API are [below](#end-to-end).
 
 | | write units | read units | $ |
 |---|---|---|---|
@@ -293,6 +305,7 @@ Powertools for AWS Lambda write their record twice, and the handler writes the i
 | a duplicate with a reply of 20 KB: Powertools | 21.0 | 0 | 13.13 |
 | the same: ` + "`key`" + ` | 0 | 9.0 | 1.13 |
 | the same: ` + "`sequence`" + ` | 0 | 1.0 | 0.13 |
+
 `)
 	return b.String()
 }

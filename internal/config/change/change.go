@@ -43,7 +43,7 @@ type Stream struct {
 type Change struct {
 	// Subject is the changed part, as "stream orders".
 	Subject string `json:"subject"`
-	// Change says what is changed, as "admission key -> token".
+	// Change names the change, as "admission key -> token".
 	Change string `json:"change"`
 	// Risk is true if something waits that would be lost or stuck, or taken for something else.
 	Risk bool `json:"risk"`
@@ -51,7 +51,7 @@ type Change struct {
 	Unknown bool `json:"unknown,omitempty"`
 	// Waiting says what waits, and is empty if nothing does.
 	Waiting string `json:"waiting,omitempty"`
-	// Effect says what the change does, and Do what to do about it.
+	// Effect describes the consequence, and Do the remedy.
 	Effect string `json:"effect"`
 	Do     string `json:"do"`
 }
@@ -291,7 +291,7 @@ func (c *comparison) source(name string) {
 	c.add(x)
 }
 
-// restores looks for entries that are gone or changed. A new one at the end is what a restore needs.
+// restores looks for entries that are gone or changed. A new one at the end belongs to a restore.
 func (c *comparison) restores() {
 	kept := 0
 	for kept < min(len(c.from.Restores), len(c.to.Restores)) && c.from.Restores[kept].Equal(c.to.Restores[kept]) {
