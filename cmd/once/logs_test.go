@@ -39,6 +39,8 @@ func loggedStack(t *testing.T) *stacktest.AWS {
 			at(4*time.Minute, `{"timestamp":"t","level":"WARN","message":"message failed","function":"process","stream":"orders","hash":%q,"try":1,"error":"no \"ink\""}`, by("", "o-1")),
 			at(3*time.Minute, `{"time":"t","type":"platform.report","record":{"requestId":"r","status":"success"}}`),
 			at(3*time.Minute, `{"stream":"orders","level":"INFO","Retried":1,"_aws":{"Timestamp":1}}`),
+			at(2*time.Minute, "START RequestId: r Version: $LATEST"),
+			at(2*time.Minute, "REPORT RequestId: r\tDuration: 187 ms"),
 			at(90*time.Second, `{"level":"WARN","message":"message failed","stream":"chat","hash":"abcabcabcabc"}`),
 			at(time.Minute, `{"time":"t","type":"platform.report","record":{"requestId":"r","status":"timeout"}}`),
 		},

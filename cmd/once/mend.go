@@ -20,7 +20,8 @@ func (a *app) sweep() *cobra.Command {
 		Use:   "sweep",
 		Short: "Finish what crashed workers left behind",
 		Long: `Sweep visits every group: it publishes pending effects, runs held messages whose predecessors are there, acts on gaps, and deletes expired records. A
-running server does this by itself from time to time. Repeating it is harmless. It exits with 5 if a group could not be finished.
+running server does this by itself from time to time. Repeating it is harmless. It exits with 5 if a group could not be finished. A
+group that still holds messages, because one before them is missing, is counted as waiting: once show STREAM/GROUP names the number.
 
 With --stack it reads the whole table of groups, which costs a read unit for every 4 KB, and asks the deployed functions to publish pending effects. It
 invokes the function of the scheduled sweep to process held messages, because handlers run only in the functions. The tables delete expired records
@@ -40,8 +41,12 @@ themselves. The configuration is read from the process function, which needs lam
 			if *asJSON {
 				err = printJSON(a.out, info)
 			} else {
-				_, err = fmt.Fprintf(a.out, "looked at %s: %d finished, %d failed; deleted %s and %s\n", plural(info.Groups, "group"),
-					info.Finished, info.Failed, plural(info.Expired, "expired record"), plural(info.Blobs, "stray blob"))
+				waiting := ""
+				if info.Waiting > 0 {
+					waiting = fmt.Sprintf("%d waiting for a missing message, ", info.Waiting)
+				}
+				_, err = fmt.Fprintf(a.out, "looked at %s: %d finished, %s%d failed; deleted %s and %s\n", plural(info.Groups, "group"),
+					info.Finished, waiting, info.Failed, plural(info.Expired, "expired record"), plural(info.Blobs, "stray blob"))
 			}
 			return unfinished(err, info.Failed)
 		})

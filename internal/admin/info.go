@@ -233,6 +233,9 @@ type SweepInfo struct {
 	Groups   int `json:"groups"`
 	Finished int `json:"finished"`
 	Failed   int `json:"failed"`
+	// Waiting is the number of inspected groups that still hold messages, because a number or a
+	// parent is missing. They are neither finished nor failed.
+	Waiting int `json:"waiting"`
 	// Expired is the number of deleted expired records, Blobs of deleted orphaned blobs.
 	Expired int `json:"expired"`
 	Blobs   int `json:"blobs"`

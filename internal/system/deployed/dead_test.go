@@ -144,7 +144,7 @@ func TestARedriveCallsTheFunctionsUntilTheyAreDone(t *testing.T) {
 		return answer
 	})
 	var told []int
-	system, err := w.stack.System(deployed.SystemOptions{Config: parsed(t), Redriven: func(info admin.RedriveInfo) { told = append(told, info.Redriven) }})
+	system, err := w.stack.System(deployed.SystemOptions{Config: w.config, Redriven: func(info admin.RedriveInfo) { told = append(told, info.Redriven) }})
 	if err != nil {
 		t.Fatal(err)
 	}

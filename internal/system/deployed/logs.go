@@ -131,7 +131,7 @@ func (o LogOptions) wants(l LogLine) bool {
 		} `json:"record"`
 	}
 	if json.Unmarshal([]byte(l.Text), &line) != nil {
-		return o.pattern() == "" // text of a program that crashed
+		return o.pattern() == "" && !routine(l.Text)
 	}
 	switch {
 	case line.Metrics != nil, strings.HasPrefix(line.Type, "platform.") && cmp.Or(line.Record.Status, "success") == "success":
@@ -140,6 +140,13 @@ func (o LogOptions) wants(l LogLine) bool {
 		return slices.Contains(o.Hashes, line.Hash)
 	}
 	return o.Stream == "" || line.Stream == o.Stream
+}
+
+// routine reports whether a text is a line of Lambda about an invocation that did not fail, in the
+// format of a function whose log is text. Other texts are of a program that crashed.
+func routine(text string) bool {
+	return strings.HasPrefix(text, "START RequestId: ") || strings.HasPrefix(text, "END RequestId: ") ||
+		strings.HasPrefix(text, "REPORT RequestId: ") && !strings.Contains(text, "Status: ")
 }
 
 // Hashes returns the attribute hash of log lines about a message: one for each principal that may

@@ -83,7 +83,7 @@ func TestAMessageIsLookedUpUnderItsPrincipal(t *testing.T) {
 		}
 	}
 	bob := "iam:bob"
-	system, err := w.stack.System(deployed.SystemOptions{Config: parsed(t), Principal: &bob})
+	system, err := w.stack.System(deployed.SystemOptions{Config: w.config, Principal: &bob})
 	if err != nil {
 		t.Fatal(err)
 	}

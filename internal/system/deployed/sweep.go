@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 
@@ -25,13 +26,13 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 	if err != nil {
 		return info, err
 	}
-	waiting := 0
+	var waiting []record.GroupKey
 	err = record.EachGroup(ctx, s.store, "", s.passedOver, func(g *record.Group) error {
 		info.Groups++
 		switch err := p.sweep(ctx, g); {
 		case errors.Is(err, errIdle):
 		case errors.Is(err, errElsewhere):
-			waiting++
+			waiting = append(waiting, g.Key)
 		case err == nil:
 			info.Finished++
 		default:
@@ -40,17 +41,39 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 		}
 		return ctx.Err()
 	})
-	if waiting == 0 || err != nil {
-		info.Failed += waiting
+	if len(waiting) == 0 || err != nil {
+		info.Failed += len(waiting)
 		return info, explain(err)
 	}
 	if err := s.stack.drain(ctx); err != nil {
-		info.Failed += waiting
-		s.options.Log.Warn("groups that hold messages not swept: the scheduled sweep tries again", "groups", waiting, "error", err)
+		info.Failed += len(waiting)
+		s.options.Log.Warn("groups that hold messages not swept: the scheduled sweep tries again", "groups", len(waiting), "error", err)
 		return info, nil
 	}
-	info.Finished += waiting
+	if info.Waiting, err = s.stillHold(ctx, waiting); err != nil {
+		return info, explain(err)
+	}
+	info.Finished += len(waiting) - info.Waiting
 	return info, nil
+}
+
+// loadAtOnce is how many groups one read loads.
+const loadAtOnce = 100
+
+// stillHold counts the groups that hold messages.
+func (s *System) stillHold(ctx context.Context, keys []record.GroupKey) (n int, err error) {
+	for some := range slices.Chunk(keys, loadAtOnce) {
+		groups, _, err := s.store.Load(ctx, some, nil)
+		if err != nil {
+			return n, err
+		}
+		for i := range groups {
+			if groups[i].HasHeld() {
+				n++
+			}
+		}
+	}
+	return n, nil
 }
 
 // errIdle reports that a group needs no sweep.

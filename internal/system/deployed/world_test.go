@@ -38,6 +38,7 @@ destinations:
 // A world is a deployed stack with its functions.
 type world struct {
 	aws      *stacktest.AWS
+	config   *config.Config
 	stack    *deployed.Stack
 	system   *deployed.System
 	deployed *pipeline.Pipeline
@@ -47,8 +48,14 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{aws: stacktest.Start(t), shop: &shop{}}
-	w.aws.Deploy(t, configuration)
+	return newWorldOf(t, configuration)
+}
+
+// newWorldOf returns a world with another configuration.
+func newWorldOf(t *testing.T, text string) *world {
+	t.Helper()
+	w := &world{aws: stacktest.Start(t), shop: &shop{}, config: parsed(t, text)}
+	w.aws.Deploy(t, text)
 	w.open(t)
 	cfg, err := awsconfig.Load(t.Context())
 	if err != nil {
@@ -60,7 +67,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.deployed, err = pipeline.New(pipeline.Config{
-		Config: parsed(t), Store: store, Trusted: []string{stacktest.Sender},
+		Config: w.config, Store: store, Trusted: []string{stacktest.Sender},
 		Ports: pipeline.Ports{
 			Ingress: w.queue("Ingress"), IngressFIFO: w.queue("IngressFifo"), Publish: w.queue("Publish"), PublishFIFO: w.queue("PublishFifo"),
 			Dead: w.queue("Dead"), DeadPublish: w.queue("DeadPublish"),
@@ -73,9 +80,9 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func parsed(t *testing.T) *config.Config {
+func parsed(t *testing.T, text string) *config.Config {
 	t.Helper()
-	c, err := config.Parse("once.yaml", []byte(configuration))
+	c, err := config.Parse("once.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +96,7 @@ func (w *world) open(t *testing.T) {
 	if w.stack, err = deployed.Open(t.Context(), deployed.Options{Name: "Once"}); err != nil {
 		t.Fatal(err)
 	}
-	if w.system, err = w.stack.System(deployed.SystemOptions{Config: parsed(t)}); err != nil {
+	if w.system, err = w.stack.System(deployed.SystemOptions{Config: w.config}); err != nil {
 		t.Fatal(err)
 	}
 }

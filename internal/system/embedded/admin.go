@@ -41,6 +41,18 @@ func (s *System) Groups(ctx context.Context, o admin.GroupsOptions) ([]admin.Gro
 	return admin.ListGroups(ctx, s.store, o, s.passedOver)
 }
 
+// stillHolds reports whether a group that held messages before a sweep holds some after it.
+func (s *System) stillHolds(ctx context.Context, before *record.Group) (bool, error) {
+	if !before.HasHeld() {
+		return false, nil
+	}
+	now, _, err := s.store.Load(ctx, []record.GroupKey{before.Key}, nil)
+	if err != nil {
+		return false, err
+	}
+	return now[0].HasHeld(), nil
+}
+
 // Sweep looks at every group with unfinished work, publishes its pending effects, and deletes
 // expired records.
 func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
@@ -60,7 +72,15 @@ func (s *System) Sweep(ctx context.Context) (admin.SweepInfo, error) {
 			s.logGroup(ctx, slog.LevelWarn, "group not swept", g.Key, err)
 			return ctx.Err()
 		}
-		info.Finished++
+		waits, err := s.stillHolds(ctx, g)
+		if err != nil {
+			return err
+		}
+		if waits {
+			info.Waiting++
+		} else {
+			info.Finished++
+		}
 		return nil
 	})
 	if err != nil {
