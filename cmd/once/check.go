@@ -38,7 +38,7 @@ its functions run with the same configuration. It exits with 1 if a check failed
 With --stack and --config it says what deploying the file would do to what waits in the system: each change after which messages would be lost,
 stuck, or taken for others, with what to do about it. It reads the deployed configuration (lambda:GetFunction on the process function), and if a change
 depends on what waits, the table of groups (dynamodb:Scan, a read unit for every 4 KB) and the counts of the queues (sqs:GetQueueAttributes). The counts of queues
-are SQS's estimates; the queues of sources are not counted. It exits with 1 if a change is a risk now, and with 5 if the counts could not be read.
+are SQS's estimates. It exits with 1 if a change is a risk now, and with 5 if the counts could not be read.
 
 With --stack check only reads.`,
 		Example: `  once check

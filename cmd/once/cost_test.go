@@ -68,6 +68,8 @@ Of a million messages:
 	}
 	b.WriteString("\n" + markdown(messageRows(c, messageCount(c.Messages)+", $")) + `
 A metric that is reported in an hour is charged for it; each counts twice, for its stream and for the whole deployment. A stream whose messages fail, wait or are refused reports more of them.
+
+A caller that waits for the reply (` + "`Prefer: wait`" + `) keeps the ingest function running until it is there, and each look for it reads the table: raise ` + "`--ingest-ms`" + `; the reads are not in the table above. A retried message costs its requests again.
 `)
 	return b.String()
 }

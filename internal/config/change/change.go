@@ -25,6 +25,8 @@ type Waiting struct {
 	// Queued counts the messages and triggers on all work queues. Which streams they belong to is
 	// not known.
 	Queued int `json:"queued"`
+	// Sources counts the messages on the queue of each source.
+	Sources map[string]int `json:"sources,omitempty"`
 	// DeadLetters counts the messages on all dead-letter queues.
 	DeadLetters int `json:"dead_letters"`
 }
@@ -276,10 +278,7 @@ func (c *comparison) destination(name string) {
 func (c *comparison) source(name string) {
 	was := c.from.Ingress[name]
 	is, ok := c.to.Ingress[name]
-	x := Change{
-		Subject: "source " + name, Risk: true,
-		Effect: "its queue is deleted with its messages; they are not counted here", Do: "stop what sends to it, wait until its queue is empty, and deploy then",
-	}
+	x := Change{Subject: "source " + name, Effect: "its queue is deleted with its messages", Do: "stop what sends to it, wait until its queue is empty, and deploy then"}
 	switch {
 	case !ok:
 		x.Change = "removed"
@@ -288,7 +287,14 @@ func (c *comparison) source(name string) {
 	default:
 		return
 	}
-	c.add(x)
+	queued := part{text: "in its queue"}
+	if c.waiting != nil {
+		var known bool
+		if queued.count, known = c.waiting.Sources[name]; !known {
+			x.Risk, x.Effect = true, x.Effect+", which could not be counted"
+		}
+	}
+	c.add(x, queued)
 }
 
 // restores looks for entries that are gone or changed. A new one at the end belongs to a restore.

@@ -36,9 +36,9 @@ func parse(t *testing.T, text string) *config.Config {
 func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 	busy := &change.Waiting{
 		Streams: map[string]change.Stream{"orders": {Groups: 3, Pending: 2}, "chat": {Groups: 1, Held: 4, Restore: 1}, "work": {Groups: 8}},
-		Effects: map[string]int{"shop": 2, "us": 1}, Queued: 5, DeadLetters: 6,
+		Effects: map[string]int{"shop": 2, "us": 1}, Queued: 5, DeadLetters: 6, Sources: map[string]int{"files": 9},
 	}
-	idle := &change.Waiting{Streams: map[string]change.Stream{"orders": {Groups: 3}}}
+	idle := &change.Waiting{Streams: map[string]change.Stream{"orders": {Groups: 3}}, Sources: map[string]int{"files": 0}}
 	for _, c := range []struct {
 		name, old, changed string
 		waiting            *change.Waiting
@@ -67,8 +67,10 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		{"partitions by default", "pool: {}", "pool: {partitions: 8}", busy, nil},
 		{"destination removed", "[shop, us]}", "[us]}", busy, nil},
 		{"destination elsewhere", "shop.example/hook", "shop.example/new", busy, []string{"destination shop: sends to another place [2 effects pending] risk"}},
-		{"source removed", "ingress:\n  files: {from: s3, stream: uploads}\n", "", idle, []string{"source files: removed [] risk"}},
-		{"source of another kind of queue", "from: s3", "from: sns, fifo: true", idle, []string{"source files: fifo false -> true [] risk"}},
+		{"source removed", "ingress:\n  files: {from: s3, stream: uploads}\n", "", busy, []string{"source files: removed [9 in its queue] risk"}},
+		{"source removed, idle", "ingress:\n  files: {from: s3, stream: uploads}\n", "", idle, []string{"source files: removed []"}},
+		{"source removed, not counted", "ingress:\n  files: {from: s3, stream: uploads}\n", "", &change.Waiting{}, []string{"source files: removed [] risk"}},
+		{"source of another kind of queue", "from: s3", "from: sns, fifo: true", busy, []string{"source files: fifo false -> true [9 in its queue] risk"}},
 		{"restores removed", `restores: ["2026-01-02T03:04:05Z"]`, "", idle, []string{"restores: entry 1 removed or changed [] risk"}},
 		{"restores changed", "03:04:05", "03:04:06", busy, []string{"restores: entry 1 removed or changed [] risk"}},
 		{"restores added", `05Z"]`, `05Z", "2026-02-02T03:04:05Z"]`, busy, nil},

@@ -41,22 +41,32 @@ func (s *System) queueStats(ctx context.Context) ([]admin.QueueStats, error) {
 	var out []admin.QueueStats
 	work, dead := s.stack.Outputs.work(), s.stack.Outputs.dead()
 	for i, p := range slices.Concat(work, dead) {
-		a, err := s.stack.queueAttributes(ctx, p.url)
+		q, err := s.stack.queueStats(ctx, p)
 		if err != nil {
 			return nil, err
 		}
-		number := func(name types.QueueAttributeName) int {
-			n, _ := strconv.Atoi(a[string(name)]) // one that is missing counts as nothing
-			return n
-		}
-		out = append(out, admin.QueueStats{
-			Queue: p.name, DeadLetter: i >= len(work),
-			Visible:  number(types.QueueAttributeNameApproximateNumberOfMessages),
-			InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
-			Delayed:  number(types.QueueAttributeNameApproximateNumberOfMessagesDelayed),
-		})
+		q.DeadLetter = i >= len(work)
+		out = append(out, q)
 	}
 	return out, nil
+}
+
+// queueStats counts the messages of one queue.
+func (s *Stack) queueStats(ctx context.Context, p place) (admin.QueueStats, error) {
+	a, err := s.queueAttributes(ctx, p.url)
+	if err != nil {
+		return admin.QueueStats{}, err
+	}
+	number := func(name types.QueueAttributeName) int {
+		n, _ := strconv.Atoi(a[string(name)]) // one that is missing counts as nothing
+		return n
+	}
+	return admin.QueueStats{
+		Queue:    p.name,
+		Visible:  number(types.QueueAttributeNameApproximateNumberOfMessages),
+		InFlight: number(types.QueueAttributeNameApproximateNumberOfMessagesNotVisible),
+		Delayed:  number(types.QueueAttributeNameApproximateNumberOfMessagesDelayed),
+	}, nil
 }
 
 func (s *Stack) queueAttributes(ctx context.Context, url string) (map[string]string, error) {

@@ -2,11 +2,15 @@ package deployed
 
 import (
 	"context"
+	"fmt"
 	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/record"
+	system "github.com/effectively-once/once/internal/system/function"
 )
 
 // Waiting counts what waits in the stack. It reads the table of groups from end to end, as the
@@ -23,7 +27,39 @@ func (s *System) Waiting(ctx context.Context) (change.Waiting, error) {
 	queues, err := s.queueStats(ctx)
 	stats := admin.Stats{Queues: queues}.Total()
 	w.Queued, w.DeadLetters = stats.Queued+stats.Delayed, stats.DeadLetters
+	if err != nil {
+		return w, err
+	}
+	w.Sources, err = s.stack.sources(ctx)
 	return w, err
+}
+
+// sources counts the messages on the queue of each source, by its name.
+func (s *Stack) sources(ctx context.Context) (map[string]int, error) {
+	name, err := s.processFunction(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	if err != nil {
+		return nil, unread(name, explain(err))
+	}
+	if out.Configuration == nil || out.Configuration.Environment == nil {
+		return nil, nil //nolint:nilnil // there are no sources, and that is no error
+	}
+	urls, err := system.SourceQueues(out.Configuration.Environment.Variables[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
+	if err != nil {
+		return nil, fmt.Errorf("read environment of function %s: %w", name, err)
+	}
+	depths := map[string]int{}
+	for source, url := range urls {
+		q, err := s.queueStats(ctx, place{source, url})
+		if err != nil {
+			return nil, err
+		}
+		depths[source] = q.Depth()
+	}
+	return depths, nil
 }
 
 // count adds one group.

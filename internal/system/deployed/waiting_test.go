@@ -1,12 +1,19 @@
 package deployed_test
 
 import (
+	"maps"
+	"path"
+	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/system/function"
+	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
 func TestWaitingCountsGroupsEffectsAndQueues(t *testing.T) {
@@ -17,10 +24,18 @@ func TestWaitingCountsGroupsEffectsAndQueues(t *testing.T) {
 	if sent[0].Err != nil {
 		t.Fatal(sent[0].Err)
 	}
+	url := awstest.Queue(t, w.sqs, strings.TrimSuffix(w.aws.Outputs["GroupsTable"], "groups")+"files", nil)
+	if _, err := w.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &url, MessageBody: aws.String("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	process := w.aws.Functions["process"]
+	process.Environment = maps.Clone(process.Environment)
+	process.Environment[function.EnvSourceQueues] = "files=" + path.Base(url)
+	w.aws.Functions["process"] = process
 	got, err := w.system.Waiting(t.Context())
 	want := change.Waiting{
 		Streams: map[string]change.Stream{"orders": {Groups: 1, Pending: 2}, "chat": {Groups: 1, Held: 2}},
-		Effects: map[string]int{"shop": 2}, Queued: 1,
+		Effects: map[string]int{"shop": 2}, Queued: 1, Sources: map[string]int{"files": 1},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v\n-want +got\n%s", err, d)

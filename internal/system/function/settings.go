@@ -96,7 +96,7 @@ func ReadSettings(getenv func(string) string) (Settings, error) {
 	if s.Trusted, err = trusted(getenv(EnvTrustedSenders)); err != nil {
 		errs = append(errs, err)
 	}
-	if s.Queues.Sources, err = sourceQueues(getenv(EnvSourceQueues), s.Queues.Ingress); err != nil {
+	if s.Queues.Sources, err = SourceQueues(getenv(EnvSourceQueues), s.Queues.Ingress); err != nil {
 		errs = append(errs, err)
 	}
 	if text != "" {
@@ -126,9 +126,9 @@ func trusted(list string) ([]string, error) {
 	return out, nil
 }
 
-// sourceQueues reads the queues of the sources, whose URLs differ from that of another queue of the
-// system in the name only.
-func sourceQueues(list, beside string) (map[string]string, error) {
+// SourceQueues reads the value of [EnvSourceQueues]: the URLs of the queues of the sources by the
+// names of these. They differ from the URL of another queue of the system in the name only.
+func SourceQueues(list, beside string) (map[string]string, error) {
 	if list == "" {
 		return nil, nil
 	}
