@@ -94,9 +94,6 @@ func TestAnAppOutsideOfTheRepositoryHasTwoPipelinesWithNetworkKeyDomainAndWebACL
 		}
 	}
 	topic, _ := x.one(t, "AWS::SNS::Topic", "")
-	for id, r := range x.Resources {
-		if r.Type == alarmType {
-			r.expect(t, id, map[string]any{"AlarmActions": []any{ref(topic)}})
-		}
-	}
+	id, alarm := x.one(t, alarmType, "Refused")
+	alarm.expect(t, id, map[string]any{"AlarmActions": []any{ref(topic)}, "Namespace": "Shop/Orders", "MetricName": "DeadLettered"})
 }

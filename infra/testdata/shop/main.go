@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -69,9 +70,10 @@ func shop(app awscdk.App, functions string) error {
 	addWebACL(stack, billing)
 
 	topic := awssns.NewTopic(stack, jsii.String("OnCall"), &awssns.TopicProps{EnforceSSL: jsii.Bool(true)})
-	for _, alarm := range infra.NewAlarms(stack, "OrdersAlarms", orders, nil).All {
-		alarm.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
-	}
+	refused := awscloudwatch.NewAlarm(stack, jsii.String("Refused"), &awscloudwatch.AlarmProps{
+		Metric: orders.Metric("DeadLettered", nil), Threshold: jsii.Number(10), EvaluationPeriods: jsii.Number(1),
+	})
+	refused.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	return nil
 }
 
