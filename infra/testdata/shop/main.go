@@ -60,7 +60,7 @@ func shop(app awscdk.App, functions string) error {
 		Assets:            functions,
 		Network:           network,
 		Keys:              keys,
-		API:               infra.APISettings{Kind: infra.REST},
+		API:               infra.APISettings{Kind: infra.REST, LogsRole: true}, // one in an account and region has the role
 		IngestConcurrency: 20,
 	})
 	if err != nil {
