@@ -3,7 +3,6 @@ package infra
 import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -19,17 +18,17 @@ const (
 
 // newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. Staged
 // objects expire.
-func newBucket(scope constructs.Construct, unprotected bool, key awskms.IKey) awss3.Bucket {
+func newBucket(scope constructs.Construct, pipeline *PipelineProps) awss3.Bucket {
 	props := &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(), Encryption: awss3.BucketEncryption_S3_MANAGED,
-		ObjectOwnership: awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED, RemovalPolicy: removal(unprotected),
+		ObjectOwnership: awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED, RemovalPolicy: removal(pipeline.Unprotected), ServerAccessLogsBucket: pipeline.BucketLogs,
 		LifecycleRules: &[]*awss3.LifecycleRule{{
 			Id: jsii.String("strays"), Prefix: jsii.String(stagedPrefix), Expiration: awscdk.Duration_Days(jsii.Number(stagedDays)),
 		}, {
 			Id: jsii.String("uploads"), AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
 		}},
 	}
-	if key != nil {
+	if key := pipeline.Keys.Bucket; key != nil {
 		props.Encryption, props.EncryptionKey, props.BucketKeyEnabled = awss3.BucketEncryption_KMS, key, jsii.Bool(true)
 	}
 	b := awss3.NewBucket(scope, jsii.String("Bucket"), props)

@@ -13,7 +13,7 @@ import (
 // dashboards are those of the whole account.
 func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Alarms) awscloudwatch.Dashboard {
 	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{
-		DashboardName: awscdk.Fn_Join(jsii.String("-"), &[]*string{awscdk.Stack_Of(scope).StackName(), awscdk.Aws_REGION()}),
+		DashboardName: dashboardName(scope, p),
 	})
 	if alarms != nil {
 		list := make([]interfacesawscloudwatch.IAlarmRef, len(alarms.All))
@@ -85,4 +85,15 @@ func ofFunctions(p *Pipeline) []awscloudwatch.IWidget {
 		duration = append(duration, labelled(f.name, f.MetricDuration(byAWS("p99"))))
 	}
 	return []awscloudwatch.IWidget{graph("Errors and throttles of functions", trouble), graph("Duration of functions, p99, milliseconds", duration)}
+}
+
+// dashboardName has the region, and the pipeline unless it is the one of [NewStack]: the name must
+// be the only one in the account.
+func dashboardName(scope constructs.Construct, p *Pipeline) *string {
+	parts := []*string{awscdk.Stack_Of(scope).StackName()}
+	if id := p.Node().Id(); *id != mainPipeline {
+		parts = append(parts, id)
+	}
+	parts = append(parts, awscdk.Aws_REGION())
+	return awscdk.Fn_Join(jsii.String("-"), &parts)
 }

@@ -84,6 +84,7 @@ func TestAnAppOutsideOfTheRepositoryHasTwoPipelinesWithNetworkKeyDomainAndWebACL
 	mapping.expect(t, id, map[string]any{"ApiId": ref(api), "DomainName": ref(domain)})
 
 	rest, _ := x.one(t, "AWS::ApiGateway::RestApi", "Billing")
+	x.all(t, "AWS::ApiGateway::Account", 1)
 	_, association := x.one(t, "AWS::WAFv2::WebACLAssociation", "")
 	if on := asJSON(at(association.Properties, "ResourceArn")); !strings.Contains(on, `{"Ref":"`+rest+`"}`) || !strings.Contains(on, "/stages/") {
 		t.Errorf("the web ACL is associated with %s", on)
@@ -94,9 +95,6 @@ func TestAnAppOutsideOfTheRepositoryHasTwoPipelinesWithNetworkKeyDomainAndWebACL
 		}
 	}
 	topic, _ := x.one(t, "AWS::SNS::Topic", "")
-	for id, r := range x.Resources {
-		if r.Type == alarmType {
-			r.expect(t, id, map[string]any{"AlarmActions": []any{ref(topic)}})
-		}
-	}
+	id, alarm := x.one(t, alarmType, "Refused")
+	alarm.expect(t, id, map[string]any{"AlarmActions": []any{ref(topic)}, "Namespace": "Shop/Orders", "MetricName": "DeadLettered"})
 }

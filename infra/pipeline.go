@@ -100,6 +100,9 @@ type PipelineProps struct {
 	Tables *Tables
 	// Keys encrypt the resources. Default to keys that AWS manages.
 	Keys Keys
+	// BucketLogs is a bucket for the access logs of the pipeline's bucket, in the same region and
+	// account. Defaults to none.
+	BucketLogs awss3.IBucket
 	// Network is where the functions run. Defaults to none of your own.
 	Network *Network
 	// PermissionsBoundary bounds all roles of the pipeline. Defaults to none.
@@ -262,7 +265,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	queues := QueuesProps{Timeout: props.Timeout, MaxReceives: props.MaxReceives, Unprotected: props.Unprotected, Key: props.Keys.Queues, BatchWindow: props.BatchWindow}
 	p.Queues = NewQueues(p.Construct, "Queues", &queues)
 	p.Queues.addSources(p.Construct, parsed, queues)
-	p.Bucket = newBucket(p.Construct, props.Unprotected, props.Keys.Bucket)
+	p.Bucket = newBucket(p.Construct, props)
 	props.Keys.admitLogs(awscdk.Stack_Of(p))
 	props.Keys.admitSources(parsed)
 	if err := p.newFunctions(props, destinations); err != nil {

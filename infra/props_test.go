@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
 	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 )
@@ -172,6 +173,15 @@ func TestTracingAndLayersAreSettings(t *testing.T) {
 	if got := wildcards(x); got != nil {
 		t.Errorf("wildcards %v", got)
 	}
+}
+
+func TestTheAccessLogOfTheBucketGoesToTheBucketOfTheApp(t *testing.T) {
+	stack := awscdk.NewStack(NewApp(), jsii.String("Shop"), nil)
+	pipelineIn(t, stack, "Orders", PipelineProps{BucketLogs: awss3.NewBucket(stack, jsii.String("Logs"), nil)})
+	x := templateOf(t, stack)
+	logs, _ := x.one(t, "AWS::S3::Bucket", "Logs")
+	id, bucket := x.one(t, "AWS::S3::Bucket", "OrdersBucket")
+	bucket.expect(t, id, map[string]any{"LoggingConfiguration.DestinationBucketName": ref(logs)})
 }
 
 func TestPagesOfAnOriginMayCallAnHTTPAPI(t *testing.T) {

@@ -14,6 +14,9 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
+// mainPipeline is the id of the pipeline of a stack that NewStack makes.
+const mainPipeline = "Pipeline"
+
 // NewStack returns the stack of a whole system. If the configuration or a bootstrap is invalid, it
 // returns an error.
 func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
@@ -26,7 +29,7 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	})
 	s.Config, s.Unprotected = string(text), !s.DeletionProtection
 	s.lookUp(stack)
-	p, err := NewPipeline(stack, "Pipeline", &s.PipelineProps)
+	p, err := NewPipeline(stack, mainPipeline, &s.PipelineProps)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
@@ -59,7 +60,7 @@ func shop(app awscdk.App, functions string) error {
 		Assets:            functions,
 		Network:           network,
 		Keys:              keys,
-		API:               infra.APISettings{Kind: infra.REST},
+		API:               infra.APISettings{Kind: infra.REST, LogsRole: true}, // one in an account and region has the role
 		IngestConcurrency: 20,
 	})
 	if err != nil {
@@ -69,13 +70,10 @@ func shop(app awscdk.App, functions string) error {
 	addWebACL(stack, billing)
 
 	topic := awssns.NewTopic(stack, jsii.String("OnCall"), &awssns.TopicProps{EnforceSSL: jsii.Bool(true)})
-	alarms, err := infra.NewAlarms(stack, "OrdersAlarms", orders, nil)
-	if err != nil {
-		return err
-	}
-	for _, alarm := range alarms.All {
-		alarm.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
-	}
+	refused := awscloudwatch.NewAlarm(stack, jsii.String("Refused"), &awscloudwatch.AlarmProps{
+		Metric: orders.Metric("DeadLettered", nil), Threshold: jsii.Number(10), EvaluationPeriods: jsii.Number(1),
+	})
+	refused.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	return nil
 }
 
