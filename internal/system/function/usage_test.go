@@ -70,7 +70,7 @@ func TestTheUsageOfAMessage(t *testing.T) {
 	}
 	bytesAlike := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".LogBytes" }, cmpopts.EquateApprox(logTolerance, 0))
 	if d := cmp.Diff(bill.Measured(), got, bytesAlike); d != "" {
-		t.Errorf("internal/bill/usage.json is not what is counted now, see -update-usage (-written +counted)\n%s", d)
+		t.Errorf("internal/bill/usage.json is not what is counted now, run it with -update-usage (-written +counted)\n%s", d)
 	}
 }
 
