@@ -106,7 +106,7 @@ func TestNoFenceIsGivenAgainAfterARestore(t *testing.T) {
 	}
 }
 
-func TestASessionThatBeganAfterARestoreIsNotConcernedByIt(t *testing.T) {
+func TestASessionThatBeganAfterARestoreIsNotAffected(t *testing.T) {
 	w := newRestorable(t)
 	backup := w.copied()
 	w.restore(backup)
