@@ -169,6 +169,12 @@ func (s *Session) read(ctx context.Context, after uint64, wait time.Duration) (s
 	return page, err
 }
 
+// follows reports whether no number is missing between two entries. The numbers of a group's log
+// jump by about 2^40 where the system was restored from an older copy.
+func follows(before, number uint64) bool {
+	return number == before+1 || number > before && number-before > 1<<39
+}
+
 // readSessionPage parses a response. If it is not a whole page after a number, it is a problem.
 func readSessionPage(a answer, after uint64) (p sessionPage, refused *Problem) {
 	p.end = a.header.Get("Once-End") == "true"
@@ -179,8 +185,10 @@ func readSessionPage(a answer, after uint64) (p sessionPage, refused *Problem) {
 		return sessionPage{}, problemOf(a)
 	}
 	entries, ok := readEntries(a.body)
+	at := after
 	for i := range entries {
-		ok = ok && entries[i].Number == after+uint64(i)+1
+		ok = ok && follows(at, entries[i].Number)
+		at = entries[i].Number
 	}
 	if !ok {
 		return sessionPage{}, problemOf(a)

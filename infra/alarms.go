@@ -42,7 +42,7 @@ type AlarmsProps struct {
 	// Off lists alarms to leave out, by name. Defaults to none.
 	Off []string
 	// AccountConcurrency is how many functions may run at a time in the account and region.
-	// Defaults to 1000, the quota of AWS for most accounts.
+	// Defaults to 1000. New accounts have less: check Service Quotas.
 	AccountConcurrency int
 	// Emulator leaves out alarms on metric math, which emulators refuse, and the warning.
 	Emulator bool

@@ -72,7 +72,7 @@ func (p *Pipeline) concurrency(function string, account int) int {
 		return n
 	}
 	queues := map[string]int{"Process": len(p.Queues.sources) + 2, "Publish": 2}[function]
-	if queues == 0 || p.perQueue == 0 {
+	if queues == 0 {
 		return account
 	}
 	return min(account, queues*p.perQueue)

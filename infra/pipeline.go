@@ -213,7 +213,7 @@ type Pipeline struct {
 
 	// the props that alarms depend on
 	reserved                  map[string]int // by function; 0 without a reservation
-	perQueue                  int            // 0 without a limit
+	perQueue                  int            // invocations that each queue can cause
 	sweepEvery, sweepAllEvery time.Duration
 	paused                    bool
 }
@@ -258,7 +258,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	orElse(&props.MetricsNamespace, namespaceOf(p))
 	p.MetricsNamespace = props.MetricsNamespace
 	p.reserved = map[string]int{"Ingest": props.IngestConcurrency, "Process": props.ProcessConcurrency, "Publish": props.PublishConcurrency}
-	p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.MaxConcurrency, props.Sweep, props.SweepAll, props.Paused
+	p.perQueue, p.sweepEvery, p.sweepAllEvery, p.paused = props.perQueue(), props.Sweep, props.SweepAll, props.Paused
 	if p.Tables == nil {
 		p.Tables = NewTables(p.Construct, "Tables", &TablesProps{Unprotected: props.Unprotected, Key: props.Keys.Tables})
 	}

@@ -42,13 +42,18 @@ func (p *PipelineProps) checkScaling() error {
 	return nil
 }
 
+// perQueue returns how many invocations each queue can cause at the same time.
+func (p *PipelineProps) perQueue() int {
+	if p.Pollers != nil {
+		return perPoller * p.Pollers.Max
+	}
+	return p.MaxConcurrency
+}
+
 // checkReserved checks that the reserved concurrency is enough for all queues of a function, plus
 // one invocation. sources are the further queues of the process function.
 func (p *PipelineProps) checkReserved(sources int) error {
-	perQueue := p.MaxConcurrency
-	if p.Pollers != nil {
-		perQueue = perPoller * p.Pollers.Max
-	}
+	perQueue := p.perQueue()
 	for _, f := range []struct {
 		name             string
 		reserved, queues int

@@ -33,7 +33,7 @@ type Settings struct {
 	// AlarmsOff lists alarms to leave out, by name. Defaults to none.
 	AlarmsOff []string
 	// AccountConcurrency is how many functions may run at a time in the account and region.
-	// Defaults to 1000.
+	// Defaults to 1000. New accounts have less: check Service Quotas.
 	AccountConcurrency int
 	// EncryptionKey is the ARN of a customer-managed key for everything that is stored. Defaults to
 	// none.

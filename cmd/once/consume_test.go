@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -244,6 +245,30 @@ func waitForNumbers(t *testing.T, path string, n int) {
 	}
 }
 
+// stop stops a process, and waits until all of its threads are stopped: on a busy machine some go on
+// for a while after the signal.
+func (p *consumerProcess) stop(t *testing.T) {
+	t.Helper()
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	running := func(thread string) bool {
+		text, err := os.ReadFile(thread)
+		_, state, _ := strings.Cut(string(text), ") ") // after the name
+		return err == nil && !strings.HasPrefix(state, "T")
+	}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(threads, running) {
+			return
+		}
+	}
+	t.Fatal("the process is not stopped")
+}
+
 // TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver stops consume with
 // SIGSTOP until another one has taken the session, and lets it continue.
 func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t *testing.T) {
@@ -252,9 +277,7 @@ func TestAConsumerThatWasStoppedBeyondItsLeaseDoesNothingAfterAnotherTookOver(t 
 	first := s.consume("work", "--session", "a", "--exec", collecting("first"), "--holder", "one", "--lease", "1s")
 	waitForNumbers(t, filepath.Join(s.dir, "first"), 20)
 	s.awaitCursor(20)
-	if err := first.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	first.stop(t)
 	s.sendNumbers(t.Context(), 21, 60)
 	second := s.consume("work", "--session", "a", "--exec", collecting("second"), "--holder", "two")
 	waitForNumbers(t, filepath.Join(s.dir, "second"), 40)

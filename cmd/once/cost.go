@@ -68,7 +68,7 @@ func (a *app) cost() *cobra.Command {
 	number(&e.Polls, "polls", "estimate: receives of Lambda on each of the four idle queues in a month; default five long polls of 20 seconds at a time")
 	number(&e.StoredGB, "stored-gb", "estimate: the size of the tables, in GB")
 	number(&e.MemoryMB, "memory", "memory of each function, in MB")
-	number(&e.Alarms, "alarms", "number of alarms")
+	number(&e.Alarms, "alarms", "number of metrics of all alarms")
 	number(&e.SweepMinutes, "sweep-minutes", "minutes between two sweeps of held messages")
 	number(&e.SweepAllMinutes, "sweep-all-minutes", "minutes between two sweeps of all groups")
 	f.BoolVar(&e.REST, "rest", false, "the API is a REST API")

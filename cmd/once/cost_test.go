@@ -96,7 +96,7 @@ func TestCostPrintsAnIdleStackAndMessages(t *testing.T) {
 		return w.out.String()
 	}
 	out := run(exitOK)
-	for _, want := range []string{"A MONTH WITHOUT MESSAGES", "A MILLION MESSAGES", "us-east-1", "CloudWatch: alarms", "Lambda: duration, GB-seconds ~"} {
+	for _, want := range []string{"A MONTH WITHOUT MESSAGES", "A MILLION MESSAGES", "us-east-1", "CloudWatch: metrics of alarms", "Lambda: duration, GB-seconds ~"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -141,7 +141,7 @@ func (a *app) printLogs(cmd *cobra.Command, o logging, since time.Time) error {
 	}
 	switch {
 	case more:
-		return a.note(fmt.Sprintf("there are more lines: continue with --since %s, or raise --limit\n", lines[len(lines)-1].Time.Format(time.RFC3339Nano)))
+		return a.note(fmt.Sprintf("there are more lines: continue with --since %s (lines of that millisecond are printed again), or raise --limit\n", lines[len(lines)-1].Time.Format(time.RFC3339Nano)))
 	case len(lines) == 0:
 		return a.note(fmt.Sprintf("no lines since %s; a message that is done without a failed try logs only at the level DEBUG\n", since.UTC().Format(time.RFC3339)))
 	}

@@ -71,3 +71,45 @@ func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
 		}
 	}
 }
+
+func TestAConsumerOfTheLogOfAGroupReadsOnAfterARestore(t *testing.T) {
+	s := newDevServerWith(t, poolYAML)
+	args := []string{"chat", "--group", "g", "--session", "a", "--file", "out", "--max", "2"}
+	s.say(t.Context(), "g", "a", "b")
+	first := s.process(append([]string{"consume", "--url", "http://" + s.address}, args...)...)
+	awaitLines(t, filepath.Join(s.dir, "out"), 3) // the first line names the session
+	first.interrupt(t)
+	first.code(t)
+	s.kill(syscall.SIGTERM)
+	backup := filepath.Join(t.TempDir(), "backup")
+	s.copyFolder(filepath.Join(s.dir, "data"), backup)
+	s.start()
+	s.putBack(backup, poolYAML)
+	s.say(t.Context(), "g", "c", "d", "e")
+	second := s.process(append([]string{"consume", "--url", "http://" + s.address}, args...)...)
+	awaitLines(t, filepath.Join(s.dir, "out"), 6)
+	second.interrupt(t)
+	second.code(t)
+	text, err := os.ReadFile(filepath.Join(s.dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "b", "c", "d", "e"} {
+		if n := strings.Count(string(text), `"body of `+key+`"`); n != 1 {
+			t.Errorf("%s is there %d times in %s", key, n, text)
+		}
+	}
+}
+
+func awaitLines(t *testing.T, path string, n int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		text, _ := os.ReadFile(path)
+		if strings.Count(string(text), "\n") >= n {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s has too few lines: %s", path, text)
+		}
+	}
+}

@@ -109,7 +109,7 @@ type Estimates struct {
 	MemoryMB float64 `json:"memory_mb"`
 	// REST says that the API is a REST API.
 	REST bool `json:"rest"`
-	// Alarms is the number of alarms of the stack.
+	// Alarms is the number of metrics of all alarms: CloudWatch charges for each.
 	Alarms float64 `json:"alarms"`
 	// SweepMinutes and SweepAllMinutes are the minutes between two sweeps.
 	SweepMinutes    float64 `json:"sweep_minutes"`
@@ -122,7 +122,7 @@ func Defaults() Estimates {
 		IngestMS: 50, ProcessMS: 50, PublishMS: 50,
 		LambdaLogBytes: 600, AccessLogBytes: 350,
 		Polls: 5 * secondsAMonth / 20, StoredGB: 1,
-		MemoryMB: 512, Alarms: 39, SweepMinutes: 1, SweepAllMinutes: 60,
+		MemoryMB: 512, Alarms: 59, SweepMinutes: 1, SweepAllMinutes: 60,
 	}
 }
 
@@ -207,7 +207,7 @@ func MetricsMonth(c Case, p Prices) float64 {
 // Idle returns the bill of a stack without messages for 30 days.
 func Idle(u Usage, p Prices, e Estimates) Bill {
 	s := &sheet{prices: p, estimates: e}
-	s.add("CloudWatch: alarms", e.Alarms, alarm, false)
+	s.add("CloudWatch: metrics of alarms", e.Alarms, alarm, false)
 	s.add("CloudWatch: dashboard", 1, dashboard, false)
 	s.add("SQS: million polls by Lambda, standard queues", standardQueues*e.Polls/million, sqsStandard, true)
 	s.add("SQS: million polls by Lambda, FIFO queues", fifoQueues*e.Polls/million, sqsFIFO, true)

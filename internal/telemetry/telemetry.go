@@ -123,7 +123,7 @@ func (t *Telemetry) Observe(e record.Event) {
 	}
 }
 
-// count is apart from Observe, so that an event takes no memory if nothing is counted.
+// count is separate from Observe, so that an event is not allocated if nothing is counted.
 func (t *Telemetry) count(e record.Event) {
 	if e.Stream == "" || !t.options.Known(e.Stream) {
 		e.Stream = OtherStreams

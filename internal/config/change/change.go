@@ -161,7 +161,7 @@ func (c *comparison) stream(name string) {
 			Subject: subject, Change: "removed",
 			Effect: "queued messages become dead letters, held ones are held for ever, and effects that lost their trigger are not swept; dead letters can't be redriven",
 			Do:     drain,
-		}, c.held(name), c.pending(name), c.queued())
+		}, c.held(name), c.pending(name), c.queued(), c.dead())
 		return
 	}
 	if a, b := cmp.Or(was.Admission, record.ByKey), cmp.Or(is.Admission, record.ByKey); a != b {
@@ -211,10 +211,14 @@ func (c *comparison) retention(name string, was, is config.Stream) {
 
 func (c *comparison) gap(name string, was, is config.Stream) {
 	a, b := cmp.Or(was.Gap.Policy, record.GapWait), cmp.Or(is.Gap.Policy, record.GapWait)
-	if a == b || b == record.GapWait || was.Admission != is.Admission {
+	sooner := a == b && is.Gap.After < was.Gap.After
+	if a == b && !sooner || b == record.GapWait || was.Admission != is.Admission {
 		return
 	}
 	x := Change{Subject: "stream " + name, Change: fmt.Sprintf("gap.policy %s -> %s", a, b), Do: "find the missing numbers before: once show " + name + " lists the groups that hold messages"}
+	if sooner {
+		x.Change = fmt.Sprintf("gap.after %s -> %s", was.Gap.After, is.Gap.After)
+	}
 	x.Effect = "gaps that are older than gap.after are skipped, and their numbers are refused later"
 	if b == record.GapFail {
 		x.Effect = "messages that are held behind a gap older than gap.after become dead letters"
@@ -267,7 +271,7 @@ func (c *comparison) destination(name string) {
 			Subject: subject, Change: "removed", Effect: "its pending effects, and all later ones of their groups, wait until it is back",
 			Do: "take it out of its streams first, and remove it when nothing is pending for it",
 		}, unsent)
-	case was.Kind() != is.Kind() || was.Target() != is.Target():
+	case was.Kind() != is.Kind() || was.Target() != is.Target() || was.Stream != is.Stream || was.Group != is.Group:
 		c.add(Change{
 			Subject: subject, Change: "sends to another place",
 			Effect: "effects that were sent in part, or whose answer was lost, reach the old place and the new one", Do: "give the new place a new name, and remove the old one when nothing is pending for it",
@@ -278,12 +282,17 @@ func (c *comparison) destination(name string) {
 func (c *comparison) source(name string) {
 	was := c.from.Ingress[name]
 	is, ok := c.to.Ingress[name]
-	x := Change{Subject: "source " + name, Effect: "its queue is deleted with its messages", Do: "stop what sends to it, wait until its queue is empty, and deploy then"}
+	x := Change{Subject: "source " + name, Effect: "nothing reads its old queue any more: its messages are lost, at the latest after 14 days; its dead letters can't be redriven", Do: "stop what sends to it, wait until its queue is empty, and deploy then"}
 	switch {
 	case !ok:
 		x.Change = "removed"
 	case was.FIFO != is.FIFO:
 		x.Change = fmt.Sprintf("fifo %t -> %t", was.FIFO, is.FIFO)
+	case was.StreamOf(name) != is.StreamOf(name):
+		x.Change = fmt.Sprintf("stream %s -> %s", was.StreamOf(name), is.StreamOf(name))
+		x.Effect = "what waits in its queue goes to the new stream, which does not know the messages that the old one has processed: their copies run again"
+	case !slices.Equal(was.ID, is.ID) || was.From != is.From:
+		x.Change, x.Effect = "identity of its messages", "copies and dead letters of messages that were processed have another identity and run again"
 	default:
 		return
 	}
@@ -294,7 +303,7 @@ func (c *comparison) source(name string) {
 			x.Risk, x.Effect = true, x.Effect+", which could not be counted"
 		}
 	}
-	c.add(x, queued)
+	c.add(x, queued, c.dead())
 }
 
 // restores looks for entries that are gone or changed. A new one at the end belongs to a restore.

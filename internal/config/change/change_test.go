@@ -17,6 +17,7 @@ streams:
   chat: {admission: sequence, log: {retain: 7d}}
   work: {pool: {}}
   uploads: {}
+  gaps: {admission: sequence, gap: {policy: skip, after: 1d}}
 destinations:
   shop: {webhook: "https://shop.example/hook"}
   us: {once: "https://us.example", stream: orders}
@@ -35,7 +36,7 @@ func parse(t *testing.T, text string) *config.Config {
 
 func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 	busy := &change.Waiting{
-		Streams: map[string]change.Stream{"orders": {Groups: 3, Pending: 2}, "chat": {Groups: 1, Held: 4, Restore: 1}, "work": {Groups: 8}},
+		Streams: map[string]change.Stream{"orders": {Groups: 3, Pending: 2}, "chat": {Groups: 1, Held: 4, Restore: 1}, "gaps": {Held: 3}, "work": {Groups: 8}},
 		Effects: map[string]int{"shop": 2, "us": 1}, Queued: 5, DeadLetters: 6, Sources: map[string]int{"files": 9},
 	}
 	idle := &change.Waiting{Streams: map[string]change.Stream{"orders": {Groups: 3}}, Sources: map[string]int{"files": 0}}
@@ -57,7 +58,9 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		{"longer retention", "orders: {", "orders: {retention: 20d, ", busy, []string{"stream orders: retention 15d -> 20d [6 dead letters of all streams] risk"}},
 		{"gap fail", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", busy, []string{"stream chat: gap.policy wait -> fail [4 held] risk"}},
 		{"gap fail, idle", "admission: sequence", "admission: sequence, gap: {policy: fail, after: 1m}", idle, []string{"stream chat: gap.policy wait -> fail []"}},
-		{"stream removed", "  chat: {admission: sequence, log: {retain: 7d}}\n", "", busy, []string{"stream chat: removed [4 held, 5 queued in all streams] risk"}},
+		{"shorter gap", "gap: {policy: skip, after: 1d}", "gap: {policy: skip, after: 1s}", busy, []string{"stream gaps: gap.after 1d -> 1s [3 held] risk"}},
+		{"longer gap", "gap: {policy: skip, after: 1d}", "gap: {policy: skip, after: 2d}", busy, nil},
+		{"stream removed", "  chat: {admission: sequence, log: {retain: 7d}}\n", "", busy, []string{"stream chat: removed [4 held, 5 queued in all streams, 6 dead letters of all streams] risk"}},
 		{"stream removed, idle", "  chat: {admission: sequence, log: {retain: 7d}}\n", "", idle, []string{"stream chat: removed []"}},
 		{"log removed", ", log: {retain: 7d}", "", busy, []string{"stream chat: log removed [1 groups] risk"}},
 		{"shorter log", "retain: 7d", "retain: 1d", busy, []string{"stream chat: log.retain 7d -> 1d []"}},
@@ -67,10 +70,13 @@ func TestEachChangeThatCanHurtIsOneLineWithItsRisk(t *testing.T) {
 		{"partitions by default", "pool: {}", "pool: {partitions: 8}", busy, nil},
 		{"destination removed", "[shop, us]}", "[us]}", busy, nil},
 		{"destination elsewhere", "shop.example/hook", "shop.example/new", busy, []string{"destination shop: sends to another place [2 effects pending] risk"}},
-		{"source removed", "ingress:\n  files: {from: s3, stream: uploads}\n", "", busy, []string{"source files: removed [9 in its queue] risk"}},
+		{"destination's stream", "stream: orders}", "stream: other}", busy, []string{"destination us: sends to another place [1 effects pending] risk"}},
+		{"source's stream", "stream: uploads", "stream: orders", busy, []string{"source files: stream uploads -> orders [9 in its queue, 6 dead letters of all streams] risk"}},
+		{"source's identity", "from: s3", "from: sns", busy, []string{"source files: identity of its messages [9 in its queue, 6 dead letters of all streams] risk"}},
+		{"source removed", "ingress:\n  files: {from: s3, stream: uploads}\n", "", busy, []string{"source files: removed [9 in its queue, 6 dead letters of all streams] risk"}},
 		{"source removed, idle", "ingress:\n  files: {from: s3, stream: uploads}\n", "", idle, []string{"source files: removed []"}},
 		{"source removed, not counted", "ingress:\n  files: {from: s3, stream: uploads}\n", "", &change.Waiting{}, []string{"source files: removed [] risk"}},
-		{"source of another kind of queue", "from: s3", "from: sns, fifo: true", busy, []string{"source files: fifo false -> true [9 in its queue] risk"}},
+		{"source of another kind of queue", "from: s3", "from: sns, fifo: true", busy, []string{"source files: fifo false -> true [9 in its queue, 6 dead letters of all streams] risk"}},
 		{"restores removed", `restores: ["2026-01-02T03:04:05Z"]`, "", idle, []string{"restores: entry 1 removed or changed [] risk"}},
 		{"restores changed", "03:04:05", "03:04:06", busy, []string{"restores: entry 1 removed or changed [] risk"}},
 		{"restores added", `05Z"]`, `05Z", "2026-02-02T03:04:05Z"]`, busy, nil},

@@ -31,7 +31,7 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 	if f.err != nil {
 		return f.err
 	}
-	s.observed(r.Context(), stream.Name, s.Now().Sub(began), []fate{f})
+	s.observeFates(r.Context(), stream.Name, s.Now().Sub(began), []fate{f})
 	a.replayed, a.direct, a.late = f.replayed, f.direct, f.late
 	if f.token.State == record.Done {
 		return s.repeat(w, &a, f.token.Reply)

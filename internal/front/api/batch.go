@@ -70,7 +70,7 @@ func (s *server) runBatch(w http.ResponseWriter, r *http.Request, stream record.
 	}
 	own.Accepted = s.Now()
 	fates := s.acceptRecords(r.Context(), stream, own, records)
-	s.observed(r.Context(), stream.Name, s.Now().Sub(own.Accepted), fates)
+	s.observeFates(r.Context(), stream.Name, s.Now().Sub(own.Accepted), fates)
 	return s.results(r, format, records, fates)
 }
 

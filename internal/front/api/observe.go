@@ -10,9 +10,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// observed reports the fates of messages of one stream. took is the time that it took to make them
-// durable. If the caller has gone, that is the reason of failures, and they are not reported.
-func (s *server) observed(ctx context.Context, stream string, took time.Duration, fates []fate) {
+// observeFates reports the fates of messages of one stream. took is the time that it took to make them
+// durable. Failures are not reported once the caller has disconnected, because that is their cause.
+func (s *server) observeFates(ctx context.Context, stream string, took time.Duration, fates []fate) {
 	for _, name := range [...]record.EventName{record.EventAccepted, record.EventReplayed, record.EventRefused, record.EventFailed} {
 		count := 0
 		for i := range fates {

@@ -125,21 +125,28 @@ func (o LogOptions) wants(l LogLine) bool {
 		Stream  string          `json:"stream"`
 		Hash    string          `json:"hash"`
 		Metrics json.RawMessage `json:"_aws"`
-		Type    string          `json:"type"`
-		Record  struct {
-			Status string `json:"status"`
-		} `json:"record"`
+		Type    any             `json:"type"` // lines of handlers may have others
+		Record  json.RawMessage `json:"record"`
 	}
 	if json.Unmarshal([]byte(l.Text), &line) != nil {
 		return o.pattern() == "" && !routine(l.Text)
 	}
+	kind, _ := line.Type.(string)
 	switch {
-	case line.Metrics != nil, strings.HasPrefix(line.Type, "platform.") && cmp.Or(line.Record.Status, "success") == "success":
+	case line.Metrics != nil, strings.HasPrefix(kind, "platform.") && succeeded(line.Record):
 		return false
 	case len(o.Hashes) > 0:
 		return slices.Contains(o.Hashes, line.Hash)
 	}
 	return o.Stream == "" || line.Stream == o.Stream
+}
+
+// succeeded reports whether a record of Lambda has no status, or that of success.
+func succeeded(text json.RawMessage) bool {
+	var r struct {
+		Status string `json:"status"`
+	}
+	return json.Unmarshal(text, &r) == nil && cmp.Or(r.Status, "success") == "success"
 }
 
 // routine reports whether a text is a line of Lambda about an invocation that did not fail, in the

@@ -31,6 +31,14 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	if stats.Queues, err = s.queueStats(ctx); err != nil {
 		return admin.Stats{}, err
 	}
+	sources, err := s.stack.sources(ctx)
+	if err != nil {
+		return admin.Stats{}, err
+	}
+	for _, q := range sources {
+		q.Queue = "source " + q.Queue // a source may have the name of another queue
+		stats.Queues = append(stats.Queues, q)
+	}
 	return stats.Total(), nil
 }
 

@@ -3,6 +3,7 @@ package deployed
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -30,36 +31,41 @@ func (s *System) Waiting(ctx context.Context) (change.Waiting, error) {
 	if err != nil {
 		return w, err
 	}
-	w.Sources, err = s.stack.sources(ctx)
+	sources, err := s.stack.sources(ctx)
+	w.Sources = map[string]int{}
+	for _, q := range sources {
+		w.Sources[q.Queue] = q.Depth()
+		w.Queued += q.Depth()
+	}
 	return w, err
 }
 
 // sources counts the messages on the queue of each source, by its name.
-func (s *Stack) sources(ctx context.Context) (map[string]int, error) {
+func (s *Stack) sources(ctx context.Context) ([]admin.QueueStats, error) {
 	name, err := s.processFunction(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
+	f, err := s.lambda.GetFunction(ctx, &lambda.GetFunctionInput{FunctionName: &name})
 	if err != nil {
 		return nil, unread(name, explain(err))
 	}
-	if out.Configuration == nil || out.Configuration.Environment == nil {
-		return nil, nil //nolint:nilnil // there are no sources, and that is no error
+	if f.Configuration == nil || f.Configuration.Environment == nil {
+		return nil, nil
 	}
-	urls, err := system.SourceQueues(out.Configuration.Environment.Variables[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
+	urls, err := system.SourceQueues(f.Configuration.Environment.Variables[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
 	if err != nil {
 		return nil, fmt.Errorf("read environment of function %s: %w", name, err)
 	}
-	depths := map[string]int{}
-	for source, url := range urls {
-		q, err := s.queueStats(ctx, place{source, url})
+	var out []admin.QueueStats
+	for _, source := range slices.Sorted(maps.Keys(urls)) {
+		q, err := s.queueStats(ctx, place{source, urls[source]})
 		if err != nil {
 			return nil, err
 		}
-		depths[source] = q.Depth()
+		out = append(out, q)
 	}
-	return depths, nil
+	return out, nil
 }
 
 // count adds one group.
