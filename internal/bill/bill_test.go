@@ -67,7 +67,7 @@ func TestAnIdleStackPaysForAlarmsPollsSweepsAndStorage(t *testing.T) {
 	e := bill.Estimates{Alarms: 7, Polls: 500_000, StoredGB: 3, SweepMinutes: 1, SweepAllMinutes: 60}
 	b := bill.Idle(u, flat(t), e)
 	for item, want := range map[string]float64{
-		"CloudWatch: alarms": 7, "CloudWatch: dashboard": 1, "SQS: million polls by Lambda, standard queues": 1, "SQS: million polls by Lambda, FIFO queues": 1,
+		"CloudWatch: metrics of alarms": 7, "CloudWatch: dashboard": 1, "SQS: million polls by Lambda, standard queues": 1, "SQS: million polls by Lambda, FIFO queues": 1,
 		"Lambda: million invocations": 0.04392, "DynamoDB: million read units": (43_200*4 + 720*100) / 1e6, "DynamoDB: GB of storage": 3, "DynamoDB: GB of point-in-time recovery": 3,
 	} {
 		if got := cost(b, item); math.Abs(got-want) > 1e-9 {

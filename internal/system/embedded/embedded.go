@@ -175,8 +175,8 @@ type System struct {
 
 	mu       sync.Mutex
 	ready    bool
-	draining chan struct{}  // closed when Run begins to end
-	requests sync.WaitGroup // under way at the HTTP API
+	draining chan struct{} // closed when Run begins to end
+	requests gate          // of the HTTP API
 }
 
 var _ system.Backend = (*System)(nil)

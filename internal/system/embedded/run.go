@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/api"
 	streams "github.com/effectively-once/once/internal/front/durable"
+	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/front/sqsapi"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/pebblequeue"
@@ -55,8 +56,13 @@ func (s *System) frontDoor() (http.Handler, error) {
 		return nil, err
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.requests.Add(1)
-		defer s.requests.Done()
+		if !s.requests.enter() {
+			p := problem.New(problem.Unavailable, "The server is ending. Send the request again when it has started.")
+			p.RetryAfter = time.Second
+			p.Write(w, "")
+			return
+		}
+		defer s.requests.leave()
 		if sqsapi.Handles(r) {
 			sending.ServeHTTP(w, r)
 			return
@@ -110,7 +116,7 @@ func (s *System) Run(ctx context.Context) error {
 	s.direct.Close()
 	stop()
 	wg.Wait()
-	s.requests.Wait()
+	s.requests.close()
 	s.flush()
 	if err == nil {
 		s.options.Log.Info(record.LogStopped)
