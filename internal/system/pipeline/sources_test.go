@@ -80,6 +80,35 @@ func TestAnEventOfASourceHasOneEffectHoweverOftenItIsDelivered(t *testing.T) {
 	}
 }
 
+func TestAnEventThatItsProducerPutsAgainIsNoKeyReuseAlsoIfItIsRedriven(t *testing.T) {
+	w, l := newWorld(t), &ledger{}
+	p := openSourced(t, w, strings.Replace(sourced, "$.order", "$.detail.order", 1), memstore.New(w.clock), l, w.ports())
+	event := func(id, detail string) string {
+		return fmt.Sprintf(`{"id":%q,"time":%q,"detail-type":"Placed","source":"shop","detail":%s}`, id, "of "+id, detail)
+	}
+	w.handled(p, from("q-orders", event("1", `{"order":"o-1"}`)))
+	w.handled(p, from("q-orders", event("2", `{"order": "o-1"}`), event("3", `{"order":"o-1"}`)))
+	if letters := w.ready("dead"); len(letters) != 0 || len(l.lines) != 1 {
+		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+	read, err := p.Source("q-orders").Read(&from("q-orders", event("4", `{"order":"o-1"}`))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Queues.EnqueueAll(t.Context(), read.Messages)...); err != nil {
+		t.Fatal(err)
+	}
+	w.run(p)
+	w.handled(p, from("q-orders", event("5", `{"order":"o-1","items":2}`)))
+	letters := w.ready("dead")
+	if len(letters) != 1 || len(l.lines) != 1 {
+		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+	if r, err := wire.FromDeadLetter(&letters[0], trusting()); err != nil || r.Reason != record.ReasonKeyReuse || !strings.Contains(string(r.Message.Body), `"items":2`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestSeveralRecordsOfOneNotificationHaveOneEffectEachAloneOrTogether(t *testing.T) {
 	w, l := newWorld(t), &ledger{}
 	p := openSourced(t, w, sourced, memstore.New(w.clock), l, w.ports())
