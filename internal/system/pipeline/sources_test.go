@@ -80,18 +80,35 @@ func TestAnEventOfASourceHasOneEffectHoweverOftenItIsDelivered(t *testing.T) {
 	}
 }
 
+// placed returns an event of EventBridge.
+func placed(id, detail string) string {
+	return fmt.Sprintf(`{"id":%q,"time":%q,"detail-type":"Placed","source":"shop","detail":%s}`, id, "of "+id, detail)
+}
+
+func TestAnEventThatIsPutAgainWhenTheFunctionHasDiedAfterItsCommitHasOneEffect(t *testing.T) {
+	w, l := newWorld(t), &ledger{}
+	p := openSourced(t, w, strings.Replace(sourced, "$.order", "$.detail.order", 1), memstore.New(w.clock), l, w.ports())
+	for _, id := range []string{"1", "1", "2"} { // nothing is published in between
+		batch := from("q-orders", placed(id, `{"order":"o-1"}`), placed(id+"-b", `{"order":"o-2"}`))
+		if d := cmp.Diff(make([]queue.Disposition, 2), p.Messages()(t.Context(), batch)); d != "" {
+			t.Errorf("dispositions (-want +got):\n%s", d)
+		}
+	}
+	w.run(p)
+	if letters := w.ready("dead"); len(letters) != 0 || len(l.lines) != 2 {
+		t.Errorf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+}
+
 func TestAnEventThatItsProducerPutsAgainIsNoKeyReuseAlsoIfItIsRedriven(t *testing.T) {
 	w, l := newWorld(t), &ledger{}
 	p := openSourced(t, w, strings.Replace(sourced, "$.order", "$.detail.order", 1), memstore.New(w.clock), l, w.ports())
-	event := func(id, detail string) string {
-		return fmt.Sprintf(`{"id":%q,"time":%q,"detail-type":"Placed","source":"shop","detail":%s}`, id, "of "+id, detail)
-	}
-	w.handled(p, from("q-orders", event("1", `{"order":"o-1"}`)))
-	w.handled(p, from("q-orders", event("2", `{"order": "o-1"}`), event("3", `{"order":"o-1"}`)))
+	w.handled(p, from("q-orders", placed("1", `{"order":"o-1"}`)))
+	w.handled(p, from("q-orders", placed("2", `{"order": "o-1"}`), placed("3", `{"order":"o-1"}`)))
 	if letters := w.ready("dead"); len(letters) != 0 || len(l.lines) != 1 {
 		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
 	}
-	read, err := p.Source("q-orders").Read(&from("q-orders", event("4", `{"order":"o-1"}`))[0])
+	read, err := p.Source("q-orders").Read(&from("q-orders", placed("4", `{"order":"o-1"}`))[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +116,7 @@ func TestAnEventThatItsProducerPutsAgainIsNoKeyReuseAlsoIfItIsRedriven(t *testin
 		t.Fatal(err)
 	}
 	w.run(p)
-	w.handled(p, from("q-orders", event("5", `{"order":"o-1","items":2}`)))
+	w.handled(p, from("q-orders", placed("5", `{"order":"o-1","items":2}`)))
 	letters := w.ready("dead")
 	if len(letters) != 1 || len(l.lines) != 1 {
 		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
