@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -46,6 +47,15 @@ func checkContract(t *testing.T, x *target) {
 	}
 	if x.believing {
 		checks["a message of a principal comes back as its principal's"] = aMessageOfAPrincipalComesBackAsItsPrincipals
+	}
+	if x.services != nil {
+		maps.Copy(checks, map[string]func(*testing.T, *sandbox){
+			"events of a rule have one effect each":                      eventsOfARuleHaveOneEffectEach,
+			"notifications of a bucket have one effect for each version": notificationsOfABucketHaveOneEffectForEachVersion,
+			"messages of a topic have one effect, raw or not":            messagesOfATopicHaveOneEffectRawOrNot,
+			"a body over the limit of a source is a dead letter":         aBodyOverTheLimitOfASourceIsADeadLetter,
+			"an envelope of a topic is its own identity":                 anEnvelopeOfATopicIsItsOwnIdentity,
+		})
 	}
 	t.Run("check", func(t *testing.T) {
 		for name, check := range checks {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,13 +58,21 @@ type watched struct {
 	mu     sync.Mutex
 }
 
-// look returns the dead letters, and leaves them in the queue.
-func (w *watched) look(ctx context.Context) (out []letter, err error) {
+// look returns the dead letters. It leaves them in the queue, except those with an id that is
+// unwanted.
+func (w *watched) look(ctx context.Context, unwanted ...string) (out []letter, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	messages, err := receiveAll(ctx, w.client, w.url)
 	for _, m := range messages {
-		out = append(out, deadLetterOf(m))
+		l := deadLetterOf(m)
+		out = append(out, l)
+		if slices.Contains(unwanted, l.ID) {
+			if _, err := w.client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: w.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if _, err := w.client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: w.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
 			return nil, err
 		}
@@ -100,7 +109,7 @@ func deadLetterOf(m types.Message) letter {
 func (x *target) outside(t *testing.T, dead, destination *string, redrive func(reason string) ([]byte, error)) {
 	t.Helper()
 	letters, queue := &watched{client: x.sqs, url: dead}, &drained{client: x.sqs, url: destination}
-	x.letters = func() ([]letter, error) { return letters.look(t.Context()) }
+	x.letters = func(unwanted ...string) ([]letter, error) { return letters.look(t.Context(), unwanted...) }
 	x.redrive = func(reason string) (int, error) {
 		letters.mu.Lock()
 		defer letters.mu.Unlock()

@@ -59,6 +59,7 @@ func startDeployed(t *testing.T) *target {
 			return err
 		},
 		believing: true,
+		services:  newServices(t, output),
 	}
 	x.outside(t, output("DeadQueueUrl"), destination.QueueUrl, func(reason string) ([]byte, error) {
 		return onStack(t, stack, "redrive", "--reason", reason, "--json")

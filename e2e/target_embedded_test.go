@@ -18,7 +18,7 @@ func startEmbedded(t *testing.T) *target {
 	return &target{
 		url: s.url(), receiver: r, sqs: client,
 		urls:    map[string]*string{"ingress": queueURL(t, client, "ingress"), "ingress.fifo": queueURL(t, client, "ingress.fifo")},
-		letters: s.deadLetters,
+		letters: func(...string) ([]letter, error) { return s.deadLetters() },
 		redrive: func(reason string) (int, error) { return redriven(s.once("redrive", "--reason", reason, "--json")) },
 		forwarded: func() (out []forwarded, err error) {
 			lines, err := readLines(s.path(".once/destinations/queue.jsonl"))

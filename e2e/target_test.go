@@ -25,15 +25,17 @@ type target struct {
 	sqs      *sqs.Client
 	urls     map[string]*string // of the queues ingress and ingress.fifo
 
-	// letters returns the current dead letters, redrive puts those of a reason back and returns
-	// their number.
-	letters func() ([]letter, error)
+	// letters returns the current dead letters, and deletes those with the ids if they are in a
+	// queue of SQS. Redrive puts those of a reason back and returns their number.
+	letters func(unwanted ...string) ([]letter, error)
 	redrive func(reason string) (int, error)
 	// believing is true if the senders of the checks are trusted like the system itself: emulators
 	// name the same sender for all.
 	believing bool
 	// forwarded returns the messages that arrived at the destination that is a queue.
 	forwarded func() ([]forwarded, error)
+	// services send to the sources of contract.yaml; nil if there are none on this target.
+	services *services
 	// sweep runs the task that the system otherwise runs at intervals; nil if it does so every
 	// second.
 	sweep func() error

@@ -97,8 +97,8 @@ func Fit(name string) string {
 // A Fingerprint is the SHA-256 of the content that a sender chose.
 type Fingerprint [sha256.Size]byte
 
-// Fingerprint hashes the route of a one-time request, the group, the body, and whether the message
-// ends a log. Headers are left out because proxies and tracers change them between retries.
+// Fingerprint hashes the route of a one-time request, the group, the body or in its place
+// [Message.Content], and whether the message ends a log. Headers are left out because proxies and tracers change them between retries.
 func (m *Message) Fingerprint() Fingerprint {
 	h := sha256.New()
 	group := m.GroupName()
@@ -110,6 +110,11 @@ func (m *Message) Fingerprint() Fingerprint {
 	if m.End {
 		first |= 1 << 63
 	}
+	content := m.Body
+	if m.Content != [sha256.Size]byte{} { // is not the same content as a body of these bytes
+		first |= 1 << 62
+		content = m.Content[:]
+	}
 	head = binary.BigEndian.AppendUint64(head, first)
 	head = append(head, m.Route...)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(group)))
@@ -117,7 +122,7 @@ func (m *Message) Fingerprint() Fingerprint {
 	if m.Void { // is not the same content as an empty body
 		h.Write([]byte{0})
 	}
-	h.Write(m.Body)
+	h.Write(content)
 	var f Fingerprint
 	h.Sum(f[:0])
 	return f

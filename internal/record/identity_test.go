@@ -90,6 +90,7 @@ func TestAFingerprintCoversWhatTheSenderMeant(t *testing.T) {
 		{"other body", func(m *record.Message) { m.Body = []byte("Body") }, false},
 		{"other group", func(m *record.Message) { m.Group = "h" }, false},
 		{"other route", func(m *record.Message) { m.Route = "POST /" }, false},
+		{"other content", func(m *record.Message) { m.Content = [32]byte{1} }, false},
 		{"a border elsewhere", func(m *record.Message) { m.Group, m.Body = "gb", []byte("ody") }, false},
 	} {
 		m := base
@@ -97,6 +98,15 @@ func TestAFingerprintCoversWhatTheSenderMeant(t *testing.T) {
 		if got := m.Fingerprint() == base.Fingerprint(); got != c.same {
 			t.Errorf("%s: same is %v", c.name, got)
 		}
+	}
+	hashed, copied := base, base
+	hashed.Content, copied.Content, copied.Body = [32]byte{1}, [32]byte{1}, []byte("written anew")
+	if hashed.Fingerprint() != copied.Fingerprint() {
+		t.Error("a part of the body that is not compared counts")
+	}
+	plain := base
+	if plain.Body = hashed.Content[:]; plain.Fingerprint() == hashed.Fingerprint() {
+		t.Error("a body is the same as a content with its bytes")
 	}
 }
 

@@ -54,7 +54,7 @@ func pointer[T any](read func(*encoding.Decoder, *T), write func(*encoding.Encod
 func message() record.Message {
 	return record.Message{
 		Principal: "tenant", Stream: "orders", ID: "id", Group: "customer", Source: "s", Epoch: 1, Sequence: 5, DependsOn: map[string]uint64{"t": 4},
-		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: time.UnixMicro(1),
+		ContentType: "text/plain", Headers: map[string]string{"a": "1"}, Body: []byte("body"), Route: "POST /x", Accepted: time.UnixMicro(1), Content: [32]byte{1},
 	}
 }
 

@@ -27,6 +27,7 @@ func WriteMessage(e *Encoder, m *record.Message) {
 	e.BoolField(at, 17, m.Void)
 	e.BoolField(at, 18, m.End)
 	e.TextField(at, 19, m.RedeliveryOf)
+	e.HashField(at, 20, &m.Content)
 }
 
 // ReadMessage reads a message written by WriteMessage.
@@ -71,6 +72,8 @@ func ReadMessage(d *Decoder, m *record.Message) {
 			m.End = d.Bool()
 		case 19:
 			m.RedeliveryOf = d.Text()
+		case 20:
+			d.Hash(&m.Content)
 		default:
 			return false
 		}

@@ -85,6 +85,47 @@ func TestEverySourceHasItsOwnIdentityWhoeverRepeatsTheMessage(t *testing.T) {
 	}
 }
 
+func TestAnEventThatItsProducerRepeatsIsTheSameMessage(t *testing.T) {
+	again := func(name string, replaced ...string) string {
+		text := file(t, name)
+		for i := 0; i < len(replaced); i += 2 {
+			if !strings.Contains(text, replaced[i]) {
+				t.Fatalf("%s has no %s", name, replaced[i])
+			}
+			text = strings.ReplaceAll(text, replaced[i], replaced[i+1])
+		}
+		return text
+	}
+	for name, c := range map[string]struct {
+		fields, file, body string
+		same               bool
+	}{
+		"another id and time": {
+			"from: eventbridge, id: $.detail.order.number", "eventbridge.json",
+			again("eventbridge.json", "6a7e8feb-b491-4cf7-a9f1-bf3703467718", "another", "2026-03-01T12:00:00Z", "2026-03-01T12:00:01Z"), true,
+		},
+		"replayed":         {"from: eventbridge", "eventbridge.json", again("eventbridge.json", `{"version"`, `{"replay-name":"monday","version"`), true},
+		"another detail":   {"from: eventbridge, id: $.detail.order.number", "eventbridge.json", again("eventbridge.json", "c-7", "c-8"), false},
+		"another kind":     {"from: eventbridge, id: $.detail.order.number", "eventbridge.json", again("eventbridge.json", "Order Placed", "Order Shipped"), false},
+		"a pipe from SQS":  {"from: pipes, id: $.messageId", "sqs-pipe.json", again("sqs-pipe.json", "AQEB", "AQEC", `ReceiveCount":"1"`, `ReceiveCount":"2"`), true},
+		"another body":     {"from: pipes, id: $.messageId", "sqs-pipe.json", again("sqs-pipe.json", "o-1", "o-2"), false},
+		"another image":    {"from: pipes", "dynamodb-pipe.json", again("dynamodb-pipe.json", "order-1", "order-2"), false},
+		"not in the event": {"from: account, id: $.detail.order.number", "eventbridge.json", again("eventbridge.json", "2026-03-01T12:00:00Z", "2026-03-01T12:00:01Z"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := source(t, strings.Replace(c.fields, "account", `"111122223333"`, 1))
+			a, errA := s.Read(delivery(file(t, c.file), "m-1"))
+			b, errB := s.Read(delivery(c.body, "m-2"))
+			if err := errors.Join(errA, errB); err != nil {
+				t.Fatal(err)
+			}
+			if one, other := a.Messages[0], b.Messages[0]; one.ID != other.ID || (one.Fingerprint() == other.Fingerprint()) != c.same {
+				t.Errorf("%s and %s, the same content: %t", one.ID, other.ID, !c.same)
+			}
+		})
+	}
+}
+
 func TestAnEnvelopedNotificationIsTheSameMessageAsARawOne(t *testing.T) {
 	s := source(t, "from: sns, id: $.id")
 	raw := delivery(`{"id":"n-1","topic":"books"}`, "m-1")

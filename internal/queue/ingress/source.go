@@ -135,7 +135,7 @@ func (s *Source) message(d *queue.Delivery, id string) (record.Message, wire.Ori
 	if err != nil {
 		return record.Message{}, 0, err
 	}
-	m.Principal = s.Principal()
+	m.Principal, m.Content = s.Principal(), s.content(m.Body)
 	if m.ContentType == "" && s.kind != config.SourceAccount && s.kind != config.SourceSNS {
 		m.ContentType = "application/json"
 	}

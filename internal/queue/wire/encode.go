@@ -30,6 +30,9 @@ func toQueue(m record.Message, session string, of uint64) queue.Message {
 		Principal: m.Principal, Route: m.Route, Parents: m.Parents, Time: m.Seen, Via: m.Via, Void: m.Void, End: m.End,
 		RedeliveryOf: m.RedeliveryOf, Session: session, Number: of,
 	}
+	if m.Content != [sha256.Size]byte{} {
+		x.Content = m.Content[:]
+	}
 	// JSON has no other years
 	if accepted := m.Accepted.UTC(); !accepted.IsZero() && accepted.Year() >= 0 && accepted.Year() <= 9999 {
 		x.Accepted = &accepted

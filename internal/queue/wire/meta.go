@@ -94,6 +94,8 @@ type meta struct {
 	RedeliveryOf string `json:"redelivery_of,omitempty"`
 	Session      string `json:"session,omitempty"`
 	Number       uint64 `json:"number,omitempty"`
+	// Content is that of a message of a source.
+	Content []byte `json:"content,omitempty"`
 }
 
 // encode returns the attribute: JSON that SQS accepts.
@@ -127,7 +129,7 @@ func (x *meta) encode() string {
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
-		x.RedeliveryOf == "" && x.Session == "" && x.Number == 0 &&
+		x.RedeliveryOf == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

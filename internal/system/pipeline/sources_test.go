@@ -80,6 +80,52 @@ func TestAnEventOfASourceHasOneEffectHoweverOftenItIsDelivered(t *testing.T) {
 	}
 }
 
+// placed returns an event of EventBridge.
+func placed(id, detail string) string {
+	return fmt.Sprintf(`{"id":%q,"time":%q,"detail-type":"Placed","source":"shop","detail":%s}`, id, "of "+id, detail)
+}
+
+func TestAnEventThatIsPutAgainWhenTheFunctionHasDiedAfterItsCommitHasOneEffect(t *testing.T) {
+	w, l := newWorld(t), &ledger{}
+	p := openSourced(t, w, strings.Replace(sourced, "$.order", "$.detail.order", 1), memstore.New(w.clock), l, w.ports())
+	for _, id := range []string{"1", "1", "2"} { // nothing is published in between
+		batch := from("q-orders", placed(id, `{"order":"o-1"}`), placed(id+"-b", `{"order":"o-2"}`))
+		if d := cmp.Diff(make([]queue.Disposition, 2), p.Messages()(t.Context(), batch)); d != "" {
+			t.Errorf("dispositions (-want +got):\n%s", d)
+		}
+	}
+	w.run(p)
+	if letters := w.ready("dead"); len(letters) != 0 || len(l.lines) != 2 {
+		t.Errorf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+}
+
+func TestAnEventThatItsProducerPutsAgainIsNoKeyReuseAlsoIfItIsRedriven(t *testing.T) {
+	w, l := newWorld(t), &ledger{}
+	p := openSourced(t, w, strings.Replace(sourced, "$.order", "$.detail.order", 1), memstore.New(w.clock), l, w.ports())
+	w.handled(p, from("q-orders", placed("1", `{"order":"o-1"}`)))
+	w.handled(p, from("q-orders", placed("2", `{"order": "o-1"}`), placed("3", `{"order":"o-1"}`)))
+	if letters := w.ready("dead"); len(letters) != 0 || len(l.lines) != 1 {
+		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+	read, err := p.Source("q-orders").Read(&from("q-orders", placed("4", `{"order":"o-1"}`))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(p.Queues.EnqueueAll(t.Context(), read.Messages)...); err != nil {
+		t.Fatal(err)
+	}
+	w.run(p)
+	w.handled(p, from("q-orders", placed("5", `{"order":"o-1","items":2}`)))
+	letters := w.ready("dead")
+	if len(letters) != 1 || len(l.lines) != 1 {
+		t.Fatalf("%d dead letters, effects %q", len(letters), l.lines)
+	}
+	if r, err := wire.FromDeadLetter(&letters[0], trusting()); err != nil || r.Reason != record.ReasonKeyReuse || !strings.Contains(string(r.Message.Body), `"items":2`) {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestSeveralRecordsOfOneNotificationHaveOneEffectEachAloneOrTogether(t *testing.T) {
 	w, l := newWorld(t), &ledger{}
 	p := openSourced(t, w, sourced, memstore.New(w.clock), l, w.ports())
