@@ -76,6 +76,9 @@ func TestEachFunctionHasAnArchiveWithAnExecutableBootstrap(t *testing.T) {
 		if len(archive.File) != 1 || archive.File[0].Name != "bootstrap" || archive.File[0].Mode() != 0o755 {
 			t.Fatalf("%s has %+v", name, archive.File)
 		}
+		if changed := archive.File[0].Modified.UTC(); changed.Year() != 1980 {
+			t.Errorf("%s has the time %v, so that the next build differs", name, changed)
+		}
 		in, err := archive.File[0].Open()
 		if err != nil {
 			t.Fatal(err)
