@@ -59,10 +59,16 @@ ministack-down: ## end it
 ministack-test: ## the same on MiniStack behind an HTTP API
 	localstack/test.sh ministack
 
-.PHONY: lambdas synth
+.PHONY: lambdas archives template synth
 
 lambdas: ## build the functions into dist/, for LAMBDA_ARCH=arm64 or amd64
 	$(MAKE) -C infra lambdas
+
+archives: ## build the functions for both architectures, and pack them into out/release/ for a deployment without Go
+	$(MAKE) -C infra archives
+
+template: ## write out/release/once.template.json, which deploys the archives without the CDK; CONFIG=once.yaml makes it for a configuration (needs Node.js)
+	$(MAKE) -C infra template CONFIG=$(abspath $(CONFIG))
 
 synth: ## build the functions and write the production templates to infra/cdk.out (needs Node.js)
 	$(MAKE) -C infra synth

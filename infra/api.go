@@ -43,20 +43,17 @@ type apiMetrics interface {
 }
 
 func newAPI(scope constructs.Construct, props *PipelineProps, to awslambda.Function, logs awslogs.LogGroup) *API {
+	// API Gateway's lists show the name, and allow several APIs of one name.
+	name := jsii.String(*props.stackName(scope) + "-" + *scope.Node().Id())
 	if props.API.Kind == REST {
-		return newREST(scope, props.API, props.Tracing, to, logs)
+		return newREST(scope, name, props.API, props.Tracing, to, logs)
 	}
-	return newHTTP(scope, props.API, to, logs)
+	return newHTTP(scope, name, props.API, to, logs)
 }
 
-// apiName returns a name for the lists of API Gateway, which allow several of one name.
-func apiName(scope constructs.Construct) *string {
-	return jsii.String(*awscdk.Stack_Of(scope).StackName() + "-" + *scope.Node().Id())
-}
-
-func newHTTP(scope constructs.Construct, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
+func newHTTP(scope constructs.Construct, name *string, settings APISettings, to awslambda.Function, logs awslogs.LogGroup) *API {
 	api := awsapigatewayv2.NewHttpApi(scope, jsii.String("HttpApi"), &awsapigatewayv2.HttpApiProps{
-		ApiName: apiName(scope), CreateDefaultStage: jsii.Bool(false), CorsPreflight: preflight(settings),
+		ApiName: name, CreateDefaultStage: jsii.Bool(false), CorsPreflight: preflight(settings),
 	})
 	ingest := awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Ingest"), to, nil)
 	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{Path: jsii.String("/{proxy+}"), Authorizer: authorizer(settings), Integration: ingest})
@@ -127,10 +124,10 @@ func accessFormat(settings APISettings) string {
 		`"method":"$context.httpMethod","route":"` + path + `","status":"$context.status","bytes":"$context.responseLength","error":"$context.error.message"}`
 }
 
-func newREST(scope constructs.Construct, settings APISettings, tracing bool, to awslambda.Function, logs awslogs.LogGroup) *API {
+func newREST(scope constructs.Construct, name *string, settings APISettings, tracing bool, to awslambda.Function, logs awslogs.LogGroup) *API {
 	endpoints := vpcEndpoints(scope, settings.VPCEndpoints)
 	api := awsapigateway.NewLambdaRestApi(scope, jsii.String("RestApi"), &awsapigateway.LambdaRestApiProps{
-		Handler: to, Proxy: jsii.Bool(true), RestApiName: apiName(scope), CloudWatchRole: jsii.Bool(settings.LogsRole),
+		Handler: to, Proxy: jsii.Bool(true), RestApiName: name, CloudWatchRole: jsii.Bool(settings.LogsRole),
 		// Bodies are passed on unchanged. LocalStack does not take */* to include the answers to
 		// batches.
 		BinaryMediaTypes:      jsii.Strings("*/*", "application/cbor-seq"),

@@ -13,7 +13,7 @@ import (
 // dashboards are those of the whole account.
 func NewDashboard(scope constructs.Construct, id string, p *Pipeline, alarms *Alarms) awscloudwatch.Dashboard {
 	board := awscloudwatch.NewDashboard(scope, jsii.String(id), &awscloudwatch.DashboardProps{
-		DashboardName: dashboardName(scope, p),
+		DashboardName: dashboardName(p),
 	})
 	if alarms != nil {
 		list := make([]interfacesawscloudwatch.IAlarmRef, len(alarms.All))
@@ -89,8 +89,8 @@ func ofFunctions(p *Pipeline) []awscloudwatch.IWidget {
 
 // dashboardName has the region, and the pipeline unless it is the one of [NewStack]: the name must
 // be the only one in the account.
-func dashboardName(scope constructs.Construct, p *Pipeline) *string {
-	parts := []*string{awscdk.Stack_Of(scope).StackName()}
+func dashboardName(p *Pipeline) *string {
+	parts := []*string{p.stackName}
 	if id := p.Node().Id(); *id != mainPipeline {
 		parts = append(parts, id)
 	}

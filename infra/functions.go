@@ -48,6 +48,9 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 		grantObjects(p.Bucket, f.role)
 		props.Keys.grantUse(f.role)
 		grant(p.Construct, destinations, f.role)
+		if props.Archives != nil && props.Archives.Policy != nil {
+			f.role.AddManagedPolicy(props.Archives.Policy)
+		}
 	}
 	if props.Emulator {
 		p.trusted = append(p.trusted, awscdk.Aws_ACCOUNT_ID())
@@ -76,21 +79,24 @@ func newLogs(scope constructs.Construct, id string, props *PipelineProps) awslog
 }
 
 func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Function, error) {
-	code, err := stage(f.asset, props)
+	code, folder, err := codeOf(f, props)
 	if err != nil {
 		return nil, fmt.Errorf("function %s: %w", f.id, err)
 	}
-	defer os.RemoveAll(code) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
+	defer os.RemoveAll(folder) //nolint:errcheck // the CDK has copied it; a folder that is left over in the temporary folder harms nobody
 	function := &awslambda.FunctionProps{
 		Description: jsii.String(f.description),
 		Runtime:     awslambda.Runtime_PROVIDED_AL2023(), Handler: jsii.String("bootstrap"), Architecture: architecture(props.Architecture),
-		Code: awslambda.Code_FromAsset(jsii.String(code), nil), Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
+		Code: code, Role: f.role, LogGroup: f.logs, LoggingFormat: awslambda.LoggingFormat_JSON,
 		MemorySize: jsii.Number(float64(props.Memory)), Timeout: awscdk.Duration_Seconds(jsii.Number(f.timeout.Seconds())),
 		ReservedConcurrentExecutions: reserved(f.concurrency),
 		Environment:                  p.environment(props), EnvironmentEncryption: props.Keys.Environment,
 		// Messages return to their queues on purpose: those that are too far ahead, and those that
 		// streams send to streams. Lambda would detect that as a loop and stop it.
 		RecursiveLoop: awslambda.RecursiveLoop_ALLOW,
+	}
+	if props.Archives != nil {
+		function.Architecture = props.Archives.architecture()
 	}
 	if len(props.Layers) > 0 {
 		function.Layers = &props.Layers
@@ -102,14 +108,30 @@ func (p *Pipeline) newFunction(f function, props *PipelineProps) (awslambda.Func
 	return awslambda.NewFunction(p.Construct, jsii.String(f.id), function), nil
 }
 
+// codeOf returns the program of a function: its archive, or a folder with the configuration, which
+// the caller removes after the CDK has copied it.
+func codeOf(f function, props *PipelineProps) (code awslambda.Code, folder string, err error) {
+	if props.Archives != nil {
+		return props.Archives.code(f.id, collects(props.Environment)), "", nil
+	}
+	if folder, err = stage(f.asset, props); err != nil {
+		return nil, "", err
+	}
+	return awslambda.Code_FromAsset(jsii.String(folder), nil), folder, nil
+}
+
 // environment returns the variables for internal/system/function, and the user's.
 func (p *Pipeline) environment(props *PipelineProps) *map[string]*string {
+	config := jsii.String(configFile)
+	if props.Archives != nil {
+		config = props.Archives.Config
+	}
 	out := map[string]*string{}
 	for name, value := range props.Environment {
 		out[name] = jsii.String(value)
 	}
 	maps.Copy(out, map[string]*string{
-		"ONCE_CONFIG":                      jsii.String(configFile),
+		"ONCE_CONFIG":                      config,
 		"ONCE_GROUPS_TABLE":                p.Tables.Groups.TableName(),
 		"ONCE_TOKENS_TABLE":                p.Tables.Tokens.TableName(),
 		"ONCE_BUCKET":                      p.Bucket.BucketName(),

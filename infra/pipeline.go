@@ -37,6 +37,9 @@ type PipelineProps struct {
 	// and with a folder otlp that has the same three for an Environment with a collector. The app
 	// defaults to ../dist.
 	Assets string
+	// Archives are the functions in place of Assets, and have their configuration. Config is then
+	// what permissions, sources and retries follow from. Defaults to none.
+	Archives *Archives
 	// ProcessFunction is a folder with your own bootstrap, with handlers in Go. Handlers of
 	// one-time requests run in the IngestFunction, so that needs your bootstrap too. Each defaults
 	// to its folder in Assets.
@@ -211,6 +214,8 @@ type Pipeline struct {
 
 	trusted []*string
 
+	stackName *string
+
 	// the props that alarms depend on
 	reserved                  map[string]int // by function; 0 without a reservation
 	perQueue                  int            // invocations that each queue can cause
@@ -253,7 +258,7 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 	if props.MaxReceives == 0 {
 		props.MaxReceives = min(parsed.MaxTries(), maxReceives)
 	}
-	p := &Pipeline{Tables: props.Tables}
+	p := &Pipeline{Tables: props.Tables, stackName: props.stackName(scope)}
 	constructs.NewConstruct_Override(p, scope, jsii.String(id))
 	orElse(&props.MetricsNamespace, namespaceOf(p))
 	p.MetricsNamespace = props.MetricsNamespace
@@ -285,6 +290,15 @@ func NewPipeline(scope constructs.Construct, id string, props *PipelineProps) (*
 		awsiam.PermissionsBoundary_Of(p).Apply(props.PermissionsBoundary)
 	}
 	return p, nil
+}
+
+// stackName returns the name of the stack. A stack with archives may be a template, which is deployed
+// under any name.
+func (p *PipelineProps) stackName(scope constructs.Construct) *string {
+	if p.Archives != nil {
+		return awscdk.Aws_STACK_NAME()
+	}
+	return awscdk.Stack_Of(scope).StackName()
 }
 
 // namespaceOf returns a namespace of metrics that no other pipeline of the app has: its path,

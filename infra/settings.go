@@ -48,6 +48,10 @@ type Settings struct {
 	LayerARNs []string
 	// MinPollers and MaxPollers are the Pollers; 0 if the settings are not given.
 	MinPollers, MaxPollers int
+	// Template makes a template with parameters that needs neither the CDK nor a bootstrapped
+	// account. Its functions are Archives. If ConfigFile is empty, it is for any configuration
+	// without sources. Defaults to false.
+	Template bool
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -74,7 +78,14 @@ func defaults() Settings {
 
 // complete sets defaults that depend on other settings, and checks settings against each other.
 func (s *Settings) complete(given map[string]any) error {
-	orElse(&s.MetricsNamespace, s.Stack)
+	if err := s.checkTemplate(given); err != nil {
+		return err
+	}
+	if !s.Template {
+		orElse(&s.MetricsNamespace, s.Stack)
+	} else if given["config"] == nil {
+		s.ConfigFile = ""
+	}
 	if s.Emulator {
 		if given["architecture"] == nil {
 			s.Architecture = Architecture(runtime.GOARCH)

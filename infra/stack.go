@@ -20,21 +20,24 @@ const mainPipeline = "Pipeline"
 // NewStack returns the stack of a whole system. If the configuration or a bootstrap is invalid, it
 // returns an error.
 func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
-	text, err := os.ReadFile(s.ConfigFile)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+	if err := s.readConfig(); err != nil {
+		return nil, err
 	}
-	stack := awscdk.NewStack(scope, jsii.String(s.Stack), &awscdk.StackProps{
-		Description: jsii.String("once: at-least-once delivery, effectively once"), TerminationProtection: jsii.Bool(s.DeletionProtection && !s.Emulator),
-	})
-	s.Config, s.Unprotected = string(text), !s.DeletionProtection
+	stack := awscdk.NewStack(scope, jsii.String(s.Stack), s.stackProps())
+	s.Unprotected = !s.DeletionProtection
+	name := jsii.String(s.Stack)
+	if s.Template {
+		s.addParameters(stack)
+		name = awscdk.Aws_STACK_NAME()
+	}
 	s.lookUp(stack)
 	p, err := NewPipeline(stack, mainPipeline, &s.PipelineProps)
 	if err != nil {
 		return nil, err
 	}
+	topic, pageTopic := s.topics(stack)
 	alarms, err := NewAlarms(stack, "Alarms", p, &AlarmsProps{
-		Age: s.AlarmAge, Topic: topic(stack, "AlarmTopic", s.AlarmTopic), PageTopic: topic(stack, "PageTopic", s.PageTopic), Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
+		Age: s.AlarmAge, Topic: topic, PageTopic: pageTopic, Off: s.AlarmsOff, AccountConcurrency: s.AccountConcurrency, Emulator: s.Emulator,
 	})
 	if err != nil {
 		return nil, err
@@ -43,11 +46,26 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 		NewDashboard(stack, "Dashboard", p, alarms)
 	}
 	newOutputs(p, "")
-	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), jsii.String(s.Stack), nil)
+	awscdk.Tags_Of(stack).Add(jsii.String("once:stack"), name, nil)
 	for name, value := range s.Tags {
 		awscdk.Tags_Of(stack).Add(jsii.String(name), jsii.String(value), nil)
 	}
 	return stack, nil
+}
+
+// readConfig reads the file of the configuration. A template that is made for none has none.
+func (s *Settings) readConfig() error {
+	if s.Template && s.ConfigFile == "" {
+		s.Config = anyConfig
+		orElse(&s.MaxReceives, maxReceives) // the policies are not known
+		return nil
+	}
+	text, err := os.ReadFile(s.ConfigFile)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	s.Config = string(text)
+	return nil
 }
 
 // lookUp takes the existing resources that settings name.

@@ -27,6 +27,15 @@ func TestMain(m *testing.M) {
 type template struct {
 	Resources map[string]resource
 	Outputs   map[string]struct{ Value any }
+	// Parameters and Conditions are those of the setting template.
+	Parameters map[string]struct {
+		Default                     any
+		AllowedPattern, Description string
+		MaxLength                   int
+	}
+	Conditions, Rules map[string]any
+
+	text string // all of it
 
 	warnings int // about the topic of alarms
 }
@@ -107,7 +116,7 @@ func templateOf(t *testing.T, stack awscdk.Stack) *template {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &template{}
+	out := &template{text: string(data)}
 	if err := json.Unmarshal(data, out); err != nil {
 		t.Fatal(err)
 	}

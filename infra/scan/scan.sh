@@ -26,13 +26,15 @@ for f in ingest process publish; do
 	echo placeholder > "$work/dist/$f/bootstrap"
 done
 key=arn:aws:kms:eu-central-1:123456789012:key/0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f
-declare -A contexts=( # beside the functions
-	[http]=''
-	[rest]=', "api": "rest", "auth": "key", "apiKeys": "shop"'
-	[network]=', "encryptionKey": "'$key'", "vpc": "vpc-0a1b2c3d", "subnets": "subnet-0a1b2c3d,subnet-1a2b3c4d", "tracing": "true", "corsOrigins": "https://shop.example"'
+functions="\"assets\": \"$work/dist\""
+declare -A contexts=(
+	[http]=$functions
+	[rest]=$functions', "api": "rest", "auth": "key", "apiKeys": "shop"'
+	[template]='"template": "true"'
+	[network]=$functions', "encryptionKey": "'$key'", "vpc": "vpc-0a1b2c3d", "subnets": "subnet-0a1b2c3d,subnet-1a2b3c4d", "tracing": "true", "corsOrigins": "https://shop.example"'
 )
 for name in "${!contexts[@]}"; do
-	export CDK_CONTEXT_JSON="{\"assets\": \"$work/dist\"${contexts[$name]}}"
+	export CDK_CONTEXT_JSON="{${contexts[$name]}}"
 	JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1 CDK_OUTDIR="$work/$name" go run ./app > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 	template=$work/$name/Once.template.json
 	node "$tools/nag/nag.mjs" "$template" "$work/$name.nag" 2> "$work/log" > "$work/$name.found" || { cat "$work/log"; exit 1; }
