@@ -70,7 +70,7 @@ type Message struct {
 	Body        []byte
 	// Content is the SHA-256 of the part of the body that is compared, if a service writes the rest
 	// of the body anew for each copy of the message. It is zero if all of the body is compared.
-	Content [sha256.Size]byte
+	Content [sha256.Size]byte `json:",omitzero"`
 
 	// RedeliveryOf is the id of the entry that a session made a dead letter, if this message is the
 	// redriven one; empty otherwise. It is no part of the fingerprint.

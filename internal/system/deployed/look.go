@@ -31,6 +31,9 @@ func (s *System) Stats(ctx context.Context) (admin.Stats, error) {
 	if stats.Queues, err = s.queueStats(ctx); err != nil {
 		return admin.Stats{}, err
 	}
+	if len(p.config.Ingress) == 0 {
+		return stats.Total(), nil
+	}
 	sources, err := s.stack.sources(ctx)
 	if err != nil {
 		return admin.Stats{}, err

@@ -35,7 +35,7 @@ func TestWaitingCountsGroupsEffectsAndQueues(t *testing.T) {
 	got, err := w.system.Waiting(t.Context())
 	want := change.Waiting{
 		Streams: map[string]change.Stream{"orders": {Groups: 1, Pending: 2}, "chat": {Groups: 1, Held: 2}},
-		Effects: map[string]int{"shop": 2}, Queued: 1, Sources: map[string]int{"files": 1},
+		Effects: map[string]int{"shop": 2}, Queued: 2, Sources: map[string]int{"files": 1},
 	}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
 		t.Errorf("%v\n-want +got\n%s", err, d)
