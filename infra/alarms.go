@@ -58,7 +58,7 @@ type Alarms struct {
 	rules []rule
 }
 
-// severity is how soon somebody has to look at an alarm.
+// severity says how urgent an alarm is.
 type severity string
 
 // The severities.
