@@ -128,18 +128,21 @@ func sleep(ctx context.Context, d time.Duration) error {
 type cutter struct {
 	url     string
 	cutting atomic.Bool
+	calls   atomic.Int64 // while it cuts
 	cuts    atomic.Int64
 }
 
 // cuts are faults that any HTTP client must expect of a network and its proxies.
 var cuts = []faultproxy.Fault{faultproxy.ResetBefore, faultproxy.ResetAfter, faultproxy.Dropped, faultproxy.Cut, faultproxy.Failed}
 
-// newCutter starts a proxy to one service, or to several equivalent ones.
+// newCutter starts a proxy to one service, or to several equivalent ones. It cuts a share of the
+// calls, and one of the first twenty: a short run has a cut, too.
 func newCutter(t *testing.T, share float64, targets ...string) *cutter {
 	t.Helper()
 	c := &cutter{}
+	first := 1 + rand.Int64N(20)
 	plan := func(faultproxy.Call) faultproxy.Fault {
-		if !c.cutting.Load() || rand.Float64() >= share {
+		if !c.cutting.Load() || c.calls.Add(1) != first && rand.Float64() >= share {
 			return faultproxy.None
 		}
 		c.cuts.Add(1)
