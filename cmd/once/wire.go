@@ -11,32 +11,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
 	"github.com/effectively-once/once/internal/aws/sign"
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
-	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
 
 // embeddedServer is a server on a data folder.
 type embeddedServer struct {
 	*embedded.System
-	ready     func(string)
-	telemetry *telemetry.Telemetry
-	reserve   []byte
+	ready   func(string)
+	reserve []byte
 }
 
 func openServer(o serverOptions) (server, error) {
 	e := &embeddedServer{reserve: reserve(os.DirFS("/"))}
 	var err error
-	known := func(stream string) bool { _, ok := o.Config.Streams[stream]; return ok }
-	if e.telemetry, err = telemetry.Open(context.Background(), telemetry.Options{Known: known, Log: o.Log}); err != nil {
-		return nil, err
-	}
 	e.System, err = openStarted(embedded.Options{
-		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Watch: e.telemetry, AcceptLoss: o.AcceptLoss, Sign: signer,
+		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Sign: signer,
 		Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {
@@ -55,14 +49,9 @@ func signer(url string, next http.RoundTripper) (http.RoundTripper, error) {
 	return sign.New(cfg.Credentials, sign.RegionOf(url, cfg.Region), next), nil
 }
 
-// Run serves until the context ends, and reports to a collector if the environment names one.
+// Run serves until the context ends.
 func (e *embeddedServer) Run(ctx context.Context, ready func(address string)) error {
 	e.ready = ready
-	reporting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var reports sync.WaitGroup
-	reports.Go(func() { e.telemetry.Run(reporting, 0) })
-	defer reports.Wait()
-	defer stop()
 	return e.System.Run(ctx)
 }
 

@@ -4,8 +4,8 @@
 //	metrics.go   the names and units of the metrics, and the metrics of each event
 //	tally.go     counts between two reports
 //	emf.go       reports in CloudWatch's embedded metric format, as lines of the log
-//	otlp.go      the connection to an OpenTelemetry collector, left out by the build tag nootlp
-//	meter.go     its metrics
+//	otlp/        the connection to an OpenTelemetry collector
+//	scrape/      metrics for Prometheus
 //	spans.go     spans of handlers and destinations
 //	tracing.go   trace context in headers
 //	edges.go     decorators of handlers, destinations, queues and the HTTP API

@@ -71,17 +71,17 @@ func Metrics() []string {
 // with refused messages.
 const eventDeadLettered record.EventName = "dead-lettered"
 
-// value returns an event's contribution to a metric: to the sum of a count, or to the maximum of an
+// Value returns an event's contribution to a metric: to the sum of a count, or to the maximum of an
 // age, in seconds with milliseconds.
-func value(e *record.Event, metric string) float64 {
+func Value(e *record.Event, metric string) float64 {
 	if Unit(metric) == UnitSeconds {
 		return max(0, float64(e.Age.Milliseconds())/1000) // clocks differ
 	}
 	return float64(e.Count)
 }
 
-// metricsOf returns the metrics in which an event counts. An unknown event counts in none.
-func metricsOf(e *record.Event) []string {
+// MetricsOf returns the metrics in which an event counts. An unknown event counts in none.
+func MetricsOf(e *record.Event) []string {
 	switch e.Name {
 	case record.EventProcessed:
 		return []string{MetricProcessed}

@@ -9,8 +9,8 @@ import (
 // Counts are numbers by stream and metric.
 type Counts map[string]map[string]float64
 
-// add adds to a count, or keeps the greatest of an age.
-func (c Counts) add(stream, metric string, v float64) {
+// Add adds to a count, or keeps the greatest of an age.
+func (c Counts) Add(stream, metric string, v float64) {
 	of := c[stream]
 	if of == nil {
 		of = map[string]float64{}
@@ -35,8 +35,8 @@ func (t *tally) observe(e *record.Event) {
 	if t.counts == nil {
 		t.counts = Counts{}
 	}
-	for _, metric := range metricsOf(e) {
-		t.counts.add(e.Stream, metric, value(e, metric))
+	for _, metric := range MetricsOf(e) {
+		t.counts.Add(e.Stream, metric, Value(e, metric))
 	}
 }
 

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,11 @@ type Options struct {
 	// choose, count under [OtherStreams], because each name would be a separate metric, which is
 	// billed. By default all streams are known.
 	Known func(stream string) bool
+	// Collector makes the collector that the environment names, for metrics, traces or both. By
+	// default such an environment is an error.
+	Collector func(ctx context.Context, o Options, metrics, traces bool) (Collector, error)
+	// Also gets each event too, under the stream under which it counts. Defaults to none.
+	Also func(*record.Event)
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -40,8 +46,10 @@ const OtherStreams = "~other"
 const (
 	envDisabled = "OTEL_SDK_DISABLED"
 	envLogLevel = "AWS_LAMBDA_LOG_LEVEL"
-	envFunction = "AWS_LAMBDA_FUNCTION_NAME"
 )
+
+// EnvFunction is the variable in which Lambda names the function.
+const EnvFunction = "AWS_LAMBDA_FUNCTION_NAME"
 
 // A Telemetry counts, traces and reports. It may be used concurrently.
 type Telemetry struct {
@@ -49,7 +57,7 @@ type Telemetry struct {
 	tally   tally
 	emf     EMF
 	// remote is nil without a collector.
-	remote collector
+	remote Collector
 	tracer trace.Tracer // nil without a collector for traces
 	// Unix milliseconds until which a failed collector is not called
 	quiet atomic.Int64
@@ -60,8 +68,7 @@ type Telemetry struct {
 //
 // If a collector is configured, OpenTelemetry's own errors in this process are logged.
 func Open(ctx context.Context, options Options) (*Telemetry, error) {
-	t := &Telemetry{options: options.withDefaults()}
-	t.emf = EMF{Output: t.options.Output, Namespace: os.Getenv(EnvNamespace), Level: os.Getenv(envLogLevel), Now: t.options.Now}
+	t := Local(options)
 	metrics, err := collects("METRICS")
 	if err != nil {
 		return nil, err
@@ -70,21 +77,31 @@ func Open(ctx context.Context, options Options) (*Telemetry, error) {
 	if err != nil || !metrics && !traces {
 		return t, err
 	}
-	if t.remote, err = newCollector(ctx, t.options, metrics, traces); err != nil {
+	if t.options.Collector == nil {
+		return nil, errors.New("read environment: a collector is set by OTEL_EXPORTER_OTLP_…, and this program is built without OTLP")
+	}
+	if t.remote, err = t.options.Collector(ctx, t.options, metrics, traces); err != nil {
 		return nil, err
 	}
-	t.tracer = t.remote.tracer()
+	t.tracer = t.remote.Tracer()
 	return t, nil
 }
 
-// A collector receives metrics, spans or both.
-type collector interface {
-	// observe counts an event. It returns false if the collector receives no metrics.
-	observe(e *record.Event) bool
-	// export reports what is new.
-	export(ctx context.Context) error
-	// tracer makes spans; it is nil if the collector receives none.
-	tracer() trace.Tracer
+// Local returns a Telemetry that reports to no collector, whatever the environment names.
+func Local(options Options) *Telemetry {
+	t := &Telemetry{options: options.withDefaults()}
+	t.emf = EMF{Output: t.options.Output, Namespace: os.Getenv(EnvNamespace), Level: os.Getenv(envLogLevel), Now: t.options.Now}
+	return t
+}
+
+// A Collector receives metrics, spans or both.
+type Collector interface {
+	// Observe counts an event. It returns false if the collector receives no metrics.
+	Observe(e *record.Event) bool
+	// Export reports what is new.
+	Export(ctx context.Context) error
+	// Tracer makes spans; it is nil if the collector receives none.
+	Tracer() trace.Tracer
 }
 
 func (o Options) withDefaults() Options {
@@ -118,7 +135,7 @@ func collects(signal string) (bool, error) {
 
 // Observe counts an event. It never waits for a report.
 func (t *Telemetry) Observe(e record.Event) {
-	if t.remote != nil || t.options.Output != nil {
+	if t.remote != nil || t.options.Output != nil || t.options.Also != nil {
 		t.count(e)
 	}
 }
@@ -128,7 +145,10 @@ func (t *Telemetry) count(e record.Event) {
 	if e.Stream == "" || !t.options.Known(e.Stream) {
 		e.Stream = OtherStreams
 	}
-	if (t.remote == nil || !t.remote.observe(&e)) && t.options.Output != nil {
+	if t.options.Also != nil {
+		t.options.Also(&e)
+	}
+	if (t.remote == nil || !t.remote.Observe(&e)) && t.options.Output != nil {
 		t.tally.observe(&e)
 	}
 }
@@ -162,7 +182,7 @@ func (t *Telemetry) Flush(ctx context.Context, attributes map[string]string) {
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	if err := t.remote.export(limited); err != nil {
+	if err := t.remote.Export(limited); err != nil {
 		t.quiet.Store(now.Add(quietTime).UnixMilli())
 		t.options.Log.WarnContext(ctx, "telemetry does not reach its collector", "error", err)
 	}

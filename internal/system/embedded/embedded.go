@@ -43,6 +43,8 @@ import (
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
+	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
 // Options of a system. Zero fields take the defaults in their comments.
@@ -74,8 +76,9 @@ type Options struct {
 	// Sign and Transport are those of [pipeline.Config]. Optional.
 	Sign      func(url string, next http.RoundTripper) (http.RoundTripper, error)
 	Transport http.RoundTripper
-	// Watch observes the system. Optional.
-	Watch pipeline.Watch
+	// Collector is that of [telemetry.Options]: it sends metrics and traces where the environment
+	// says. By default they are not sent.
+	Collector func(ctx context.Context, o telemetry.Options, metrics, traces bool) (telemetry.Collector, error)
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -102,9 +105,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Stdout == nil {
 		o.Stdout = os.Stdout
-	}
-	if o.Watch == nil {
-		o.Watch = pipeline.Unwatched{}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -148,14 +148,16 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 
 // A System is an open data folder. It implements [system.Backend].
 type System struct {
-	options Options
-	db      *pebble.DB
-	keys    *keyFilter
-	store   *pebblestore.Store
-	watch   *watch
-	queues  *queues
-	waiting *system.Waiting // what fails at the moment
-	blobs   *dirblob.Dir
+	options   Options
+	db        *pebble.DB
+	keys      *keyFilter
+	store     *pebblestore.Store
+	watch     *watch
+	queues    *queues
+	waiting   *system.Waiting // what fails at the moment
+	telemetry *telemetry.Telemetry
+	metrics   *scrape.Metrics // nil if nothing runs
+	blobs     *dirblob.Dir
 
 	pipeline *pipeline.Pipeline
 	engine   *dedup.Engine // the pipeline's
@@ -233,6 +235,9 @@ func (o Options) openDatabase() (*pebble.DB, error) {
 }
 
 func (s *System) open() (err error) {
+	if err := s.openTelemetry(); err != nil {
+		return err
+	}
 	s.keys = s.newKeyFilter()
 	s.store = pebblestore.New(s.db, pebblestore.Options{Now: s.options.Now, Presence: s.keys.Filter})
 	s.watch = newWatch(crashing(s.store), s.options.Now)
@@ -255,7 +260,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	}
 	p, err := pipeline.New(pipeline.Config{
 		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Blobs: blobs,
-		Trusted: trusting().Trusted, Watch: s.options.Watch, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {
 		return nil, err

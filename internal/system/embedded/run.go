@@ -34,10 +34,10 @@ const drainTime = 10 * time.Second
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
 func (s *System) frontDoor() (http.Handler, error) {
 	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
-	contract := s.options.Watch.HTTP(api.New(api.Options{
+	contract := s.telemetry.HTTP(api.New(api.Options{
 		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
-		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.options.Watch.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	}))
 	byProtocol := streams.New(streams.Options{
 		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,
@@ -69,6 +69,10 @@ func (s *System) frontDoor() (http.Handler, error) {
 		}
 		if strings.HasPrefix(r.URL.Path, streams.Prefix) {
 			byProtocol.ServeHTTP(w, r)
+			return
+		}
+		if s.metrics != nil && r.URL.Path == "/metrics" && r.Method == http.MethodGet {
+			s.metrics.Handler().ServeHTTP(w, r)
 			return
 		}
 		contract.ServeHTTP(w, r)
@@ -104,6 +108,7 @@ func (s *System) Run(ctx context.Context) error {
 		return fmt.Errorf("run system: %w", err)
 	}
 	defer s.serveAdmin(ctx)()
+	defer s.report(ctx)()
 	// callers may wait for messages in process
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup

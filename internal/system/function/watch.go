@@ -25,5 +25,5 @@ func newWatch(settings Settings, declared []system.Stream, log *slog.Logger) (*t
 		_, configured := settings.Config.Streams[name]
 		return configured || slices.ContainsFunc(declared, func(s system.Stream) bool { return s.Name == name })
 	}
-	return telemetry.Open(context.Background(), telemetry.Options{Service: lambdacontext.FunctionName, Output: os.Stdout, Known: known, Log: log})
+	return telemetry.Open(context.Background(), telemetry.Options{Collector: collector(), Service: lambdacontext.FunctionName, Output: os.Stdout, Known: known, Log: log})
 }

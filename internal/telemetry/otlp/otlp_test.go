@@ -1,4 +1,4 @@
-package telemetry_test
+package otlp_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
 
 func TestMetricsGoToTheCollectorInPlaceOfTheLog(t *testing.T) {
@@ -77,7 +78,7 @@ func TestTheEnvironmentChoosesTheExporters(t *testing.T) {
 				t.Setenv(variable, strings.ReplaceAll(value, "URL", collected.url))
 			}
 			var out bytes.Buffer
-			tm, err := telemetry.Open(t.Context(), telemetry.Options{Output: &out})
+			tm, err := telemetry.Open(t.Context(), telemetry.Options{Collector: otlp.New, Output: &out})
 			if (err != nil) != c.broken {
 				t.Fatal(err)
 			}
@@ -96,7 +97,7 @@ func TestTheEnvironmentChoosesTheExporters(t *testing.T) {
 func TestAFailingCollectorIsLoggedAndNotCalledForAWhile(t *testing.T) {
 	c := collecting(t)
 	c.answer = func(*http.Request) int { return http.StatusServiceUnavailable }
-	now := moment()
+	now := time.UnixMilli(1700000000123).UTC()
 	var log bytes.Buffer
 	tm := exporting(t, telemetry.Options{Now: func() time.Time { return now }, Log: telemetry.NewLog(&log, "", "")})
 	function := telemetry.Invoke(tm, func(_ context.Context, n int) (string, error) {

@@ -1,4 +1,4 @@
-package telemetry_test
+package otlp_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/embedded"
-	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
 
 const tracedConfig = `
@@ -35,8 +35,7 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 			if exports {
 				c = collecting(t)
 			}
-			tm := exporting(t, telemetry.Options{})
-			handler, stop := startEmbedded(t, tm, fmt.Sprintf(tracedConfig, hook.URL))
+			handler, stop := startEmbedded(t, fmt.Sprintf(tracedConfig, hook.URL))
 			r := httptest.NewRequest(http.MethodPost, "/v1/streams/orders/messages", strings.NewReader("body"))
 			for name, value := range map[string]string{"Idempotency-Key": `"k"`, "Once-Group": "g", "Traceparent": parent, "Tracestate": "v=1"} {
 				r.Header.Set(name, value)
@@ -54,7 +53,6 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 			if !exports {
 				return
 			}
-			tm.Flush(t.Context(), nil)
 			child := "b7ad6b7169203331"
 			for _, name := range []string{"POST /v1/streams/{stream}/messages", "process orders", "publish payments", "process payments", "publish bank"} {
 				span := c.span(t, name)
@@ -81,13 +79,13 @@ func TestATraceGoesThroughTheWholeSystem(t *testing.T) {
 }
 
 // startEmbedded starts an embedded system that is watched. stop ends it.
-func startEmbedded(t *testing.T, tm *telemetry.Telemetry, text string) (handler http.Handler, stop func()) {
+func startEmbedded(t *testing.T, text string) (handler http.Handler, stop func()) {
 	t.Helper()
 	parsed, err := config.Parse("test", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := embedded.Open(embedded.Options{Config: parsed, DataDir: t.TempDir(), Watch: tm})
+	s, err := embedded.Open(embedded.Options{Config: parsed, DataDir: t.TempDir(), Collector: otlp.New})
 	if err != nil {
 		t.Fatal(err)
 	}

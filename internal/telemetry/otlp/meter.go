@@ -1,6 +1,4 @@
-//go:build !nootlp
-
-package telemetry
+package otlp
 
 import (
 	"context"
@@ -16,10 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/telemetry"
 )
-
-// scope is the instrumentation scope of metrics and spans.
-const scope = "github.com/effectively-once/once"
 
 // A meter reports metrics to a collector by OTLP over HTTP: counts as sums since its start, ages as
 // gauges with the maximum since the last report.
@@ -33,7 +29,7 @@ type meter struct {
 	dirty    atomic.Bool // something was counted since the last report that arrived
 
 	mu   sync.Mutex
-	ages Counts
+	ages telemetry.Counts
 }
 
 // newMeter returns a meter configured by OTEL_EXPORTER_OTLP_…. It makes no call.
@@ -44,11 +40,11 @@ func newMeter(ctx context.Context, about *resource.Resource) (*meter, error) {
 		return nil, fmt.Errorf("make metrics exporter: %w", err)
 	}
 	m := &meter{
-		exporter: exporter, counters: map[string]metric.Float64Counter{}, ages: Counts{},
+		exporter: exporter, counters: map[string]metric.Float64Counter{}, ages: telemetry.Counts{},
 		reader: sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(exporter.Temporality), sdkmetric.WithAggregationSelector(exporter.Aggregation)),
 	}
 	instruments := sdkmetric.NewMeterProvider(sdkmetric.WithReader(m.reader), sdkmetric.WithResource(about)).Meter(scope)
-	for _, name := range Metrics() {
+	for _, name := range telemetry.Metrics() {
 		if err := m.instrument(instruments, name); err != nil {
 			return nil, fmt.Errorf("make metric %s: %w", name, err)
 		}
@@ -57,24 +53,24 @@ func newMeter(ctx context.Context, about *resource.Resource) (*meter, error) {
 }
 
 func (m *meter) instrument(of metric.Meter, name string) (err error) {
-	if Unit(name) == UnitSeconds {
-		_, err = of.Float64ObservableGauge(OTelName(name), metric.WithUnit(OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+	if telemetry.Unit(name) == telemetry.UnitSeconds {
+		_, err = of.Float64ObservableGauge(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)), metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
 			m.tellAges(name, o)
 			return nil
 		}))
 		return err
 	}
-	m.counters[name], err = of.Float64Counter(OTelName(name), metric.WithUnit(OTelUnit(name)))
+	m.counters[name], err = of.Float64Counter(telemetry.OTelName(name), metric.WithUnit(telemetry.OTelUnit(name)))
 	return err
 }
 
 func (m *meter) observe(e *record.Event) {
-	for _, name := range metricsOf(e) {
+	for _, name := range telemetry.MetricsOf(e) {
 		if counter := m.counters[name]; counter != nil {
-			counter.Add(context.Background(), value(e, name), streamOption(e.Stream))
+			counter.Add(context.Background(), telemetry.Value(e, name), streamOption(e.Stream))
 		} else {
 			m.mu.Lock()
-			m.ages.add(e.Stream, name, value(e, name))
+			m.ages.Add(e.Stream, name, telemetry.Value(e, name))
 			m.mu.Unlock()
 		}
 		m.dirty.Store(true)
@@ -94,7 +90,7 @@ func (m *meter) tellAges(name string, o metric.Float64Observer) {
 }
 
 func streamOption(stream string) metric.MeasurementOption {
-	return metric.WithAttributeSet(attribute.NewSet(attribute.String(Dimension, stream)))
+	return metric.WithAttributeSet(attribute.NewSet(attribute.String(telemetry.Dimension, stream)))
 }
 
 // export sends a report, if there are new counts.

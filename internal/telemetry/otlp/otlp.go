@@ -1,6 +1,6 @@
-//go:build !nootlp
-
-package telemetry
+// Package otlp sends metrics and spans to an OpenTelemetry collector by OTLP over HTTP. It is apart
+// from package telemetry, because the exporters are large: a function starts faster without them.
+package otlp
 
 import (
 	"context"
@@ -14,23 +14,27 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/telemetry"
 )
 
-// otlp sends metrics and spans to a collector by OTLP over HTTP.
-type otlp struct {
+// scope is the instrumentation scope of metrics and spans.
+const scope = "github.com/effectively-once/once"
+
+// A collector receives metrics, spans or both.
+type collector struct {
 	meter *meter                   // nil without a collector for metrics
 	spans *sdktrace.TracerProvider // nil without a collector for traces
 }
 
-// newCollector returns a collector of metrics, traces or both, configured by OTEL_EXPORTER_OTLP_….
-// It makes no call.
-func newCollector(ctx context.Context, o Options, metrics, traces bool) (collector, error) {
+// New returns a collector of metrics, traces or both, configured by OTEL_EXPORTER_OTLP_…. It makes
+// no call. It is a [telemetry.Options.Collector].
+func New(ctx context.Context, o telemetry.Options, metrics, traces bool) (telemetry.Collector, error) {
 	about, err := describe(ctx, o.Service)
 	if err != nil {
 		return nil, err
 	}
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("telemetry is incomplete", "error", err) }))
-	c := &otlp{}
+	c := &collector{}
 	if metrics {
 		if c.meter, err = newMeter(ctx, about); err != nil {
 			return nil, err
@@ -44,7 +48,8 @@ func newCollector(ctx context.Context, o Options, metrics, traces bool) (collect
 	return c, nil
 }
 
-func (c *otlp) observe(e *record.Event) bool {
+// Observe implements [telemetry.Collector].
+func (c *collector) Observe(e *record.Event) bool {
 	if c.meter == nil {
 		return false
 	}
@@ -52,15 +57,16 @@ func (c *otlp) observe(e *record.Event) bool {
 	return true
 }
 
-func (c *otlp) tracer() trace.Tracer {
+// Tracer implements [telemetry.Collector].
+func (c *collector) Tracer() trace.Tracer {
 	if c.spans == nil {
 		return nil
 	}
 	return c.spans.Tracer(scope)
 }
 
-// export reports metrics and traces concurrently.
-func (c *otlp) export(ctx context.Context) error {
+// Export implements [telemetry.Collector]. It reports metrics and traces concurrently.
+func (c *collector) Export(ctx context.Context) error {
 	counted := make(chan error, 1)
 	go func() {
 		if c.meter == nil {

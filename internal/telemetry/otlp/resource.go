@@ -1,6 +1,4 @@
-//go:build !nootlp
-
-package telemetry
+package otlp
 
 import (
 	"context"
@@ -11,13 +9,15 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/effectively-once/once/internal/telemetry"
 )
 
 // describe returns the resource that reports to a collector. The instance id keeps the sums of
 // concurrent functions apart. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence.
 func describe(ctx context.Context, service string) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{semconv.ServiceName(service), semconv.ServiceInstanceID(uuid.NewString())}
-	if name := os.Getenv(envFunction); name != "" {
+	if name := os.Getenv(telemetry.EnvFunction); name != "" {
 		attributes = append(attributes, semconv.FaaSName(name), semconv.CloudProviderAWS, semconv.CloudRegion(os.Getenv("AWS_REGION")),
 			semconv.FaaSInstance(os.Getenv("AWS_LAMBDA_LOG_STREAM_NAME")))
 	}

@@ -1,6 +1,7 @@
-package telemetry_test
+package otlp_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/otlp"
 )
 
 // A collector takes OTLP over HTTP.
@@ -141,9 +143,18 @@ func (c *collector) span(t *testing.T, name string) *trace.Span {
 // exporting opens a telemetry that reports to the collector of the environment.
 func exporting(t *testing.T, o telemetry.Options) *telemetry.Telemetry {
 	t.Helper()
+	o.Collector = otlp.New
 	tm, err := telemetry.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tm
+}
+
+// opened is exporting, with an output for metrics that go to no collector.
+func opened(t *testing.T, o telemetry.Options) (*telemetry.Telemetry, *bytes.Buffer) {
+	t.Helper()
+	var out bytes.Buffer
+	o.Output = &out
+	return exporting(t, o), &out
 }

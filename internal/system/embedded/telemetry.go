@@ -1,0 +1,53 @@
+package embedded
+
+import (
+	"context"
+
+	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/scrape"
+)
+
+// openTelemetry makes what observes the system.
+func (s *System) openTelemetry() (err error) {
+	if s.options.Inspect {
+		s.telemetry = telemetry.Local(telemetry.Options{})
+		return nil
+	}
+	s.metrics = scrape.New(s.options.Now, s.depths)
+	o := telemetry.Options{Collector: s.options.Collector, Known: s.knows, Also: s.metrics.Observe, Now: s.options.Now, Log: s.options.Log}
+	if o.Collector == nil {
+		s.telemetry = telemetry.Local(o)
+		return nil
+	}
+	s.telemetry, err = telemetry.Open(context.Background(), o)
+	return err
+}
+
+// report reports to a collector until stop is called, and then once more.
+func (s *System) report(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.telemetry.Run(ctx, 0)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// knows reports whether there is a stream.
+func (s *System) knows(stream string) bool {
+	_, ok := s.engine.Stream(stream)
+	return ok
+}
+
+// depths returns how many messages are in each queue.
+func (s *System) depths() (all []scrape.Depth) {
+	for _, q := range s.queues.all() {
+		st := q.Stats()
+		all = append(all, scrape.Depth{Queue: q.Name(), Ready: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed})
+	}
+	return all
+}

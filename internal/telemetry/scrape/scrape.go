@@ -1,0 +1,154 @@
+// Package scrape keeps the metrics of one machine for Prometheus, which asks for them.
+package scrape
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/telemetry"
+)
+
+// ageTime is how long the greatest age is reported at least, and at most twice as long: longer than
+// the usual time between two scrapes.
+const ageTime = time.Minute
+
+// Metrics are the metrics since the start: counts as counters, ages as gauges with the maximum of
+// the last minute or two, and the time to accept as a histogram. They may be used concurrently.
+type Metrics struct {
+	registry *prometheus.Registry
+	counters map[string]*prometheus.CounterVec
+	accept   *prometheus.HistogramVec
+	now      func() time.Time
+
+	mu       sync.Mutex
+	since    time.Time        // when now began
+	ages     telemetry.Counts // since then
+	earlier  telemetry.Counts // of the time before
+	ageDescs map[string]*prometheus.Desc
+}
+
+// New returns metrics that are all zero, with the depths of queues, which are asked for at each
+// scrape.
+func New(now func() time.Time, queues func() []Depth) *Metrics {
+	s := &Metrics{registry: prometheus.NewRegistry(), counters: map[string]*prometheus.CounterVec{}, now: now, ages: telemetry.Counts{}, ageDescs: map[string]*prometheus.Desc{}}
+	for _, name := range telemetry.Metrics() {
+		switch {
+		case name == telemetry.MetricAcceptTime:
+			s.accept = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: Name(name), Help: help(name), Buckets: prometheus.DefBuckets}, []string{telemetry.Dimension})
+			s.registry.MustRegister(s.accept)
+		case telemetry.Unit(name) == telemetry.UnitSeconds:
+			s.ageDescs[name] = prometheus.NewDesc(Name(name), help(name), []string{telemetry.Dimension}, nil)
+		default:
+			s.counters[name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: Name(name), Help: help(name)}, []string{telemetry.Dimension})
+			s.registry.MustRegister(s.counters[name])
+		}
+	}
+	s.registry.MustRegister(s, depths(queues), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return s
+}
+
+func help(name string) string {
+	return "See docs/observability.md#metrics, " + name + "."
+}
+
+// Observe counts an event.
+func (s *Metrics) Observe(e *record.Event) {
+	for _, name := range telemetry.MetricsOf(e) {
+		switch counter := s.counters[name]; {
+		case counter != nil:
+			counter.WithLabelValues(e.Stream).Add(telemetry.Value(e, name))
+		case name == telemetry.MetricAcceptTime:
+			s.accept.WithLabelValues(e.Stream).Observe(max(0, e.Age.Seconds()))
+		default:
+			s.mu.Lock()
+			s.turn()
+			s.ages.Add(e.Stream, name, telemetry.Value(e, name))
+			s.mu.Unlock()
+		}
+	}
+}
+
+// turn forgets ages that are old.
+func (s *Metrics) turn() {
+	switch age := s.now().Sub(s.since); {
+	case age >= 2*ageTime || age < 0:
+		s.since, s.ages, s.earlier = s.now(), telemetry.Counts{}, nil
+	case age >= ageTime:
+		s.since, s.ages, s.earlier = s.since.Add(ageTime), telemetry.Counts{}, s.ages
+	}
+}
+
+// Describe implements [prometheus.Collector] for the ages.
+func (s *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range s.ageDescs {
+		to <- d
+	}
+}
+
+// Collect implements [prometheus.Collector] for the ages.
+func (s *Metrics) Collect(to chan<- prometheus.Metric) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.turn()
+	greatest := telemetry.Counts{}
+	for _, counts := range []telemetry.Counts{s.earlier, s.ages} {
+		for stream, of := range counts {
+			for name, age := range of {
+				greatest.Add(stream, name, age)
+			}
+		}
+	}
+	for stream, of := range greatest {
+		for name, age := range of {
+			to <- prometheus.MustNewConstMetric(s.ageDescs[name], prometheus.GaugeValue, age, stream)
+		}
+	}
+}
+
+// Handler serves the metrics.
+func (s *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})
+}
+
+// A Depth is how many messages are in a queue.
+type Depth struct {
+	Queue                    string
+	Ready, InFlight, Delayed int
+}
+
+// depths reports how many messages are in queues.
+type depths func() []Depth
+
+func depthDesc() *prometheus.Desc {
+	return prometheus.NewDesc("once_queue_messages", "Messages in a queue: ready, in_flight or delayed.", []string{"queue", "state"}, nil)
+}
+
+// Describe implements [prometheus.Collector].
+func (depths) Describe(to chan<- *prometheus.Desc) { to <- depthDesc() }
+
+// Collect implements [prometheus.Collector].
+func (d depths) Collect(to chan<- prometheus.Metric) {
+	desc := depthDesc()
+	for _, q := range d() {
+		for state, n := range map[string]int{"ready": q.Ready, "in_flight": q.InFlight, "delayed": q.Delayed} {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), q.Queue, state)
+		}
+	}
+}
+
+// Name returns the name of a metric for Prometheus: once_key_reuse_total for KeyReuse,
+// once_gap_age_seconds for GapAge.
+func Name(metric string) string {
+	suffix := "_total"
+	if telemetry.Unit(metric) == telemetry.UnitSeconds {
+		suffix = "_seconds"
+	}
+	return strings.ReplaceAll(telemetry.OTelName(metric), ".", "_") + suffix
+}

@@ -1,0 +1,104 @@
+package scrape_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/internal/record"
+	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/scrape"
+)
+
+// scraped returns the values of the series of once, by their names with labels.
+func scraped(t *testing.T, handler http.Handler) map[string]string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+		t.Fatalf("%d %s %s", w.Code, w.Header().Get("Content-Type"), w.Body)
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(w.Body.String()) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && strings.HasPrefix(name, "once_") {
+			values[name] = value
+		}
+	}
+	return values
+}
+
+func TestAScrapeHasEveryMetricAndTheDepthOfQueues(t *testing.T) {
+	m := scrape.New(time.Now, func() []scrape.Depth { return []scrape.Depth{{Queue: "ingress", Ready: 3, InFlight: 2, Delayed: 1}} })
+	tm := telemetry.Local(telemetry.Options{Also: m.Observe, Known: func(stream string) bool { return stream == "orders" }})
+	for _, e := range events("orders") {
+		tm.Observe(e)
+	}
+	tm.Observe(record.Event{Name: record.EventProcessed, Stream: "made-up", Count: 2})
+	values := scraped(t, m.Handler())
+	for _, name := range telemetry.Metrics() {
+		series := scrape.Name(name)
+		if name == telemetry.MetricAcceptTime {
+			series += "_count"
+		}
+		if name == telemetry.MetricDeadLettered { // counted at the queues
+			continue
+		}
+		if values[series+`{stream="orders"}`] == "" {
+			t.Errorf("no %s", series)
+		}
+	}
+	for series, want := range map[string]string{
+		`once_processed_total{stream="~other"}`:                  "2",
+		`once_queue_messages{queue="ingress",state="ready"}`:     "3",
+		`once_queue_messages{queue="ingress",state="in_flight"}`: "2",
+		`once_queue_messages{queue="ingress",state="delayed"}`:   "1",
+	} {
+		if values[series] != want {
+			t.Errorf("%s is %q, want %s", series, values[series], want)
+		}
+	}
+}
+
+// events returns an event of each kind.
+func events(stream string) (all []record.Event) {
+	for _, name := range []record.EventName{
+		record.EventProcessed, record.EventDuplicate, record.EventHeld, record.EventRetried, record.EventConflict, record.EventPublished, record.EventSkipped, record.EventGap,
+		record.EventPending, record.EventHandlerFailed, record.EventAccepted, record.EventReplayed, record.EventRefused, record.EventFailed, record.EventStopped, record.EventTakeover,
+		record.EventEndWaits, record.EventUnreadLate,
+	} {
+		all = append(all, record.Event{Name: name, Stream: stream, Count: 1, Age: 1500 * time.Millisecond})
+	}
+	for _, reason := range []record.Reason{record.ReasonKeyReuse, record.ReasonUnknown} {
+		all = append(all, record.Event{Name: record.EventRejected, Stream: stream, Count: 1, Reason: reason})
+	}
+	return all
+}
+
+func TestAnAgeIsScrapedForAMinuteAndNotForThree(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	m := scrape.New(func() time.Time { return now }, func() []scrape.Depth { return nil })
+	age := func() string { return scraped(t, m.Handler())[`once_gap_age_seconds{stream="orders"}`] }
+	observe := func(d time.Duration) { m.Observe(&record.Event{Name: record.EventGap, Stream: "orders", Age: d}) }
+	observe(9 * time.Second)
+	observe(4 * time.Second)
+	for range 2 { // every reader gets it
+		if got := age(); got != "9" {
+			t.Errorf("the age is %q", got)
+		}
+	}
+	now = now.Add(61 * time.Second)
+	observe(5 * time.Second)
+	if got := age(); got != "9" {
+		t.Errorf("after a minute the age is %q", got)
+	}
+	now = now.Add(60 * time.Second)
+	if got := age(); got != "5" {
+		t.Errorf("after two minutes the age is %q", got)
+	}
+	now = now.Add(3 * time.Minute)
+	if got := age(); got != "" {
+		t.Errorf("after five minutes the age is %q", got)
+	}
+}
