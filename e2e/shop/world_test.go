@@ -126,7 +126,7 @@ func (p *pipeline) json(t *testing.T, to any, args ...string) {
 	}
 }
 
-// exists decodes the JSON output of a command, and reports false if what it looks up does not exist.
+// exists decodes the JSON output of a command, and reports whether what it looks up exists.
 func (p *pipeline) exists(t *testing.T, to any, args ...string) bool {
 	t.Helper()
 	out, notes, code := p.once(t, append(args, "--json")...)
