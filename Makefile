@@ -1,7 +1,7 @@
 # The longer suites. `go run ./cmd/once dev` and `go test ./...` need none of this.
 .DEFAULT_GOAL := help
 .PHONY: help test race lint fuzz e2e prove bench cover vuln ci
-.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test
+.PHONY: localstack-up localstack-down localstack-test ministack-up ministack-down ministack-test shop-test
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ ministack-down: ## end it
 
 ministack-test: ## the same on MiniStack behind an HTTP API
 	localstack/test.sh ministack
+
+shop-test: ## an app of somebody else's with two pipelines on MiniStack, used with the command line
+	localstack/shop.sh ministack
 
 .PHONY: lambdas archives template synth
 

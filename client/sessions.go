@@ -39,6 +39,9 @@ type SessionInfo struct {
 	// back in the pool.
 	Retired  bool `json:"retired"`
 	Returned bool `json:"returned"`
+	// Restored is true if the system was put back to an older copy during the life of the session:
+	// its calls return a [*Problem] of type [Restored] until it is retired.
+	Restored bool `json:"restored"`
 	// Ended is true if the number after Last is the end of the stream.
 	Ended bool `json:"ended"`
 	// State is the state of the last [Session.Commit] that had one, as JSON.

@@ -32,11 +32,20 @@ const (
 
 // AlarmsProps configure alarms.
 type AlarmsProps struct {
-	// Topic is notified when an alarm begins and ends. Defaults to none, with a warning at synth.
+	// Topic is notified when an alarm begins and ends. Defaults to none, with a warning at synth if
+	// there are no Actions either.
 	Topic awssns.ITopic
 	// PageTopic is notified in place of Topic of the alarms with the severity page. Defaults to
 	// Topic.
 	PageTopic awssns.ITopic
+	// Actions are taken when an alarm begins, beside the notification: functions, incidents, and
+	// others of package awscloudwatchactions. Default to none.
+	Actions []awscloudwatch.IAlarmAction
+	// PageActions are taken in place of Actions by the alarms with the severity page. If nil,
+	// Actions are.
+	PageActions []awscloudwatch.IAlarmAction
+	// OKActions are taken when an alarm ends. Default to none.
+	OKActions []awscloudwatch.IAlarmAction
 	// Age is how long a message may wait. Defaults to 15 minutes.
 	Age time.Duration
 	// Off lists alarms to leave out, by name. Defaults to none.
@@ -104,8 +113,8 @@ func NewAlarms(scope constructs.Construct, id string, p *Pipeline, props *Alarms
 			a.make(r)
 		}
 	}
-	if a.props.Topic == nil && !a.props.Emulator {
-		awscdk.Annotations_Of(a.scope).AddWarningV2(jsii.String("once:noAlarmTopic"), jsii.String("Alarms without a topic notify nobody: set alarmTopic, or Topic of AlarmsProps."))
+	if a.props.Topic == nil && len(a.props.Actions) == 0 && !a.props.Emulator {
+		awscdk.Annotations_Of(a.scope).AddWarningV2(jsii.String("once:noAlarmTopic"), jsii.String("Alarms without a topic notify nobody: set alarmTopic, or Topic or Actions of AlarmsProps."))
 	}
 	return a, nil
 }
@@ -273,14 +282,30 @@ func (a *Alarms) make(r *rule) {
 		ComparisonOperator: comparison, TreatMissingData: missing,
 	})
 	awscdk.Tags_Of(alarm).Add(jsii.String(severityTag), jsii.String(string(r.severity)), nil)
-	topic := a.props.Topic
-	if r.severity == page && a.props.PageTopic != nil {
-		topic = a.props.PageTopic
+	begin, end := a.actions(r.severity)
+	if len(begin) > 0 {
+		alarm.AddAlarmAction(begin...)
 	}
-	if topic != nil {
-		action := awscloudwatchactions.NewSnsAction(topic)
-		alarm.AddAlarmAction(action)
-		alarm.AddOkAction(action)
+	if len(end) > 0 {
+		alarm.AddOkAction(end...)
 	}
 	a.All = append(a.All, alarm)
+}
+
+// actions returns what alarms of a severity do when they begin and end.
+func (a *Alarms) actions(of severity) (begin, end []awscloudwatch.IAlarmAction) {
+	topic, actions := a.props.Topic, a.props.Actions
+	if of == page {
+		if a.props.PageTopic != nil {
+			topic = a.props.PageTopic
+		}
+		if a.props.PageActions != nil {
+			actions = a.props.PageActions
+		}
+	}
+	if topic != nil {
+		notify := awscloudwatchactions.NewSnsAction(topic)
+		begin, end = append(begin, notify), append(end, notify)
+	}
+	return append(begin, actions...), append(end, a.props.OKActions...)
 }

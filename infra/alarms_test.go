@@ -11,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 	"github.com/google/go-cmp/cmp"
 )
@@ -76,7 +80,7 @@ func TestEverySignOfALossRaisesAnAlarm(t *testing.T) {
 		"SweepAllSilent: ticket: AWS/Events Invocations RuleName=SweepAll Sum < 1 or missing, 3 of 3 times 1h0m0s",
 		"SweepMissed: ticket: AWS/Events FailedInvocations RuleName=Sweep Sum >= 1, 1 of 1 times 5m0s",
 		"SweepSilent: ticket: AWS/Events Invocations RuleName=Sweep Sum < 1 or missing, 3 of 3 times 1m0s",
-		"TablesThrottled: ticket: AWS/DynamoDB ReadThrottleEvents TableName=TablesGroups + … (5) Sum >= 1, 2 of 3 times 1m0s",
+		"TablesThrottled: ticket: AWS/DynamoDB ReadThrottleEvents TableName=TablesGroups + … (6) Sum >= 1, 2 of 3 times 1m0s",
 		"Takeover: ticket: Once Takeover Sum >= 10, 1 of 1 times 5m0s",
 		"TokensErrors: ticket: AWS/DynamoDB SystemErrors Operation=GetItem TableName=TablesTokens + … (9) Sum >= 1, 2 of 3 times 5m0s",
 		"Unknown: ticket: Once Unknown Sum >= 1, 1 of 1 times 5m0s",
@@ -280,6 +284,77 @@ func TestPagesCanGoToATopicOfTheirOwn(t *testing.T) {
 	}
 	if counts[tickets] == 0 || counts[pages] == 0 {
 		t.Errorf("alarms by topic: %v", counts)
+	}
+}
+
+func TestAlarmsTakeActionsOfEachKindBySeverity(t *testing.T) {
+	act := func(stack awscdk.Stack, id string) awscloudwatch.IAlarmAction {
+		arn := jsii.String("arn:aws:lambda:eu-central-1:123456789012:function:" + id)
+		return awscloudwatchactions.NewLambdaAction(awslambda.Function_FromFunctionArn(stack, jsii.String(id), arn), nil)
+	}
+	for name, c := range map[string]struct {
+		props        func(awscdk.Stack) AlarmsProps
+		ticket, page []string
+		end          any
+	}{
+		"by severity": {func(s awscdk.Stack) AlarmsProps {
+			return AlarmsProps{Actions: []awscloudwatch.IAlarmAction{act(s, "note")}, PageActions: []awscloudwatch.IAlarmAction{act(s, "wake")}, OKActions: []awscloudwatch.IAlarmAction{act(s, "calm")}}
+		}, []string{"note"}, []string{"wake"}, "calm"},
+		"the same for all": {func(s awscdk.Stack) AlarmsProps {
+			return AlarmsProps{Actions: []awscloudwatch.IAlarmAction{act(s, "note")}}
+		}, []string{"note"}, []string{"note"}, nil},
+		"none for pages, beside a topic": {func(s awscdk.Stack) AlarmsProps {
+			topic := awssns.Topic_FromTopicArn(s, jsii.String("Topic"), jsii.String("arn:aws:sns:eu-central-1:123456789012:function:news"))
+			return AlarmsProps{Topic: topic, Actions: []awscloudwatch.IAlarmAction{act(s, "note")}, PageActions: []awscloudwatch.IAlarmAction{}}
+		}, []string{"news", "note"}, []string{"news"}, "news"},
+	} {
+		stack := awscdk.NewStack(NewApp(), jsii.String("Shop"), nil)
+		props := c.props(stack)
+		alarms, err := NewAlarms(stack, "Alarms", pipelineIn(t, stack, "Orders", PipelineProps{Config: "streams: {orders: {}}"}), &props)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := templateOf(t, stack)
+		if x.warnings > 0 {
+			t.Errorf("%s: %d warnings", name, x.warnings)
+		}
+		for _, id := range x.all(t, alarmType, len(alarms.All)) {
+			want := map[any][]string{"ticket": c.ticket, "page": c.page}[severityOf(x.Resources[id])]
+			var got []string
+			list, _ := x.Resources[id].Properties["AlarmActions"].([]any)
+			for _, arn := range list {
+				got = append(got, lastPart(arn))
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", name, id, d)
+			}
+			var end any
+			if list, ok := x.Resources[id].Properties["OKActions"].([]any); ok {
+				end = lastPart(list[0])
+			}
+			if end != c.end {
+				t.Errorf("%s: %s ends with %v, not %v", name, id, end, c.end)
+			}
+		}
+	}
+}
+
+// lastPart returns the text after the last colon of an ARN.
+func lastPart(arn any) string {
+	text := fmt.Sprint(arn)
+	return text[strings.LastIndexByte(text, ':')+1:]
+}
+
+func TestThrottledReadsOfTheIndexRaiseAnAlarm(t *testing.T) {
+	_, r := synth(t).one(t, alarmType, "TablesThrottled")
+	var found bool
+	metrics, _ := r.Properties["Metrics"].([]any)
+	for _, m := range metrics {
+		text := asJSON(at(m, "MetricStat.Metric"))
+		found = found || strings.Contains(text, `"ReadThrottleEvents"`) && strings.Contains(text, `"GlobalSecondaryIndexName"`) && strings.Contains(text, `"waiting"`)
+	}
+	if !found {
+		t.Errorf("no such metric in %s", asJSON(metrics))
 	}
 }
 

@@ -89,8 +89,9 @@ func (p *Pipeline) sweeps() []namedSweep {
 	return []namedSweep{{"Sweep", p.Sweep, p.sweepEvery, "gaps stay."}, {"SweepAll", p.SweepAll, p.sweepAllEvery, "what crashed workers left stays."}}
 }
 
-// throttles returns the throttled reads and writes of the tables, and the throttled writes of the
-// index, which throttle the writes of its table.
+// throttles returns the throttled reads and writes of the tables and of the index. Those of an
+// index are not in the metrics of its table. Throttled writes of the index throttle the writes of
+// the table; throttled reads slow down sweeps.
 func (t *Tables) throttles() []awscloudwatch.IMetric {
 	of := func(table awsdynamodb.ITable) map[string]*string {
 		return map[string]*string{"TableName": table.TableName()}
@@ -98,7 +99,8 @@ func (t *Tables) throttles() []awscloudwatch.IMetric {
 	index := of(t.Groups)
 	index["GlobalSecondaryIndexName"] = jsii.String(waitingIndex)
 	return []awscloudwatch.IMetric{
-		byDynamoDB("ReadThrottleEvents", of(t.Groups)), byDynamoDB("WriteThrottleEvents", of(t.Groups)), byDynamoDB("WriteThrottleEvents", index),
+		byDynamoDB("ReadThrottleEvents", of(t.Groups)), byDynamoDB("WriteThrottleEvents", of(t.Groups)),
+		byDynamoDB("ReadThrottleEvents", index), byDynamoDB("WriteThrottleEvents", index),
 		byDynamoDB("ReadThrottleEvents", of(t.Tokens)), byDynamoDB("WriteThrottleEvents", of(t.Tokens)),
 	}
 }

@@ -6,8 +6,9 @@
 #   localstack/deploy.sh url                   prints the address of the deployed API on the emulator
 #   localstack/deploy.sh destroy               deletes what was deployed
 #
-# The endpoint is AWS_ENDPOINT_URL, and nothing is deployed without it: this is not the way to AWS. APP names another app than infra; its folder of templates
-# and outputs is OUT, .tools/deploy by default. Functions are built for this machine, or for LAMBDA_ARCH. Needs Go, Node.js and npm.
+# The endpoint is AWS_ENDPOINT_URL, and nothing is deployed without it: this is not the way to AWS. APP names another app than infra, or the folder of one
+# that is synthesized already. OUT is the folder for the templates in cdk.out and the outputs, .tools/deploy by default. UNSUPPORTED is a list of e2e/drift:
+# resources of the types in it are not deployed. Functions are built for this machine, or for LAMBDA_ARCH. Needs Go, Node.js and npm.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source localstack/process.sh
@@ -44,21 +45,34 @@ url() {
 	sed -E "s#^https?://([^./]+)\.[^/]+#${AWS_ENDPOINT_URL%/}/_aws/execute-api/\1#; s#/\$##" <<<"$address"
 }
 
+# synthesize writes the templates to cdk.out, and those to deploy to deployed if some types can't be made.
+synthesize() {
+	if [ -f "$app/manifest.json" ]; then
+		cp -r "$app" "$out/cdk.out"
+	else
+		make -C infra lambdas "LAMBDA_ARCH=${LAMBDA_ARCH:-$(go env GOARCH)}" >&2
+		(cd "$app" && run synth --quiet --output "$out/cdk.out" -c emulator=true "$@")
+	fi
+	[ -z "${UNSUPPORTED:-}" ] || go -C e2e run ./drift -app "$out/cdk.out" -expected "$UNSUPPORTED" -cut "$out/deployed"
+}
+
+# deployed is the folder of the templates that are deployed.
+deployed() { if [ -n "${UNSUPPORTED:-}" ]; then echo "$out/deployed"; else echo "$out/cdk.out"; fi; }
+
 deploy() {
 	need go make node npm
 	install
 	rm -rf "$out"
 	mkdir -p "$out"
-	make -C "$app" lambdas "LAMBDA_ARCH=${LAMBDA_ARCH:-$(go env GOARCH)}" >&2
-	(cd "$app" && run synth --quiet --output "$out/cdk.out" -c emulator=true "$@")
+	synthesize "$@"
 	cd "$out" # outside of the app's folder, which would be synthesized once more
-	run bootstrap --app "$out/cdk.out" "aws://000000000000/${AWS_REGION:-us-east-1}"
-	run deploy --app "$out/cdk.out" --all --require-approval never --outputs-file outputs.json
+	run bootstrap --app "$(deployed)" "aws://000000000000/${AWS_REGION:-us-east-1}"
+	run deploy --app "$(deployed)" --all --require-approval never --outputs-file outputs.json
 	cat outputs.json
 }
 
 case ${1:-} in
 url) url ;;
-destroy) run destroy --app "$out/cdk.out" --all --force ;;
+destroy) run destroy --app "$(deployed)" --all --force ;;
 *) deploy "$@" ;;
 esac

@@ -32,13 +32,14 @@ standard error warnings about settings that are allowed but probably not intende
 LOG is how long the entries of the stream's logs can be read, POOL how the stream's pool deals entries out and what follows the last failed try of one.
 "default" is the value in the documentation, and - that the stream has none.
 
-With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, and whether
-its functions run with the same configuration. It exits with 1 if a check failed, and with 5 if a check could not be made.
+With --stack it checks a deployed system: its tables with their time-to-live and recovery, its queues with their event source mappings, whether
+its functions run with the same configuration, and whether each source of it has a queue. It exits with 1 if a check failed, and with 5 if a check could not be made.
 
 With --stack and --config it says what deploying the file would do to what waits in the system: each change after which messages would be lost,
 stuck, or taken for others, with what to do about it. It reads the deployed configuration (lambda:GetFunction on the process function), and if a change
 depends on what waits, the table of groups (dynamodb:Scan, a read unit for every 4 KB) and the counts of the queues (sqs:GetQueueAttributes). The counts of queues
-are SQS's estimates. It exits with 1 if a change is a risk now, and with 5 if the counts could not be read.
+are SQS's estimates. It exits with 1 if a change is a risk now, and with 5 if the counts could not be read. It also names the sources of the file
+that have no queue in the stack: only a deployed template makes queues.
 
 With --stack check only reads.`,
 		Example: `  once check

@@ -23,6 +23,8 @@ type checkedChange struct {
 	// Waiting is what waits. It is nil if no change depends on it, or if it could not be read.
 	Waiting *change.Waiting `json:"waiting,omitempty"`
 	Changes []change.Change `json:"changes"`
+	// NoQueue names the sources of the file that have no queue in the stack.
+	NoQueue []string `json:"no_queue,omitempty"`
 }
 
 // checkChange compares a file with the deployed configuration.
@@ -37,6 +39,9 @@ func (a *app) checkChange(cmd *cobra.Command, c configured, o *stackOptions, asJ
 	}
 	out := checkedChange{Stack: found.Name, Region: found.Region, File: c.file, Same: reflect.DeepEqual(now, c.Config)}
 	unread := a.weigh(cmd.Context(), found, now, c.Config, &out)
+	if out.NoQueue, err = found.SourcesWithoutQueue(cmd.Context(), c.Config); err != nil {
+		return err
+	}
 	if asJSON {
 		err = printJSON(a.out, out)
 	} else {
@@ -85,6 +90,10 @@ func (a *app) printChanges(out checkedChange) error {
 			waits = " (" + c.Waiting + ")"
 		}
 		text += fmt.Sprintf("%s: %s: %s%s: %s. To do: %s.\n", verdict, c.Subject, safe(c.Change), waits, c.Effect, c.Do)
+	}
+	for _, name := range out.NoQueue {
+		text += fmt.Sprintf("note: source %s: the stack has no queue for it, and only the template makes one. To do: deploy the template with the file, "+
+			"not only the file; then once check --stack must find the queue.\n", safe(name))
 	}
 	_, err := fmt.Fprint(a.out, text)
 	return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,15 @@ func TestCheckSaysWhatAChangeWouldDoToWhatWaits(t *testing.T) {
 	var got checkedChange
 	check(exitFailed, token, "--json")
 	if err := json.Unmarshal(w.out.Bytes(), &got); err != nil || got.Same || got.Waiting == nil || got.Waiting.Queued != 1 || len(got.Changes) != 1 || !got.Changes[0].Risk {
+		t.Errorf("JSON: %+v, %v", got, err)
+	}
+	source := file(deployedConfig + "ingress: {files: {from: s3, stream: orders}}\n")
+	if out := check(exitOK, source); !strings.Contains(out, "note: source files: the stack has no queue for it") {
+		t.Errorf("a source without a queue: %q", out)
+	}
+	got = checkedChange{}
+	check(exitOK, source, "--json")
+	if err := json.Unmarshal(w.out.Bytes(), &got); err != nil || !slices.Equal(got.NoQueue, []string{"files"}) {
 		t.Errorf("JSON: %+v, %v", got, err)
 	}
 	groups := aws.Outputs["GroupsTable"]

@@ -55,6 +55,12 @@ func TestAConsumerContinuesAfterARestoreWhenItsSessionWasRetired(t *testing.T) {
 	if code := p.code(t); code != exitRefused || !strings.Contains(p.out.string(), "Retire the session") {
 		t.Fatalf("a consumer of an older session: exit %d: %s", code, p.out.string())
 	}
+	if code, out := s.run("sessions", "work"); code != exitOK || !strings.HasSuffix(strings.TrimSpace(strings.Split(out, "\n")[1]), "  restored") {
+		t.Errorf("sessions: exit %d: %s", code, out)
+	}
+	if code, out := s.run("sessions", "work", "--json"); code != exitOK || !strings.Contains(out, `"restored": true`) {
+		t.Errorf("sessions --json: exit %d: %s", code, out)
+	}
 	if code, out := s.run("session", "retire", "work", "a", "--file", "out", "--yes"); code != exitOK {
 		t.Fatalf("exit %d: %s", code, out)
 	}

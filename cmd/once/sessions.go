@@ -30,6 +30,8 @@ next entry. DEAD has the numbers of its entries that are dead letters. STATE is
   at the end    the stream has ended, and its entries are processed
   retiring      the session is closed, and its unread entries are not back in the pool yet
   retired       the session is closed, and its unread entries are back in the pool
+  restored      the system was put back to an older copy during the life of the session: no consumer can go on with it; retire it with
+                once session retire STREAM NAME
 
 The end of a stream comes to all its sessions together, when each has processed
 what was dealt to it: of a stream that has been ended, sessions with a lag hold up the end. Take them over by a consumer of the same name, or retire them.
@@ -126,6 +128,8 @@ func stateOf(s *client.SessionInfo) string {
 		return "retiring"
 	case s.Retired:
 		return "retired"
+	case s.Restored:
+		return "restored"
 	case s.Ended && s.Cursor > s.Last, s.Ended && s.Lag() == 0:
 		return "at the end"
 	case s.Holder == "" && s.Tries > 0 && s.At > s.Cursor:

@@ -40,7 +40,10 @@ func (a *account) bucket(ctx context.Context, name string) (map[string]any, erro
 	if encryption.ServerSideEncryptionConfiguration != nil {
 		for _, rule := range encryption.ServerSideEncryptionConfiguration.Rules {
 			if d := rule.ApplyServerSideEncryptionByDefault; d != nil {
-				algorithms = append(algorithms, map[string]any{"ServerSideEncryptionByDefault": map[string]any{"SSEAlgorithm": string(d.SSEAlgorithm)}})
+				algorithms = append(algorithms, map[string]any{
+					"BucketKeyEnabled":              aws.ToBool(rule.BucketKeyEnabled),
+					"ServerSideEncryptionByDefault": map[string]any{"SSEAlgorithm": string(d.SSEAlgorithm), "KMSMasterKeyID": aws.ToString(d.KMSMasterKeyID)},
+				})
 			}
 		}
 	}

@@ -7,6 +7,9 @@
 // It compares every property of tables, queues, functions, event source mappings, buckets, alarms,
 // log groups and rules that their services report, and the existence of all other resources. The
 // endpoint and credentials are those of every AWS tool.
+//
+// With -cut it compares nothing, but copies the app to a folder, without the resources of the types
+// that the emulator refuses, so that the rest can be deployed.
 package main
 
 import (
@@ -22,17 +25,21 @@ import (
 func main() {
 	app := flag.String("app", "cdk.out", "the folder of the synthesized `app`")
 	list := flag.String("expected", "", "the `file` of differences that are expected")
+	to := flag.String("cut", "", "copy the app to this `folder`, without the types that can't be made")
 	flag.Parse()
-	if err := run(context.Background(), os.Stdout, *app, *list); err != nil {
+	if err := run(context.Background(), os.Stdout, *app, *list, *to); err != nil {
 		fmt.Fprintln(os.Stderr, "drift:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer, app, list string) error {
+func run(ctx context.Context, out io.Writer, app, list, to string) error {
 	known, err := readExpected(list)
 	if err != nil {
 		return err
+	}
+	if to != "" {
+		return cut(app, to, known)
 	}
 	stacks, err := readStacks(app)
 	if err != nil {

@@ -122,7 +122,7 @@ func Defaults() Estimates {
 		IngestMS: 50, ProcessMS: 50, PublishMS: 50,
 		LambdaLogBytes: 600, AccessLogBytes: 350,
 		Polls: 5 * secondsAMonth / 20, StoredGB: 1,
-		MemoryMB: 512, Alarms: 59, SweepMinutes: 1, SweepAllMinutes: 60,
+		MemoryMB: 512, Alarms: 60, SweepMinutes: 1, SweepAllMinutes: 60,
 	}
 }
 

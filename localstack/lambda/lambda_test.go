@@ -125,10 +125,15 @@ type trial struct {
 
 func start(t *testing.T, name string, timeout time.Duration) *trial {
 	t.Helper()
+	return startWith(t, name, "", timeout)
+}
+
+func startWith(t *testing.T, name, config string, timeout time.Duration) *trial {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	address, x := make(chan string, 1), &trial{stop: cancel, done: make(chan error, 1)}
 	o := defaults()
-	o.name, o.timeout = name, timeout
+	o.name, o.config, o.timeout = name, config, timeout
 	o.listen, o.output, o.ready = "127.0.0.1:0", t.Output(), func(a string) { address <- a }
 	go func() { x.done <- serveFunctions(ctx, o) }()
 	select {
@@ -242,5 +247,49 @@ func TestAConfigurationThatTheFunctionsRefuseIsAnErrorAtTheStart(t *testing.T) {
 	err := serveFunctions(t.Context(), o)
 	if err == nil || !strings.Contains(output.String(), "out.jsonl") {
 		t.Errorf("got %v, and the output %q", err, output.String())
+	}
+}
+
+func TestASourceHasAQueueWhoseMessagesReachItsStream(t *testing.T) {
+	clients := endpoints(t)
+	name := "run-" + strings.ToLower(rand.Text()[:8])
+	t.Cleanup(func() { remove(t, clients, name) })
+	out, err := clients.SQS.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(name + "-out")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "once.yaml")
+	text := "streams: {news: {destinations: [out]}}\ndestinations: {out: {sqs: " + aws.ToString(out.QueueUrl) + "}}\n" +
+		"ingress: {letters: {from: eventbridge, stream: news, id: $.detail.order}}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x := startWith(t, name, path, 20*time.Second)
+	queue, err := clients.SQS.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String(name + "-source-letters")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := `{"id":"e-1","source":"shop","detail-type":"placed","time":"2026-01-02T03:04:05Z","detail":{"order":"o-7"}}`
+	for range 2 {
+		if _, err := clients.SQS.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: queue.QueueUrl, MessageBody: &event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var bodies []string
+	for end := time.Now().Add(time.Minute); len(bodies) == 0 && time.Now().Before(end); {
+		got, err := clients.SQS.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: out.QueueUrl, WaitTimeSeconds: 2, MaxNumberOfMessages: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range got.Messages {
+			bodies = append(bodies, aws.ToString(m.Body))
+		}
+	}
+	if d := cmp.Diff([]string{event}, bodies); d != "" {
+		t.Errorf("at the destination (-want +got):\n%s", d)
+	}
+	x.stop()
+	if err := <-x.done; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -106,6 +106,9 @@ func greet(w io.Writer, address string, o options, c *config.Config) {
 		_, _ = fmt.Fprintln(w, "warning: "+warning) // ignore a closed standard error
 	}
 	_, _ = fmt.Fprintf(w, "\nthe functions are ready at http://%s, with tables and queues named %s-*\n", address, o.name)
+	for _, name := range c.IngressNames() {
+		_, _ = fmt.Fprintf(w, "  source %s: queue %s-source-%s%s\n", name, o.name, name, map[bool]string{true: ".fifo"}[c.Ingress[name].FIFO])
+	}
 	for _, name := range c.StreamNames() {
 		s := c.Streams[name]
 		_, _ = fmt.Fprintf(w, "  stream %s (%s) -> %v\n", name, s.Admission, s.Destinations)

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/effectively-once/once/internal/aws/awsconfig"
+	"github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
 )
@@ -99,10 +100,12 @@ type run struct {
 	clients function.Clients
 	culprit *culprit
 
-	env   []string          // of the functions
-	urls  map[string]string // of the queues, by the names of their variables
-	pools map[string]*host.Pool
-	done  chan struct{} // closed when the run begins to end
+	parsed  *config.Config
+	env     []string          // of the functions
+	urls    map[string]string // of the queues, by the names of their variables
+	sources map[string]string // URLs of the queues of sources, by the names of these
+	pools   map[string]*host.Pool
+	done    chan struct{} // closed when the run begins to end
 }
 
 // serveFunctions creates the tables and queues that are missing, starts the functions, and serves
@@ -111,7 +114,9 @@ func serveFunctions(ctx context.Context, o options) (err error) {
 	if o.visibility == 0 {
 		o.visibility = 6 * o.timeout
 	}
-	r := &run{options: o, culprit: &culprit{faults: o.faults}, urls: map[string]string{}, pools: map[string]*host.Pool{}, done: make(chan struct{})}
+	r := &run{
+		options: o, culprit: &culprit{faults: o.faults}, urls: map[string]string{}, sources: map[string]string{}, pools: map[string]*host.Pool{}, done: make(chan struct{}),
+	}
 	temporary, err := os.MkdirTemp("", "once-functions-")
 	if err != nil {
 		return fmt.Errorf("run functions: %w", err)
@@ -160,8 +165,11 @@ func (r *run) open(ctx context.Context, temporary string) error {
 	}
 	for name, path := range binaries {
 		limit := 4 * r.pollers // two queues, and duplicates
-		if name == ingest {
+		switch name {
+		case ingest:
 			limit = r.requests
+		case process:
+			limit += 2 * r.pollers * len(r.sources)
 		}
 		r.pools[name] = host.NewPool(path, host.PoolOptions{
 			Options: host.Options{Name: name, Env: r.env, Timeout: r.timeout, Output: r.output}, Limit: limit, Hang: r.culprit.hang, Kill: r.culprit.killNth,
@@ -173,15 +181,16 @@ func (r *run) open(ctx context.Context, temporary string) error {
 // configure adds the configuration to the environment of the functions.
 func (r *run) configure() error {
 	text := defaultConfig
+	var err error
 	if r.config != "" {
-		path, err := filepath.Abs(r.config)
-		if err == nil {
-			_, err = os.Stat(path)
+		if text, err = filepath.Abs(r.config); err == nil {
+			r.parsed, err = config.Load(text)
 		}
-		if err != nil {
-			return fmt.Errorf("read configuration: %w", err)
-		}
-		text = path
+	} else {
+		r.parsed, err = config.Parse("default", []byte(text))
+	}
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
 	}
 	r.env = append(r.env, function.EnvConfig+"="+text, "AWS_LAMBDA_LOG_FORMAT=JSON")
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/system/function"
 	"github.com/effectively-once/once/localstack/lambda/host"
@@ -21,18 +22,22 @@ const pollWait = 2 * time.Second
 
 // poll starts the event source mappings.
 func (r *run) poll(ctx context.Context, wg *sync.WaitGroup) {
-	for variable, name := range map[string]string{
-		function.EnvIngressQueue: process, function.EnvIngressFIFOQueue: process, function.EnvPublishQueue: publish, function.EnvPublishFIFOQueue: publish,
-	} {
-		source := host.Source{
-			Queue: sqsqueue.New(r.clients.SQS, r.urls[variable]), Visibility: r.visibility, Wait: pollWait, Again: r.culprit.again, Log: r.log,
-		}
-		if variable == function.EnvIngressQueue || variable == function.EnvPublishQueue {
+	feed := func(url, to string) {
+		source := host.Source{Queue: sqsqueue.New(r.clients.SQS, url), Visibility: r.visibility, Wait: pollWait, Again: r.culprit.again, Log: r.log}
+		if !queue.FIFO(url) {
 			source.Batch = r.batch
 		}
 		for range r.pollers {
-			wg.Go(func() { source.Poll(ctx, r.pools[name].Invoke) })
+			wg.Go(func() { source.Poll(ctx, r.pools[to].Invoke) })
 		}
+	}
+	for variable, to := range map[string]string{
+		function.EnvIngressQueue: process, function.EnvIngressFIFOQueue: process, function.EnvPublishQueue: publish, function.EnvPublishFIFOQueue: publish,
+	} {
+		feed(r.urls[variable], to)
+	}
+	for _, url := range r.sources {
+		feed(url, process)
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -51,7 +54,19 @@ func (r *run) prepare(ctx context.Context) error {
 	for variable, url := range r.urls {
 		r.env = append(r.env, variable+"="+url)
 	}
+	if len(r.sources) > 0 {
+		r.env = append(r.env, function.EnvSourceQueues+"="+r.sourceQueues())
+	}
 	return nil
+}
+
+// sourceQueues returns the variable that says which queue belongs to which source.
+func (r *run) sourceQueues() string {
+	var items []string
+	for _, name := range slices.Sorted(maps.Keys(r.sources)) {
+		items = append(items, name+"="+path.Base(r.sources[name]))
+	}
+	return strings.Join(items, ",")
 }
 
 func (r *run) createTables(ctx context.Context, tables dynamostore.Tables) error {
@@ -127,6 +142,26 @@ func (r *run) createQueues(ctx context.Context) error {
 		}
 		r.urls[p.workEnv] = work
 		r.urls[p.deadEnv] = dead
+	}
+	return r.createSources(ctx)
+}
+
+// createSources creates the queues of the sources of the configuration. Their dead letters go to
+// those of the ingress queues.
+func (r *run) createSources(ctx context.Context) error {
+	for _, name := range r.parsed.IngressNames() {
+		dead, fifo := r.urls[function.EnvDeadQueue], ""
+		if r.parsed.Ingress[name].FIFO {
+			dead, fifo = r.urls[function.EnvDeadFIFOQueue], ".fifo"
+		}
+		policy, err := r.redrivePolicy(ctx, dead, maxReceives)
+		if err != nil {
+			return err
+		}
+		r.sources[name], err = r.createQueue(ctx, "source-"+name+fifo, map[string]string{"RedrivePolicy": policy, "VisibilityTimeout": seconds(r.visibility)})
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

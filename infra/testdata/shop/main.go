@@ -1,5 +1,9 @@
 // Command shop is a CDK app of its own: two pipelines in one stack, in a network and under a key of
 // the app. One has a domain, the other a web ACL.
+//
+// FUNCTIONS is a folder with the folders ingest, process and publish, each with a file bootstrap.
+// The context of the CDK may have two settings: emulator=true deploys to an emulator, and
+// architecture says what the bootstraps are built for.
 package main
 
 import (
@@ -35,19 +39,22 @@ func main() {
 	}
 }
 
-// shop makes the stack. functions is a folder with the folders ingest, process and publish, each
-// with a file bootstrap.
+// shop makes the stack.
 func shop(app awscdk.App, functions string) error {
+	emulator := setting(app, "emulator") == "true"
+	architecture := infra.Architecture(setting(app, "architecture"))
 	stack := awscdk.NewStack(app, jsii.String("Shop"), nil)
 	network := &infra.Network{VPC: awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{MaxAzs: jsii.Number(2), NatGateways: jsii.Number(1)})}
 	keys := infra.Keys{Default: awskms.NewKey(stack, jsii.String("Key"), &awskms.KeyProps{EnableKeyRotation: jsii.Bool(true)})}
 
 	orders, err := infra.NewPipeline(stack, "Orders", &infra.PipelineProps{
-		Config:  "streams: {orders: {destinations: [events]}}\ndestinations: {events: {eventbridge: default}}\n",
-		Assets:  functions,
-		Network: network,
-		Keys:    keys,
-		API:     infra.APISettings{CORSOrigins: []string{"https://shop.example"}},
+		Config:       "streams: {orders: {destinations: [events]}}\ndestinations: {events: {eventbridge: default}}\n",
+		Assets:       functions,
+		Architecture: architecture,
+		Network:      network,
+		Keys:         keys,
+		API:          infra.APISettings{CORSOrigins: []string{"https://shop.example"}},
+		Emulator:     emulator,
 	})
 	if err != nil {
 		return err
@@ -58,10 +65,12 @@ func shop(app awscdk.App, functions string) error {
 	billing, err := infra.NewPipeline(stack, "Billing", &infra.PipelineProps{
 		Config:            "streams: {bills: {admission: sequence}}\n",
 		Assets:            functions,
+		Architecture:      architecture,
 		Network:           network,
 		Keys:              keys,
 		API:               infra.APISettings{Kind: infra.REST, LogsRole: true}, // one in an account and region has the role
 		IngestConcurrency: 20,
+		Emulator:          emulator,
 	})
 	if err != nil {
 		return err
@@ -75,6 +84,12 @@ func shop(app awscdk.App, functions string) error {
 	})
 	refused.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	return nil
+}
+
+// setting returns a setting of the context, or nothing.
+func setting(app awscdk.App, name string) string {
+	value, _ := app.Node().TryGetContext(jsii.String(name)).(string)
+	return value
 }
 
 // addDomain gives the HTTP API of a pipeline a name. Your DNS points it at the domain's target.

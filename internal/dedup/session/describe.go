@@ -29,6 +29,9 @@ type Description struct {
 	// Closed says that the session was retired, and Returned that the pool has taken back its
 	// unread entries.
 	Closed, Returned bool
+	// Restored says that the system was put back to an older copy during the life of the session.
+	// Until it is retired, its entries, commits and failed tries answer with a [*RestoredError].
+	Restored bool
 	// State is the state that the consumer wrote with a commit.
 	State []byte
 	// Parts are the entries that the pool has dealt to the session in this life.
@@ -69,7 +72,7 @@ func (s *Sessions) Describe(ctx context.Context, id ID) (Description, error) {
 func (s *Sessions) description(id ID, st *state, p *pool) Description {
 	d := Description{
 		Fence: st.Fence, Life: st.Life, LastHolder: st.Holder, LeaseUntil: s.leaseOf(id, st), Cursor: st.Cursor, Tries: st.Tries, At: st.At, Detail: st.Detail, Takeovers: st.Takeovers,
-		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, State: st.Consumer, Ended: p.Ended,
+		Dead: st.Dead, Closed: st.Closed, Returned: st.Returned, Restored: id.pooled() && !st.Closed && st.Fence > 0 && s.beforeRestore(st), State: st.Consumer, Ended: p.Ended,
 	}
 	if d.LeaseUntil.After(s.cfg.Now()) {
 		d.Holder = st.Holder

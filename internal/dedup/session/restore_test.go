@@ -39,6 +39,23 @@ func (w *world) restore(to *memstore.Store) {
 	w.now = w.now.Add(time.Second)
 }
 
+// isRestored checks the description of ann, alone and in a list.
+func (w *world) isRestored(want bool) {
+	w.Helper()
+	d, err := w.Describe(w.Context(), ann)
+	w.noError(err)
+	if d.Restored != want {
+		w.Errorf("restored is %v: %+v", d.Restored, d)
+	}
+	list, err := w.List(w.Context(), stream, "", "", 9)
+	w.noError(err)
+	for _, n := range list.Sessions {
+		if n.Restored != want {
+			w.Errorf("in the list, restored is %v: %+v", n.Restored, n)
+		}
+	}
+}
+
 func TestASessionThatIsOlderThanARestoreIsReadAgainOnlyAfterItWasRetired(t *testing.T) {
 	w := newRestorable(t)
 	w.fill(0, 5)
@@ -63,13 +80,16 @@ func TestASessionThatIsOlderThanARestoreIsReadAgainOnlyAfterItWasRetired(t *test
 	fails[session.RestoredError](w, w.Commit(w.Context(), ann, session.Commit{Fence: fence, From: 1, To: 5}))
 	_, err = w.Fail(w.Context(), ann, session.Failure{Fence: fence, At: 2})
 	fails[session.RestoredError](w, err)
+	w.isRestored(true)
 
 	seven := uint64(7)
 	w.noError(w.Retire(w.Context(), ann, session.Retirement{Fence: w.open(ann, session.TakeNow).Fence, Cursor: &seven}))
+	w.isRestored(false)
 	again := w.open(ann, session.TakeFree)
 	if again.Life <= old.Fence || again.Cursor != 0 {
 		t.Errorf("got %+v after %+v", again, old)
 	}
+	w.isRestored(false)
 	w.is(w.read(ann, again.Fence, 9), " 1:m8 2:m9") // m6 and m7 are lost with the store
 }
 

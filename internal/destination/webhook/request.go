@@ -29,28 +29,58 @@ func (s *Sender) signer() (signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read webhook secret: %w", err)
 	}
-	if err := ValidSecret(secret); err != nil {
+	keys, err := keysOf(secret)
+	if err != nil {
 		return nil, err
 	}
-	key, err := standardwebhooks.NewWebhook(secret)
-	if err != nil {
-		return nil, errBadSecret
-	}
-	return key.Sign, nil
+	return func(id string, at time.Time, body []byte) (string, error) {
+		signatures := make([]string, len(keys))
+		for i, key := range keys {
+			if signatures[i], err = key.Sign(id, at, body); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(signatures, " "), nil
+	}, nil
 }
 
-var errBadSecret = errors.New(`webhook secret must be base64, with or without "whsec_" before it`)
+// maxSecrets is how many secrets may sign a request: the old one, the new one, and one to spare.
+const maxSecrets = 3
+
+// keysOf reads a text with one secret or several, with white space between them. No error contains
+// any part of it.
+func keysOf(text string) ([]*standardwebhooks.Webhook, error) {
+	secrets := strings.Fields(text)
+	if len(secrets) == 0 {
+		return nil, errEmptySecret
+	}
+	if len(secrets) > maxSecrets {
+		return nil, fmt.Errorf("webhook secret has %d parts, more than %d: write one secret, or during a rotation the new one and the old one with a space between them", len(secrets), maxSecrets)
+	}
+	keys := make([]*standardwebhooks.Webhook, len(secrets))
+	for i, secret := range secrets {
+		if strings.TrimPrefix(secret, "whsec_") == "" {
+			return nil, errEmptySecret
+		}
+		key, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			return nil, errBadSecret
+		}
+		keys[i] = key
+	}
+	return keys, nil
+}
+
+var (
+	errBadSecret   = errors.New(`webhook secret must be base64, with or without "whsec_" before it`)
+	errEmptySecret = errors.New("webhook secret must not be empty")
+)
 
 // ValidSecret checks that a secret is not empty and is base64, with or without the prefix "whsec_".
-// The error does not contain it.
+// There may be several, with white space between them. The error does not contain them.
 func ValidSecret(secret string) error {
-	if strings.TrimPrefix(secret, "whsec_") == "" {
-		return errors.New("webhook secret must not be empty")
-	}
-	if _, err := standardwebhooks.NewWebhook(secret); err != nil {
-		return errBadSecret
-	}
-	return nil
+	_, err := keysOf(secret)
+	return err
 }
 
 func (t *turn) request(ctx context.Context, d *record.Delivery) (*http.Request, error) {

@@ -16,7 +16,8 @@ import (
 // Options configure a sender. Zero fields take the defaults in their comments.
 type Options struct {
 	// Secret returns the signing secret, base64 with or without the prefix "whsec_". It is called
-	// once for each Send, so that a secret can change. Defaults to no signature.
+	// once for each Send, so that a secret can change. Several secrets with spaces between them
+	// make a signature each. Defaults to no signature.
 	Secret func() (string, error)
 	// Budget is how long after its start a Send may begin another try of a failed delivery.
 	// Defaults to 10 seconds.

@@ -119,6 +119,24 @@ func TestARequestCarriesSignatureIdentityAndOrigin(t *testing.T) {
 	}
 }
 
+func TestWhileASecretIsRotatedReceiversOfBothVerifyARequest(t *testing.T) {
+	const next = "whsec_bmV4dG5leHRuZXh0bmV4dG5leHRuZXh0"
+	rc := newReceiver(t, nil)
+	s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return next + "\n" + testSecret, nil }})
+	if errs := s.Send(t.Context(), []record.Delivery{single("x")}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+	for secret, want := range map[string]bool{next: true, testSecret: true, "whsec_b3RoZXJvdGhlcm90aGVyb3RoZXI=": false} {
+		key, err := standardwebhooks.NewWebhook(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := key.Verify([]byte(rc.got[0].body), rc.got[0].header); (err == nil) != want {
+			t.Errorf("a receiver with %s: %v", secret, err)
+		}
+	}
+}
+
 func TestWithoutASecretARequestIsNotSigned(t *testing.T) {
 	rc := newReceiver(t, nil)
 	errs := newSender(t, rc.URL, Options{}).Send(t.Context(), []record.Delivery{single("x")})
@@ -144,10 +162,10 @@ func TestAnIdentityThatHeadersCannotCarryIsEscapedAndStillVerifies(t *testing.T)
 
 func TestABadSecretFailsWithoutARequestAndIsNotInTheError(t *testing.T) {
 	rc := newReceiver(t, nil)
-	for _, secret := range []string{"not base64!", "", "whsec_"} {
+	for _, secret := range []string{"not base64!", "", "whsec_", testSecret + " not%base64!", testSecret + " whsec_", strings.Repeat(testSecret+" ", 4)} {
 		s := newSender(t, rc.URL, Options{Secret: func() (string, error) { return secret, nil }})
 		errs := s.Send(t.Context(), []record.Delivery{single("x")})
-		if errs[0] == nil || strings.Contains(errs[0].Error(), "not base64!") {
+		if errs[0] == nil || strings.Contains(errs[0].Error(), "base64!") || strings.Contains(errs[0].Error(), testSecret) {
 			t.Errorf("%q: got %v", secret, errs[0])
 		}
 	}

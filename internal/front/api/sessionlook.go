@@ -28,6 +28,7 @@ type describedSession struct {
 	Takeovers  uint64          `json:"takeovers"`
 	Retired    bool            `json:"retired"`
 	Returned   bool            `json:"returned"`
+	Restored   bool            `json:"restored"`
 	Ended      bool            `json:"ended"`
 	State      json.RawMessage `json:"state,omitempty"`
 }
@@ -35,7 +36,7 @@ type describedSession struct {
 func newDescribedSession(name string, d *session.Description) describedSession {
 	x := describedSession{
 		Name: name, Fence: d.Fence, Life: d.Life, Holder: d.Holder, LastHolder: d.LastHolder, Cursor: d.Cursor, Last: d.Cursor, Dead: numbers(d.Dead), Tries: d.Tries, At: d.At, Detail: d.Detail, Takeovers: d.Takeovers,
-		Retired: d.Closed, Returned: d.Returned, Ended: d.Ended, State: d.State,
+		Retired: d.Closed, Returned: d.Returned, Restored: d.Restored, Ended: d.Ended, State: d.State,
 	}
 	if !d.LeaseUntil.IsZero() {
 		x.LeaseUntil = &d.LeaseUntil

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	system "github.com/effectively-once/once/internal/system/function"
 )
@@ -204,6 +205,9 @@ func (s *Stack) checkFunctions(ctx context.Context, r *report, functions []funct
 			r.unknown(f.name, "configuration", err)
 			continue
 		}
+		if f.name == s.Outputs.ProcessFunction || s.Outputs.ProcessFunction == "" && first == nil {
+			s.checkSources(r, f, text)
+		}
 		if first == nil {
 			first, of = text, f.name
 		}
@@ -240,5 +244,24 @@ func (s *Stack) environment() []output {
 		{system.EnvPublishFIFOQueue, &o.PublishFIFOQueueURL},
 		{system.EnvDeadQueue, &o.DeadQueueURL},
 		{system.EnvDeadPublishQueue, &o.DeadPublishQueueURL},
+	}
+}
+
+// checkSources adds a finding on the queue of each source of a function's configuration.
+func (s *Stack) checkSources(r *report, f function, text []byte) {
+	c, err := onceconfig.Parse("configuration of function "+f.name, text)
+	if err != nil {
+		r.expect(false, f.name, "sources", "the configuration is not one of this version of once: %v", err)
+		return
+	}
+	urls, err := system.SourceQueues(f.environment[system.EnvSourceQueues], s.Outputs.IngressQueueURL)
+	if err != nil {
+		r.expect(false, f.name, system.EnvSourceQueues, "is wrong: %v", err)
+		return
+	}
+	missing := system.QueueURLs{Sources: urls}.WithoutQueue(c)
+	for _, name := range c.IngressNames() {
+		r.expect(!slices.Contains(missing, name), "ingress."+name, "queue",
+			"the stack has no queue for it, so nothing can be sent to it: deploy a template that is made for the configuration")
 	}
 }

@@ -2,6 +2,7 @@ package deployed_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,21 @@ func TestCheckNamesEachProblem(t *testing.T) {
 	}
 	if d := cmp.Diff(want, w.wrong(t)); d != "" {
 		t.Errorf("-want +got\n%s", d)
+	}
+}
+
+func TestASourceThatTheTemplateHasNoQueueForIsWrong(t *testing.T) {
+	w := newWorldOf(t, configuration+"ingress: {files: {from: s3, stream: orders}, news: {from: sns, stream: orders}}\n")
+	process := w.aws.Functions["process"]
+	process.Environment = maps.Clone(process.Environment)
+	process.Environment[function.EnvSourceQueues] = "files=a-queue"
+	w.aws.Functions["process"] = process
+	if d := cmp.Diff([]string{"ingress.news queue"}, w.wrong(t)); d != "" {
+		t.Errorf("-want +got\n%s", d)
+	}
+	missing, err := w.stack.SourcesWithoutQueue(t.Context(), w.config)
+	if err != nil || !slices.Equal(missing, []string{"news"}) {
+		t.Errorf("without a queue: %q, %v", missing, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"github.com/effectively-once/once/internal/admin"
+	onceconfig "github.com/effectively-once/once/internal/config"
 	"github.com/effectively-once/once/internal/config/change"
 	"github.com/effectively-once/once/internal/record"
 	system "github.com/effectively-once/once/internal/system/function"
@@ -42,6 +43,24 @@ func (s *System) Waiting(ctx context.Context) (change.Waiting, error) {
 
 // sources counts the messages on the queue of each source, by its name.
 func (s *Stack) sources(ctx context.Context) ([]admin.QueueStats, error) {
+	urls, err := s.sourceQueues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []admin.QueueStats
+	for _, source := range slices.Sorted(maps.Keys(urls)) {
+		q, err := s.queueStats(ctx, place{source, urls[source]})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// sourceQueues returns the URLs of the queues of sources, by the names of the sources, that the
+// process function has.
+func (s *Stack) sourceQueues(ctx context.Context) (map[string]string, error) {
 	name, err := s.processFunction(ctx)
 	if err != nil {
 		return nil, err
@@ -57,15 +76,20 @@ func (s *Stack) sources(ctx context.Context) ([]admin.QueueStats, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read environment of function %s: %w", name, err)
 	}
-	var out []admin.QueueStats
-	for _, source := range slices.Sorted(maps.Keys(urls)) {
-		q, err := s.queueStats(ctx, place{source, urls[source]})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, q)
+	return urls, nil
+}
+
+// SourcesWithoutQueue returns the sources of a configuration that have no queue in the stack, in
+// the order of their names. Only the template makes queues, so nothing can be sent to them.
+func (s *Stack) SourcesWithoutQueue(ctx context.Context, c *onceconfig.Config) ([]string, error) {
+	if len(c.Ingress) == 0 {
+		return nil, nil
 	}
-	return out, nil
+	urls, err := s.sourceQueues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return system.QueueURLs{Sources: urls}.WithoutQueue(c), nil
 }
 
 // count adds one group.

@@ -86,6 +86,11 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 	if err != nil {
 		return nil, err
 	}
+	if function == Process {
+		for _, name := range settings.Queues.WithoutQueue(settings.Config) {
+			log.Warn("source has no queue: nothing can be sent to it; deploy a template that is made for this configuration", "ingress", name)
+		}
+	}
 	return &System{
 		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,

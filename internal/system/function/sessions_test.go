@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/effectively-once/once/internal/dedup/session"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -37,5 +38,29 @@ func TestTheSweepOfEachMinuteSendsTheEndThatACallHasNotSent(t *testing.T) {
 	}
 	if len(ends) != 2 {
 		t.Errorf("the ends of %v were sent", ends)
+	}
+}
+
+func TestTheAPIShowsThatASessionIsFromBeforeARestore(t *testing.T) {
+	settings, clients := emulated(t, "streams: {work: {pool: {partitions: 2}}}")
+	id := session.ID{Stream: "work", Name: "a"}
+	for _, restored := range []bool{false, true} {
+		if restored {
+			settings.Config.Restores = record.Restores{time.Now().UTC()}
+		}
+		s, err := Open(Ingest, settings, clients, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !restored {
+			if _, err := s.sessions.Open(t.Context(), id, session.Opening{Holder: "h", Take: session.TakeFree}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond) // the time of the restore is after that of the session
+		}
+		d, err := s.sessions.Describe(t.Context(), id)
+		if err != nil || d.Restored != restored {
+			t.Errorf("restored is %v, want %v: %v", d.Restored, restored, err)
+		}
 	}
 }

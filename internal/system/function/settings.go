@@ -144,6 +144,18 @@ func SourceQueues(list, beside string) (map[string]string, error) {
 	return out, nil
 }
 
+// WithoutQueue returns the sources of the configuration that have no queue, in the order of their
+// names. A template makes the queues, so they are missing if it was made for another configuration.
+func (q QueueURLs) WithoutQueue(c *config.Config) []string {
+	var names []string
+	for _, name := range c.IngressNames() {
+		if q.Sources[name] == "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // byQueue returns the names of the sources by the names of their queues.
 func (q QueueURLs) byQueue() map[string]string {
 	out := map[string]string{}

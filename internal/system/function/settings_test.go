@@ -2,6 +2,7 @@ package function
 
 import (
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -50,6 +51,23 @@ func TestSettingsComeFromTheEnvironment(t *testing.T) {
 		}
 		if d := cmp.Diff(want, s); d != "" {
 			t.Errorf("settings (-want +got):\n%s", d)
+		}
+	}
+}
+
+func TestAProcessFunctionWarnsOfASourceThatHasNoQueue(t *testing.T) {
+	config := webhookConfig + "ingress: {uploads: {from: s3, stream: orders}, news: {from: sns, stream: orders}}\n"
+	settings, err := ReadSettings(environment(map[string]string{EnvConfig: config, EnvSourceQueues: "uploads=Once-uploads-2"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for function, want := range map[Function]int{Ingest: 0, Process: 1, Publish: 0} {
+		var out strings.Builder
+		if _, err := Open(function, settings, NewClients(aws.Config{Region: "eu-central-1"}), slog.New(slog.NewJSONHandler(&out, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "source has no queue"); n != want || want > 0 && !strings.Contains(out.String(), `"ingress":"news"`) {
+			t.Errorf("%s warns %d times, not %d: %s", function, n, want, out.String())
 		}
 	}
 }
