@@ -62,7 +62,7 @@ ministack-test: ## the same on MiniStack behind an HTTP API
 shop-test: ## an app of somebody else's with two pipelines on MiniStack, used with the command line
 	localstack/shop.sh ministack
 
-.PHONY: lambdas archives template synth
+.PHONY: lambdas archives template included construct synth
 
 lambdas: ## build the functions into dist/, for LAMBDA_ARCH=arm64 or amd64
 	$(MAKE) -C infra lambdas
@@ -72,6 +72,12 @@ archives: ## build the functions for both architectures, and pack them into out/
 
 template: ## write out/release/once.template.json, which deploys the archives without the CDK; CONFIG=once.yaml makes it for a configuration (needs Node.js)
 	$(MAKE) -C infra template CONFIG=$(abspath $(CONFIG))
+
+included: ## write out/release/once.included.json, with which the construct for TypeScript, Python and Java deploys the configuration CONFIG=once.yaml (needs Node.js)
+	$(MAKE) -C infra included CONFIG=$(abspath $(CONFIG))
+
+construct: ## build the construct for CDK apps in TypeScript, Python and Java into out/construct/ (needs Node.js, npm, and Python 3.11 or later)
+	$(MAKE) -C packaging/construct construct
 
 synth: ## build the functions and write the production templates to infra/cdk.out (needs Node.js)
 	$(MAKE) -C infra synth

@@ -108,6 +108,7 @@ func (s *Settings) fields() map[string]func(string) error {
 		"tags":                pairs(&s.Tags),
 		"emulator":            flag(&s.Emulator),
 		"template":            flag(&s.Template),
+		"construct":           flag(&s.Construct),
 	}
 }
 

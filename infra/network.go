@@ -20,6 +20,14 @@ type Network struct {
 	SecurityGroups []awsec2.ISecurityGroup
 }
 
+// networkUse are the actions with which Lambda attaches a function to a network.
+//
+//nolint:gochecknoglobals // a constant list
+var networkUse = []string{
+	"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface",
+	"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+}
+
 // apply sets the network of a function, and allows its role to attach the function to it. These
 // actions have no resources to name.
 func (n *Network) apply(props *awslambda.FunctionProps, role awsiam.Role) {
@@ -30,8 +38,7 @@ func (n *Network) apply(props *awslambda.FunctionProps, role awsiam.Role) {
 	if len(n.SecurityGroups) > 0 {
 		props.SecurityGroups = &n.SecurityGroups
 	}
-	allow(role, jsii.String("*"), "ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:DeleteNetworkInterface",
-		"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses")
+	allow(role, jsii.String("*"), networkUse...)
 }
 
 // existingNetwork returns a network by the ids of its parts.

@@ -52,6 +52,9 @@ type Settings struct {
 	// account. Its functions are Archives. If ConfigFile is empty, it is for any configuration
 	// without sources. Defaults to false.
 	Template bool
+	// Construct makes a template for the construct of packaging/construct, which includes it in
+	// stacks of other apps and sets the functions. Defaults to false.
+	Construct bool
 	// Tags of all resources, in addition to once:stack.
 	Tags map[string]string
 }
@@ -78,6 +81,7 @@ func defaults() Settings {
 
 // complete sets defaults that depend on other settings, and checks settings against each other.
 func (s *Settings) complete(given map[string]any) error {
+	s.Template = s.Template || s.Construct
 	if err := s.checkTemplate(given); err != nil {
 		return err
 	}

@@ -26,7 +26,10 @@ func NewStack(scope constructs.Construct, s Settings) (awscdk.Stack, error) {
 	stack := awscdk.NewStack(scope, jsii.String(s.Stack), s.stackProps())
 	s.Unprotected = !s.DeletionProtection
 	name := jsii.String(s.Stack)
-	if s.Template {
+	switch {
+	case s.Construct:
+		return stack, s.addConstruct(stack)
+	case s.Template:
 		s.addParameters(stack)
 		name = awscdk.Aws_STACK_NAME()
 	}
@@ -83,9 +86,14 @@ func (s *Settings) lookUp(stack awscdk.Stack) {
 	}
 }
 
+// tablesOf returns existing tables, or makes new ones. It returns nil for a template of the
+// construct, whose pipeline makes them.
 func tablesOf(stack awscdk.Stack, s *Settings) *Tables {
 	if s.GroupsTable != "" {
 		return ExistingTables(stack, s.GroupsTable, s.TokensTable)
+	}
+	if s.Construct {
+		return nil
 	}
 	return NewTables(stack, "Tables", &TablesProps{Unprotected: !s.DeletionProtection, Key: s.Keys.Default})
 }

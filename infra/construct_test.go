@@ -1,0 +1,98 @@
+package infra
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// forConstruct returns the template that the construct of packaging/construct includes, and its
+// metadata for the construct.
+func forConstruct(t *testing.T, config string, context ...string) (*template, described) {
+	t.Helper()
+	x, err := parametrized(t, config, append([]string{"construct=true", "template=false"}, context...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var y struct{ Metadata struct{ Once described } }
+	if err := json.Unmarshal([]byte(x.text), &y); err != nil {
+		t.Fatal(err)
+	}
+	return x, y.Metadata.Once
+}
+
+// described is what the construct reads.
+type described struct {
+	Resources                  map[string]string
+	Config                     string
+	KeyActions, NetworkActions []string
+}
+
+func TestATemplateForTheConstructNamesTheResourcesThatItSets(t *testing.T) {
+	const sources = "streams: {orders: {}}\ningress: {shop-files: {stream: orders, from: s3}}\n"
+	for api, kinds := range map[string][2]string{
+		"http": {"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Stage"}, "rest": {"AWS::ApiGateway::RestApi", "AWS::ApiGateway::Stage"},
+	} {
+		x, d := forConstruct(t, sources, "api="+api)
+		types := map[string]string{
+			"Ingest": functionType, "Process": functionType, "Publish": functionType, "Groups": tableType, "Tokens": tableType, "Bucket": "AWS::S3::Bucket",
+			"IngestRole": "AWS::IAM::Role", "ProcessRole": "AWS::IAM::Role", "PublishRole": "AWS::IAM::Role", "Api": kinds[0], "Stage": kinds[1],
+		}
+		for _, queue := range []string{"Ingress", "IngressFifo", "IngressShopFiles", "Publish", "PublishFifo", "Dead", "DeadFifo", "DeadPublish", "DeadPublishFifo"} {
+			types[queue+"Queue"] = queueType
+		}
+		got := map[string]string{}
+		for name, id := range d.Resources {
+			got[name] = x.Resources[id].Type
+		}
+		if diff := cmp.Diff(types, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", api, diff)
+		}
+		x.all(t, tableType, 2)
+		if !slices.Equal(d.KeyActions, keyUse) || !slices.Equal(d.NetworkActions, networkUse) || d.Config != sources {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+func TestATemplateForTheConstructHasOnlyParametersOfTexts(t *testing.T) {
+	for want, context := range map[string][]string{
+		"MetricsNamespace": nil,
+		"CorsOrigins JwtAudience JwtIssuer MetricsNamespace": {"corsOrigins=https://a.example", "auth=jwt", "jwtIssuer=https://id.example", "jwtAudience=shop,till"},
+		"MetricsNamespace UserPool":                          {"api=rest", "auth=jwt", "userPool=arn:aws:cognito-idp:eu-central-1:123456789012:userpool/pool"},
+	} {
+		x, d := forConstruct(t, "", context...)
+		if got := strings.Join(slices.Sorted(maps.Keys(x.Parameters)), " "); got != want {
+			t.Errorf("the parameters are %s, want %s", got, want)
+		}
+		if len(x.Conditions) != 0 || d.Config != "" || x.warnings != 0 {
+			t.Errorf("%v: conditions %v, configuration %q, %d warnings", context, x.Conditions, d.Config, x.warnings)
+		}
+		for name, value := range map[string]any{"JwtAudience": "shop,till", "JwtIssuer": "https://id.example", "CorsOrigins": "https://a.example"} {
+			if p, ok := x.Parameters[name]; ok && p.Default != value {
+				t.Errorf("%s has the default %v", name, p.Default)
+			}
+		}
+	}
+}
+
+func TestATemplateForTheConstructTakesExistingTables(t *testing.T) {
+	x, d := forConstruct(t, "", "groupsTable=groups", "tokensTable=tokens")
+	x.all(t, tableType, 0)
+	if d.Resources["Groups"] != "" || x.Outputs["GroupsTable"].Value != "groups" {
+		t.Errorf("%v, %v", d.Resources, x.Outputs["GroupsTable"])
+	}
+}
+
+func TestATemplateForTheConstructKeepsTheDataIfTheStackIsDeleted(t *testing.T) {
+	x, _ := forConstruct(t, "")
+	for _, id := range append(x.all(t, tableType, 2), x.all(t, queueType, 8)...) {
+		if r := x.Resources[id]; r.DeletionPolicy != "Retain" || r.UpdateReplacePolicy != "Retain" {
+			t.Errorf("%s: %s", id, r.DeletionPolicy)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+import { Duration, RemovalPolicy, Token } from 'aws-cdk-lib';
+import * as yaml from 'yaml';
+import { ApiAuth, ApiKind, ApiSettings, PipelineProps } from './props';
+
+/** Lambda takes no more messages from a first-in-first-out queue, or from any without a window. */
+export const FIFO_BATCH = 10;
+
+/** Throws an error that names every prop with an invalid value, before anything is made. */
+export function checkProps(props: PipelineProps): void {
+  const problems: string[] = [];
+  const need = (ok: boolean, problem: string) => {
+    if (!ok) {
+      problems.push(problem);
+    }
+  };
+  const range = (name: string, value: number | undefined, low: number, high: number) => {
+    const fits = value === undefined || Token.isUnresolved(value) || (Number.isInteger(value) && value >= low && value <= high);
+    need(fits, `${name}: ${value} is not a whole number from ${low} to ${high}`);
+  };
+  need(props.config === undefined || props.configFile === undefined, 'config, configFile: give one of them');
+  range('memorySize', props.memorySize, 128, 10240);
+  range('timeout (seconds)', seconds(props.timeout), 5, 900);
+  range('maxConcurrency', props.maxConcurrency, 2, 1000);
+  range('ingestConcurrency', props.ingestConcurrency, 1, 10000);
+  range('processConcurrency', props.processConcurrency, 1, 10000);
+  range('publishConcurrency', props.publishConcurrency, 1, 10000);
+  range('batchSize', props.batchSize, 1, 10000);
+  range('batchWindow (seconds)', seconds(props.batchWindow), 0, 300);
+  const { batchSize = FIFO_BATCH, removalPolicy = RemovalPolicy.RETAIN } = props;
+  need(batchSize <= FIFO_BATCH || !!seconds(props.batchWindow), `batchSize: ${batchSize} is more than ${FIFO_BATCH}, so it needs a batchWindow`);
+  need(!!props.vpc || (!props.vpcSubnets && !props.securityGroups), 'vpcSubnets, securityGroups: give vpc too');
+  need([RemovalPolicy.RETAIN, RemovalPolicy.DESTROY].includes(removalPolicy), 'removalPolicy: is neither RETAIN nor DESTROY');
+  need(!props.template || !props.api, 'api: the template has its API; make it with the options of its API, such as -c api=rest');
+  need(!props.template || !props.emulator, 'emulator: make the template with the option -c emulator=true');
+  need(!collects(props.environment) || !!props.functions, 'environment: the archives of this package report to no collector; set functions to a folder of make archives');
+  problems.push(...problemsOf(props.api ?? {}));
+  if (problems.length > 0) {
+    throw new Error(problems.join('\n'));
+  }
+}
+
+function problemsOf(api: ApiSettings): string[] {
+  const rest = api.kind === ApiKind.REST;
+  const jwt = api.auth === ApiAuth.JWT;
+  const problems: [boolean, string][] = [
+    [rest && !!api.corsOrigins?.length, 'api.corsOrigins: API Gateway adds the headers to the answers of HTTP APIs only; set kind to HTTP'],
+    [!rest && !!api.logsRole, 'api.logsRole: HTTP APIs need no role for access logs; set kind to REST'],
+    [!rest && jwt && !(api.jwtIssuer && api.jwtAudience?.length), 'api.auth: JWT needs jwtIssuer and jwtAudience'],
+    [rest && jwt && !api.userPool, 'api.auth: JWT of a REST API needs userPool'],
+    [(!jwt || rest) && !!(api.jwtIssuer || api.jwtAudience), 'api.jwtIssuer, api.jwtAudience: set auth to JWT, and kind to HTTP'],
+    [(!jwt || !rest) && !!api.userPool, 'api.userPool: set auth to JWT, and kind to REST'],
+  ];
+  return problems.filter(([wrong]) => wrong).map(([, problem]) => problem);
+}
+
+/** Returns whether variables of the functions name an OpenTelemetry collector. */
+export function collects(environment: { [name: string]: string } = {}): boolean {
+  return Object.entries(environment).some(([name, value]) => /^OTEL_EXPORTER_OTLP_.*ENDPOINT$/.test(name) && value !== '');
+}
+
+/**
+ * Throws an error if a configuration is no YAML, or has other sources than the template has queues
+ * for. `once check` checks everything else.
+ */
+export function checkConfig(text: string, queues: string[], template: string): void {
+  let ingress: unknown;
+  try {
+    ingress = yaml.parse(text)?.ingress;
+  } catch (error) {
+    throw new Error(`config: ${(error as Error).message}`);
+  }
+  const sources = Object.keys((ingress as object | null) ?? {});
+  const wanted = sources.map((name) => `Ingress${outputName(name)}Queue`);
+  const missing = sources.filter((_, i) => !queues.includes(wanted[i]));
+  if (missing.length > 0) {
+    throw new Error(`config: the template has no queue for ingress ${missing.join(', ')}; make one with: make included CONFIG=once.yaml, and name it in template`);
+  }
+  const extra = queues.filter((queue) => !wanted.includes(queue));
+  if (extra.length > 0) {
+    throw new Error(`template ${template}: has ${extra.join(', ')}, and the config no such ingress; make it again for this configuration`);
+  }
+}
+
+/** Returns a name as it is in the name of an output: each word with a capital. */
+export function outputName(name: string): string {
+  return name.split(/[._-]+/).filter((word) => word).map((word) => word[0].toUpperCase() + word.slice(1)).join('');
+}
+
+/** Returns a duration in seconds. */
+export function seconds(duration: Duration): number;
+export function seconds(duration?: Duration): number | undefined;
+export function seconds(duration?: Duration): number | undefined {
+  return duration?.toSeconds({ integral: false });
+}
