@@ -62,14 +62,14 @@ func (a *Attempt[S]) sendable(destination string, body Body) error {
 	if destination == "" || len(a.allowed) > 0 && !slices.Contains(a.allowed, destination) {
 		return errors.New("not a destination of this stream")
 	}
-	return body.check()
+	return body.check(MaxBody)
 }
 
 // Append adds an entry to the log of the message's group. It becomes readable with the commit, and
 // only then, after the entries of earlier commits. If the stream has no logs, or if a message
 // appends more than 1 MiB, the attempt fails.
 func (a *Attempt[S]) Append(body Body) {
-	if err := body.check(); err != nil {
+	if err := body.check(record.SmallBody); err != nil {
 		a.fail(fmt.Errorf("append to log: %w", err))
 		return
 	}
@@ -80,7 +80,7 @@ func (a *Attempt[S]) Append(body Body) {
 // message is forgotten. The status is an HTTP status, 200 to 599. If an attempt replies several
 // times, the last reply counts.
 func (a *Attempt[S]) Reply(status int, body Body) {
-	err := body.check()
+	err := body.check(record.MaxReply)
 	if status < 200 || status > 599 {
 		err = errors.New("status must be from 200 to 599")
 	}

@@ -54,13 +54,13 @@ func (b Body) WithDependsOn(numbers map[string]uint64) Body {
 	return b
 }
 
-// check returns an error if the body can't be used.
-func (b Body) check() error {
+// check returns an error if the body can't be used, or has more than most bytes.
+func (b Body) check(most int) error {
 	switch {
 	case b.err != nil:
 		return b.err
-	case len(b.data) > MaxBody:
-		return fmt.Errorf("body of %d bytes is larger than %d", len(b.data), MaxBody)
+	case len(b.data) > most:
+		return fmt.Errorf("body of %d bytes is larger than %d", len(b.data), most)
 	}
 	if _, empty := b.headers[""]; empty {
 		return errors.New("header without a name")

@@ -9,7 +9,9 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// MaxBody is the largest body of a message, an effect or a reply, in bytes.
+// MaxBody is the largest body of a message or of an effect, in bytes. A reply, an entry of a log,
+// and a message of a stream with numbers, a log or a pool have at most a quarter of it. Without a
+// bucket, a stream on AWS takes no more than that either.
 const MaxBody = record.MaxBody
 
 // A Message is one logical message. It may be delivered many times.

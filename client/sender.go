@@ -152,7 +152,8 @@ func (c *Client) Sender(o SenderOptions) (*Sender, error) {
 	return s, nil
 }
 
-// The server's limits on a message. A message beyond them has no number yet, so it leaves no gap.
+// The server's limits on a numbered message. A message beyond them has no number yet, so it leaves
+// no gap.
 const (
 	maxBody    = 256 << 10
 	maxHeaders = 16 << 10

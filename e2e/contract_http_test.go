@@ -132,3 +132,27 @@ func aOneTimeRequestIsStoredRunAndForgottenOnce(t *testing.T, x *sandbox) {
 	}
 	x.want(t, "keyed", sent{id: x.name("r"), body: []byte("pay")})
 }
+
+// theLargestBodiesHaveAnEffect sends bytes that SQS does not take as text, so that the message is
+// larger than SQS takes.
+func theLargestBodiesHaveAnEffect(t *testing.T, x *sandbox) {
+	body := strings.Repeat("\x00\xff", 512<<10)
+	for _, stream := range []string{"keyed", "unordered", "issued"} {
+		send := func(key, body string) answer {
+			return x.must(t, "POST", "/v1/streams/"+stream+"/messages", body, "Idempotency-Key", `"`+x.name(key)+`"`, "Once-Group", x.name("g"), "Content-Type", "application/octet-stream")
+		}
+		for range 2 {
+			if a := send("largest", body); a.status != http.StatusAccepted {
+				t.Fatalf("%s: %+v", stream, a)
+			}
+		}
+		x.want(t, stream, sent{id: x.name("largest"), group: x.name("g"), body: []byte(body)})
+		if a := send("larger", body+"x"); a.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s, a byte more: %+v", stream, a)
+		}
+	}
+	larger := strings.Repeat("x", 256<<10+1)
+	if a := x.must(t, "POST", "/v1/streams/numbered/messages", larger, "Once-Source", x.name("s"), "Once-Sequence", "1"); a.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("numbered, a byte more: %+v", a)
+	}
+}

@@ -191,20 +191,37 @@ func anEnvelopeOfATopicIsItsOwnIdentity(t *testing.T, x *sandbox) {
 	x.settled(t, want)
 }
 
-// aBodyOverTheLimitOfASourceIsADeadLetter sends bodies that SQS accepts, and streams do not.
-func aBodyOverTheLimitOfASourceIsADeadLetter(t *testing.T, x *sandbox) {
-	id, queue := x.name("largest"), x.services.queues["news"]
-	send := func(id string, size int) (messageID string) {
+// theLargestMessageOfASourceHasAnEffect sends as much as SQS takes.
+func theLargestMessageOfASourceHasAnEffect(t *testing.T, x *sandbox) {
+	want, queue := map[string]string{}, x.services.queues["news"]
+	for name, size := range map[string]int{"small": 256<<10 + 1, "largest": 1 << 20} {
+		id := x.name(name)
 		body := fmt.Sprintf(`{"id":%q,"text":""}`, id)
 		body = strings.Replace(body, `""`, `"`+strings.Repeat("x", size-len(body))+`"`, 1)
-		out, err := x.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue.url, MessageBody: &body})
+		_, err := x.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue.url, MessageBody: &body})
 		must(t, err)
-		return aws.ToString(out.MessageId)
+		want[id] = body
 	}
-	want := map[string]string{id: strings.Repeat("x", 100<<10)}
-	send(id, 256<<10)
-	refused := []string{send(x.name("larger"), 256<<10+1), send(x.name("a MiB"), 1<<20)}
 	x.wantSourced(t, want)
+}
+
+// aBodyOverTheLimitOfItsStreamIsADeadLetter sends bodies that SQS accepts, and numbered streams do
+// not.
+func aBodyOverTheLimitOfItsStreamIsADeadLetter(t *testing.T, x *sandbox) {
+	attribute := func(value string) sqstypes.MessageAttributeValue {
+		return sqstypes.MessageAttributeValue{DataType: aws.String("String"), StringValue: &value}
+	}
+	send := func(source string, size int, attributes map[string]sqstypes.MessageAttributeValue) {
+		maps.Copy(attributes, map[string]sqstypes.MessageAttributeValue{"once-stream": attribute("numbered"), "once-source": attribute(source), "once-sequence": attribute("1")})
+		_, err := x.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: x.urls["ingress"], MessageBody: aws.String(strings.Repeat("x", size)), MessageAttributes: attributes})
+		must(t, err)
+	}
+	send(x.name("largest"), 256<<10, map[string]sqstypes.MessageAttributeValue{})
+	refused := []string{x.name("larger"), x.name("a MiB")}
+	for i, size := range []int{256<<10 + 1, 1<<20 - 300} {
+		send(refused[i], size, map[string]sqstypes.MessageAttributeValue{"once-id": attribute(refused[i])})
+	}
+	x.want(t, "numbered", sent{source: x.name("largest"), sequence: 1, body: []byte(strings.Repeat("x", 256<<10))})
 	found := map[string]letter{}
 	await(t, "dead letters of the larger bodies", func() (bool, error) {
 		letters, err := x.letters(refused...) // other checks need not receive so much
@@ -216,7 +233,7 @@ func aBodyOverTheLimitOfASourceIsADeadLetter(t *testing.T, x *sandbox) {
 		return len(found) == len(refused), err
 	})
 	for _, l := range found {
-		if l.Reason != "invalid" || !strings.Contains(l.Detail, "body must be at most 262144 bytes") {
+		if l.Reason != "invalid" || !strings.Contains(l.Detail, "body must be at most 262144 bytes in this stream") {
 			t.Errorf("dead letter %s: %s", l, l.Detail)
 		}
 	}

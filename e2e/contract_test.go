@@ -26,6 +26,7 @@ func checkContract(t *testing.T, x *target) {
 		"a waiting caller is told when it is done":                       aWaitingCallerIsToldWhenItIsDone,
 		"many at once get one answer":                                    manyAtOnceGetOneAnswer,
 		"what is wrong with a request is a problem":                      whatIsWrongWithARequestIsAProblem,
+		"the largest bodies have an effect, and larger ones are refused": theLargestBodiesHaveAnEffect,
 		"a one-time request is stored, run and forgotten once":           aOneTimeRequestIsStoredRunAndForgottenOnce,
 		"a batch has a result for each message":                          aBatchHasAResultForEachMessage,
 		"a batch in CBOR is answered in CBOR":                            aBatchInCBORIsAnsweredInCBOR,
@@ -53,7 +54,8 @@ func checkContract(t *testing.T, x *target) {
 			"events of a rule have one effect each":                      eventsOfARuleHaveOneEffectEach,
 			"notifications of a bucket have one effect for each version": notificationsOfABucketHaveOneEffectForEachVersion,
 			"messages of a topic have one effect, raw or not":            messagesOfATopicHaveOneEffectRawOrNot,
-			"a body over the limit of a source is a dead letter":         aBodyOverTheLimitOfASourceIsADeadLetter,
+			"the largest message of a source has an effect":              theLargestMessageOfASourceHasAnEffect,
+			"a body over the limit of its stream is a dead letter":       aBodyOverTheLimitOfItsStreamIsADeadLetter,
 			"an envelope of a topic is its own identity":                 anEnvelopeOfATopicIsItsOwnIdentity,
 		})
 	}

@@ -14,16 +14,25 @@ const (
 	// stagedDays is longer than a message can be in flight, 14 days in a queue and 14 in its
 	// dead-letter queue: an object of a committed attempt must not expire before it is published.
 	stagedDays = 30
+	// bodiesPrefix is the prefix of bodies that are too large for a queue, as in
+	// internal/blob/s3blob.
+	bodiesPrefix = ".bodies/"
+	// bodiesDays is longer than any queue can name a body: 14 days in a first-in-first-out queue
+	// and 14 in its dead-letter queue, which count anew, and the same after a redrive by SQS
+	// itself.
+	bodiesDays = 60
 )
 
-// newBucket makes the bucket of claim checks and blobs: private, encrypted, TLS only. Staged
-// objects expire.
+// newBucket makes the bucket of claim checks, blobs and bodies: private, encrypted, TLS only.
+// Staged objects and bodies expire.
 func newBucket(scope constructs.Construct, pipeline *PipelineProps) awss3.Bucket {
 	props := &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(), Encryption: awss3.BucketEncryption_S3_MANAGED,
 		ObjectOwnership: awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED, RemovalPolicy: removal(pipeline.Unprotected), ServerAccessLogsBucket: pipeline.BucketLogs,
 		LifecycleRules: &[]*awss3.LifecycleRule{{
 			Id: jsii.String("strays"), Prefix: jsii.String(stagedPrefix), Expiration: awscdk.Duration_Days(jsii.Number(stagedDays)),
+		}, {
+			Id: jsii.String("bodies"), Prefix: jsii.String(bodiesPrefix), Expiration: awscdk.Duration_Days(jsii.Number(bodiesDays)),
 		}, {
 			Id: jsii.String("uploads"), AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(jsii.Number(1)),
 		}},

@@ -62,6 +62,12 @@ func (p *Pipeline) newFunctions(props *PipelineProps, destinations []permission.
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
+	// A new version may accept what an old one can't read: the functions behind the queues come
+	// first.
+	ingests := p.Ingest.Node().DefaultChild().(awslambda.CfnFunction)
+	for _, behind := range []awslambda.Function{p.Process, p.Publish} {
+		ingests.AddDependency(behind.Node().DefaultChild().(awslambda.CfnFunction))
+	}
 	// Only schedules invoke it asynchronously. A failed task is not retried: the next one follows
 	// soon, and one failure is one alarm. For the same reason a throttled one does not wait for the
 	// six hours of Lambda's default, after which hundreds of sweeps would run.

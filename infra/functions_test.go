@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,5 +138,16 @@ func TestAMissingBootstrapIsAnErrorThatNamesTheCommandToBuildIt(t *testing.T) {
 	_, err := build(t, "publishFunction=FOLDER/nowhere")
 	if err == nil || !strings.Contains(err.Error(), "make lambdas") || !strings.Contains(err.Error(), "Publish") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheIngestFunctionIsReplacedAfterTheFunctionsThatReadWhatItAccepts(t *testing.T) {
+	x := synth(t)
+	_, ingest := x.one(t, functionType, "Ingest")
+	after := fmt.Sprint(ingest.DependsOn)
+	for _, part := range []string{"Process", "Publish"} {
+		if behind, _ := x.one(t, functionType, part); !strings.Contains(after, behind) {
+			t.Errorf("it depends on %s, and not on %s", after, behind)
+		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxMessage is the largest size that SQS allows: a body of 256 KiB may be sent as base64, with
-	// attributes.
+	// maxMessage is the largest size that SQS allows. A body that does not fit is kept in the
+	// bucket.
 	maxMessage = 1 << 20
 	// queueDays is the longest time that SQS keeps a message. In a standard queue, a dead letter's
 	// age includes its time in the first queue.

@@ -129,7 +129,7 @@ func TestWhatHoldsMessagesStaysWhenTheStackIsDeletedOrReplacesIt(t *testing.T) {
 	}
 }
 
-func TestTheBucketIsPrivateEncryptedAndExpiresOnlyStagedObjects(t *testing.T) {
+func TestTheBucketIsPrivateEncryptedAndExpiresOnlyStagedObjectsAndBodies(t *testing.T) {
 	x := synth(t)
 	id, b := x.one(t, "AWS::S3::Bucket", "")
 	b.expect(t, id, map[string]any{
@@ -137,11 +137,15 @@ func TestTheBucketIsPrivateEncryptedAndExpiresOnlyStagedObjects(t *testing.T) {
 		"PublicAccessBlockConfiguration": map[string]any{"BlockPublicAcls": true, "BlockPublicPolicy": true, "IgnorePublicAcls": true, "RestrictPublicBuckets": true},
 		"LifecycleConfiguration.Rules": []any{
 			map[string]any{"ExpirationInDays": 30, "Id": "strays", "Prefix": ".staged/", "Status": "Enabled"},
+			map[string]any{"ExpirationInDays": 60, "Id": "bodies", "Prefix": ".bodies/", "Status": "Enabled"},
 			map[string]any{"AbortIncompleteMultipartUpload": map[string]any{"DaysAfterInitiation": 1}, "Id": "uploads", "Status": "Enabled"},
 		},
 	})
 	if !strings.Contains(source(t, "../internal/blob"), `Staged = "`+strings.TrimSuffix(stagedPrefix, "/")+`"`) {
 		t.Errorf("blobs are not staged under %s", stagedPrefix)
+	}
+	if !strings.Contains(source(t, "../internal/blob"), `Bodies = "`+strings.TrimSuffix(bodiesPrefix, "/")+`"`) {
+		t.Errorf("bodies are not kept under %s", bodiesPrefix)
 	}
 	if b.DeletionPolicy != "Retain" {
 		t.Errorf("the bucket is deleted with its stack: %s", b.DeletionPolicy)

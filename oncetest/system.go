@@ -116,7 +116,7 @@ type memory struct {
 }
 
 func (b *backend) Start(streams []system.Stream) (system.Engine, error) {
-	cfg := dedup.Config{Store: b.store, Queues: b, Blobs: b, Senders: map[string]record.Sender{}}
+	cfg := dedup.Config{Store: b.store, Queues: b, Blobs: b, Large: true, Senders: map[string]record.Sender{}}
 	for _, name := range b.destinations {
 		cfg.Senders[name] = sender{b, name}
 	}

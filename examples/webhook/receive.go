@@ -10,7 +10,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// maxBody is more than a message of once can have, in bytes.
+// maxBody is as much as a message of once can have, in bytes.
 const maxBody = 1 << 20
 
 // A Push holds the fields of GitHub's push event that this receiver reads.

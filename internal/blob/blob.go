@@ -16,11 +16,12 @@ const (
 	maxPart = 255
 )
 
-// The folders beside the published objects: for staged objects, and for values that are too large
-// for a store's records.
+// The folders beside the published objects: for staged objects, for values that are too large for a
+// store's records, and for bodies that are too large for a queue.
 const (
 	Staged = ".staged"
 	Claims = ".claims"
+	Bodies = ".bodies"
 )
 
 // An InvalidError names the rule that a key or a staged name breaks.
@@ -31,7 +32,7 @@ func (e *InvalidError) Error() string { return "blob key " + e.Rule }
 
 // Check checks a key: a relative path of at most 1024 bytes, with parts between slashes. Each part
 // has 1 to 255 bytes of UTF-8 without control characters and backslashes. No part is "." or "..",
-// and the first is not [Staged] or [Claims] in any case. It returns an [*InvalidError].
+// and the first is not [Staged], [Claims] or [Bodies] in any case. It returns an [*InvalidError].
 func Check(key string) error {
 	switch {
 	case key == "" || len(key) > maxKey:
@@ -50,7 +51,7 @@ func Check(key string) error {
 			return &InvalidError{fmt.Sprintf("must not have a part of more than %d bytes", maxPart)}
 		}
 	}
-	for _, own := range []string{Staged, Claims} {
+	for _, own := range []string{Staged, Claims, Bodies} {
 		if strings.EqualFold(parts[0], own) {
 			return &InvalidError{"must not start with " + own}
 		}

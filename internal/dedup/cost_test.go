@@ -246,6 +246,8 @@ Not in the table:
 - A log: on DynamoDB a commit with entries is a transaction, of two write units for each KiB of the group's item and two for each KiB of the chunk that has its entries. One message of 100 bytes costs 4 units, ten of one group 8, and
   one of 10 KB 22. Reading costs a read unit for the group, and one for each 4 KiB of chunks: ten messages of 100 bytes cost 2. The embedded store writes one key more. A test holds these figures
   (` + "`go test ./internal/dedup/dynamostore -run TestTheCostOfALogInUnits`" + `).
+- On AWS, a message of more than 1 MiB in SQS, such as a body of bytes of more than about 780 KB, costs a PUT and a GET of S3, and 60 days of storage. Each time that it is put on a queue again costs the same. SQS counts 64 KB of any other message as a
+  request: one of 1 MiB is 16. An effect of more than 100 KiB that waits in a group record costs a PUT, a GET for each load of the record, and a DELETE.
 - A held message costs two writes more, and its commits are transactions. Another delivery of a held message costs a commit.
 
 | admission | effects | batch | store calls | requests | writes |

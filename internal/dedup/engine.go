@@ -33,6 +33,9 @@ type Config struct {
 	Unrelayed map[string]bool
 	// Restores are the times at which the store was put back to an older copy. Defaults to none.
 	Restores record.Restores
+	// Large says that the store and the queues hold bodies of [record.MaxBody]. Otherwise every
+	// stream takes at most [record.SmallBody].
+	Large bool
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Now defaults to time.Now.
@@ -97,11 +100,12 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make engine: %w", err)
 	}
+	streams.Limit(cfg.Large)
 	if cfg.KeepDone && !record.CommitsDone(cfg.Store) {
 		streams.KeepDone()
 	}
 	publisher := outbox.New(outbox.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Restores: cfg.Restores, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Queues, Senders: cfg.Senders, Restores: cfg.Restores, Large: cfg.Large, Blobs: cfg.Blobs, Now: cfg.Now, Observe: cfg.Observe,
 	})
 	relays := relay.New(relay.Config{
 		Streams: streams, Sequenced: cfg.Sequenced, Unrelayed: cfg.Unrelayed, Store: cfg.Store, Publisher: publisher, Now: cfg.Now, NewID: cfg.NewID, Observe: cfg.Observe,

@@ -46,7 +46,7 @@ func TestAStreamHasDefaults(t *testing.T) {
 	want := record.Stream{
 		Name: "s", Admission: record.ByKey, GroupRetention: 30 * 24 * time.Hour, Gap: record.Gap{Policy: record.GapWait},
 		Retry: record.MessageRetry(), Bounds: record.Bounds{Count: 1000, Bytes: 8 << 20, Distance: 10000},
-		Limits: record.Limits{Sources: 1000, Targets: 1000, Names: 32 << 10, Ranges: 1000},
+		Limits: record.Limits{Sources: 1000, Targets: 1000, Names: 32 << 10, Ranges: 1000}, MaxBody: record.SmallBody,
 	}
 	if diff := cmp.Diff(want, s); diff != "" || !known {
 		t.Error(diff)

@@ -8,12 +8,23 @@ import (
 )
 
 // The limits of SQS. Every implementation enforces them, so that a message that one queue accepts
-// is accepted by all.
+// is accepted by all, except that [Largest] differs.
 const (
-	MaxSize       = 1 << 20 // bytes of the body and of the attributes' names and values together
+	MaxSize = 1 << 20 // bytes of the body and of the attributes' names and values together
+	// MaxLarge replaces MaxSize in a queue that keeps large bodies elsewhere, or has no limit of
+	// its own: a body of record.MaxBody fits as base64, with its attributes or as an effect in
+	// JSON.
+	MaxLarge = 2 << 20
+	// MaxBeside limits the attributes of a message that is larger than MaxSize: they stay in the
+	// message, beside the name of its body.
+	MaxBeside     = MaxSize - 4<<10
 	MaxAttributes = 10
 	MaxGroup      = 128 // characters of a group or a deduplication id
 	MaxDelay      = 15 * time.Minute
+	// UnreadPause is the pause after which a message is received again whose body could not be read.
+	// It does not grow: after 1,000 receives, the most that a queue can be set to, SQS moves the
+	// message to the dead-letter queue, and that has to be before it expires after 14 days.
+	UnreadPause = 5 * time.Minute
 )
 
 // An InvalidError names the part of a message that breaks a rule, and the rule. A retry can't
@@ -27,7 +38,12 @@ func FIFO(name string) bool { return strings.HasSuffix(name, ".fifo") }
 
 // Validate checks a message against the limits of the queue with that name, which is
 // first-in-first-out or standard. It returns an [*InvalidError].
-func (m *Message) Validate(name string) error {
+func (m *Message) Validate(name string) error { return m.validate(name, MaxSize) }
+
+// ValidateLarge is Validate for a queue that takes messages of [MaxLarge].
+func (m *Message) ValidateLarge(name string) error { return m.validate(name, MaxLarge) }
+
+func (m *Message) validate(name string, most int) error {
 	switch {
 	case m.Body == "":
 		return &InvalidError{"body", "must not be empty"}
@@ -44,10 +60,10 @@ func (m *Message) Validate(name string) error {
 	case m.DedupID != "" && !ValidGroup(m.DedupID):
 		return &InvalidError{"deduplication id", fmt.Sprintf("must be at most %d ASCII letters, digits and punctuation", MaxGroup)}
 	}
-	return m.validAttributes()
+	return m.validAttributes(most)
 }
 
-func (m *Message) validAttributes() error {
+func (m *Message) validAttributes(most int) error {
 	if len(m.Attributes) > MaxAttributes {
 		return &InvalidError{"attributes", fmt.Sprintf("must be at most %d", MaxAttributes)}
 	}
@@ -59,10 +75,22 @@ func (m *Message) validAttributes() error {
 			return &InvalidError{"attribute " + name, "must be text of characters that XML allows, and not empty"}
 		}
 	}
-	if m.Size() > MaxSize {
-		return &InvalidError{"message", fmt.Sprintf("must be at most %d bytes", MaxSize)}
+	switch size := m.Size(); {
+	case size > most:
+		return &InvalidError{"message", fmt.Sprintf("must be at most %d bytes", most)}
+	case size > MaxSize && size-len(m.Body) > MaxBeside:
+		return &InvalidError{"attributes", fmt.Sprintf("must be at most %d bytes together, beside a large body", MaxBeside)}
 	}
 	return nil
+}
+
+// Largest returns the size of the largest message that a queue takes: [MaxSize], unless the queue
+// says that it takes [MaxLarge].
+func Largest(q Queue) int {
+	if x, ok := q.(interface{ Largest() int }); ok {
+		return x.Largest()
+	}
+	return MaxSize
 }
 
 // Size returns how many bytes of [MaxSize] the message uses.

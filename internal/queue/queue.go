@@ -83,6 +83,10 @@ type Delivery struct {
 	// FirstReceived is about when the message was first delivered. It is zero if the queue does
 	// not record that.
 	FirstReceived time.Time
+	// Unread is why the body could not be read that is kept outside of the queue; nil if it could,
+	// or if the queue has the whole body. Then Body is only the name of the body, and a decoder
+	// returns this error.
+	Unread error
 	// Binary lists the names of attributes whose values are binary. No receiver gets the values.
 	Binary []string
 }

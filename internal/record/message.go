@@ -16,15 +16,26 @@ import (
 const (
 	MaxStreamName = 64
 	MaxName       = 256 // id, group, source and principal
-	MaxBody       = 256 << 10
-	MaxHeaders    = 16 << 10 // names and values together
-	MaxDependsOn  = 32 << 10 // names of sources, plus 8 for each number
-	MaxReply      = 256 << 10
-	MaxParents    = 100
-	MaxVia        = 16
-	// body and headers: a dead letter with it fits into a queue, even if JSON has to escape every
-	// character of its headers
+	// MaxBody is the largest body of a message or an effect: as much as SQS takes. Not every stream
+	// takes it, see [Stream.BodyLimit].
+	MaxBody = 1 << 20
+	// SmallBody is the largest body of a message that a record may have to hold: 256 KiB fit into
+	// an item of DynamoDB, which has at most 400 KB. It is also the most that is forwarded to SNS,
+	// to EventBridge and to another system: these may take no more.
+	SmallBody = 256 << 10
+	// QueueBody is the largest body that is forwarded to a queue of SQS: as base64, with its
+	// headers escaped in JSON, it still fits into a message of 1 MiB.
+	QueueBody    = 640 << 10
+	MaxHeaders   = 16 << 10 // names and values together
+	MaxDependsOn = 32 << 10 // names of sources, plus 8 for each number
+	MaxReply     = 256 << 10
+	MaxParents   = 100
+	MaxVia       = 16
+	// MaxEffect is the largest effect, body and headers, of a system without large bodies: its dead
+	// letter fits into a queue of SQS, even if JSON has to escape every character of its headers.
 	MaxEffect = 640 << 10
+	// LargeEffect replaces MaxEffect in a system with large bodies.
+	LargeEffect = MaxBody + MaxHeaders
 )
 
 // A Message is one logical message; it may be delivered many times.

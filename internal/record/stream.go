@@ -57,9 +57,39 @@ type Stream struct {
 	// changed as long as messages are remembered, because the records of their groups are those of
 	// the partitions.
 	Partitions uint64
+	// MaxBody is the largest body that the destinations of the stream take. Defaults to the largest
+	// one that the system holds. See [Stream.BodyLimit] and [Streams.Limit].
+	MaxBody int
 	// KeepDone is set by [Streams.KeepDone]: the group record takes the place of the done token of
 	// a message whose group is named by its id.
 	KeepDone bool
+}
+
+// BodyLimit returns the largest body of a message of the stream. A numbered message may be held,
+// and a log keeps its messages, so in these streams a body has to fit into one record of every
+// store.
+func (s Stream) BodyLimit() int {
+	if s.Admission == BySequence || s.LogRetention > 0 || s.Partitions > 0 {
+		return SmallBody
+	}
+	return cmp.Or(s.MaxBody, SmallBody)
+}
+
+// BodyLimitOf is [Stream.BodyLimit] for one message. A one-time request is kept in a record until
+// it has run.
+func (s Stream) BodyLimitOf(m *Message) int {
+	if m.Route != "" {
+		return min(SmallBody, s.BodyLimit())
+	}
+	return s.BodyLimit()
+}
+
+// CheckBody returns an [*InvalidError] if the body of a message is larger than the stream takes.
+func (s Stream) CheckBody(m *Message) error {
+	if most := s.BodyLimitOf(m); len(m.Body) > most {
+		return &InvalidError{"body", fmt.Sprintf("must be at most %d bytes in this stream", most)}
+	}
+	return nil
 }
 
 // MaxKept is the largest reply of a kept entry, in bytes. A larger reply is stored with a token, so
@@ -199,6 +229,16 @@ func NewStreams(streams []Stream) (Streams, error) {
 func (s Streams) KeepDone() {
 	for name, x := range s {
 		x.KeepDone = x.Admission == ByKey && !x.Stateless && x.GroupRetention >= max(IssuedRetention, cmp.Or(x.Retention, DefaultRetention))
+		s[name] = x
+	}
+}
+
+// Limit sets the largest bodies of the streams in a system that holds large bodies, or does not.
+func (s Streams) Limit(large bool) {
+	for name, x := range s {
+		if x.MaxBody = cmp.Or(x.MaxBody, MaxBody); !large {
+			x.MaxBody = min(x.MaxBody, SmallBody)
+		}
 		s[name] = x
 	}
 }

@@ -15,8 +15,8 @@ import (
 // sender never sets a principal.
 func FuzzRead(f *testing.F) {
 	for _, m := range []queue.Message{
-		wire.ToDeadLetter(record.Refused{Message: record.Message{Stream: "s", ID: "1", Body: []byte("x")}, Reason: record.ReasonGap, Detail: "d"}),
-		wire.ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1", Stream: "s"}, To: "shop"}),
+		wire.ToDeadLetter(record.Refused{Message: record.Message{Stream: "s", ID: "1", Body: []byte("x")}, Reason: record.ReasonGap, Detail: "d"}, queue.MaxSize),
+		wire.ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1", Stream: "s"}, To: "shop"}, queue.MaxSize),
 		wire.ToTrigger(record.GroupKey{Stream: "s", Group: "g"}),
 		{Body: "x"},
 	} {

@@ -74,7 +74,7 @@ func (l *Letter) Matches(f Filter) bool {
 // message are cut.
 func (l *Letter) Info() admin.DeadLetter {
 	out := admin.DeadLetter{Queue: l.Queue, Reason: l.Reason(), Detail: l.Refused.Detail, Sent: l.Sent, MessageID: l.ID}
-	if l.Err != nil && out.Detail == "" {
+	if l.Err != nil && l.Unread == nil && out.Detail == "" {
 		out.Detail = l.Err.Error()
 	}
 	m := l.Refused.Message
@@ -98,7 +98,8 @@ func cut(name *string, most int) {
 }
 
 // InfoWithContent returns Info with the headers and the first most bytes of the body; see
-// [admin.Content.SetBody]. If most is 0, it returns Info.
+// [admin.Content.SetBody]. If the body could not be read, the detail says why. If most is 0, it
+// returns Info.
 func (l *Letter) InfoWithContent(most int) admin.DeadLetter {
 	out := l.Info()
 	if most == 0 {
@@ -112,6 +113,10 @@ func (l *Letter) InfoWithContent(most int) admin.DeadLetter {
 		c.ContentType, c.Headers, body = d.Effect.ContentType, d.Effect.Headers, d.Effect.Body
 	case m.Stream == "" && len(body) == 0: // a trigger, or an effect that can't be decoded
 		body = []byte(l.Body)
+	}
+	if l.Unread != nil {
+		body = nil
+		out.Detail = strings.TrimPrefix(out.Detail+"; "+l.Unread.Error(), "; ")
 	}
 	c.SetBody(body, most)
 	out.Content = c

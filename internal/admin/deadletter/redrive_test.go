@@ -66,7 +66,7 @@ func letters(t *testing.T, now func() time.Time, n int) *pebblequeue.Queue {
 func refuse(t *testing.T, q *pebblequeue.Queue, id string) {
 	t.Helper()
 	m := record.Message{Stream: "orders", ID: id, Body: []byte("x")}
-	letter := wire.ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonHandler})
+	letter := wire.ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonHandler}, queue.MaxSize)
 	if r := q.Send(t.Context(), []queue.Message{letter}); r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}

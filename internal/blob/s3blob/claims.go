@@ -20,14 +20,29 @@ const ClaimPrefix = blob.Claims + "/"
 // checks). A name is used once. Claims do not expire: no lifecycle rule may delete them. The store,
 // or its sweep, deletes those that no record refers to. All errors leave the call applied or not;
 // every call may be repeated.
-type Claims struct{ bucket bucket }
+type Claims struct {
+	bucket bucket
+	prefix string
+}
 
 // NewClaims returns the claims of a bucket. It does no call.
-func NewClaims(client Client, name string) *Claims { return &Claims{bucket{client, name}} }
+func NewClaims(client Client, name string) *Claims {
+	return &Claims{bucket{client, name}, ClaimPrefix}
+}
+
+// BodyPrefix begins the keys of bodies.
+const BodyPrefix = blob.Bodies + "/"
+
+// NewBodies returns the place of bodies that are too large for a queue, see package claimcheck. It
+// does no call. Unlike claims they expire: a lifecycle rule deletes them when no queue can name
+// them any more.
+func NewBodies(client Client, name string) *Claims {
+	return &Claims{bucket{client, name}, BodyPrefix}
+}
 
 // Put writes a claim.
 func (c *Claims) Put(ctx context.Context, name string, body []byte) error {
-	if err := c.bucket.put(ctx, ClaimPrefix+name, body); err != nil {
+	if err := c.bucket.put(ctx, c.prefix+name, body); err != nil {
 		return fmt.Errorf("put claim: %w", err)
 	}
 	return nil
@@ -35,7 +50,7 @@ func (c *Claims) Put(ctx context.Context, name string, body []byte) error {
 
 // Get returns a claim; ok is false if it does not exist.
 func (c *Claims) Get(ctx context.Context, name string) (body []byte, ok bool, err error) {
-	out, err := c.bucket.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket.name, Key: aws.String(ClaimPrefix + name)})
+	out, err := c.bucket.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &c.bucket.name, Key: aws.String(c.prefix + name)})
 	if missing(err) {
 		return nil, false, nil
 	}
@@ -53,7 +68,7 @@ func (c *Claims) Get(ctx context.Context, name string) (body []byte, ok bool, er
 func (c *Claims) Delete(ctx context.Context, names []string) error {
 	keys := make([]string, len(names))
 	for i, name := range names {
-		keys[i] = ClaimPrefix + name
+		keys[i] = c.prefix + name
 	}
 	if err := c.bucket.delete(ctx, keys); err != nil {
 		return fmt.Errorf("delete claims: %w", err)
@@ -63,7 +78,7 @@ func (c *Claims) Delete(ctx context.Context, names []string) error {
 
 // List returns the names of the claims that were written before a time, by S3's clock.
 func (c *Claims) List(ctx context.Context, before time.Time) ([]string, error) {
-	names, err := c.bucket.list(ctx, ClaimPrefix, before)
+	names, err := c.bucket.list(ctx, c.prefix, before)
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}

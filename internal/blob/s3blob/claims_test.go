@@ -15,15 +15,25 @@ import (
 
 	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/testkit/awstest"
 )
 
-var _ dynamostore.Claims = (*s3blob.Claims)(nil)
+var (
+	_ dynamostore.Claims = (*s3blob.Claims)(nil)
+	_ claimcheck.Bodies  = (*s3blob.Claims)(nil)
+)
 
 func newBucket(t *testing.T) (*s3blob.Claims, *s3.Client) {
 	t.Helper()
+	b, client, _ := namedBucket(t)
+	return b, client
+}
+
+func namedBucket(t *testing.T) (claims *s3blob.Claims, client *s3.Client, name string) {
+	t.Helper()
 	cfg := awstest.Config(t, "S3")
-	client, name := s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true }), "test-"+strings.ToLower(rand.Text())
+	client, name = s3.NewFromConfig(cfg, func(o *s3.Options) { o.UsePathStyle = true }), "test-"+strings.ToLower(rand.Text())
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +51,7 @@ func newBucket(t *testing.T) (*s3blob.Claims, *s3.Client) {
 			t.Error(err)
 		}
 	})
-	return b, client
+	return b, client, name
 }
 
 func TestAClaimExistsUntilItIsDeleted(t *testing.T) {
@@ -89,5 +99,31 @@ func TestClaimsFromBeforeATimeAreListed(t *testing.T) {
 	}
 	if got, err := b.List(t.Context(), time.Now().Add(-time.Hour)); len(got) != 0 || err != nil {
 		t.Errorf("an hour ago there was %q, %v", got, err)
+	}
+}
+
+func TestBodiesAndClaimsOfABucketAreApart(t *testing.T) {
+	claims, client, name := namedBucket(t)
+	bodies := s3blob.NewBodies(client, name)
+	t.Cleanup(func() {
+		if err := bodies.Delete(context.WithoutCancel(t.Context()), []string{"a"}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := bodies.Put(t.Context(), "a", []byte("body")); err != nil {
+		t.Fatal(err)
+	}
+	if body, ok, err := bodies.Get(t.Context(), "a"); string(body) != "body" || !ok || err != nil {
+		t.Errorf("%q, %t, %v", body, ok, err)
+	}
+	if _, ok, err := claims.Get(t.Context(), "a"); ok || err != nil {
+		t.Errorf("a body is a claim, %v", err)
+	}
+	// or a sweep would delete it as a claim without an owner
+	if names, err := claims.List(t.Context(), time.Now().Add(time.Hour)); len(names) > 0 || err != nil {
+		t.Errorf("claims %q, %v", names, err)
+	}
+	if names, err := bodies.List(t.Context(), time.Now().Add(time.Hour)); len(names) != 1 || err != nil {
+		t.Errorf("bodies %q, %v", names, err)
 	}
 }

@@ -32,6 +32,9 @@ func (a *Arrival) Check(streams record.Streams) (record.Stream, error) {
 	if err := a.Validate(); err != nil {
 		return s, err
 	}
+	if err := s.CheckBody(&a.Message); err != nil {
+		return s, err
+	}
 	if err := s.Place(&a.Message); err != nil {
 		return s, err
 	}

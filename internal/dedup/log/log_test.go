@@ -217,7 +217,7 @@ func TestAHandlerThatAppendsWithoutALogOrTooMuchFails(t *testing.T) {
 		want   string
 	}{
 		"no log":   {record.Stream{Handler: appends(record.Entry{}, 1)}, "configure log.retain"},
-		"too much": {record.Stream{LogRetention: time.Hour, Handler: appends(record.Entry{Body: make([]byte, record.MaxBody)}, 4)}, "more than 1048576"},
+		"too much": {record.Stream{LogRetention: time.Hour, Handler: appends(record.Entry{Body: make([]byte, record.SmallBody)}, 4)}, "more than 1048576"},
 		"no text":  {record.Stream{LogRetention: time.Hour, Handler: appends(record.Entry{ContentType: "\xff"}, 1)}, "UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/effectively-once/once/internal/record"
 )
 
-// Config configures a publisher. All fields but Restores and Blobs are required.
+// Config configures a publisher. All fields but Restores, Large and Blobs are
+// required.
 type Config struct {
 	Streams record.Streams
 	Store   record.Store
@@ -21,6 +22,8 @@ type Config struct {
 	Senders map[string]record.Sender
 	// Restores are those of the engine.
 	Restores record.Restores
+	// Large is that of the engine.
+	Large bool
 	// Blobs may be nil if no handler makes blobs.
 	Blobs   record.Blobs
 	Now     func() time.Time

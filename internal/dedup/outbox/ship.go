@@ -67,6 +67,10 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 	if size := reply.Size(); size > record.MaxReply {
 		return fmt.Errorf("reply of %d bytes, headers included: at most %d", size, record.MaxReply)
 	}
+	most := record.MaxEffect
+	if p.cfg.Large {
+		most = record.LargeEffect
+	}
 	for _, f := range effects {
 		for _, to := range f.To {
 			if p.cfg.Senders[to] == nil {
@@ -74,8 +78,8 @@ func (p *Publisher) Feasible(effects []record.Effect, reply *record.Reply) error
 			}
 		}
 		m := record.Message{Body: f.Body, ContentType: f.ContentType, Headers: f.Headers}
-		if m.Size() > record.MaxEffect {
-			return fmt.Errorf("send effect of %d bytes, headers included: at most %d", m.Size(), record.MaxEffect)
+		if m.Size() > most {
+			return fmt.Errorf("send effect of %d bytes, headers included: at most %d", m.Size(), most)
 		}
 		if wrong := m.WrongHeaders(); wrong != nil {
 			return fmt.Errorf("send effect: %s", wrong.Error())

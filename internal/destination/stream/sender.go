@@ -56,6 +56,7 @@ const issuing = 16
 // A Sender sends to one stream.
 type Sender struct {
 	target    string
+	stream    record.Stream // whose limit on bodies is used
 	admission record.Admission
 	queue     Queue
 	issuer    Issuer
@@ -63,7 +64,8 @@ type Sender struct {
 
 var _ record.Sender = (*Sender)(nil)
 
-// New returns a sender to a stream; only the stream's name and admission are used. The issuer is
+// New returns a sender to a stream; only the stream's name, admission and
+// limit on bodies are used. The issuer is
 // used under token admission only and may be nil otherwise.
 func New(target record.Stream, queue Queue, issuer Issuer) (*Sender, error) {
 	if err := record.ValidStream(target.Name); err != nil {
@@ -72,7 +74,7 @@ func New(target record.Stream, queue Queue, issuer Issuer) (*Sender, error) {
 	if target.Admission == record.ByToken && issuer == nil {
 		return nil, fmt.Errorf("send to stream %s: token admission needs an issuer", target.Name)
 	}
-	return &Sender{target: target.Name, admission: target.Admission, queue: queue, issuer: issuer}, nil
+	return &Sender{target: target.Name, stream: target, admission: target.Admission, queue: queue, issuer: issuer}, nil
 }
 
 // Send issues tokens if the stream requires them, then enqueues. If the token of a delivery is
@@ -114,7 +116,7 @@ func (s *Sender) message(d *record.Delivery) (record.Message, error) {
 	} else if s.admission == record.BySequence {
 		return m, errUnnumbered
 	}
-	if err := takes(&m); err != nil {
+	if err := s.takes(&m); err != nil {
 		return m, &record.RefusedError{Reason: record.ReasonInvalid, Detail: err.Error()}
 	}
 	return m, nil

@@ -161,7 +161,7 @@ func TestAFailureStopsItsGroupOnly(t *testing.T) {
 func TestARefusedDeliveryStopsNothing(t *testing.T) {
 	r := &recorder{}
 	big := numbered("a", 1)
-	big.Effect.Body = make([]byte, record.MaxBody+1)
+	big.Effect.Body = make([]byte, record.SmallBody+1)
 	errs := newSender(t, record.ByKey, r).Send(t.Context(), []record.Delivery{big, numbered("a", 2)})
 	var refused *record.RefusedError
 	if !errors.As(errs[0], &refused) || refused.Reason != record.ReasonInvalid || errs[1] != nil || len(r.got) != 1 {

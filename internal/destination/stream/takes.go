@@ -11,8 +11,11 @@ import (
 
 // takes validates m as the target stream's decoder will. It must fail here: once m is on the
 // target's queue, this effect counts as sent and can no longer be refused.
-func takes(m *record.Message) error {
+func (s *Sender) takes(m *record.Message) error {
 	if err := m.Validate(); err != nil {
+		return err
+	}
+	if err := s.stream.CheckBody(m); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {

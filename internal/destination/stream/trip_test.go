@@ -82,7 +82,7 @@ func TestTheLargestPossibleMessageArrives(t *testing.T) {
 	d := numbered(strings.Repeat("\uFFFE", record.MaxName/3), 1<<64-1)
 	d.Incarnation, d.Target = 1<<64-1, strings.Repeat("\u2028", record.MaxName/3)
 	d.Effect = record.Effect{
-		Body: []byte(strings.Repeat("\x00", record.MaxBody)), ContentType: "\x00", Headers: map[string]string{"\x01": strings.Repeat("\x00", record.MaxHeaders-2)},
+		Body: []byte(strings.Repeat("\x00", record.SmallBody)), ContentType: "\x00", Headers: map[string]string{"\x01": strings.Repeat("\x00", record.MaxHeaders-2)},
 	}
 	if errs := newSender(t, record.BySequence, r).Send(t.Context(), []record.Delivery{d}); errs[0] != nil {
 		t.Fatal(errs[0])

@@ -202,8 +202,8 @@ func (s *server) completeRecord(stream record.Stream, own record.Message, r *bat
 	if err := place(stream, m); err != nil {
 		return err
 	}
-	if len(m.Body) > record.MaxBody {
-		return tooLarge()
+	if most := stream.BodyLimitOf(m); len(m.Body) > most {
+		return tooLarge(most)
 	}
 	if err := s.loops(m); err != nil && !m.Void {
 		return err

@@ -19,7 +19,7 @@
 //
 // # Limits
 //
-// Bodies are at most record.MaxBody bytes and are read whole. A stream under sequence admission has
-// no tokens, so its duplicates are found when they are processed: they get the same 202, without
-// Idempotent-Replayed.
+// Bodies are at most as large as their stream allows, see [record.Stream.BodyLimit], and are read
+// whole. A stream under sequence admission has no tokens, so its duplicates are found when they are
+// processed: they get the same 202, without Idempotent-Replayed.
 package api

@@ -91,7 +91,7 @@ func (s *server) message(w http.ResponseWriter, r *http.Request) (record.Stream,
 	if err := place(stream, &m); err != nil {
 		return stream, m, err
 	}
-	return stream, m, s.complete(w, r, &m)
+	return stream, m, s.complete(w, r, stream, &m)
 }
 
 // admissible checks that a message carries the proof that its stream admits by, and that it ends a
@@ -126,9 +126,9 @@ func noEnd() error {
 }
 
 // complete reads the body and sets the fields that the HTTP API itself knows.
-func (s *server) complete(w http.ResponseWriter, r *http.Request, m *record.Message) error {
+func (s *server) complete(w http.ResponseWriter, r *http.Request, stream record.Stream, m *record.Message) error {
 	var err error
-	if m.Body, err = readBody(w, r); err != nil {
+	if m.Body, err = readBody(w, r, stream.BodyLimitOf(m)); err != nil {
 		return err
 	}
 	m.Accepted = s.Now()
@@ -154,20 +154,20 @@ func invalid(err error) error {
 	return err
 }
 
-// readBody reads a body whole. If its length is known, it needs no second buffer, because it never
-// gets larger.
-func readBody(w http.ResponseWriter, r *http.Request) (body []byte, err error) {
+// readBody reads a body of at most most bytes whole. If its length is known, it needs no second
+// buffer, because it never gets larger.
+func readBody(w http.ResponseWriter, r *http.Request, most int) (body []byte, err error) {
 	switch {
-	case r.ContentLength > record.MaxBody:
-		return nil, tooLarge()
+	case r.ContentLength > int64(most):
+		return nil, tooLarge(most)
 	case r.ContentLength >= 0:
 		body = make([]byte, r.ContentLength)
 		_, err = io.ReadFull(r.Body, body)
 	default:
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, record.MaxBody))
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return nil, tooLarge()
+		return nil, tooLarge(most)
 	}
 	if err != nil {
 		return nil, brokenBody(w)
@@ -182,6 +182,7 @@ func brokenBody(w http.ResponseWriter) error {
 	return problem.New(problem.IncompleteBody, "The body ended early or came too slowly.")
 }
 
-func tooLarge() error {
-	return problem.New(problem.TooLarge, "A body may have at most 262144 bytes.")
+// tooLarge names the limit, which is not the same for all streams.
+func tooLarge(most int) error {
+	return problem.New(problem.TooLarge, fmt.Sprintf("A body may have at most %d bytes here.", most))
 }

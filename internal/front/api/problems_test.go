@@ -160,17 +160,22 @@ func TestAnUnsupportedMethodIsAnsweredWithTheAllowedMethods(t *testing.T) {
 
 func TestABodyHasALimit(t *testing.T) {
 	w := newWorld(t)
-	largest := strings.Repeat("x", record.MaxBody)
+	large, small := strings.Repeat("x", record.MaxBody), strings.Repeat("x", record.SmallBody)
 	for i, c := range []struct {
 		name, path, body string
 		chunked          bool
 		want             int
 	}{
-		{"the largest", orders, largest, false, 202},
-		{"the largest, of a length not known before", orders, largest, true, 202},
-		{"one byte more", orders, largest + "x", false, 413},
-		{"one byte more, of a length not known before", orders, largest + "x", true, 413},
-		{"one byte more in a one-time request", "", largest + "x", true, 413},
+		{"the largest", orders, large, false, 202},
+		{"the largest, of a length not known before", orders, large, true, 202},
+		{"one byte more", orders, large + "x", false, 413},
+		{"one byte more, of a length not known before", orders, large + "x", true, 413},
+		{"the largest of a numbered stream", "/v1/streams/chat/messages", small, true, 202},
+		{"one byte more in a numbered stream", "/v1/streams/chat/messages", small + "x", false, 413},
+		{"one byte more in a numbered stream, of a length not known before", "/v1/streams/chat/messages", small + "x", true, 413},
+		{"the largest of a stream with a log", toRoom, small, false, 202},
+		{"one byte more in a stream with a log", toRoom, small + "x", false, 413},
+		{"one byte more in a one-time request", "", small + "x", true, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			method, path := http.MethodPost, c.path
@@ -186,6 +191,10 @@ func TestABodyHasALimit(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Header.Set("Idempotency-Key", strconv.Itoa(i))
+			if strings.Contains(path, "chat") {
+				r.Header.Set("Once-Source", "s")
+				r.Header.Set("Once-Sequence", "1")
+			}
 			got := w.do(r)
 			if got.status != c.want {
 				t.Fatalf("got %d %s", got.status, got.body)
@@ -196,8 +205,8 @@ func TestABodyHasALimit(t *testing.T) {
 		})
 	}
 	w.settled()
-	if n := w.queue.taken.Load(); n != 2 {
-		t.Errorf("%d messages were enqueued, want 2", n)
+	if n := w.queue.taken.Load(); n != 4 {
+		t.Errorf("%d messages were enqueued, want 4", n)
 	}
 }
 

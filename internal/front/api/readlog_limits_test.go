@@ -34,7 +34,7 @@ func TestAReaderBeyondTheLimitOfWaitingReadersIsRefused(t *testing.T) {
 
 func TestAnAnswerIsCutBeforeItIsTooLargeForAFunction(t *testing.T) {
 	w := newWorld(t)
-	body := strings.Repeat("\x01", record.MaxBody-1)
+	body := strings.Repeat("\x01", record.SmallBody-1)
 	for i := range 5 {
 		w.send("POST", toRoom, body, fmt.Sprintf("Idempotency-Key: %d", i), inLobby)
 		w.settled()
@@ -83,7 +83,7 @@ func TestAReaderThatDoesNotReadStopsNobodyAndIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.followed(1)
-	body := strings.Repeat("x", record.MaxBody)
+	body := strings.Repeat("x", record.SmallBody)
 	for i := range 60 { // more than the buffers of both ends hold
 		if got := w.send("POST", toRoom, body, fmt.Sprintf("Idempotency-Key: %d", i), inLobby); got.status != 202 {
 			t.Fatal(got)

@@ -33,7 +33,7 @@ func (s *server) putRequest(w http.ResponseWriter, r *http.Request) error {
 		return problem.New(problem.InvalidMessage, "A one-time request has no number and ends no log: send it to a stream that is not numbered, without source, sequence and end.")
 	}
 	m.Route = requestRoute
-	if err := s.complete(w, r, &m); err != nil {
+	if err := s.complete(w, r, stream, &m); err != nil {
 		return err
 	}
 	return s.store(w, r, m)
@@ -82,7 +82,7 @@ func (s *server) postRequest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(w, r)
+	body, err := readBody(w, r, record.SmallBody)
 	if err != nil {
 		return err
 	}

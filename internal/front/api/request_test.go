@@ -94,7 +94,7 @@ func TestAWrongOneTimeRequestIsRefused(t *testing.T) {
 	wantProblem(t, w.send("PUT", request+"a", "x", "Test-Principal: intruder"), problem.Forbidden)
 	w.send("PUT", request+"a", "x")
 	wantProblem(t, w.send("POST", request+"a", "body"), problem.MalformedRequest)
-	wantProblem(t, w.send("POST", request+"a", strings.Repeat("x", record.MaxBody+1)), problem.TooLarge)
+	wantProblem(t, w.send("POST", request+"a", strings.Repeat("x", record.SmallBody+1)), problem.TooLarge)
 	if w.runs.Load() != 0 {
 		t.Error("it ran")
 	}

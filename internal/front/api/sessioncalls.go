@@ -171,7 +171,7 @@ func (s *server) retireSession(w http.ResponseWriter, r *http.Request, id sessio
 // readDocument reads a body that is one JSON object. Unknown names are errors: a misspelt cursor
 // would be one that was not given.
 func readDocument(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := readBody(w, r)
+	body, err := readBody(w, r, record.SmallBody)
 	if err != nil {
 		return err
 	}

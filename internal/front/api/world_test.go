@@ -67,6 +67,7 @@ func (w *world) newEngine() *dedup.Engine {
 	e, err := dedup.New(dedup.Config{
 		Store:    w.store,
 		Queues:   w.queue,
+		Large:    true,
 		Senders:  map[string]record.Sender{"out": sink{}},
 		Appended: w.hub.Appended,
 		Streams: []record.Stream{

@@ -15,8 +15,7 @@
 //
 // # Limits
 //
-// A body may have as many bytes as a message of the engine ([record.MaxBody]), a quarter of the
-// limit of SQS; if it is larger, it is refused here rather than after it was accepted. Binary
-// attributes count into the checksum and are dropped, as the engine would. The query protocol of
-// older SDKs is refused.
+// A message has at most 1 MiB with its attributes, as in SQS. If its stream takes less, it is
+// refused here rather than after it was accepted. Binary attributes count into the checksum and are
+// dropped, as the engine would. The query protocol of older SDKs is refused.
 package sqsapi

@@ -38,6 +38,9 @@ type Config struct {
 	Ingress, IngressFIFO queue.Queue
 	// Stream reports whether there is a stream of that name. Required.
 	Stream func(name string) bool
+	// Check returns a [*record.InvalidError] if the stream of a message does not take its body.
+	// Defaults to nothing.
+	Check func(m *record.Message) error
 	// Source returns the source of that name, nil if there is none, and whether its queue is
 	// first-in-first-out. Defaults to none.
 	Source func(name string) (s *ingress.Source, fifo bool)
@@ -56,6 +59,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Counts == nil {
 		c.Counts = func(queue.Queue) (int, int, int) { return 0, 0, 0 }
+	}
+	if c.Check == nil {
+		c.Check = func(*record.Message) error { return nil }
 	}
 	if c.Source == nil {
 		c.Source = func(string) (*ingress.Source, bool) { return nil, false }

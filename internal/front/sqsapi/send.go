@@ -1,6 +1,7 @@
 package sqsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,12 +118,15 @@ func (h *Handler) sendBatch(r *http.Request, in *batchInput) (any, error) {
 // functions of a deployment read them behind its queue; one that can't be read is refused.
 func (h *Handler) put(ctx context.Context, t target, messages []queue.Message) []queue.SendResult {
 	if t.source == nil {
-		return t.queue.Send(ctx, messages)
+		return h.putChecked(ctx, t.queue, messages)
 	}
 	out := make([]queue.SendResult, len(messages))
 	for i := range messages {
 		out[i].ID = uuid.NewString()
 		read, err := t.source.Read(&queue.Delivery{Message: messages[i], Queue: t.queue.Name(), ID: out[i].ID, Receives: 1})
+		for k := range read.Messages {
+			err = cmp.Or(err, h.config.Check(&read.Messages[k]))
+		}
 		if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
 			out[i].Err = &queue.InvalidError{Field: invalid.Field, Rule: invalid.Rule}
 			continue
@@ -130,6 +134,32 @@ func (h *Handler) put(ctx context.Context, t target, messages []queue.Message) [
 		if out[i].Err = err; err == nil {
 			out[i].Err = errors.Join(h.config.Enqueue(ctx, read.Messages)...)
 		}
+	}
+	return out
+}
+
+// putChecked puts messages on a queue, except those whose body is larger than their stream takes.
+// Only a body that not every stream takes is decoded here.
+func (h *Handler) putChecked(ctx context.Context, to queue.Queue, messages []queue.Message) []queue.SendResult {
+	out := make([]queue.SendResult, len(messages))
+	var good []queue.Message
+	var places []int
+	for i := range messages {
+		if len(messages[i].Body) > record.SmallBody {
+			// the queue gives it an id; an invalid message becomes a dead letter that says why
+			m, _, err := wire.FromQueue(&queue.Delivery{Message: messages[i], Queue: to.Name(), ID: "new"}, wire.Defaults{})
+			if err == nil {
+				err = h.config.Check(&m)
+				if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
+					out[i].Err = &queue.InvalidError{Field: invalid.Field, Rule: invalid.Rule}
+					continue
+				}
+			}
+		}
+		good, places = append(good, messages[i]), append(places, i)
+	}
+	for k, result := range to.Send(ctx, good) {
+		out[places[k]] = result
 	}
 	return out
 }

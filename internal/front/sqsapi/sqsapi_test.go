@@ -2,8 +2,10 @@ package sqsapi
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +31,9 @@ type system struct {
 	standard, fifo *pebblequeue.Queue
 }
 
+// limits are the largest bodies of streams.
+var limits = map[string]int{"orders": record.MaxBody, "odd.fifo": record.SmallBody}
+
 func start(t testing.TB) *system {
 	t.Helper()
 	db, err := pebbledb.Open(t.TempDir(), nil)
@@ -40,6 +45,7 @@ func start(t testing.TB) *system {
 	s.handler, err = New(Config{
 		Ingress: s.standard, IngressFIFO: s.fifo,
 		Stream: func(name string) bool { return name == "orders" || name == "odd.fifo" },
+		Check:  func(m *record.Message) error { return record.Stream{MaxBody: limits[m.Stream]}.CheckBody(m) },
 		Counts: func(q queue.Queue) (int, int, int) {
 			c := q.(*pebblequeue.Queue).Stats()
 			return c.Ready, c.InFlight, c.Delayed
@@ -381,4 +387,38 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestABodyThatItsStreamDoesNotTakeIsRefusedBeforeItIsAccepted(t *testing.T) {
+	s := start(t)
+	for name, c := range map[string]struct {
+		stream, body, meta string
+		taken              bool
+	}{
+		"the largest":                 {"orders", strings.Repeat("x", 1<<20-200), "", true},
+		"the largest of its stream":   {"odd.fifo", strings.Repeat("x", record.SmallBody), "", true},
+		"a byte more":                 {"odd.fifo", strings.Repeat("x", record.SmallBody+1), "", false},
+		"as large when it is read":    {"odd.fifo", base64.StdEncoding.EncodeToString(make([]byte, record.SmallBody)), `{"encoding":"base64"}`, true},
+		"a byte more when it is read": {"odd.fifo", base64.StdEncoding.EncodeToString(make([]byte, record.SmallBody+1)), `{"encoding":"base64"}`, false},
+	} {
+		attributes := map[string]any{wire.AttrStream: map[string]string{"DataType": "String", "StringValue": c.stream}}
+		if c.meta != "" {
+			attributes[wire.AttrMeta] = map[string]string{"DataType": "String", "StringValue": c.meta}
+		}
+		request, err := json.Marshal(map[string]any{
+			"QueueUrl": "ingress", "Entries": []any{
+				map[string]any{"Id": "a", "MessageBody": c.body, "MessageAttributes": attributes}, map[string]any{"Id": "b", "MessageBody": "small", "MessageAttributes": attributes},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := fmt.Sprint(s.ok("SendMessageBatch", string(request))["Failed"])
+		if refused := strings.Contains(failed, "Id:a") && strings.Contains(failed, "body must be at most 262144 bytes in this stream"); refused == c.taken || strings.Contains(failed, "Id:b") {
+			t.Errorf("%s: %s", name, failed)
+		}
+		if got := s.receive(s.standard); c.taken && len(got) != 2 || !c.taken && len(got) != 1 {
+			t.Errorf("%s: %d messages", name, len(got))
+		}
+	}
 }

@@ -246,7 +246,7 @@ func TestAMessageThatWasUnreadIsReadAsItFirstCame(t *testing.T) {
 		t.Fatal("the path is wrong")
 	}
 	// through the dead-letter queue and the ingress queue, as this system's functions send them
-	letter := wire.ToDeadLetter(record.Refused{Message: read.Messages[0], Reason: record.ReasonInvalid, Detail: err.Error()})
+	letter := wire.ToDeadLetter(record.Refused{Message: read.Messages[0], Reason: record.ReasonInvalid, Detail: err.Error()}, queue.MaxSize)
 	trusted := wire.Defaults{Trusted: []string{wire.Sender}}
 	refused, err := wire.FromDeadLetter(&queue.Delivery{Message: letter, ID: "l"}, trusted)
 	if err != nil {

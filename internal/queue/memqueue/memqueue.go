@@ -58,6 +58,9 @@ func New(name string, o Options) *Queue {
 // Name implements [queue.Queue].
 func (q *Queue) Name() string { return q.name }
 
+// Largest returns [queue.MaxLarge], see [queue.Largest].
+func (q *Queue) Largest() int { return queue.MaxLarge }
+
 // AllOrNone is for [queue.AllOrNone]: Send puts all valid messages.
 func (q *Queue) AllOrNone() bool { return true }
 
@@ -83,7 +86,7 @@ func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.Send
 	out := make([]queue.SendResult, len(messages))
 	for i, m := range messages {
 		if out[i].Err = ctx.Err(); out[i].Err == nil {
-			out[i].Err = m.Validate(q.name)
+			out[i].Err = m.ValidateLarge(q.name)
 		}
 		if out[i].Err != nil {
 			continue

@@ -191,6 +191,9 @@ func (q *Queue) scan(kind byte, visit func(key, data []byte) error) (err error) 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
+// Largest returns [queue.MaxLarge], see [queue.Largest].
+func (q *Queue) Largest() int { return queue.MaxLarge }
+
 // Close wakes all waiting receivers, and waits for calls that use the database. The database stays
 // open.
 func (q *Queue) Close() error {

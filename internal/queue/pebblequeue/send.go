@@ -78,7 +78,7 @@ func (q *Queue) prepare(messages []queue.Message, results []queue.SendResult) []
 		if m.Delay > 0 {
 			o.record.Due = now.Add(m.Delay).UnixNano()
 		}
-		err := m.Validate(q.name)
+		err := m.ValidateLarge(q.name)
 		if err == nil && q.options.Deduplicate > 0 && m.DedupID == "" {
 			err = &queue.InvalidError{Field: "deduplication id", Rule: "must be given on a queue that deduplicates"}
 		}

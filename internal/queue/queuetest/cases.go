@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -173,6 +174,19 @@ func refused(b *bench) {
 		b.Fatalf("results %+v", results)
 	}
 	b.want(b.collect(1, b.Unit), "good")
+	b.nothing()
+}
+
+func largest(b *bench) {
+	size := queue.Largest(b.open(Options{}))
+	whole := strings.Repeat("x", size)
+	if results := b.queue.Send(b.Context(), []queue.Message{b.message("g", whole+"x")}); results[0].Err == nil {
+		b.Fatalf("a message of %d bytes was sent", size+1)
+	}
+	b.send(b.message("g", whole))
+	if got := b.one(b.Unit); got.Body != whole || got.Unread != nil || len(got.Attributes) > 0 {
+		b.Fatalf("received %d bytes, attributes %v, %v", len(got.Body), got.Attributes, got.Unread)
+	}
 	b.nothing()
 }
 

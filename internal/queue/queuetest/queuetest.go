@@ -119,6 +119,7 @@ var cases = []struct {
 	{"attributes, unicode included, come back as they were sent", both, attributes},
 	{"more than ten messages may be sent in one call, each with its own id", both, manyAtOnce},
 	{"a message that breaks a rule is refused and the others are sent", both, refused},
+	{"the largest message is received whole, and one of a byte more is refused", both, largest},
 	{"a delayed message is received after its delay", standard, delay},
 	{"a message without a group is refused", firstInFirstOut, needsGroup},
 	{"messages of a group are received in the order they were sent", firstInFirstOut, order},

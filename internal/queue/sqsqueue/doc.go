@@ -8,6 +8,9 @@
 //
 // # Limits
 //
+// A message has at most 1 MiB, as in SQS. With a place for bodies, see WithBodies, it has at most
+// 2 MiB, and a body that does not fit is kept there.
+//
 // Receive returns at most ten messages, and often fewer than are in the queue. Times are whole
 // seconds, rounded up: a wait of at most 20, a visibility of 1 second to 12 hours. Binary
 // attributes are not returned.

@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 )
 
 // Client is the part of the SQS API that a queue uses; *sqs.Client implements it.
@@ -39,6 +40,8 @@ type Queue struct {
 	client Client
 	url    string
 	name   string
+	bodies claimcheck.Bodies // may be nil
+	trusts func(*queue.Delivery) bool
 }
 
 var _ queue.Queue = (*Queue)(nil)
@@ -46,6 +49,22 @@ var _ queue.Queue = (*Queue)(nil)
 // New returns the port to the queue at a URL. It makes no call.
 func New(client Client, url string) *Queue {
 	return &Queue{client: client, url: url, name: path.Base(url)}
+}
+
+// WithBodies returns the queue with a place for bodies that make a message larger than SQS takes.
+// Received names of bodies are followed if the sender is trusted. See package claimcheck.
+func (q *Queue) WithBodies(bodies claimcheck.Bodies, trusts func(*queue.Delivery) bool) *Queue {
+	out := *q
+	out.bodies, out.trusts = bodies, trusts
+	return &out
+}
+
+// Largest returns [queue.MaxLarge] if the queue has a place for bodies, see [queue.Largest].
+func (q *Queue) Largest() int {
+	if q.bodies != nil {
+		return queue.MaxLarge
+	}
+	return queue.MaxSize
 }
 
 // Name implements queue.Queue.
@@ -67,6 +86,9 @@ func (q *Queue) Receive(ctx context.Context, limit int, visibility, wait time.Du
 	deliveries := make([]queue.Delivery, len(out.Messages))
 	for i := range out.Messages {
 		deliveries[i] = q.delivery(&out.Messages[i])
+	}
+	if q.bodies != nil {
+		claimcheck.Redeem(ctx, q.bodies, q.trusts, deliveries)
 	}
 	return deliveries, nil
 }

@@ -1,19 +1,23 @@
 package sqsqueue_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/smithy-go"
 
+	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/queue/queuetest"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
@@ -59,6 +63,44 @@ func create(t *testing.T, client *sqs.Client, o queuetest.Options) queue.Queue {
 var long = flag.Bool("long", false, "make histories of a million operations; it takes half an hour and more: give it -timeout 6h")
 
 func TestQueue(t *testing.T) { queuetest.Run(t, harness(t)) }
+
+// bucket makes a bucket and returns the bodies in it.
+func bucket(t *testing.T) *s3blob.Claims {
+	t.Helper()
+	client, name := s3.NewFromConfig(awstest.Config(t, "S3")), "test-"+strings.ToLower(rand.Text())
+	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &name}); err != nil {
+		t.Fatal(err)
+	}
+	bodies := s3blob.NewBodies(client, name)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		names, err := bodies.List(ctx, time.Now().Add(time.Hour))
+		if err == nil {
+			err = bodies.Delete(ctx, names)
+		}
+		if err == nil {
+			_, err = client.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: &name})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return bodies
+}
+
+func TestQueueWithBodies(t *testing.T) {
+	h, bodies := harness(t), bucket(t)
+	without := h.New
+	h.New = func(t *testing.T, o queuetest.Options) queue.Queue {
+		t.Helper()
+		return without(t, o).(*sqsqueue.Queue).WithBodies(bodies, func(*queue.Delivery) bool { return true })
+	}
+	t.Run("cases", func(t *testing.T) { queuetest.Run(t, h) })
+	names, err := bodies.List(t.Context(), time.Now().Add(time.Hour))
+	if err != nil || len(names) != 2 { // of the two largest messages
+		t.Errorf("bodies %q, %v", names, err)
+	}
+}
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()

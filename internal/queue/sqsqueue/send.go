@@ -3,6 +3,7 @@ package sqsqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -10,12 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 )
 
 // Send implements queue.Queue, in consecutive batches of at most ten messages and the size that SQS
-// allows in one request.
+// allows in one request. The body of a message that is too large for SQS is written first.
 func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.SendResult {
 	results := make([]queue.SendResult, len(messages))
+	messages = slices.Clone(messages)
 	var open []int // indexes of messages of the next batch
 	size := 0
 	flush := func() {
@@ -24,7 +27,7 @@ func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.Send
 	}
 	for i := range messages {
 		m := &messages[i]
-		if err := m.Validate(q.name); err != nil {
+		if err := q.prepare(ctx, m); err != nil {
 			results[i].Err = fmt.Errorf("send to %s: %w", q.name, err)
 			continue
 		}
@@ -38,6 +41,22 @@ func (q *Queue) Send(ctx context.Context, messages []queue.Message) []queue.Send
 		flush()
 	}
 	return results
+}
+
+// prepare checks a message, and puts its body elsewhere if SQS would not take it.
+func (q *Queue) prepare(ctx context.Context, m *queue.Message) error {
+	if q.bodies == nil {
+		return m.Validate(q.name)
+	}
+	if err := m.ValidateLarge(q.name); err != nil || sizeOf(m) <= queue.MaxSize {
+		return err
+	}
+	kept, err := claimcheck.Put(ctx, q.bodies, *m)
+	if err != nil {
+		return err
+	}
+	*m = kept
+	return m.Validate(q.name)
 }
 
 func sizeOf(m *queue.Message) int {

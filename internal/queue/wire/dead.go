@@ -12,25 +12,27 @@ import (
 const (
 	// maxReason limits the once-reason attribute, in bytes.
 	maxReason = 2048
-	// maxLetter limits a dead letter without its reason. SQS also counts the types of attributes,
+	// beside is what the reason of a dead letter takes. SQS also counts the types of attributes,
 	// which are String.
-	maxLetter = queue.MaxSize - len(AttrReason) - maxReason - queue.MaxAttributes*len("String")
+	beside = len(AttrReason) + maxReason + queue.MaxAttributes*len("String")
+	// maxLetter limits a dead letter from which parts are left out, without its reason.
+	maxLetter = queue.MaxSize - beside
 	// attrCut is the header of a letter from which parts were removed. No sender may use it, so the
 	// letter stays invalid: it must not be redriven as a different message.
 	attrCut = prefix + "cut"
 )
 
-// ToDeadLetter returns a message for the dead-letter queue: the result of ToQueue, or of
-// ToRedelivery for an effect, plus the reason. Redriving it loses nothing and changes no identity.
-// A message that breaks the limits may be too large for a letter. Then parts are left out, which
-// the reason lists, and it can't be redriven.
-func ToDeadLetter(r record.Refused) queue.Message {
+// ToDeadLetter returns a message for a dead-letter queue that takes messages of largest bytes, see
+// [queue.Largest]: the result of ToQueue, or of ToRedelivery for an effect, plus the reason.
+// Redriving it loses nothing and changes no identity. A message that breaks the limits may be too
+// large for a letter. Then parts are left out, which the reason lists, and it can't be redriven.
+func ToDeadLetter(r record.Refused, largest int) queue.Message {
 	var m queue.Message
 	var lacks string
 	if r.Delivery != nil {
 		m = ToRedelivery(r.To, *r.Delivery)
 	} else {
-		m, lacks = fitting(&r)
+		m, lacks = fitting(&r, largest)
 	}
 	m.Attributes[AttrReason] = formatReason(r.Reason, r.Detail, lacks)
 	return m
@@ -39,10 +41,10 @@ func ToDeadLetter(r record.Refused) queue.Message {
 // fitting returns a message that fits into the dead-letter queue, and a list of the parts that were
 // left out. It leaves out as little as necessary, starting with the parts that are least useful for
 // finding the sender.
-func fitting(r *record.Refused) (letter queue.Message, lacks string) {
+func fitting(r *record.Refused, largest int) (letter queue.Message, lacks string) {
 	m := r.Message
 	letter = toQueue(m, r.Session, r.Number)
-	if letter.Size() <= maxLetter {
+	if fits(&letter, largest) {
 		return letter, ""
 	}
 	var left []string
@@ -53,11 +55,18 @@ func fitting(r *record.Refused) (letter queue.Message, lacks string) {
 	}
 	for _, cut := range []func(m *record.Message, over int) []string{cutBody, cutDependencies, cutNames} {
 		letter = toQueue(m, r.Session, r.Number)
-		if over := letter.Size() - maxLetter; over > 0 {
-			left = append(left, cut(&m, over)...)
+		if !fits(&letter, largest) {
+			left = append(left, cut(&m, max(letter.Size()-maxLetter, 0))...)
 		}
 	}
 	return toQueue(m, r.Session, r.Number), "; too large for a dead letter, left out: " + strings.Join(left, ", ")
+}
+
+// fits reports whether a letter and its reason fit into a queue that takes messages of largest
+// bytes.
+func fits(letter *queue.Message, largest int) bool {
+	size := letter.Size()
+	return size <= maxLetter || size+beside <= largest && size-len(letter.Body)+beside <= queue.MaxBeside
 }
 
 func cutBody(m *record.Message, over int) []string {

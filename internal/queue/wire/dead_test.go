@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -26,7 +27,7 @@ func TestADeadLetterKeepsItsIdentityAndReason(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := FromDeadLetter(through(t, ToDeadLetter(want)), trusted)
+			got, err := FromDeadLetter(through(t, ToDeadLetter(want, queue.MaxSize)), trusted)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +58,7 @@ func TestALetterThatTheQueueMovedHasTheReasonAttempts(t *testing.T) {
 }
 
 func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
-	m := ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: strings.Repeat("ü", 2000)})
+	m := ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: strings.Repeat("ü", 2000)}, queue.MaxSize)
 	through(t, m)
 	if n := len(m.Attributes[AttrReason]); n > maxReason || n < maxReason-4 {
 		t.Errorf("%d bytes", n)

@@ -44,10 +44,12 @@ const (
 	FromMessageID
 )
 
-// FromQueue decodes a message from an ingress queue. The error is a [*record.InvalidError]; the
-// parts that could be decoded are returned with it.
+// FromQueue decodes a message from an ingress queue. The error is a [*record.InvalidError], or that
+// of the delivery's body, which may be read later; the parts that could be decoded are returned
+// with it.
 func FromQueue(received *queue.Delivery, d Defaults) (record.Message, Origin, error) {
 	r := reader{received: received, trusted: d.Trusts(received)}
+	r.fail(received.Unread)
 	r.message.Accepted = accepted(received.Sent)
 	r.foreign()
 	own := r.meta()
@@ -151,6 +153,9 @@ func (r *reader) meta() bool {
 	if r.message.Parents, r.message.Seen = x.Parents, x.Time; len(x.Parents) > record.MaxParents {
 		r.message.Parents = nil
 		r.malformed(AttrMeta, "must have at most "+strconv.Itoa(record.MaxParents)+" parents")
+	}
+	if r.received.Unread != nil {
+		return true
 	}
 	body, err := decodeBody(r.received.Body, x.Encoding)
 	if r.message.Body = body; err != nil {

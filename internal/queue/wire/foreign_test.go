@@ -75,7 +75,7 @@ func TestAMessageWithoutAStreamIsToldTheAttributeThatItLacks(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "once-stream is missing: ") || !strings.Contains(err.Error(), "ingress:") {
 		t.Errorf("%v", err)
 	}
-	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: err.Error()}))
+	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: err.Error()}, queue.MaxSize))
 	if r, err := FromDeadLetter(letter, trusted); err == nil || r.Detail == "" || !strings.HasPrefix(r.Detail, "once-stream is missing") {
 		t.Errorf("the dead letter says %q, %v", r.Detail, err)
 	}
@@ -112,7 +112,7 @@ func TestMalformedAttributesAreInvalidAndStaySoThroughTheDeadLetterQueue(t *test
 			if !errors.As(err, &invalid) {
 				t.Fatalf("%v", err)
 			}
-			letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: invalid.Error()}))
+			letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: invalid.Error()}, queue.MaxSize))
 			r, err := FromDeadLetter(letter, trusted)
 			if !errors.As(err, &invalid) || r.Reason != record.ReasonInvalid || string(r.Message.Body) != "x" {
 				t.Errorf("%+v, %v", r, err)

@@ -91,8 +91,8 @@ func FuzzFromTrigger(f *testing.F) {
 }
 
 func FuzzFromDeadLetter(f *testing.F) {
-	seed(f, ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: "d"}),
-		ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1"}, To: "shop"}), ToTrigger(record.GroupKey{Stream: "s"}))
+	seed(f, ToDeadLetter(record.Refused{Message: full(), Reason: "r", Detail: "d"}, queue.MaxSize),
+		ToDeadLetter(record.Refused{Delivery: &record.Delivery{Identity: "s/g/1"}, To: "shop"}, queue.MaxSize), ToTrigger(record.GroupKey{Stream: "s"}))
 	f.Fuzz(func(t *testing.T, body, attributes, sender string) {
 		r, ok := received(body, attributes, sender)
 		if !ok {
@@ -102,7 +102,7 @@ func FuzzFromDeadLetter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := FromDeadLetter(through(t, ToDeadLetter(letter)), trusted)
+		again, err := FromDeadLetter(through(t, ToDeadLetter(letter, queue.MaxSize)), trusted)
 		if err != nil {
 			t.Fatalf("came back as %v", err)
 		}

@@ -38,7 +38,7 @@ func dearest(t *testing.T) record.Message {
 
 func TestTheDeadLetterOfEveryValidMessageFitsWithoutLoss(t *testing.T) {
 	sent := record.Refused{Message: dearest(t), Reason: record.ReasonHandler, Detail: strings.Repeat("d", 10*maxReason)}
-	got, err := FromDeadLetter(through(t, ToDeadLetter(sent)), trusted)
+	got, err := FromDeadLetter(through(t, ToDeadLetter(sent, queue.MaxLarge)), trusted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +56,18 @@ func refusal(t *testing.T, body string, attributes map[string]string) (letter re
 		t.Fatalf("no queue takes it in the first place: %v", err)
 	}
 	m, _, err := FromQueue(foreign(body, attributes, queue.Message{}), trusted)
+	if err == nil { // the body is not too large for every stream, but for most
+		err = record.Stream{}.CheckBody(&m)
+	}
 	invalid, ok := errors.AsType[*record.InvalidError](err)
 	if !ok {
 		t.Fatalf("not invalid: %v", err)
 	}
-	letter, err = FromDeadLetter(through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: invalid.Error()})), trusted)
+	dead := ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: invalid.Error()}, queue.MaxSize)
+	if err := dead.Validate("dead"); err != nil {
+		t.Errorf("the dead-letter queue does not take it: %v", err)
+	}
+	letter, err = FromDeadLetter(through(t, dead), trusted)
 	if _, ok := errors.AsType[*record.InvalidError](err); !ok {
 		t.Errorf("a letter that lacks something can be redriven: %v", err)
 	}
@@ -120,6 +127,54 @@ func TestATooLargeDeadLetterListsTheOmittedPartsInItsReason(t *testing.T) {
 	}
 }
 
+func TestALargeBodyIsWholeInTheLetterOfAQueueThatTakesIt(t *testing.T) {
+	m := full()
+	m.Body = make([]byte, record.MaxBody)
+	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonHandler}, queue.MaxLarge))
+	if got, err := FromDeadLetter(letter, trusted); err != nil || len(got.Message.Body) != record.MaxBody {
+		t.Errorf("%d bytes, %v", len(got.Message.Body), err)
+	}
+	m.Headers = map[string]string{"h": strings.Repeat("\x01", queue.MaxBeside/6)}
+	letter = through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid}, queue.MaxLarge))
+	if reason := letter.Attributes[AttrReason]; !strings.Contains(reason, "left out: headers (") || strings.Contains(reason, "the body") {
+		t.Errorf("attributes that don't fit beside the body: %s", reason)
+	}
+}
+
+func TestTheLargestEffectFitsIntoAQueueThatTakesLargeBodies(t *testing.T) {
+	m, name := dearest(t), strings.Repeat("\uFFFF", record.MaxName/3)
+	d := record.Delivery{
+		Identity: strings.Repeat(name, 3), Stream: m.Stream, Group: name, Number: 1<<64 - 1, Incarnation: 1<<64 - 1, Sequence: 1<<64 - 1, Target: name,
+		Effect: record.Effect{ContentType: "", Headers: m.Headers, Body: m.Body, DependsOn: m.DependsOn, Chain: map[string]uint64{name: 1<<64 - 1}},
+	}
+	letter := through(t, ToDeadLetter(record.Refused{Delivery: &d, To: name, Reason: record.ReasonHandler, Detail: strings.Repeat("d", maxReason)}, queue.MaxLarge))
+	got, err := FromDeadLetter(letter, trusted)
+	if err != nil || got.Delivery == nil || len(got.Delivery.Effect.Body) != record.MaxBody {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestABodyThatWasNotReadIsNeverTakenForAnother(t *testing.T) {
+	away := errors.New("away")
+	for name, sent := range map[string]queue.Message{
+		"message": ToQueue(full()), "trigger": ToTrigger(record.GroupKey{Stream: "s"}), "effect": ToRedelivery("shop", record.Delivery{Identity: "s/1", Stream: "s"}),
+	} {
+		d := through(t, sent)
+		d.Unread = away
+		if m, _, err := FromQueue(d, trusted); !errors.Is(err, away) || len(m.Body) > 0 {
+			t.Errorf("%s: body %q, %v", name, m.Body, err)
+		}
+		if name != "message" {
+			if x, err := FromTrigger(d); !errors.Is(err, away) || x.Delivery != nil {
+				t.Errorf("%s: %+v, %v", name, x, err)
+			}
+		}
+		if letter, err := FromDeadLetter(d, trusted); name != "trigger" && !errors.Is(err, away) || letter.Delivery != nil {
+			t.Errorf("dead letter of %s: %+v, %v", name, letter, err)
+		}
+	}
+}
+
 func TestABodyOfTextIsNotCutWithinACharacter(t *testing.T) {
 	for over := 1; over <= 8; over++ {
 		m := record.Message{Body: []byte(strings.Repeat("a\u00e9\u20ac\U0001f600", 3))}
@@ -154,7 +209,7 @@ func TestNamesAreCutOnlyIfNothingElseCanBeLeftOut(t *testing.T) {
 func TestOmittedPartsAreListedEvenIfTheReasonIsLong(t *testing.T) {
 	m := full()
 	m.Body = make([]byte, queue.MaxSize)
-	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: strings.Repeat("ü", maxReason)}))
+	letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: strings.Repeat("ü", maxReason)}, queue.MaxSize))
 	reason := letter.Attributes[AttrReason]
 	if len(reason) > maxReason || !strings.HasPrefix(reason, "invalid: ü") || !strings.HasSuffix(reason, " of 1048576 bytes") {
 		t.Errorf("%d bytes: %s", len(reason), reason)
@@ -198,7 +253,11 @@ func FuzzToDeadLetter(f *testing.F) {
 		d := foreign(body, values, queue.Message{Group: "g"})
 		d.Sender = sender
 		m, _, err := FromQueue(d, trusted)
-		letter := through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: fmt.Sprint(err)}))
+		dead := ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid, Detail: fmt.Sprint(err)}, queue.MaxSize)
+		if err := dead.Validate("dead"); err != nil {
+			t.Fatalf("the dead-letter queue does not take it: %v", err)
+		}
+		letter := through(t, dead)
 		if again, _, readErr := FromQueue(letter, trusted); err != nil && readErr == nil {
 			t.Fatalf("%v: but its dead letter is a valid message: %+v", err, again)
 		}

@@ -109,10 +109,13 @@ type Trigger struct {
 	To       string
 }
 
-// FromTrigger decodes a message of the publish queue. The error is a [*record.InvalidError]. Every
-// sender may trigger a group; the caller must check that a message with an effect has a trusted
-// sender, see [Defaults.Trusts].
+// FromTrigger decodes a message of the publish queue. The error is a [*record.InvalidError], or
+// that of the delivery's body. Every sender may trigger a group; the caller must check that a
+// message with an effect has a trusted sender, see [Defaults.Trusts].
 func FromTrigger(received *queue.Delivery) (Trigger, error) {
+	if received.Unread != nil {
+		return Trigger{}, received.Unread
+	}
 	var x trigger
 	if err := json.Unmarshal([]byte(received.Body), &x); err != nil {
 		return Trigger{}, &record.InvalidError{Field: "body", Rule: "must be a trigger in JSON"}
@@ -152,7 +155,7 @@ var ErrTrigger = errors.New("dead letter is a trigger")
 
 // FromDeadLetter decodes a dead letter, whether ToDeadLetter made it or a queue moved it after too
 // many deliveries. The reason is set even if there is an error: a [*record.InvalidError] with the
-// decodable parts, or [ErrTrigger].
+// decodable parts, that of the delivery's body, or [ErrTrigger].
 func FromDeadLetter(received *queue.Delivery, d Defaults) (record.Refused, error) {
 	r := reader{received: received}
 	reason, detail := parseReason(r.text(AttrReason))

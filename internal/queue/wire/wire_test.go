@@ -22,8 +22,8 @@ var sentAt = time.UnixMilli(1770000000123).UTC()
 func through(t testing.TB, m queue.Message) *queue.Delivery {
 	t.Helper()
 	for _, name := range []string{"ingress.fifo", "ingress"} {
-		if err := m.Validate(name); err != nil {
-			t.Fatalf("no queue takes %+v: %v", m, err)
+		if err := m.ValidateLarge(name); err != nil {
+			t.Fatalf("no queue takes a message of %d bytes: %v", m.Size(), err)
 		}
 	}
 	return &queue.Delivery{Message: m, Queue: "ingress.fifo", ID: "message-id", Receipt: "r", SequenceNumber: "1", Receives: 1, Sent: sentAt}
@@ -173,7 +173,7 @@ func TestEveryFieldOfAnEffectSurvivesItsQueues(t *testing.T) {
 	if diff := cmp.Diff(&sent, trigger.Delivery); diff != "" {
 		t.Errorf("redelivery (-sent +received):\n%s", diff)
 	}
-	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Delivery: &sent, To: "shop", Reason: record.ReasonGone})), trusted)
+	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Delivery: &sent, To: "shop", Reason: record.ReasonGone}, queue.MaxSize)), trusted)
 	if err != nil || letter.To != "shop" {
 		t.Fatalf("%+v, %v", letter, err)
 	}
@@ -200,7 +200,7 @@ func TestEveryFieldOfAMessageSurvivesItsQueues(t *testing.T) {
 			t.Errorf("message (-sent +received):\n%s", diff)
 		}
 	}
-	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Message: sent, Reason: record.ReasonHandler})), trusted)
+	letter, err := FromDeadLetter(through(t, ToDeadLetter(record.Refused{Message: sent, Reason: record.ReasonHandler}, queue.MaxSize)), trusted)
 	if err != nil {
 		t.Fatal(err)
 	}

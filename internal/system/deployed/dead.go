@@ -2,12 +2,15 @@ package deployed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/queue/wire"
 )
 
 const (
@@ -32,8 +35,14 @@ func (s *System) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([
 		return nil, err
 	}
 	out := []admin.DeadLetter{}
+	bodies := s.bodies
+	if o.Content == 0 {
+		bodies = unasked{}
+	}
+	trusts := func(d *queue.Delivery) bool { return wire.Defaults{Trusted: trusted}.Trusts(d) }
 	for _, q := range queues {
-		if out, err = list(ctx, q, trusted, o, out); err != nil {
+		whole := queue.Named(q.queue.WithBodies(bodies, trusts), q.name)
+		if out, err = list(ctx, whole, trusted, o, out); err != nil {
 			return nil, explain(err)
 		}
 	}
@@ -56,13 +65,30 @@ func list(ctx context.Context, q queue.Queue, trusted []string, o admin.DeadLett
 	return out, err
 }
 
-func (s *System) deadQueues(name string) ([]queue.Queue, error) {
+// A deadQueue is a dead-letter queue by the name that people give it.
+type deadQueue struct {
+	name  string
+	queue *sqsqueue.Queue
+}
+
+// unasked are the bodies for a listing that does not show them.
+type unasked struct{}
+
+var errUnasked = errors.New("not asked for")
+
+func (unasked) Put(context.Context, string, []byte) error { return errUnasked }
+
+func (unasked) Get(context.Context, string) (body []byte, ok bool, err error) {
+	return nil, false, errUnasked
+}
+
+func (s *System) deadQueues(name string) ([]deadQueue, error) {
 	if name == "" {
 		return s.dead, nil
 	}
 	for _, q := range s.dead {
-		if q.Name() == name {
-			return []queue.Queue{q}, nil
+		if q.name == name {
+			return []deadQueue{q}, nil
 		}
 	}
 	return nil, fmt.Errorf("dead-letter queue %s: %w", name, admin.ErrNotFound)

@@ -24,7 +24,7 @@ func (s *System) Drop(ctx context.Context, o admin.DropOptions) (admin.DropInfo,
 		o.By, _ = s.stack.Principal(ctx) // a drop does not need the permission
 	}
 	for _, q := range queues {
-		if err := s.dropFrom(ctx, q.Name(), &o, &info); err != nil {
+		if err := s.dropFrom(ctx, q.name, &o, &info); err != nil {
 			return info, err
 		}
 	}

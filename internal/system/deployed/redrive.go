@@ -34,7 +34,7 @@ func (s *System) Redrive(ctx context.Context, o admin.RedriveOptions) (admin.Red
 	there := s.depth(ctx, o)
 	r := &redrive{system: s, options: o}
 	for _, q := range queues {
-		if err := r.run(ctx, q.Name()); err != nil {
+		if err := r.run(ctx, q.name); err != nil {
 			return r.info, err
 		}
 		if r.enough() {

@@ -16,6 +16,7 @@ import (
 	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -43,7 +44,8 @@ type System struct {
 	stack   *Stack
 	options SystemOptions
 	store   *dynamostore.Store
-	dead    []queue.Queue
+	dead    []deadQueue
+	bodies  claimcheck.Bodies
 
 	mu    sync.Mutex
 	parts *parts // nil until they are needed
@@ -74,9 +76,10 @@ func (s *Stack) System(o SystemOptions) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	system := &System{stack: s, options: o, store: store}
+	bucket := s3.NewFromConfig(s.config)
+	system := &System{stack: s, options: o, store: store, bodies: s3blob.NewBodies(bucket, s.Outputs.Bucket)}
 	for _, p := range s.Outputs.dead() {
-		system.dead = append(system.dead, queue.Named(sqsqueue.New(s.sqs, p.url), p.name))
+		system.dead = append(system.dead, deadQueue{p.name, sqsqueue.New(s.sqs, p.url)})
 	}
 	return system, nil
 }
@@ -97,7 +100,7 @@ func (s *System) configured(ctx context.Context) (*parts, error) {
 		}
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: c, Declared: elsewhere(c), Store: s.store, Ports: s.stack.ports().closed(), Now: s.options.Now, Log: s.options.Log,
+		Config: c, Declared: elsewhere(c), Store: s.store, Ports: s.stack.ports().closed(), Large: true, Now: s.options.Now, Log: s.options.Log,
 		Open: func(string, onceconfig.Destination, pipeline.Open) (record.Sender, error) { return nowhere{}, nil },
 	})
 	if err != nil {

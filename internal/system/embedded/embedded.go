@@ -259,7 +259,7 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 		blobs = s.blobs
 	}
 	p, err := pipeline.New(pipeline.Config{
-		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Blobs: blobs,
+		Config: s.options.Config, Declared: declared, Store: s.watch, Ports: s.queues.behindWrites(), Open: s.openDestination, Sign: s.options.Sign, Transport: s.options.Transport, Large: true, Blobs: blobs,
 		Trusted: trusting().Trusted, Watch: s.telemetry, Waiting: s.waiting, Recalls: true, Forward: streams.Wrap, Appended: s.appends.Appended, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	if err != nil {

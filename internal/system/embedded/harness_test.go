@@ -105,6 +105,7 @@ type line struct {
 	Sequence uint64
 	Headers  map[string]string
 	Body     any
+	Binary   []byte `json:"body_base64"`
 }
 
 func (p *place) lines() []line {

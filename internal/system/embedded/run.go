@@ -46,6 +46,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 	sending, err := sqsapi.New(sqsapi.Config{
 		Ingress: s.queues.ingress, IngressFIFO: s.queues.ingressFIFO, Trusted: []string{wire.Sender}, Log: s.options.Log,
 		Stream: func(name string) bool { _, ok := s.engine.Stream(name); return ok },
+		Check:  func(m *record.Message) error { x, _ := s.engine.Stream(m.Stream); return x.CheckBody(m) },
 		Source: s.pipeline.SourceNamed, Enqueue: s.door.EnqueueAll,
 		Counts: func(q queue.Queue) (visible, inFlight, delayed int) {
 			st := q.(*pebblequeue.Queue).Stats()

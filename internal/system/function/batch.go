@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
 
@@ -32,6 +33,7 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 		return events.SQSEventResponse{}, fmt.Errorf("read event: %w", err)
 	}
 	batch := deliveries(in)
+	s.redeem(ctx, batch)
 	// The documented response has an empty list, not null.
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	hidden := map[string]*hiding{}
@@ -60,6 +62,14 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 		s.hide(ctx, name, h)
 	}
 	return out, nil
+}
+
+// redeem reads the bodies that are kept outside of the queue. It leaves half of the time for the
+// messages; a body that was not read by then is tried again with its message.
+func (s *System) redeem(ctx context.Context, batch []queue.Delivery) {
+	ctx, cancel := s.keep(ctx, func(left time.Duration) time.Duration { return left / 2 })
+	defer cancel()
+	claimcheck.Redeem(ctx, s.bodies.place, s.bodies.trusts, batch)
 }
 
 // hideMargin is the time before the function's deadline at which hiding ends: if the function did

@@ -16,8 +16,11 @@ import (
 
 	"github.com/effectively-once/once/internal/aws/secret"
 	"github.com/effectively-once/once/internal/aws/sign"
+	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
+	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/system/pipeline"
 )
 
@@ -70,10 +73,36 @@ func (c Clients) sign(url string, next http.RoundTripper) (http.RoundTripper, er
 
 // ports are the queues of a deployment. When SQS answers, the message is durable, so that every
 // order of calls is kept.
-func ports(client *sqs.Client, urls QueueURLs) pipeline.Ports {
-	port := func(url string) queue.Queue { return sqsqueue.New(client, url) }
+func (c Clients) ports(settings Settings) pipeline.Ports {
+	b, urls := c.bodies(settings), settings.Queues
+	port := func(url string) queue.Queue { return b.queue(c.SQS, url) }
 	return pipeline.Ports{
 		Ingress: port(urls.Ingress), IngressFIFO: port(urls.IngressFIFO), Publish: port(urls.Publish), PublishFIFO: port(urls.PublishFIFO),
 		Dead: port(urls.Dead), DeadPublish: port(urls.DeadPublish),
 	}
+}
+
+// bodies are where bodies are kept that are too large for a queue, and whose names are followed.
+type bodies struct {
+	place   claimcheck.Bodies // nil if there is no bucket
+	trusted []string
+}
+
+func (c Clients) bodies(settings Settings) bodies {
+	b := bodies{trusted: settings.Trusted}
+	if settings.Bucket != "" {
+		b.place = s3blob.NewBodies(c.S3, settings.Bucket)
+	}
+	return b
+}
+
+func (b bodies) trusts(d *queue.Delivery) bool { return wire.Defaults{Trusted: b.trusted}.Trusts(d) }
+
+// queue returns the port to a queue of the deployment.
+func (b bodies) queue(client *sqs.Client, url string) *sqsqueue.Queue {
+	q := sqsqueue.New(client, url)
+	if b.place == nil {
+		return q
+	}
+	return q.WithBodies(b.place, b.trusts)
 }

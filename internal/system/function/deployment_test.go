@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/effectively-once/once/internal/blob/s3blob"
 	"github.com/effectively-once/once/internal/dedup/dynamostore"
 	"github.com/effectively-once/once/internal/queue/sqsqueue"
 	"github.com/effectively-once/once/internal/record"
@@ -63,6 +64,7 @@ func TestMain(m *testing.M) {
 // their event source mappings.
 type deployment struct {
 	store   *dynamostore.Store
+	tables  dynamostore.Tables
 	queues  map[string]*sqsqueue.Queue // by the name of their variable
 	url     string
 	webhook *hook
@@ -79,13 +81,50 @@ func deploy(t *testing.T, between func(invoker) invoker) *deployment {
 	return deployProcess(t, "process", between)
 }
 
+const largeConfig = `
+streams:
+  web:     {destinations: [shop]}
+  tokens:  {admission: token, destinations: [shop]}
+  numbers: {admission: sequence, destinations: [shop]}
+  topics:  {destinations: [shop, news]}
+  queued:  {destinations: [shop, jobs]}
+destinations:
+  shop: {webhook: %q}
+  news: {sns: news}
+  jobs: {sqs: jobs}
+`
+
+// deployLarge starts a deployment with a bucket.
+func deployLarge(t *testing.T, between func(invoker) invoker) *deployment {
+	t.Helper()
+	t.Parallel()
+	d := prepare(t, "process")
+	bucket, clients := newBucket(t), NewClients(awstest.Config(t, "S3"))
+	var err error
+	if d.store, err = dynamostore.New(clients.DynamoDB, d.tables, dynamostore.Options{Claims: s3blob.NewClaims(clients.S3, bucket)}); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, EnvBucket+"="+bucket, EnvConfig+"="+fmt.Sprintf(largeConfig, d.webhook.url+"/shop"))
+	d.run(t, between)
+	return d
+}
+
 // deployProcess starts a deployment whose process function is another program.
 func deployProcess(t *testing.T, process string, between func(invoker) invoker) *deployment {
 	t.Helper()
 	t.Parallel()
+	d := prepare(t, process)
+	d.run(t, between)
+	return d
+}
+
+// prepare makes the resources of a deployment.
+func prepare(t *testing.T, process string) *deployment {
+	t.Helper()
 	clients := NewClients(awstest.Config(t, "DYNAMODB", "SQS"))
 	d := &deployment{queues: map[string]*sqsqueue.Queue{}, webhook: newHook(t), process: process}
 	name, tables := "test-"+rand.Text(), awstest.Tables(t, clients.DynamoDB)
+	d.tables = tables
 	var err error
 	if d.store, err = dynamostore.New(clients.DynamoDB, tables, dynamostore.Options{}); err != nil {
 		t.Fatal(err)
@@ -103,7 +142,6 @@ func deployProcess(t *testing.T, process string, between func(invoker) invoker) 
 		d.queues[variable] = sqsqueue.New(clients.SQS, url)
 		d.env = append(d.env, variable+"="+url)
 	}
-	d.run(t, between)
 	return d
 }
 

@@ -44,10 +44,10 @@ type System struct {
 	store    *dynamostore.Store
 	sessions *session.Sessions
 	watch    *telemetry.Telemetry
-	bucket   bool // there is one, for blobs and claims
+	bucket   bool // there is one, for blobs, claims and bodies
+	bodies   bodies
 	queues   QueueURLs
 	sqs      *sqs.Client
-	trusted  []string
 	pauser   func(queue string) pauser // nil if the functions do not know the queue
 	log      *slog.Logger
 	now      func() time.Time
@@ -76,11 +76,11 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		return nil, err
 	}
 	cfg := pipeline.Config{
-		Config: settings.Config, Declared: declared, Store: store, Ports: ports(clients.SQS, settings.Queues), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
+		Config: settings.Config, Declared: declared, Store: store, Ports: clients.ports(settings), Open: clients.destination, Sign: clients.sign, Secret: clients.secrets().Source,
 		Trusted: settings.Trusted, Sources: settings.Queues.byQueue(), Partitions: partitions, Watch: watch, Log: log,
 	}
 	if settings.Bucket != "" {
-		cfg.Blobs = s3blob.New(clients.S3, settings.Bucket)
+		cfg.Blobs, cfg.Large = s3blob.New(clients.S3, settings.Bucket), true
 	}
 	p, err := pipeline.New(cfg)
 	if err != nil {
@@ -92,7 +92,7 @@ func open(function Function, settings Settings, clients Clients, watch *telemetr
 		}
 	}
 	return &System{
-		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", queues: settings.Queues, sqs: clients.SQS, trusted: settings.Trusted,
+		function: function, name: settings.Config.Name, pipeline: p, store: store, watch: watch, bucket: settings.Bucket != "", bodies: clients.bodies(settings), queues: settings.Queues, sqs: clients.SQS,
 		pauser: sqsPauser(clients.SQS, settings.Queues), log: log, now: time.Now,
 		// Several instances serve them, so each renewal of a lease is a write.
 		sessions: p.Sessions(store, p.Queues, session.Config{}),

@@ -12,7 +12,6 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/deadletter"
 	"github.com/effectively-once/once/internal/queue"
-	"github.com/effectively-once/once/internal/queue/sqsqueue"
 )
 
 // The dead-letter queues, by the names that people give them.
@@ -122,7 +121,7 @@ func (s *System) walk(task Task) (*deadletter.Walk, deadletter.Options, error) {
 	if task.Max <= 0 || task.Max > redriveMost {
 		o.Max = redriveMost
 	}
-	return &deadletter.Walk{Queue: q, Trusted: s.trusted, Sources: s.pipeline.Source, Wait: deadWait}, o, nil
+	return &deadletter.Walk{Queue: q, Trusted: s.bodies.trusted, Sources: s.pipeline.Source, Wait: deadWait}, o, nil
 }
 
 // interrupted returns the error of a run, or nil if its time was over: then the next call
@@ -143,5 +142,5 @@ func (s *System) deadQueue(name string) (queue.Queue, error) {
 	case url == "":
 		return nil, fmt.Errorf("redrive: the environment names no queue %s", name)
 	}
-	return queue.Named(sqsqueue.New(s.sqs, url), name), nil
+	return queue.Named(s.bodies.queue(s.sqs, url), name), nil
 }

@@ -245,7 +245,7 @@ func TestAFunctionRedrivesItsOwnDeadLettersOnly(t *testing.T) {
 func TestAKillBetweenPuttingBackAndDeletingIsHarmless(t *testing.T) {
 	m := openMended(t, Process)
 	m.refuse(t, m.refusal("1", record.ReasonHandler))
-	w := &deadletter.Walk{Queue: sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead), Trusted: m.trusted}
+	w := &deadletter.Walk{Queue: sqsqueue.New(m.clients.SQS, m.settings.Queues.Dead), Trusted: m.settings.Trusted}
 	if _, err := w.Run(t.Context(), func(ctx context.Context, l *deadletter.Letter) (deadletter.Verdict, bool) {
 		if err := m.pipeline.Queues.Redrive(ctx, l.Refused); err != nil {
 			t.Error(err)

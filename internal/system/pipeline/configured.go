@@ -43,7 +43,7 @@ func Configured(c *config.Config, declared []system.Stream) error {
 
 // effective returns the streams with their defaults.
 func effective(c *config.Config, declared []system.Stream) (record.Streams, error) {
-	streams, err := merge(c, declared, 1)
+	streams, err := merge(c, declared, 1, true)
 	if err != nil {
 		return nil, err
 	}

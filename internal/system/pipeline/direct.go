@@ -38,7 +38,7 @@ func (p *Pipeline) sendsTo(s *record.Stream) []string {
 // CheckDirect is [config.Config.CheckDirect] for the configuration and the declarations in code
 // together: code can change the admission and the order of a stream that the file makes direct.
 func CheckDirect(c *config.Config, declared []system.Stream) error {
-	streams, err := merge(c, declared, 1)
+	streams, err := merge(c, declared, 1, true)
 	if err != nil {
 		return err
 	}

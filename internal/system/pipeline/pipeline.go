@@ -39,6 +39,8 @@ type Config struct {
 	Sign func(url string, next http.RoundTripper) (http.RoundTripper, error)
 	// Transport sends the requests to other systems. Defaults to a new one for each destination.
 	Transport http.RoundTripper
+	// Large is [dedup.Config]'s.
+	Large bool
 	// Blobs may be nil if no handler makes blobs.
 	Blobs record.Blobs
 	// Trusted lists the trusted SenderIds on the ingress queues. See wire.Defaults.
@@ -93,7 +95,7 @@ func New(cfg Config) (*Pipeline, error) {
 	if err := cfg.Config.CheckRestores(cfg.Now()); err != nil {
 		return nil, fmt.Errorf("make pipeline: %w", err)
 	}
-	streams, err := merge(cfg.Config, cfg.Declared, cfg.Partitions)
+	streams, err := merge(cfg.Config, cfg.Declared, cfg.Partitions, cfg.Large)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p.Engine, err = dedup.New(dedup.Config{
-		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Blobs: cfg.Blobs,
+		Streams: streams, Store: cfg.Store, Queues: cfg.Watch.Queues(p.Queues), Senders: senders, Sequenced: sequenced(cfg.Config), Unrelayed: unrelayed(cfg.Config), Restores: cfg.Config.Restores, Large: cfg.Large, Blobs: cfg.Blobs,
 		Recalls: cfg.Recalls, Appended: cfg.Appended, Random: cfg.Random, Now: cfg.Now, Log: cfg.Log, LogKeys: cfg.LogKeys, Observe: cfg.Watch.Observe,
 		KeepDone: true,
 	})

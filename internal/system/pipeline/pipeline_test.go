@@ -134,7 +134,7 @@ func TestTheCodeOverridesTheConfiguration(t *testing.T) {
 	handler := func(context.Context, *record.Attempt, record.Message) error { return errors.New("mine") }
 	streams, err := merge(c, []system.Stream{
 		{Stream: record.Stream{Name: "orders", Retention: time.Hour, Handler: handler}}, {Stream: record.Stream{Name: "declared", Admission: record.ByToken, Handler: handler}},
-	}, 1)
+	}, 1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestTheCodesOrderUndoesThatOfTheConfiguration(t *testing.T) {
 		{system.Stream{Stream: record.Stream{Unordered: true}}, true},
 	} {
 		d.said.Name = "orders"
-		streams, err := merge(c, []system.Stream{d.said}, 1)
+		streams, err := merge(c, []system.Stream{d.said}, 1, true)
 		if err != nil || streams[0].Unordered != d.want {
 			t.Errorf("%+v: unordered is %v, %v", d.said, streams[0].Unordered, err)
 		}
@@ -188,7 +188,7 @@ func TestABoundOfTheCodeLeavesTheOthersOfTheConfiguration(t *testing.T) {
 		{Bytes: 9}:    {Count: 5, Bytes: 9, Distance: 7},
 		{Distance: 9}: {Count: 5, Bytes: 1_000_000, Distance: 9},
 	} {
-		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: "numbers", Bounds: said}}}, 1)
+		streams, err := merge(c, []system.Stream{{Stream: record.Stream{Name: "numbers", Bounds: said}}}, 1, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,5 +292,65 @@ func TestADestinationMayBeLeftOut(t *testing.T) {
 	o := p.Engine.Process(t.Context(), []record.Message{message("orders", "g", "1")})[0]
 	if o.Settled() {
 		t.Errorf("a message without a way to its destinations is %+v", o)
+	}
+}
+
+func TestAStreamTakesNoLargerBodyThanItCanHoldAndForward(t *testing.T) {
+	c := parsed(t, `
+streams:
+  nowhere: {}
+  web:     {destinations: [hook]}
+  disk:    {destinations: [log, hook]}
+  queue:   {destinations: [hook, jobs]}
+  topic:   {destinations: [hook, news]}
+  bus:     {destinations: [events]}
+  linked:  {destinations: [peer]}
+  chain:   {destinations: [to-web, hook]}
+  small:   {destinations: [to-numbers]}
+  a-first: {destinations: [to-z-next]}
+  z-next:  {destinations: [to-queue]}
+  numbers: {admission: sequence, destinations: [hook]}
+  logged:  {log: {}, destinations: [hook]}
+  pooled:  {pool: {}}
+  handled: {destinations: [news]}
+destinations:
+  hook: {webhook: "https://example.com"}
+  log: {file: log.jsonl}
+  jobs: {sqs: jobs}
+  news: {sns: news}
+  events: {eventbridge: events}
+  peer: {once: "https://example.com", stream: s}
+  to-web: {stream: web}
+  to-numbers: {stream: numbers}
+  to-z-next: {stream: z-next}
+  to-queue: {stream: queue}
+name: here
+`)
+	handled := system.Stream{Stream: record.Stream{Name: "handled", Handler: func(context.Context, *record.Attempt, record.Message) error { return nil }}}
+	const all, queue, small = record.MaxBody, record.QueueBody, record.SmallBody
+	want := map[string]int{
+		"nowhere": all, "web": all, "disk": all, "queue": queue, "topic": small, "bus": small, "linked": small, "chain": all, "small": small,
+		"a-first": queue, "z-next": queue, "numbers": small, "logged": small, "pooled": small, "handled": all,
+	}
+	for _, large := range []bool{true, false} {
+		streams, err := merge(c, []system.Stream{handled}, 1, large)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range streams {
+			most := want[s.Name]
+			if !large {
+				most = small
+			}
+			if got := s.BodyLimit(); got != most {
+				t.Errorf("%s: %d bytes, want %d, large %v", s.Name, got, most, large)
+			}
+			if err := s.CheckBody(&record.Message{Body: make([]byte, most)}); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+			if s.CheckBody(&record.Message{Body: make([]byte, most+1)}) == nil || s.CheckBody(&record.Message{Route: "POST /", Body: make([]byte, small+1)}) == nil {
+				t.Errorf("%s takes a byte too much", s.Name)
+			}
+		}
 	}
 }

@@ -158,7 +158,7 @@ func (q *Queues) DeadLetter(ctx context.Context, refused []record.Refused) error
 		var places []int
 		for i, r := range refused {
 			if effects == (r.Delivery != nil) {
-				letters, places = append(letters, wire.ToDeadLetter(r)), append(places, i)
+				letters, places = append(letters, wire.ToDeadLetter(r, queue.Largest(to))), append(places, i)
 			}
 		}
 		for i, err := range record.ErrorsOf(send(ctx, to, letters...), len(places)) {

@@ -63,7 +63,7 @@ func TestMessagesOfAStreamThatEndsStayInOrder(t *testing.T) {
 func TestAMessageThatAQueueDoesNotAcceptIsAnError(t *testing.T) {
 	q, ctx := newWorld(t).ways(), t.Context()
 	huge := message("orders", "g", "huge")
-	huge.Body = make([]byte, queue.MaxSize)
+	huge.Body = make([]byte, queue.MaxLarge)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	for name, err := range map[string]error{
@@ -118,7 +118,7 @@ func TestMessagesOfOneGroupAreFedOneAfterTheOther(t *testing.T) {
 	ports := w.ports()
 	ports.Ingress, ports.IngressFIFO = single{ports.Ingress}, single{ports.IngressFIFO}
 	huge := message("orders", "b", "huge")
-	huge.Body = make([]byte, queue.MaxSize+1)
+	huge.Body = make([]byte, queue.MaxLarge+1)
 	errs := feed{w.ways().Over(ports)}.Enqueue(t.Context(), []record.Message{
 		message("orders", "a", "a1"), huge, message("orders", "a", "a2"), message("orders", "b", "b2"), message("numbers", "a", "n1"), message("orders", "b", "b3"),
 		message("orders", "c", "c1"), message("orders", "a", "a3"),
@@ -143,7 +143,7 @@ func TestMessagesOfOneGroupAreFedOneAfterTheOther(t *testing.T) {
 func TestAQueueThatTakesAllOrNoneGetsAllGroupsWithOneSend(t *testing.T) {
 	w := newWorld(t)
 	huge := message("orders", "b", "huge")
-	huge.Body = make([]byte, queue.MaxSize+1)
+	huge.Body = make([]byte, queue.MaxLarge+1)
 	errs := w.ways().EnqueueAll(t.Context(), []record.Message{
 		message("orders", "a", "a1"), huge, message("orders", "a", "a2"), message("orders", "b", "b2"), message("numbers", "a", "n1"), message("orders", "c", "c1"),
 	})

@@ -13,9 +13,9 @@ import (
 
 // merge merges the configuration and the code of each stream, sorted by name; if both set a field,
 // the code's value counts. A pool without a number of partitions has the given one. If a stream has
-// no handler in code, it forwards to its destinations. It returns an error if a destination is not
-// configured.
-func merge(c *config.Config, declared []system.Stream, partitions int) ([]record.Stream, error) {
+// no handler in code, it forwards to its destinations. large is [Config]'s. It returns an error if
+// a destination is not configured.
+func merge(c *config.Config, declared []system.Stream, partitions int, large bool) ([]record.Stream, error) {
 	byName := map[string]system.Stream{}
 	for name, s := range c.Streams {
 		byName[name] = system.Stream{Stream: s.Settings(name), Destinations: s.Destinations}
@@ -24,6 +24,7 @@ func merge(c *config.Config, declared []system.Stream, partitions int) ([]record
 		byName[d.Name] = overlay(byName[d.Name], d)
 	}
 	out := make([]record.Stream, 0, len(byName))
+	forwards := map[string][]string{}
 	for name, s := range byName {
 		for _, to := range s.Destinations {
 			if _, ok := c.Destinations[to]; !ok {
@@ -40,11 +41,54 @@ func merge(c *config.Config, declared []system.Stream, partitions int) ([]record
 		s.Events = s.Destinations
 		if s.Handler == nil {
 			s.Handler, s.Stateless, s.LogMessages = dedup.ForwardTo(s.Destinations), true, s.LogRetention > 0
+			forwards[name] = s.Destinations
 		}
 		out = append(out, s.Stream)
 	}
 	slices.SortFunc(out, func(a, b record.Stream) int { return cmp.Compare(a.Name, b.Name) })
+	limitBodies(c, out, forwards, large)
 	return out, nil
+}
+
+// limitBodies sets the largest body of each stream that forwards: what its destinations take, so
+// that a larger one is refused before it is accepted. In other streams the handler decides what is
+// sent. A stream that sends to another one takes no more than that one; this is repeated until no
+// limit changes, because streams may form a chain.
+func limitBodies(c *config.Config, streams []record.Stream, forwards map[string][]string, large bool) {
+	byName := map[string]*record.Stream{}
+	for i := range streams {
+		if streams[i].MaxBody = record.MaxBody; !large {
+			streams[i].MaxBody = record.SmallBody
+		}
+		byName[streams[i].Name] = &streams[i]
+	}
+	for changed := true; changed; {
+		changed = false
+		for name, destinations := range forwards {
+			for _, to := range destinations {
+				if most := takes(c.Destinations[to], byName); most < byName[name].MaxBody {
+					byName[name].MaxBody, changed = most, true
+				}
+			}
+		}
+	}
+}
+
+// takes returns the largest body that a destination takes. It is the same in every system, although
+// the embedded one writes to a file what is for AWS.
+func takes(d config.Destination, streams map[string]*record.Stream) int {
+	switch d.Kind() {
+	case config.KindWebhook, config.KindFile:
+		return record.MaxBody
+	case config.KindSQS:
+		return record.QueueBody
+	case config.KindStream:
+		if target := streams[d.Target()]; target != nil {
+			return target.BodyLimit()
+		}
+	default: // SNS, EventBridge and other systems may take no more than the smallest limit
+	}
+	return record.SmallBody
 }
 
 // Forwards reports whether Config.Forward replaces the handler of a stream: it has logs, no code

@@ -234,6 +234,9 @@ func (h *Handler) logSettled(d *delivery, begun time.Time) {
 // pause returns the pause after a failed try. An effect that is sent with its message, and is to be
 // sent later, decides. Deliveries behind a failed message of the group do not count as tries.
 func (h *Handler) pause(d *delivery) time.Duration {
+	if d.received.Unread != nil {
+		return queue.UnreadPause
+	}
 	if at, only := record.NextTry(d.outcome.Err); only {
 		return max(at.Sub(h.options.Now()), time.Millisecond)
 	}

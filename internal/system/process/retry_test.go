@@ -162,3 +162,23 @@ func TestDeliveriesBehindAFailedMessageDoNotLengthenThePause(t *testing.T) {
 		t.Errorf("paused for %v after the second failure", got[0].Pause)
 	}
 }
+
+func TestAMessageWhoseBodyWasNotReadStaysInItsQueueUntilTheQueueGivesUp(t *testing.T) {
+	w := newTrial(map[string][]record.Outcome{}, nil)
+	away := errors.New("bucket away")
+	w.decode = func(d *queue.Delivery) (record.Message, error) {
+		return record.Message{Stream: "orders", ID: "a"}, d.Unread
+	}
+	for tries := range 1000 {
+		m := sent("a", "g", "ingress.fifo", tries+1, noon)
+		m.Unread = away
+		d := w.deliver(t, m)[0]
+		if !d.Retry || d.Pause != queue.UnreadPause {
+			t.Fatalf("try %d: %+v", tries+1, d)
+		}
+		w.now = w.now.Add(d.Pause)
+	}
+	if age := w.now.Sub(noon); age > 12*24*time.Hour || len(w.calls) > 0 {
+		t.Errorf("after %v, when a message expires: %q", age, w.calls)
+	}
+}

@@ -206,6 +206,10 @@ func (h *Handler) report(deliveries []queue.Delivery, all []work) []queue.Dispos
 // pause returns the pause after a failure, and logs it. If the failures are effects to be sent
 // later, the earliest of them decides, and each try is logged already.
 func (h *Handler) pause(w *work) time.Duration {
+	if w.received.Unread != nil {
+		h.logFailure(w, queue.UnreadPause)
+		return queue.UnreadPause
+	}
 	at, only := record.NextTry(w.err)
 	later := max(at.Sub(h.options.Now()), time.Millisecond)
 	if only {
@@ -245,6 +249,8 @@ func (h *Handler) logFailure(w *work, pause time.Duration) {
 	tried := append(record.FailureAttrs(w.received.Receives, w.err), slog.Duration("pause", pause))
 	ctx, log := context.Background(), h.options.Log
 	switch {
+	case w.received.Unread != nil:
+		log.LogAttrs(ctx, slog.LevelError, "trigger not read", append(tried, slog.String("message_id", w.received.ID))...)
 	case invalid != nil && w.trigger == wire.Trigger{}:
 		log.LogAttrs(ctx, slog.LevelError, "message is not a trigger", append(tried, slog.String("message_id", w.received.ID))...)
 	case w.trigger.Delivery != nil:

@@ -276,3 +276,21 @@ func TestPendingAgeIsTheAgeOfATrigger(t *testing.T) {
 		})
 	}
 }
+
+func TestATriggerThatWasNotReadStaysInItsQueue(t *testing.T) {
+	var log bytes.Buffer
+	s := &stub{}
+	batch := event(trigger("a"), wire.ToRedelivery("shop", record.Delivery{Identity: "orders/1", Stream: "orders"}))
+	for i := range batch {
+		batch[i].Unread = errors.New("bucket away")
+		batch[i].Sender = wire.Sender
+	}
+	for i, d := range newHandler(s, slog.New(slog.NewTextHandler(&log, nil))).Handle(t.Context(), batch) {
+		if !d.Retry || d.Pause != queue.UnreadPause {
+			t.Errorf("%d: %+v", i, d)
+		}
+	}
+	if len(s.calls) > 0 || strings.Count(log.String(), "trigger not read") != 2 || !strings.Contains(log.String(), "bucket away") {
+		t.Errorf("calls %q, log:\n%s", s.calls, log.String())
+	}
+}

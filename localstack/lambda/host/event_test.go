@@ -51,7 +51,7 @@ func TestAnEventHasTheFormThatLambdaUses(t *testing.T) {
 		}),
 		wire.ToQueue(record.Message{Stream: "orders", ID: "1", Body: []byte{0xff}, Accepted: at}),
 		wire.ToTrigger(record.GroupKey{Stream: "orders", Group: "customer 7"}),
-		wire.ToDeadLetter(record.Refused{Message: record.Message{Stream: "orders", ID: "2", Body: []byte("x")}, Reason: record.ReasonUnknown, Detail: "never issued"}),
+		wire.ToDeadLetter(record.Refused{Message: record.Message{Stream: "orders", ID: "2", Body: []byte("x")}, Reason: record.ReasonUnknown, Detail: "never issued"}, queue.MaxSize),
 		{Body: "plain", Sender: "sqs", Group: "g"},
 	} {
 		m.DedupID = "d" + string(rune('0'+i))
