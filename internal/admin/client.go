@@ -15,7 +15,10 @@ import (
 // Client is an Admin that calls a server through a unix socket.
 type Client struct{ http http.Client }
 
-var _ Admin = (*Client)(nil)
+var (
+	_ Admin    = (*Client)(nil)
+	_ Backuper = (*Client)(nil)
+)
 
 // Dial connects to the socket at a path and checks that a server answers. If a killed server left
 // the file behind, the error wraps ECONNREFUSED; if the file is missing, fs.ErrNotExist. Close the
@@ -95,6 +98,11 @@ func (c *Client) Drop(ctx context.Context, o DropOptions) (DropInfo, error) {
 func (c *Client) Skip(ctx context.Context, o SkipOptions) (SkipInfo, error) {
 	return ask[SkipInfo](ctx, c, http.MethodPost, "/skip",
 		url.Values{"stream": {o.Stream}, "group": {o.Group}, "number": {strconv.FormatUint(o.Number, 10)}})
+}
+
+// Backup implements [Backuper].
+func (c *Client) Backup(ctx context.Context, dir string) (BackupInfo, error) {
+	return ask[BackupInfo](ctx, c, http.MethodPost, "/backup", url.Values{"dir": {dir}})
 }
 
 func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {

@@ -29,8 +29,8 @@ func Copy(db *pebble.DB, files vfs.FS, dir string) error {
 	return nil
 }
 
-// checkpoint returns an error where Pebble panics: if the folder of the copy can't be synced. Pebble
-// holds no lock then.
+// checkpoint returns an error where Pebble panics: if the folder of the copy can't be synced.
+// Pebble holds no lock then.
 func checkpoint(db *pebble.DB, dir string) (err error) {
 	defer func() {
 		if problem := recover(); problem != nil {

@@ -59,9 +59,9 @@ func (l *logs) background(err error) {
 }
 
 // corrupt ends the process when Pebble finds a damaged table: more may be damaged, and a process
-// that continues would write on top of it.
+// that continues would write on top of it. One that only reads gets the error.
 func (l *logs) corrupt(info pebble.DataCorruptionInfo) {
-	if l.opened.Load() {
+	if l.opened.Load() && l.list != nil {
 		l.logger.Fatalf("%s is damaged: %v; restore the data folder from a backup", info.Path, info.Details)
 	}
 }
