@@ -173,8 +173,12 @@ func TestABackupIsNotMadeInTheDataFolderNorOverAnotherOne(t *testing.T) {
 	if err := os.WriteFile(taken, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	through := filepath.Join(p.dir, "through")
+	if err := os.Symlink(filepath.Join(p.dir, "data", "blobs"), through); err != nil {
+		t.Fatal(err)
+	}
 	for dir, want := range map[string]string{
-		filepath.Join(p.dir, "data", "b"): "outside", filepath.Join(p.dir, "data"): "outside", taken: "exists already",
+		filepath.Join(p.dir, "data", "b"): "outside", filepath.Join(through, "new", "b"): "outside", filepath.Join(p.dir, "data"): "outside", taken: "exists already",
 	} {
 		if _, err := r.Backup(t.Context(), dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", dir, err)

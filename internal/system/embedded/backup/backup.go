@@ -107,8 +107,8 @@ func write(ctx context.Context, s Source, dir string) (info Info, err error) {
 	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
 		return info, err
 	}
-	if within(dir, s.DataDir) {
-		return info, errors.New("this is in the data folder: name a folder outside of it")
+	if err := outside(dir, s.DataDir); err != nil {
+		return info, err
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return info, errors.Join(err, errors.New("it exists already: name a folder that does not exist"))
@@ -132,6 +132,29 @@ func write(ctx context.Context, s Source, dir string) (info Info, err error) {
 		return info, err
 	}
 	return info, finish(part, dir)
+}
+
+// outside returns an error if a path leads into a folder, also through symbolic links. Objects would
+// be copied into their own copy there.
+func outside(path, folder string) error {
+	path, err := resolved(path)
+	if err != nil {
+		return err
+	}
+	if folder, err = resolved(folder); err == nil && within(path, folder) {
+		err = errors.New("this is in the data folder: name a folder outside of it")
+	}
+	return err
+}
+
+// resolved returns an absolute path without symbolic links. The end of the path need not exist.
+func resolved(path string) (string, error) {
+	found, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); errors.Is(err, fs.ErrNotExist) && parent != path {
+		found, err = resolved(parent)
+		found = filepath.Join(found, filepath.Base(path))
+	}
+	return found, err
 }
 
 // within reports whether a path is a folder or in it.
