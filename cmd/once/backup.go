@@ -77,6 +77,7 @@ func (a *app) restore() *cobra.Command {
 		Short: "Put a backup back",
 		Long: `Restore copies a backup to an empty data folder, and its output files to where they were. It changes no file that exists: if an output file is
 there and is not as it was copied, restore says so and does nothing. Move it away first; the lines that came after the backup are only there.
+Output files that were in the data folder are put into the new one. Destinations know their files by absolute path: if there are any, restore to the old path.
 
 The system then knows what it knew at the moment of the backup. So that new effects do not get identities that receivers know already, the restore has to be
 in the list restores of the configuration: restore prints the entry, and once does not start on the folder without it.`,

@@ -145,6 +145,74 @@ func TestARestoreChangesNoFileThatExists(t *testing.T) {
 	}
 }
 
+func TestARestoreFillsTheEmptyFolderThatIsThere(t *testing.T) {
+	b := newBackedUp(t)
+	b.lose()
+	there, link := b.path("there"), b.path("link")
+	if err := errors.Join(os.Mkdir(there, 0o700), os.Symlink(there, link)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := backup.Restore(t.Context(), b.dir, link, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(link); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the folder was replaced: %v", err)
+	}
+	if v, err := backup.Verify(t.Context(), link, func(int) {}); err != nil || v.Damaged > 0 || v.Records == 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestAnInterruptedRestoreCannotBeOpenedAndIsContinued(t *testing.T) {
+	b := newBackedUp(t)
+	b.lose()
+	part := b.path("data/.unfinished")
+	if err := errors.Join(os.MkdirAll(part, 0o700), os.WriteFile(filepath.Join(part, "db"), []byte("a part"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.Open(embedded.Options{DataDir: b.path("data")}); err == nil || !strings.Contains(err.Error(), "interrupted") {
+		t.Errorf("opened: %v", err)
+	}
+	_, at, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(part); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left: %v", err)
+	}
+	b.config += "restores: [" + at.Format(time.RFC3339) + "]\n"
+	b.start().stop()
+}
+
+func TestARestoreDoesNotWriteIntoTheBackup(t *testing.T) {
+	b := newBackedUp(t)
+	b.lose()
+	for _, dir := range []string{filepath.Join(b.dir, "new"), filepath.Join(b.dir, "data", "new")} {
+		if _, _, err := backup.Restore(t.Context(), b.dir, dir, time.Now()); err == nil || !strings.Contains(err.Error(), "in the backup") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+func TestARestoreRemovesNoFolderOfAnotherName(t *testing.T) {
+	b := newBackedUp(t)
+	b.lose()
+	other := b.path("ledger.jsonl.unfinished/precious")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now()); err == nil {
+		t.Error("restored")
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
+	}
+}
+
 // snapshot lists the files with their sizes and times.
 func (b *backedUp) snapshot() string {
 	b.t.Helper()

@@ -16,6 +16,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -107,8 +108,8 @@ func write(ctx context.Context, s Source, dir string) (info Info, err error) {
 	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
 		return info, err
 	}
-	if err := outside(dir, s.DataDir); err != nil {
-		return info, err
+	if inside, err := leadsInto(dir, s.DataDir); err != nil || inside {
+		return info, cmp.Or(err, errors.New("this is in the data folder: name a folder outside of it"))
 	}
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return info, errors.Join(err, errors.New("it exists already: name a folder that does not exist"))
@@ -134,17 +135,15 @@ func write(ctx context.Context, s Source, dir string) (info Info, err error) {
 	return info, finish(part, dir)
 }
 
-// outside returns an error if a path leads into a folder, also through symbolic links. Objects would
-// be copied into their own copy there.
-func outside(path, folder string) error {
+// leadsInto reports whether a path is a folder or in it, also through symbolic links. A tree would be
+// copied into its own copy there.
+func leadsInto(path, folder string) (bool, error) {
 	path, err := resolved(path)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if folder, err = resolved(folder); err == nil && within(path, folder) {
-		err = errors.New("this is in the data folder: name a folder outside of it")
-	}
-	return err
+	folder, err = resolved(folder)
+	return err == nil && within(path, folder), err
 }
 
 // resolved returns an absolute path without symbolic links. The end of the path need not exist.
