@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/effectively-once/once/internal/dedup/pebblestore"
 	"github.com/effectively-once/once/internal/destination/file"
@@ -96,11 +99,13 @@ func (v *Verified) files(ctx context.Context, dir string, info Info) error {
 func (v *Verified) database(ctx context.Context, dir string, progress func(records int)) (err error) {
 	var damage []string
 	listener := &pebble.EventListener{DataCorruption: func(i pebble.DataCorruptionInfo) { damage = append(damage, fmt.Sprintf("%s: %v", i.Path, i.Details)) }}
-	db, err := pebbledb.Open(dir, &pebble.Options{ReadOnly: true, EventListener: listener})
-	if errors.Is(err, pebbledb.ErrLocked) {
+	db, err := pebbledb.Open(dir, &pebble.Options{FS: readable{vfs.Default}, ReadOnly: true, EventListener: listener})
+	switch {
+	case errors.Is(err, pebbledb.ErrLocked):
 		return fmt.Errorf("%w; stop it, or make a backup and verify that", err)
-	}
-	if err != nil {
+	case errors.Is(err, fs.ErrPermission):
+		return err
+	case err != nil:
 		v.problem("%v", err)
 		return nil
 	}
@@ -124,7 +129,7 @@ func (v *Verified) database(ctx context.Context, dir string, progress func(recor
 			v.problem("record %q: %v", it.Key(), err)
 		}
 	}
-	if err := it.Close(); err != nil {
+	if err := it.Close(); err != nil && len(damage) == 0 { // otherwise it is the damage
 		v.problem("%v", err)
 	}
 	for _, d := range damage {
@@ -132,6 +137,22 @@ func (v *Verified) database(ctx context.Context, dir string, progress func(recor
 	}
 	return nil
 }
+
+// readable is a file system on which a folder can be locked without being written: on a read-only
+// one, no process can have the folder open to write.
+type readable struct{ vfs.FS }
+
+// Lock implements [vfs.FS].
+func (r readable) Lock(name string) (io.Closer, error) {
+	lock, err := r.FS.Lock(name)
+	if errors.Is(err, syscall.EROFS) {
+		return io.NopCloser(nil), nil
+	}
+	return lock, err
+}
+
+// Unwrap implements [vfs.FS].
+func (r readable) Unwrap() vfs.FS { return r.FS }
 
 // checkRecord returns an error if a record can't be read by the part that owns it.
 func checkRecord(key, value []byte) error {
