@@ -50,6 +50,9 @@ once restore puts it back.`,
 			if info.Unknown > 0 {
 				_, _ = fmt.Fprintf(a.err, "warning: %s of destinations that are not configured: not in the backup\n", plural(info.Unknown, "output file"))
 			}
+			if info.Missing > 0 {
+				_, _ = fmt.Fprintf(a.err, "warning: %s moved away, and not begun again: not in the backup\n", plural(info.Missing, "output file"))
+			}
 			if *asJSON {
 				return printJSON(a.out, info)
 			}
@@ -110,7 +113,7 @@ func (a *app) verify() *cobra.Command {
 		Use:   "verify DIR",
 		Short: "Read every record of a backup or a data folder, with its checksums",
 		Long: `Verify reads every record of a backup, or of a data folder that no process has open, and checks all checksums. In a backup it also checks the output
-files. It changes nothing. It exits with 1 if something is damaged, and names it.`,
+files, and counts the published objects: their content has no checksum. It changes nothing. It exits with 1 if something is damaged, and names it.`,
 		Example: `  once verify /backup/monday
   once verify .once --json`,
 		Args: arguments(cobra.ExactArgs(1)),

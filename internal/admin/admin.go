@@ -81,6 +81,8 @@ type BackupInfo struct {
 	Objects int `json:"objects"`
 	// Unknown counts the output files of destinations that are not configured. They are not in it.
 	Unknown int `json:"unknown_files,omitempty"`
+	// Missing counts output files that were moved away, and not begun again before the backup.
+	Missing int `json:"missing_files,omitempty"`
 }
 
 // GroupsOptions select groups.

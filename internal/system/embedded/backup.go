@@ -20,5 +20,5 @@ func (s *System) Backup(ctx context.Context, dir string) (admin.BackupInfo, erro
 	if err != nil {
 		return admin.BackupInfo{}, err
 	}
-	return admin.BackupInfo{Dir: dir, At: info.At, Files: len(info.Files), Objects: info.Objects, Unknown: info.Unknown}, nil
+	return admin.BackupInfo{Dir: dir, At: info.At, Files: len(info.Files), Objects: info.Objects, Unknown: info.Unknown, Missing: info.Missing}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,6 +286,61 @@ func TestABackupThatFailsLeavesNothing(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestAnOutputFileThatWasMovedAwayIsNotInABackup(t *testing.T) {
+	p := place{t: t, dir: t.TempDir(), config: forwarding}
+	r := p.start()
+	defer r.stop()
+	r.send(t, client.Message{Stream: "orders", Key: "a", Group: "g", Body: []byte(`{}`)})
+	r.idle(t)
+	ledger := filepath.Join(p.dir, "ledger.jsonl")
+	if err := os.Rename(ledger, ledger+".1"); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "b")
+	if info, err := r.Backup(t.Context(), dir); err != nil || info.Files != 0 || info.Missing != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if v, err := backup.Verify(t.Context(), dir, func(int) {}); err != nil || v.Damaged > 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestAnOutputFileThatIsReplacedDuringABackupIsAnError(t *testing.T) {
+	p := place{t: t, dir: t.TempDir(), config: forwarding}
+	r := p.start()
+	r.send(t, client.Message{Stream: "orders", Key: "a", Group: "g", Body: []byte(`{}`)})
+	r.idle(t)
+	r.stop()
+	ledger := filepath.Join(p.dir, "ledger.jsonl")
+	var replace atomic.Bool
+	c, err := config.Parse("test", []byte(strings.ReplaceAll(p.config, "DIR", p.dir)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: filepath.Join(p.dir, "data"), Now: func() time.Time {
+		if replace.CompareAndSwap(true, false) { // by a new file, which is longer already
+			err := errors.Join(os.Rename(ledger, ledger+".1"), os.WriteFile(ledger, make([]byte, 1000), 0o600))
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		return time.Now()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(nil); err != nil {
+		t.Fatal(err)
+	}
+	replace.Store(true)
+	if info, err := s.Backup(t.Context(), filepath.Join(t.TempDir(), "b")); err == nil || !strings.Contains(err.Error(), "moved away") {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

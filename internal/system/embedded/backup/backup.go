@@ -64,6 +64,8 @@ type Info struct {
 	Objects int `json:"objects"`
 	// Unknown counts output files of destinations that are not configured: they are not in it.
 	Unknown int `json:"unknown_files,omitempty"`
+	// Missing counts output files that were moved away, and not begun again before the backup.
+	Missing int `json:"missing_files,omitempty"`
 }
 
 // A File is an output file in a backup.
@@ -164,6 +166,10 @@ func within(path, folder string) bool {
 
 // fill writes all parts into a folder.
 func (s Source) fill(ctx context.Context, dir string) (Info, error) {
+	before := make([]fs.FileInfo, len(s.Files))
+	for i, path := range s.Files {
+		before[i], _ = os.Stat(path) // nil if it is not there
+	}
 	info := Info{Format: format, At: s.Now().UTC(), DataDir: s.DataDir, Files: []File{}}
 	data := filepath.Join(dir, dataName)
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -186,6 +192,14 @@ func (s Source) fill(ctx context.Context, dir string) (Info, error) {
 			continue
 		}
 		f, err := s.copyFile(ctx, dir, path, lengths[i], len(info.Files))
+		after, gone := os.Stat(path)
+		switch {
+		case before[i] == nil && errors.Is(gone, fs.ErrNotExist):
+			info.Missing++
+			continue
+		case err == nil && !os.SameFile(before[i], after): // the length may be that of the other file
+			err = fmt.Errorf("%s was moved away during the backup: make another one", path)
+		}
 		if err != nil {
 			return info, err
 		}
