@@ -199,6 +199,25 @@ func TestARestoreDoesNotWriteIntoTheBackup(t *testing.T) {
 	}
 }
 
+func TestARestoredOutputFileHasItsPermissions(t *testing.T) {
+	b := newBackedUp(t)
+	before, err := os.Stat(b.path("ledger.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.lose()
+	if _, _, err := backup.Restore(t.Context(), b.dir, b.path("data"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(b.path("ledger.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.Mode() != before.Mode() {
+		t.Errorf("%v, and it was %v", after.Mode(), before.Mode())
+	}
+}
+
 func TestARestoreRemovesNoFolderOfAnotherName(t *testing.T) {
 	b := newBackedUp(t)
 	b.lose()

@@ -77,6 +77,8 @@ type File struct {
 	// Bytes is its length, and Sum its SHA-256.
 	Bytes int64  `json:"bytes"`
 	Sum   string `json:"sha256"`
+	// Mode is its permissions. The copy is for its owner only.
+	Mode fs.FileMode `json:"mode"`
 }
 
 // A Source is the open data folder that is copied.
@@ -203,6 +205,7 @@ func (s Source) fill(ctx context.Context, dir string) (Info, error) {
 		if err != nil {
 			return info, err
 		}
+		f.Mode = after.Mode().Perm()
 		info.Files = append(info.Files, f)
 	}
 	from, to := filepath.Join(s.DataDir, blobsName), filepath.Join(data, blobsName)

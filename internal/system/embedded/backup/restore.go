@@ -157,7 +157,7 @@ func (f File) putBack(ctx context.Context, dir string) error {
 		return nil
 	}
 	part := f.Path + unfinished
-	if err := os.MkdirAll(filepath.Dir(part), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(part), 0o755); err != nil { //nolint:gosec // for readers of the file
 		return err
 	}
 	if err := remove(part); err != nil {
@@ -166,6 +166,9 @@ func (f File) putBack(ctx context.Context, dir string) error {
 	n, sum, err := copyStart(ctx, filepath.Join(dir, f.Copy), part, 1<<62)
 	if err == nil && (n != f.Bytes || sum != f.Sum) {
 		err = fmt.Errorf("%s is damaged", f.Copy)
+	}
+	if err == nil {
+		err = os.Chmod(part, cmp.Or(f.Mode.Perm(), 0o600))
 	}
 	if err == nil {
 		err = os.Rename(part, f.Path)
