@@ -136,6 +136,9 @@ func refusal(resp *http.Response) error {
 	var f failure
 	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || f.Error == "" {
 		f.Error = resp.Status
+		if resp.StatusCode == http.StatusNotFound { // by the router, and not by an operation
+			return errors.New("the running server does not know this command: it is of another version")
+		}
 	}
 	if resp.StatusCode == http.StatusNotFound {
 		return notFound(f.Error)
