@@ -64,6 +64,27 @@ type Admin interface {
 	Skip(ctx context.Context, options SkipOptions) (SkipInfo, error)
 }
 
+// A Backuper is an Admin of a data folder, which can be copied.
+type Backuper interface {
+	// Backup copies the data folder and its output files into a folder that does not exist, also
+	// while the system processes messages. The path must be absolute.
+	Backup(ctx context.Context, dir string) (BackupInfo, error)
+}
+
+// A BackupInfo describes a backup.
+type BackupInfo struct {
+	Dir string `json:"dir"`
+	// At is the moment of the copy: what came later is not in it.
+	At time.Time `json:"at"`
+	// Files counts the output files in it, Objects the published objects.
+	Files   int `json:"files"`
+	Objects int `json:"objects"`
+	// Unknown counts the output files of destinations that are not configured. They are not in it.
+	Unknown int `json:"unknown_files,omitempty"`
+	// Missing counts output files that were moved away, and not begun again before the backup.
+	Missing int `json:"missing_files,omitempty"`
+}
+
 // GroupsOptions select groups.
 type GroupsOptions struct {
 	Stream string `json:"stream"`

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -287,5 +288,12 @@ func TestContentIsTruncatedBetweenCharactersAndMarked(t *testing.T) {
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%q, at most %d (-want +got)\n%s", c.body, c.most, d)
 		}
+	}
+}
+
+func TestAServerWithoutACommandIsNamedAsTheReason(t *testing.T) {
+	_, err := serve(t, &canned{}).Backup(t.Context(), "/backup") // canned makes no backups, as an older server
+	if err == nil || errors.Is(err, admin.ErrNotFound) || !strings.Contains(err.Error(), "another version") {
+		t.Error(err)
 	}
 }

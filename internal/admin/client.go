@@ -15,7 +15,10 @@ import (
 // Client is an Admin that calls a server through a unix socket.
 type Client struct{ http http.Client }
 
-var _ Admin = (*Client)(nil)
+var (
+	_ Admin    = (*Client)(nil)
+	_ Backuper = (*Client)(nil)
+)
 
 // Dial connects to the socket at a path and checks that a server answers. If a killed server left
 // the file behind, the error wraps ECONNREFUSED; if the file is missing, fs.ErrNotExist. Close the
@@ -97,6 +100,11 @@ func (c *Client) Skip(ctx context.Context, o SkipOptions) (SkipInfo, error) {
 		url.Values{"stream": {o.Stream}, "group": {o.Group}, "number": {strconv.FormatUint(o.Number, 10)}})
 }
 
+// Backup implements [Backuper].
+func (c *Client) Backup(ctx context.Context, dir string) (BackupInfo, error) {
+	return ask[BackupInfo](ctx, c, http.MethodPost, "/backup", url.Values{"dir": {dir}})
+}
+
 func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {
 	var result T
 	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path+"?"+query.Encode(), nil)
@@ -128,6 +136,9 @@ func refusal(resp *http.Response) error {
 	var f failure
 	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil || f.Error == "" {
 		f.Error = resp.Status
+		if resp.StatusCode == http.StatusNotFound { // by the router, and not by an operation
+			return errors.New("the running server does not know this command: it is of another version")
+		}
 	}
 	if resp.StatusCode == http.StatusNotFound {
 		return notFound(f.Error)

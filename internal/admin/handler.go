@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -66,6 +67,15 @@ func Handler(a Admin) http.Handler {
 		}
 		return a.Skip(r.Context(), SkipOptions{Stream: r.FormValue("stream"), Group: r.FormValue("group"), Number: number})
 	}))
+	if b, ok := a.(Backuper); ok {
+		mux.Handle("POST /backup", answer(func(r *http.Request) (any, error) {
+			dir := r.FormValue("dir")
+			if !filepath.IsAbs(dir) {
+				return nil, badRequest{errors.New("dir must be an absolute path")}
+			}
+			return b.Backup(r.Context(), dir)
+		}))
+	}
 	return mux
 }
 

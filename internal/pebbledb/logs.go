@@ -20,8 +20,11 @@ import (
 // opened, errors are returned.
 //
 // It also keeps the list of synced files up to date, see [syncedName].
+//
+// Both are for the files in the database's folder only, and not for those of a copy.
 type logs struct {
 	vfs.FS
+	dir    string // the database's folder
 	logger pebble.Logger
 	list   *synced // nil if the database is read-only
 	opened atomic.Bool
@@ -56,9 +59,9 @@ func (l *logs) background(err error) {
 }
 
 // corrupt ends the process when Pebble finds a damaged table: more may be damaged, and a process
-// that continues would write on top of it.
+// that continues would write on top of it. One that only reads gets the error.
 func (l *logs) corrupt(info pebble.DataCorruptionInfo) {
-	if l.opened.Load() {
+	if l.opened.Load() && l.list != nil {
 		l.logger.Fatalf("%s is damaged: %v; restore the data folder from a backup", info.Path, info.Details)
 	}
 }
@@ -120,21 +123,26 @@ func (c closer) Close() error { return c() }
 // Unwrap implements [vfs.FS].
 func (l *logs) Unwrap() vfs.FS { return l.FS }
 
+// inside reports whether a file is in the database's folder.
+func (l *logs) inside(path string) bool { return l.PathDir(path) == l.PathDir(l.PathJoin(l.dir, "_")) }
+
 // forget removes files from the list before they change.
 func (l *logs) forget(paths ...string) error {
 	if l.list == nil {
 		return nil
 	}
-	names := make([]string, len(paths))
-	for i, path := range paths {
-		names[i] = l.PathBase(path)
+	var names []string
+	for _, path := range paths {
+		if l.inside(path) {
+			names = append(names, l.PathBase(path))
+		}
 	}
 	return l.list.drop(names...)
 }
 
 func (l *logs) guard(path string, f vfs.File, err error) (vfs.File, error) {
 	name := l.PathBase(path)
-	if !tracked(name) {
+	if !tracked(name) || !l.inside(path) {
 		return f, err
 	}
 	if l.check("create", path, err); err != nil {

@@ -51,7 +51,7 @@ func Open(dir string, options *pebble.Options) (*pebble.DB, error) {
 // each damaged file. If lost is nil, damage is an error.
 func OpenAccepting(dir string, options *pebble.Options, lost func(Damage)) (*pebble.DB, error) {
 	options = withDefaults(options)
-	logs := &logs{FS: options.FS, logger: options.Logger, failed: make(chan error, 1)}
+	logs := &logs{FS: options.FS, dir: dir, logger: options.Logger, failed: make(chan error, 1)}
 	options.FS = logs
 	options.AddEventListener(pebble.EventListener{BackgroundError: logs.background, DataCorruption: logs.corrupt})
 	db, err := logs.open(dir, options, lost)

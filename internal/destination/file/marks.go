@@ -110,6 +110,66 @@ func seal(key, content []byte) []byte {
 
 func open(key, value []byte) ([]byte, error) { return pebbledb.Unseal(format, key, value) }
 
+// Committed returns the committed lengths of output files, which are named by their absolute paths;
+// -1 means that the database knows none. It also returns how many other files the database knows.
+func Committed(db *pebble.DB, paths []string) (lengths []int64, others int, err error) {
+	named := map[[16]byte]bool{}
+	for _, path := range paths {
+		m := newMarks(db, nil, path)
+		named[m.file] = true
+		n, known, err := m.length()
+		if err != nil {
+			return nil, 0, err
+		}
+		if !known {
+			n = -1
+		}
+		lengths = append(lengths, n)
+	}
+	others, err = countFiles(db, named)
+	return lengths, others, err
+}
+
+// countFiles counts the files that have a committed length and are not among some.
+func countFiles(db *pebble.DB, without map[[16]byte]bool) (n int, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{pebbledb.Files}, UpperBound: []byte{pebbledb.Files + 1}})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	m := marks{db: db}
+	for ok := it.First(); ok; {
+		if len(it.Key()) <= len(m.file) {
+			ok = it.Next()
+			continue
+		}
+		m.file = [16]byte(it.Key()[1:])
+		if _, known, err := m.length(); err != nil {
+			return n, err
+		} else if known && !without[m.file] {
+			n++
+		}
+		ok = it.SeekGE(m.prefix(0xff))
+	}
+	return n, it.Error()
+}
+
+// CheckRecord returns an error if a record of this package can't be read.
+func CheckRecord(key, value []byte) error {
+	var err error
+	switch at := 1 + len(marks{}.file); {
+	case len(key) <= at:
+		_, err = open(key, value)
+	case key[at] == lengths:
+		_, err = parseLength(key, value)
+	case key[at] == numbered || key[at] == singulars:
+		_, _, err = parseMark(key, value)
+	default:
+		_, err = open(key, value)
+	}
+	return err
+}
+
 func lengthValue(key []byte, n int64) []byte {
 	return seal(key, binary.BigEndian.AppendUint64(nil, uint64(n))) //nolint:gosec // a length is not negative
 }

@@ -40,6 +40,7 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 	"github.com/effectively-once/once/internal/system/direct"
+	"github.com/effectively-once/once/internal/system/embedded/backup"
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
@@ -186,6 +187,11 @@ var _ system.Backend = (*System)(nil)
 // Open opens a data folder. It starts nothing.
 func Open(options Options) (*System, error) {
 	options = options.withDefaults()
+	if !options.Inspect {
+		if err := backup.Check(options.DataDir, options.Config.Restores); err != nil {
+			return nil, err
+		}
+	}
 	if !options.ReadOnly {
 		if err := makeFolders(options.DataDir); err != nil {
 			return nil, fmt.Errorf("open data folder: %w", err)

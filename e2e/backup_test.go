@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A backedUp is a system that is backed up while it works and is killed.
+type backedUp struct {
+	*server
+	r       *receiver
+	backups []string // the complete ones
+	cut     int      // how many were not completed
+}
+
+// backUp makes backups until the context ends. It kills the server during every third one, and
+// restarts it after that: without a server, the command opens the data folder itself.
+func (b *backedUp) backUp(ctx context.Context, t *testing.T, random *rand.Rand) error {
+	for n := 1; ctx.Err() == nil; n++ {
+		name, made := "backup"+strconv.Itoa(n), make(chan error, 1)
+		go func() {
+			_, err := b.once("backup", name)
+			made <- err
+		}()
+		kill := n%3 == 0
+		if kill {
+			_ = sleep(ctx, time.Duration(random.IntN(100))*time.Millisecond) // the server is killed in any case
+			if err := b.kill(); err != nil {
+				return err
+			}
+		}
+		switch err := <-made; {
+		case err == nil:
+			b.backups = append(b.backups, name)
+		case !kill:
+			return err
+		default:
+			b.cut++
+			t.Logf("cut: %v", err)
+		}
+		if kill {
+			if err := b.start(); err != nil {
+				return err
+			}
+		}
+		_ = sleep(ctx, 20*time.Millisecond) // the loop looks at the context
+	}
+	return nil
+}
+
+// lines counts the lines of an output file by the keys of their messages.
+func (b *backedUp) lines(t *testing.T, name string) map[string]int {
+	t.Helper()
+	list, err := readLines(b.path(name))
+	must(t, err)
+	counts := map[string]int{}
+	for _, l := range list {
+		counts[l.ID]++
+	}
+	return counts
+}
+
+// TestABackupOfABusySystemIsTheSystemAtOneMoment backs a system up while it works and is killed,
+// restores a backup, and sends everything again. The output file of the backup then gets exactly the
+// lines that it lacks, and the webhook of no message that the backup knew comes under another
+// identity.
+func TestABackupOfABusySystemIsTheSystemAtOneMoment(t *testing.T) {
+	random := newRandom(t)
+	r := newReceiver(t, 0.05)
+	config := fmt.Sprintf("streams:\n  orders: {destinations: [out, hook]}\ndestinations:\n  out: {file: out.jsonl}\n  hook: {webhook: %q, secret: env:E2E_WEBHOOK_SECRET, %s}\n", r.url, quickRetry)
+	b := &backedUp{server: newServer(t, onceBinary, config), r: r}
+	b.env = []string{r.env()}
+	must(t, b.start())
+	load := make([]sent, *messages)
+	for i := range load {
+		load[i] = sent{id: fmt.Sprint("m", i), group: fmt.Sprint("g", random.IntN(20)), contentType: "text/plain", body: []byte(strconv.Itoa(i))}
+	}
+	sender := newHTTPSender(t, b.url(), "orders")
+	sendAll := func(ctx context.Context) { concurrently(ctx, t, 16, load, sender.send) }
+	busy, idle := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() { failed <- b.backUp(busy, t, rand.New(rand.NewPCG(random.Uint64(), 0))) }()
+	sendAll(busy)
+	idle()
+	must(t, <-failed)
+	if len(b.backups) < 3 {
+		t.Fatalf("%d backups", len(b.backups))
+	}
+	for _, name := range b.backups {
+		if out, err := b.once("verify", name); err != nil {
+			t.Errorf("%s: %s %v", name, out, err)
+		}
+	}
+
+	which := b.backups[len(b.backups)/2]
+	must(t, b.stop(), os.RemoveAll(b.path(".once")), os.Remove(b.path("out.jsonl")), os.Remove(b.path(".out.jsonl.owner")))
+	before, _ := r.seen()
+	out, err := b.once("restore", which, "--json")
+	must(t, err)
+	var restored struct{ Restore string }
+	must(t, json.Unmarshal(out, &restored))
+	known := b.lines(t, "out.jsonl")
+	must(t, b.configure(config+"restores: ["+restored.Restore+"]\n"), b.start())
+	sendAll(t.Context())
+	await(t, "an idle system", func() (bool, error) {
+		s, err := b.stats()
+		return s.Idle, err
+	})
+	lines := b.lines(t, "out.jsonl")
+	for _, m := range load {
+		if n := lines[m.id]; n != 1 {
+			t.Errorf("%s has %d lines", m.id, n)
+		}
+	}
+	b.judge(t, known, before)
+	t.Logf("%d messages, %d in the backup, %d backups, %d cut", len(load), len(known), len(b.backups), b.cut)
+	if len(known) == 0 || len(known) == len(load) {
+		t.Errorf("the backup has %d of %d messages: nothing was restored in the middle", len(known), len(load))
+	}
+}
+
+// judge checks that each message that the backup knew has one identity.
+func (b *backedUp) judge(t *testing.T, known map[string]int, before []post) {
+	t.Helper()
+	posts, problems := b.r.seen()
+	if len(problems) > 0 {
+		t.Errorf("problems of the receiver: %q", problems)
+	}
+	if len(posts) <= len(before) {
+		t.Errorf("%d webhooks before the restore, %d in all", len(before), len(posts))
+	}
+	ids, all := map[string]map[string]bool{}, map[string]string{}
+	for _, p := range posts {
+		if ids[p.id] == nil {
+			ids[p.id] = map[string]bool{}
+		}
+		ids[p.id][p.webhookID] = true
+		if other := all[p.webhookID]; other != "" && other != p.id {
+			t.Errorf("%s is the identity of %s and of %s", p.webhookID, other, p.id)
+		}
+		all[p.webhookID] = p.id
+	}
+	for id := range known {
+		if len(ids[id]) != 1 {
+			t.Errorf("%s was known to the backup, and came under %d identities", id, len(ids[id]))
+		}
+	}
+}
