@@ -101,7 +101,7 @@ func Handler(o Options) (http.Handler, error) {
 // apiTime bounds a call of the HTTP API in this process.
 const apiTime = 10 * time.Second
 
-// guard sets the headers of every answer, and refuses foreign host names.
+// guard sets the headers of every answer, and refuses foreign host names and pages.
 func (c *console) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -117,8 +117,19 @@ func (c *console) guard(next http.Handler) http.Handler {
 			c.fail(w, r, &failure{http.StatusForbidden, fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name: once dev --allow-host NAME", r.Host)})
 			return
 		}
+		if foreign(r) {
+			c.fail(w, r, &failure{http.StatusForbidden, "A page of another site may only link to the console."})
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// foreign reports whether a page of another site loads something of the console: an image, a frame,
+// or events. It could not read the answer, but make the server work. Links are allowed.
+func foreign(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Dest") != "document"
 }
 
 // A failure is an answer that is no page of data.

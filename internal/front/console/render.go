@@ -126,7 +126,7 @@ func body(b *admin.Body) string {
 func (c *console) show(p page) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
-		if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 			c.follow(w, r, p)
 			return
 		}

@@ -151,3 +151,17 @@ func TestOnlyOwnHostNamesReadTheConsole(t *testing.T) {
 		}
 	}
 }
+
+func TestAnotherSiteMayLinkToTheConsoleAndLoadNothingOfIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for header, want := range map[string]int{"cross-site document": 200, "cross-site image": 403, "cross-site iframe": 403, "same-site empty": 403, "same-origin empty": 200, "none document": 200} {
+		site, dest, _ := strings.Cut(header, " ")
+		r := w.request(http.MethodGet, "/console/totals", nil)
+		r.Header.Set("Sec-Fetch-Site", site)
+		r.Header.Set("Sec-Fetch-Dest", dest)
+		if a := w.do(r); a.status != want {
+			t.Errorf("%s: %d %s", header, a.status, a.text)
+		}
+	}
+}
