@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,16 @@ const (
 
 func consoles() []string { return []string{consoleOff, consoleRead, consoleWrite} }
 
+// defaultConsole returns the setting of the console if none is given. On an address that other
+// machines reach there is none, because it shows bodies to everyone who asks.
+func defaultConsole(listen string) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
+		return consoleRead
+	}
+	return consoleOff
+}
+
 func dataFlag(cmd *cobra.Command) *string {
 	path := cmd.Flags().String("data", defaultData, "data folder: queues, groups and tokens")
 	_ = cmd.MarkFlagDirname("data") // fails only for an unknown flag
@@ -46,7 +57,8 @@ func (a *app) dev() *cobra.Command {
 		Long: `Dev runs the HTTP server, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
 SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next start continues.
 
-/console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given.
+/console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given. On an
+address that other machines reach, there is no console unless --console is given: whoever reaches it reads bodies.
 
 On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.
@@ -64,7 +76,7 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
 	waiting := cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
-	pages := cmd.Flags().String("console", consoleRead, "console at /console: off, read, or write, which may send, redrive, drop and skip")
+	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default read on a loopback address, else off")
 	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
 	level := levelFlag(cmd)
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
@@ -76,8 +88,9 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		if *waiting < 1 {
 			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
 		}
-		if !slices.Contains(consoles(), *pages) {
-			return usageError(cmd, fmt.Errorf("--console %q must be off, read or write", *pages))
+		setting := cmp.Or(*pages, defaultConsole(*listen))
+		if !slices.Contains(consoles(), setting) {
+			return usageError(cmd, fmt.Errorf("--console %q must be off, read or write", setting))
 		}
 		c, err := load(cmd, *path)
 		if err != nil {
@@ -91,7 +104,7 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: *pages, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }
@@ -151,8 +164,12 @@ func outputs(s config.Stream) string {
 func greet(w io.Writer, o serverOptions, url, source string) {
 	_, _ = fmt.Fprintf(w, "\nonce is ready at %s\n\n", url)
 	pairs := []string{"  configuration", source, "  data folder", o.DataDir}
-	if o.Console != consoleOff {
-		pairs = append(pairs, "  console", url+"/console"+map[string]string{consoleWrite: " (may write)"}[o.Console])
+	switch o.Console {
+	case consoleOff:
+	case consoleWrite:
+		pairs = append(pairs, "  console", url+"/console (may write)")
+	default:
+		pairs = append(pairs, "  console", url+"/console")
 	}
 	for _, name := range o.Config.StreamNames() {
 		s := o.Config.Streams[name]
