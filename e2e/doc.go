@@ -19,6 +19,7 @@
 //	                    that this can fail
 //	offline*_test.go    clients that are killed and come back, and readers that resume
 //	chat_*_test.go      the page of examples/chat in a headless Chromium
+//	console_page_test.go  the console in it, used by the keyboard
 //	security_test.go    logs without secrets, hostile identities, forged messages
 //	tables_test.go      DynamoDB tables, read item by item
 //

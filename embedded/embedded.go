@@ -38,6 +38,11 @@ type Options struct {
 	// Prefer: wait, or while their one-time requests run. The next one gets 429 with Retry-After.
 	// Defaults to 1000.
 	MaxWaiting int
+	// Console serves pages at /console, on Listen and in [once.System.Handler]: groups and sessions
+	// that wait, the reasons, messages, logs, and dead letters. It authenticates nobody. It refuses
+	// requests whose Host is not an address, localhost, the host of Listen or one of AllowHosts.
+	// Defaults to [ConsoleOff].
+	Console Console
 	// Ready is called once, when Run is ready, with the address of its listener.
 	Ready func(address string)
 	// Stdout receives the output of the file destination "-". Defaults to os.Stdout.
@@ -52,6 +57,16 @@ type Options struct {
 	LogKeys bool
 }
 
+// A Console is a setting of the console at /console.
+type Console string
+
+// The settings of a console.
+const (
+	ConsoleOff   Console = "off"
+	ConsoleRead  Console = "read"
+	ConsoleWrite Console = "write" // it may send, redrive, drop and skip
+)
+
 // ErrLocked says that another process has the folder open.
 var ErrLocked = embedded.ErrLocked
 
@@ -61,7 +76,7 @@ func Open(dir string, o Options) (*once.System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
+	s, err := embedded.Open(embedded.Options{Config: c, DataDir: dir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Ready: o.Ready, Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, AcceptLoss: o.AcceptLoss})
 	if err != nil {
 		return nil, fmt.Errorf("open embedded system: %w", err)
 	}

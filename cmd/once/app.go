@@ -44,8 +44,10 @@ type serverOptions struct {
 	AllowHosts []string
 	// MaxWaiting is the largest number of waiting callers, see embedded.Options.
 	MaxWaiting int
-	Stdout     io.Writer
-	Log        *slog.Logger
+	// Console is off, read or write, see embedded.Options.
+	Console string
+	Stdout  io.Writer
+	Log     *slog.Logger
 	// LogKeys adds keys and groups to lines of the log.
 	LogKeys bool
 	// AcceptLoss opens a data folder with lost data.

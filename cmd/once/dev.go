@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,25 @@ const (
 	defaultURL    = "http://" + defaultListen
 )
 
+// The settings of --console.
+const (
+	consoleOff   = "off"
+	consoleRead  = "read"
+	consoleWrite = "write"
+)
+
+func consoles() []string { return []string{consoleOff, consoleRead, consoleWrite} }
+
+// defaultConsole returns the setting of the console if none is given. On an address that other
+// machines reach there is none, because it shows bodies to everyone who asks.
+func defaultConsole(listen string) string {
+	host, _, err := net.SplitHostPort(listen)
+	if ip := net.ParseIP(host); err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) {
+		return consoleRead
+	}
+	return consoleOff
+}
+
 func dataFlag(cmd *cobra.Command) *string {
 	path := cmd.Flags().String("data", defaultData, "data folder: queues, groups and tokens")
 	_ = cmd.MarkFlagDirname("data") // fails only for an unknown flag
@@ -36,6 +56,9 @@ func (a *app) dev() *cobra.Command {
 		Short: "Run the whole system in this process",
 		Long: `Dev runs the HTTP server, the engine and the publisher in this process, on one data folder. GET /healthz answers 200 when it is ready. SIGTERM,
 SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next start continues.
+
+/console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given. On an
+address that other machines reach, there is no console unless --console is given: whoever reaches it reads bodies.
 
 On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.
@@ -53,6 +76,8 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
 	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
 	waiting := cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
+	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default read on a loopback address, else off")
+	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
 	level := levelFlag(cmd)
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
 	keys := cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
@@ -62,6 +87,10 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		}
 		if *waiting < 1 {
 			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
+		}
+		setting := cmp.Or(*pages, defaultConsole(*listen))
+		if !slices.Contains(consoles(), setting) {
+			return usageError(cmd, fmt.Errorf("--console %q must be off, read or write", setting))
 		}
 		c, err := load(cmd, *path)
 		if err != nil {
@@ -75,7 +104,7 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
+		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
 	}
 	return cmd
 }
@@ -135,6 +164,13 @@ func outputs(s config.Stream) string {
 func greet(w io.Writer, o serverOptions, url, source string) {
 	_, _ = fmt.Fprintf(w, "\nonce is ready at %s\n\n", url)
 	pairs := []string{"  configuration", source, "  data folder", o.DataDir}
+	switch o.Console {
+	case consoleOff:
+	case consoleWrite:
+		pairs = append(pairs, "  console", url+"/console (may write)")
+	default:
+		pairs = append(pairs, "  console", url+"/console")
+	}
 	for _, name := range o.Config.StreamNames() {
 		s := o.Config.Streams[name]
 		pairs = append(pairs, "  stream", fmt.Sprintf("%s (%s)%s", name, s.Admission, outputs(s)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/effectively-once/once/internal/admin/plain"
 	"github.com/effectively-once/once/internal/config"
 )
 
@@ -57,26 +58,17 @@ func lines(w io.Writer, pairs ...string) error {
 	return columns(w, rows)
 }
 
-// plural returns "1 message" or "2 messages".
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
+// plural is [plain.Plural].
+func plural(n int, word string) string { return plain.Plural(n, word) }
 
-func stamp(t *time.Time) string {
-	if t == nil || t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}
+// stamp is [plain.Stamp].
+func stamp(t *time.Time) string { return plain.Stamp(t) }
 
-func dash(text string) string {
-	if text == "" {
+func dash(value string) string {
+	if value == "" {
 		return "-"
 	}
-	return text
+	return value
 }
 
 // visible returns a destination's target for terminals and logs. For a webhook or a system it is

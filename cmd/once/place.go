@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/inprocess"
 )
 
 // A place is the system for a command that speaks the HTTP API: a server, a stack, or a data folder
@@ -62,7 +61,7 @@ func (a *app) call(cmd *cobra.Command, p *place, f func(ctx context.Context, c *
 		return err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
-	c, err := client.New(defaultURL, client.Options{HTTP: &http.Client{Transport: inProcess{opened.Handler()}}})
+	c, err := client.New(defaultURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: opened.Handler()}}})
 	if err != nil {
 		return err
 	}
@@ -79,47 +78,4 @@ func serveFolder(ctx context.Context, dir string, c *config.Config) (servedFolde
 		return nil, err
 	}
 	return opened.(servedFolder), nil
-}
-
-// inProcess answers requests by a handler.
-type inProcess struct{ http.Handler }
-
-// RoundTrip calls the handler.
-func (h inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := &memoryResponse{header: http.Header{}}
-	served := r.Clone(r.Context())
-	served.RequestURI = r.URL.RequestURI()
-	served.RemoteAddr = "127.0.0.1:0"
-	if served.Body == nil {
-		served.Body = http.NoBody
-	}
-	h.ServeHTTP(w, served)
-	w.WriteHeader(http.StatusOK) // unless it was called before
-	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
-	}, nil
-}
-
-// A memoryResponse keeps a response in memory.
-type memoryResponse struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header returns the header.
-func (w *memoryResponse) Header() http.Header { return w.header }
-
-// WriteHeader sets the status once.
-func (w *memoryResponse) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-}
-
-// Write appends to the body.
-func (w *memoryResponse) Write(b []byte) (int, error) {
-	w.WriteHeader(http.StatusOK)
-	return w.body.Write(b)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin/plain"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -83,7 +84,7 @@ func (a *app) printSessions(list *client.SessionList) error {
 	for i := range list.Sessions {
 		s := &list.Sessions[i]
 		rows = append(rows, []string{
-			s.Name, dash(s.Holder), lease(s), fmt.Sprint(s.Fence), fmt.Sprint(s.Cursor), fmt.Sprint(s.Lag()), fmt.Sprint(s.Takeovers), fmt.Sprint(s.Tries), dash(deadOf(s.Dead)), stateOf(s),
+			s.Name, dash(s.Holder), lease(s), fmt.Sprint(s.Fence), fmt.Sprint(s.Cursor), fmt.Sprint(s.Lag()), fmt.Sprint(s.Takeovers), fmt.Sprint(s.Tries), dash(deadOf(s.Dead)), plain.SessionState(s),
 		})
 	}
 	if err := table(a.out, rows); err != nil {
@@ -118,30 +119,6 @@ func lease(s *client.SessionInfo) string {
 	default:
 		return left.Round(time.Second).String()
 	}
-}
-
-// stateOf returns the state of a session in a word or two. A consumer that gives an entry up
-// releases its session, so a failed entry of a session that nobody holds needs a person.
-func stateOf(s *client.SessionInfo) string {
-	switch {
-	case s.Retired && !s.Returned:
-		return "retiring"
-	case s.Retired:
-		return "retired"
-	case s.Restored:
-		return "restored"
-	case s.Ended && s.Cursor > s.Last, s.Ended && s.Lag() == 0:
-		return "at the end"
-	case s.Holder == "" && s.Tries > 0 && s.At > s.Cursor:
-		return fmt.Sprint("stopped at ", s.At)
-	case s.Holder == "" && s.Lag() == 0:
-		return "free"
-	case s.Holder == "":
-		return "free, behind"
-	case s.Lag() == 0:
-		return "idle"
-	}
-	return "behind"
 }
 
 // shownRanges is how many ranges of dead letters are shown.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/plain"
 )
 
 // showing holds the arguments of show.
@@ -91,15 +91,8 @@ func repeated(cmd *cobra.Command) string {
 	return text.String()
 }
 
-// quoted returns a value as a shell reads it.
-func quoted(value string) string {
-	if strings.ContainsFunc(value, func(r rune) bool {
-		return !strings.ContainsRune("/._-:@%+=,", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
-	}) || value == "" {
-		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
-	}
-	return value
-}
+// quoted is [plain.Quote].
+func quoted(value string) string { return plain.Quote(value) }
 
 // question returns the function that answers the arguments.
 func (a *app) question(args []string, o showing) (func(context.Context, admin.Admin) error, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/plain"
 )
 
 func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string, o showing) error {
@@ -36,7 +37,7 @@ func (a *app) showGroup(ctx context.Context, s admin.Admin, stream, group string
 	if len(g.Sources) > 0 {
 		rows := [][]string{{"", ""}, {"SOURCE", "EPOCH", "NEXT", "HELD", "SKIPPED", "GAP SINCE"}}
 		for _, x := range g.Sources {
-			rows = append(rows, []string{sourceName(x.Principal, x.Source), fmt.Sprint(x.Epoch), fmt.Sprint(x.Next), ranges(x.Held), ranges(x.Skipped), dash(stamp(x.GapSince))})
+			rows = append(rows, []string{plain.Source(x.Principal, x.Source), fmt.Sprint(x.Epoch), fmt.Sprint(x.Next), ranges(x.Held), ranges(x.Skipped), dash(stamp(x.GapSince))})
 		}
 		if err := table(a.out, rows); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/plain"
 )
 
 func (a *app) skip() *cobra.Command {
@@ -81,7 +82,7 @@ func (a *app) confirmSkip(ctx context.Context, s admin.Admin, o admin.SkipOption
 		fmt.Fprintf(&text, "effect %d of message %s\n", o.Number, safe(p.ID))
 		for _, w := range g.Waiting {
 			if w.For == admin.WaitDestination && w.Number == o.Number {
-				fmt.Fprintf(&text, "the group waits for %s\n", safe(waitText(&w)))
+				fmt.Fprintf(&text, "the group waits for %s\n", safe(plain.Wait(&w)))
 			}
 		}
 		if err := a.note(text.String()); err != nil {

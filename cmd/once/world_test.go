@@ -145,17 +145,18 @@ func refuse(w http.ResponseWriter, status int, name string) {
 
 // world is the environment of the commands of one test.
 type world struct {
-	front    *front
-	url      string
-	folder   *cannedFolder
-	server   server
-	openErr  error
-	out, err bytes.Buffer
-	terminal bool // err is one
-	typed    bool // in is one
-	watched  bool // out is one
-	keys     bool
-	log      *slog.Logger // of the server that was opened
+	front         *front
+	url           string
+	folder        *cannedFolder
+	server        server
+	openErr       error
+	out, err      bytes.Buffer
+	terminal      bool // err is one
+	typed         bool // in is one
+	watched       bool // out is one
+	keys          bool
+	serverOptions serverOptions // of the last start
+	log           *slog.Logger  // of the server that was opened
 }
 
 func newWorld(t *testing.T) *world {
@@ -174,7 +175,7 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal, typed: w.typed, watched: w.watched,
 		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
 		openServer: func(o serverOptions) (server, error) {
-			w.log, w.keys = o.Log, o.LogKeys
+			w.log, w.keys, w.serverOptions = o.Log, o.LogKeys, o
 			return w.server, w.openErr
 		},
 		inspectFolder: func(context.Context, string, *config.Config) (folder, error) { return w.folder, w.openErr },

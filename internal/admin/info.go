@@ -133,6 +133,28 @@ type Pending struct {
 	// to have been made.
 	Effects int `json:"effects"`
 	Sent    int `json:"sent"`
+	// Sends lists the deliveries. It is set for one group, not in a list of groups.
+	Sends []Send `json:"sends,omitempty"`
+}
+
+// Send is the delivery of one effect to one destination.
+type Send struct {
+	// ID is the identity under which the destination gets the effect.
+	ID     string `json:"id"`
+	Number uint64 `json:"number"`
+	To     string `json:"to"`
+	// Sent is true if the delivery is known to have been made.
+	Sent bool `json:"sent"`
+}
+
+// Overview is the unfinished work that a running system knows without reading its whole store.
+type Overview struct {
+	// Groups are those that wait for something, with Waiting; those with the most failed tries come
+	// first.
+	Groups []GroupInfo `json:"groups"`
+	// More is how many further groups may wait.
+	More   int          `json:"more,omitempty"`
+	Queues []QueueStats `json:"queues"`
 }
 
 // SourceInfo describes one numbered sender in a group.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -121,6 +122,9 @@ func ReadGroup(ctx context.Context, store record.Store, key record.GroupKey, str
 	}
 	info := infoOf(&groups[0])
 	info.Waiting = waits(&groups[0], failing)
+	for i := range info.Pending {
+		info.Pending[i].Sends = sendsOf(&groups[0], info.Pending[i].Number)
+	}
 	return info, nil
 }
 
@@ -135,6 +139,24 @@ func noGroup(key record.GroupKey, s record.Stream, known bool) error {
 		return fmt.Errorf("%w: stream %s keeps no groups, because it has neither order nor state; look at a message of it with --id", err, s.Name)
 	}
 	return fmt.Errorf("%w: stream %s has no state, so it keeps a group only for messages that name one; look at the others with --id", err, s.Name)
+}
+
+// sendsOf returns the deliveries of the entry with a number.
+func sendsOf(g *record.Group, number uint64) []Send {
+	at := slices.IndexFunc(g.Pending, func(p record.Pending) bool { return p.Number == number && !p.Kept() })
+	if at < 0 {
+		return nil
+	}
+	var out []Send
+	p := &g.Pending[at]
+	for i, f := range p.Effects {
+		n := number + uint64(i)
+		for _, to := range f.To {
+			sent := slices.Contains(p.Sent, record.Sent{Effect: i, To: to})
+			out = append(out, Send{ID: g.Key.Path() + "/" + strconv.FormatUint(n, 10), Number: n, To: to, Sent: sent})
+		}
+	}
+	return out
 }
 
 // infoOf describes a group's record.

@@ -72,6 +72,8 @@ type Options struct {
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
 	MaxWaiting int
+	// Console serves the console at /console. Defaults to [ConsoleOff].
+	Console Console
 	// Stdout is the target of the file destination "-". Defaults to os.Stdout.
 	Stdout io.Writer
 	// Sign and Transport are those of [pipeline.Config]. Optional.
@@ -115,6 +117,25 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+// A Console is a setting of the console at /console.
+type Console string
+
+// The settings of a console.
+const (
+	ConsoleOff   Console = "off"
+	ConsoleRead  Console = "read"
+	ConsoleWrite Console = "write" // it may send, redrive, drop and skip
+)
+
+// Check returns an error if c is none of the settings.
+func (c Console) Check() error {
+	switch c {
+	case "", ConsoleOff, ConsoleRead, ConsoleWrite:
+		return nil
+	}
+	return fmt.Errorf("console %q must be off, read or write", string(c))
 }
 
 // maxPool is how large the record of a pool may be before it takes no further session.
@@ -187,6 +208,9 @@ var _ system.Backend = (*System)(nil)
 // Open opens a data folder. It starts nothing.
 func Open(options Options) (*System, error) {
 	options = options.withDefaults()
+	if err := options.Console.Check(); err != nil {
+		return nil, err
+	}
 	if !options.Inspect {
 		if err := backup.Check(options.DataDir, options.Config.Restores); err != nil {
 			return nil, err

@@ -20,8 +20,13 @@ func (s *System) DeadLetters(_ context.Context, o admin.DeadLettersOptions) ([]a
 		o.Limit = admin.DefaultLimit
 	}
 	out := []admin.DeadLetter{}
+	all := o.Stream+o.Reason+o.ID == ""
 	for _, q := range queues {
-		letters, err := q.Peek(q.Len())
+		n := q.Len()
+		if all {
+			n = min(n, o.Limit-len(out))
+		}
+		letters, err := q.Peek(n)
 		if err != nil {
 			return nil, fmt.Errorf("read dead letters: %w", err)
 		}

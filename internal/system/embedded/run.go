@@ -13,6 +13,7 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/admission"
 	"github.com/effectively-once/once/internal/front/api"
+	"github.com/effectively-once/once/internal/front/console"
 	streams "github.com/effectively-once/once/internal/front/durable"
 	"github.com/effectively-once/once/internal/front/problem"
 	"github.com/effectively-once/once/internal/front/sqsapi"
@@ -34,11 +35,16 @@ const drainTime = 10 * time.Second
 // frontDoor serves the HTTP contract, and the SQS JSON protocol to whoever speaks that.
 func (s *System) frontDoor() (http.Handler, error) {
 	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
-	contract := s.telemetry.HTTP(api.New(api.Options{
+	calls := api.New(api.Options{
 		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
 		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
 		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
-	}))
+	})
+	contract := s.telemetry.HTTP(calls)
+	pages, err := s.console(calls)
+	if err != nil {
+		return nil, err
+	}
 	byProtocol := streams.New(streams.Options{
 		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,
 		Writable: func(name string) bool { x, ok := s.engine.Stream(name); return ok && pipeline.Forwards(x) },
@@ -68,6 +74,10 @@ func (s *System) frontDoor() (http.Handler, error) {
 			sending.ServeHTTP(w, r)
 			return
 		}
+		if pages != nil && (r.URL.Path == console.Path || strings.HasPrefix(r.URL.Path, console.Path+"/")) {
+			pages.ServeHTTP(w, r)
+			return
+		}
 		if strings.HasPrefix(r.URL.Path, streams.Prefix) {
 			byProtocol.ServeHTTP(w, r)
 			return
@@ -78,6 +88,26 @@ func (s *System) frontDoor() (http.Handler, error) {
 		}
 		contract.ServeHTTP(w, r)
 	}), nil
+}
+
+// console returns the pages at /console, or nil if there are none.
+func (s *System) console(calls http.Handler) (http.Handler, error) {
+	if s.options.Console == "" || s.options.Console == ConsoleOff {
+		return nil, nil
+	}
+	names := s.options.names()
+	return console.Handler(console.Options{
+		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
+		Allowed: func(host string) bool { name := hostName(host); return name != "" && ownName(name, names) },
+		Streams: func() []record.Stream {
+			var out []record.Stream
+			for _, name := range s.engine.StreamNames() {
+				x, _ := s.engine.Stream(name)
+				out = append(out, x)
+			}
+			return out
+		},
+	})
 }
 
 // untilDrained ends the waiting of callers when the system is about to end: their messages are

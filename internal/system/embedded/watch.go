@@ -242,3 +242,18 @@ func (w *watch) held() []record.GroupKey {
 	}
 	return keys
 }
+
+// unfinished returns the groups that hold messages, and those whose pending effects did not change
+// for the given time.
+func (w *watch) unfinished(patience time.Duration) []record.GroupKey {
+	now := w.now()
+	var keys []record.GroupKey
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, a := range w.active {
+		if a.held || now.Sub(a.since) >= patience {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,193 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/front/inprocess"
+	"github.com/effectively-once/once/internal/record"
+)
+
+// Path is the path of the first page.
+const Path = "/console"
+
+// A System answers the questions of the pages.
+type System interface {
+	admin.Admin
+	// Overview returns the waiting groups without reading the whole store.
+	Overview(ctx context.Context, limit int) (admin.Overview, error)
+}
+
+// Options configure the console. All fields are required unless they say otherwise.
+type Options struct {
+	System System
+	// API is the HTTP API of the system. The console sends, tails and lists sessions through it.
+	API http.Handler
+	// Streams returns the streams by name.
+	Streams func() []record.Stream
+	// Allowed reports whether the Host of a request is a name of this server.
+	Allowed func(host string) bool
+	// Write allows the console to send, redrive, drop and skip. Defaults to false.
+	Write bool
+	// DataDir is the data folder, for the commands that the pages name.
+	DataDir string
+	// Done is closed when the system ends: pages that renew themselves end then.
+	Done <-chan struct{}
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+//go:embed static
+var static embed.FS
+
+//go:embed templates
+var sources embed.FS
+
+// console serves the pages; it keeps nothing between requests but the number of followers.
+type console struct {
+	Options
+	api       *client.Client
+	token     string
+	templates map[string]*template.Template
+	renewal   time.Duration
+	following atomic.Int64
+}
+
+// A page reads what one page shows.
+type page func(r *http.Request) (view, error)
+
+// Handler returns the console for [Path] and the paths below it.
+func Handler(o Options) (http.Handler, error) {
+	templates, err := parse()
+	if err != nil {
+		return nil, err
+	}
+	// The client is not for a network: a try that fails at all fails for good.
+	api, err := client.New(localURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: o.API}}, MaxElapsed: apiTime})
+	if err != nil {
+		return nil, err
+	}
+	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal}
+	mux := http.NewServeMux()
+	for path, p := range map[string]page{
+		"": c.overview, "/streams": c.streams, "/groups": c.groups, "/group": c.group, "/message": c.message, "/find": c.find, "/totals": c.totals,
+		"/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions, "/send": c.sendForm,
+	} {
+		mux.Handle("GET "+Path+path, c.show(p))
+	}
+	for path, do := range map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip} {
+		mux.Handle("POST "+Path+path, c.write(do))
+	}
+	mux.Handle("GET "+Path+"/static/", http.StripPrefix(Path+"/", http.FileServerFS(static)))
+	mux.Handle("GET "+Path+"/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
+	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})
+	}))
+	return c.guard(mux), nil
+}
+
+// apiTime bounds a call of the HTTP API in this process.
+const apiTime = 10 * time.Second
+
+// guard sets the headers of every answer, and refuses foreign host names and pages.
+func (c *console) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		// Not no-referrer: browsers then send the Origin of a form as null.
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !c.Allowed(r.Host) {
+			c.fail(w, r, &failure{http.StatusForbidden, fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or allow the name: once dev --allow-host NAME", r.Host)})
+			return
+		}
+		if foreign(r) {
+			c.fail(w, r, &failure{http.StatusForbidden, "A page of another site may only link to the console."})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign reports whether a page of another site loads something of the console: an image, a frame,
+// or events. It could not read the answer, but make the server work. Links are allowed.
+func foreign(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Dest") != "document"
+}
+
+// A failure is an answer that is no page of data.
+type failure struct {
+	status int
+	text   string
+}
+
+func (f *failure) Error() string { return f.text }
+
+// failureOf returns the answer for an error.
+func failureOf(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status >= 400 && problem.Status < 500 {
+		return &failure{problem.Status, err.Error()}
+	}
+	switch {
+	case errors.Is(err, admin.ErrNotFound):
+		return &failure{http.StatusNotFound, err.Error()}
+	case errors.Is(err, admin.ErrDropAll):
+		return &failure{http.StatusBadRequest, err.Error()}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &failure{http.StatusServiceUnavailable, "The system did not answer in time, or is ending."}
+	}
+	return &failure{http.StatusInternalServerError, err.Error()}
+}
+
+// maxForm is the size of a form: a body of 256 KiB takes up to three times as much.
+const maxForm = 1 << 20
+
+// write returns the handler of a form. It refuses requests of other origins and those without the
+// token of this process, and all of them if the console only reads.
+func (c *console) write(do page) http.Handler {
+	origins := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		switch err := r.ParseForm(); {
+		case !c.Write:
+			c.fail(w, r, &failure{http.StatusForbidden, "This console only reads. Start the server with: once dev --console write"})
+			return
+		case origins.Check(r) != nil:
+			c.fail(w, r, &failure{http.StatusForbidden, "The request comes from a page of another origin."})
+			return
+		case err != nil:
+			c.fail(w, r, &failure{http.StatusBadRequest, "The form can't be read: " + err.Error()})
+			return
+		case subtle.ConstantTimeCompare([]byte(r.PostForm.Get("token")), []byte(c.token)) != 1:
+			c.fail(w, r, &failure{http.StatusForbidden, "The form has not the token of this server, perhaps because the server was started again. Load the page again, and repeat."})
+			return
+		}
+		v, err := do(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.Log.LogAttrs(r.Context(), slog.LevelInfo, "console wrote", slog.String("what", strings.TrimPrefix(r.URL.Path, Path+"/")))
+		c.answer(w, r, http.StatusOK, &v)
+	})
+}

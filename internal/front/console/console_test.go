@@ -1,0 +1,263 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/plain"
+	"github.com/effectively-once/once/internal/system/embedded"
+)
+
+func TestTheFirstPageSaysWhatDoesNotMoveAndWhyAndNamesTheCommands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.shows(w.get(""), "Nothing waits, and there are no dead letters.")
+	w.send(client.Message{Stream: "jobs", Key: "j-1", Group: "g'1", Body: []byte("broken")})
+	w.send(client.Message{Stream: "orders", Key: "o-1", Group: "customer-7", Body: []byte("1")})
+	w.send(client.Message{Stream: "numbers", Source: "bob", Sequence: 1, Group: "lobby", Body: []byte("1")})
+	w.send(client.Message{Stream: "numbers", Source: "bob", Sequence: 3, Group: "lobby", Body: []byte("3")})
+	w.send(client.Message{Stream: "jobs", Key: "j-2", Body: []byte(hostile)})
+	w.send(client.Message{Stream: "work", Key: "w-1", Body: []byte("1")})
+	w.leave("work", "reader")
+	idle, err := w.client.OpenSession(t.Context(), client.SessionOptions{Stream: "work", Name: "idle"})
+	if err == nil {
+		err = idle.Release(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.send(client.Message{Stream: "work", Key: "w-2", Body: []byte("2")})
+	busy, err := w.client.OpenSession(t.Context(), client.SessionOptions{Stream: "work", Name: "busy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	if _, err := busy.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.letters(1)
+	w.until("Message j-1 failed", "")
+	w.until("status 400", "")
+	a := w.until("Waits for bob=2, missing since", "")
+	data := " --data " + plain.Quote(w.data)
+	w.shows(
+		a, "database is restarting", "field x missing", "once show 'jobs/g'\\''1'"+data, "once skip orders/customer-7 1"+data, "once show numbers/lobby"+data,
+		"1 dead letter", "rejected", "no <script>", "once redrive --id", "work: reader", "1 entry waits", "once sessions work --url "+w.server.URL,
+	)
+	if strings.Contains(a.text, "work: idle") || strings.Contains(a.text, "work: busy") {
+		t.Error("a session is listed that has a holder, or nothing to process")
+	}
+	if !strings.Contains(a.body, `href="/console/group?group=customer-7&amp;stream=orders"`) {
+		t.Error("there is no link to the group")
+	}
+	if a := w.get("/streams"); strings.Count(a.body, `href="/console/groups?stream=`) != 6 {
+		t.Errorf("not all streams are listed: %s", a.body)
+	}
+	w.shows(w.get("/totals"), "room", "At work.", "publish.fifo")
+}
+
+// leave makes a session of a pool that has entries and no holder.
+func (w *world) leave(stream, name string) {
+	w.Helper()
+	s, err := w.client.OpenSession(w.Context(), client.SessionOptions{Stream: stream, Name: name, Holder: "somebody"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if _, err = s.Next(w.Context()); err == nil {
+		err = s.Release(w.Context())
+	}
+	s.Close()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestGroupsArePagedAndAGroupShowsWhatTheCommandShows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	var messages []client.Message
+	for i := range 130 {
+		messages = append(messages, client.Message{Stream: "room", Key: fmt.Sprint("m-", i), Group: fmt.Sprintf("g-%03d", i), Body: []byte("1")})
+	}
+	for _, r := range w.client.SendBatch(t.Context(), messages) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for listed := 0; listed < 130; { // some may be processed from the queue
+		list, err := w.system.Groups(t.Context(), admin.GroupsOptions{Stream: "room", Limit: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed = len(list)
+	}
+	seen := map[string]bool{}
+	after, pages := "", 0
+	for {
+		a := w.get("/groups", "stream", "room", "after", after)
+		pages++
+		last := ""
+		for field := range strings.FieldsSeq(a.text) {
+			if strings.HasPrefix(field, "g-") {
+				seen[field], last = true, field
+			}
+		}
+		if !strings.Contains(a.body, `id="next"`) {
+			break
+		}
+		if after = last; !strings.Contains(a.body, "after="+url.QueryEscape(last)) {
+			t.Fatalf("the next page does not begin after %s: %s", last, a.body)
+		}
+	}
+	if len(seen) != 130 || pages != 2 {
+		t.Errorf("%d groups on %d pages", len(seen), pages)
+	}
+
+	w.send(client.Message{Stream: "orders", Key: "o-1", Group: "customer-7", Body: []byte("1")})
+	w.send(client.Message{Stream: "orders", Key: "o-2", Group: "customer-7", Body: []byte("2")})
+	w.until("status 400", "/group", "stream", "orders", "group", "customer-7")
+	w.until("orders/customer-7/2", "/group", "stream", "orders", "group", "customer-7")
+	w.shows(w.get("/group", "stream", "orders", "group", "customer-7"), "destination hook to take effect 1, of message o-1; failed", "field x missing", "orders/customer-7/2", "not sent")
+	g, err := w.system.Group(t.Context(), "orders", "customer-7")
+	if err != nil || len(g.Pending) != 2 || len(g.Pending[1].Sends) != 1 || (g.Pending[1].Sends[0] != admin.Send{ID: "orders/customer-7/2", Number: 2, To: "hook"}) {
+		t.Errorf("the group is %+v, %v", g, err)
+	}
+	w.shows(w.get("/message", "stream", "orders", "id", "o-2"), "committed", "0 of 1 delivery", "orders/customer-7/2", "Waits for destination hook", "once show orders --id o-2")
+}
+
+func TestTheLifeOfAMessageIsShownAndItsReplyOnlyIfAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.send(client.Message{Stream: "jobs", Key: "good", Body: []byte("1")})
+	a := w.until("Status done", "/message", "stream", "jobs", "id", "good")
+	if w.shows(a, "Reply 200"); strings.Contains(a.body, "a reply") {
+		t.Error("the reply is there before it was asked for")
+	}
+	w.shows(w.get("/message", "stream", "jobs", "id", "good", "reply", "1"), "a reply")
+	w.send(client.Message{Stream: "jobs", Key: "bad", Body: []byte(hostile)})
+	w.until("refused: rejected", "/message", "stream", "jobs", "id", "bad")
+	w.send(client.Message{Stream: "jobs", Key: "stuck", Body: []byte("broken")})
+	w.until("Waits for the next try of message stuck; failed", "/message", "stream", "jobs", "id", "stuck")
+	m, err := w.system.Message(t.Context(), "jobs", "stuck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.shows(w.get("/find", "hash", m.Hash), "Message stuck")
+	w.shows(w.get("/find"), "Find by id")
+}
+
+func TestADeadLetterShowsItsReasonAndItsBodyOnlyIfAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.send(client.Message{Stream: "jobs", Key: "bad", Body: []byte(hostile), Headers: map[string]string{"X-Note": "a\u202eb"}})
+	id := w.letters(1)[0].MessageID
+	w.shows(w.get("/letters"), "rejected", "jobs bad", `no <script>alert(1)</script>`, `[31m\u202etxt.exe\r"'`, "once redrive")
+	w.shows(w.get("/letters", "reason", "key-reuse"), "There are no such dead letters.", "once show --dead-letters --reason key-reuse")
+	a := w.get("/letter", "id", id)
+	if strings.Contains(a.text, "X-Note") || strings.Contains(a.body, `id="body"`) {
+		t.Error("headers or body are there before they were asked for")
+	}
+	w.shows(w.get("/letter", "id", id, "body", "1"), `<script>alert(1)</script>\x1b[31m\u202etxt.exe\r"'`, "X-Note", `a\u202eb`, "once drop --id "+id)
+}
+
+func TestALogIsReadFromItsEndBackwards(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for i := 1; i <= 120; i++ {
+		w.send(client.Message{Stream: "room", Key: fmt.Sprint("m-", i), Group: "a/b", Body: []byte("said " + hostile)})
+	}
+	a := w.get("/log", "stream", "room", "group", "a/b")
+	w.shows(a, "The last entries", "m-120", "m-71 ", `said <script>alert(1)</script>\x1b`, "once tail room/a/b --url")
+	if strings.Contains(a.body, `id="entry-70"`) {
+		t.Error("the page has more than the last 50 entries")
+	}
+	back := func(a answer) answer {
+		t.Helper()
+		_, rest, ok := strings.Cut(a.body, `id="earlier" href="`)
+		if !ok {
+			t.Fatal("there is no link to earlier entries")
+		}
+		link, _, _ := strings.Cut(rest, `"`)
+		u, err := url.Parse(strings.ReplaceAll(link, "&amp;", "&"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.get("/log", "stream", "room", "group", "a/b", "after", u.Query().Get("after"))
+	}
+	a = back(a)
+	if !strings.Contains(a.body, `id="entry-21"`) || !strings.Contains(a.body, `id="entry-70"`) {
+		t.Errorf("the page before has not the entries 21 to 70: %s", a.text)
+	}
+	if a = back(a); !strings.Contains(a.body, `id="entry-1"`) || strings.Contains(a.body, `id="earlier"`) || !strings.Contains(a.body, `id="later"`) {
+		t.Errorf("the first page is not the first: %s", a.text)
+	}
+}
+
+func TestSessionsAreListedAsTheCommandDoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.send(client.Message{Stream: "work", Key: "w-1", Body: []byte("1")})
+	w.leave("work", "reader")
+	w.shows(w.get("/sessions"), "work")
+	w.shows(w.get("/sessions", "stream", "work"), "reader free, behind", "Pool: 0 waiting", "once sessions work")
+}
+
+func TestAPageRenewsItselfAndEndsWithTheSystem(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	next, stop := w.events("/letters")
+	defer stop()
+	if text := next(); !strings.Contains(text, "There are no dead letters.") {
+		t.Errorf("the first event is %s", text)
+	}
+	w.send(client.Message{Stream: "jobs", Key: "bad", Body: []byte(hostile)})
+	text := next()
+	if !strings.Contains(text, "jobs bad") || strings.Contains(text, "<html") {
+		t.Errorf("the second event is %s", text)
+	}
+	w.harmless(answer{body: text})
+	began := time.Now()
+	w.end()
+	if text := next(); text != "" || time.Since(began) > 5*time.Second {
+		t.Errorf("the events went on for %v: %s", time.Since(began), text)
+	}
+}
+
+func TestEveryAnswerForbidsScriptsFramesAndCaching(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for _, path := range []string{"", "/letters", "/nothing", "/static/script.js"} {
+		a := w.do(w.request(http.MethodGet, "/console"+path, nil))
+		policy := a.header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: the policy is %q", path, policy)
+			}
+		}
+		if a.header.Get("Cache-Control") != "no-store" || a.header.Get("Referrer-Policy") != "same-origin" || a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, a.header)
+		}
+		if strings.Contains(a.body, "style=") || strings.Contains(a.body, " on") && strings.Contains(a.body, "onclick") {
+			t.Errorf("%s has something inline", path)
+		}
+	}
+}
+
+func TestThereIsNoConsoleUnlessItIsSet(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []embedded.Console{"", embedded.ConsoleOff} {
+		w := newWorld(t, setting)
+		if a := w.do(w.request(http.MethodGet, "/console", nil)); a.status != http.StatusNotFound {
+			t.Errorf("%q: %d", setting, a.status)
+		}
+	}
+	if _, err := embedded.Open(embedded.Options{DataDir: t.TempDir(), Console: "on"}); err == nil || !strings.Contains(err.Error(), `console "on" must be off, read or write`) {
+		t.Errorf("%v", err)
+	}
+}

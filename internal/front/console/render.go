@@ -1,0 +1,245 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/effectively-once/once/internal/admin"
+	"github.com/effectively-once/once/internal/admin/plain"
+)
+
+// A view is one page.
+type view struct {
+	// Template is the name of its file, without .html.
+	Template string
+	Title    string
+	// Commands print the same, or do the same.
+	Commands []string
+	// Live pages renew themselves.
+	Live bool
+	// Data is for the template.
+	Data any
+
+	// The other fields are set by answer.
+	Path, Token string
+	Write       bool
+}
+
+// parse returns a template for each page, with the layout.
+func parse() (map[string]*template.Template, error) {
+	names, err := fs.Glob(sources, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]*template.Template{}
+	for _, name := range names {
+		t, err := template.New("layout.html").Funcs(functions()).ParseFS(sources, "templates/layout.html", "templates/parts.html", name)
+		if err != nil {
+			return nil, err
+		}
+		out[strings.TrimSuffix(path.Base(name), ".html")] = t
+	}
+	return out, nil
+}
+
+// functions returns the functions of the templates. Names, errors and bodies of others are shown by
+// one of name, error and lines, which make control characters visible.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"name":  plain.Safe,
+		"error": func(text string) string { return plain.Safe(cut(text, maxError)) },
+		"lines": plain.SafeLines,
+		"stamp": stamp,
+		"wait":  func(w admin.Wait) string { return plain.Safe(cut(plain.Wait(&w), maxError)) },
+		"link":  link,
+		"dash": func(text string) string {
+			if text == "" {
+				return "–"
+			}
+			return text
+		},
+		"part": func(v *view, data any) map[string]any { return map[string]any{"View": v, "Data": data} },
+	}
+}
+
+// maxError is how many bytes of an error are shown.
+const maxError = 2000
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most] + "…"
+}
+
+func stamp(t any) string {
+	switch t := t.(type) {
+	case *time.Time:
+		return plain.Stamp(t)
+	case time.Time:
+		return plain.Stamp(&t)
+	}
+	return ""
+}
+
+// link returns the path of a page with pairs of parameters. Empty ones are left out.
+func link(page string, pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return Path + page
+	}
+	return Path + page + "?" + values.Encode()
+}
+
+// body returns a body as text of several lines.
+func body(b *admin.Body) string {
+	var out bytes.Buffer
+	switch {
+	case len(b.JSON) > 0 && json.Indent(&out, b.JSON, "", "  ") == nil:
+		return out.String()
+	case len(b.Base64) > 0:
+		return "base64 " + base64.StdEncoding.EncodeToString(b.Base64)
+	}
+	return b.Text
+}
+
+// show returns the handler of a page. A browser that asks for events gets the content of the page
+// whenever it changes.
+func (c *console) show(p page) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			c.follow(w, r, p)
+			return
+		}
+		v, err := p(r)
+		if err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.answer(w, r, http.StatusOK, &v)
+	})
+}
+
+// fail answers with an error.
+func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	f := failureOf(err)
+	c.answer(w, r, f.status, &view{Template: "failure", Title: http.StatusText(f.status), Data: f.text})
+}
+
+func (c *console) answer(w http.ResponseWriter, r *http.Request, status int, v *view) {
+	text, err := c.render(r, v, "layout.html")
+	if err != nil { // a mistake in a template
+		c.Log.Error("console page not rendered", "page", v.Template, "error", err)
+		http.Error(w, "the page could not be rendered; the log says why", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // if it fails, the reader is gone
+}
+
+// render returns a page, or with the name content its renewed part. No control character of
+// others gets to the reader: they are made visible in the whole text once more.
+func (c *console) render(r *http.Request, v *view, name string) (string, error) {
+	v.Path, v.Token, v.Write = strings.TrimPrefix(r.URL.Path, Path), c.token, c.Write
+	var out bytes.Buffer
+	if err := c.templates[v.Template].ExecuteTemplate(&out, name, v); err != nil {
+		return "", err
+	}
+	return plain.SafeLines(out.String()), nil
+}
+
+const (
+	// renewal is the time between two looks at a page; a page that takes long to make is looked at
+	// less often, so that it takes at most a twentieth of the time.
+	renewal = time.Second
+	// heartbeat is the time after which a comment shows that the connection is alive.
+	heartbeat = 15 * time.Second
+	// slowestEvent is how long a write may take.
+	slowestEvent = 20 * time.Second
+	// maxFollowing is how many pages renew themselves at a time.
+	maxFollowing = 100
+)
+
+// follow sends the content of a page as events, whenever it has changed.
+func (c *console) follow(w http.ResponseWriter, r *http.Request, p page) {
+	defer c.following.Add(-1)
+	if c.following.Add(1) > maxFollowing {
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-c.Done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	r = r.WithContext(ctx)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // which the server has set for the request
+	send := func(text string) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(slowestEvent)) //nolint:forbidigo // the clock of the network
+		_, err := w.Write([]byte(text))                            //nolint:gosec // a template has escaped it
+		return err == nil && control.Flush() == nil
+	}
+	last, sent := "", c.Now()
+	for ok := send("retry: 1000\n\n"); ok; {
+		began := c.Now()
+		if text := c.content(r, p); text != last && ctx.Err() == nil {
+			last, sent = text, began
+			ok = send(event(text))
+		} else if began.Sub(sent) >= heartbeat {
+			sent = began
+			ok = send(": alive\n\n")
+		}
+		pause := time.NewTimer(max(c.renewal, 20*c.Now().Sub(began)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// content returns the renewed part of a page.
+func (c *console) content(r *http.Request, p page) string {
+	v, err := p(r)
+	if err != nil {
+		v = view{Template: "failure", Title: "Error", Data: failureOf(err).text}
+	}
+	text, err := c.render(r, &v, "content")
+	if err != nil {
+		c.Log.Error("console page not rendered", "page", v.Template, "error", err)
+	}
+	return text
+}
+
+// event returns an event with a text of several lines.
+func event(text string) string {
+	return "data: " + strings.ReplaceAll(text, "\n", "\ndata: ") + "\n\n"
+}
