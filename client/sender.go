@@ -78,9 +78,9 @@ func placeholder(p *Problem) Message {
 
 // A Sender sends messages of one source in order. It keeps them until the server has acknowledged
 // them, and sends them again under the same numbers, so that the server processes each once, also
-// after lost connections, crashes of the server and, with a folder, crashes of the sender. Send does
-// not wait for the server, so it works while there is no connection. It may be used concurrently; the
-// order is then that of the calls.
+// after lost connections, crashes of the server and, with a folder, crashes of the sender. Send
+// does not wait for the server, so it works while there is no connection. It may be used
+// concurrently; the order is then that of the calls.
 //
 // The numbers count from 1 under an epoch that the server issues: see [Client.IssueEpoch]. A sender
 // without a folder asks for one each time it is made. The server then refuses the messages that an
@@ -214,8 +214,8 @@ func (s *Sender) Send(ctx context.Context, m Message) (number uint64, err error)
 	}
 }
 
-// add assigns the next number to a message, if there is room. Otherwise it returns a channel that is
-// closed when there may be room.
+// add assigns the next number to a message, if there is room. Otherwise it returns a channel that
+// is closed when there may be room.
 func (s *Sender) add(q *queued) (number uint64, sync func() error, changed chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/effectively-once/once/internal/admin"
 )
 
-// Wait returns the thing for which a message or a group waits. The text may contain names and errors
-// of others: escape it.
+// Wait returns the thing for which a message or a group waits. The text may contain names and
+// errors of others: escape it.
 func Wait(w *admin.Wait) string {
 	switch w.For {
 	case admin.WaitNumber:

@@ -18,8 +18,8 @@
 // percent-encoded after a tilde; no identity starts with one.
 //
 // A secret is base64, with or without the prefix "whsec_", as the receivers' libraries expect it.
-// During a rotation there are two, with a space between them, and two signatures: a receiver takes a
-// request that one of its own secrets verifies.
+// During a rotation there are two, with a space between them, and two signatures: a receiver takes
+// a request that one of its own secrets verifies.
 //
 // # Delivery
 //

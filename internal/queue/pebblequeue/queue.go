@@ -302,8 +302,8 @@ func (q *Queue) AwaitQuiet(ctx context.Context) bool {
 	}
 }
 
-// quietOr reports whether the queue is quiet. If it is not and may become so soon, quietOr returns a
-// channel that is closed by the next change.
+// quietOr reports whether the queue is quiet. If it is not and may become so soon, quietOr returns
+// a channel that is closed by the next change.
 func (q *Queue) quietOr() (quiet bool, changed <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -321,7 +321,8 @@ func (q *Queue) announce() {
 	}
 }
 
-// watch returns a channel that is closed by the next change of the index. The caller holds the lock.
+// watch returns a channel that is closed by the next change of the index. The caller holds the
+// lock.
 func (q *Queue) watch() <-chan struct{} {
 	if q.changed == nil {
 		q.changed = make(chan struct{})

@@ -139,8 +139,8 @@ func write(ctx context.Context, s Source, dir string) (info Info, err error) {
 	return info, finish(part, dir)
 }
 
-// leadsInto reports whether a path is a folder or in it, also through symbolic links. A tree would be
-// copied into its own copy there.
+// leadsInto reports whether a path is a folder or in it, also through symbolic links. A tree would
+// be copied into its own copy there.
 func leadsInto(path, folder string) (bool, error) {
 	path, err := resolved(path)
 	if err != nil {
