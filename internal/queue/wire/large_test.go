@@ -134,7 +134,7 @@ func TestALargeBodyIsWholeInTheLetterOfAQueueThatTakesIt(t *testing.T) {
 	if got, err := FromDeadLetter(letter, trusted); err != nil || len(got.Message.Body) != record.MaxBody {
 		t.Errorf("%d bytes, %v", len(got.Message.Body), err)
 	}
-	m.Headers = map[string]string{"h": strings.Repeat("\x01", queue.MaxBeside/6)}
+	m.Headers, m.Body = map[string]string{"h": strings.Repeat("\x01", queue.MaxBeside/6)}, make([]byte, 600<<10)
 	letter = through(t, ToDeadLetter(record.Refused{Message: m, Reason: record.ReasonInvalid}, queue.MaxLarge))
 	if reason := letter.Attributes[AttrReason]; !strings.Contains(reason, "left out: headers (") || strings.Contains(reason, "the body") {
 		t.Errorf("attributes that don't fit beside the body: %s", reason)

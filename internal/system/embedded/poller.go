@@ -12,7 +12,11 @@ import (
 
 // Settings of the pollers. In a deployment, the event source mappings and the queues have them.
 const (
-	pollBatch      = 100
+	pollBatch = 100
+	// pollFirst is the size of the first batch: nobody knows how large the messages are.
+	pollFirst = 10
+	// pollBytes is how much a batch should have at most, because it is in memory several times.
+	pollBytes      = 16 << 20
 	pollVisibility = 60 * time.Second
 	// of one batch; shorter than the visibility, or two would work on it
 	pollTimeout = 30 * time.Second
@@ -30,8 +34,9 @@ type poller struct {
 
 // run polls until the context ends. If a batch is under way then, it is finished.
 func (p *poller) run(ctx context.Context) {
+	most := pollFirst
 	for ctx.Err() == nil {
-		batch, err := p.queue.Receive(ctx, pollBatch, pollVisibility, pollWait)
+		batch, err := p.queue.Receive(ctx, most, pollVisibility, pollWait)
 		if err != nil {
 			if ctx.Err() == nil {
 				p.log.Error("queue not readable", "queue", p.queue.Name(), "error", err)
@@ -40,9 +45,19 @@ func (p *poller) run(ctx context.Context) {
 			continue
 		}
 		if len(batch) > 0 {
+			most = nextBatch(batch)
 			p.serve(context.WithoutCancel(ctx), batch)
 		}
 	}
+}
+
+// nextBatch returns how many messages of the size of these may be in the next batch.
+func nextBatch(batch []queue.Delivery) int {
+	size := 0
+	for i := range batch {
+		size += batch[i].Size()
+	}
+	return min(max(pollBytes*len(batch)/max(size, 1), 1), pollBatch)
 }
 
 // serve calls the function with a batch, acknowledges the settled deliveries, and returns the

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -266,5 +267,31 @@ func TestWithoutABucketALargeMessageOfSQSIsADeadLetter(t *testing.T) {
 		}); refused == taken {
 			t.Errorf("%d bytes: letters %d", size, len(letters))
 		}
+	}
+}
+
+func TestALargeMessageIsNotAcceptedIfItsBodyCanNotBeKept(t *testing.T) {
+	m := openLarge(t, Ingest)
+	m.settings.Bucket = "missing-" + strings.ToLower(rand.Text())
+	s, err := Open(Ingest, m.settings, m.clients, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.frontDoor()
+	post := func(h http.Handler) int {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/streams/orders/messages", bytes.NewReader(largest("same")))
+		r.Header.Set("Idempotency-Key", `"1"`)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code
+	}
+	if code := post(h); code != http.StatusServiceUnavailable {
+		t.Errorf("without the bucket: %d", code)
+	}
+	if code := post(m.frontDoor()); code != http.StatusAccepted {
+		t.Errorf("when the bucket is back: %d", code)
+	}
+	if got := m.arrived(t); got.ID != "1" || len(got.Body) != record.MaxBody {
+		t.Errorf("%s, %d bytes", got.ID, len(got.Body))
 	}
 }
