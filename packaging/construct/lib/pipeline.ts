@@ -12,7 +12,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as s3 from 'aws-cdk-lib/aws-s3';
 import * as assets from 'aws-cdk-lib/aws-s3-assets';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
-import { Construct, Dependable } from 'constructs';
+import { Construct, Dependable, IConstruct } from 'constructs';
 import { withFile } from './archive';
 import { checkConfig, checkProps, collects, outputName } from './check';
 import { Roles } from './grants';
@@ -95,25 +95,10 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
     });
     this.included = included;
     this.addCode(config, props);
-    setFunctions(included, props);
-    setBatches(included, props);
-    setConcurrency(included, props, sources.length);
-    if (props.encryptionKey) {
-      setKey(this, included, props.encryptionKey);
-    }
     const securityGroups = this.securityGroupsOf(props);
     this.connections = new ec2.Connections({ securityGroups });
-    if (props.vpc) {
-      setNetwork(included, props, securityGroups);
-    }
-    setRetention(included, props);
-    setTopics(included, props.alarmTopic, props.pageTopic);
-    if (!props.alarmTopic && !props.emulator) {
-      Annotations.of(this).addWarningV2('once:noAlarmTopic', 'Alarms without a topic notify nobody: set alarmTopic.');
-    }
-    if (props.permissionsBoundary) {
-      iam.PermissionsBoundary.of(this).apply(props.permissionsBoundary);
-    }
+    this.apply(props, securityGroups);
+    setConcurrency(included, props, sources.length);
 
     const roles = FUNCTIONS.map((name) => iam.Role.fromRoleName(this, `${name}Role`, included.one<iam.CfnRole>(`${name}Role`).ref));
     [this.ingest, this.process, this.publish] = FUNCTIONS.map((name, i) => this.functionOf(name, roles[i], securityGroups));
@@ -128,22 +113,7 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
     this.bucket = s3.Bucket.fromBucketAttributes(this, 'Bucket', { bucketArn: included.one<s3.CfnBucket>('Bucket').attrArn, encryptionKey: props.encryptionKey });
     this.alarms = included.all(cloudwatch.CfnAlarm).map((alarm, i) => cloudwatch.Alarm.fromAlarmArn(this, `Alarm${i}`, alarm.attrArn));
     this.apiUrl = included.output('ApiUrl').value;
-    const api = included.one('Api');
-    const name = `${Stack.of(this).stackName}-${id}`; // API Gateway's lists show it
-    if (api instanceof apigatewayv2.CfnApi) {
-      api.name = name;
-      this.httpApi = apigatewayv2.HttpApi.fromHttpApiAttributes(this, 'HttpApi', { httpApiId: api.ref, apiEndpoint: api.attrApiEndpoint });
-      this.httpStage = apigatewayv2.HttpStage.fromHttpStageAttributes(this, 'HttpStage', { api: this.httpApi, stageName: '$default' });
-      dependOn(this.httpStage, included.one('Stage'));
-    } else if (api instanceof apigateway.CfnRestApi) {
-      api.name = name;
-      this.restApi = apigateway.RestApi.fromRestApiAttributes(this, 'RestApi', { restApiId: api.ref, rootResourceId: api.attrRootResourceId });
-      this.restStage = apigateway.Stage.fromStageAttributes(this, 'RestStage', { restApi: this.restApi, stageName: included.one<apigateway.CfnStage>('Stage').ref });
-      dependOn(this.restStage, included.one('Stage'));
-      this.restStageArn = Stack.of(this).formatArn({
-        service: 'apigateway', account: '', resource: '/restapis', resourceName: `${api.ref}/stages/${this.restStage.stageName}`,
-      });
-    }
+    ({ httpApi: this.httpApi, httpStage: this.httpStage, restApi: this.restApi, restStage: this.restStage, restStageArn: this.restStageArn } = this.importApi());
     included.nameOutputs(outputName(id));
   }
 
@@ -170,6 +140,46 @@ export class Pipeline extends Construct implements iam.IGrantable, ec2.IConnecta
    */
   public metric(name: string, options?: cloudwatch.MetricOptions): cloudwatch.Metric {
     return new cloudwatch.Metric({ namespace: this.metricsNamespace, metricName: name, statistic: 'Sum', period: Duration.minutes(5), ...options });
+  }
+
+  /** Sets the included resources as the props say. */
+  private apply(props: PipelineProps, securityGroups: ec2.ISecurityGroup[]): void {
+    const { included } = this;
+    setFunctions(included, props);
+    setBatches(included, props);
+    setRetention(included, props);
+    setTopics(included, props.alarmTopic, props.pageTopic);
+    if (props.encryptionKey) {
+      setKey(this, included, props.encryptionKey);
+    }
+    if (props.vpc) {
+      setNetwork(included, props, securityGroups);
+    }
+    if (props.permissionsBoundary) {
+      iam.PermissionsBoundary.of(this).apply(props.permissionsBoundary);
+    }
+    if (!props.alarmTopic && !props.emulator) {
+      Annotations.of(this).addWarningV2('once:noAlarmTopic', 'Alarms without a topic notify nobody: set alarmTopic.');
+    }
+  }
+
+  /** Names the API, and returns it and its stage as the CDK's constructs. */
+  private importApi(): Pick<Pipeline, 'httpApi' | 'httpStage' | 'restApi' | 'restStage' | 'restStageArn'> {
+    const api = this.included.one<apigatewayv2.CfnApi | apigateway.CfnRestApi>('Api');
+    api.name = `${Stack.of(this).stackName}-${this.node.id}`; // API Gateway's lists show it
+    if (api instanceof apigatewayv2.CfnApi) {
+      const httpApi = apigatewayv2.HttpApi.fromHttpApiAttributes(this, 'HttpApi', { httpApiId: api.ref, apiEndpoint: api.attrApiEndpoint });
+      const httpStage = apigatewayv2.HttpStage.fromHttpStageAttributes(this, 'HttpStage', { api: httpApi, stageName: '$default' });
+      dependOn(httpStage, this.included.one('Stage'));
+      return { httpApi, httpStage };
+    }
+    const restApi = apigateway.RestApi.fromRestApiAttributes(this, 'RestApi', { restApiId: api.ref, rootResourceId: api.attrRootResourceId });
+    const stageName = this.included.one<apigateway.CfnStage>('Stage').ref;
+    const restStage = apigateway.Stage.fromStageAttributes(this, 'RestStage', { restApi, stageName });
+    dependOn(restStage, this.included.one('Stage'));
+    const resourceName = `${api.ref}/stages/${stageName}`;
+    const restStageArn = Stack.of(this).formatArn({ service: 'apigateway', account: '', resource: '/restapis', resourceName });
+    return { restApi, restStage, restStageArn };
   }
 
   /** Sets the code of the functions: archives, to which the configuration is added. */
@@ -256,6 +266,6 @@ function archiveWith(file: string, config: string): Buffer {
 }
 
 /** Has the dependents of an imported construct depend on the resource that it stands for. */
-function dependOn(imported: Construct | object, resource: CfnResource): void {
-  Dependable.implement(imported as Construct, { dependencyRoots: [resource] });
+function dependOn(imported: IConstruct, resource: CfnResource): void {
+  Dependable.implement(imported, { dependencyRoots: [resource] });
 }
