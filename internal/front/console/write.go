@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -31,7 +32,7 @@ type form struct {
 }
 
 func (c *console) sendForm(r *http.Request) (view, error) {
-	return c.formView(r, map[string]string{"stream": r.FormValue("stream"), "group": r.FormValue("group")}, ""), nil
+	return c.formView(r, map[string]string{"stream": r.FormValue("stream"), "group": r.FormValue("group"), "new": rand.Text()}, ""), nil
 }
 
 func (c *console) formView(r *http.Request, values map[string]string, failed string) view {
@@ -44,15 +45,19 @@ func (c *console) formView(r *http.Request, values map[string]string, failed str
 // send sends the message of a form, and shows it. If it is refused, the form is shown again.
 func (c *console) send(r *http.Request) (view, error) {
 	values := map[string]string{}
-	for _, name := range []string{"stream", "key", "group", "source", "sequence", "body"} {
+	for _, name := range []string{"stream", "key", "new", "group", "source", "sequence", "body"} {
 		values[name] = r.PostForm.Get(name)
 	}
 	number, err := numberOf(r, "sequence")
 	if err != nil {
 		return c.formView(r, values, err.Error()), nil
 	}
+	key := values["key"]
+	if key == "" && values["source"] == "" {
+		key = values["new"] // the key of the form: if it is submitted again, it is the same message
+	}
 	m := client.Message{
-		Stream: values["stream"], Key: values["key"], Group: values["group"], Source: values["source"], Sequence: number,
+		Stream: values["stream"], Key: key, Group: values["group"], Source: values["source"], Sequence: number,
 		Body: []byte(strings.ReplaceAll(values["body"], "\r\n", "\n")), ContentType: "text/plain; charset=utf-8",
 	}
 	if json.Valid(m.Body) {

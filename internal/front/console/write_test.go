@@ -3,6 +3,7 @@ package console_test
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +33,30 @@ func TestAMessageIsSentAndShownAndAMistakeLeavesTheFormFilledIn(t *testing.T) {
 	w.shows(w.post("/send", "stream", "numbers", "source", "bob", "sequence", "one"), "must be a whole number")
 	w.shows(w.post("/send", "stream", "numbers", "source", "bob", "sequence", "1", "group", "lobby", "body", "x"), "bob/0/1")
 	w.shows(w.post("/send", "stream", "nowhere", "key", "1"), "unknown-stream")
+}
+
+func TestAFormWithoutAKeyThatIsSubmittedTwiceSendsOneMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleWrite)
+	keyOfForm := func() string {
+		m := regexp.MustCompile(`name="new" value="(\w+)"`).FindStringSubmatch(w.get("/send").body)
+		if m == nil {
+			t.Fatal("the form has no key of its own")
+		}
+		return m[1]
+	}
+	key := keyOfForm()
+	w.shows(w.post("/send", "stream", "stock", "new", key, "body", "1"), "The message was", "Message "+key)
+	w.shows(w.post("/send", "stream", "stock", "new", key, "body", "1"), "there already")
+	w.shows(w.post("/send", "stream", "stock", "new", key, "key", "own", "body", "1"), "Message own")
+	w.shows(w.post("/send", "stream", "numbers", "new", key, "source", "bob", "sequence", "1", "body", "1"), "bob/0/1")
+	if keyOfForm() == key {
+		t.Error("two forms have the same key")
+	}
+	a := w.post("/send", "stream", "nowhere", "new", key)
+	if !strings.Contains(a.body, `name="new" value="`+key+`"`) {
+		t.Error("the form that is shown again after a mistake has another key")
+	}
 }
 
 func TestADeadLetterIsPutBackAndAnotherDropped(t *testing.T) {
