@@ -81,14 +81,21 @@ func Handler(o Options) (http.Handler, error) {
 	}
 	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal}
 	mux := http.NewServeMux()
-	for path, p := range map[string]page{
+	pages, forms := map[string]page{
 		"": c.overview, "/streams": c.streams, "/groups": c.groups, "/group": c.group, "/message": c.message, "/find": c.find, "/totals": c.totals,
 		"/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions, "/send": c.sendForm,
-	} {
+	}, map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
+	allow := map[string][]string{}
+	for path, p := range pages {
 		mux.Handle("GET "+Path+path, c.show(p))
+		allow[path] = []string{http.MethodGet, http.MethodHead}
 	}
-	for path, do := range map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip} {
+	for path, do := range forms {
 		mux.Handle("POST "+Path+path, c.write(do))
+		allow[path] = append(allow[path], http.MethodPost)
+	}
+	for path, methods := range allow {
+		mux.Handle(Path+path, c.notAllowed(methods))
 	}
 	mux.Handle("GET "+Path+"/static/", http.StripPrefix(Path+"/", http.FileServerFS(static)))
 	mux.Handle("GET "+Path+"/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
@@ -96,6 +103,15 @@ func Handler(o Options) (http.Handler, error) {
 		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})
 	}))
 	return c.guard(mux), nil
+}
+
+// notAllowed returns the handler of requests to a page with another method than its own.
+func (c *console) notAllowed(methods []string) http.Handler {
+	allow := strings.Join(methods, ", ")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", allow)
+		c.fail(w, r, &failure{http.StatusMethodNotAllowed, "This page takes " + allow + " only."})
+	})
 }
 
 // apiTime bounds a call of the HTTP API in this process.
@@ -148,6 +164,9 @@ func failureOf(err error) *failure {
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status >= 400 && problem.Status < 500 {
 		return &failure{problem.Status, err.Error()}
 	}
+	if invalid, ok := errors.AsType[*record.InvalidError](err); ok {
+		return &failure{http.StatusBadRequest, invalid.Error()}
+	}
 	switch {
 	case errors.Is(err, admin.ErrNotFound):
 		return &failure{http.StatusNotFound, err.Error()}
@@ -187,7 +206,9 @@ func (c *console) write(do page) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
-		c.Log.LogAttrs(r.Context(), slog.LevelInfo, "console wrote", slog.String("what", strings.TrimPrefix(r.URL.Path, Path+"/")))
+		if _, refused := v.Data.(*form); !refused {
+			c.Log.LogAttrs(r.Context(), slog.LevelInfo, "console wrote", slog.String("what", strings.TrimPrefix(r.URL.Path, Path+"/")))
+		}
 		c.answer(w, r, http.StatusOK, &v)
 	})
 }

@@ -249,6 +249,32 @@ func TestEveryAnswerForbidsScriptsFramesAndCaching(t *testing.T) {
 	}
 }
 
+func TestABadIdAndAMethodThatAPageDoesNotTakeAreMistakesOfTheCaller(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for id, want := range map[string]string{"\x00": "control characters", "a\r\nb": "control characters", "\xff": "UTF-8", "": "must not be empty", strings.Repeat("ü", 1024): "id must be"} {
+		if a := w.load("/message", "stream", "orders", "id", id); a.status != http.StatusBadRequest || !strings.Contains(a.text, want) {
+			t.Errorf("id %q: %d %s", id, a.status, a.text)
+		}
+	}
+	for request, allow := range map[string]string{"PUT /console": "GET, HEAD", "POST /console/letters": "GET, HEAD", "GET /console/drop": "POST", "DELETE /console/send": "GET, HEAD, POST"} {
+		method, path, _ := strings.Cut(request, " ")
+		if a := w.do(w.request(method, path, nil)); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow {
+			t.Errorf("%s: %d, Allow: %q", request, a.status, a.header.Get("Allow"))
+		}
+	}
+}
+
+func TestAMessageThatADestinationDoesNotTakeIsNotAHandlerThatFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	// The stream has no handler.
+	w.send(client.Message{Stream: "orders", Key: "o-1", Body: []byte("1")})
+	if a := w.until("send to hook", ""); strings.Contains(a.text, "handler fails") {
+		t.Errorf("the page blames a handler: %s", a.text)
+	}
+}
+
 func TestThereIsNoConsoleUnlessItIsSet(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []embedded.Console{"", embedded.ConsoleOff} {

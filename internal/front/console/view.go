@@ -255,7 +255,7 @@ func life(m *admin.MessageInfo, sends []admin.Send) []step {
 	}
 	steps := []step{
 		{Name: "accepted", Text: "its id is issued, or it is on the queue"},
-		{Name: "processed", Text: "its handler runs"},
+		{Name: "processed", Text: "the handler of its stream runs, if there is one"},
 		{Name: "committed", Text: "state, reply and effects, in one write"},
 		effects,
 		{Name: "done"},
