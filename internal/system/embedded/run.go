@@ -82,7 +82,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 			byProtocol.ServeHTTP(w, r)
 			return
 		}
-		if s.metrics != nil && r.URL.Path == "/metrics" && r.Method == http.MethodGet {
+		if s.metrics != nil && r.URL.Path == "/metrics" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			s.metrics.Handler().ServeHTTP(w, r)
 			return
 		}

@@ -44,4 +44,16 @@ func TestMetricsAreScrapedFromTheAddressOfTheSystem(t *testing.T) {
 			t.Errorf("no %s in:\n%s", want, text)
 		}
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodHead, "http://"+r.address+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("HEAD: %d", resp.StatusCode)
+	}
 }
