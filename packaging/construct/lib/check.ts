@@ -59,17 +59,20 @@ export function collects(environment: { [name: string]: string } = {}): boolean 
 }
 
 /**
- * Throws an error if a configuration is no YAML, or has other sources than the template has queues
+ * Throws an error if a configuration is no mapping in YAML, or has other sources than the template has queues
  * for. `once check` checks everything else.
  */
 export function checkConfig(text: string, queues: string[], template: string): void {
-  let ingress: unknown;
+  let parsed: { ingress?: object } | null;
   try {
-    ingress = yaml.parse(text)?.ingress;
+    parsed = yaml.parse(text);
   } catch (error) {
     throw new Error(`config: ${(error as Error).message}`);
   }
-  const sources = Object.keys((ingress as object | null) ?? {});
+  if (parsed === null || typeof parsed !== 'object' || Array.isArray(parsed)) {
+    throw new Error('config: it has no settings such as streams; config is the text of once.yaml, and configFile is its path');
+  }
+  const sources = Object.keys(parsed.ingress ?? {});
   const wanted = sources.map((name) => `Ingress${outputName(name)}Queue`);
   const missing = sources.filter((_, i) => !queues.includes(wanted[i]));
   if (missing.length > 0) {

@@ -243,11 +243,20 @@ function templateOf({ api = {}, emulator }: PipelineProps): string {
 
 /** Returns the configuration of the props, or the one that a template is made for. */
 function configOf(props: PipelineProps, otherwise: string): string {
-  const config = props.config ?? (props.configFile && fs.readFileSync(props.configFile, 'utf8')) ?? otherwise;
+  const config = props.config ?? (props.configFile && readConfig(props.configFile)) ?? otherwise;
   if (!config) {
     throw new Error('config, configFile: give the text of once.yaml, or its path');
   }
   return config;
+}
+
+/** Returns the text of a configuration. */
+function readConfig(file: string): string {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new Error(`configFile: ${(error as Error).message}; the path is relative to ${process.cwd()}`);
+  }
 }
 
 /** Returns an archive of a function, with a configuration. */
