@@ -179,3 +179,34 @@ destinations:
 		}
 	}
 }
+
+// TestConsolePageInTheBackgroundKeepsNoConnection: a browser makes six connections to a server, so
+// that six pages in the background would leave none for the next page.
+func TestConsolePageInTheBackgroundKeepsNoConnection(t *testing.T) {
+	findBrowser(t)
+	s := newServer(t, onceBinary, "streams: {room: {log: {retain: 1h}}}\n")
+	must(t, s.start())
+	c, err := client.New(s.url(), client.Options{})
+	must(t, err)
+	send := func(key string) {
+		t.Helper()
+		_, err := c.Send(t.Context(), client.Message{Stream: "room", Key: key, Group: "lobby", Body: []byte(key)})
+		must(t, err)
+	}
+	send("said-1")
+	p := consolePage{openPage(t, s.url()+"/console/log?stream=room&group=lobby")}
+	p.shows("live")
+	turn := func(hidden bool) {
+		p.value(fmt.Sprintf(`(Object.defineProperty(document, "hidden", {value: %t, configurable: true}), document.dispatchEvent(new Event("visibilitychange")))`, hidden))
+	}
+	turn(true)
+	send("said-2")
+	time.Sleep(3 * time.Second) // a page renews itself every second
+	if text := p.text(); strings.Contains(text, "said-2") {
+		t.Errorf("the page in the background is renewed:\n%s", text)
+	}
+	turn(false)
+	p.shows("said-2")
+	send("said-3")
+	p.shows("said-3")
+}

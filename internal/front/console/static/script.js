@@ -32,8 +32,13 @@ function show() {
   again.focus({ preventScroll: true });
 }
 
+let events = null;
+
+// listen renews the page while it is visible. A browser makes few connections to a server, so
+// pages in the background must not keep one.
 function listen() {
-  const events = new EventSource(location.href);
+  if (events || document.hidden) return;
+  events = new EventSource(location.href);
   events.onopen = () => say("live");
   events.onmessage = (event) => {
     say("live");
@@ -43,13 +48,20 @@ function listen() {
   events.onerror = () => {
     say("no connection; trying again");
     if (events.readyState !== EventSource.CLOSED) return; // the browser connects again
-    events.close();
+    rest();
     setTimeout(listen, 1000);
   };
 }
 
+// rest ends the connection.
+function rest() {
+  events?.close();
+  events = null;
+}
+
 if (main) {
   listen();
+  document.addEventListener("visibilitychange", () => (document.hidden ? rest() : listen()));
   document.addEventListener("selectionchange", show);
   main.addEventListener("focusout", () => setTimeout(show));
 }
