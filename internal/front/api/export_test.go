@@ -44,3 +44,9 @@ func ReadLogQuery(h http.Header, query string, longest time.Duration) (after log
 	q, err := readLogQuery(h, query, longest)
 	return q.after, q.max, q.wait, err
 }
+
+// FirstRead is firstRead.
+const FirstRead = firstRead
+
+// ReadLength is readLength.
+func ReadLength(from io.Reader, length int) ([]byte, error) { return readLength(from, length) }

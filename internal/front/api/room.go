@@ -21,7 +21,7 @@ const (
 	maxProcessed = 8 * batch.MaxBytes
 	// roomWait is how long a batch waits until others are processed.
 	roomWait = 10 * time.Second
-	// firstRead is how much is allocated for a batch before any of it is read.
+	// firstRead is how much is allocated for a batch or a body before any of it is read.
 	firstRead = 256 << 10
 )
 
