@@ -133,3 +133,29 @@ func TestABodyThatIsOnlyAnnouncedTakesLittleMemory(t *testing.T) {
 		t.Errorf("a byte of an announced MiB takes %d bytes", taken)
 	}
 }
+
+func TestLargeBodiesWaitUntilThereIsRoomAndSmallOnesDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := api.NewRoom()
+		var leave func()
+		for range 8 * batch.MaxBytes / record.MaxBody {
+			var err error
+			if leave, err = room.Body(t.Context(), record.MaxBody); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		if _, err := room.Body(t.Context(), api.FirstRead); err != nil || time.Since(begun) > 0 {
+			t.Errorf("a small one: %v after %v", err, time.Since(begun))
+		}
+		_, err := room.Body(t.Context(), record.MaxBody)
+		wantNoRoom(t, err)
+		if waited := time.Since(begun); waited != 10*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		leave()
+		if _, err := room.Body(t.Context(), record.MaxBody); err != nil {
+			t.Error(err)
+		}
+	})
+}
