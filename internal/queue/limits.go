@@ -22,7 +22,7 @@ const (
 	MaxGroup      = 128 // characters of a group or a deduplication id
 	MaxDelay      = 15 * time.Minute
 	// UnreadPause is the pause after which a message is received again whose body could not be read.
-	// It does not grow: after 1,000 receives, the most that a queue can be set to, SQS moves the
+	// It does not grow: after as many receives as a queue is set to, at most 1,000, SQS moves the
 	// message to the dead-letter queue, and that has to be before it expires after 14 days.
 	UnreadPause = 5 * time.Minute
 )

@@ -36,6 +36,7 @@ func (s *Sender) signer() (signer, error) {
 	return func(id string, at time.Time, body []byte) (string, error) {
 		signatures := make([]string, len(keys))
 		for i, key := range keys {
+			var err error // not that of signer: groups are signed concurrently
 			if signatures[i], err = key.Sign(id, at, body); err != nil {
 				return "", err
 			}

@@ -221,7 +221,8 @@ func TestDeliveriesOfAGroupArriveInNumberOrderWhileGroupsRunInParallel(t *testin
 			deliveries = append(deliveries, numbered(fmt.Sprint(g), uint64(n+1)))
 		}
 	}
-	for _, err := range newSender(t, rc.URL, Options{}).Send(t.Context(), deliveries) {
+	secrets := func() (string, error) { return testSecret + " " + testSecret, nil }
+	for _, err := range newSender(t, rc.URL, Options{Secret: secrets}).Send(t.Context(), deliveries) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		defer leave()
 	}
 	began := s.Now()
-	f := s.acceptOne(r.Context(), stream, m)
+	f := s.acceptInRoom(r.Context(), stream, m)
 	if f.err != nil {
 		return f.err
 	}
@@ -37,6 +37,17 @@ func (s *server) postMessage(w http.ResponseWriter, r *http.Request) error {
 		return s.repeat(w, &a, f.token.Reply)
 	}
 	return s.answer(w, r, &a, f.state)
+}
+
+// acceptInRoom is acceptOne, but large bodies wait until there is room for them: a message takes
+// several times its size until it is on the queue.
+func (s *server) acceptInRoom(ctx context.Context, stream record.Stream, m record.Message) fate {
+	leave, err := s.room.body(ctx, len(m.Body))
+	if err != nil {
+		return fate{err: err}
+	}
+	defer leave()
+	return s.acceptOne(ctx, stream, m)
 }
 
 // A fate is what became of a message that a caller sent.

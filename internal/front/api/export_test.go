@@ -39,8 +39,17 @@ func (r *room) Process(ctx context.Context, size int) (func(), error) {
 	return s.leave, nil
 }
 
+// Body is body.
+func (r *room) Body(ctx context.Context, size int) (func(), error) { return r.body(ctx, size) }
+
 // ReadLogQuery returns the offset, the number of entries and the wait that a query asks for.
 func ReadLogQuery(h http.Header, query string, longest time.Duration) (after log.Offset, limit int, wait time.Duration, err error) {
 	q, err := readLogQuery(h, query, longest)
 	return q.after, q.max, q.wait, err
 }
+
+// FirstRead is firstRead.
+const FirstRead = firstRead
+
+// ReadLength is readLength.
+func ReadLength(from io.Reader, length int) ([]byte, error) { return readLength(from, length) }

@@ -154,15 +154,14 @@ func invalid(err error) error {
 	return err
 }
 
-// readBody reads a body of at most most bytes whole. If its length is known, it needs no second
-// buffer, because it never gets larger.
+// readBody reads a body of at most most bytes whole. If its length is known and not large, it needs
+// no second buffer, because it never gets larger.
 func readBody(w http.ResponseWriter, r *http.Request, most int) (body []byte, err error) {
 	switch {
 	case r.ContentLength > int64(most):
 		return nil, tooLarge(most)
 	case r.ContentLength >= 0:
-		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(r.Body, body)
+		body, err = readLength(r.Body, int(r.ContentLength))
 	default:
 		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, int64(most)))
 	}
@@ -173,6 +172,19 @@ func readBody(w http.ResponseWriter, r *http.Request, most int) (body []byte, er
 		return nil, brokenBody(w)
 	}
 	return body, nil
+}
+
+// readLength reads a body of a known length. A caller that only announces a large body takes no more
+// memory than one with a small body.
+func readLength(from io.Reader, length int) ([]byte, error) {
+	body := make([]byte, min(length, firstRead))
+	n, err := io.ReadFull(from, body)
+	if err != nil || n == length {
+		return body, err
+	}
+	body = append(make([]byte, 0, length), body...)[:length]
+	_, err = io.ReadFull(from, body[n:])
+	return body, err
 }
 
 // brokenBody returns the problem for a body that was not read to its end, and closes the

@@ -21,11 +21,11 @@ const (
 	maxProcessed = 8 * batch.MaxBytes
 	// roomWait is how long a batch waits until others are processed.
 	roomWait = 10 * time.Second
-	// firstRead is how much is allocated for a batch before any of it is read.
+	// firstRead is how much is allocated for a batch or a body before any of it is read.
 	firstRead = 256 << 10
 )
 
-// A room bounds the memory that batches need together. A caller occupies it with bytes that it has
+// A room bounds the memory that batches and large messages need together. A caller occupies it with bytes that it has
 // sent, not with those that it announces, so slow callers keep none of the others out.
 type room struct{ received, processed *semaphore.Weighted }
 
@@ -73,6 +73,19 @@ func (r *room) process(ctx context.Context, size int) (*share, error) {
 	return &share{r, int64(size)}, nil
 }
 
+// body waits until there is room for the body of one message, which counts until leave is called. A
+// small one does not wait and does not count.
+func (r *room) body(ctx context.Context, size int) (leave func(), err error) {
+	if size <= firstRead {
+		return func() {}, nil
+	}
+	share, err := r.process(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	return share.leave, nil
+}
+
 // shrink gives back what is more than a size.
 func (s *share) shrink(size int) {
 	if n := s.size - int64(size); n > 0 {
@@ -84,5 +97,5 @@ func (s *share) shrink(size int) {
 func (s *share) leave() { s.room.processed.Release(s.size) }
 
 func noRoom() error {
-	return problem.New(problem.RateLimited, "Too many batches are processed at the moment, and nothing of this one was accepted. Send it again under the same keys.")
+	return problem.New(problem.RateLimited, "Too many batches or large messages are processed at the moment, and nothing of this one was accepted. Send it again under the same keys.")
 }

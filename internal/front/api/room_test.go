@@ -14,6 +14,7 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/batch"
 	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/record"
 )
 
 func wantNoRoom(t *testing.T, err error) {
@@ -104,4 +105,57 @@ func TestBatchesOneAfterTheOtherAlwaysHaveRoom(t *testing.T) {
 		wantProblem(t, w.send("POST", ordersBatch, string(gzipped(t, "\n")), ndjson, "Content-Encoding: gzip"), problem.MalformedRequest)
 		wantProblem(t, w.send("POST", ordersBatch, strings.Repeat("\n", batch.MaxBytes), ndjson), problem.MalformedRequest)
 	}
+}
+
+func TestABodyThatIsOnlyAnnouncedTakesLittleMemory(t *testing.T) {
+	whole := bytes.Repeat([]byte("0123456789abcdef"), record.MaxBody/16)
+	for _, length := range []int{0, 1, api.FirstRead - 1, api.FirstRead, api.FirstRead + 1, record.MaxBody} {
+		got, err := api.ReadLength(iotest.HalfReader(bytes.NewReader(whole[:length])), length)
+		if err != nil || !bytes.Equal(got, whole[:length]) {
+			t.Errorf("of %d bytes: %d, %v", length, len(got), err)
+		}
+		if length == 0 {
+			continue
+		}
+		if _, err := api.ReadLength(bytes.NewReader(whole[:length-1]), length); err == nil {
+			t.Errorf("of %d bytes, with one less: no error", length)
+		}
+	}
+	taken := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := api.ReadLength(bytes.NewReader(whole[:1]), record.MaxBody); err == nil {
+				b.Fatal("no error")
+			}
+		}
+	}).AllocedBytesPerOp()
+	if taken > api.FirstRead+1<<10 {
+		t.Errorf("a byte of an announced MiB takes %d bytes", taken)
+	}
+}
+
+func TestLargeBodiesWaitUntilThereIsRoomAndSmallOnesDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := api.NewRoom()
+		var leave func()
+		for range 8 * batch.MaxBytes / record.MaxBody {
+			var err error
+			if leave, err = room.Body(t.Context(), record.MaxBody); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun := time.Now()
+		if _, err := room.Body(t.Context(), api.FirstRead); err != nil || time.Since(begun) > 0 {
+			t.Errorf("a small one: %v after %v", err, time.Since(begun))
+		}
+		_, err := room.Body(t.Context(), record.MaxBody)
+		wantNoRoom(t, err)
+		if waited := time.Since(begun); waited != 10*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		leave()
+		if _, err := room.Body(t.Context(), record.MaxBody); err != nil {
+			t.Error(err)
+		}
+	})
 }

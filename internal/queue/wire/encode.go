@@ -91,7 +91,7 @@ func fifoGroup(key record.GroupKey) string {
 
 // ToTrigger returns a message for the publish queue: publish the pending effects of the group.
 func ToTrigger(key record.GroupKey) queue.Message {
-	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), form(formTrigger), key)
+	return envelope(encodeJSON(trigger{Publish: &publishJSON{key.Stream, key.Group}}), map[string]string{AttrMeta: (&meta{Form: formTrigger}).encode()}, key)
 }
 
 // ToRedelivery returns a message for the publish queue: send this effect, which its destination
@@ -102,9 +102,6 @@ func ToRedelivery(to string, d record.Delivery) queue.Message {
 	if d.Number == 0 {
 		order = d.Identity
 	}
-	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), form(formEffect), record.GroupKey{Stream: d.Stream, Group: order + "@" + to})
-}
-
-func form(name string) map[string]string {
-	return map[string]string{AttrMeta: (&meta{Form: name}).encode()}
+	names := meta{Form: formEffect, ID: d.Identity, Stream: d.Stream, Group: d.Group, To: to}
+	return envelope(encodeJSON(trigger{Deliver: &deliverJSON{to, toDeliveryJSON(d)}}), map[string]string{AttrMeta: names.encode()}, record.GroupKey{Stream: d.Stream, Group: order + "@" + to})
 }

@@ -157,7 +157,7 @@ func TestTheLargestEffectFitsIntoAQueueThatTakesLargeBodies(t *testing.T) {
 func TestABodyThatWasNotReadIsNeverTakenForAnother(t *testing.T) {
 	away := errors.New("away")
 	for name, sent := range map[string]queue.Message{
-		"message": ToQueue(full()), "trigger": ToTrigger(record.GroupKey{Stream: "s"}), "effect": ToRedelivery("shop", record.Delivery{Identity: "s/1", Stream: "s"}),
+		"message": ToQueue(full()), "trigger": ToTrigger(record.GroupKey{Stream: "s"}), "effect": ToRedelivery("shop", record.Delivery{Identity: "s/1", Stream: "s", Group: "g"}),
 	} {
 		d := through(t, sent)
 		d.Unread = away
@@ -169,8 +169,16 @@ func TestABodyThatWasNotReadIsNeverTakenForAnother(t *testing.T) {
 				t.Errorf("%s: %+v, %v", name, x, err)
 			}
 		}
-		if letter, err := FromDeadLetter(d, trusted); name != "trigger" && !errors.Is(err, away) || letter.Delivery != nil {
+		letter, err := FromDeadLetter(d, trusted)
+		if name != "trigger" && !errors.Is(err, away) {
 			t.Errorf("dead letter of %s: %+v, %v", name, letter, err)
+		}
+		var want *record.Delivery
+		if name == "effect" { // only its names
+			want = &record.Delivery{Identity: "s/1", Stream: "s", Group: "g"}
+		}
+		if diff := cmp.Diff(want, letter.Delivery); diff != "" || letter.To != "" && letter.To != "shop" {
+			t.Errorf("dead letter of %s to %q: %s", name, letter.To, diff)
 		}
 	}
 }

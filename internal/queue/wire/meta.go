@@ -92,8 +92,12 @@ type meta struct {
 	Accepted  *time.Time `json:"accepted,omitempty"`
 	// RedeliveryOf is that of a message; Session and Number are those of a dead letter.
 	RedeliveryOf string `json:"redelivery_of,omitempty"`
-	Session      string `json:"session,omitempty"`
-	Number       uint64 `json:"number,omitempty"`
+	// Stream and To are those of an effect, whose identity and group are ID and Group: a letter
+	// can be named without its body.
+	Stream  string `json:"stream,omitempty"`
+	To      string `json:"to,omitempty"`
+	Session string `json:"session,omitempty"`
+	Number  uint64 `json:"number,omitempty"`
 	// Content is that of a message of a source.
 	Content []byte `json:"content,omitempty"`
 }
@@ -129,7 +133,7 @@ func (x *meta) encode() string {
 // plain, and encoding/json costs several times as much.
 func (x *meta) plain() bool {
 	return len(x.Headers) == 0 && len(x.Parents) == 0 && x.Time == 0 && len(x.Via) == 0 && !x.Void && !x.End && x.ID == "" && x.Group == "" && x.Source == "" &&
-		x.RedeliveryOf == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 &&
+		x.RedeliveryOf == "" && x.Stream == "" && x.To == "" && x.Session == "" && x.Number == 0 && len(x.Content) == 0 &&
 		plain(x.ContentType) && plain(x.Encoding) && plain(x.Form) && plain(x.Principal) && plain(x.Route)
 }
 

@@ -155,7 +155,8 @@ var ErrTrigger = errors.New("dead letter is a trigger")
 
 // FromDeadLetter decodes a dead letter, whether ToDeadLetter made it or a queue moved it after too
 // many deliveries. The reason is set even if there is an error: a [*record.InvalidError] with the
-// decodable parts, that of the delivery's body, or [ErrTrigger].
+// decodable parts, that of the delivery's body, or [ErrTrigger]. Of an effect whose
+// body could not be read, only the names are set.
 func FromDeadLetter(received *queue.Delivery, d Defaults) (record.Refused, error) {
 	r := reader{received: received}
 	reason, detail := parseReason(r.text(AttrReason))
@@ -168,6 +169,9 @@ func FromDeadLetter(received *queue.Delivery, d Defaults) (record.Refused, error
 		case formEffect:
 			t, err := FromTrigger(received)
 			out.Delivery, out.To = t.Delivery, t.To
+			if received.Unread != nil && x.ID != "" {
+				out.Delivery, out.To = &record.Delivery{Identity: x.ID, Stream: x.Stream, Group: x.Group}, x.To
+			}
 			if err == nil && t.Delivery == nil {
 				err = ErrTrigger
 			}

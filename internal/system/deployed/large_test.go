@@ -43,11 +43,20 @@ func TestTheBodyOfALargeDeadLetterIsReadOnlyIfItIsAskedFor(t *testing.T) {
 	})
 	refused := refusal("o-1", ann, record.ReasonHandler)
 	refused.Message.Body = make([]byte, record.MaxBody)
+	effect := record.Refused{To: "shop", Reason: record.ReasonGone, Delivery: &record.Delivery{
+		Identity: "orders/g/1", Stream: "orders", Group: "g", Number: 1, Effect: record.Effect{Body: make([]byte, record.MaxBody)},
+	}}
 	q := w.queue("Dead").(*sqsqueue.Queue).WithBodies(bodies, func(*queue.Delivery) bool { return true })
 	send(t, q, wire.ToDeadLetter(refused, queue.MaxLarge))
+	q = w.queue("DeadPublish").(*sqsqueue.Queue).WithBodies(bodies, func(*queue.Delivery) bool { return true })
+	send(t, q, wire.ToDeadLetter(effect, queue.MaxLarge))
+	if got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Queue: "publish-dead", Stream: "orders"}); err != nil || len(got) != 1 ||
+		got[0].ID != "orders/g/1" || got[0].Group != "g" || got[0].Destination != "shop" || got[0].Detail != "" {
+		t.Errorf("effects: %+v, %v", got, err)
+	}
 	look := func(content int) admin.DeadLetter {
 		t.Helper()
-		got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Content: content})
+		got, err := w.system.DeadLetters(t.Context(), admin.DeadLettersOptions{Queue: "ingress-dead", Content: content})
 		if err != nil || len(got) != 1 || got[0].ID != "o-1" || got[0].Stream != "orders" || got[0].Reason != string(record.ReasonHandler) {
 			t.Fatalf("%+v, %v", got, err)
 		}

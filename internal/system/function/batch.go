@@ -33,11 +33,10 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 		return events.SQSEventResponse{}, fmt.Errorf("read event: %w", err)
 	}
 	batch := deliveries(in)
-	s.redeem(ctx, batch)
 	// The documented response has an empty list, not null.
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	hidden := map[string]*hiding{}
-	dispositions := handle(ctx, batch)
+	dispositions := s.inTurns(ctx, batch, handle)
 	for i := range batch {
 		disposition := queue.Disposition{Retry: true} // Lambda deletes each message that is not reported
 		if i < len(dispositions) {
@@ -62,6 +61,49 @@ func (s *System) serveBatch(ctx context.Context, event json.RawMessage, handle q
 		s.hide(ctx, name, h)
 	}
 	return out, nil
+}
+
+// maxBodies is how many bodies from outside of the queue are in memory at a time: as many as a
+// batch has without a window.
+const maxBodies = 10
+
+// inTurns handles a batch. An event has at most 6 MB, but this does not limit bodies that are kept
+// outside of the queue: hundreds of them would not fit into the memory of the function. So a batch
+// with more than [maxBodies] of them is handled in several parts. Such a batch comes from a
+// standard queue, which has no order. If the time ends, the rest of the batch is retried.
+func (s *System) inTurns(ctx context.Context, batch []queue.Delivery, handle queue.Handler) []queue.Disposition {
+	var out []queue.Disposition
+	for {
+		turn := batch[len(out):]
+		turn = turn[:turnOf(turn)]
+		s.redeem(ctx, turn)
+		dispositions := handle(ctx, turn)
+		for i := range turn {
+			disposition := queue.Disposition{Retry: true}
+			if i < len(dispositions) {
+				disposition = dispositions[i]
+			}
+			out = append(out, disposition)
+			turn[i].Body = "" // frees the memory
+		}
+		if len(out) == len(batch) || ctx.Err() != nil {
+			return out
+		}
+	}
+}
+
+// turnOf returns how many of the next deliveries are handled together.
+func turnOf(rest []queue.Delivery) int {
+	bodies := 0
+	for i := range rest {
+		if _, kept := rest[i].Attributes[claimcheck.Attribute]; !kept {
+			continue
+		}
+		if bodies++; bodies > maxBodies {
+			return i
+		}
+	}
+	return len(rest)
 }
 
 // redeem reads the bodies that are kept outside of the queue. It leaves half of the time for the

@@ -2,10 +2,14 @@ package function
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/effectively-once/once/internal/queue"
+	"github.com/effectively-once/once/internal/queue/claimcheck"
 	"github.com/effectively-once/once/internal/queue/wire"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/localstack/lambda/host"
@@ -161,5 +166,63 @@ func TestAMessageWithoutADispositionIsReportedAsFailed(t *testing.T) {
 	want := []events.SQSBatchItemFailure{{ItemIdentifier: "2"}, {ItemIdentifier: "3"}}
 	if d := cmp.Diff(want, response.BatchItemFailures); d != "" || err != nil {
 		t.Errorf("failed (-want +got):\n%s\n%v", d, err)
+	}
+}
+
+// countedBodies has one body under all names, and counts how often it is read.
+type countedBodies struct{ reads atomic.Int64 }
+
+func (*countedBodies) Put(context.Context, string, []byte) error { return errors.ErrUnsupported }
+
+func (c *countedBodies) Get(context.Context, string) (body []byte, ok bool, err error) {
+	c.reads.Add(1)
+	return []byte("body"), true, nil
+}
+
+func TestABatchOfManyLargeBodiesIsHandledInParts(t *testing.T) {
+	const large = 3*maxBodies + 1
+	sum := sha256.Sum256([]byte("body"))
+	var sent []queue.Delivery
+	for i := range 2 * large { // every second one is in the bucket
+		d := queue.Delivery{ID: strconv.Itoa(i), Message: queue.Message{Body: "body", Sender: "own"}}
+		if i%2 == 1 {
+			d.Body, d.Attributes = "a name", map[string]string{claimcheck.Attribute: hex.EncodeToString(sum[:]) + "-1"}
+		}
+		sent = append(sent, d)
+	}
+	event, err := json.Marshal(host.Event("arn:aws:sqs:x:1:ingress", sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, parts := range map[string]int{"all in time": 4, "the time ends in the second part": 2} {
+		t.Run(name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			place := &countedBodies{}
+			s := &System{pauser: func(string) pauser { return nil }, bodies: bodies{place: place, trusted: []string{"own"}}}
+			handled, calls := 0, 0
+			response, err := s.serveBatch(ctx, event, func(_ context.Context, got []queue.Delivery) []queue.Disposition {
+				if calls++; calls == parts {
+					end()
+				}
+				for i, d := range got {
+					if d.Body != "body" || d.Unread != nil || d.ID != strconv.Itoa(handled+i) {
+						t.Errorf("%d: %+v", handled+i, d)
+					}
+				}
+				if handled += len(got); place.reads.Load() > int64(calls*maxBodies) {
+					t.Errorf("%d bodies are read for part %d", place.reads.Load(), calls)
+				}
+				return make([]queue.Disposition, len(got))
+			})
+			if err != nil || calls != parts || len(response.BatchItemFailures) != len(sent)-handled {
+				t.Errorf("%d parts with %d messages, %d failures, %v", calls, handled, len(response.BatchItemFailures), err)
+			}
+			for i, f := range response.BatchItemFailures {
+				if f.ItemIdentifier != strconv.Itoa(handled+i) {
+					t.Errorf("%s is retried in place of %d", f.ItemIdentifier, handled+i)
+				}
+			}
+		})
 	}
 }
