@@ -76,6 +76,31 @@ func (l *logs) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 	return l.guard(name, f, err)
 }
 
+// Open implements [vfs.FS]. While the database is open, only [Copy] reads a log. Its writer may add
+// to it meanwhile, and what is read in parts would have a gap: so it ends where it was last synced.
+func (l *logs) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
+	f, err := l.FS.Open(name, options...)
+	if err != nil || !l.opened.Load() || l.list == nil || !isLog(name) || !l.inside(name) {
+		return f, err
+	}
+	return &syncedStart{File: f, left: l.list.lengthOf(l.PathBase(name))}, nil
+}
+
+// A syncedStart is the part of a log that was synced when it was opened.
+type syncedStart struct {
+	vfs.File
+	left int64
+}
+
+func (f *syncedStart) Read(b []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := f.File.Read(b[:min(int64(len(b)), f.left)])
+	f.left -= int64(n)
+	return n, err
+}
+
 // ReuseForWrite implements [vfs.FS].
 func (l *logs) ReuseForWrite(old, name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := vfs.File(nil), l.forget(old, name)

@@ -196,6 +196,13 @@ func (s *synced) set(name string, p prefix) error {
 	return s.save(!known || s.unsynced >= syncEvery)
 }
 
+// lengthOf returns how much of a file was synced.
+func (s *synced) lengthOf(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.files[name].length
+}
+
 // drop removes files from the list, durably. Afterwards the files may be removed.
 func (s *synced) drop(names ...string) error {
 	s.mu.Lock()
