@@ -292,7 +292,7 @@ func (a *Alarms) make(r *rule) {
 	a.All = append(a.All, alarm)
 }
 
-// actions returns what alarms of a severity do when they begin and end.
+// actions returns the actions of the alarms of a severity, at their beginning and end.
 func (a *Alarms) actions(of severity) (begin, end []awscloudwatch.IAlarmAction) {
 	topic, actions := a.props.Topic, a.props.Actions
 	if of == page {

@@ -67,7 +67,7 @@ once restore puts it back.`,
 type restored struct {
 	// At is the moment of the copy.
 	At time.Time `json:"at"`
-	// DataDir and Files are what was written.
+	// DataDir and Files were written.
 	DataDir string   `json:"data_dir"`
 	Files   []string `json:"files"`
 	// Restore is the entry for the list restores of the configuration.

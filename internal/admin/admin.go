@@ -74,7 +74,7 @@ type Backuper interface {
 // A BackupInfo describes a backup.
 type BackupInfo struct {
 	Dir string `json:"dir"`
-	// At is the moment of the copy: what came later is not in it.
+	// At is the moment of the copy. It has nothing that came later.
 	At time.Time `json:"at"`
 	// Files counts the output files in it, Objects the published objects.
 	Files   int `json:"files"`

@@ -77,7 +77,7 @@ func (l *logs) Create(name string, category vfs.DiskWriteCategory) (vfs.File, er
 }
 
 // Open implements [vfs.FS]. While the database is open, only [Copy] reads a log. Its writer may add
-// to it meanwhile, and what is read in parts would have a gap: so it ends where it was last synced.
+// to it meanwhile, and a copy in parts would have a gap: so it ends where it was last synced.
 func (l *logs) Open(name string, options ...vfs.OpenOption) (vfs.File, error) {
 	f, err := l.FS.Open(name, options...)
 	if err != nil || !l.opened.Load() || l.list == nil || !isLog(name) || !l.inside(name) {

@@ -98,7 +98,7 @@ func Local(options Options) *Telemetry {
 type Collector interface {
 	// Observe counts an event. It returns false if the collector receives no metrics.
 	Observe(e *record.Event) bool
-	// Export reports what is new.
+	// Export reports all news.
 	Export(ctx context.Context) error
 	// Tracer makes spans; it is nil if the collector receives none.
 	Tracer() trace.Tracer

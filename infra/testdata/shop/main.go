@@ -3,7 +3,7 @@
 //
 // FUNCTIONS is a folder with the folders ingest, process and publish, each with a file bootstrap.
 // The context of the CDK may have two settings: emulator=true deploys to an emulator, and
-// architecture says what the bootstraps are built for.
+// architecture returns the instruction set of the bootstraps.
 package main
 
 import (

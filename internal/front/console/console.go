@@ -65,7 +65,7 @@ type console struct {
 	following atomic.Int64
 }
 
-// A page reads what one page shows.
+// A page has the data of one page.
 type page func(r *http.Request) (view, error)
 
 // Handler returns the console for [Path] and the paths below it.

@@ -7,7 +7,7 @@ import (
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
-// openTelemetry makes what observes the system.
+// openTelemetry makes the observers of the system.
 func (s *System) openTelemetry() (err error) {
 	if s.options.Inspect {
 		s.telemetry = telemetry.Local(telemetry.Options{})

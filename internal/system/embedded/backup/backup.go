@@ -3,7 +3,7 @@
 //
 // # The folder of a backup
 //
-//	backup.json   when it was made, and what is in it
+//	backup.json   its time and its contents
 //	data/         the data folder
 //	files/        the files of file destinations that are outside of the data folder
 //

@@ -96,7 +96,7 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 	return info, moveUp(part)
 }
 
-// moveUp moves what is in a folder to the folder above, durably, and removes the empty one last.
+// moveUp moves the files of a folder to the folder above, durably, and removes the empty one last.
 func moveUp(part string) error {
 	files, err := os.ReadDir(part)
 	if err == nil {

@@ -29,7 +29,7 @@ type Verified struct {
 	Records int `json:"records"`
 	Files   int `json:"files"`
 	Objects int `json:"objects"`
-	// Damaged counts what can't be read or is not as it was; Problems describes the first of them.
+	// Damaged counts damaged records and files; Problems describes the first of them.
 	Damaged  int      `json:"damaged"`
 	Problems []string `json:"problems"`
 }
