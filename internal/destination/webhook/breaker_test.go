@@ -103,7 +103,8 @@ func TestASendWaitingForASlotFailsWhenTheDestinationBeginsToFail(t *testing.T) {
 				t.Error("settled")
 			}
 		}
-		if h.posts != 1 || time.Since(start) != 10*time.Second {
+		// a second one may begin between the end of the first and the moment when that is noted
+		if h.posts > 2 || time.Since(start) != time.Duration(h.posts)*10*time.Second {
 			t.Errorf("%d requests in %v", h.posts, time.Since(start))
 		}
 	})
