@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,14 +16,21 @@ func TestEveryDirectDependencyHasItsReasonAndNoOther(t *testing.T) {
 	must(t, err)
 	listed := map[string]bool{}
 	for text := range strings.Lines(string(page)) {
-		if name, ok := strings.CutPrefix(text, "| `"); ok {
-			name, _, _ = strings.Cut(name, "`")
-			listed[name] = true
+		if names, ok := strings.CutPrefix(text, "| `"); ok {
+			names, _, _ = strings.Cut(names, "` |")
+			for name := range strings.SplitSeq(names, "`, `") {
+				listed[name] = true
+			}
 		}
 	}
 	required := map[string]bool{}
 	for _, dir := range []string{"..", ".", "../bench", "../examples/sessions", "../infra", "../watermill"} {
 		for _, name := range requirements(t, dir) {
+			required[name] = true
+		}
+	}
+	for _, dir := range []string{"../packaging/construct", "../packaging/construct/test/typescript"} {
+		for _, name := range packages(t, dir) {
 			required[name] = true
 		}
 	}
@@ -31,7 +41,7 @@ func TestEveryDirectDependencyHasItsReasonAndNoOther(t *testing.T) {
 	}
 	for name := range listed {
 		if !required[name] {
-			t.Errorf("docs/dependencies.md lists %s, which no go.mod requires", name)
+			t.Errorf("docs/dependencies.md lists %s, which no go.mod and no package.json requires", name)
 		}
 	}
 }
@@ -54,6 +64,19 @@ func requirements(t *testing.T, dir string) (names []string) {
 		if !r.Indirect && !strings.HasPrefix(r.Path, "github.com/effectively-once/") {
 			names = append(names, r.Path)
 		}
+	}
+	return names
+}
+
+// packages returns the direct dependencies of the package of Node.js in a folder.
+func packages(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "package.json"))
+	must(t, err)
+	var p struct{ Dependencies, DevDependencies, PeerDependencies map[string]string }
+	must(t, json.Unmarshal(text, &p))
+	for _, list := range []map[string]string{p.Dependencies, p.DevDependencies, p.PeerDependencies} {
+		names = slices.AppendSeq(names, maps.Keys(list))
 	}
 	return names
 }

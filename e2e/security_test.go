@@ -168,7 +168,7 @@ func sayByHTTP(t *testing.T, address string) {
 		{"POST", messages, "other", []string{key, "Once-Group: " + confidential}, 422},
 		{"POST", messages, confidential, []string{key + " two"}, 400},
 		{"POST", messages, confidential, []string{key + "-gruop", "Once-Gruop: " + confidential}, 400},
-		{"POST", messages, strings.Repeat(confidential, 22_000), []string{key + "-large"}, 413},
+		{"POST", messages, strings.Repeat(confidential, 88_000), []string{key + "-large"}, 413},
 		{"POST", "/v1/streams/" + confidential + "/messages", "x", []string{key}, 404},
 		{"GET", messages + "/" + confidential, "", nil, 200},
 		{"GET", messages + "/" + confidential + "-unknown", "", nil, 404},
