@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-
-	"github.com/effectively-once/once/internal/pebbledb"
 )
 
 // A refusing file system has no locks.
@@ -37,22 +33,5 @@ func TestAFolderOnAReadOnlyFileSystemNeedsNoLock(t *testing.T) {
 		if _, err := (readable{refusing{vfs.NewMem(), want}}).Lock("LOCK"); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
-	}
-}
-
-func TestAFolderThatMayNotBeOpenedIsNotDamaged(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may open everything")
-	}
-	database := filepath.Join(t.TempDir(), databaseName)
-	db, err := pebbledb.Open(database, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Close(), os.Chmod(filepath.Join(database, "LOCK"), 0)); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := Verify(t.Context(), filepath.Dir(database), func(int) {}); !errors.Is(err, fs.ErrPermission) || v.Damaged > 0 {
-		t.Errorf("%+v, %v", v, err)
 	}
 }
