@@ -58,7 +58,7 @@ func (a *app) dev() *cobra.Command {
 SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the next start continues.
 
 /console has pages that show what does not move, and why, and the commands that show or mend it. They only read unless --console write is given. On an
-address that other machines reach, there is no console unless --console is given: whoever reaches it reads bodies.
+address that other machines reach, there is no console unless --console is given: anyone who can reach it can read bodies.
 
 On a terminal it prints one line for each message that is done, fails, or becomes a dead letter; --quiet turns that off. All other events are logged to
 standard error, and without a terminal failures are logged there too.

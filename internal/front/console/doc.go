@@ -12,8 +12,8 @@
 //
 // # Limits
 //
-// It authenticates nobody: whoever reaches the listener reads every page. Requests under a foreign
-// host name are refused, so that no web page of another site can read the console of a server on
-// the same machine. Writing needs [Options.Write], a request of the same origin, and a token that
-// only the pages of this process have.
+// It has no authentication: anyone who can reach the listener can read every page. Requests under a
+// foreign host name are refused, so that no web page of another site can read the console of a
+// server on the same machine. Writing needs [Options.Write], a request of the same origin, and a
+// token that only the pages of this process have.
 package console

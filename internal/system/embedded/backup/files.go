@@ -107,7 +107,8 @@ func sumOf(ctx context.Context, path string) (int64, string, error) {
 
 // linkTree links the files of a tree into a new one, or copies them if it can't: those of the
 // folder first before all others. It returns how many there are. A file that disappears meanwhile
-// is left out. The files are never written again, but replaced.
+// is left out. A link is enough: a published object is replaced and never written again, and the
+// name of a staged one belongs to one attempt.
 func linkTree(ctx context.Context, from, to, first string) (n int, err error) {
 	for _, only := range []bool{true, false} {
 		err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
