@@ -82,7 +82,7 @@ func (a *Access) Reload() error {
 	var keys *[]key
 	var operator *[sha256.Size]byte
 	if c.Auth != nil && c.Auth.Keys != "" {
-		text, err := c.Auth.Keys.Resolve()
+		text, err := c.Auth.Keys.ResolveLines()
 		if err != nil {
 			return fmt.Errorf("read server.auth.keys: %w", err)
 		}
