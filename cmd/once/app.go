@@ -37,7 +37,9 @@ type opening func(ctx context.Context, dataDir string, c *config.Config) (folder
 
 // serverOptions configure a server.
 type serverOptions struct {
-	Config  *config.Config
+	Config *config.Config
+	// Server has the settings of serve; nil for dev.
+	Server  *config.Server
 	DataDir string
 	Listen  string
 	// AllowHosts are further names of the server, see embedded.Options.
@@ -109,7 +111,7 @@ Exit codes are explained by: once help exit-codes`,
 	root.Version = built(debug.ReadBuildInfo()).String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.cost(), a.version(), exitCodes())
+	root.AddCommand(a.dev(), a.serve(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.cost(), a.version(), exitCodes())
 	return root
 }
 
