@@ -4,11 +4,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 )
 
@@ -81,6 +83,36 @@ func (a *app) remote(cmd *cobra.Command, o *remoteOptions) (*admin.Client, error
 		return nil, usageError(cmd, err)
 	}
 	return c, nil
+}
+
+// asOperator lets a command of the HTTP API call a server as an operator, if there is a key. The key
+// goes to --url and to $ONCE_ADMIN_URL only.
+func (a *app) asOperator(cmd *cobra.Command, o *sending, options *client.Options) error {
+	if o.operator == nil || o.stack.Name != "" {
+		return nil
+	}
+	key, err := a.adminKey(o.operator)
+	if err != nil {
+		return err
+	}
+	if o.url == "" && key != "" {
+		o.url = a.env(adminURLVariable)
+	}
+	if o.operator.caFile != "" {
+		authorities, err := authorities(o.operator.caFile)
+		if err != nil {
+			return err
+		}
+		options.HTTP = &http.Client{Transport: admin.Transport(authorities)}
+	}
+	if o.url == "" || key == "" {
+		return nil
+	}
+	if _, err := admin.CheckRemote(o.url); err != nil {
+		return usageError(cmd, err)
+	}
+	options.Header = http.Header{"Authorization": {"Bearer " + key}}
+	return nil
 }
 
 // adminKey returns the key of an operator, or nothing if there is none. The file of a server may have

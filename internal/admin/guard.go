@@ -2,23 +2,16 @@ package admin
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"github.com/effectively-once/once/internal/record"
 )
 
 // Path is the path under which the operations are served to other machines.
 const Path = "/admin/v1"
-
-// MinKey is the least length of a key, in bytes.
-const MinKey = 20
 
 // mark is a header of every answer of a guarded handler. Clients know by it that they have asked
 // the right address.
@@ -51,59 +44,27 @@ func bounded(limit, content int) error {
 	return nil
 }
 
-// Keys are the keys of operators. Only their hashes are kept. The zero value has no keys, and
-// allows nobody. Its methods may be called concurrently.
-type Keys struct {
-	hashes atomic.Pointer[[][sha256.Size]byte]
-}
-
-// Set replaces the keys. There may be several, with white space between them: a new key is added
-// before the old one is removed. A key has at least [MinKey] bytes of visible ASCII. The error does
-// not contain a key.
-func (k *Keys) Set(text string) error {
-	var hashes [][sha256.Size]byte
-	for i, key := range strings.Fields(text) {
-		if len(key) < MinKey {
-			return fmt.Errorf("admin key %d has %d characters: at least %d are needed, as openssl rand -hex 32 makes them", i+1, len(key), MinKey)
-		}
-		if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("admin key %d has a character that is not visible ASCII", i+1)
-		}
-		hashes = append(hashes, sha256.Sum256([]byte(key)))
-	}
-	if len(hashes) == 0 {
-		return errors.New("admin key is empty")
-	}
-	k.hashes.Store(&hashes)
-	return nil
-}
-
-// allow reports whether a request has one of the keys. The time that it takes depends on the length
-// of what was sent, and not on the keys.
-func (k *Keys) allow(r *http.Request) bool {
+// Allowed reports whether a request has a known key as a bearer token. known must take as long for a
+// wrong key as for the right one.
+func Allowed(r *http.Request, known func(key string) bool) bool {
 	given := r.Header.Values("Authorization")
-	hashes := k.hashes.Load()
-	if hashes == nil || len(given) != 1 {
+	if len(given) != 1 {
 		return false
 	}
 	scheme, key, _ := strings.Cut(given[0], " ")
-	hash, found := sha256.Sum256([]byte(strings.TrimSpace(key))), 0
-	for i := range *hashes {
-		found |= subtle.ConstantTimeCompare(hash[:], (*hashes)[i][:])
-	}
-	return found == 1 && strings.EqualFold(scheme, "bearer")
+	return known(strings.TrimSpace(key)) && strings.EqualFold(scheme, "bearer")
 }
 
-// Guard serves requests that have one of the keys as a bearer token, and answers all others with
-// 401. The key is all that it asks for: no page of a browser can add it to a request, so it needs
-// to check neither the Origin nor the Host.
-func Guard(keys *Keys, next http.Handler) http.Handler {
+// Guard serves requests that have a known key as a bearer token, and answers all others with 401.
+// The key is all that it asks for: no page of a browser can add it to a request, so it needs to check
+// neither the Origin nor the Host. See [Allowed].
+func Guard(known func(key string) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set(mark, "1")
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Content-Type-Options", "nosniff")
-		if !keys.allow(r) {
+		if !Allowed(r, known) {
 			h.Set("WWW-Authenticate", `Bearer realm="once admin"`)
 			h.Set("Connection", "close") // nobody without a key holds a connection
 			fail(w, http.StatusUnauthorized, "an operator's key is needed, as Authorization: Bearer KEY")

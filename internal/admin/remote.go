@@ -65,25 +65,39 @@ const (
 // DialRemote returns a client of the admin API at an address, as https://host:9444. It makes no
 // connection. The key is only sent encrypted, or to this machine.
 func DialRemote(address string, o RemoteOptions) (*Client, error) {
+	base, err := CheckRemote(address)
+	if err != nil {
+		return nil, err
+	}
+	if o.Key == "" {
+		return nil, &RemoteError{kind: ErrKey, text: "the admin API at " + address + " needs the key of an operator"}
+	}
+	// a redirect could lead the key to another server
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{http: http.Client{Transport: Transport(o.Authorities), CheckRedirect: stay}, remote: base, key: o.Key}, nil
+}
+
+// CheckRemote returns an address without a slash at its end, or an error if a key must not be sent
+// there.
+func CheckRemote(address string) (string, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil:
-		return nil, &RemoteError{kind: ErrAddress, text: "the address of an admin API must be https://HOST:PORT, without a path"}
-	case o.Key == "":
-		return nil, &RemoteError{kind: ErrKey, text: "the admin API at " + address + " needs the key of an operator"}
+		return "", &RemoteError{kind: ErrAddress, text: "the address of an admin API must be https://HOST:PORT, without a path"}
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return nil, &RemoteError{kind: ErrAddress, text: "the key would be sent to " + u.Host + " without encryption: use https://"}
+		return "", &RemoteError{kind: ErrAddress, text: "the key would be sent to " + u.Host + " without encryption: use https://"}
 	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+// Transport returns a transport to a server whose certificate is checked with authorities, or if they
+// are nil with those of the machine.
+func Transport(authorities *x509.CertPool) *http.Transport {
 	dialer := net.Dialer{Timeout: dialTime}
-	transport := &http.Transport{
+	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: handshakeTime, ForceAttemptHTTP2: true,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Authorities},
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
 	}
-	return &Client{
-		// a redirect could lead the key to another server
-		http:   http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-		remote: u.Scheme + "://" + u.Host, key: o.Key,
-	}, nil
 }
 
 // Remote returns the address of the other machine, or nothing for a client of a unix socket.
