@@ -84,7 +84,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if text := err.Error(); text != "" {
-		_, _ = fmt.Fprintln(a.err, "once: "+strings.ReplaceAll(text, "\n", "\nonce: "))
+		_, _ = fmt.Fprintln(a.err, "once: "+strings.ReplaceAll(safeLines(text), "\n", "\nonce: "))
 	}
 	return codeOf(err)
 }

@@ -139,6 +139,11 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.recall(ctx); err != nil {
 		return fmt.Errorf("run system: %w", err)
 	}
+	stopOperators, err := s.serveOperators(ctx)
+	if err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	defer stopOperators()
 	defer s.serveAdmin(ctx)()
 	defer s.report(ctx)()
 	// callers may wait for messages in process
@@ -149,7 +154,7 @@ func (s *System) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
-	err := s.serve(ctx)
+	err = s.serve(ctx)
 	s.direct.Close()
 	stop()
 	wg.Wait()
