@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -55,14 +54,14 @@ var static embed.FS
 //go:embed templates
 var sources embed.FS
 
-// console serves the pages; it keeps nothing between requests but the number of followers.
+// console serves the pages; it keeps nothing between requests but the pages that are followed.
 type console struct {
 	Options
 	api       *client.Client
 	token     string
 	templates map[string]*template.Template
 	renewal   time.Duration
-	following atomic.Int64
+	feeds     feeds
 }
 
 // A page has the data of one page.
@@ -79,16 +78,20 @@ func Handler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal}
+	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal, feeds: feeds{byPage: map[string]*feed{}}}
 	mux := http.NewServeMux()
-	pages, forms := map[string]page{
-		"": c.overview, "/streams": c.streams, "/groups": c.groups, "/group": c.group, "/message": c.message, "/find": c.find, "/totals": c.totals,
-		"/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions, "/send": c.sendForm,
-	}, map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
+	live := map[string]page{
+		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions,
+	}
+	// These pages do not renew themselves: they read the whole store, or have a form, or never change.
+	still := map[string]page{"/streams": c.streams, "/find": c.find, "/totals": c.totals, "/send": c.sendForm}
+	forms := map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
 	allow := map[string][]string{}
-	for path, p := range pages {
-		mux.Handle("GET "+Path+path, c.show(p))
-		allow[path] = []string{http.MethodGet, http.MethodHead}
+	for _, pages := range []map[string]page{live, still} {
+		for path, p := range pages {
+			mux.Handle("GET "+Path+path, c.show(p, live[path] != nil))
+			allow[path] = []string{http.MethodGet, http.MethodHead}
+		}
 	}
 	for path, do := range forms {
 		mux.Handle("POST "+Path+path, c.write(do))
@@ -97,7 +100,11 @@ func Handler(o Options) (http.Handler, error) {
 	for path, methods := range allow {
 		mux.Handle(Path+path, c.notAllowed(methods))
 	}
-	mux.Handle("GET "+Path+"/static/", http.StripPrefix(Path+"/", http.FileServerFS(static)))
+	// Each file has a route: the folder lists nothing.
+	files := http.StripPrefix(Path+"/", http.FileServerFS(static))
+	for _, name := range []string{"script.js", "style.css"} {
+		mux.Handle("GET "+Path+"/static/"+name, files)
+	}
 	mux.Handle("GET "+Path+"/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})

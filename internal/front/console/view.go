@@ -22,7 +22,7 @@ const (
 
 // A stuck is one thing that does not move.
 type stuck struct {
-	Kind     string // retry, destination, number
+	Kind     admin.WaitKind
 	Stream   string
 	Group    string
 	Wait     admin.Wait
@@ -56,7 +56,7 @@ func (c *console) overview(r *http.Request) (view, error) {
 	for i := range o.Groups {
 		g := &o.Groups[i]
 		for _, w := range g.Waiting {
-			x := stuck{Kind: string(w.For), Stream: g.Stream, Group: g.Group, Wait: w, Commands: []string{c.onFolder("show", g.Stream+"/"+g.Group)}}
+			x := stuck{Kind: w.For, Stream: g.Stream, Group: g.Group, Wait: w, Commands: []string{c.onFolder("show", g.Stream+"/"+g.Group)}}
 			if w.For == admin.WaitDestination {
 				x.Commands = append(x.Commands, c.onFolder("skip", g.Stream+"/"+g.Group, strconv.FormatUint(w.Number, 10)))
 			}
@@ -296,5 +296,7 @@ func (c *console) find(r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return c.messageView(r, m, nil)
+	v, err := c.messageView(r, m, nil)
+	v.Live = false // the search may read the whole store
+	return v, err
 }
