@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,10 +33,16 @@ type System interface {
 // Options configure the console. All fields are required unless they say otherwise.
 type Options struct {
 	System System
-	// API is the HTTP API of the system. The console sends, tails and lists sessions through it.
+	// API is the HTTP API of the system. The console sends, tails and lists sessions through it. It is
+	// not used with Remote.
 	API http.Handler
+	// Remote is set if the system is elsewhere. Optional.
+	Remote *Remote
 	// Streams returns the streams by name.
 	Streams func() []record.Stream
+	// Rates returns the charts of a stream, or of all streams together for the empty name. Without it
+	// the pages have no charts.
+	Rates func(ctx context.Context, stream string) (Rates, error)
 	// Allowed reports whether the Host of a request is a name of this server.
 	Allowed func(host string) bool
 	// Write allows the console to send, redrive, drop and skip. Defaults to false.
@@ -46,6 +53,17 @@ type Options struct {
 	Done <-chan struct{}
 	Now  func() time.Time
 	Log  *slog.Logger
+}
+
+// A Remote is a system elsewhere, each answer of which costs time and money. Its pages are renewed
+// every [remoteRenewal], and those that read a whole table or receive messages are not renewed.
+type Remote struct {
+	// Name names the system for people.
+	Name string
+	// Flags address the system in commands.
+	Flags []string
+	// Client calls the HTTP API of the system.
+	Client *client.Client
 }
 
 //go:embed static
@@ -62,6 +80,7 @@ type console struct {
 	templates map[string]*template.Template
 	renewal   time.Duration
 	feeds     feeds
+	views     views
 }
 
 // A page has the data of one page.
@@ -73,12 +92,21 @@ func Handler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &console{Options: o, token: rand.Text(), templates: templates, renewal: renewal, feeds: feeds{byPage: map[string]*feed{}}}
+	if o.Remote != nil {
+		c.api, c.renewal = o.Remote.Client, remoteRenewal
+		return c.handler(), nil
+	}
 	// The client is not for a network: a try that fails at all fails for good.
-	api, err := client.New(localURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: o.API}}, MaxElapsed: apiTime})
+	c.api, err = client.New(localURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: o.API}}, MaxElapsed: apiTime})
 	if err != nil {
 		return nil, err
 	}
-	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal, feeds: feeds{byPage: map[string]*feed{}}}
+	return c.handler(), nil
+}
+
+// handler returns the routes.
+func (c *console) handler() http.Handler {
 	mux := http.NewServeMux()
 	live := map[string]page{
 		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions,
@@ -89,7 +117,8 @@ func Handler(o Options) (http.Handler, error) {
 	allow := map[string][]string{}
 	for _, pages := range []map[string]page{live, still} {
 		for path, p := range pages {
-			mux.Handle("GET "+Path+path, c.show(p, live[path] != nil))
+			renewed := live[path] != nil && (c.Remote == nil || !slices.Contains(costly, path))
+			mux.Handle("GET "+Path+path, c.show(c.kept(p), renewed))
 			allow[path] = []string{http.MethodGet, http.MethodHead}
 		}
 	}
@@ -109,8 +138,12 @@ func Handler(o Options) (http.Handler, error) {
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})
 	}))
-	return c.guard(mux), nil
+	return c.guard(mux)
 }
+
+// costly are the pages of a system elsewhere that are not renewed: they scan a table, or receive
+// dead letters, which hides them from other receivers for some time.
+var costly = []string{"/groups", "/letters", "/letter"} //nolint:gochecknoglobals // a constant
 
 // notAllowed returns the handler of requests to a page with another method than its own.
 func (c *console) notAllowed(methods []string) http.Handler {

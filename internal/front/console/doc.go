@@ -5,6 +5,7 @@
 //	console.go  the routes, and who may call them
 //	render.go   pages
 //	feed.go     their renewal by server-sent events
+//	chart.go    rates and latencies
 //	view.go     streams, groups, messages, totals
 //	letters.go  dead letters
 //	log.go      logs and sessions

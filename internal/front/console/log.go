@@ -55,7 +55,7 @@ func (c *console) log(r *http.Request) (view, error) {
 	} else {
 		args = append(args, "--after", after)
 	}
-	return view{Template: "log", Title: "Log of " + p.Stream + "/" + p.Group, Live: true, Data: &p, Commands: []string{onServer(r, args...)}}, nil
+	return view{Template: "log", Title: "Log of " + p.Stream + "/" + p.Group, Live: true, Data: &p, Commands: []string{c.onServer(r, args...)}}, nil
 }
 
 // invalid returns the failure for an offset or a name that can't be one.
@@ -157,7 +157,7 @@ func (c *console) sessions(r *http.Request) (view, error) {
 				data.Streams = append(data.Streams, s.Name)
 			}
 		}
-		return view{Template: "sessions", Title: "Sessions", Data: &data, Commands: []string{onServer(r, "sessions", "STREAM")}}, nil
+		return view{Template: "sessions", Title: "Sessions", Data: &data, Commands: []string{c.onServer(r, "sessions", "STREAM")}}, nil
 	}
 	list, err := c.api.Sessions(r.Context(), data.Stream, data.Group)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *console) sessions(r *http.Request) (view, error) {
 	if data.Group != "" {
 		args = append(args, "--group", data.Group)
 	}
-	return view{Template: "sessions", Title: "Sessions of " + data.Stream, Live: true, Data: &data, Commands: []string{onServer(r, args...)}}, nil
+	return view{Template: "sessions", Title: "Sessions of " + data.Stream, Live: true, Data: &data, Commands: []string{c.onServer(r, args...)}}, nil
 }
 
 // numberOf reads a field of a form that has a number. An empty one is 0.

@@ -32,6 +32,7 @@ type view struct {
 	// The other fields are set by answer.
 	Path, Token string
 	Write       bool
+	Remote      string // the name of the system elsewhere, if it is one
 }
 
 // parse returns a template for each page, with the layout.
@@ -56,10 +57,10 @@ func parse() (map[string]*template.Template, error) {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"name":  plain.Safe,
-		"error": func(text string) string { return plain.Safe(cut(text, maxError)) },
+		"error": shortened,
 		"lines": plain.SafeLines,
 		"stamp": stamp,
-		"wait":  func(w admin.Wait) string { return plain.Safe(cut(plain.Wait(&w), maxError)) },
+		"wait":  func(w admin.Wait) string { return shortened(plain.Wait(&w)) },
 		"link":  link,
 		"kind":  kindOf,
 		"dash": func(text string) string {
@@ -90,6 +91,10 @@ func kindOf(kind admin.WaitKind) string {
 
 // maxError is how many bytes of an error are shown.
 const maxError = 2000
+
+// shortened returns the text of an error or of a body for one line. Answers of web servers often
+// end with a line feed, which is left out.
+func shortened(text string) string { return plain.Safe(cut(strings.TrimRight(text, "\r\n"), maxError)) }
 
 func cut(text string, most int) string {
 	if len(text) <= most {
@@ -155,6 +160,7 @@ func (c *console) show(p page, live bool) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
+		v.Live = v.Live && live
 		c.answer(w, r, http.StatusOK, &v)
 	})
 }
@@ -181,6 +187,9 @@ func (c *console) answer(w http.ResponseWriter, r *http.Request, status int, v *
 // others gets to the reader: they are made visible in the whole text once more.
 func (c *console) render(r *http.Request, v *view, name string) (string, error) {
 	v.Path, v.Token, v.Write = strings.TrimPrefix(r.URL.Path, Path), c.token, c.Write
+	if c.Remote != nil {
+		v.Remote = c.Remote.Name
+	}
 	var out bytes.Buffer
 	if err := c.templates[v.Template].ExecuteTemplate(&out, name, v); err != nil {
 		return "", err
