@@ -96,10 +96,10 @@ func (s *System) console(calls http.Handler) (http.Handler, error) {
 	if s.options.Console == "" || s.options.Console == ConsoleOff {
 		return nil, nil
 	}
-	names := s.options.names()
 	return console.Handler(console.Options{
 		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
-		Allowed: func(host string) bool { name := hostName(host); return name != "" && ownName(name, names) },
+		Rates:   s.rates,
+		Allowed: AllowedHosts(s.options.Listen, s.options.AllowHosts),
 		Streams: func() []record.Stream {
 			var out []record.Stream
 			for _, name := range s.engine.StreamNames() {
