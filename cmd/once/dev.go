@@ -153,9 +153,19 @@ func (a *app) runServer(ctx context.Context, o serverOptions, ready func(address
 	defer func() { err = errors.Join(err, s.Close()) }()
 	err = s.Run(ctx, ready)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s, perhaps another once: stop it, or name another address with --listen", o.Listen, process(listener(o.Listen)))}
+		address, setting := o.Listen, "--listen"
+		if failed, ok := errors.AsType[*net.OpError](err); ok && o.Server != nil && o.Server.Admin != nil && failed.Addr != nil && sameAddress(failed.Addr, o.Server.Admin.Listen) {
+			address, setting = o.Server.Admin.Listen, "server.admin.listen"
+		}
+		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s, perhaps another once: stop it, or name another address with %s", address, process(listener(address)), setting)}
 	}
 	return err
+}
+
+// sameAddress reports whether an address is the one that a text names.
+func sameAddress(a net.Addr, text string) bool {
+	named, err := net.ResolveTCPAddr("tcp", text)
+	return err == nil && named.String() == a.String()
 }
 
 // reachable returns an address for clients on this machine, if the server listens on all addresses.

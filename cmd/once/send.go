@@ -35,6 +35,7 @@ type sending struct {
 	file        string
 	url         string
 	stack       *stackOptions
+	operator    *remoteOptions // for commands of operators
 	queue       string
 	concurrency int
 	wait        string
@@ -189,6 +190,9 @@ func (a *app) authorize(o *client.Options) {
 func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
 	if o.stack.Name != "" {
 		return stackSender(cmd.Context(), o, options)
+	}
+	if err := a.asOperator(cmd, o, &options); err != nil {
+		return nil, err
 	}
 	if o.url == "" {
 		o.url = a.env("ONCE_URL")

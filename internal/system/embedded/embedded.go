@@ -45,6 +45,7 @@ import (
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
@@ -182,6 +183,7 @@ type System struct {
 	waiting   *system.Waiting // what fails at the moment
 	telemetry *telemetry.Telemetry
 	metrics   *scrape.Metrics // nil if nothing runs
+	recent    *recent.Metrics // nil if nothing runs
 	blobs     *dirblob.Dir
 
 	pipeline *pipeline.Pipeline

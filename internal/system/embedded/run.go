@@ -96,10 +96,10 @@ func (s *System) console(calls http.Handler) (http.Handler, error) {
 	if s.options.Console == "" || s.options.Console == ConsoleOff {
 		return nil, nil
 	}
-	names := s.options.names()
 	return console.Handler(console.Options{
 		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
-		Allowed: func(host string) bool { name := hostName(host); return name != "" && ownName(name, names) },
+		Rates:   s.rates,
+		Allowed: AllowedHosts(s.options.Listen, s.options.AllowHosts),
 		Streams: func() []record.Stream {
 			var out []record.Stream
 			for _, name := range s.engine.StreamNames() {
@@ -139,6 +139,11 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.recall(ctx); err != nil {
 		return fmt.Errorf("run system: %w", err)
 	}
+	stopOperators, err := s.serveOperators(ctx)
+	if err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	defer stopOperators()
 	defer s.serveAdmin(ctx)()
 	defer s.report(ctx)()
 	// callers may wait for messages in process
@@ -149,7 +154,7 @@ func (s *System) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
-	err := s.serve(ctx)
+	err = s.serve(ctx)
 	s.direct.Close()
 	stop()
 	wg.Wait()
