@@ -39,7 +39,7 @@ type Options struct {
 type Access struct {
 	options  Options
 	keys     atomic.Pointer[[]key]             // nil if there is no list of keys
-	operator atomic.Pointer[[sha256.Size]byte] // the hash of the key of operators; nil if there is none
+	operator atomic.Pointer[[sha256.Size]byte] // of operators, hashed; nil without a key
 	issuer   *issuer                           // nil if there is none
 	limiter  *limiter
 	noted    *rate.Limiter // lines in the log
