@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -106,6 +107,21 @@ func (a *Access) Reload() error {
 	a.keys.Store(keys)
 	a.operator.Store(operator)
 	return nil
+}
+
+// Principals returns the principals of the keys, each once. Those of tokens are not known.
+func (a *Access) Principals() []string {
+	keys := a.keys.Load()
+	if keys == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range *keys {
+		if !slices.Contains(out, k.caller.Principal) {
+			out = append(out, k.caller.Principal)
+		}
+	}
+	return out
 }
 
 // Operator reports whether a secret is the key of operators.
