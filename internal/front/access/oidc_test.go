@@ -29,6 +29,7 @@ type issuer struct {
 	t      *testing.T
 	url    string
 	asked  atomic.Int64 // for keys
+	broken atomic.Bool  // it returns no keys
 	mu     sync.Mutex
 	secret *ecdsa.PrivateKey
 	name   string // of the key
@@ -45,7 +46,10 @@ func newIssuer(t *testing.T, listener net.Listener) *issuer {
 		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":"x","token_endpoint":"x","id_token_signing_alg_values_supported":["none","HS256","ES256"]}`, i.url, i.url+"/keys")
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
-		i.asked.Add(1)
+		if i.asked.Add(1); i.broken.Load() {
+			http.Error(w, "no database", http.StatusInternalServerError)
+			return
+		}
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.secret.Public(), KeyID: i.name, Algorithm: "ES256", Use: "sig"}}})
@@ -241,6 +245,21 @@ func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
 	w.is("a wrong key", w.get("/", "Authorization: Bearer "+bobsKey), 401, "")
 	i := newIssuer(t, listen(t, address))
 	w.is("a token when the issuer is there", w.bearer(i.token(nil)), 200, "jwt:")
+}
+
+func TestATokenThatTheIssuerHasNoAnswerForGets503AndIsTakenLater(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorld(t, withIssuer(i.url), "")
+	first := i.token(nil)
+	w.is("a good token", w.bearer(first), 200, "")
+	i.broken.Store(true)
+	i.rotate("second")
+	second := i.token(nil)
+	time.Sleep(2 * time.Millisecond) // the time in which the world asks once
+	w.is("a token of a new key", w.get("/", "Authorization: Bearer "+second), 503, "#unavailable")
+	w.is("a token of the known key", w.get("/", "Authorization: Bearer "+first), 200, "")
+	i.broken.Store(false)
+	w.is("the token, when the issuer answers", w.bearer(second), 200, "")
 }
 
 func TestANewKeyOfTheIssuerIsFoundAndTheOldOneIsNoLongerTaken(t *testing.T) {

@@ -2,8 +2,11 @@ package embedded
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/rs/cors"
 
@@ -72,8 +75,24 @@ func (s *System) server() *http.Server {
 	}
 	if c != nil {
 		limitConnections(server, mostConnections(c))
+		server.ErrorLog = slog.NewLogLogger(serverLog{s.options.Log.Handler()}, slog.LevelWarn)
 	}
 	return server
+}
+
+// A serverLog gets the lines of an HTTP server. Everybody can cause failed handshakes, so those are
+// for debugging.
+type serverLog struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (l serverLog) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "http: TLS handshake error") {
+		r.Level = slog.LevelDebug
+	}
+	if !l.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return l.Handler.Handle(ctx, r)
 }
 
 // filesBesides is how many files are kept for the database, destinations and requests to them.
