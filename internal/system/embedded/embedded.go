@@ -72,6 +72,9 @@ type Options struct {
 	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
+	// Server has the settings of "once serve" for the listener: TLS, who may call, and limits. Its
+	// Listen, Hosts and Console are not used: the fields here are. Defaults to none.
+	Server *config.Server
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
 	MaxWaiting int
@@ -197,6 +200,7 @@ type System struct {
 	direct   *direct.Runner
 	process  *process.Handler
 	handler  http.Handler
+	front    front
 	appends  follow.Hub // wakes the readers of logs
 
 	tokens     sync.Once // at the first call of Tokens
@@ -308,6 +312,9 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
+	if err := s.openFront(); err != nil {
+		return nil, err
+	}
 	s.keys.start()
 	return logged{durable{s.engine, s}}, nil
 }
@@ -356,6 +363,7 @@ func (s *System) Close() error {
 		s.stopTokens()
 	}
 	s.keys.stop()
+	s.closeFront()
 	var errs []error
 	for _, f := range s.files {
 		errs = append(errs, f.Close())
