@@ -62,13 +62,13 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// devWith runs once dev with a collector, and sends it some messages. It stops the server, and
-// returns its log.
-func devWith(t *testing.T, endpoint string, messages int) string {
+// serveWith runs once dev or once serve with a collector, and sends it some messages. It stops the
+// server, and returns its log.
+func serveWith(t *testing.T, name, endpoint string, messages int) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	server := command(ctx, "dev", "--listen", "127.0.0.1:0", "--quiet")
+	server := command(ctx, name, "--listen", "127.0.0.1:0")
 	server.Dir = t.TempDir()
 	server.Env = append(slices.DeleteFunc(server.Env, func(v string) bool { return strings.HasPrefix(v, "OTEL_") }), "OTEL_EXPORTER_OTLP_ENDPOINT="+endpoint)
 	out, err := server.StderrPipe()
@@ -86,7 +86,7 @@ func devWith(t *testing.T, endpoint string, messages int) string {
 		if log.WriteString(line); err != nil {
 			t.Fatalf("the server ended: %s", &log)
 		}
-		if found := regexp.MustCompile(`once is ready at (\S+)`).FindStringSubmatch(line); found != nil {
+		if found := regexp.MustCompile(`(?:once is ready at |msg=ready url=)(\S+)`).FindStringSubmatch(line); found != nil {
 			url = found[1]
 		}
 	}
@@ -121,15 +121,19 @@ func devWith(t *testing.T, endpoint string, messages int) string {
 	return log.String()
 }
 
-func TestDevSendsTheMetricsAndSpansOfAMessageToTheCollectorInTheEnvironment(t *testing.T) {
-	c := &collector{}
-	receiver := httptest.NewServer(c)
-	defer receiver.Close()
-	log := devWith(t, receiver.URL, 1)
-	for _, want := range []string{"POST /v1/streams/{stream}/messages", "process messages", "publish file", "once.accepted", "once.processed", "once.accept_time"} {
-		if !slices.Contains(c.names, want) {
-			t.Errorf("the collector got %v, want %s; the log is\n%s", c.names, want, log)
-		}
+func TestDevAndServeSendTheMetricsAndSpansOfAMessageToTheCollectorInTheEnvironment(t *testing.T) {
+	for _, name := range []string{"dev", "serve"} {
+		t.Run(name, func(t *testing.T) {
+			c := &collector{}
+			receiver := httptest.NewServer(c)
+			defer receiver.Close()
+			log := serveWith(t, name, receiver.URL, 1)
+			for _, want := range []string{"POST /v1/streams/{stream}/messages", "process messages", "publish file", "once.accepted", "once.processed", "once.accept_time"} {
+				if !slices.Contains(c.names, want) {
+					t.Errorf("the collector got %v, want %s; the log is\n%s", c.names, want, log)
+				}
+			}
+		})
 	}
 }
 
@@ -150,7 +154,7 @@ func TestACollectorThatIsDownStopsNothing(t *testing.T) {
 	_ = closed.Close()
 	for name, endpoint := range map[string]string{"it never answers": silent, "it refuses connections": refuses} {
 		t.Run(name, func(t *testing.T) {
-			if log := devWith(t, endpoint, 20); !strings.Contains(log, "telemetry does not reach its collector") {
+			if log := serveWith(t, "serve", endpoint, 20); !strings.Contains(log, "telemetry does not reach its collector") {
 				t.Errorf("the log does not say that telemetry is lost:\n%s", log)
 			}
 		})
