@@ -1,6 +1,6 @@
 // Package stacktest replaces the parts of AWS that describe a deployed stack: CloudFormation,
-// Lambda's configuration, EventBridge's rules, CloudWatch's logs and metrics, STS. Tables and queues
-// are real ones, at an endpoint in the environment.
+// Lambda's configuration, EventBridge's rules, CloudWatch's logs and metrics, STS. Tables and
+// queues are real ones, at an endpoint in the environment.
 package stacktest
 
 import (
