@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type Config struct {
 	// Alone says that this process alone serves the sessions of the store. Then a renewal is kept in
 	// memory, and costs no write. See presence.
 	Alone bool
+	// Before are the sessions that these replace, in the same process and on the same store. What is
+	// known in memory is kept. Defaults to none.
+	Before *Sessions
 	// Keep is how long the record of a retired session is kept. It must be longer than any
 	// transaction of a fenced consumer can last. Defaults to 30 days.
 	Keep time.Duration
@@ -95,7 +99,11 @@ type Sessions struct {
 	cfg      Config
 	turns    map[string]*turn // by stream
 	presence *presence        // nil if other processes serve sessions, too
+	*ends
+}
 
+// ends is what is known of the ends of streams.
+type ends struct {
 	mu      sync.Mutex
 	settled map[string]bool      // the streams whose ends are complete
 	told    map[string]time.Time // when it was last told that the end of a stream waits for sessions
@@ -104,7 +112,12 @@ type Sessions struct {
 // New returns the sessions of a store.
 func New(store Store, cfg Config) *Sessions {
 	cfg = cfg.withDefaults()
-	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), settled: map[string]bool{}, told: map[string]time.Time{}}
+	s := &Sessions{store: store, cfg: cfg, turns: newTurns(cfg.Pools), ends: &ends{settled: map[string]bool{}, told: map[string]time.Time{}}}
+	if b := cfg.Before; b != nil {
+		s.presence, s.ends = b.presence, b.ends
+		maps.Copy(s.turns, b.turns)
+		return s
+	}
 	if cfg.Alone {
 		s.presence = newPresence(cfg.Now())
 	}

@@ -35,7 +35,7 @@ type batch struct {
 // other callers' copies wait, also those of messages without a place: otherwise both callers could
 // be told that the message is new. See [api.Direct].
 func (r *Runner) BeginAll(ctx context.Context, s record.Stream, messages []record.Message) api.Tries {
-	slow := r.slow[s.Name]
+	slow := (*r.slow.Load())[s.Name]
 	if slow == nil {
 		return nil
 	}

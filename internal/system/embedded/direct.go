@@ -13,15 +13,14 @@ import (
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/direct"
 	"github.com/effectively-once/once/internal/system/pipeline"
-	"github.com/effectively-once/once/internal/system/process"
 )
 
 // runner returns the runner that processes messages without the queue.
-func (s *System) runner(processor *process.Handler) *direct.Runner {
-	streams := s.pipeline.Direct(local)
+func (s *System) runner() *direct.Runner {
 	return direct.New(direct.Config{
-		Processor: processor, Line: s.line(streams), Streams: streams, Sync: s.syncDirect,
-		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) }, Retry: s.pipeline.MessagePause, Now: s.options.Now,
+		Processor: liveProcessor{s}, Line: liveLine{s}, Streams: s.now().pipeline.Direct(local), Sync: s.syncDirect,
+		Stranded: func(key record.GroupKey) { s.watch.dueIn(key, 0) },
+		Retry:    func(stream string) time.Duration { return s.now().pipeline.MessagePause(stream) }, Now: s.options.Now,
 	})
 }
 
@@ -52,10 +51,10 @@ type line struct {
 // in vain: another sender may keep the queue busy, and every batch would wait for nothing.
 const noWaitFor = 10 * time.Second
 
-// line returns the order of the messages for the streams that are direct.
-func (s *System) line(direct map[string]bool) line {
-	l := line{queues: s.queues, routes: s.pipeline.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
-	for name := range direct {
+// line returns the order of the messages by a pipeline.
+func (s *System) line(p *pipeline.Pipeline) line {
+	l := line{queues: s.queues, routes: p.Queues, noWait: map[string]*atomic.Int64{}, now: s.options.Now}
+	for name := range p.Direct(local) {
 		l.noWait[name] = &atomic.Int64{}
 	}
 	return l
