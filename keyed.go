@@ -86,6 +86,8 @@ func (k *keyed) refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &busy):
 		// The lease says when a crashed attempt is given up. Most attempts end much earlier.
 		(&problem.Problem{Type: problem.Leased, RetryAfter: min(busy.RetryAfter, time.Second)}).Write(w, "")
+	case errors.Is(err, lease.ErrReplyTooLarge): // for the store, although not for MaxReply
+		answer(w, tooLarge(), nil)
 	case errors.Is(err, lease.ErrFenced):
 		problem.New(problem.Leased, "").Write(w, "")
 	default:

@@ -28,8 +28,8 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// until returns a context that ends with a signal: the first one requests an orderly end, and a second
-// one kills the process.
+// until returns a context that ends with a signal: the first one requests an orderly end, and a
+// second one kills the process.
 func until(ctx context.Context, signals ...os.Signal) context.Context {
 	ctx, stop := signal.NotifyContext(ctx, signals...)
 	context.AfterFunc(ctx, stop)

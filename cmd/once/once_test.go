@@ -42,7 +42,7 @@ func TestEveryCommandHasHelpWithAnExampleAndJSONIfItPrintsData(t *testing.T) {
 		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no help or no example", cmd.Name())
 		}
-		if cmd.Name() != "dev" && !cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil {
+		if cmd.Name() != "dev" && cmd.Name() != "serve" && !cmd.HasSubCommands() && cmd.Flags().Lookup("json") == nil {
 			t.Errorf("%s has no --json", cmd.Name())
 		}
 		for line := range strings.SplitSeq(cmd.Example, "\n") {
@@ -181,6 +181,12 @@ func TestTheVersionComesFromTheBuild(t *testing.T) {
 	want := build{Version: "v1.2.3", Revision: "abc", Time: "2026-01-01T00:00:00Z", Modified: true, Go: "go1.26.0"}
 	if d := cmp.Diff(want, built(info, true)); d != "" {
 		t.Error(d)
+	}
+	release = "v1.3.0"
+	defer func() { release = "" }()
+	want.Version = release
+	if d := cmp.Diff(want, built(info, true)); d != "" {
+		t.Errorf("the version that the linker set must win (-want +got)\n%s", d)
 	}
 	w := newWorld(t)
 	if code := w.once(t.Context(), "", "version"); code != 0 || !strings.HasPrefix(w.out.String(), "once ") {

@@ -21,8 +21,8 @@ type running interface {
 	Alive(ctx context.Context) error
 }
 
-// A supervisor tells the service manager about a server, and reloads its configuration on SIGHUP. If
-// no service manager has started this process, it tells nobody.
+// A supervisor tells the service manager about a server, and reloads its configuration on SIGHUP.
+// If no service manager has started this process, it tells nobody.
 type supervisor struct {
 	options serverOptions
 	load    func() (*config.Config, error)

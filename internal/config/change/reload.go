@@ -12,7 +12,7 @@ import (
 )
 
 // reloadable returns the patterns of the fields that a running system can change, as package path
-// matches them, with slashes in place of dots. What is below such a field can change, too.
+// matches them, with slashes in place of dots. Fields below such a field can change, too.
 func reloadable() []string {
 	return []string{
 		"destinations/*",
@@ -21,9 +21,9 @@ func reloadable() []string {
 	}
 }
 
-// Reload compares the configuration of a running system with another one. It returns the fields that
-// differ, as "destinations.shop.webhook" or "streams.new (added)", in order. restart has those of
-// them that a running system can't change, with the reason if there is more to say.
+// Reload compares the configuration of a running system with another one. It returns the fields
+// that differ, as "destinations.shop.webhook" or "streams.new (added)", in order. restart has those
+// of them that a running system can't change, with the reason if there is more to say.
 func Reload(from, to *config.Config) (changed, restart []string) {
 	d := &differences{}
 	d.compare(nil, reflect.ValueOf(*from), reflect.ValueOf(*to))
@@ -69,8 +69,8 @@ func (f *difference) restart(from, to *config.Config) (why string, needed bool) 
 // escaped joins names, which have no slashes.
 func escaped(names []string) string { return strings.Join(names, "/") }
 
-// identities reports whether a change of destinations gives other identities to effects: a system that
-// processes messages meanwhile could send one under two.
+// identities reports whether a change of destinations gives other identities to effects: a system
+// that processes messages meanwhile could send one under two.
 func (f *difference) identities(from, to *config.Config) (why string, needed bool) {
 	name := f.at[1]
 	switch {
@@ -103,8 +103,8 @@ func (d *differences) add(at []string, what string) {
 	d.list = append(d.list, difference{slices.Clone(at), what})
 }
 
-// compare compares two values of one type. Structs and maps are compared by their fields, all others
-// as a whole.
+// compare compares two values of one type. Structs and maps are compared by their fields, all
+// others as a whole.
 func (d *differences) compare(at []string, a, b reflect.Value) {
 	switch a.Kind() {
 	case reflect.Struct:

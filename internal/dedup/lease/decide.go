@@ -64,7 +64,13 @@ func (g *Guard) done(old record.Token, id Identity, owner string, reply *record.
 		Expires:     g.Now().Add(g.Retention),
 	}
 	if reply.Size() > g.MaxReply {
-		t.Reply, t.Reason = nil, tooLarge
+		return withoutReply(t)
 	}
+	return t
+}
+
+// withoutReply returns the token of a done message whose reply is too large to keep.
+func withoutReply(t record.Token) record.Token {
+	t.Reply, t.Reason = nil, tooLarge
 	return t
 }

@@ -181,8 +181,9 @@ func (s *Sender) current() (inner record.Sender, replaced int) {
 	return s.inner, s.replaced
 }
 
-// Replace sends by another sender and policy from now on. Failed tries still count. The pauses after
-// them end, also of tries that are under way: the new sender may succeed where the old one failed.
+// Replace sends by another sender and policy from now on. Failed tries still count. The pauses
+// after them end, also of tries that are under way: the new sender may succeed where the old one
+// failed.
 func (s *Sender) Replace(inner record.Sender, policy record.RetryPolicy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

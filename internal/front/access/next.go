@@ -6,9 +6,9 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// Next returns the access by other settings, which replaces a. It keeps what a knows of the issuer
-// and of the rates of callers, if the settings of these have not changed. If there is an error, a
-// stays in use. Otherwise the caller calls [Access.Replaced] on a.
+// Next returns the access by other settings, which replaces a. It keeps the issuer and the rates of
+// callers, if their settings have not changed. If there is an error, a stays in use. Otherwise the
+// caller calls [Access.Replaced] on a.
 func (a *Access) Next(c *config.Server, streams []string) (*Access, error) {
 	o := a.options
 	o.Config, o.Streams = c, streams
@@ -29,7 +29,7 @@ func (a *Access) Next(c *config.Server, streams []string) (*Access, error) {
 	return next, nil
 }
 
-// Replaced closes what the next access does not use.
+// Replaced closes the issuer, unless the next access uses it.
 func (a *Access) Replaced(next *Access) {
 	if a.issuer != nil && a.issuer != next.issuer {
 		a.issuer.close()

@@ -160,8 +160,8 @@ func (q *Queue) ChangeVisibility(ctx context.Context, s string, visibility time.
 	return nil
 }
 
-// Hasten ends the pauses of all messages that were received, and are hidden until their next try. It
-// leaves out those that a receiver has.
+// Hasten ends the pauses of all messages that were received, and are hidden until their next try.
+// It leaves out those that a receiver has.
 func (q *Queue) Hasten() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

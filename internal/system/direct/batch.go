@@ -77,8 +77,8 @@ func (r *Runner) join(b *batch) (other <-chan struct{}) {
 	return nil
 }
 
-// reserve reserves the places of a batch, if it may be processed, and counts it. It waits for places
-// until ctx ends, unless batches of [maxWaiting] bytes wait already.
+// reserve reserves the places of a batch, if it may be processed, and counts it. It waits for
+// places until ctx ends, unless batches of [maxWaiting] bytes wait already.
 func (r *Runner) reserve(ctx context.Context, b *batch) {
 	if !r.mayRun(b.slow) {
 		return

@@ -18,10 +18,10 @@
 // the queue's attempt was not: the commit is conditional. The stream's messages go through the
 // queue for [slowFor] after that, and every message does while [MaxRunning] others are processed.
 //
-// A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each of
-// its messages would be written and read once more. It then has [Limit] as a whole. After it, the
-// messages that are not processed go on the queue. That makes the stream slow only if one of its
-// handlers ran for half of the limit, or if the batch did not end when its context did.
+// A batch waits up to [maxWait] if others are in the way of at least half of it: on the queue each
+// of its messages would be written and read once more. It then has [Limit] as a whole. After it,
+// the messages that are not processed go on the queue. That makes the stream slow only if one of
+// its handlers ran for half of the limit, or if the batch did not end when its context did.
 package direct
 
 import (

@@ -43,7 +43,8 @@ func (s *System) sender(name string, d config.Destination, shared pipeline.Open)
 	}
 }
 
-// openFile opens an output file. One that an earlier configuration has opened stays open until Close.
+// openFile opens an output file. One that an earlier configuration has opened stays open until
+// Close.
 func (s *System) openFile(path string) (record.Sender, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()

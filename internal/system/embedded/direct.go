@@ -108,8 +108,8 @@ func (p unorderedPlace) Enqueue(ctx context.Context, m record.Message, pause tim
 }
 
 // ReserveAll reserves the places of a batch. See Reserve. If messages are in the way, it waits for
-// the queue until ctx ends. A sender that waits for each answer would otherwise put its next batches
-// behind them, and the queue would not become empty as long as it sends.
+// the queue until ctx ends. A sender that waits for each answer would otherwise put its next
+// batches behind them, and the queue would not become empty as long as it sends.
 func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.Places {
 	noWait := l.noWait[messages[0].Stream]
 	waits := ctx.Err() == nil && noWait.Load() < l.now().UnixNano()
@@ -137,8 +137,8 @@ func (l line) ReserveAll(ctx context.Context, messages []record.Message) direct.
 	}
 }
 
-// places are those of a batch in the first-in-first-out queue. Unordered messages go on the standard
-// queue, see unorderedPlace.
+// places are those of a batch in the first-in-first-out queue. Unordered messages go on the
+// standard queue, see unorderedPlace.
 type places struct {
 	*pebblequeue.Places
 	line      line

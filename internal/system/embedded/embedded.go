@@ -39,6 +39,7 @@ import (
 	"github.com/effectively-once/once/internal/system/embedded/backup"
 	"github.com/effectively-once/once/internal/system/follow"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
@@ -64,8 +65,8 @@ type Options struct {
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
 	// Server has the settings of "once serve" for the listener: TLS, who may call, and limits. Its
-	// Listen and Console are not used: the fields here are. Its Hosts add to AllowHosts. Defaults to
-	// none.
+	// Listen and Console are not used: the fields here are. Its Hosts add to AllowHosts. Defaults
+	// to none.
 	Server *config.Server
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
@@ -177,6 +178,7 @@ type System struct {
 	waiting   *system.Waiting // what fails at the moment
 	telemetry *telemetry.Telemetry
 	metrics   *scrape.Metrics // nil if nothing runs
+	recent    *recent.Metrics // nil if nothing runs
 	blobs     *dirblob.Dir
 
 	declared   []system.Stream

@@ -16,8 +16,8 @@ import (
 	"github.com/effectively-once/once/internal/front/api"
 )
 
-// A front is what the settings of a server put between the listener and the handlers: encryption,
-// and who may call. Without such settings, access and certificate are nil.
+// A front stands between the listener and the handlers: encryption, and the check of callers.
+// Without such settings, access and certificate are nil.
 type front struct {
 	config      *config.Server
 	access      *access.Access // nil: everybody may call
@@ -64,8 +64,8 @@ func (s *System) Reload() error {
 	return errors.Join(errs...)
 }
 
-// nextFront returns the front of another configuration. It reads keys and certificates again, also if
-// the configuration is the same.
+// nextFront returns the front of another configuration. It reads keys and certificates again, also
+// if the configuration is the same.
 func (s *System) nextFront(c *config.Config) (*front, error) {
 	before := s.front.Load()
 	if before.access == nil || c.Server == nil {

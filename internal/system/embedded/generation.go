@@ -18,8 +18,8 @@ import (
 )
 
 // A generation is all that is made of a configuration. [System.Reconfigure] replaces it as a whole.
-// Calls that began with the one before end with it: both work on the same store and the same queues,
-// as two workers of a deployed system do.
+// Calls that began with the one before end with it: both work on the same store and the same
+// queues, as two workers of a deployed system do.
 type generation struct {
 	config   *config.Config
 	pipeline *pipeline.Pipeline
@@ -30,8 +30,8 @@ type generation struct {
 	line     line
 }
 
-// newGeneration makes what a configuration needs. before is the generation that it will replace, nil
-// for the first one.
+// newGeneration makes the parts for a configuration. before is the generation that it will replace,
+// nil for the first one.
 func (s *System) newGeneration(c *config.Config, before *generation) (*generation, error) {
 	var blobs record.Blobs
 	if s.blobs != nil {

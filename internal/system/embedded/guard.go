@@ -56,6 +56,18 @@ func ownName(name string, allowed []string) bool {
 	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(allowed, name)
 }
 
+// AllowedHosts returns a function that reports whether the Host of a request to a listener is an
+// address, localhost, the host of the listen address, or one of further names. Another name may be
+// one that an attacker points at this machine (DNS rebinding). It does not allow an empty Host.
+func AllowedHosts(listen string, further []string) func(host string) bool {
+	o := Options{Listen: listen, AllowHosts: further}
+	names := o.names()
+	return func(host string) bool {
+		name := hostName(host)
+		return name != "" && ownName(name, names)
+	}
+}
+
 // names returns the host names of the listener: the host of the listen address, and the names that
 // the operator allows.
 func (o *Options) names() []string {

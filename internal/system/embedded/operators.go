@@ -21,8 +21,8 @@ import (
 // operatorConnections is how many connections the listener for operators has.
 const operatorConnections = 256
 
-// serveOperators opens the listener for operators on other machines, if the configuration has one. It
-// has the certificate of the server.
+// serveOperators opens the listener for operators on other machines, if the configuration has one.
+// It has the certificate of the server.
 func (s *System) serveOperators(ctx context.Context) (stop func(), err error) {
 	c := s.options.Server
 	if c == nil || c.Admin == nil || c.Admin.Listen == "" {

@@ -21,12 +21,12 @@ func (e *RestartError) Error() string {
 }
 
 // Reconfigure makes a running system work by another configuration, and returns the fields that
-// changed. Nothing is interrupted: what has begun with the old configuration ends with it. The system
-// takes the whole configuration or, if it returns an error, nothing of it. If a field can't be changed
-// without a restart, that is a [*RestartError].
+// changed. Nothing is interrupted: calls that began with the old configuration end with it. The
+// system takes the whole configuration or, if it returns an error, nothing of it. If a field can't
+// be changed without a restart, that is a [*RestartError].
 //
-// If a destination is gone, its pending effects wait until it is back, as after a restart. The effects
-// that fail at a destination that changed are tried now.
+// If a destination is gone, its pending effects wait until it is back, as after a restart. The
+// effects that fail at a destination that changed are tried now.
 func (s *System) Reconfigure(_ context.Context, c *config.Config) (changed []string, err error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -66,7 +66,8 @@ func (s *System) Alive(context.Context) error {
 	return durable{system: s}.sync()
 }
 
-// keepFiles makes a later configuration use the files that are open, and returns how many there are.
+// keepFiles makes a later configuration use the files that are open, and returns how many there
+// are.
 func (s *System) keepFiles() int {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -100,8 +101,8 @@ func (s *System) forgetWaits(from, to *config.Config) {
 	}
 }
 
-// tryAgain ends the pauses of all triggers if a destination was added or changed: it may take what
-// the old one did not.
+// tryAgain ends the pauses of all triggers if a destination was added or changed: it may take
+// effects that the old one did not.
 func (s *System) tryAgain(from, to *config.Config) {
 	if changed, _ := change.Reload(&config.Config{Destinations: from.Destinations}, &config.Config{Destinations: to.Destinations}); len(changed) > 0 {
 		s.queues.publish.Hasten()

@@ -54,8 +54,8 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// TestReconfiguringUnderLoadLosesAndDoublesNothing changes the URL of a webhook 50 times, and adds and
-// removes another destination and streams, while senders send.
+// TestReconfiguringUnderLoadLosesAndDoublesNothing changes the URL of a webhook 50 times, and adds
+// and removes another destination and streams, while senders send.
 func TestReconfiguringUnderLoadLosesAndDoublesNothing(t *testing.T) {
 	got := &ids{bodies: map[string]string{}, order: map[string][]string{}}
 	var urls []string

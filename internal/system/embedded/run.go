@@ -98,6 +98,7 @@ func (s *System) console(calls http.Handler) (http.Handler, error) {
 	}
 	return console.Handler(console.Options{
 		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
+		Rates: s.rates,
 		Allowed: func(host string) bool {
 			name := hostName(host)
 			return name != "" && ownName(name, s.namesBy(s.front.Load()))

@@ -99,8 +99,8 @@ func (s *System) sweepEnds(ctx context.Context) {
 	}
 }
 
-// sweepSessions finishes the retirements of sessions that a process that died has begun, and reports
-// entries that wait for long.
+// sweepSessions finishes the retirements of sessions that a process that died has begun, and
+// reports entries that wait for long.
 func (s *System) sweepSessions(ctx context.Context) {
 	if err := s.now().sessions.Late(ctx); err != nil && ctx.Err() == nil {
 		s.options.Log.Error("sessions not looked at", "error", err)

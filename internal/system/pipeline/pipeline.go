@@ -58,9 +58,9 @@ type Config struct {
 	Forward func(record.Handler) record.Handler
 	// Appended is [dedup.Config]'s. It may be nil.
 	Appended func(record.GroupKey)
-	// Before is the pipeline that this one replaces, in the same process. This one keeps its senders
-	// to destinations that have not changed, and for all others what it knows of failed tries.
-	// Defaults to none.
+	// Before is the pipeline that this one replaces, in the same process. This one keeps its
+	// senders to destinations that have not changed, and for all others the failed tries. Defaults
+	// to none.
 	Before *Pipeline
 	// LogKeys writes the keys of messages to the log, beside their hashes.
 	LogKeys bool
