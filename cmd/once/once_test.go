@@ -182,6 +182,12 @@ func TestTheVersionComesFromTheBuild(t *testing.T) {
 	if d := cmp.Diff(want, built(info, true)); d != "" {
 		t.Error(d)
 	}
+	release = "v1.3.0"
+	defer func() { release = "" }()
+	want.Version = release
+	if d := cmp.Diff(want, built(info, true)); d != "" {
+		t.Errorf("the version that the linker set must win (-want +got)\n%s", d)
+	}
 	w := newWorld(t)
 	if code := w.once(t.Context(), "", "version"); code != 0 || !strings.HasPrefix(w.out.String(), "once ") {
 		t.Errorf("exit %d: %s", code, w.out.String())

@@ -55,7 +55,9 @@ func help(t *testing.T) string {
 		}
 	}
 	for _, cmd := range (&app{}).root().Commands() {
-		add(nil, cmd)
+		if !cmd.Hidden {
+			add(nil, cmd)
+		}
 	}
 	return page.String()
 }

@@ -34,6 +34,7 @@ type sending struct {
 	file        string
 	url         string
 	stack       *stackOptions
+	operator    *remoteOptions // for commands of operators
 	queue       string
 	concurrency int
 	wait        string
@@ -176,6 +177,9 @@ func (o *sending) place(cmd *cobra.Command) error {
 func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
 	if o.stack.Name != "" {
 		return stackSender(cmd.Context(), o, options)
+	}
+	if err := a.asOperator(cmd, o, &options); err != nil {
+		return nil, err
 	}
 	if o.url == "" {
 		o.url = a.env("ONCE_URL")

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+// release is the version that a release build, or a build of sources without version control, sets:
+// go build -ldflags '-X main.release=v1.2.0'. Without it, it is the version of the module, which
+// go install knows.
+var release string //nolint:gochecknoglobals // the linker sets it
 
 // build is the JSON output of version.
 type build struct {
@@ -44,12 +50,9 @@ func (b build) String() string {
 
 func built(info *debug.BuildInfo, ok bool) build {
 	if !ok {
-		return build{Version: "unknown"}
+		return build{Version: cmp.Or(release, "unknown")}
 	}
-	b := build{Version: info.Main.Version, Go: info.GoVersion}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
+	b := build{Version: cmp.Or(release, info.Main.Version, "(devel)"), Go: info.GoVersion}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":

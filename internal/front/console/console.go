@@ -10,8 +10,8 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/effectively-once/once/client"
@@ -33,10 +33,16 @@ type System interface {
 // Options configure the console. All fields are required unless they say otherwise.
 type Options struct {
 	System System
-	// API is the HTTP API of the system. The console sends, tails and lists sessions through it.
+	// API is the HTTP API of the system. The console sends, tails and lists sessions through it. It is
+	// not used with Remote.
 	API http.Handler
+	// Remote is set if the system is elsewhere. Optional.
+	Remote *Remote
 	// Streams returns the streams by name.
 	Streams func() []record.Stream
+	// Rates returns the charts of a stream, or of all streams together for the empty name. Without it
+	// the pages have no charts.
+	Rates func(ctx context.Context, stream string) (Rates, error)
 	// Allowed reports whether the Host of a request is a name of this server.
 	Allowed func(host string) bool
 	// Write allows the console to send, redrive, drop and skip. Defaults to false.
@@ -49,20 +55,32 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// A Remote is a system elsewhere, each answer of which costs time and money. Its pages are renewed
+// every [remoteRenewal], and those that read a whole table or receive messages are not renewed.
+type Remote struct {
+	// Name names the system for people.
+	Name string
+	// Flags address the system in commands.
+	Flags []string
+	// Client calls the HTTP API of the system.
+	Client *client.Client
+}
+
 //go:embed static
 var static embed.FS
 
 //go:embed templates
 var sources embed.FS
 
-// console serves the pages; it keeps nothing between requests but the number of followers.
+// console serves the pages; it keeps nothing between requests but the pages that are followed.
 type console struct {
 	Options
 	api       *client.Client
 	token     string
 	templates map[string]*template.Template
 	renewal   time.Duration
-	following atomic.Int64
+	feeds     feeds
+	views     views
 }
 
 // A page has the data of one page.
@@ -74,21 +92,35 @@ func Handler(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &console{Options: o, token: rand.Text(), templates: templates, renewal: renewal, feeds: feeds{byPage: map[string]*feed{}}}
+	if o.Remote != nil {
+		c.api, c.renewal = o.Remote.Client, remoteRenewal
+		return c.handler(), nil
+	}
 	// The client is not for a network: a try that fails at all fails for good.
-	api, err := client.New(localURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: o.API}}, MaxElapsed: apiTime})
+	c.api, err = client.New(localURL, client.Options{HTTP: &http.Client{Transport: inprocess.Transport{Handler: o.API}}, MaxElapsed: apiTime})
 	if err != nil {
 		return nil, err
 	}
-	c := &console{Options: o, api: api, token: rand.Text(), templates: templates, renewal: renewal}
+	return c.handler(), nil
+}
+
+// handler returns the routes.
+func (c *console) handler() http.Handler {
 	mux := http.NewServeMux()
-	pages, forms := map[string]page{
-		"": c.overview, "/streams": c.streams, "/groups": c.groups, "/group": c.group, "/message": c.message, "/find": c.find, "/totals": c.totals,
-		"/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions, "/send": c.sendForm,
-	}, map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
+	live := map[string]page{
+		"": c.overview, "/groups": c.groups, "/group": c.group, "/message": c.message, "/letters": c.letters, "/letter": c.letter, "/log": c.log, "/sessions": c.sessions,
+	}
+	// These pages do not renew themselves: they read the whole store, or have a form, or never change.
+	still := map[string]page{"/streams": c.streams, "/find": c.find, "/totals": c.totals, "/send": c.sendForm}
+	forms := map[string]page{"/send": c.send, "/redrive": c.redrive, "/drop": c.drop, "/skip": c.skip}
 	allow := map[string][]string{}
-	for path, p := range pages {
-		mux.Handle("GET "+Path+path, c.show(p))
-		allow[path] = []string{http.MethodGet, http.MethodHead}
+	for _, pages := range []map[string]page{live, still} {
+		for path, p := range pages {
+			renewed := live[path] != nil && (c.Remote == nil || !slices.Contains(costly, path))
+			mux.Handle("GET "+Path+path, c.show(c.kept(p), renewed))
+			allow[path] = []string{http.MethodGet, http.MethodHead}
+		}
 	}
 	for path, do := range forms {
 		mux.Handle("POST "+Path+path, c.write(do))
@@ -97,13 +129,21 @@ func Handler(o Options) (http.Handler, error) {
 	for path, methods := range allow {
 		mux.Handle(Path+path, c.notAllowed(methods))
 	}
-	mux.Handle("GET "+Path+"/static/", http.StripPrefix(Path+"/", http.FileServerFS(static)))
+	// Each file has a route: the folder lists nothing.
+	files := http.StripPrefix(Path+"/", http.FileServerFS(static))
+	for _, name := range []string{"script.js", "style.css"} {
+		mux.Handle("GET "+Path+"/static/"+name, files)
+	}
 	mux.Handle("GET "+Path+"/{$}", http.RedirectHandler(Path, http.StatusSeeOther))
 	mux.Handle("/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, &failure{http.StatusNotFound, "There is no such page."})
 	}))
-	return c.guard(mux), nil
+	return c.guard(mux)
 }
+
+// costly are the pages of a system elsewhere that are not renewed: they scan a table, or receive
+// dead letters, which hides them from other receivers for some time.
+var costly = []string{"/groups", "/letters", "/letter"} //nolint:gochecknoglobals // a constant
 
 // notAllowed returns the handler of requests to a page with another method than its own.
 func (c *console) notAllowed(methods []string) http.Handler {

@@ -38,7 +38,7 @@ func (c *console) sendForm(r *http.Request) (view, error) {
 func (c *console) formView(r *http.Request, values map[string]string, failed string) view {
 	return view{
 		Template: "send", Title: "Send a message", Data: &form{c.Streams(), values, failed},
-		Commands: []string{onServer(r, "send", "STREAM", `{"hello":"world"}`, "--key", "KEY")},
+		Commands: []string{c.onServer(r, "send", "STREAM", `{"hello":"world"}`, "--key", "KEY")},
 	}
 }
 
