@@ -29,6 +29,12 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 		return admin.MessageInfo{}, fmt.Errorf("stream %s: %w", stream, admin.ErrNotFound)
 	}
 	info, err := s.message(ctx, m)
+	for _, m.Principal = range s.principals() {
+		if !errors.Is(err, admin.ErrNotFound) {
+			break
+		}
+		info, err = s.message(ctx, m)
+	}
 	if !errors.Is(err, admin.ErrNotFound) {
 		return info, err
 	}
@@ -39,6 +45,14 @@ func (s *System) Message(ctx context.Context, stream, id string) (admin.MessageI
 		return s.message(ctx, found)
 	}
 	return info, err
+}
+
+// principals returns the principals that messages may have, as far as they are known.
+func (s *System) principals() []string {
+	if s.front.access == nil {
+		return nil
+	}
+	return s.front.access.Principals()
 }
 
 // message returns the state of a message whose group is known, or is in its token.
@@ -106,7 +120,7 @@ func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.Message
 		return admin.MessageInfo{}, err
 	}
 	if queued != nil {
-		return s.Message(ctx, m.Stream, m.Identity())
+		return s.message(ctx, m)
 	}
 	letters, err := s.queues.dead.Peek(maxSearched)
 	if err != nil {
@@ -114,7 +128,7 @@ func (s *System) ByHash(ctx context.Context, o admin.HashOptions) (admin.Message
 	}
 	for i := range letters {
 		if letter := deadletter.Read(s.queues.dead.Name(), letters[i], trusting().Trusted); o.Matches(&letter.Refused.Message) {
-			info, err := s.Message(ctx, letter.Refused.Message.Stream, letter.Refused.Message.Identity())
+			info, err := s.message(ctx, letter.Refused.Message)
 			if errors.Is(err, admin.ErrNotFound) { // its stream keeps no token of it
 				d := letter.Info()
 				info, err = admin.MessageInfo{Stream: d.Stream, ID: d.Name(), Hash: letter.Refused.Message.Hash(), Group: d.Group, Status: "rejected", Reason: d.Reason, Detail: d.Detail}, nil
