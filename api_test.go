@@ -14,7 +14,7 @@ import (
 // TestThePublicAPIHasNoInternalTypes holds that a user's program can call every exported function
 // and set every exported field of the packages that it can import.
 func TestThePublicAPIHasNoInternalTypes(t *testing.T) {
-	public := []string{"once", "once/client", "once/embedded", "once/oncetest", "once/onlambda"}
+	public := []string{"once", "once/client", "once/embedded", "once/oncedynamo", "once/oncesql", "once/oncetest", "once/onlambda"}
 	compiled := exportFiles(t)
 	read := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(compiled[path]) })
 	for _, path := range public {
@@ -48,7 +48,7 @@ func TestThePublicAPIHasNoInternalTypes(t *testing.T) {
 // exportFiles returns the compiled files of the public packages and of all their imports.
 func exportFiles(t *testing.T) map[string]string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./client", "./embedded", "./oncetest", "./onlambda").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".", "./client", "./embedded", "./oncedynamo", "./oncesql", "./oncetest", "./onlambda").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/effectively-once/once/internal/dedup/lease"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
 )
@@ -39,6 +40,7 @@ type declaration struct {
 //nolint:gochecknoinits // packages such as embedded open a system, and a constructor that takes an internal type is no public API
 func init() {
 	system.New = func(b system.Backend) any { return &System{backend: b, streams: map[string]*declaration{}} }
+	system.NewTokens = func(s lease.Store) any { return &Tokens{s} }
 }
 
 // Declare configures a stream in code. A declared stream without a handler forwards its messages to

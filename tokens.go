@@ -8,7 +8,8 @@ import (
 )
 
 // Tokens are the token records of one store, in which decorators and middleware remember done
-// messages. [System.Tokens] returns those of a system, [NewMemory] some for tests. They may be used
+// messages. Packages oncesql and oncedynamo return those of a database, for services with replicas;
+// [System.Tokens] returns those of a system, and [NewMemory] some for tests. They may be used
 // concurrently.
 type Tokens struct{ store lease.Store }
 

@@ -25,6 +25,7 @@ const (
 	MalformedRequest     ProblemType = "malformed-request"
 	InvalidMessage       ProblemType = "invalid-message"
 	Rejected             ProblemType = "rejected"
+	Unauthorized         ProblemType = "unauthorized"
 	Forbidden            ProblemType = "forbidden"
 	UnknownRoute         ProblemType = "unknown-route"
 	UnknownStream        ProblemType = "unknown-stream"

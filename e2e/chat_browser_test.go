@@ -69,16 +69,30 @@ type browserPage struct {
 
 func openPage(t *testing.T, url string) *browserPage {
 	t.Helper()
-	path := findBrowser(t)
-	// The browser gets a new folder for its data, which is removed at the end. It outlives the
-	// deadline, so that the page can be read then.
-	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), chromedp.ExecPath(path), chromedp.Headless,
+	p := openTab(startBrowser(t), t)
+	p.do(chromedp.Navigate(url))
+	return p
+}
+
+// startBrowser prepares a browser with further options. Its first tab starts it. Without
+// [chromedp.UserDataDir] it gets a new folder for its data, which is removed at the end.
+func startBrowser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	options = append(options, chromedp.ExecPath(findBrowser(t)), chromedp.Headless,
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.WindowSize(1600, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true))
+	// It outlives the deadline, so that the page can be read then.
+	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(end)
-	tab, closeTab := chromedp.NewContext(allocator)
+	return allocator
+}
+
+// openTab opens a tab: the first one of a browser, or a further one beside a tab.
+func openTab(parent context.Context, t *testing.T) *browserPage {
+	t.Helper()
+	tab, closeTab := chromedp.NewContext(parent)
 	t.Cleanup(closeTab)
 	must(t, chromedp.Listen(tab, func(event any) {
 		if e, ok := event.(*runtime.EventExceptionThrown); ok {
@@ -87,9 +101,7 @@ func openPage(t *testing.T, url string) *browserPage {
 	}))
 	ctx, cancel := context.WithTimeout(tab, browserTime)
 	t.Cleanup(cancel)
-	p := &browserPage{t, ctx}
-	p.do(chromedp.Navigate(url))
-	return p
+	return &browserPage{t, ctx}
 }
 
 // do does what a person does, in order. Elements are waited for.

@@ -37,7 +37,9 @@ type opening func(ctx context.Context, dataDir string, c *config.Config) (folder
 
 // serverOptions configure a server.
 type serverOptions struct {
-	Config  *config.Config
+	Config *config.Config
+	// Server has the settings of serve; nil for dev.
+	Server  *config.Server
 	DataDir string
 	Listen  string
 	// AllowHosts are further names of the server, see embedded.Options.
@@ -82,7 +84,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		return exitOK
 	}
 	if text := err.Error(); text != "" {
-		_, _ = fmt.Fprintln(a.err, "once: "+strings.ReplaceAll(text, "\n", "\nonce: "))
+		_, _ = fmt.Fprintln(a.err, "once: "+strings.ReplaceAll(safeLines(text), "\n", "\nonce: "))
 	}
 	return codeOf(err)
 }
@@ -109,7 +111,7 @@ Exit codes are explained by: once help exit-codes`,
 	root.Version = built(debug.ReadBuildInfo()).String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, err) })
-	root.AddCommand(a.dev(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.cost(), a.version(), exitCodes(), a.man())
+	root.AddCommand(a.dev(), a.serve(), a.check(), a.send(), a.show(), a.tail(), a.consume(), a.sessions(), a.session(), a.end(), a.sweep(), a.redrive(), a.drop(), a.skip(), a.backup(), a.restore(), a.verify(), a.logs(), a.cost(), a.version(), exitCodes(), a.man(), a.consoleOfStack(), a.migrate())
 	return root
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,18 +25,25 @@ it is the system at one moment, and has everything that was acknowledged before 
 Tables and published objects are hard links where possible: a backup on the same disk is quick and small at first, and no protection against the loss of the
 disk. Copy it elsewhere, and check the copy with once verify. Until a backup is complete, the name of its folder ends in .unfinished.
 
+With --url, the server on another machine makes the copy: DIR is an absolute path there.
+
 once restore puts it back.`,
 		Example: `  once backup /backup/monday
+  once backup /var/lib/once/monday --url https://once.example.com:9444
   once backup "/backup/$(date +%F)" --data /var/lib/once --json`,
 		Args: arguments(cobra.ExactArgs(1)),
 	}
 	path, data, asJSON := configFlag(cmd), dataFlag(cmd), jsonFlag(cmd)
+	remote := remoteFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		dir, err := filepath.Abs(args[0])
-		if err != nil {
-			return err
+		if err := remote.check(cmd, "data", "config"); err != nil {
+			return usageError(cmd, err)
 		}
-		return look(cmd, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
+		return a.lookHere(cmd, remote, a.repairFolder, *data, *path, func(ctx context.Context, s admin.Admin) error {
+			dir, on, err := backupFolder(s, args[0])
+			if err != nil {
+				return usageError(cmd, err)
+			}
 			if u, ok := s.(unconfigured); ok {
 				s = u.folder
 			}
@@ -56,11 +64,23 @@ once restore puts it back.`,
 			if *asJSON {
 				return printJSON(a.out, info)
 			}
-			_, err = fmt.Fprintf(a.out, "copied the data folder as of %s, with %s and %s, to %s\n", info.At.Local().Format(time.DateTime), plural(info.Files, "output file"), plural(info.Objects, "object"), safe(info.Dir))
+			_, err = fmt.Fprintf(a.out, "copied the data folder as of %s, with %s and %s, to %s%s\n", info.At.Local().Format(time.DateTime), plural(info.Files, "output file"), plural(info.Objects, "object"), safe(info.Dir), on)
 			return err
 		})
 	}
 	return cmd
+}
+
+// backupFolder returns the path of the folder of a backup, and where it is if it is on another machine.
+func backupFolder(s admin.Admin, path string) (dir, on string, err error) {
+	if c, ok := s.(*admin.Client); ok && c.Remote() != "" {
+		if !strings.HasPrefix(path, "/") {
+			return "", "", fmt.Errorf("%q must be an absolute path: the folder is on the server", path)
+		}
+		return path, " on " + c.Remote(), nil
+	}
+	dir, err = filepath.Abs(path)
+	return dir, "", err
 }
 
 // restored is the JSON output of restore.

@@ -76,6 +76,7 @@ With --stack check only reads.`,
 		for _, w := range c.MissingSecrets() {
 			warnings = append(warnings, w+": once dev does not start without it")
 		}
+		warnings = append(warnings, c.ServerWarnings()...)
 		if *asJSON {
 			return printJSON(a.out, checked{c.file, true, c.Streams, c.Destinations, warnings, []config.Problem{}})
 		}

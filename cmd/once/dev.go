@@ -73,14 +73,14 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 	}
 	path, data := configFlag(cmd), dataFlag(cmd)
 	listen := cmd.Flags().String("listen", defaultListen, "address to serve HTTP and the SQS protocol on")
-	acceptLoss := cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
-	hosts := cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
-	waiting := cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
+	acceptLoss := acceptLossFlag(cmd)
+	hosts := hostsFlag(cmd)
+	waiting := waitingFlag(cmd)
 	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default read on a loopback address, else off")
 	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
 	level := levelFlag(cmd)
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print no line for each message on a terminal")
-	keys := cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
+	keys := logKeysFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkListen(*listen); err != nil {
 			return usageError(cmd, err)
@@ -99,14 +99,36 @@ GOGC or GOMEMLIMIT is in the environment, they alone apply.`,
 		for _, w := range c.Warnings() {
 			_, _ = fmt.Fprintln(a.err, "warning: "+w)
 		}
+		if c.Server != nil {
+			_, _ = fmt.Fprintln(a.err, "warning: server: once dev ignores it, and authenticates nobody: use once serve")
+		}
 		var handler slog.Handler = slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level})
 		watch := a.watched && !*quiet
 		if watch {
 			handler = &console{rest: handler, out: a.out, config: c.Config, keys: *keys}
 		}
-		return a.serve(cmd.Context(), serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}, c.source())
+		o := serverOptions{Config: c.Config, DataDir: *data, Listen: *listen, AllowHosts: *hosts, MaxWaiting: *waiting, Console: setting, Stdout: a.out, Log: slog.New(handler), LogKeys: *keys || watch, AcceptLoss: *acceptLoss}
+		return a.runServer(cmd.Context(), o, func(address string) { greet(a.err, o, "http://"+reachable(address), c.source()) })
 	}
 	return cmd
+}
+
+// The flags that dev and serve have in common.
+
+func acceptLossFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("accept-loss", false, "start although a part of the data folder is damaged, missing or older than its output files, and log what is lost")
+}
+
+func hostsFlag(cmd *cobra.Command) *[]string {
+	return cmd.Flags().StringSlice("allow-host", nil, "host name under which clients or a proxy reach this server; may be repeated")
+}
+
+func waitingFlag(cmd *cobra.Command) *int {
+	return cmd.Flags().Int("max-waiting", api.DefaultMaxWaiting, "callers that wait for handlers at a time; the next one gets 429")
+}
+
+func logKeysFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("log-keys", false, "log the keys and the groups of messages, beside their hashes")
 }
 
 // checkListen refuses an invalid address before anything is opened, because the listener is opened
@@ -122,17 +144,28 @@ func checkListen(address string) error {
 	return nil
 }
 
-func (a *app) serve(ctx context.Context, o serverOptions, source string) (err error) {
+// runServer runs a server until the context ends. It calls ready once, with its address.
+func (a *app) runServer(ctx context.Context, o serverOptions, ready func(address string)) (err error) {
 	s, err := a.openServer(o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	err = s.Run(ctx, func(address string) { greet(a.err, o, "http://"+reachable(address), source) })
+	err = s.Run(ctx, ready)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s, perhaps another once: stop it, or name another address with --listen", o.Listen, process(listener(o.Listen)))}
+		address, setting := o.Listen, "--listen"
+		if failed, ok := errors.AsType[*net.OpError](err); ok && o.Server != nil && o.Server.Admin != nil && failed.Addr != nil && sameAddress(failed.Addr, o.Server.Admin.Listen) {
+			address, setting = o.Server.Admin.Listen, "server.admin.listen"
+		}
+		return &exitError{exitAway, fmt.Errorf("address %s is in use by %s, perhaps another once: stop it, or name another address with %s", address, process(listener(address)), setting)}
 	}
 	return err
+}
+
+// sameAddress reports whether an address is the one that a text names.
+func sameAddress(a net.Addr, text string) bool {
+	named, err := net.ResolveTCPAddr("tcp", text)
+	return err == nil && named.String() == a.String()
 }
 
 // reachable returns an address for clients on this machine, if the server listens on all addresses.

@@ -32,9 +32,10 @@ const exitText = `once exits with
   0  done
   1  any other error: see the text on standard error
   2  the command line, the configuration or the input is wrong; nothing was done
-  3  the server refused (a rejected message, a key that was used for other content, an unknown stream), or AWS did (a missing permission): fix the
-     cause first, retrying does not help before
-  4  the data folder or the address is in use by another process; stop it, or name another one. Of send:
+  3  the server refused (a rejected message, a key that was used for other content, an unknown stream, the key of an operator that it does not know), or
+     AWS did (a missing permission): fix the cause first, retrying does not help before
+  4  the data folder or the address is in use by another process; stop it, or name another one. With --url: the server was not reachable, or its
+     certificate is not trusted. Of send:
      no acknowledgement: the server or AWS was not reachable or not ready, another server answered in its place (a login page, a firewall, the API's
      authorizer), or the server refused after a try without an answer. The message may have been accepted: fix the cause that the text on standard
      error names, and retry under the same keys
@@ -79,9 +80,11 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, &invalid), errors.Is(err, awsconfig.ErrEndpoint):
+	case errors.As(err, &invalid), errors.Is(err, awsconfig.ErrEndpoint), errors.Is(err, admin.ErrAddress):
 		return exitUsage
-	case errors.As(err, &open):
+	case errors.Is(err, admin.ErrKey):
+		return exitRefused
+	case errors.As(err, &open), errors.Is(err, admin.ErrAway):
 		return exitAway
 	case errors.As(err, &setup):
 		return exitUsage

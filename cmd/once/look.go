@@ -14,27 +14,42 @@ import (
 	"github.com/effectively-once/once/internal/config"
 )
 
-// target is the system for a command: a data folder, or a stack.
+// target is the system for a command: a data folder, a server on another machine, or a stack.
 type target struct {
 	config, data *string
+	remote       *remoteOptions
 	stack        *stackOptions
 }
 
 func targetFlags(cmd *cobra.Command) target {
 	path := configFlag(cmd)
 	cmd.Flags().Lookup("config").Usage = "configuration file; without one a built-in default applies, and with --stack the configuration that was deployed"
-	return target{config: path, data: dataFlag(cmd), stack: stackFlags(cmd)}
+	return target{config: path, data: dataFlag(cmd), remote: remoteFlags(cmd), stack: stackFlags(cmd)}
 }
 
 // look calls f with the system.
 func (a *app) look(cmd *cobra.Command, t target, open opening, f func(context.Context, admin.Admin) error) error {
-	if err := t.stack.check(cmd, "data"); err != nil {
+	if err := errors.Join(t.stack.check(cmd, "data"), t.remote.check(cmd, "data", "config", "stack")); err != nil {
 		return usageError(cmd, err)
 	}
 	if t.stack.Name != "" {
 		return a.lookAtStack(cmd, t, f)
 	}
-	return look(cmd, open, *t.data, *t.config, f)
+	return a.lookHere(cmd, t.remote, open, *t.data, *t.config, f)
+}
+
+// lookHere calls f with the server on another machine if one is named, and else with the system on a
+// data folder.
+func (a *app) lookHere(cmd *cobra.Command, o *remoteOptions, open opening, data, configPath string, f func(context.Context, admin.Admin) error) (err error) {
+	client, err := a.remote(cmd, o)
+	if err != nil {
+		return err
+	}
+	if client == nil {
+		return look(cmd, open, data, configPath, f)
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	return f(cmd.Context(), client)
 }
 
 // look calls f with the system on a data folder: through the running server, or by opening the
@@ -51,7 +66,7 @@ func look(cmd *cobra.Command, open opening, data, configPath string, f func(cont
 	}
 	// Opening would create the folder, and an empty result would hide a mistyped name.
 	if _, err := os.Stat(data); err != nil {
-		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data, or a deployed system with --stack", data)}
+		return &exitError{exitAway, fmt.Errorf("there is no data folder %s: did once dev run here? Name another one with --data, a server on another machine with --url, or a deployed system with --stack", data)}
 	}
 	c, err := load(cmd, configPath)
 	if err != nil {

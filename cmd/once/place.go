@@ -29,10 +29,12 @@ type servedFolder interface {
 func placeFlags(cmd *cobra.Command) *place {
 	p := &place{}
 	f := cmd.Flags()
-	f.StringVar(&p.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	f.StringVar(&p.url, "url", "", "server; default $"+adminURLVariable+" if there is a key of operators, else $ONCE_URL or "+defaultURL)
 	p.data = f.String("data", "", "data folder that no server runs on; it is opened instead of asking a server")
 	p.config = configFlag(cmd)
 	_ = cmd.MarkFlagDirname("data") // fails only for an unknown flag
+	p.operator = &remoteOptions{}
+	keyFlags(cmd, p.operator)
 	p.stack = stackFlags(cmd)
 	return p
 }

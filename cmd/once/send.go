@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -34,6 +35,7 @@ type sending struct {
 	file        string
 	url         string
 	stack       *stackOptions
+	operator    *remoteOptions // for commands of operators
 	queue       string
 	concurrency int
 	wait        string
@@ -57,7 +59,7 @@ messages, and a changed file has new ones. The whole file is checked before the 
 --file - reads standard input and sends while it reads; lines without an id get new keys there, so a second run sends them a second time.
 
 Retries of a single message end after 1m, those of a file never; --retry-for changes both. If nothing listens at the address, a single message fails
-immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `.
+immediately (exit code 4), unless --wait-for-server or --retry-for is given. The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.
 
 With --stack the server is the API of a deployed system, at its output ApiUrl or at --url, and requests are signed for IAM authorization. With --queue
 messages are sent to an ingress queue directly: fifo keeps the order of each group; standard suits numbered messages, because their numbers keep the order.
@@ -172,10 +174,25 @@ func (o *sending) place(cmd *cobra.Command) error {
 	return nil
 }
 
+// authorize adds the key of a caller, which servers may ask for.
+func (a *app) authorize(o *client.Options) {
+	key := a.env("ONCE_API_KEY")
+	if key == "" || o.Header.Get("Authorization") != "" {
+		return
+	}
+	if o.Header == nil {
+		o.Header = http.Header{}
+	}
+	o.Header.Set("Authorization", "Bearer "+key)
+}
+
 // sender returns the sender to that receiver.
 func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (sender, error) {
 	if o.stack.Name != "" {
 		return stackSender(cmd.Context(), o, options)
+	}
+	if err := a.asOperator(cmd, o, &options); err != nil {
+		return nil, err
 	}
 	if o.url == "" {
 		o.url = a.env("ONCE_URL")
@@ -183,6 +200,7 @@ func (a *app) sender(cmd *cobra.Command, o *sending, options client.Options) (se
 	if o.url == "" {
 		o.url = defaultURL
 	}
+	a.authorize(&options)
 	c, err := client.New(o.url, options)
 	if err != nil {
 		return nil, usageError(cmd, err)

@@ -45,7 +45,7 @@ stream stopped, give both the same --state FILE: tail keeps the offset of each g
 After a kill, it prints again what it had printed since. If entries after an offset in the file have expired, tail says so on standard error and goes
 on with what is kept. A tail of a stream needs a server that lists groups: once dev or a Go program, not a stack.
 
-The server is --url, else $ONCE_URL, else ` + defaultURL + `.`
+The server is --url, else $ONCE_URL, else ` + defaultURL + `. $ONCE_API_KEY is the key for it.`
 
 func (a *app) tail() *cobra.Command {
 	var o tailing
@@ -67,7 +67,9 @@ func (a *app) tail() *cobra.Command {
 	f.StringVar(&o.after, "after", "", "offset of the entry to begin after, or now; default the first entry that is kept")
 	f.BoolVar(&o.noFollow, "no-follow", false, "end at the present end of the log")
 	f.StringVar(&o.state, "state", "", "file that keeps where to continue, for a stream without a group")
-	f.StringVar(&o.url, "url", "", "server; default $ONCE_URL or "+defaultURL)
+	f.StringVar(&o.url, "url", "", "server; default $"+adminURLVariable+" if there is a key of operators, else $ONCE_URL or "+defaultURL)
+	o.operator = &remoteOptions{}
+	keyFlags(cmd, o.operator)
 	o.stack = stackFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print JSON, one entry a line, as the HTTP API has it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -30,7 +30,7 @@ func openServer(o serverOptions) (server, error) {
 	e := &embeddedServer{reserve: reserve(os.DirFS("/"))}
 	var err error
 	e.System, err = openStarted(embedded.Options{
-		Config: o.Config, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Sign: signer,
+		Config: o.Config, Server: o.Server, DataDir: o.DataDir, Listen: o.Listen, AllowHosts: o.AllowHosts, MaxWaiting: o.MaxWaiting, Console: embedded.Console(o.Console), Stdout: o.Stdout, Log: o.Log, LogKeys: o.LogKeys, Collector: otlp.New, AcceptLoss: o.AcceptLoss, Sign: signer,
 		Ready: func(address string) { e.ready(address) },
 	})
 	if err != nil {

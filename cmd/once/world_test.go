@@ -147,6 +147,7 @@ func refuse(w http.ResponseWriter, status int, name string) {
 type world struct {
 	front         *front
 	url           string
+	env           map[string]string // besides ONCE_URL
 	folder        *cannedFolder
 	server        server
 	openErr       error
@@ -173,7 +174,12 @@ func (w *world) once(ctx context.Context, in string, args ...string) int {
 	w.err.Reset()
 	a := &app{
 		in: strings.NewReader(in), out: &w.out, err: &w.err, terminal: w.terminal, typed: w.typed, watched: w.watched,
-		env: func(name string) string { return map[string]string{"ONCE_URL": w.url}[name] },
+		env: func(name string) string {
+			if name == "ONCE_URL" {
+				return w.url
+			}
+			return w.env[name]
+		},
 		openServer: func(o serverOptions) (server, error) {
 			w.log, w.keys, w.serverOptions = o.Log, o.LogKeys, o
 			return w.server, w.openErr

@@ -9,11 +9,16 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Client is an Admin that calls a server through a unix socket.
-type Client struct{ http http.Client }
+// Client is an Admin that calls a server: through a unix socket, or on another machine.
+type Client struct {
+	http   http.Client
+	remote string // the address of another machine, without a slash at the end
+	key    string
+}
 
 var (
 	_ Admin    = (*Client)(nil)
@@ -105,17 +110,22 @@ func (c *Client) Backup(ctx context.Context, dir string) (BackupInfo, error) {
 	return ask[BackupInfo](ctx, c, http.MethodPost, "/backup", url.Values{"dir": {dir}})
 }
 
-func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values) (T, error) {
+func ask[T any](ctx context.Context, c *Client, method, path string, values url.Values) (T, error) {
 	var result T
-	req, err := http.NewRequestWithContext(ctx, method, "http://admin"+path+"?"+query.Encode(), nil)
+	r, err := c.request(ctx, method, path, values)
 	if err != nil {
-		return result, fmt.Errorf("ask running server: %w", err)
+		return result, c.failed(err)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(r) //nolint:gosec // the operator names the server
 	if err != nil {
-		return result, fmt.Errorf("ask running server: %w", err)
+		return result, c.failed(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if c.remote != "" {
+		if err := c.foreign(resp); err != nil {
+			return result, err
+		}
+	}
 	if resp.StatusCode != http.StatusOK {
 		return result, refusal(resp)
 	}
@@ -123,6 +133,31 @@ func ask[T any](ctx context.Context, c *Client, method, path string, query url.V
 		return result, fmt.Errorf("read answer of running server: %w", err)
 	}
 	return result, nil
+}
+
+// request makes the request of an operation. The parameters of a POST are a form in its body: a drop
+// has more of them than a URL can hold.
+func (c *Client) request(ctx context.Context, method, path string, values url.Values) (*http.Request, error) {
+	base, body := c.remote+Path, ""
+	if c.remote == "" {
+		base = "http://admin"
+	}
+	if method == http.MethodPost {
+		body = values.Encode()
+	} else {
+		path += "?" + values.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body)) //nolint:gosec // see ask
+	if err != nil {
+		return nil, err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", formType)
+	}
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	return r, nil
 }
 
 // notFound is [ErrNotFound] with the text of the server.

@@ -121,7 +121,11 @@ func ReadGroup(ctx context.Context, store record.Store, key record.GroupKey, str
 		return GroupInfo{}, noGroup(key, s, known)
 	}
 	info := infoOf(&groups[0])
-	info.Waiting = waits(&groups[0], failing)
+	next, err := waitsOfNext(ctx, store, &groups[0])
+	if err != nil {
+		return GroupInfo{}, err
+	}
+	info.Waiting = append(waits(&groups[0], failing), next...)
 	for i := range info.Pending {
 		info.Pending[i].Sends = sendsOf(&groups[0], info.Pending[i].Number)
 	}

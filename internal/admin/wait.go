@@ -23,6 +23,8 @@ const (
 	WaitDestination WaitKind = "destination"
 	// WaitNumber: a number of a source did not arrive yet.
 	WaitNumber WaitKind = "number"
+	// WaitParent: an entry of the group's log that a message answers is not there yet.
+	WaitParent WaitKind = "parent"
 	// WaitQueue: the message is in a queue, and no failed try of it is known.
 	WaitQueue WaitKind = "queue"
 )
@@ -34,10 +36,11 @@ type Wait struct {
 	For WaitKind `json:"for"`
 	// ID is that of the message that waits, or that made the effect; it is empty for a number.
 	ID string `json:"id,omitempty"`
-	// Destination and Number name an effect.
+	// Destination and Number name an effect. Without a destination, Number is that of an entry.
 	Destination string `json:"destination,omitempty"`
 	Number      uint64 `json:"number,omitempty"`
-	// Source, Epoch and Sequence name the missing number; Since is when it was first missed.
+	// Source, Epoch and Sequence name the missing number; Since is when it was first missed, or when
+	// the message that waits for a parent was accepted.
 	Principal string     `json:"principal,omitempty"`
 	Source    string     `json:"source,omitempty"`
 	Epoch     uint64     `json:"epoch,omitempty"`
@@ -77,11 +80,29 @@ func waits(g *record.Group, failing []system.Wait) []Wait {
 		}
 	}
 	for i := range failing {
-		if x := &failing[i]; x.Destination == "" {
+		switch x := &failing[i]; {
+		case x.Destination != "":
+		case len(x.Parents) > 0:
+			out = append(out, waitsForParent(g, &record.Message{ID: x.ID, Parents: x.Parents}, x.Since)...)
+		default:
 			out = append(out, Wait{For: WaitRetry, ID: x.ID}.tried(x))
 		}
 	}
 	return append(out, waitsForDestinations(g, failing, 0)...)
+}
+
+// waitsForParent returns the first entry that a message answers and that is not in the log, if
+// there is one.
+func waitsForParent(g *record.Group, m *record.Message, since time.Time) []Wait {
+	n := g.MissingParent(m)
+	if n == 0 {
+		return nil
+	}
+	w := Wait{For: WaitParent, ID: m.Identity(), Number: n}
+	if !since.IsZero() {
+		w.Since = &since
+	}
+	return []Wait{w}
 }
 
 // waitForNumber returns for which number a source waits, if one is missing.
@@ -143,6 +164,15 @@ func MessageOf(ctx context.Context, store record.Store, m record.Message, state 
 	case admission.StatusAccepted:
 		w.failing = failing(key)
 		info.Waiting = w.accepted()
+		parents, since := w.parents()
+		if len(parents) == 0 {
+			break
+		}
+		groups, _, err := store.Load(ctx, []record.GroupKey{key}, nil)
+		if err != nil {
+			return MessageInfo{}, err
+		}
+		info.Waiting = append(info.Waiting, waitsForParent(&groups[0], &record.Message{ID: m.ID, Parents: parents}, since)...)
 	case admission.StatusHeld, admission.StatusCommitted:
 		groups, _, err := store.Load(ctx, []record.GroupKey{key}, nil)
 		if err != nil {
@@ -191,7 +221,7 @@ func (w *waiter) accepted() []Wait {
 	for i := range w.failing {
 		x := &w.failing[i]
 		switch found := (Wait{For: WaitRetry, ID: x.ID}).tried(x); {
-		case x.Destination != "":
+		case x.Destination != "" || len(x.Parents) > 0: // others pass a message that waits for its parents
 		case x.ID == w.message.Identity():
 			own = append(own, found)
 		case w.ordered:
@@ -199,6 +229,16 @@ func (w *waiter) accepted() []Wait {
 		}
 	}
 	return append(own, others...)
+}
+
+// parents returns the entries for which the message waits, and since when.
+func (w *waiter) parents() (parents []uint64, since time.Time) {
+	for i := range w.failing {
+		if x := &w.failing[i]; x.ID == w.message.Identity() {
+			return x.Parents, x.Since
+		}
+	}
+	return nil, time.Time{}
 }
 
 // committed returns the destinations that have not taken the message's effects.
@@ -211,8 +251,7 @@ func (w *waiter) committed() []Wait {
 	return nil
 }
 
-// held returns the missing number of the message's source, or the numbers of other sources on which
-// the message depends.
+// held returns the missing number of the message's source, or what else the message waits for.
 func (w *waiter) held(ctx context.Context, store record.Store) ([]Wait, error) {
 	m := w.message
 	if m.Source == "" {
@@ -225,13 +264,44 @@ func (w *waiter) held(ctx context.Context, store record.Store) ([]Wait, error) {
 	if err != nil || len(held) == 0 {
 		return nil, err
 	}
-	var out []Wait
-	depends := held[0].Message.DependsOn
-	for _, source := range slices.Sorted(maps.Keys(depends)) {
+	return waitsOfHeld(w.group, &held[0]), nil
+}
+
+// waitsOfHeld returns the entry of the log that a held message answers, if it is missing, and the
+// numbers of other sources on which the message depends.
+func waitsOfHeld(g *record.Group, held *record.Held) []Wait {
+	m := &held.Message
+	out := waitsForParent(g, m, held.At)
+	for _, source := range slices.Sorted(maps.Keys(m.DependsOn)) {
 		on := record.Message{Principal: m.Principal, Source: source}
-		src := w.group.Sources[on.SourceKey()]
-		if n := depends[source]; source != m.Source && n > 0 && src.Next <= n {
-			out = append(out, Wait{For: WaitNumber, Principal: m.Principal, Source: source, Epoch: src.Epoch, Sequence: max(src.Next, 1), Since: &held[0].At})
+		src := g.Sources[on.SourceKey()]
+		if n := m.DependsOn[source]; source != m.Source && n > 0 && src.Next <= n {
+			out = append(out, Wait{For: WaitNumber, Principal: m.Principal, Source: source, Epoch: src.Epoch, Sequence: max(src.Next, 1), Since: &held.At})
+		}
+	}
+	return out
+}
+
+// shownHeld is how many sources of a group are asked for what their next message waits.
+const shownHeld = 10
+
+// waitsOfNext returns for what the next messages of sources wait that are held although no number
+// of their own source is missing. It reads one message of each such source, of [shownHeld] at most.
+func waitsOfNext(ctx context.Context, store record.Store, g *record.Group) ([]Wait, error) {
+	var out []Wait
+	asked := 0
+	for _, key := range slices.Sorted(maps.Keys(g.Sources)) {
+		src := g.Sources[key]
+		if !src.Held.Contains(src.Next) || asked == shownHeld {
+			continue
+		}
+		asked++
+		held, err := store.Held(ctx, record.HeldKey{Group: g.Key, Source: key, Epoch: src.Epoch, Sequence: src.Next}, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(held) > 0 {
+			out = append(out, waitsOfHeld(g, &held[0])...)
 		}
 	}
 	return out, nil

@@ -40,8 +40,8 @@ func TestAHeldMessageWaitsForTheNumberOfTheSourceThatItDependsOn(t *testing.T) {
 		t.Errorf("got %+v", w)
 	}
 	group, err := admin.ReadGroup(t.Context(), store, record.GroupKey{Stream: "chat", Group: "g"}, engine.Stream, nil)
-	if err != nil || len(group.Waiting) != 0 { // no source misses a number of its own
-		t.Errorf("the group waits: %+v, %v", group.Waiting, err)
+	if err != nil || len(group.Waiting) != 1 || group.Waiting[0].For != admin.WaitNumber || group.Waiting[0].Source != "ann" || group.Waiting[0].Sequence != 2 {
+		t.Errorf("the group waits for %+v, %v; want number 2 of ann", group.Waiting, err)
 	}
 }
 

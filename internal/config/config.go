@@ -31,6 +31,8 @@ type Config struct {
 	// Restores are the times at which the tables, or the data folder, were put back to an older
 	// copy. Entries are added and never removed or changed.
 	Restores record.Restores `json:"restores,omitempty" jsonschema:"description=When the tables or the data folder were put back to an older copy: the time of each restore in their order. Add entries and remove none; effects then have identities that no receiver knows."`
+	// Server has the settings of "once serve", or is nil. Nothing else reads them.
+	Server *Server `json:"server,omitempty" jsonschema:"description=Settings of once serve: address and TLS and who may call. once dev and AWS ignore them."`
 }
 
 // Stream is one named kind of message.

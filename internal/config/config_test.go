@@ -75,7 +75,14 @@ func describe(t *testing.T, c *config.Config) string {
 	for _, at := range c.Restores {
 		fmt.Fprintf(&b, "restore %s\n", at.Format(time.RFC3339))
 	}
-	for _, w := range c.Warnings() {
+	if c.Server != nil {
+		data, err := json.Marshal(c.Server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "server %s\n", data)
+	}
+	for _, w := range append(c.Warnings(), c.ServerWarnings()...) {
 		fmt.Fprintf(&b, "warning %s\n", w)
 	}
 	for _, m := range c.MissingSecrets() {

@@ -128,6 +128,13 @@ var ErrRemoteSecret = errors.New("is stored in a service of AWS")
 // Resolve reads a secret from a variable or a file; white space around it is dropped. The error
 // names the location; for a secret in a service it is [ErrRemoteSecret].
 func (s Secret) Resolve() (string, error) {
+	text, err := s.ResolveLines()
+	return strings.TrimSpace(text), err
+}
+
+// ResolveLines is Resolve for a secret of several lines: white space stays, so that lines can be
+// counted.
+func (s Secret) ResolveLines() (string, error) {
 	place, name, _ := strings.Cut(string(s), ":")
 	var text string
 	switch place {
@@ -142,7 +149,7 @@ func (s Secret) Resolve() (string, error) {
 	case "secretsmanager", "ssm":
 		return "", fmt.Errorf("resolve secret %s: %w", s.Place(), ErrRemoteSecret)
 	}
-	if text = strings.TrimSpace(text); text == "" {
+	if strings.TrimSpace(text) == "" {
 		return "", fmt.Errorf("resolve secret %s: %w", s.Place(), ErrNoSecret)
 	}
 	return text, nil

@@ -25,7 +25,7 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, p.err()
 	}
 	c := &Config{Streams: map[string]Stream{}, Destinations: map[string]Destination{}}
-	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress", "restores")
+	top := p.only(node{body, lineOf(body, 1), ""}, "name", "streams", "destinations", "ingress", "restores", "server")
 	p.note(top)
 	if n, ok := top["name"]; ok {
 		if c.Name = p.text(n, ok); c.Name != "" && record.ValidStream(c.Name) != nil {
@@ -50,6 +50,9 @@ func Parse(name string, data []byte) (*Config, error) {
 	}
 	if n, ok := top["restores"]; ok {
 		c.Restores = p.restores(n)
+	}
+	if n, ok := top["server"]; ok {
+		c.Server = p.server(n)
 	}
 	if len(c.Streams) == 0 && len(p.list) == 0 {
 		p.add(1, "streams", "must name at least one stream")

@@ -75,6 +75,15 @@ func generate(t *testing.T) *jsonschema.Schema {
 	auth.Pattern = `^(iam|(env|file|secretsmanager|ssm):.+)$`
 	names, _ := s.Definitions["Stream"].Properties.Get("destinations")
 	names.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
+	for of, field := range map[string]string{"Auth": "keys", "Admin": "key"} { // on this machine only
+		key, _ := s.Definitions[of].Properties.Get(field)
+		key.Pattern = `^(env|file):.+$`
+	}
+	s.Definitions["Auth"].MinProperties = &one
+	hosts, _ := s.Definitions["Server"].Properties.Get("hosts")
+	hosts.Items = &jsonschema.Schema{Type: "string", MinLength: &one}
+	origins, _ := s.Definitions["CORS"].Properties.Get("origins")
+	origins.Items = &jsonschema.Schema{Type: "string", Pattern: "^https?://[^/*]+$"}
 	arns, _ := s.Definitions["Ingress"].Properties.Get("arns")
 	arns.Items = &jsonschema.Schema{Type: "string", Pattern: "^arn:"}
 	return s

@@ -1,5 +1,6 @@
 // Package system is the seam between the public API and what opens a store: package once drives a
-// [Backend], packages such as embedded make one.
+// [Backend] and guards handlers by a store of tokens; packages such as embedded and oncesql make
+// them.
 package system
 
 import (
@@ -13,6 +14,9 @@ import (
 // New returns the *once.System on a backend. Package once sets it, because this package can't
 // import once.
 var New func(Backend) any //nolint:gochecknoglobals // set before main, and never again
+
+// NewTokens returns the *once.Tokens of a store. Package once sets it, as New.
+var NewTokens func(lease.Store) any //nolint:gochecknoglobals // set before main, and never again
 
 // A Backend is a store with the queues, destinations and listeners around it.
 //

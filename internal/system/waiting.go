@@ -20,10 +20,14 @@ type Wait struct {
 	// Destination is where the effect is sent. It is empty for a message, whose handler failed.
 	Destination string
 	Number      uint64 // of an effect
-	Try         int    // the tries so far, as counted by the queue
-	Error       string // of the last try
-	Status      int    // of a webhook's last answer; 0 if there was none
-	Last, Next  time.Time
+	// Parents are the entries of the log that the message answers, if it did not fail but waits for
+	// one of them. Then Try and the fields after it are empty, and Since is when it was accepted.
+	Parents    []uint64
+	Since      time.Time
+	Try        int    // the tries so far, as counted by the queue
+	Error      string // of the last try
+	Status     int    // of a webhook's last answer; 0 if there was none
+	Last, Next time.Time
 }
 
 // Waiting registers what fails at the moment, for people who ask why a group does not move. It is

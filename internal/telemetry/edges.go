@@ -31,11 +31,12 @@ func (q countedQueues) DeadLetter(ctx context.Context, refused []record.Refused)
 	return err
 }
 
-// failures returns inner, and counts its runs that end with an error or a panic.
+// failures returns inner, counts its runs that end with an error or a panic, and measures all runs.
 func (t *Telemetry) failures(inner record.Handler) record.Handler {
 	return func(ctx context.Context, a *record.Attempt, m record.Message) error {
-		failed := true
+		failed, began := true, t.options.Now()
 		defer func() {
+			t.options.Ran(m.Stream, t.options.Now().Sub(began))
 			if failed {
 				t.Observe(record.Event{Name: record.EventHandlerFailed, Stream: m.Stream, Count: 1})
 			}

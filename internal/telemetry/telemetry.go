@@ -32,6 +32,8 @@ type Options struct {
 	Collector func(ctx context.Context, o Options, metrics, traces bool) (Collector, error)
 	// Also gets each event too, under the stream under which it counts. Defaults to none.
 	Also func(*record.Event)
+	// Ran gets the time that each run of a handler took. Defaults to none.
+	Ran func(stream string, took time.Duration)
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -94,6 +96,13 @@ func Local(options Options) *Telemetry {
 	return t
 }
 
+// With returns a Telemetry that reports to a collector, whatever the environment names.
+func With(options Options, c Collector) *Telemetry {
+	t := Local(options)
+	t.remote, t.tracer = c, c.Tracer()
+	return t
+}
+
 // A Collector receives metrics, spans or both.
 type Collector interface {
 	// Observe counts an event. It returns false if the collector receives no metrics.
@@ -110,6 +119,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Known == nil {
 		o.Known = func(string) bool { return true }
+	}
+	if o.Ran == nil {
+		o.Ran = func(string, time.Duration) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -35,6 +35,7 @@ func TestAWaitNamesItsReason(t *testing.T) {
 	for want, w := range map[string]admin.Wait{
 		"number 7 of source bob, epoch 2, missing since 2026-01-02T03:04:05Z":                                     {For: admin.WaitNumber, Source: "bob", Epoch: 2, Sequence: 7, Since: &at},
 		"destination shop to take effect 3, of message o-1; failed 2 times, status 400: field x missing":          {For: admin.WaitDestination, Destination: "shop", Number: 3, ID: "o-1", Tries: 2, Status: 400, Error: "field x missing"},
+		"entry 9 of the log, which message m-1 answers, since 2026-01-02T03:04:05Z":                               {For: admin.WaitParent, ID: "m-1", Number: 9, Since: &at},
 		"its first try; it is in queue ingress":                                                                   {For: admin.WaitQueue, Queue: "ingress"},
 		"the next try of message o-1; failed once, last at 2026-01-02T03:04:05Z, next try at " + plain.Stamp(&at): {For: admin.WaitRetry, ID: "o-1", Tries: 1, Last: &at, Next: &at},
 	} {

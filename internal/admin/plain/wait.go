@@ -23,6 +23,12 @@ func Wait(w *admin.Wait) string {
 		return text
 	case admin.WaitDestination:
 		return fmt.Sprintf("destination %s to take effect %d, of message %s%s", w.Destination, w.Number, w.ID, tries(w))
+	case admin.WaitParent:
+		text := fmt.Sprintf("entry %d of the log, which message %s answers", w.Number, w.ID)
+		if w.Since != nil {
+			text += ", since " + Stamp(w.Since)
+		}
+		return text
 	case admin.WaitQueue:
 		if w.Tries == 0 {
 			return fmt.Sprintf("its first try; it is in queue %s", w.Queue)

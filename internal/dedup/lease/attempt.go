@@ -98,11 +98,21 @@ func (a *attempt) complete(ctx context.Context, reply *record.Reply) (Result, er
 			return a.discarded(stored)
 		case isConflict(err):
 			a.held = stored
+		case refuses(err) && next.Reply != nil:
+			next = withoutReply(next)
+			continue
 		}
 		if a.Pause(ctx, backoff.Full(n, firstPause, maxPause)) != nil {
 			return Result{}, fmt.Errorf("complete token: %w", err)
 		}
 	}
+}
+
+// refuses reports whether a store can never take a record: it is larger than its records may be.
+// Then nothing was applied.
+func refuses(err error) bool {
+	_, refused := errors.AsType[*record.RefusedError](err)
+	return refused
 }
 
 // completed returns the result of an attempt that won.

@@ -106,3 +106,29 @@ func TestAReleasedTokenIsForgottenAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// A small store refuses replies of more than a few bytes.
+type small struct{ Store }
+
+func (s small) SwapToken(ctx context.Context, old, next record.Token) (record.Token, error) {
+	if next.Reply.Size() > 10 {
+		return record.Token{}, &record.RefusedError{Reason: "too-large"}
+	}
+	return s.Store.SwapToken(ctx, old, next)
+}
+
+func TestAReplyThatTheStoreRefusesIsNotRunAgain(t *testing.T) {
+	for _, m := range []mode{lazy, eager, leased} {
+		t.Run(m.name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				g := New(small{w.store}, Config{})
+				for range 2 {
+					if _, err := m.call(g, w.t.Context(), w.id, w.answers("more than ten bytes", 0)); !errors.Is(err, ErrReplyTooLarge) {
+						w.t.Errorf("got %v, want ErrReplyTooLarge", err)
+					}
+				}
+				w.wantRuns(1)
+			})
+		})
+	}
+}

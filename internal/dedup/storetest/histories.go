@@ -108,6 +108,14 @@ func (c *caller) repeats() bool { return c.repeated > 1 }
 func (c *caller) oneIn(n int) bool { return c.rnd.IntN(n) == 0 }
 
 func (c *caller) call() {
+	if c.harness.tokensOnly {
+		if c.oneIn(2) {
+			c.load()
+		} else {
+			c.swap()
+		}
+		return
+	}
 	switch n := c.rnd.IntN(22); {
 	case n < 6:
 		c.load()
@@ -163,6 +171,9 @@ func (c *caller) make(do func(context.Context) error) answer {
 // together, so each counts as a call.
 func (c *caller) load() {
 	groups, tokens := c.some(), c.some()
+	if c.harness.tokensOnly {
+		groups = nil
+	}
 	if len(groups)+len(tokens) == 0 {
 		return
 	}

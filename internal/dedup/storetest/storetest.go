@@ -42,6 +42,8 @@ type Harness struct {
 	CommitsTogether bool
 	// MaxRecord is a size in bytes that is too large for a record, or 0 if there is no limit.
 	MaxRecord int
+	// tokensOnly says that there are no groups, see [RunTokens].
+	tokensOnly bool
 	// Abreast is how many rounds of Histories run concurrently, for a store behind a network.
 	// Defaults to 1.
 	Abreast int

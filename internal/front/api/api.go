@@ -95,6 +95,10 @@ type Options struct {
 	// could set. It scopes identities. If it returns an error, the answer is 403. Defaults to "":
 	// no authentication.
 	Principal func(*http.Request) (string, error)
+	// Allow returns a problem if the sender of a request may not use a stream. It is called for each
+	// route of a stream before anything else, also for streams that do not exist. Defaults to
+	// allowing all.
+	Allow func(r *http.Request, stream string) error
 	// MaxWaiting is the largest number of callers that wait for handlers at a time: with Prefer:
 	// wait, or while their one-time requests run. The next one gets 429, and nothing is stored.
 	// Defaults to [DefaultMaxWaiting].
@@ -122,6 +126,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Principal == nil {
 		o.Principal = func(*http.Request) (string, error) { return "", nil }
+	}
+	if o.Allow == nil {
+		o.Allow = func(*http.Request, string) error { return nil }
 	}
 	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
 	o.MaxFollowing = cmp.Or(o.MaxFollowing, DefaultMaxFollowing)
@@ -197,7 +204,7 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
 	for _, rt := range routes() {
-		mux.Handle(rt.method+" "+rt.path, s.serve(rt.handle))
+		mux.Handle(rt.method+" "+rt.path, s.serve(allowed(rt.handle)))
 		methods[rt.path] = append(methods[rt.path], rt.method)
 		if rt.method == http.MethodGet {
 			methods[rt.path] = append(methods[rt.path], http.MethodHead)
@@ -212,8 +219,20 @@ func New(o Options) http.Handler {
 	mux.Handle("/v1/streams/{stream}/epochs", s.serve(unknownRoute))
 	mux.Handle(poolSessions+"/{path...}", s.serve(unknownCall))
 	// A gateway may have decoded the slashes in the name of a group.
-	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve((*server).getDecodedLog))
+	mux.Handle("/v1/streams/{stream}/groups/{path...}", s.serve(allowed((*server).getDecodedLog)))
 	return s.clean(mux)
+}
+
+// allowed asks Allow before a route of a stream is served.
+func allowed(handle handler) handler {
+	return func(s *server, w http.ResponseWriter, r *http.Request) error {
+		if stream := r.PathValue("stream"); stream != "" {
+			if err := s.Allow(r, stream); err != nil {
+				return err
+			}
+		}
+		return handle(s, w, r)
+	}
 }
 
 func unknownRoute(*server, http.ResponseWriter, *http.Request) error {

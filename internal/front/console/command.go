@@ -22,16 +22,22 @@ func line(args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// onFolder returns a command that speaks to the data folder.
+// onFolder returns a command that speaks to the data folder, or to the system elsewhere.
 func (c *console) onFolder(args ...string) string {
+	if c.Remote != nil {
+		return line(append(args, c.Remote.Flags...)...)
+	}
 	if c.DataDir != localData {
 		args = append(args, "--data", c.DataDir)
 	}
 	return line(args...)
 }
 
-// onServer returns a command that speaks to the server of a request.
-func onServer(r *http.Request, args ...string) string {
+// onServer returns a command that speaks to the server of a request, or to the system elsewhere.
+func (c *console) onServer(r *http.Request, args ...string) string {
+	if c.Remote != nil {
+		return line(append(args, c.Remote.Flags...)...)
+	}
 	if at := "http://" + r.Host; at != localURL {
 		args = append(args, "--url", at)
 	}

@@ -1,16 +1,22 @@
 package console_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/effectively-once/once/client"
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/plain"
+	"github.com/effectively-once/once/internal/front/console"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system/embedded"
 )
 
@@ -152,6 +158,26 @@ func TestTheLifeOfAMessageIsShownAndItsReplyOnlyIfAskedFor(t *testing.T) {
 	w.shows(w.get("/find"), "Find by id")
 }
 
+func TestAMessageThatIsNotFoundQuicklyIsLookedForInTheWholeStoreIfAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for all, path := range map[string][]string{
+		"/console/message?all=1&amp;id=nothing&amp;stream=room": {"/message", "stream", "room", "id", "nothing"},
+		"/console/find?all=1&amp;hash=0123456789ab":             {"/find", "hash", "0123456789ab"},
+	} {
+		a := w.load(path[0], path[1:]...)
+		if a.status != http.StatusNotFound || !strings.Contains(a.body, `<a id="all" href="`+all+`">`) {
+			t.Errorf("%v: %d %s; want a link to %s", path, a.status, a.body, all)
+		}
+		if a := w.load(path[0], append(path[1:], "all", "1")...); a.status != http.StatusNotFound || strings.Contains(a.body, `id="all"`) {
+			t.Errorf("%v, all: %d %s", path, a.status, a.body)
+		}
+	}
+	// a held message has no token; its group is among the unfinished ones
+	w.send(client.Message{Stream: "numbers", Source: "bob", Sequence: 2, Group: "lobby", Body: []byte("1")})
+	w.until("Status held", "/message", "stream", "numbers", "id", "bob/0/2")
+}
+
 func TestADeadLetterShowsItsReasonAndItsBodyOnlyIfAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, embedded.ConsoleRead)
@@ -226,6 +252,163 @@ func TestAPageRenewsItselfAndEndsWithTheSystem(t *testing.T) {
 	w.end()
 	if text := next(); text != "" || time.Since(began) > 5*time.Second {
 		t.Errorf("the events went on for %v: %s", time.Since(began), text)
+	}
+}
+
+func TestAMessageThatAnswersAnEntryThatIsNotThereIsShownAsWaitingForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	w.send(client.Message{Stream: "room", Key: "answer", Group: "lobby", Parents: []uint64{2}, Body: []byte("yes")})
+	w.until("Message answer answers entry 2 of the log, which is not there yet", "")
+	const waits = "Waits for entry 2 of the log, which message answer answers, since"
+	w.shows(w.get("/log", "stream", "room", "group", "lobby"), waits)
+	w.shows(w.get("/message", "stream", "room", "id", "answer"), waits)
+	w.shows(w.get("/group", "stream", "room", "group", "lobby"), "entry 2 of the log")
+	w.send(client.Message{Stream: "room", Key: "root", Group: "lobby", Body: []byte("1")})
+	w.send(client.Message{Stream: "room", Key: "question", Group: "lobby", Body: []byte("2")})
+	w.until("Status done", "/message", "stream", "room", "id", "answer")
+	w.until("Nothing waits, and there are no dead letters.", "")
+}
+
+// TestBrowsersThatShowTheSamePageShareItsRenewal counts how often the page is made: not for each
+// browser.
+func TestBrowsersThatShowTheSamePageShareItsRenewal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	counted := &counting{System: w.system}
+	pages, err := console.Handler(console.Options{
+		System: counted, API: w.system.Handler(), Streams: func() []record.Stream { return nil }, Allowed: func(string) bool { return true },
+		DataDir: w.data, Done: t.Context().Done(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(pages)
+	defer server.Close()
+	w.server.Close()
+	w.server = server
+	began := time.Now()
+	var stops []func()
+	for range 30 {
+		next, stop := w.events("/letters")
+		stops = append(stops, stop)
+		if text := next(); !strings.Contains(text, "There are no dead letters.") {
+			t.Errorf("the first event is %s", text)
+		}
+	}
+	// it is made once a second
+	if made, most := counted.letters.Load(), int64(time.Since(began)/time.Second)+1; made > most {
+		t.Errorf("30 browsers made the page %d times, want %d at most", made, most)
+	}
+	for _, stop := range stops {
+		stop()
+	}
+	// after the last browser has left, the page is not made any more
+	for end := time.Now().Add(time.Minute); ; {
+		before := counted.letters.Load()
+		time.Sleep(2 * time.Second)
+		if counted.letters.Load() == before {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the page is made although no browser shows it")
+		}
+	}
+}
+
+// counting counts the listings of dead letters.
+type counting struct {
+	console.System
+	letters atomic.Int64
+}
+
+func (c *counting) DeadLetters(ctx context.Context, o admin.DeadLettersOptions) ([]admin.DeadLetter, error) {
+	c.letters.Add(1)
+	return c.System.DeadLetters(ctx, o)
+}
+
+func TestAPageThatReadsTheWholeStoreDoesNotRenewItself(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for _, path := range []string{"/totals", "/find", "/find?hash=0123456789ab", "/streams", "/send"} {
+		r := w.request(http.MethodGet, "/console"+path, nil)
+		r.Header.Set("Accept", "text/event-stream")
+		if a := w.do(r); a.status != http.StatusNotAcceptable {
+			t.Errorf("events of %s: %d, want 406", path, a.status)
+		}
+	}
+}
+
+func TestTheFolderOfStaticFilesIsNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	for path, want := range map[string]int{"/static/": 404, "/static": 404, "/static/../templates/layout.html": 404, "/static/nothing": 404, "/static/script.js": 200, "/static/style.css": 200} {
+		if a := w.do(w.request(http.MethodGet, "/console"+path, nil)); a.status != want {
+			t.Errorf("%s: %d, want %d", path, a.status, want)
+		}
+	}
+}
+
+// TestNoPageShowsTheTextOfASenderAsMarkup sends texts of senders in every place that takes one, and
+// reads every page about them. [world.load] fails the test if a page has them as they are.
+func TestNoPageShowsTheTextOfASenderAsMarkup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, embedded.ConsoleRead)
+	const name = `<script>alert(1)</script>"'&x` // ids can't have control characters
+	w.send(client.Message{Stream: "orders", Key: name, Group: name, Body: []byte(hostile)})
+	w.send(client.Message{Stream: "jobs", Key: name, Group: name, Body: []byte("broken")})
+	w.send(client.Message{Stream: "jobs", Key: name + "2", Body: []byte(hostile), Headers: map[string]string{"X-Note": "a\u202e<b>"}})
+	w.send(client.Message{Stream: "numbers", Source: name, Sequence: 2, Group: name, Body: []byte("1")})
+	w.send(client.Message{Stream: "room", Key: name, Group: name, Body: []byte(hostile + "\n" + hostile)})
+	w.send(client.Message{Stream: "room", Key: name + "3", Group: name, Parents: []uint64{9}, Body: []byte("1")})
+	w.send(client.Message{Stream: "work", Key: name, Body: []byte(hostile)})
+	s, err := w.client.OpenSession(t.Context(), client.SessionOptions{Stream: "work", Name: "reader", Holder: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	e, err := s.Next(t.Context())
+	if err == nil {
+		_, err = s.Fail(t.Context(), e.Entries[0].Number, hostile)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until("answers entry 9", "")
+	w.until("status 400", "")
+	w.until("failed", "")
+	letter := w.letters(1)[0].MessageID
+	for _, page := range [][]string{
+		{""},
+		{"/streams"},
+		{"/totals"},
+		{"/letters"},
+		{"/letters", "stream", name, "reason", name, "queue", name},
+		{"/letter", "id", letter, "body", "1"},
+		{"/letter", "id", name},
+		{"/groups", "stream", "orders"},
+		{"/groups", "stream", name},
+		{"/groups", "stream", "orders", "after", name},
+		{"/sessions"},
+		{"/sessions", "stream", "work"},
+		{"/sessions", "stream", name},
+		{"/group", "stream", "orders", "group", name},
+		{"/group", "stream", "jobs", "group", name},
+		{"/group", "stream", "numbers", "group", name},
+		{"/group", "stream", name, "group", name, "state", "1"},
+		{"/message", "stream", "orders", "id", name},
+		{"/message", "stream", "jobs", "id", name},
+		{"/message", "stream", "room", "id", name + "3"},
+		{"/message", "stream", name, "id", name},
+		{"/log", "stream", "room", "group", name},
+		{"/log", "stream", "room", "group", name, "after", name},
+		{"/find", "hash", name},
+		{"/send"},
+		{"/" + url.PathEscape(name)},
+	} {
+		if a := w.load(page[0], page[1:]...); a.status >= 500 || a.header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%q: %d, %s", page, a.status, a.header.Get("Content-Type"))
+		}
 	}
 }
 

@@ -3,7 +3,9 @@
 // commands print. Each page names the command that does the same.
 //
 //	console.go  the routes, and who may call them
-//	render.go   pages, and their renewal by server-sent events
+//	render.go   pages
+//	feed.go     their renewal by server-sent events
+//	chart.go    rates and latencies
 //	view.go     streams, groups, messages, totals
 //	letters.go  dead letters
 //	log.go      logs and sessions

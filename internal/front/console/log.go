@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/effectively-once/once/client"
+	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/admin/plain"
 	"github.com/effectively-once/once/internal/dedup/log"
 )
@@ -25,6 +26,8 @@ type logPage struct {
 	// before those of the page are gone.
 	Earlier, Later string
 	Expired        bool
+	// Waiting says for what the group waits, on the page that has the last entries.
+	Waiting []admin.Wait
 }
 
 // log shows entries of a log: those after an offset, or the last ones.
@@ -43,10 +46,16 @@ func (c *console) log(r *http.Request) (view, error) {
 		return view{}, invalid(err)
 	}
 	args := []string{"tail", p.Stream + "/" + p.Group}
-	if !p.Follow {
+	if p.Follow {
+		g, err := c.System.Group(r.Context(), p.Stream, p.Group)
+		if err != nil && !errors.Is(err, admin.ErrNotFound) {
+			return view{}, err
+		}
+		p.Waiting = g.Waiting
+	} else {
 		args = append(args, "--after", after)
 	}
-	return view{Template: "log", Title: "Log of " + p.Stream + "/" + p.Group, Live: true, Data: &p, Commands: []string{onServer(r, args...)}}, nil
+	return view{Template: "log", Title: "Log of " + p.Stream + "/" + p.Group, Live: true, Data: &p, Commands: []string{c.onServer(r, args...)}}, nil
 }
 
 // invalid returns the failure for an offset or a name that can't be one.
@@ -57,7 +66,7 @@ func invalid(err error) error {
 	if _, ok := errors.AsType[*client.UnacknowledgedError](err); ok {
 		return err
 	}
-	return &failure{http.StatusBadRequest, err.Error()}
+	return &failure{status: http.StatusBadRequest, text: err.Error()}
 }
 
 // lastEntries returns the offset before the last entries of a log.
@@ -148,7 +157,7 @@ func (c *console) sessions(r *http.Request) (view, error) {
 				data.Streams = append(data.Streams, s.Name)
 			}
 		}
-		return view{Template: "sessions", Title: "Sessions", Data: &data, Commands: []string{onServer(r, "sessions", "STREAM")}}, nil
+		return view{Template: "sessions", Title: "Sessions", Data: &data, Commands: []string{c.onServer(r, "sessions", "STREAM")}}, nil
 	}
 	list, err := c.api.Sessions(r.Context(), data.Stream, data.Group)
 	if err != nil {
@@ -162,7 +171,7 @@ func (c *console) sessions(r *http.Request) (view, error) {
 	if data.Group != "" {
 		args = append(args, "--group", data.Group)
 	}
-	return view{Template: "sessions", Title: "Sessions of " + data.Stream, Live: true, Data: &data, Commands: []string{onServer(r, args...)}}, nil
+	return view{Template: "sessions", Title: "Sessions of " + data.Stream, Live: true, Data: &data, Commands: []string{c.onServer(r, args...)}}, nil
 }
 
 // numberOf reads a field of a form that has a number. An empty one is 0.
@@ -173,7 +182,7 @@ func numberOf(r *http.Request, field string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, &failure{http.StatusBadRequest, "The field " + field + " must be a whole number."}
+		return 0, &failure{status: http.StatusBadRequest, text: "The field " + field + " must be a whole number."}
 	}
 	return n, nil
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
@@ -33,6 +32,7 @@ type view struct {
 	// The other fields are set by answer.
 	Path, Token string
 	Write       bool
+	Remote      string // the name of the system elsewhere, if it is one
 }
 
 // parse returns a template for each page, with the layout.
@@ -57,11 +57,12 @@ func parse() (map[string]*template.Template, error) {
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"name":  plain.Safe,
-		"error": func(text string) string { return plain.Safe(cut(text, maxError)) },
+		"error": shortened,
 		"lines": plain.SafeLines,
 		"stamp": stamp,
-		"wait":  func(w admin.Wait) string { return plain.Safe(cut(plain.Wait(&w), maxError)) },
+		"wait":  func(w admin.Wait) string { return shortened(plain.Wait(&w)) },
 		"link":  link,
+		"kind":  kindOf,
 		"dash": func(text string) string {
 			if text == "" {
 				return "–"
@@ -72,8 +73,28 @@ func functions() template.FuncMap {
 	}
 }
 
+// kindOf returns the tag of a wait.
+func kindOf(kind admin.WaitKind) string {
+	switch kind {
+	case admin.WaitRetry:
+		return "message fails"
+	case admin.WaitDestination:
+		return "destination fails"
+	case admin.WaitParent:
+		return "answers what is missing"
+	case admin.WaitQueue:
+		return "in a queue"
+	case admin.WaitNumber:
+	}
+	return "number missing"
+}
+
 // maxError is how many bytes of an error are shown.
 const maxError = 2000
+
+// shortened returns the text of an error or of a body for one line. Answers of web servers often
+// end with a line feed, which is left out.
+func shortened(text string) string { return plain.Safe(cut(strings.TrimRight(text, "\r\n"), maxError)) }
 
 func cut(text string, most int) string {
 	if len(text) <= most {
@@ -121,12 +142,16 @@ func body(b *admin.Body) string {
 	return b.Text
 }
 
-// show returns the handler of a page. A browser that asks for events gets the content of the page
-// whenever it changes.
-func (c *console) show(p page) http.Handler {
+// show returns the handler of a page. A browser that asks for events gets the content of a live
+// page whenever it changes.
+func (c *console) show(p page, live bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept")
 		if r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+			if !live {
+				http.Error(w, "this page does not renew itself", http.StatusNotAcceptable)
+				return
+			}
 			c.follow(w, r, p)
 			return
 		}
@@ -135,6 +160,7 @@ func (c *console) show(p page) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
+		v.Live = v.Live && live
 		c.answer(w, r, http.StatusOK, &v)
 	})
 }
@@ -142,7 +168,7 @@ func (c *console) show(p page) http.Handler {
 // fail answers with an error.
 func (c *console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := failureOf(err)
-	c.answer(w, r, f.status, &view{Template: "failure", Title: http.StatusText(f.status), Data: f.text})
+	c.answer(w, r, f.status, &view{Template: "failure", Title: http.StatusText(f.status), Data: f.shown()})
 }
 
 func (c *console) answer(w http.ResponseWriter, r *http.Request, status int, v *view) {
@@ -161,85 +187,12 @@ func (c *console) answer(w http.ResponseWriter, r *http.Request, status int, v *
 // others gets to the reader: they are made visible in the whole text once more.
 func (c *console) render(r *http.Request, v *view, name string) (string, error) {
 	v.Path, v.Token, v.Write = strings.TrimPrefix(r.URL.Path, Path), c.token, c.Write
+	if c.Remote != nil {
+		v.Remote = c.Remote.Name
+	}
 	var out bytes.Buffer
 	if err := c.templates[v.Template].ExecuteTemplate(&out, name, v); err != nil {
 		return "", err
 	}
 	return plain.SafeLines(out.String()), nil
-}
-
-const (
-	// renewal is the time between two looks at a page; a page that takes long to make is looked at
-	// less often, so that it takes at most a twentieth of the time.
-	renewal = time.Second
-	// heartbeat is the time after which a comment shows that the connection is alive.
-	heartbeat = 15 * time.Second
-	// slowestEvent is how long a write may take.
-	slowestEvent = 20 * time.Second
-	// maxFollowing is how many pages renew themselves at a time.
-	maxFollowing = 100
-)
-
-// follow sends the content of a page as events, whenever it has changed.
-func (c *console) follow(w http.ResponseWriter, r *http.Request, p page) {
-	defer c.following.Add(-1)
-	if c.following.Add(1) > maxFollowing {
-		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
-		return
-	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	go func() {
-		select {
-		case <-c.Done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	r = r.WithContext(ctx)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no")
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{}) // which the server has set for the request
-	send := func(text string) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(slowestEvent)) //nolint:forbidigo // the clock of the network
-		_, err := w.Write([]byte(text))                            //nolint:gosec // a template has escaped it
-		return err == nil && control.Flush() == nil
-	}
-	last, sent := "", c.Now()
-	for ok := send("retry: 1000\n\n"); ok; {
-		began := c.Now()
-		if text := c.content(r, p); text != last && ctx.Err() == nil {
-			last, sent = text, began
-			ok = send(event(text))
-		} else if began.Sub(sent) >= heartbeat {
-			sent = began
-			ok = send(": alive\n\n")
-		}
-		pause := time.NewTimer(max(c.renewal, 20*c.Now().Sub(began)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return
-		case <-pause.C:
-		}
-	}
-}
-
-// content returns the renewed part of a page.
-func (c *console) content(r *http.Request, p page) string {
-	v, err := p(r)
-	if err != nil {
-		v = view{Template: "failure", Title: "Error", Data: failureOf(err).text}
-	}
-	text, err := c.render(r, &v, "content")
-	if err != nil {
-		c.Log.Error("console page not rendered", "page", v.Template, "error", err)
-	}
-	return text
-}
-
-// event returns an event with a text of several lines.
-func event(text string) string {
-	return "data: " + strings.ReplaceAll(text, "\n", "\ndata: ") + "\n\n"
 }

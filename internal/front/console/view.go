@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -16,13 +17,15 @@ const (
 	// shownGroups is how many waiting groups the first page has, and how many groups a page of a
 	// stream.
 	shownGroups = 100
+	// remoteGroups is how many waiting groups the first page has of a system elsewhere.
+	remoteGroups = 20
 	// shownLetters is how many dead letters the first page has.
 	shownLetters = 5
 )
 
 // A stuck is one thing that does not move.
 type stuck struct {
-	Kind     string // retry, destination, number
+	Kind     admin.WaitKind
 	Stream   string
 	Group    string
 	Wait     admin.Wait
@@ -31,8 +34,10 @@ type stuck struct {
 
 // An overview is the first page.
 type overview struct {
+	Charts   *charts
 	Stuck    []stuck
 	More     int
+	Logs     []string // the command that prints the log of a system elsewhere
 	Sessions []heldByNobody
 	Dead     int
 	Letters  []letterRow
@@ -48,20 +53,30 @@ type heldByNobody struct {
 }
 
 func (c *console) overview(r *http.Request) (view, error) {
-	o, err := c.System.Overview(r.Context(), shownGroups)
+	most := shownGroups
+	if c.Remote != nil {
+		most = remoteGroups
+	}
+	o, err := c.System.Overview(r.Context(), most)
 	if err != nil {
 		return view{}, err
 	}
 	data := overview{More: o.More, Queues: o.Queues}
+	if data.Charts, err = c.rates(r.Context(), ""); err != nil {
+		return view{}, err
+	}
 	for i := range o.Groups {
 		g := &o.Groups[i]
 		for _, w := range g.Waiting {
-			x := stuck{Kind: string(w.For), Stream: g.Stream, Group: g.Group, Wait: w, Commands: []string{c.onFolder("show", g.Stream+"/"+g.Group)}}
+			x := stuck{Kind: w.For, Stream: g.Stream, Group: g.Group, Wait: w, Commands: []string{c.onFolder("show", g.Stream+"/"+g.Group)}}
 			if w.For == admin.WaitDestination {
 				x.Commands = append(x.Commands, c.onFolder("skip", g.Stream+"/"+g.Group, strconv.FormatUint(w.Number, 10)))
 			}
 			data.Stuck = append(data.Stuck, x)
 		}
+	}
+	if c.Remote != nil {
+		data.Logs = []string{c.onFolder("logs")}
 	}
 	if data.Sessions, err = c.heldByNobody(r); err != nil {
 		return view{}, err
@@ -71,7 +86,7 @@ func (c *console) overview(r *http.Request) (view, error) {
 			data.Dead += q.Depth()
 		}
 	}
-	if data.Dead > 0 {
+	if data.Dead > 0 && c.Remote == nil {
 		if data.Letters, err = c.letterRows(r, admin.DeadLettersOptions{Limit: shownLetters}); err != nil {
 			return view{}, err
 		}
@@ -96,12 +111,12 @@ func (c *console) heldByNobody(r *http.Request) ([]heldByNobody, error) {
 			if held || x.Retired || x.Lag() == 0 {
 				continue
 			}
-			found := heldByNobody{Stream: s.Name, Session: x, State: plain.SessionState(&x), Commands: []string{onServer(r, "sessions", s.Name)}}
+			found := heldByNobody{Stream: s.Name, Session: x, State: plain.SessionState(&x), Commands: []string{c.onServer(r, "sessions", s.Name)}}
 			switch {
 			case x.Holder != "":
 				found.State = "its lease has expired"
 			case x.Tries > 0 && x.At > x.Cursor: // stopped at an entry
-				found.Commands = append(found.Commands, onServer(r, "session", "from", s.Name, x.Name, "--skip-to", strconv.FormatUint(x.At, 10)))
+				found.Commands = append(found.Commands, c.onServer(r, "session", "from", s.Name, x.Name, "--skip-to", strconv.FormatUint(x.At, 10)))
 			}
 			out = append(out, found)
 		}
@@ -121,6 +136,8 @@ func (c *console) totals(r *http.Request) (view, error) {
 // A groupList is a page of the groups of a stream.
 type groupList struct {
 	Stream string
+	Charts *charts // on the first page
+	Ask    bool    // the groups are only listed if the reader asks for it
 	Groups []admin.GroupInfo
 	After  string
 	Next   string
@@ -128,13 +145,24 @@ type groupList struct {
 
 func (c *console) groups(r *http.Request) (view, error) {
 	o := admin.GroupsOptions{Stream: r.FormValue("stream"), After: r.FormValue("after"), Limit: shownGroups}
-	list, err := c.System.Groups(r.Context(), o)
+	data := groupList{Stream: o.Stream, After: o.After}
+	data.Ask = c.Remote != nil && o.After == "" && r.FormValue("list") == ""
+	var err error
+	if !data.Ask {
+		data.Groups, err = c.System.Groups(r.Context(), o)
+	} else if _, known := c.stream(o.Stream); !known {
+		err = fmt.Errorf("stream %s: %w", o.Stream, admin.ErrNotFound)
+	}
 	if err != nil {
 		return view{}, err
 	}
-	data := groupList{Stream: o.Stream, Groups: list, After: o.After}
-	if len(list) == shownGroups {
-		data.Next = list[len(list)-1].Group
+	if o.After == "" {
+		if data.Charts, err = c.rates(r.Context(), o.Stream); err != nil {
+			return view{}, err
+		}
+	}
+	if len(data.Groups) == shownGroups {
+		data.Next = data.Groups[shownGroups-1].Group
 	}
 	args := []string{"show", o.Stream}
 	if o.After != "" {
@@ -171,7 +199,7 @@ func (c *console) group(r *http.Request) (view, error) {
 		}
 	}
 	if data.Log {
-		commands = append(commands, onServer(r, "tail", stream+"/"+name))
+		commands = append(commands, c.onServer(r, "tail", stream+"/"+name))
 	}
 	return view{Template: "group", Title: "Group " + stream + "/" + name, Live: true, Data: &data, Commands: commands}, nil
 }
@@ -206,11 +234,30 @@ type step struct {
 }
 
 func (c *console) message(r *http.Request) (view, error) {
-	m, err := c.System.Message(r.Context(), r.FormValue("stream"), r.FormValue("id"))
+	stream, id := r.FormValue("stream"), r.FormValue("id")
+	quick, bounded := c.System.(Quick)
+	if !bounded || r.FormValue("all") != "" {
+		m, err := c.System.Message(r.Context(), stream, id)
+		if err != nil {
+			return view{}, err
+		}
+		v, err := c.messageView(r, m, nil)
+		v.Live = v.Live && !bounded // the search read the whole store
+		return v, err
+	}
+	m, err := quick.QuickMessage(r.Context(), stream, id)
 	if err != nil {
-		return view{}, err
+		return view{}, further(err, link("/message", "stream", stream, "id", id, "all", "1"))
 	}
 	return c.messageView(r, m, nil)
+}
+
+// further returns the failure for a message that was not found where it is quick to look.
+func further(err error, all string) error {
+	if !errors.Is(err, admin.ErrNotFound) {
+		return err
+	}
+	return &failure{status: http.StatusNotFound, text: err.Error(), all: all}
 }
 
 func (c *console) messageView(r *http.Request, m admin.MessageInfo, receipt *client.Receipt) (view, error) {
@@ -290,11 +337,21 @@ func (c *console) find(r *http.Request) (view, error) {
 	}
 	o := admin.HashOptions{Hash: hash}
 	if err := o.Validate(); err != nil {
-		return view{}, &failure{http.StatusBadRequest, err.Error()}
+		return view{}, &failure{status: http.StatusBadRequest, text: err.Error()}
 	}
-	m, err := c.System.ByHash(r.Context(), o)
+	byHash := c.System.ByHash
+	quick, bounded := c.System.(Quick)
+	if bounded = bounded && r.FormValue("all") == ""; bounded {
+		byHash = quick.QuickByHash
+	}
+	m, err := byHash(r.Context(), o)
+	if bounded && err != nil {
+		err = further(err, link("/find", "hash", hash, "all", "1"))
+	}
 	if err != nil {
 		return view{}, err
 	}
-	return c.messageView(r, m, nil)
+	v, err := c.messageView(r, m, nil)
+	v.Live = false // the search may read the whole store
+	return v, err
 }

@@ -38,7 +38,7 @@ func (c *console) sendForm(r *http.Request) (view, error) {
 func (c *console) formView(r *http.Request, values map[string]string, failed string) view {
 	return view{
 		Template: "send", Title: "Send a message", Data: &form{c.Streams(), values, failed},
-		Commands: []string{onServer(r, "send", "STREAM", `{"hello":"world"}`, "--key", "KEY")},
+		Commands: []string{c.onServer(r, "send", "STREAM", `{"hello":"world"}`, "--key", "KEY")},
 	}
 }
 
@@ -115,7 +115,7 @@ func (c *console) drop(r *http.Request) (view, error) {
 func (c *console) skip(r *http.Request) (view, error) {
 	number, err := strconv.ParseUint(r.FormValue("number"), 10, 64)
 	if err != nil {
-		return view{}, &failure{http.StatusBadRequest, "The number of the effect must be a whole number."}
+		return view{}, &failure{status: http.StatusBadRequest, text: "The number of the effect must be a whole number."}
 	}
 	o := admin.SkipOptions{Stream: r.FormValue("stream"), Group: r.FormValue("group"), Number: number}
 	info, err := c.System.Skip(r.Context(), o)

@@ -41,6 +41,12 @@ type Options struct {
 	Load func(ctx context.Context, groups []record.GroupKey, tokens []record.TokenKey) ([]record.Group, []record.Token, error)
 	// Writable reports whether a stream's handler is one of [Wrap].
 	Writable func(stream string) bool
+	// Allow returns an error if the sender of a request may not use a stream. Defaults to allowing
+	// all.
+	Allow func(r *http.Request, stream string) error
+	// Principal returns the authenticated sender of a request: producers of two principals are two,
+	// whatever their ids. Defaults to "".
+	Principal func(*http.Request) (string, error)
 	// Wait is how long a long poll waits. Defaults to 20 s.
 	Wait time.Duration
 	// Events is how long a stream of events lasts before the reader connects again. Defaults to a
@@ -65,6 +71,12 @@ type server struct {
 
 // New returns the handler.
 func New(o Options) http.Handler {
+	if o.Allow == nil {
+		o.Allow = func(*http.Request, string) error { return nil }
+	}
+	if o.Principal == nil {
+		o.Principal = func(*http.Request) (string, error) { return "", nil }
+	}
 	if o.Wait == 0 {
 		o.Wait = 20 * time.Second
 	}
@@ -140,6 +152,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 // key returns the group that the path names. A group may have slashes.
 func (s *server) key(r *http.Request) (record.GroupKey, error) {
 	stream, group, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, Prefix), "/")
+	if s.Allow(r, stream) != nil {
+		return record.GroupKey{}, refuse(http.StatusForbidden, "This caller may not use the stream.")
+	}
 	known, ok := s.Engine.Stream(stream)
 	m := record.Message{Stream: stream, ID: "x", Group: group}
 	if group == "" || !ok || known.LogRetention == 0 || known.Partitions > 0 || m.Validate() != nil {

@@ -32,6 +32,9 @@ func (s *server) content(w http.ResponseWriter, r *http.Request, o *operation) (
 			return nil, refuse(http.StatusBadRequest, fmt.Sprintf("%s may have at most %d bytes.", name, maxField))
 		}
 	}
+	if o.principal, err = s.Principal(r); err != nil {
+		return nil, err
+	}
 	if o.body, err = body(w, r); err != nil {
 		return nil, err
 	}

@@ -32,8 +32,10 @@ type operation struct {
 	seq      string
 	producer string
 	number   producer
-	now      time.Time
-	read     time.Time // the last read of the stream
+
+	principal string // scopes the producer
+	now       time.Time
+	read      time.Time // the last read of the stream
 
 	// The results of the last run, which is the one that was committed if any was.
 	last    uint64 // the number of the last entry
@@ -154,8 +156,16 @@ func (o *operation) check(st *state) error {
 	return nil
 }
 
+// producerKey returns the name of the producer in the state of the stream.
+func (o *operation) producerKey() string {
+	if o.principal == "" {
+		return o.producer
+	}
+	return o.principal + "\x1f" + o.producer // a principal has no control characters
+}
+
 func (o *operation) checkProducer(st *state) error {
-	last, known := st.Producers[o.producer]
+	last, known := st.Producers[o.producerKey()]
 	epoch, number := strconv.FormatUint(last.Epoch, 10), o.number
 	switch {
 	case known && number.Epoch < last.Epoch:
@@ -179,7 +189,7 @@ func (o *operation) checkProducer(st *state) error {
 	if st.Producers == nil {
 		st.Producers = map[string]producer{}
 	}
-	st.Producers[o.producer] = number
+	st.Producers[o.producerKey()] = number
 	return nil
 }
 
@@ -240,7 +250,7 @@ func (s *server) write(ctx context.Context, key record.GroupKey, o *operation) e
 	for {
 		o.id, o.now, o.read = "durable-"+rand.Text(), s.Now(), s.uses.last(key)
 		m := record.Message{
-			Stream: key.Stream, Group: key.Group, ID: o.id, Source: o.producer, Epoch: o.number.Epoch, ContentType: o.typ,
+			Principal: o.principal, Stream: key.Stream, Group: key.Group, ID: o.id, Source: o.producer, Epoch: o.number.Epoch, ContentType: o.typ,
 			Body: []byte("durable"), End: o.closes, Accepted: o.now,
 		}
 		if o.producer != "" {
@@ -282,7 +292,7 @@ func (s *server) ended(ctx context.Context, key record.GroupKey, o *operation) e
 	if o.create {
 		return o.existing(st, g.Log)
 	}
-	last, known := st.Producers[o.producer]
+	last, known := st.Producers[o.producerKey()]
 	switch {
 	case known && o.number.Epoch < last.Epoch:
 		return o.checkProducer(st)

@@ -25,6 +25,7 @@ const (
 	MalformedRequest     Type = "malformed-request"      // 400
 	InvalidMessage       Type = "invalid-message"        // 400
 	Rejected             Type = "rejected"               // 400
+	Unauthorized         Type = "unauthorized"           // 401, with WWW-Authenticate
 	Forbidden            Type = "forbidden"              // 403
 	UnknownRoute         Type = "unknown-route"          // 404
 	UnknownStream        Type = "unknown-stream"         // 404
@@ -58,7 +59,7 @@ const (
 // Types lists every type.
 func Types() []Type {
 	return []Type{
-		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, UnknownSession, NoLog, NoPool,
+		MissingKey, MalformedKey, MalformedRequest, InvalidMessage, Rejected, Unauthorized, Forbidden, UnknownRoute, UnknownStream, UnknownMessage, UnknownSession, NoLog, NoPool,
 		MethodNotAllowed, NotAcceptable, IncompleteBody, Leased, Ahead, Fenced, Ended, Held, Moved, Restored, Deleted, Expired, UnknownEpoch, Retired, TooLarge, UnsupportedMediaType, KeyReuse, RateLimited, Internal, Unavailable, Loop,
 	}
 }
@@ -90,6 +91,8 @@ func (t Type) describe() (status int, title string) {
 		return http.StatusBadRequest, "Message breaks a rule"
 	case Rejected:
 		return http.StatusBadRequest, "Message was rejected"
+	case Unauthorized:
+		return http.StatusUnauthorized, "Caller is not authenticated"
 	case Forbidden:
 		return http.StatusForbidden, "Caller is not allowed to do this"
 	case UnknownRoute:

@@ -25,7 +25,7 @@ func TestAProblemIsEncodedByTheStandard(t *testing.T) {
 
 func TestEveryTypeHasItsOwnStatusAndTitle(t *testing.T) {
 	want := map[Type]int{
-		MissingKey: 400, MalformedKey: 400, MalformedRequest: 400, InvalidMessage: 400, Rejected: 400, Forbidden: 403, UnknownRoute: 404,
+		MissingKey: 400, MalformedKey: 400, MalformedRequest: 400, InvalidMessage: 400, Rejected: 400, Unauthorized: 401, Forbidden: 403, UnknownRoute: 404,
 		UnknownStream: 404, UnknownMessage: 404, MethodNotAllowed: 405, Leased: 409, Deleted: 410, TooLarge: 413, UnsupportedMediaType: 415,
 		Held: 409, Moved: 409, Restored: 409, Retired: 410, NoPool: 404, UnknownSession: 404,
 		KeyReuse: 422, RateLimited: 429, Internal: 500, Unavailable: 503, NoLog: 404, NotAcceptable: 406, Ahead: 409, Ended: 409, Expired: 410,

@@ -26,6 +26,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/effectively-once/once/internal/blob/dirblob"
 	"github.com/effectively-once/once/internal/config"
@@ -45,6 +47,7 @@ import (
 	"github.com/effectively-once/once/internal/system/pipeline"
 	"github.com/effectively-once/once/internal/system/process"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
@@ -69,6 +72,9 @@ type Options struct {
 	// AllowHosts are host names under which a proxy forwards requests, besides addresses, localhost
 	// and the host of Listen. Requests to other names are refused with 403.
 	AllowHosts []string
+	// Server has the settings of "once serve" for the listener: TLS, who may call, and limits. Its
+	// Listen, Hosts and Console are not used: the fields here are. Defaults to none.
+	Server *config.Server
 	// MaxWaiting is the largest number of HTTP callers that wait for handlers at a time; the next
 	// one gets 429. Defaults to 1000.
 	MaxWaiting int
@@ -82,6 +88,9 @@ type Options struct {
 	// Collector is that of [telemetry.Options]: it sends metrics and traces where the environment
 	// says. By default they are not sent.
 	Collector func(ctx context.Context, o telemetry.Options, metrics, traces bool) (telemetry.Collector, error)
+	// MeterProvider and TracerProvider get metrics and spans, in place of the Collector. Optional.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
 	// Now defaults to time.Now.
 	Now func() time.Time
 	// Log defaults to discarding.
@@ -179,6 +188,7 @@ type System struct {
 	waiting   *system.Waiting // what fails at the moment
 	telemetry *telemetry.Telemetry
 	metrics   *scrape.Metrics // nil if nothing runs
+	recent    *recent.Metrics // nil if nothing runs
 	blobs     *dirblob.Dir
 
 	pipeline *pipeline.Pipeline
@@ -190,6 +200,7 @@ type System struct {
 	direct   *direct.Runner
 	process  *process.Handler
 	handler  http.Handler
+	front    front
 	appends  follow.Hub // wakes the readers of logs
 
 	tokens     sync.Once // at the first call of Tokens
@@ -301,6 +312,9 @@ func (s *System) Start(declared []system.Stream) (system.Engine, error) {
 	if s.handler, err = s.frontDoor(); err != nil {
 		return nil, err
 	}
+	if err := s.openFront(); err != nil {
+		return nil, err
+	}
 	s.keys.start()
 	return logged{durable{s.engine, s}}, nil
 }
@@ -349,6 +363,7 @@ func (s *System) Close() error {
 		s.stopTokens()
 	}
 	s.keys.stop()
+	s.closeFront()
 	var errs []error
 	for _, f := range s.files {
 		errs = append(errs, f.Close())

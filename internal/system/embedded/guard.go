@@ -15,17 +15,22 @@ import (
 // another origin, and requests whose Host is a name that is not this server's. Such a name may
 // belong to an attacker, who points it at this machine (DNS rebinding). An address in the Host
 // can't be rebound, so it is always allowed.
-func guarded(next http.Handler, allowed []string) http.Handler {
+//
+// The pages of some origins may call nevertheless, except for the console, which does not let them.
+func guarded(next http.Handler, allowed, origins []string) http.Handler {
 	protection := http.NewCrossOriginProtection()
+	for _, origin := range origins {
+		_ = protection.AddTrustedOrigin(origin) // an origin that is none matches no request
+	}
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		detail := "The request comes from a web page of another origin, which may not call this server. Send it from a program, " +
-			"or serve the page and this server under one origin by a proxy, and allow its host name: once dev --allow-host NAME"
+			"or serve the page and this server under one origin by a proxy, and allow its host name with --allow-host NAME"
 		problem.New(problem.Forbidden, detail).Write(w, "")
 	}))
 	same := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if name := hostName(r.Host); !ownName(name, allowed) {
-			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with: once dev --allow-host NAME", name)
+			detail := fmt.Sprintf("The Host %.100q is not a name of this server. Call it by its address, or start it with --allow-host NAME", name)
 			problem.New(problem.Forbidden, detail).Write(w, "")
 			return
 		}
@@ -49,6 +54,18 @@ func ownName(name string, allowed []string) bool {
 		return true
 	}
 	return name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(allowed, name)
+}
+
+// AllowedHosts returns a function that reports whether the Host of a request to a listener is an
+// address, localhost, the host of the listen address, or one of further names. Another name may be
+// one that an attacker points at this machine (DNS rebinding). It does not allow an empty Host.
+func AllowedHosts(listen string, further []string) func(host string) bool {
+	o := Options{Listen: listen, AllowHosts: further}
+	names := o.names()
+	return func(host string) bool {
+		name := hostName(host)
+		return name != "" && ownName(name, names)
+	}
 }
 
 // names returns the host names of the listener: the host of the listen address, and the names that

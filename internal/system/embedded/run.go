@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectively-once/once/internal/admin"
 	"github.com/effectively-once/once/internal/dedup/admission"
+	"github.com/effectively-once/once/internal/front/access"
 	"github.com/effectively-once/once/internal/front/api"
 	"github.com/effectively-once/once/internal/front/console"
 	streams "github.com/effectively-once/once/internal/front/durable"
@@ -37,8 +38,8 @@ func (s *System) frontDoor() (http.Handler, error) {
 	engine, logs := durable{s.engine, s}, follow.NewLogs(s.store, &s.appends)
 	calls := api.New(api.Options{
 		Engine: engine, Queue: s.door, System: s.options.Config.Name, Direct: s.direct, Logs: logs, Sessions: s.sessions, Groups: follow.NewGroups(s.store, &s.appends),
-		Streams: func(*http.Request) []string { return s.engine.StreamNames() },
-		Await:   s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
+		Streams: s.streamsOf, Principal: access.Principal, Allow: access.Allow,
+		Await: s.untilDrained(api.Poll(engine)), MaxWaiting: s.options.MaxWaiting, Ready: s.Ready, Observe: s.telemetry.Observe, Now: s.options.Now, Log: s.options.Log, LogKeys: s.options.LogKeys,
 	})
 	contract := s.telemetry.HTTP(calls)
 	pages, err := s.console(calls)
@@ -46,7 +47,7 @@ func (s *System) frontDoor() (http.Handler, error) {
 		return nil, err
 	}
 	byProtocol := streams.New(streams.Options{
-		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log,
+		Engine: engine, Logs: logs, Load: s.store.Load, Now: s.options.Now, Log: s.options.Log, Principal: access.Principal, Allow: access.Allow,
 		Writable: func(name string) bool { x, ok := s.engine.Stream(name); return ok && pipeline.Forwards(x) },
 	})
 	sending, err := sqsapi.New(sqsapi.Config{
@@ -95,10 +96,10 @@ func (s *System) console(calls http.Handler) (http.Handler, error) {
 	if s.options.Console == "" || s.options.Console == ConsoleOff {
 		return nil, nil
 	}
-	names := s.options.names()
 	return console.Handler(console.Options{
 		System: s, API: calls, Write: s.options.Console == ConsoleWrite, DataDir: s.options.DataDir, Done: s.draining, Now: s.options.Now, Log: s.options.Log,
-		Allowed: func(host string) bool { name := hostName(host); return name != "" && ownName(name, names) },
+		Rates:   s.rates,
+		Allowed: AllowedHosts(s.options.Listen, s.options.AllowHosts),
 		Streams: func() []record.Stream {
 			var out []record.Stream
 			for _, name := range s.engine.StreamNames() {
@@ -138,6 +139,11 @@ func (s *System) Run(ctx context.Context) error {
 	if err := s.recall(ctx); err != nil {
 		return fmt.Errorf("run system: %w", err)
 	}
+	stopOperators, err := s.serveOperators(ctx)
+	if err != nil {
+		return fmt.Errorf("run system: %w", err)
+	}
+	defer stopOperators()
 	defer s.serveAdmin(ctx)()
 	defer s.report(ctx)()
 	// callers may wait for messages in process
@@ -148,7 +154,7 @@ func (s *System) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { s.sweepForever(working) })
 	wg.Go(func() { s.walkForever(working) })
-	err := s.serve(ctx)
+	err = s.serve(ctx)
 	s.direct.Close()
 	stop()
 	wg.Wait()
@@ -197,11 +203,16 @@ func (s *System) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server := api.Server(s.options.Listen, guarded(s.handler, s.options.names()))
-	closeUnused(server)
+	server := s.server()
 	s.up(listener.Addr().String())
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	go func() {
+		if server.TLSConfig != nil {
+			done <- server.ServeTLS(listener, "", "")
+			return
+		}
+		done <- server.Serve(listener)
+	}()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serve: %w", err)

@@ -3,7 +3,11 @@ package embedded
 import (
 	"context"
 
+	"github.com/effectively-once/once/internal/front/console"
+	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/telemetry"
+	"github.com/effectively-once/once/internal/telemetry/provided"
+	"github.com/effectively-once/once/internal/telemetry/recent"
 	"github.com/effectively-once/once/internal/telemetry/scrape"
 )
 
@@ -13,8 +17,20 @@ func (s *System) openTelemetry() (err error) {
 		s.telemetry = telemetry.Local(telemetry.Options{})
 		return nil
 	}
-	s.metrics = scrape.New(s.options.Now, s.depths)
-	o := telemetry.Options{Collector: s.options.Collector, Known: s.knows, Also: s.metrics.Observe, Now: s.options.Now, Log: s.options.Log}
+	s.metrics, s.recent = scrape.New(s.options.Now, s.depths), recent.New(s.options.Now)
+	also := func(e *record.Event) {
+		s.metrics.Observe(e)
+		s.recent.Observe(e)
+	}
+	o := telemetry.Options{Collector: s.options.Collector, Known: s.knows, Also: also, Ran: s.recent.Ran, Now: s.options.Now, Log: s.options.Log}
+	if s.options.MeterProvider != nil || s.options.TracerProvider != nil {
+		c, err := provided.New(s.options.MeterProvider, s.options.TracerProvider, s.options.Now)
+		if err != nil {
+			return err
+		}
+		s.telemetry = telemetry.With(o, c)
+		return nil
+	}
 	if o.Collector == nil {
 		s.telemetry = telemetry.Local(o)
 		return nil
@@ -50,4 +66,19 @@ func (s *System) depths() (all []scrape.Depth) {
 		all = append(all, scrape.Depth{Queue: q.Name(), Ready: st.Ready, InFlight: st.InFlight, Delayed: st.Delayed})
 	}
 	return all
+}
+
+// rates returns the charts of the console.
+func (s *System) rates(_ context.Context, stream string) (console.Rates, error) {
+	if s.recent == nil {
+		return console.Rates{Step: recent.Step, Steps: recent.Steps}, nil
+	}
+	x := s.recent.Series(stream)
+	rate := func(name string, values []float64) console.Chart {
+		return console.Chart{Name: name, Unit: console.PerSecond, Lines: []console.Line{{Values: values}}}
+	}
+	return console.Rates{Step: recent.Step, Steps: recent.Steps, Charts: []console.Chart{
+		rate("accepted", x.Accepted), rate("done", x.Done), rate("failed", x.Failed), rate("dead letters", x.Dead),
+		{Name: "handler", Unit: console.Seconds, Lines: []console.Line{{Name: "p50", Values: x.P50}, {Name: "p99", Values: x.P99}}},
+	}}, nil
 }

@@ -9,10 +9,12 @@ package process
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
 
+	"github.com/effectively-once/once/internal/dedup"
 	"github.com/effectively-once/once/internal/queue"
 	"github.com/effectively-once/once/internal/record"
 	"github.com/effectively-once/once/internal/system"
@@ -259,12 +261,20 @@ func (h *Handler) failed(d *delivery, pause time.Duration) {
 
 // settled removes a message from the register, and forgets its failures. They are kept if it moved
 // to another queue: if the acknowledgement is lost, it comes back, and its tries must not start
-// again.
+// again. A message that was moved because it waits for its parents is registered.
 func (h *Handler) settled(d *delivery) {
 	if d.fate != moved {
 		h.tries.forget(d.received.ID)
 	}
-	if d.valid && d.received.Receives > 1 {
-		h.options.Waiting.Settled(system.Wait{Group: d.message.GroupKey(), ID: d.message.Identity()})
+	if !d.valid {
+		return
+	}
+	w := system.Wait{Group: d.message.GroupKey(), ID: d.message.Identity()}
+	switch {
+	case errors.Is(d.outcome.Err, dedup.ErrParents):
+		w.Parents, w.Since = d.message.Parents, d.message.Accepted
+		h.options.Waiting.Failed(w)
+	case d.received.Receives > 1 || len(d.message.Parents) > 0: // it may be registered
+		h.options.Waiting.Settled(w)
 	}
 }

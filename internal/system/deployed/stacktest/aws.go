@@ -1,6 +1,6 @@
 // Package stacktest replaces the parts of AWS that describe a deployed stack: CloudFormation,
-// Lambda's configuration, EventBridge's rules, CloudWatch's logs, STS. Tables and queues are real ones, at an endpoint
-// in the environment.
+// Lambda's configuration, EventBridge's rules, CloudWatch's logs and metrics, STS. Tables and
+// queues are real ones, at an endpoint in the environment.
 package stacktest
 
 import (
@@ -48,6 +48,10 @@ type AWS struct {
 	ARN, UserID, Account string
 	// Logs has the events of log groups, in the order of their times.
 	Logs map[string][]LogEvent
+	// Metrics are those of CloudWatch; without any, its calls are not permitted. MetricCalls counts
+	// the calls.
+	Metrics     map[Metric][]Value
+	MetricCalls int
 	// Denied are the operations that are not permitted.
 	Denied []string
 	url    string
@@ -63,7 +67,7 @@ func Start(t *testing.T) *AWS {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	a.url = server.URL
-	for _, service := range []string{"CLOUDFORMATION", "LAMBDA", "STS", "EVENTBRIDGE", "CLOUDWATCH_LOGS"} {
+	for _, service := range []string{"CLOUDFORMATION", "LAMBDA", "STS", "EVENTBRIDGE", "CLOUDWATCH", "CLOUDWATCH_LOGS"} {
 		t.Setenv("AWS_ENDPOINT_URL_"+service, server.URL)
 	}
 	credentials(t)
@@ -86,6 +90,10 @@ func credentials(t *testing.T) {
 func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if r.URL.Path == metricsPath {
+		a.metrics(w, r)
+		return
+	}
 	if target := r.Header.Get("X-Amz-Target"); strings.HasPrefix(target, "Logs_") {
 		a.filterLogs(w, r)
 		return

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/effectively-once/once/internal/destination/file"
+	"github.com/effectively-once/once/internal/pebbledb"
 	"github.com/effectively-once/once/internal/record"
 )
 
@@ -67,9 +70,11 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 	if err := errors.Join(errs...); err != nil {
 		return info, err
 	}
+	renamed := map[string]string{}
 	for i, f := range info.Files {
 		if rest, err := filepath.Rel(dataName, f.Copy); f.inData() && err == nil {
 			info.Files[i].Path = filepath.Join(dataDir, rest)
+			renamed[f.Path] = info.Files[i].Path
 			continue
 		}
 		if err := f.putBack(ctx, dir); err != nil {
@@ -86,6 +91,9 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 	if err := copyTree(ctx, filepath.Join(dir, dataName), part); err != nil {
 		return info, err
 	}
+	if err := rename(filepath.Join(part, databaseName), renamed); err != nil {
+		return info, err
+	}
 	text, err := json.Marshal(restored{At: now})
 	if err != nil {
 		return info, err
@@ -94,6 +102,26 @@ func restore(ctx context.Context, dir, dataDir string, now time.Time) (Info, err
 		return info, err
 	}
 	return info, moveUp(part)
+}
+
+// rename gives the records of output files their new paths, so that no line is written a second
+// time in a file that is in another place now.
+func rename(database string, paths map[string]string) (err error) {
+	maps.DeleteFunc(paths, func(from, to string) bool { return from == to })
+	if len(paths) == 0 {
+		return nil
+	}
+	db, err := pebbledb.Open(database, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for from, to := range paths {
+		if err := file.Rename(db, from, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // moveUp moves the files of a folder to the folder above, durably, and removes the empty one last.

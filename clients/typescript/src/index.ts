@@ -1,0 +1,12 @@
+export { Client } from "./client.js";
+export type { CallOptions, ClientOptions, HeaderList, OneTimeRequest, Receipt, Reply, SendOptions, Status } from "./client.js";
+export { IndexedDBStorage } from "./indexeddb.js";
+export type { Message } from "./message.js";
+export { Problem, UnacknowledgedError } from "./problem.js";
+export type { ProblemFields, ProblemType } from "./problem.js";
+export { FullError, Sender } from "./sender.js";
+export type { OutgoingMessage, SenderOptions } from "./sender.js";
+export { MemoryStorage } from "./storage.js";
+export type { PendingMessage, RefusedMessage, SenderStorage, Settlement, StorageOwner, StoredMessage } from "./storage.js";
+export { Tail } from "./tail.js";
+export type { Entry, TailOptions } from "./tail.js";

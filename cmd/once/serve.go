@@ -1,0 +1,112 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+func (a *app) serve() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the whole system as a server for other machines",
+		Long: `Serve runs what dev runs, for a network: with TLS, with keys or tokens that callers need, and with limits. The block server: of the configuration has
+the settings; without it serve listens on ` + config.DefaultListen + ` and authenticates nobody, as dev does.
+
+A certificate is read again when its files change. If server.auth is there, every request but GET /healthz needs a key or a token, and the SQS protocol is
+refused. The console then asks for server.admin.key, as the password of any user name, and is off without it.
+
+Make a key with: openssl rand -hex 32
+
+If other machines can reach the address and server.auth or server.tls is missing, serve says so at every start.
+
+GET /healthz answers 200 when it is ready. SIGTERM, SIGHUP and ctrl-C drain: work in flight is finished. A kill loses nothing that was acknowledged: the
+next start continues. Events and failures are logged to standard error.`,
+		Example: `  once serve --config /etc/once/once.yaml --data /var/lib/once
+  once serve --listen 0.0.0.0:8443 --allow-host once.example.com`,
+		Args: arguments(cobra.NoArgs),
+	}
+	path, data := configFlag(cmd), dataFlag(cmd)
+	listen := cmd.Flags().String("listen", "", "address to serve on; default that of the configuration, else "+config.DefaultListen)
+	acceptLoss := acceptLossFlag(cmd)
+	hosts := hostsFlag(cmd)
+	waiting := waitingFlag(cmd)
+	pages := cmd.Flags().String("console", "", "console at /console: off, read, or write, which may send, redrive, drop and skip; default that of the configuration")
+	_ = cmd.RegisterFlagCompletionFunc("console", cobra.FixedCompletions(consoles(), cobra.ShellCompDirectiveNoFileComp))
+	level := levelFlag(cmd)
+	keys := logKeysFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := load(cmd, *path)
+		if err != nil {
+			return err
+		}
+		if c.Server == nil {
+			c.Server = &config.Server{}
+		}
+		o := serverOptions{
+			Config: c.Config, Server: c.Server, DataDir: *data, Listen: cmp.Or(*listen, c.Server.Listen, config.DefaultListen),
+			AllowHosts: append(slices.Clone(*hosts), c.Server.Hosts...), MaxWaiting: *waiting, Stdout: a.out, LogKeys: *keys, AcceptLoss: *acceptLoss,
+			Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level.Level})),
+		}
+		if err := checkListen(o.Listen); err != nil {
+			return usageError(cmd, err)
+		}
+		if *waiting < 1 {
+			return usageError(cmd, errors.New("--max-waiting must be at least 1"))
+		}
+		if o.Console, err = consoleOf(*pages, o.Listen, c.Server); err != nil {
+			return usageError(cmd, err)
+		}
+		for _, w := range c.Warnings() {
+			_, _ = fmt.Fprintln(a.err, "warning: "+w)
+		}
+		for _, w := range c.Server.Exposed(o.Listen) {
+			_, _ = fmt.Fprintln(a.err, "WARNING: "+w)
+			o.Log.Warn("the server is exposed", "what", w)
+		}
+		return a.runServer(cmd.Context(), o, func(address string) { announce(o, address) })
+	}
+	return cmd
+}
+
+// consoleOf returns the setting of the console, by a flag or by the configuration.
+func consoleOf(flag, listen string, c *config.Server) (string, error) {
+	setting := cmp.Or(flag, c.Console)
+	protected := c.Admin != nil
+	switch {
+	case setting == "" && c.Auth != nil && !protected:
+		return consoleOff, nil
+	case setting == "" && (protected || c.Auth == nil):
+		return defaultConsole(listen), nil
+	case !slices.Contains(consoles(), setting):
+		return "", fmt.Errorf("--console %q must be off, read or write", setting)
+	case setting != consoleOff && c.Auth != nil && !protected:
+		return "", errors.New("--console needs server.admin.key in the configuration, because callers are authenticated")
+	}
+	return setting, nil
+}
+
+// announce logs how a server that is ready can be reached, and what protects it.
+func announce(o serverOptions, address string) {
+	scheme := "http"
+	if o.Server.TLS != nil {
+		scheme = "https"
+	}
+	auth := []string{}
+	if o.Server.Auth != nil && o.Server.Auth.Keys != "" {
+		auth = append(auth, "keys")
+	}
+	if o.Server.Auth != nil && o.Server.Auth.OIDC != nil {
+		auth = append(auth, "tokens of "+o.Server.Auth.OIDC.Issuer)
+	}
+	if len(auth) == 0 {
+		auth = append(auth, "nobody is authenticated")
+	}
+	o.Log.Info("ready", "url", scheme+"://"+reachable(address), "auth", auth, "console", o.Console, "data", o.DataDir)
+}

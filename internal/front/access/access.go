@@ -1,0 +1,260 @@
+package access
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/effectively-once/once/internal/config"
+	"github.com/effectively-once/once/internal/front/console"
+	"github.com/effectively-once/once/internal/front/problem"
+	"github.com/effectively-once/once/internal/front/sqsapi"
+)
+
+// Options configure the access to a server.
+type Options struct {
+	// Config has the settings. Required.
+	Config *config.Server
+	// Streams are the names of all streams, for lists of keys.
+	Streams []string
+	// Refresh is how long the keys of an issuer are used before a token with an unknown key makes
+	// the server ask again. Defaults to 10 s.
+	Refresh time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+	// Log gets a line for refused requests, at most a few a second, without keys. Defaults to
+	// discarding.
+	Log *slog.Logger
+}
+
+// Access decides who may call. It is safe for concurrent use.
+type Access struct {
+	options  Options
+	keys     atomic.Pointer[[]key]             // nil if there is no list of keys
+	operator atomic.Pointer[[sha256.Size]byte] // of operators, hashed; nil without a key
+	issuer   *issuer                           // nil if there is none
+	limiter  *limiter
+	noted    *rate.Limiter // lines in the log
+}
+
+// Open reads the keys, and begins to ask the issuer for its metadata.
+func Open(o Options) (*Access, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Refresh == 0 {
+		o.Refresh = keysFor
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Access{options: o, limiter: newLimiter(o.Config.Rate, o.Now), noted: rate.NewLimiter(1, 10)}
+	if err := a.Reload(); err != nil {
+		return nil, err
+	}
+	if a.authenticates() && o.Config.Auth.OIDC != nil {
+		a.issuer = openIssuer(*o.Config.Auth.OIDC, o.Refresh, o.Now, o.Log)
+	}
+	return a, nil
+}
+
+// Close ends what Open began.
+func (a *Access) Close() {
+	if a.issuer != nil {
+		a.issuer.close()
+	}
+}
+
+func (a *Access) authenticates() bool { return a.options.Config.Auth != nil }
+
+// Reload reads the list of keys and the key of operators again. If one of them has a mistake, both
+// stay as they were.
+func (a *Access) Reload() error {
+	c := a.options.Config
+	var keys *[]key
+	var operator *[sha256.Size]byte
+	if c.Auth != nil && c.Auth.Keys != "" {
+		text, err := c.Auth.Keys.ResolveLines()
+		if err != nil {
+			return fmt.Errorf("read server.auth.keys: %w", err)
+		}
+		list, err := parseKeys(text, a.options.Streams)
+		if err != nil {
+			return fmt.Errorf("read server.auth.keys: %w", err)
+		}
+		keys = &list
+	}
+	if c.Admin != nil {
+		secret, err := c.Admin.Key.Resolve()
+		if err != nil {
+			return fmt.Errorf("read server.admin.key: %w", err)
+		}
+		if len(secret) < config.MinKey || !visible(secret) {
+			return fmt.Errorf("read server.admin.key: it must be one line of at least %d visible ASCII characters: make one with openssl rand -hex 32", config.MinKey)
+		}
+		hash := sha256.Sum256([]byte(secret))
+		operator = &hash
+	}
+	a.keys.Store(keys)
+	a.operator.Store(operator)
+	return nil
+}
+
+// Principals returns the principals of the keys, each once. Those of tokens are not known.
+func (a *Access) Principals() []string {
+	keys := a.keys.Load()
+	if keys == nil {
+		return nil
+	}
+	var out []string
+	for _, k := range *keys {
+		if !slices.Contains(out, k.caller.Principal) {
+			out = append(out, k.caller.Principal)
+		}
+	}
+	return out
+}
+
+// Operator reports whether a secret is the key of operators.
+func (a *Access) Operator(secret string) bool {
+	want, hash := a.operator.Load(), sha256.Sum256([]byte(secret))
+	return want != nil && subtle.ConstantTimeCompare(want[:], hash[:]) == 1
+}
+
+// Handler lets those requests through to next that may be served.
+func (a *Access) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// First, because such a request is recognized by a header, whatever its path.
+		if sqsapi.Handles(r) && a.authenticates() {
+			refuseSQS(w)
+			return
+		}
+		if r.URL.Path == "/healthz" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if IsConsole(r.URL.Path) {
+			a.console(w, r, next)
+			return
+		}
+		c, err := a.caller(r)
+		if err != nil {
+			a.refuse(w, r, err)
+			return
+		}
+		if wait, ok := a.limiter.take(bucketOf(r, c)); !ok {
+			a.note(r, "too many requests")
+			p := problem.New(problem.RateLimited, "This caller has sent more requests than the server takes from one. Repeat the request later under the same key.")
+			p.RetryAfter = wait
+			p.Write(w, "")
+			return
+		}
+		if r.URL.Path == "/metrics" && !c.All {
+			problem.New(problem.Forbidden, "The metrics are those of all streams, and this key or token is for some of them.").Write(w, "")
+			return
+		}
+		next.ServeHTTP(w, with(r, c))
+	})
+}
+
+// IsConsole reports whether a path is one of the console.
+func IsConsole(path string) bool {
+	return path == console.Path || strings.HasPrefix(path, console.Path+"/")
+}
+
+// errUnknown is the error for a request without a key, and with one that is not on the list.
+var errUnknown = errors.New("no key, or an unknown one")
+
+// caller returns who sends a request.
+func (a *Access) caller(r *http.Request) (Caller, error) {
+	if !a.authenticates() {
+		return Caller{All: true}, nil
+	}
+	secret := secretOf(r.Header)
+	if secret == "" {
+		return Caller{}, errUnknown
+	}
+	if keys := a.keys.Load(); keys != nil {
+		if c, ok := find(*keys, secret); ok {
+			return c, nil
+		}
+	}
+	if a.issuer != nil && strings.Count(secret, ".") == 2 {
+		return a.issuer.caller(r.Context(), secret)
+	}
+	return Caller{}, errUnknown
+}
+
+// secretOf returns the key or token of a request, or "".
+func secretOf(h http.Header) string {
+	if values := h["Authorization"]; len(values) > 0 {
+		scheme, secret, _ := strings.Cut(values[0], " ")
+		if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
+			return ""
+		}
+		return strings.TrimSpace(secret)
+	}
+	if values := h["X-Api-Key"]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// refuse answers a request whose caller is not known. Whatever is wrong, the answer is the same.
+func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	a.note(r, oneLine(err))
+	if errors.Is(err, errAway) {
+		p := problem.New(problem.Unavailable, "The issuer of tokens does not answer, so that this token can't be checked. Repeat the request under the same key.")
+		p.RetryAfter = 5 * time.Second
+		p.Write(w, "")
+		return
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="once"`)
+	problem.New(problem.Unauthorized, "Send a valid key or token, as Authorization: Bearer KEY, or as X-Api-Key: KEY.").Write(w, "")
+}
+
+// note logs that a request was refused. The reasons come from this package and from the library
+// that checks tokens; none has the key or the token.
+func (a *Access) note(r *http.Request, why string) {
+	if a.noted.Allow() {
+		a.options.Log.Warn("request refused", "from", r.RemoteAddr, "method", r.Method, "why", why)
+	}
+}
+
+// console lets operators to the console. They give their key as a password, with any user name. If
+// there is no such key, the console is open if nothing else authenticates callers.
+func (a *Access) console(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if a.operator.Load() == nil {
+		if a.authenticates() {
+			problem.New(problem.UnknownRoute, "").Write(w, "")
+			return
+		}
+		next.ServeHTTP(w, r)
+		return
+	}
+	if _, password, ok := r.BasicAuth(); ok && a.Operator(password) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	a.note(r, "no key of operators, or a wrong one, for the console")
+	w.Header().Set("WWW-Authenticate", `Basic realm="once console", charset="UTF-8"`)
+	problem.New(problem.Unauthorized, "The console asks for the key of operators as the password, with any user name.").Write(w, "")
+}
+
+// refuseSQS answers a client of SQS in the form of its errors.
+func refuseSQS(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", "application/x-amz-json-1.0")
+	h.Set("X-Amzn-Query-Error", "AccessDenied;Sender")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write([]byte(`{"__type":"com.amazon.coral.service#AccessDeniedException","message":"This server authenticates its callers, and can't do so over the SQS protocol. Send over HTTP, with a key."}` + "\n"))
+}

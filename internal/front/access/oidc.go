@@ -1,0 +1,218 @@
+package access
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+// Limits on what the issuer is asked for.
+const (
+	issuerTime    = 10 * time.Second // for one request
+	issuerBytes   = 1 << 20          // of one answer
+	keysFor       = 10 * time.Second // between two requests for its keys
+	maxTokenBytes = 16 << 10
+)
+
+// errAway reports that a token could not be checked, because the issuer did not answer.
+var errAway = errors.New("the issuer of tokens does not answer")
+
+// An issuer checks the tokens of one OpenID Connect issuer.
+type issuer struct {
+	config   config.OIDC
+	log      *slog.Logger
+	client   *http.Client
+	now      func() time.Time
+	verifier atomic.Pointer[oidc.IDTokenVerifier] // nil until the issuer has answered
+	stop     context.CancelFunc
+	done     chan struct{}
+}
+
+// openIssuer begins to ask for the metadata of an issuer, until it answers.
+func openIssuer(c config.OIDC, refresh time.Duration, now func() time.Time, log *slog.Logger) *issuer {
+	ctx, stop := context.WithCancel(context.Background())
+	i := &issuer{config: c, log: log, now: now, stop: stop, done: make(chan struct{}), client: &http.Client{
+		Timeout: issuerTime, Transport: &cachedAnswers{next: http.DefaultTransport, last: refresh, now: time.Now},
+	}}
+	go func() {
+		defer close(i.done)
+		i.discover(ctx)
+	}()
+	return i
+}
+
+func (i *issuer) close() {
+	i.stop()
+	<-i.done
+}
+
+// discover asks for the metadata of the issuer until there is an answer.
+func (i *issuer) discover(ctx context.Context) {
+	ctx = oidc.ClientContext(ctx, i.client)
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 500*time.Millisecond, 30*time.Second
+	provider, err := backoff.Retry(ctx, func() (*oidc.Provider, error) {
+		// the library takes a client from the context, and has no deadline for the request
+		return oidc.NewProvider(ctx, i.config.Issuer)
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, next time.Duration) {
+		i.log.Error("the issuer of tokens can't be used: requests with tokens get 503", "issuer", i.config.Issuer, "error", oneLine(err), "next_try", next.Round(time.Millisecond))
+	}))
+	if err != nil { // the server ends
+		return
+	}
+	var metadata struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&metadata); err != nil || metadata.Keys == "" {
+		i.log.Error("the metadata of the issuer of tokens name no keys: requests with tokens get 503", "issuer", i.config.Issuer)
+		return
+	}
+	keys := watchedKeys{oidc.NewRemoteKeySet(ctx, metadata.Keys)}
+	i.verifier.Store(oidc.NewVerifier(i.config.Issuer, keys, &oidc.Config{ClientID: i.config.Audience, SupportedSigningAlgs: algorithms(), Now: i.now}))
+	i.log.Info("tokens are accepted", "issuer", i.config.Issuer, "audience", i.config.Audience)
+}
+
+// algorithms are those with a public key: the issuer keeps the private one.
+func algorithms() []string {
+	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
+}
+
+// oneLine returns the text of an error without the line breaks that an answer may have.
+func oneLine(err error) string {
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return text[:min(len(text), 300)]
+}
+
+// caller returns who sends a token. If it can't be checked now, the error is errAway.
+func (i *issuer) caller(ctx context.Context, token string) (Caller, error) {
+	v := i.verifier.Load()
+	if v == nil {
+		return Caller{}, errAway
+	}
+	if len(token) > maxTokenBytes {
+		return Caller{}, fmt.Errorf("token has %d bytes", len(token))
+	}
+	var failed error
+	checked, err := v.Verify(context.WithValue(ctx, failureKey{}, &failed), token)
+	switch {
+	case failed != nil:
+		return Caller{}, fmt.Errorf("%w: %w", errAway, failed)
+	case err != nil:
+		return Caller{}, err
+	}
+	claims := map[string]any{}
+	if err := checked.Claims(&claims); err != nil {
+		return Caller{}, err
+	}
+	name, _ := claims[cmp.Or(i.config.Principal, "sub")].(string)
+	if name == "" {
+		return Caller{}, errors.New("token has no claim for the principal")
+	}
+	c := Caller{Principal: tokenPrincipal(checked.Issuer, name), All: i.config.Streams == ""}
+	if !c.All {
+		c.Streams = texts(claims[i.config.Streams])
+	}
+	return c, nil
+}
+
+// texts returns the words of a claim that is a list of texts or one text.
+func texts(claim any) []string {
+	switch v := claim.(type) {
+	case string:
+		return strings.Fields(v)
+	case []any:
+		var out []string
+		for _, item := range v {
+			if text, ok := item.(string); ok {
+				out = append(out, text)
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+type failureKey struct{}
+
+// watchedKeys distinguishes, for the caller of a verifier, keys that could not be asked for from a
+// signature that is wrong. The library says both with a text.
+type watchedKeys struct{ *oidc.RemoteKeySet }
+
+// VerifySignature implements [oidc.KeySet].
+func (k watchedKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.RemoteKeySet.VerifySignature(ctx, token)
+	if failed, ok := ctx.Value(failureKey{}).(*error); ok && err != nil && strings.HasPrefix(err.Error(), "fetching keys") {
+		*failed = err
+	}
+	return payload, err
+}
+
+// cachedAnswers repeats the last answer to a URL for some time. Without it, everybody could make
+// this server ask the issuer for its keys, with tokens that name keys that do not exist.
+type cachedAnswers struct {
+	next http.RoundTripper
+	last time.Duration
+	now  func() time.Time
+
+	mu      sync.Mutex
+	answers map[string]cachedAnswer
+}
+
+type cachedAnswer struct {
+	at     time.Time
+	header http.Header
+	body   []byte
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *cachedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	url := r.URL.String()
+	if a, ok := c.answers[url]; ok && c.now().Sub(a.at) < c.last {
+		return a.response(r), nil
+	}
+	answer, err := c.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, issuerBytes+1))
+	_ = answer.Body.Close() // it was read
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > issuerBytes {
+		return nil, fmt.Errorf("the answer has more than %d bytes", issuerBytes)
+	}
+	a := cachedAnswer{c.now(), answer.Header, body}
+	if answer.StatusCode == http.StatusOK {
+		if c.answers == nil {
+			c.answers = map[string]cachedAnswer{}
+		}
+		c.answers[url] = a
+	}
+	copied := a.response(r)
+	copied.StatusCode, copied.Status = answer.StatusCode, answer.Status
+	return copied, nil
+}
+
+func (a cachedAnswer) response(r *http.Request) *http.Response {
+	return &http.Response{
+		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: a.header.Clone(), ContentLength: int64(len(a.body)), Body: io.NopCloser(bytes.NewReader(a.body)),
+	}
+}

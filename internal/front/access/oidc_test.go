@@ -1,0 +1,287 @@
+package access_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/effectively-once/once/internal/config"
+)
+
+// An issuer is an OpenID Connect issuer with keys that can be replaced.
+type issuer struct {
+	t      *testing.T
+	url    string
+	asked  atomic.Int64 // for keys
+	broken atomic.Bool  // it returns no keys
+	mu     sync.Mutex
+	secret *ecdsa.PrivateKey
+	name   string // of the key
+}
+
+// newIssuer returns an issuer that serves on a listener.
+func newIssuer(t *testing.T, listener net.Listener) *issuer {
+	t.Helper()
+	i := &issuer{t: t, url: "http://" + listener.Addr().String()}
+	i.rotate("first")
+	mux := http.NewServeMux()
+	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		// it also names algorithms that this server must not take
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":"x","token_endpoint":"x","id_token_signing_alg_values_supported":["none","HS256","ES256"]}`, i.url, i.url+"/keys")
+	})
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+		if i.asked.Add(1); i.broken.Load() {
+			http.Error(w, "no database", http.StatusInternalServerError)
+			return
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: i.secret.Public(), KeyID: i.name, Algorithm: "ES256", Use: "sig"}}})
+	})
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	t.Cleanup(server.Close)
+	return i
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	var c net.ListenConfig
+	l, err := c.Listen(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (i *issuer) rotate(name string) {
+	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.secret, i.name = secret, name
+}
+
+// claims returns those of a good token, with changes; a nil removes one.
+func (i *issuer) claims(changes map[string]any) map[string]any {
+	c := map[string]any{
+		"iss": i.url, "aud": "once", "sub": "ann", "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix(), "once_streams": []string{"orders"},
+	}
+	maps.Copy(c, changes)
+	for name, value := range c {
+		if value == nil {
+			delete(c, name)
+		}
+	}
+	return c
+}
+
+func (i *issuer) token(changes map[string]any) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return signed(i.t, jose.ES256, i.secret, i.name, i.claims(changes))
+}
+
+func signed(t *testing.T, algorithm jose.SignatureAlgorithm, key any, name string, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := jwt.Signed(signer).Claims(claims).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func withIssuer(url string) *config.Server {
+	return &config.Server{Auth: &config.Auth{OIDC: &config.OIDC{Issuer: url, Audience: "once", Streams: "once_streams"}}}
+}
+
+// bearer gets a page with a token, until the server has the answer of its issuer.
+func (w *world) bearer(token string) answer {
+	w.t.Helper()
+	end := time.Now().Add(time.Minute)
+	for {
+		got := w.get("/", "Authorization: Bearer "+token)
+		if got.status != 503 || time.Now().After(end) {
+			return got
+		}
+		time.Sleep(10 * time.Millisecond) // the issuer is asked in the background
+	}
+}
+
+func TestATokenGivesARequestItsPrincipalAndItsStreams(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorld(t, withIssuer(i.url), "")
+	ann := "jwt:" + i.url + "#ann"
+	for name, c := range map[string]struct {
+		changes map[string]any
+		want    string
+	}{
+		"a list of streams":           {nil, ann + " may use orders"},
+		"a text of streams":           {map[string]any{"once_streams": "chat orders"}, ann + " may use orders,chat"},
+		"no claim for streams":        {map[string]any{"once_streams": nil}, ann + " may use "},
+		"streams that are numbers":    {map[string]any{"once_streams": []any{1, "chat"}}, ann + " may use chat"},
+		"one of several audiences":    {map[string]any{"aud": []string{"shop", "once"}}, ann + " may use orders"},
+		"a long subject":              {map[string]any{"sub": strings.Repeat("x", 300)}, "jwt:sha256:"},
+		"a subject with line breaks":  {map[string]any{"sub": "ann\nkey:bob"}, "jwt:sha256:"},
+		"a subject that is a key's":   {map[string]any{"sub": "key:bob"}, "jwt:" + i.url + "#key:bob"},
+		"a token that is valid later": {map[string]any{"nbf": time.Now().Add(-time.Minute).Unix()}, ann + " may use orders"},
+	} {
+		if got := w.bearer(i.token(c.changes)); got.status != 200 || !strings.HasPrefix(got.body, c.want) {
+			t.Errorf("%s: got %d %q, want 200 and %q", name, got.status, got.body, c.want)
+		}
+	}
+	c := withIssuer(i.url)
+	c.Auth.OIDC.Principal, c.Auth.OIDC.Streams = "client", ""
+	w = newWorld(t, c, "")
+	w.is("another claim, and no claim for streams", w.bearer(i.token(map[string]any{"client": "till-7"})), 200, "jwt:"+i.url+"#till-7 may use orders,chat")
+	w.is("a token without that claim", w.bearer(i.token(nil)), 401, "#unauthorized")
+}
+
+func TestAForgedExpiredOrForeignTokenGets401(t *testing.T) {
+	i, other := newIssuer(t, listen(t, "127.0.0.1:0")), newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorld(t, withIssuer(i.url), "")
+	w.is("a good token", w.bearer(i.token(nil)), 200, "")
+	want := w.bearer(bobsKey).body
+	i.mu.Lock()
+	public, good := i.secret.Public(), i.claims(nil)
+	i.mu.Unlock()
+	der, err := json.Marshal(jose.JSONWebKey{Key: public})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	parts := strings.Split(i.token(nil), ".")
+	jwk := jose.JSONWebKey{Key: mustKey(t), KeyID: "mine"}
+	own, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jwk}, &jose.SignerOptions{EmbedJWK: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	embedded, err := jwt.Signed(own).Claims(good).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, token := range map[string]string{
+		"expired":                     i.token(map[string]any{"exp": time.Now().Add(-time.Second).Unix()}),
+		"without an end":              i.token(map[string]any{"exp": nil}),
+		"not valid yet":               i.token(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
+		"for another audience":        i.token(map[string]any{"aud": "shop"}),
+		"for no audience":             i.token(map[string]any{"aud": nil}),
+		"of another issuer":           i.token(map[string]any{"iss": "https://evil.example"}),
+		"of no issuer":                i.token(map[string]any{"iss": nil}),
+		"without a subject":           i.token(map[string]any{"sub": nil}),
+		"with a subject of no text":   i.token(map[string]any{"sub": 7}),
+		"of another issuer's key":     other.token(map[string]any{"iss": i.url}),
+		"with the name of a key only": signed(t, jose.ES256, mustKey(t), "first", good),
+		"with a key in its header":    embedded,
+		"with the algorithm none":     part(map[string]any{"alg": "none"}) + "." + part(good) + ".",
+		"none, and a signature":       part(map[string]any{"alg": "none"}) + "." + part(good) + "." + parts[2],
+		"HS256 by the public key":     signed(t, jose.HS256, der, "first", good),
+		"with other claims":           parts[0] + "." + part(i.claims(map[string]any{"sub": "root"})) + "." + parts[2],
+		"without a signature":         parts[0] + "." + parts[1] + ".",
+		"that is no JSON":             "a.b.c",
+		"that is empty":               "..",
+		"that is large":               parts[0] + "." + strings.Repeat("A", 17<<10) + "." + parts[2],
+	} {
+		if got := w.bearer(token); got.status != 401 || got.body != want {
+			t.Errorf("a token %s: got %d %s, want the 401 of a wrong key", name, got.status, got.body)
+		}
+	}
+	if strings.Contains(w.log.String(), parts[2]) {
+		t.Errorf("the log has a token:\n%s", w.log.String())
+	}
+}
+
+func mustKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestWhileTheIssuerIsAwayATokenGets503AndAKeyIsServed(t *testing.T) {
+	reserved := listen(t, "127.0.0.1:0")
+	address := reserved.Addr().String()
+	if err := reserved.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := withIssuer("http://" + address)
+	c.Auth.Keys = "file"
+	w := newWorld(t, c, "ann "+annsKey+"\n")
+	got := w.get("/", "Authorization: Bearer a.b.c")
+	if got.status != 503 || got.header.Get("Retry-After") != "5" {
+		t.Errorf("a token: got %d, Retry-After %q, want 503 and 5", got.status, got.header.Get("Retry-After"))
+	}
+	w.is("a key", w.get("/", "Authorization: Bearer "+annsKey), 200, "key:ann")
+	w.is("a wrong key", w.get("/", "Authorization: Bearer "+bobsKey), 401, "")
+	i := newIssuer(t, listen(t, address))
+	w.is("a token when the issuer is there", w.bearer(i.token(nil)), 200, "jwt:")
+}
+
+func TestATokenThatTheIssuerHasNoAnswerForGets503AndIsTakenLater(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorld(t, withIssuer(i.url), "")
+	first := i.token(nil)
+	w.is("a good token", w.bearer(first), 200, "")
+	i.broken.Store(true)
+	i.rotate("second")
+	second := i.token(nil)
+	time.Sleep(2 * time.Millisecond) // the time in which the world asks once
+	w.is("a token of a new key", w.get("/", "Authorization: Bearer "+second), 503, "#unavailable")
+	w.is("a token of the known key", w.get("/", "Authorization: Bearer "+first), 200, "")
+	i.broken.Store(false)
+	w.is("the token, when the issuer answers", w.bearer(second), 200, "")
+}
+
+func TestANewKeyOfTheIssuerIsFoundAndTheOldOneIsNoLongerTaken(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorld(t, withIssuer(i.url), "")
+	first := i.token(nil)
+	w.is("the first key", w.bearer(first), 200, "")
+	i.rotate("second")
+	time.Sleep(2 * time.Millisecond) // the time in which the world asks once
+	w.is("the second key", w.bearer(i.token(nil)), 200, "")
+	w.is("the first key, withdrawn", w.bearer(first), 401, "")
+}
+
+func TestTokensWithUnknownKeysDoNotMakeTheServerFloodItsIssuer(t *testing.T) {
+	i := newIssuer(t, listen(t, "127.0.0.1:0"))
+	w := newWorldOf(t, withIssuer(i.url), "", time.Hour)
+	w.is("a good token", w.bearer(i.token(nil)), 200, "")
+	for n := range 50 {
+		w.is("an unknown key", w.bearer(signed(t, jose.ES256, mustKey(t), fmt.Sprint("key", n), i.claims(nil))), 401, "")
+	}
+	if n := i.asked.Load(); n != 1 {
+		t.Errorf("the issuer was asked for its keys %d times, want once", n)
+	}
+	w.is("a good token after that", w.bearer(i.token(nil)), 200, "")
+}
